@@ -1,0 +1,75 @@
+"""What can go wrong, as types.
+
+RagmonError
+├── SettingsError      the configuration cannot be used
+├── RecordError        one line of input cannot be used
+├── StoreError         the store refused; ``retryable`` says whether waiting helps
+│   ├── StoreBusyError      another process owns it
+│   ├── StoreFullError      no space left
+│   └── StoreCorruptError   the file is damaged
+├── OverloadedError    the bounded queue is full
+└── RemoteError        another ragmon, or a sink, did not answer as it should
+"""
+
+
+class RagmonError(Exception):
+    """Anything ragmon raises on purpose; ``hint`` says what to do about it."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{message}. {self.hint}" if self.hint else message
+
+
+class SettingsError(RagmonError):
+    """The configuration cannot be used."""
+
+
+class RecordError(RagmonError):
+    """One line of input cannot be used."""
+
+    def __init__(self, reason: str, field: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
+        self.field = field
+
+
+class StoreError(RagmonError):
+    """The store refused a read or a write."""
+
+    retryable = True
+    reason = "store_error"
+
+
+class StoreBusyError(StoreError):
+    """Another process owns the store."""
+
+    reason = "store_busy"
+
+
+class StoreFullError(StoreError):
+    """There is no space left for another block."""
+
+    reason = "store_full"
+
+
+class StoreCorruptError(StoreError):
+    """The store file is damaged."""
+
+    retryable = False
+    reason = "store_corrupt"
+
+
+class OverloadedError(RagmonError):
+    """The bounded queue is full: nothing of the batch was kept."""
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message, hint=f"Retry after {retry_after_s} s")
+        self.retry_after_s = retry_after_s
+
+
+class RemoteError(RagmonError):
+    """Another server did not answer as it should."""

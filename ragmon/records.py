@@ -1,0 +1,159 @@
+"""What passes between the stages, with the JSON field names of ``POST /v1/queries``.
+
+Every struct is frozen, ignores unknown fields (applications log more over time) and bounds
+every string, list and number, so that one bad client cannot exhaust memory or poison a sum.
+``None`` means *not recorded*, which is not the same as empty or zero.
+"""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
+
+UNSTAMPED = -1.0
+"""``QueryRecord.timestamp`` before the source has stamped it; no log can hold it."""
+
+MAX_ID = 256
+MAX_TEXT = 1_000_000
+MAX_CHUNKS = 1_000
+MAX_TAGS = 64
+MAX_FEEDBACK_TEXT = 10_000
+
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
+Name = Annotated[str, Meta(max_length=MAX_ID)]
+Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+Milliseconds = Annotated[float, Meta(ge=0.0, le=1e9)]
+Score = Annotated[float, Meta(ge=-1e12, le=1e12)]
+Ids = Annotated[list[Id], Meta(max_length=MAX_CHUNKS)]
+Grades = Annotated[
+    dict[Id, Annotated[float, Meta(ge=-100.0, le=100.0)]], Meta(max_length=MAX_CHUNKS)
+]
+Tags = Annotated[
+    dict[Name, Annotated[str, Meta(max_length=MAX_ID)]], Meta(max_length=MAX_TAGS)
+]
+UnitInterval = Annotated[float, Meta(ge=0.0, le=1.0)]
+_Seconds = Annotated[float, Meta(ge=0.0, le=253402300799.0)]  # the year 9999
+_Zoned = Annotated[datetime, Meta(tz=True)]
+
+
+
+class Chunk(Struct, frozen=True, omit_defaults=True, gc=False):
+    """One retrieved passage."""
+
+    id: Id
+    score: Score | None = None
+    text: Text | None = None
+    source: Annotated[str, Meta(max_length=4096)] | None = None
+
+
+class Latency(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Milliseconds by stage."""
+
+    total: Milliseconds | None = None
+    retrieval: Milliseconds | None = None
+    generation: Milliseconds | None = None
+
+
+class Tokens(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Tokens of the model calls."""
+
+    prompt: Annotated[int, Meta(ge=0, le=10**12)] | None = None
+    completion: Annotated[int, Meta(ge=0, le=10**12)] | None = None
+
+
+if TYPE_CHECKING:  # After __post_init__ these are always the simple form.
+    Timestamp = float
+    LatencyByStage = Latency
+    Rating = float
+else:
+    Timestamp = _Seconds | _Zoned | None
+    LatencyByStage = Latency | Milliseconds
+    Rating = Annotated[float, Meta(ge=-1.0, le=1.0)] | Literal["positive", "negative"]
+
+_RATINGS = {"positive": 1.0, "negative": -1.0}
+
+
+def _unix_seconds(value: Any) -> float:
+    """Whatever ``Timestamp`` admits on the wire, as unix seconds."""
+    if value is None:
+        return UNSTAMPED
+    return value.timestamp() if isinstance(value, datetime) else float(value)
+
+
+class QueryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One logged RAG query.
+
+    On the wire ``timestamp`` may be RFC 3339 or unix seconds, ``latency_ms`` a number or an
+    object and ``feedback`` a word or a number; in memory they are unix seconds, ``Latency``
+    and a rating in [-1, 1].
+    """
+
+    query_id: Name = ""
+    timestamp: Timestamp = UNSTAMPED
+    pipeline: Id = "default"
+    version: Name = ""
+    tags: Tags | None = None
+    query: Text | None = None
+    answer: Text | None = None
+    chunks: Annotated[list[Chunk], Meta(max_length=MAX_CHUNKS)] | None = None
+    citations: Ids | None = None
+    latency_ms: LatencyByStage | None = None
+    feedback: Rating | None = None
+    relevant_ids: Ids | None = None
+    grades: Grades | None = None
+    error: Annotated[str, Meta(max_length=MAX_TEXT)] | None = None
+    model: Name | None = None
+    tokens: Tokens | None = None
+    cost_usd: Annotated[float, Meta(ge=0.0, le=1e9)] | None = None
+    session_id: Name | None = None
+    user_id: Name | None = None
+    trace_id: Name | None = None
+    span_id: Name | None = None
+    environment: Name | None = None
+
+    def __post_init__(self) -> None:
+        timestamp: Any = self.timestamp
+        if timestamp.__class__ is not float:
+            force_setattr(self, "timestamp", _unix_seconds(timestamp))
+        latency: Any = self.latency_ms
+        if latency.__class__ is float:
+            force_setattr(self, "latency_ms", Latency(total=latency))
+        feedback: Any = self.feedback
+        if feedback.__class__ is str:
+            force_setattr(self, "feedback", _RATINGS[feedback])
+
+
+class Feedback(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What a user said of one answer; the newest by ``timestamp`` counts."""
+
+    query_id: Id
+    rating: Rating
+    comment: Annotated[str, Meta(max_length=MAX_FEEDBACK_TEXT)] | None = None
+    timestamp: Timestamp = UNSTAMPED
+
+    def __post_init__(self) -> None:
+        timestamp: Any = self.timestamp
+        if timestamp.__class__ is not float:
+            force_setattr(self, "timestamp", _unix_seconds(timestamp))
+        rating: Any = self.rating
+        if rating.__class__ is str:
+            force_setattr(self, "rating", _RATINGS[rating])
+
+
+class Label(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Ground truth for one query, by one labeller, who may revise it."""
+
+    query_id: Id
+    labeller: Id = "human"
+    relevant_ids: Ids | None = None
+    grades: Grades | None = None
+    faithful: UnitInterval | None = None
+    timestamp: Timestamp = UNSTAMPED
+
+    def __post_init__(self) -> None:
+        timestamp: Any = self.timestamp
+        if timestamp.__class__ is not float:
+            force_setattr(self, "timestamp", _unix_seconds(timestamp))
+        if self.relevant_ids is None and self.grades is None and self.faithful is None:
+            raise ValueError("a label needs `relevant_ids`, `grades` or `faithful`")

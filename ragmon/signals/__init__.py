@@ -1,0 +1,45 @@
+"""Signals: what one query says about quality, one file each.
+
+A signal file exports ``NAME``, ``HELP``, ``KIND`` and one of
+
+- ``observe(record, options) -> float | None``, the plain form;
+- ``observe_batch(facts, options) -> array``, the same over the columns of a whole batch.
+
+A family of series (hit ratio at each k, by each evidence) also exports
+``variants(options) -> tuple of label dicts``; its ``observe_batch`` then returns one column a
+variant. Adding a signal is adding a file: ``catalogue`` finds it.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Kind = Literal["proportion", "fraction", "quantity"]
+"""proportion: 0 or 1 each; fraction: in [0, 1]; quantity: any number, exported as a mean."""
+
+EVIDENCE = ("label", "citation", "score")
+
+
+class SignalOptions(Struct, frozen=True, kw_only=True):
+    """The settings that signals depend on."""
+
+    ks: tuple[int, ...] = (1, 3, 5, 10)
+    slow_ms: float = 5_000.0
+    relevant_score: float | None = None
+    low_score: float | None = None
+    diagnosis_k: int = 3  # a first relevant chunk below this rank is a ranking failure
+
+
+class Column(Struct, frozen=True):
+    """One column of observations: a signal, or one variant of a family."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    kind: Kind
+    help: str
+
+    @property
+    def key(self) -> str:
+        """The column's name in stored blocks: ``hit{k=3,evidence=label}``."""
+        inner = ",".join(f"{name}={value}" for name, value in self.labels)
+        return f"{self.name}{{{inner}}}" if inner else self.name

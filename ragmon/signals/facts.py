@@ -1,0 +1,136 @@
+"""What the signals look at: one column a fact, one row a record.
+
+Reading Python objects is the expensive part of observing a record, so it is done once, here;
+the signals are then numpy expressions over the columns. NaN means *not recorded*.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ragmon.records import Chunk, QueryRecord
+
+NAN = float("nan")
+NEVER = float("inf")
+"""The rank of something that was looked for and not found."""
+
+_COLUMNS = 12
+
+
+class Facts(Struct, frozen=True):
+    """Columns of shape (n,), float64; NaN where a record does not say."""
+
+    failed: NDArray[np.float64]  # 1 when the record carries an error, else 0
+    chunks: NDArray[np.float64]  # how many were retrieved
+    top_score: NDArray[np.float64]  # the best retrieval score
+    cited: NDArray[np.float64]  # retrieved chunks that the answer cites
+    stray: NDArray[np.float64]  # cited ids that were never retrieved
+    rank_label: NDArray[np.float64]  # of the first relevant chunk, from 1; NEVER if none
+    rank_citation: NDArray[np.float64]  # of the first cited chunk, likewise
+    rank_score: NDArray[np.float64]  # of the first chunk that scores as relevant, likewise
+    total_ms: NDArray[np.float64]
+    retrieval_ms: NDArray[np.float64]
+    generation_ms: NDArray[np.float64]
+    rating: NDArray[np.float64]  # user feedback in [-1, 1]
+
+
+def extract(records: Sequence[QueryRecord], relevant_score: float | None) -> Facts:
+    """The facts of a batch.
+
+    Args:
+        records: n records.
+        relevant_score: scores from here on count as relevant; None: scores say nothing.
+    """
+    rows = [_row(record, relevant_score) for record in records]
+    columns = np.array(rows, dtype=np.float64).reshape(len(rows), _COLUMNS).T
+    return Facts(*np.ascontiguousarray(columns))
+
+
+def _row(record: QueryRecord, relevant_score: float | None) -> tuple[float, ...]:
+    latency = record.latency_ms
+    rating = record.feedback
+    return (
+        0.0 if record.error is None else 1.0,
+        *_chunk_facts(record, relevant_score),
+        *(_UNTIMED if latency is None else _timings(latency)),
+        NAN if rating is None else rating,
+    )
+
+
+_UNTIMED = (NAN, NAN, NAN)
+
+
+def _timings(latency: Any) -> tuple[float, float, float]:
+    total, retrieval, generation = latency.total, latency.retrieval, latency.generation
+    return (
+        NAN if total is None else total,
+        NAN if retrieval is None else retrieval,
+        NAN if generation is None else generation,
+    )
+
+
+def _chunk_facts(record: QueryRecord, relevant_score: float | None) -> tuple[float, ...]:
+    """chunks, top_score, cited, stray, rank_label, rank_citation, rank_score."""
+    chunks = record.chunks
+    if chunks is None:
+        return _UNKNOWN_CHUNKS
+    scores = [chunk.score for chunk in chunks if chunk.score is not None]
+    cited = stray = rank_citation = NAN
+    if record.citations is not None:
+        cited, stray, rank_citation = _citation_facts(chunks, record.citations)
+    return (
+        len(chunks),
+        max(scores) if scores else NAN,
+        cited,
+        stray,
+        _label_rank(chunks, record),
+        rank_citation,
+        NAN if relevant_score is None else _score_rank(chunks, relevant_score),
+    )
+
+
+_UNKNOWN_CHUNKS = (NAN,) * 7
+
+
+def _citation_facts(chunks: list[Chunk], citations: list[str]) -> tuple[float, float, float]:
+    if not citations:
+        return 0.0, 0.0, NEVER
+    wanted = set(citations)
+    found: set[str] = set()
+    cited = 0
+    first = NEVER
+    for rank, chunk in enumerate(chunks, 1):
+        if chunk.id in wanted:
+            cited += 1
+            found.add(chunk.id)
+            if first == NEVER:
+                first = rank
+    return cited, len(wanted) - len(found), first
+
+
+def _label_rank(chunks: list[Chunk], record: QueryRecord) -> float:
+    """Rank of the first relevant chunk; NaN without ground truth or when nothing is relevant."""
+    if record.grades is None and not record.relevant_ids:
+        return NAN
+    relevant = set(record.relevant_ids or ())
+    relevant.update(key for key, grade in (record.grades or {}).items() if grade > 0)
+    if not relevant:
+        return NAN
+    for rank, chunk in enumerate(chunks, 1):
+        if chunk.id in relevant:
+            return rank
+    return NEVER
+
+
+def _score_rank(chunks: list[Chunk], relevant_score: float) -> float:
+    """Rank of the first chunk that scores at least ``relevant_score``; NaN without scores."""
+    scored = False
+    for rank, chunk in enumerate(chunks, 1):
+        if chunk.score is not None:
+            scored = True
+            if chunk.score >= relevant_score:
+                return rank
+    return NEVER if scored or not chunks else NAN

@@ -1,0 +1,24 @@
+"""A relevant chunk stands among the first k."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragmon.signals import EVIDENCE, SignalOptions
+from ragmon.signals.facts import Facts
+
+NAME = "hit"
+HELP = "Share of queries with a relevant chunk among the first k, by the evidence of relevance."
+KIND = "proportion"
+
+
+def variants(options: SignalOptions) -> tuple[dict[str, str], ...]:
+    """One series for each evidence and k."""
+    return tuple({"k": str(k), "evidence": name} for name in EVIDENCE for k in options.ks)
+
+
+def observe_batch(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
+    """1 when the first relevant rank is at most k; NaN without evidence. Shape (n, variants)."""
+    ranks = np.stack([facts.rank_label, facts.rank_citation, facts.rank_score], axis=1)
+    hits = ranks[:, :, None] <= np.asarray(options.ks, dtype=np.float64)
+    observed = np.where(np.isnan(ranks)[:, :, None], np.nan, hits)
+    return observed.reshape(len(ranks), -1)
