@@ -1,0 +1,196 @@
+"""A day of traffic in the past, then live: the records an application would have logged.
+
+Measured: every chunk, score, answer, citation and latency comes from a run of the application.
+The history runs each question a few times in each situation that it meets, and gives each time
+that it was asked one of those runs; live traffic runs the application for every question.
+Simulated: the times, the users and what they say of an answer, which depends on whether it was
+truly taken from a chunk that answers the question.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from random import Random
+from threading import Event
+
+from msgspec import Struct
+
+from ragmon.clock import Clock
+from ragmon.demo.application import FAST, STABLE, Application, Outcome
+from ragmon.demo.feedback import Pending, opinion
+from ragmon.demo.incidents import Incidents, incidents
+from ragmon.demo.questions import KnownQuestion, known, load
+from ragmon.demo.traffic import API, Ask, asks, day, steady
+from ragmon.records import Feedback, QueryRecord
+
+PIPELINE = "python-docs"
+QUERIES = 24_000
+RUNS = 4
+_NAP_S = 0.2  # the longest that live traffic sleeps without looking at its stop
+
+
+class Plan(Struct, frozen=True):
+    """What the demo will play."""
+
+    now: float  # unix seconds: where history ends and live traffic starts
+    seed: int
+    questions: tuple[KnownQuestion, ...]
+    incidents: Incidents
+
+
+class Batch(Struct, frozen=True):
+    """What the application logged in a while."""
+
+    queries: list[QueryRecord]
+    feedback: list[Feedback]
+
+
+class Situation(Struct, frozen=True):
+    """What decides how one question is answered."""
+
+    version: str
+    index_down: bool
+    fail_soft: bool  # whether the client then goes on without chunks
+
+
+def plan_for(application: Application, *, now: float, seed: int = 0) -> Plan:
+    """The demo's day up to ``now`` (unix seconds), over the questions this Python can answer."""
+    questions = tuple(known(load(), application.chunks))
+    return Plan(now, seed, questions, incidents(now))
+
+
+def history(
+    application: Application, plan: Plan, *, queries: int = QUERIES, batch: int = 500
+) -> Iterator[Batch]:
+    """The day before ``plan.now`` in time order, feedback in the batch in which it came.
+
+    Ratings that come after ``plan.now`` are left out.
+    """
+    log = _Log(_chance(plan, "ratings"))
+    rehearsed = _Rehearsed(application, _chance(plan, "runs"))
+    rng = _chance(plan, "traffic")
+    coming = asks(rng, day(rng, now=plan.now, queries=queries), plan.questions)
+    while group := list(islice(coming, batch)):
+        situations = [situation(plan.incidents, ask) for ask in group]
+        records = [
+            log.record(ask, rehearsed.run(ask.question, there), there.version, at=ask.at)
+            for ask, there in zip(group, situations, strict=True)
+        ]
+        yield Batch(records, log.pending.due(group[-1].at))
+    yield Batch([], log.pending.due(plan.now))
+
+
+def live(
+    application: Application,
+    plan: Plan,
+    send: Callable[[Batch], None],
+    clock: Clock,
+    stop: Event,
+    *,
+    rate: float = 5.0,
+) -> None:
+    """Ask and send, at ``rate`` queries a second, until ``stop`` is set.
+
+    Each question is really answered when its time is there; ``send`` gets it at once, with the
+    ratings that have come meanwhile.
+    """
+    log = _Log(_chance(plan, "live ratings"))
+    rng = _chance(plan, "live traffic")
+    down = application.without_index()
+    started = clock.monotonic()
+    for ask in asks(rng, steady(rng, start=0.0, rate=rate), plan.questions):
+        if not _wait(clock, started + ask.at, stop):
+            return
+        now = clock.now()
+        there = situation(plan.incidents, ask, at=now)
+        outcome = _run(down if there.index_down else application, ask.question, there)
+        record = log.record(ask, outcome, there.version, at=now)
+        send(Batch([record], log.pending.due(now)))
+
+
+def situation(what: Incidents, ask: Ask, *, at: float | None = None) -> Situation:
+    """Which release answers, over which index, for this user at this time.
+
+    Args:
+        what: the incidents of the day.
+        ask: the question.
+        at: unix seconds; default: the time of ``ask``.
+    """
+    at = ask.at if at is None else at
+    down = what.outage.meets(at, ask.visit.place)
+    return Situation(
+        version=FAST if what.rollout.meets(at, ask.visit.place) else STABLE,
+        index_down=down,
+        fail_soft=down and ask.visit.channel != API,
+    )
+
+
+def _chance(plan: Plan, purpose: str) -> Random:
+    """Chance that is the same for the same plan, and independent of that for other purposes."""
+    return Random(f"{plan.seed} {plan.now} {purpose}")  # noqa: S311  A simulation, no secret.
+
+
+def _run(application: Application, question: KnownQuestion, there: Situation) -> Outcome:
+    return application.ask(question.query, version=there.version, fail_soft=there.fail_soft)
+
+
+def _wait(clock: Clock, until: float, stop: Event) -> bool:
+    """Whether the monotonic time ``until`` came before ``stop``."""
+    while not stop.is_set():
+        remaining = until - clock.monotonic()
+        if remaining <= 0.0:
+            return True
+        clock.sleep(min(remaining, _NAP_S))
+    return False
+
+
+class _Rehearsed:
+    """Real runs of each question in each situation, measured when first needed."""
+
+    def __init__(self, application: Application, rng: Random) -> None:
+        self._up = application
+        self._down = application.without_index()
+        self._rng = rng
+        self._runs: dict[tuple[str, Situation], list[Outcome]] = {}
+
+    def run(self, question: KnownQuestion, there: Situation) -> Outcome:
+        """One of the measured runs, drawn afresh."""
+        key = (question.query, there)
+        if key not in self._runs:
+            application = self._down if there.index_down else self._up
+            self._runs[key] = [_run(application, question, there) for _ in range(RUNS)]
+        return self._rng.choice(self._runs[key])
+
+
+class _Log:
+    """Turns what happened into records, and keeps the ratings that come later."""
+
+    def __init__(self, rng: Random) -> None:
+        self.pending = Pending()
+        self._rng = rng
+
+    def record(self, ask: Ask, outcome: Outcome, version: str, *, at: float) -> QueryRecord:
+        """The log line of one question asked at unix second ``at``."""
+        said = opinion(self._rng, ask.question, outcome)
+        if said and not said.at_once:
+            self.pending.add(ask.trace_id, said.rating, at + said.delay_s)
+        visit, relevant = ask.visit, ask.question.relevant
+        return QueryRecord(
+            query_id=ask.trace_id,
+            timestamp=at,
+            pipeline=PIPELINE,
+            version=version,
+            tags={"tenant": visit.tenant, "channel": visit.channel, "kind": ask.question.kind},
+            query=ask.question.query,
+            answer=outcome.answer,
+            chunks=outcome.chunks,
+            citations=outcome.citations,
+            latency_ms=outcome.latency_ms,
+            feedback=said.rating if said and said.at_once else None,
+            relevant_ids=sorted(relevant) if relevant else None,
+            error=outcome.error,
+            model=outcome.model,
+            session_id=visit.session,
+            user_id=visit.user,
+            trace_id=ask.trace_id,
+            environment="demo",
+        )

@@ -1,0 +1,60 @@
+"""What goes wrong during the demo's day, as data."""
+
+from msgspec import Struct
+
+_MINUTE_S = 60.0
+_HOUR_S = 3600.0
+
+
+class Incident(Struct, frozen=True):
+    """A stretch of time in which something is wrong."""
+
+    name: str
+    start: float  # unix seconds
+    end: float | None  # unix seconds; None: still going on
+    what: str
+    shows_in: tuple[str, ...]  # metrics that should move
+    share: float = 1.0  # of the users it meets, in (0, 1]
+
+    def meets(self, at: float, user: float) -> bool:
+        """Whether it is on at this time for this user.
+
+        Args:
+            at: unix seconds.
+            user: the user's place in [0, 1); the same for all of a user's questions.
+        """
+        return self.start <= at and (self.end is None or at < self.end) and user < self.share
+
+
+class Incidents(Struct, frozen=True):
+    """The two stories of the day."""
+
+    outage: Incident
+    rollout: Incident
+
+
+def incidents(now: float) -> Incidents:
+    """An outage eight hours ago, long over, and a bad release that is still rolled out.
+
+    Args:
+        now: unix seconds; the end of the history.
+    """
+    return Incidents(
+        outage=Incident(
+            name="index outage",
+            start=now - 8 * _HOUR_S,
+            end=now - 8 * _HOUR_S + 40 * _MINUTE_S,
+            what="The index does not answer. Chat and search go on with no chunks at all; the API"
+            " returns an error.",
+            shows_in=("zero_result", "error", "positive_feedback"),
+        ),
+        rollout=Incident(
+            name="bad release",
+            start=now - 3 * _HOUR_S,
+            end=None,
+            what="Version 2026.2-fast reaches a quarter of the users: half of its index is"
+            " missing, it answers from the wrong chunks, alters numbers and loses citations.",
+            shows_in=("hit", "attribution", "uncited", "grounding", "positive_feedback"),
+            share=0.25,
+        ),
+    )
