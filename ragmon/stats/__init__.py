@@ -1,0 +1,1 @@
+"""Statistics without I/O or clock: intervals and the latency histogram."""
