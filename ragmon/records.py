@@ -29,13 +29,10 @@ Ids = Annotated[list[Id], Meta(max_length=MAX_CHUNKS)]
 Grades = Annotated[
     dict[Id, Annotated[float, Meta(ge=-100.0, le=100.0)]], Meta(max_length=MAX_CHUNKS)
 ]
-Tags = Annotated[
-    dict[Name, Annotated[str, Meta(max_length=MAX_ID)]], Meta(max_length=MAX_TAGS)
-]
+Tags = Annotated[dict[Name, Annotated[str, Meta(max_length=MAX_ID)]], Meta(max_length=MAX_TAGS)]
 UnitInterval = Annotated[float, Meta(ge=0.0, le=1.0)]
 _Seconds = Annotated[float, Meta(ge=0.0, le=253402300799.0)]  # the year 9999
 _Zoned = Annotated[datetime, Meta(tz=True)]
-
 
 
 class Chunk(Struct, frozen=True, omit_defaults=True, gc=False):

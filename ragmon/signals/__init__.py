@@ -5,6 +5,7 @@ A signal file exports ``NAME``, ``HELP``, ``KIND`` and one of
 - ``observe(record, options) -> float | None``, the plain form;
 - ``observe_batch(facts, options) -> array``, the same over the columns of a whole batch.
 
+``METRIC`` names the Prometheus gauge where it is not ``NAME`` with ``_ratio`` (None: no gauge).
 A family of series (hit ratio at each k, by each evidence) also exports
 ``variants(options) -> tuple of label dicts``; its ``observe_batch`` then returns one column a
 variant. Adding a signal is adding a file: ``catalogue`` finds it.
@@ -37,6 +38,7 @@ class Column(Struct, frozen=True):
     labels: tuple[tuple[str, str], ...]
     kind: Kind
     help: str
+    metric: str | None  # the gauge's name without ``ragmon_``
 
     @property
     def key(self) -> str:

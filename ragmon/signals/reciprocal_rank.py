@@ -9,6 +9,7 @@ from ragmon.signals.facts import Facts
 NAME = "reciprocal_rank"
 HELP = "Mean of 1/rank of the first relevant chunk (0 when none was retrieved), by evidence."
 KIND = "fraction"
+METRIC = "reciprocal_rank"
 
 
 def variants(options: SignalOptions) -> tuple[dict[str, str], ...]:

@@ -1,0 +1,221 @@
+"""The little that hot and cold HTTP paths share: problems, answers, bodies within limits."""
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+import msgspec
+import zstandard
+from msgspec import Struct
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_TITLES = {
+    400: "Bad request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request timeout",
+    413: "Content too large",
+    415: "Unsupported media type",
+    422: "Nothing usable",
+    431: "Request header fields too large",
+    500: "Internal error",
+    503: "Unavailable",
+}
+
+
+class Problem(Exception):  # noqa: N818 - named as RFC 9457 names it
+    """An answer that is no success (RFC 9457); ``reason`` is its label in the metrics."""
+
+    def __init__(
+        self, status: int, detail: str, *, reason: str, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.reason = reason
+        self.headers = headers or {}
+
+    def body(self) -> dict[str, Any]:
+        """The members of the answer."""
+        return {"title": _TITLES[self.status], "status": self.status, "detail": str(self)}
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What a request may bring."""
+
+    body: int
+    decompressed: int
+    headers: int
+    read_timeout_s: float
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """A request header, or nothing."""
+    for key, value in scope["headers"]:
+        if key == name:
+            text: str = value.decode("latin-1")
+            return text
+    return ""
+
+
+def check_headers(scope: Scope, limits: Limits) -> None:
+    """Refuse what the server let through.
+
+    Raises:
+        Problem: 431.
+    """
+    size = sum(len(key) + len(value) + 4 for key, value in scope["headers"])
+    size += len(scope["path"]) + len(scope["query_string"])
+    if size > limits.headers:
+        detail = f"the headers have {size} bytes; limits.headers allows {limits.headers}"
+        raise Problem(431, detail, reason="headers_too_large", headers={"connection": "close"})
+
+
+async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+    """The whole body, decompressed.
+
+    Raises:
+        Problem: 400 for a broken compression or a client that left, 408, 413, 415.
+    """
+    try:
+        async with asyncio.timeout(limits.read_timeout_s):
+            raw = await _read(scope, receive, limits)
+    except TimeoutError:
+        detail = f"the body did not arrive within {limits.read_timeout_s:g} s"
+        closing = {"connection": "close"}
+        raise Problem(408, detail, reason="read_timeout", headers=closing) from None
+    encoding = header(scope, b"content-encoding").strip().lower()
+    if encoding in ("", "identity"):
+        return raw
+    return _decompress(raw, encoding, limits.decompressed)
+
+
+async def _read(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+    announced = header(scope, b"content-length")
+    if announced.isdigit() and int(announced) > limits.body:
+        raise _too_large(limits.body, "limits.body")
+    parts: list[bytes] = []
+    size = 0
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Problem(400, "the client left before the end of the body", reason="disconnected")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limits.body:
+            raise _too_large(limits.body, "limits.body")
+        parts.append(part)
+        more = message.get("more_body", False)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _decompress(raw: bytes, encoding: str, limit: int) -> bytes:
+    unpackers = {"gzip": _gunzip, "x-gzip": _gunzip, "zstd": _unzstd}
+    if encoding not in unpackers:
+        detail = f"Content-Encoding {encoding[:40]!r} is not supported; use gzip, zstd or none"
+        raise Problem(415, detail, reason="unsupported_encoding")
+    try:
+        return unpackers[encoding](raw, limit)
+    except (zlib.error, zstandard.ZstdError, EOFError) as error:
+        detail = f"the body is no complete {encoding} stream: {error}"
+        raise Problem(400, detail, reason="bad_compression") from None
+
+
+def _gunzip(raw: bytes, limit: int) -> bytes:
+    parts: list[bytes] = []
+    room = limit
+    while raw:
+        member = zlib.decompressobj(wbits=31)
+        part = member.decompress(raw, room + 1)
+        room -= len(part)
+        if room < 0:
+            raise _too_large(limit, "limits.decompressed")
+        if not member.eof:
+            raise EOFError("it ends too early")
+        parts.append(part)
+        raw = member.unused_data
+    return b"".join(parts)
+
+
+def _unzstd(raw: bytes, limit: int) -> bytes:
+    size = zstandard.frame_content_size(raw) if raw else 0
+    if size > limit:
+        raise _too_large(limit, "limits.decompressed")
+    if size > 0:
+        try:
+            return zstandard.ZstdDecompressor().decompress(raw, allow_extra_data=False)
+        except zstandard.ZstdError:
+            pass  # several frames, or damage: step by step tells
+    parts: list[bytes] = []
+    room = limit
+    while raw:
+        part, raw = _unzstd_frame(raw, room)
+        room -= len(part)
+        if room < 0:
+            raise _too_large(limit, "limits.decompressed")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _unzstd_frame(raw: bytes, room: int) -> tuple[bytes, bytes]:
+    """One frame, unpacked until it exceeds ``room``, and what follows it."""
+    frame = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+    parts: list[bytes] = []
+    for start in range(0, len(raw), _ZSTD_STEP):
+        parts.append(frame.decompress(raw[start : start + _ZSTD_STEP]))
+        room -= len(parts[-1])
+        if frame.eof or room < 0:
+            return b"".join(parts), frame.unused_data + raw[start + _ZSTD_STEP :]
+    raise EOFError("it ends too early")
+
+
+_ZSTD_STEP = 256  # a frame of unknown size can grow by 128 KB with every 4 bytes
+
+
+def _too_large(limit: int, setting: str) -> Problem:
+    detail = f"the body is larger than {limit} bytes ({setting}); send smaller batches"
+    closing = {"connection": "close"}
+    return Problem(413, detail, reason="too_large", headers=closing)
+
+
+async def send_json(
+    send: Send,
+    status: int,
+    content: Any,
+    *,
+    media: bytes = b"application/json",
+    headers: Iterable[tuple[str, str]] = (),
+) -> None:
+    """Answer with JSON."""
+    body = msgspec.json.encode(content)
+    extra = [(name.encode(), value.encode()) for name, value in headers]
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", media),
+                (b"content-length", str(len(body)).encode()),
+                *extra,
+            ],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_problem(send: Send, problem: Problem) -> None:
+    """Answer with a problem."""
+    await send_json(
+        send,
+        problem.status,
+        problem.body(),
+        media=b"application/problem+json",
+        headers=problem.headers.items(),
+    )

@@ -1,0 +1,39 @@
+"""Citation markers in an answer, for applications that do not log citations apart."""
+
+import re
+from collections.abc import Sequence
+
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_MARKER = re.compile(r"\[([^\[\]\n]{1,256})\]")
+_SEPARATOR = re.compile(r"\s*[,;]\s*")
+_MOST_DIGITS = 3  # [2024] is a year, not the two thousandth chunk
+
+
+def parse(answer: str, chunk_ids: Sequence[str]) -> list[str] | None:
+    """Chunk ids that the answer cites as ``[1]`` (counted from 1) or ``[id]``.
+
+    Returns:
+        Distinct ids in the order of their first marker; a number beyond the chunks is kept as
+        it stands, since it cites something never retrieved. None when no marker names a chunk:
+        then nobody knows what the answer rests on.
+    """
+    if "[" not in answer:
+        return None
+    known = set(chunk_ids)
+    cited: dict[str, bool] = {}
+    for marker in _MARKER.findall(_CODE.sub(" ", answer)):
+        for token in _SEPARATOR.split(marker.strip()):
+            chunk = _resolve(token, chunk_ids, known)
+            if chunk is not None:
+                cited[chunk] = chunk in known
+    return list(cited) if any(cited.values()) else None
+
+
+def _resolve(token: str, chunk_ids: Sequence[str], known: set[str]) -> str | None:
+    if token in known:
+        return token
+    number = token.removeprefix("^")
+    if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
+        return None
+    position = int(number)
+    return chunk_ids[position - 1] if 1 <= position <= len(chunk_ids) else number

@@ -1,0 +1,49 @@
+"""Every setting is a flag too: ``--retention.records 3d``, ``--port=9000``."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragmon.config import Loaded, load
+from ragmon.errors import SettingsError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Let a command take settings."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML (default ragmon.yaml)")
+    parser.set_defaults(takes_settings=True)
+    parser.usage = f"{parser.prog} [--config FILE] [--SETTING VALUE ...]"
+    parser.epilog = (
+        "Every setting is a flag as well, for example --port 9000 --retention.records 3d; "
+        "`ragmon check-config` lists them."
+    )
+
+
+def settings(args: argparse.Namespace) -> Loaded:
+    """The effective settings of a command.
+
+    Raises:
+        SettingsError: a flag or setting is wrong.
+    """
+    return load(args.config, overrides(args.rest))
+
+
+def overrides(rest: Sequence[str]) -> dict[str, str]:
+    """Flags as dotted keys and values.
+
+    Raises:
+        SettingsError: a value without a flag, or a flag without a value.
+    """
+    found: dict[str, str] = {}
+    words = list(rest)
+    while words:
+        word = words.pop(0)
+        if not word.startswith("--"):
+            raise SettingsError(f"unexpected argument {word!r}", hint="Write --SETTING VALUE")
+        name, equals, value = word[2:].partition("=")
+        if not equals:
+            if not words:
+                raise SettingsError(f"{word} needs a value")
+            value = words.pop(0)
+        found[name.replace("-", "_")] = value
+    return found

@@ -1,0 +1,25 @@
+"""Run the daemon: take logged queries in, give metrics, reports and alerts out."""
+
+import argparse
+
+from ragmon.cli import flags
+from ragmon.clock import SystemClock
+from ragmon.logs import configure
+
+NAME = "serve"
+HELP = "run the daemon"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    flags.arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    from ragmon.daemon.serve import Daemon  # noqa: PLC0415 - other commands start faster without
+
+    settings = flags.settings(args).settings
+    configure(settings.log.format, settings.log.level)
+    Daemon(settings, SystemClock()).run()
+    return 0

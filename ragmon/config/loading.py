@@ -1,0 +1,194 @@
+"""Settings from the file, the environment and flags, with errors that name the key and a remedy."""
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from msgspec import Struct
+from pydantic import BaseModel, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+
+from ragmon.config.settings import Settings
+from ragmon.errors import SettingsError
+
+DEFAULT_FILE = Path("ragmon.yaml")
+_PREFIX = "RAGMON_"
+_SEPARATOR = "__"
+_SERVICE_LINK = re.compile(r"RAGMON_(SERVICE_(HOST|PORT)(_.*)?|PORT_[0-9]+_.*)")
+
+
+class Loaded(Struct, frozen=True):
+    """Settings, and for each key given somewhere, where."""
+
+    settings: Settings
+    origins: dict[str, str]
+
+
+def load(
+    file: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Loaded:
+    """The effective settings.
+
+    Args:
+        file: a YAML file; None reads ``ragmon.yaml`` when it is there.
+        flags: dotted keys and values from the command line.
+        environment: variables to check for typos; None takes the process's own.
+
+    Raises:
+        SettingsError: an unknown key (the nearest valid one is named), a bad value, or a file
+            that cannot be read.
+    """
+    environment = os.environ if environment is None else environment
+    path = file if file is not None else (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
+    from_file = _read(path) if path is not None else {}
+    from_flags = _nest(flags or {})
+    origins: dict[str, str] = dict.fromkeys(_leaves(from_file), str(path))
+    variables = _variables(environment)
+    origins |= {key: name for key, (name, _) in variables.items()}
+    origins |= {key: "--" + key.replace("_", "-") for key in flags or {}}
+    unknown = [key for key in origins if not _is_known(key)]
+    if unknown:
+        raise SettingsError("; ".join(_unknown(key, origins[key]) for key in sorted(unknown)))
+    from_environment = _nest({key: value for key, (_, value) in variables.items()})
+    try:
+        return Loaded(_layered(from_environment, from_file)(**from_flags), origins)
+    except ValidationError as error:
+        raise SettingsError(_explain(error, origins)) from None
+
+
+def keys() -> list[str]:
+    """Every setting as a dotted key."""
+    return list(_model_keys(Settings, ""))
+
+
+def nearest(key: str, valid: Sequence[str]) -> str:
+    """The valid key most like a mistyped one, or nothing."""
+    return next(iter(difflib.get_close_matches(key, valid, n=1, cutoff=0.5)), "")
+
+
+class _Layer(PydanticBaseSettingsSource):
+    """One place that settings come from, already read."""
+
+    def __init__(self, settings: type[BaseSettings], values: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self._values = values
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
+        return self._values.get(field_name), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        return self._values
+
+
+def _layered(*lower: dict[str, Any]) -> type[Settings]:
+    """Settings that take what flags leave open from these layers, the first before the second."""
+
+    class FromEverywhere(Settings):
+        @classmethod
+        def settings_customise_sources(  # type: ignore[override]  # called by keyword
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            **_: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return (init_settings, *(_Layer(settings_cls, values) for values in lower))
+
+    return FromEverywhere
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read {path}: {error}") from error
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path} is not YAML: {_where(error)}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise SettingsError(f"{path} must hold keys and values, not {type(content).__name__}")
+    return {str(key): value for key, value in content.items()}
+
+
+def _where(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error)
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else problem
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in flat.items():
+        *parents, last = key.split(".")
+        level = nested
+        for parent in parents:
+            level = level.setdefault(parent, {})
+        level[last] = yaml.safe_load(value) if isinstance(value, str) else value
+    return nested
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in tree.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, dict) and value and _is_section(path):
+            yield from _leaves(value, f"{path}.")
+        else:
+            yield path
+
+
+def _variables(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Dotted keys set in the environment, with the variable's name and value."""
+    return {
+        name[len(_PREFIX) :].lower().replace(_SEPARATOR, "."): (name, value)
+        for name, value in environment.items()
+        if name.startswith(_PREFIX) and not _is_service_link(name, value)
+    }
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    """Kubernetes describes a Service called ragmon to its pods by variables of our prefix."""
+    return bool(_SERVICE_LINK.fullmatch(name)) or (name == "RAGMON_PORT" and "://" in value)
+
+
+def _model_keys(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        section = field.annotation if isinstance(field.annotation, type) else None
+        if section is not None and issubclass(section, BaseModel):
+            yield from _model_keys(section, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def _is_section(path: str) -> bool:
+    return any(key.startswith(path + ".") for key in keys())
+
+
+def _is_known(path: str) -> bool:
+    """A setting, a section, or something inside a free-form setting such as ``store``."""
+    free = ("store.", "sources.", "auth.tokens.")
+    return path in keys() or _is_section(path) or path.startswith(free)
+
+
+def _unknown(key: str, origin: str) -> str:
+    like = nearest(key, keys())
+    remedy = f"did you mean `{like}`?" if like else "`ragmon check-config` lists the settings"
+    return f"{origin}: unknown setting `{key}`; {remedy}"
+
+
+def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
+    parts = []
+    for problem in error.errors(include_url=False, include_input=False):
+        key = ".".join(str(part) for part in problem["loc"])
+        origin = next((o for name, o in origins.items() if key.startswith(name)), "")
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            parts.append(_unknown(key, origin or "settings"))
+        else:
+            parts.append(f"{origin + ': ' if origin else ''}{key or 'settings'}: {message}")
+    return "; ".join(parts)

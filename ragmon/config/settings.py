@@ -1,0 +1,177 @@
+"""Every setting, with its default and what it does. ``ragmon serve`` alone works."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from ragmon.config.units import Bytes, Seconds, listed
+
+Listed = BeforeValidator(listed)
+Positive = Annotated[Seconds, Field(gt=0)]
+Rank = Annotated[int, Field(ge=1, le=1000)]
+TagKey = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_.-]*$")]
+Scope = Literal["ingest", "read", "admin"]
+
+
+class Section(BaseModel):
+    """A group of settings; a typo is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Retention(Section):
+    """How long, and how much."""
+
+    records: Positive = 7 * 86_400.0
+    """How long single queries are kept; older ones are refused."""
+    windows: Positive = 90 * 86_400.0
+    """How long hourly sums are kept."""
+    max_disk: Bytes | None = None
+    """The store's file is kept below this, by deleting the oldest queries; none: no limit."""
+
+
+class Retrieval(Section):
+    """What counts as relevant, by the retriever's own scores."""
+
+    ks: Annotated[tuple[Rank, ...], Field(min_length=1), Listed] = (1, 3, 5, 10)
+    """The k of hit@k."""
+    relevant_score: float | None = None
+    """A chunk that scores at least this counts as relevant; none: scores are no evidence."""
+    low_score: float | None = None
+    """A best score below this is a low score; none: off, since scores have no common scale."""
+    diagnosis_k: Rank = 3
+    """A first relevant chunk below this rank is a ranking failure."""
+
+
+class LatencyLimits(Section):
+    """What counts as slow."""
+
+    slow_ms: Annotated[float, Field(gt=0)] = 5_000.0
+    """Milliseconds above which a query counts as slow."""
+
+
+class Privacy(Section):
+    """What of the texts is written to disk."""
+
+    text: Literal["keep", "redact", "drop"] = "keep"
+    """keep; redact replaces e-mail addresses, phone, card and account numbers, keys; drop."""
+
+
+class Token(Section):
+    """A bearer token: exactly one of ``token``, ``token_file`` and ``sha256``."""
+
+    name: str
+    """Who uses it; appears in the log."""
+    scopes: tuple[Scope, ...] = ("ingest",)
+    """ingest: send; read: report, queries, alerts; admin: everything."""
+    token: SecretStr | None = None
+    """The token itself."""
+    token_file: Path | None = None
+    """A file that holds the token."""
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    """The token's SHA-256 in hexadecimal, as `ragmon token` prints it."""
+
+    @model_validator(mode="after")
+    def _one(self) -> "Token":
+        given = [self.token, self.token_file, self.sha256]
+        if sum(each is not None for each in given) != 1:
+            raise ValueError("give exactly one of token, token_file and sha256")
+        return self
+
+
+class Auth(Section):
+    """Who may do what. Without tokens ragmon listens on loopback only."""
+
+    tokens: tuple[Token, ...] = ()
+    """Bearer tokens with their scopes."""
+    allow_anonymous: bool = False
+    """Listen on other than loopback although no token is configured."""
+    protect_metrics: bool = False
+    """Ask for a token with scope read on /metrics and the probes too."""
+
+
+class Limits(Section):
+    """What a client may ask of ragmon; beyond it the answer says so and is counted."""
+
+    body: Bytes = 32 << 20
+    """Bytes of a request body as sent (413)."""
+    decompressed: Bytes = 128 << 20
+    """Bytes of a request body after decompression (413)."""
+    headers: Annotated[Bytes, Field(ge=1024, le=65_536)] = 65_536
+    """Bytes of all request headers together (431)."""
+    read_timeout: Positive = 20.0
+    """Seconds until a request body must have arrived (408)."""
+    queue: Bytes = 64 << 20
+    """Bytes accepted but not yet committed (503)."""
+    errors: Annotated[int, Field(ge=1)] = 100
+    """Refused lines listed in one answer; all are counted."""
+    waiting: Annotated[int, Field(ge=0)] = 100_000
+    """Queries that feedback or labels may wait for."""
+
+
+class Log(Section):
+    """What ragmon says of itself."""
+
+    format: Literal["auto", "json", "console"] = "auto"
+    """auto: console on a terminal, JSON elsewhere."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important level that is written."""
+
+
+class Settings(BaseSettings):
+    """ragmon.yaml, then the environment (RAGMON_ prefix, __ nesting), then flags."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="RAGMON_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+
+    host: str = "127.0.0.1"
+    """Address to listen on; other than loopback needs auth.tokens."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8321
+    """Port to listen on; 0 takes a free one."""
+    data_dir: Path = Path("ragmon-data")
+    """Where everything is kept."""
+    public_url: str = ""
+    """How people reach this ragmon; used in links."""
+    windows: Annotated[tuple[Positive, ...], Field(min_length=1), Listed] = (
+        300.0,
+        3_600.0,
+        86_400.0,
+        604_800.0,
+    )
+    """Rolling windows."""
+    slices: Annotated[tuple[TagKey, ...], Listed] = ()
+    """Tag keys by which everything is also broken down; version always is."""
+    max_series: Annotated[int, Field(ge=1, le=100_000)] = 500
+    """Pipelines and slice values that get windows of their own; the rest goes to other."""
+    evaluate_every: Positive = 15.0
+    """How often windows are evaluated."""
+    snapshot_every: Positive = 10.0
+    """How often windows are saved; a restart counts again what came after."""
+    max_clock_skew: Positive = 300.0
+    """How far in the future a timestamp may lie."""
+    retention: Retention = Retention()
+    retrieval: Retrieval = Retrieval()
+    latency: LatencyLimits = LatencyLimits()
+    privacy: Privacy = Privacy()
+    auth: Auth = Auth()
+    limits: Limits = Limits()
+    log: Log = Log()
+    store: dict[str, Any] = {"kind": "sqlite"}
+    """The store, by kind."""
+    sources: tuple[dict[str, Any], ...] = ()
+    """Sources besides HTTP, by kind, for example {kind: jsonl, path: /var/log/rag.jsonl}."""
+
+    @model_validator(mode="after")
+    def _keeps_its_windows(self) -> "Settings":
+        if max(self.windows) > self.retention.windows:
+            raise ValueError("windows: the longest window exceeds retention.windows")
+        if min(self.windows) < 10:
+            raise ValueError("windows: the shortest window is 10s")
+        return self

@@ -1,0 +1,1 @@
+"""The daemon: the shell that drives the pipeline on live traffic."""

@@ -1,0 +1,120 @@
+"""From settings to the parts of a daemon."""
+
+import ipaddress
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.daemon.engine import Engine
+from ragmon.errors import SettingsError
+from ragmon.pipeline import Pipeline
+from ragmon.plugins import find
+from ragmon.signals import SignalOptions
+from ragmon.signals.catalogue import build as build_catalogue
+from ragmon.web.auth import Grant, digest
+from ragmon.windows import Windows
+
+
+def build_pipeline(settings: Settings) -> Pipeline:
+    """What happens to a record, by these settings."""
+    retrieval = settings.retrieval
+    options = SignalOptions(
+        ks=tuple(sorted(set(retrieval.ks))),
+        slow_ms=settings.latency.slow_ms,
+        relevant_score=retrieval.relevant_score,
+        low_score=retrieval.low_score,
+        diagnosis_k=retrieval.diagnosis_k,
+    )
+    return Pipeline(build_catalogue(options), settings.slices, settings.privacy.text)
+
+
+def build_engine(settings: Settings, clock: Clock) -> Engine:
+    """Store, windows and writer; the store is opened.
+
+    Raises:
+        SettingsError: an unknown kind of store, or options it does not know.
+        StoreError: the store cannot be opened.
+    """
+    pipeline = build_pipeline(settings)
+    windows = Windows(
+        pipeline.catalogue.columns,
+        slices=settings.slices,
+        longest_s=max(settings.windows),
+        limit=settings.max_series,
+    )
+    module, options = resolve("ragmon.stores", "store", settings.store)
+    store = module.build(options, settings.data_dir)
+    return Engine(store, pipeline, windows, clock, settings)
+
+
+def resolve(package: str, setting: str, given: dict[str, Any]) -> tuple[Any, BaseModel]:
+    """A plug-in by its ``kind``, and its checked options.
+
+    Raises:
+        SettingsError: no such kind, or options it does not know.
+    """
+    module = find(package, str(given.get("kind", "")), setting)
+    rest = {key: value for key, value in given.items() if key != "kind"}
+    try:
+        return module, module.Options(**rest)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{setting}.{'.'.join(str(part) for part in each['loc'])}: {each['msg']}"
+            for each in error.errors(include_url=False, include_input=False)
+        )
+        raise SettingsError(problems) from None
+
+
+def grants(settings: Settings) -> list[Grant]:
+    """The configured tokens, as hashes.
+
+    Raises:
+        SettingsError: a token file cannot be read or is empty.
+    """
+    found = []
+    for token in settings.auth.tokens:
+        if token.sha256 is not None:
+            sha256 = bytes.fromhex(token.sha256)
+        elif token.token is not None:
+            sha256 = digest(token.token.get_secret_value())
+        else:
+            assert token.token_file is not None
+            sha256 = digest(_read_secret(token.token_file))
+        found.append(Grant(token.name, sha256, frozenset(token.scopes)))
+    return found
+
+
+def check_exposure(settings: Settings) -> None:
+    """Without tokens ragmon listens on loopback only.
+
+    Raises:
+        SettingsError: it would be open to the network.
+    """
+    if settings.auth.tokens or settings.auth.allow_anonymous or _is_loopback(settings.host):
+        return
+    raise SettingsError(
+        f"host {settings.host} is reachable from other machines, but no token is configured",
+        hint="Configure auth.tokens, or set auth.allow_anonymous: true to accept everybody",
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _read_secret(path: Path) -> str:
+    try:
+        secret = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"auth.tokens: cannot read {path}: {error}") from error
+    if not secret:
+        raise SettingsError(f"auth.tokens: {path} is empty")
+    return secret

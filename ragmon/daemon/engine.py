@@ -1,0 +1,104 @@
+"""Store, windows and writer put together: what a restart rebuilds and a snapshot saves."""
+
+from collections.abc import Iterable
+
+import structlog
+
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.daemon.committer import Committer
+from ragmon.daemon.exemplars import ExemplarStore
+from ragmon.daemon.writer import Writer
+from ragmon.pipeline import Pipeline
+from ragmon.stores import Position, Restatement, Store
+from ragmon.windows import Windows
+from ragmon.windows.observations import unpack
+from ragmon.windows.snapshot import dump_dirty, dump_totals, load_bucket, load_totals
+
+_EXPIRE_STEPS = 50  # short steps in one run of housekeeping
+
+
+class Engine:
+    """The parts that every shell drives; its methods run on the writer's thread once started."""
+
+    def __init__(
+        self, store: Store, pipeline: Pipeline, windows: Windows, clock: Clock, settings: Settings
+    ) -> None:
+        self.store = store
+        self.pipeline = pipeline
+        self.windows = windows
+        self.exemplars = ExemplarStore()
+        self._settings = settings
+        self._saved = Position()
+        self._compacted = 0
+        self._log = structlog.get_logger("engine")
+        committer = Committer(
+            store, pipeline, windows, self.exemplars, most_waiting=settings.limits.waiting
+        )
+        self.writer = Writer(committer, clock, queue_bytes=settings.limits.queue)
+
+    def restore(self) -> int:
+        """Load the last snapshot and count what came after it; returns how many records."""
+        position, totals, buckets = self.store.load_windows()
+        if totals is not None:
+            load_totals(self.windows, totals)
+            for bucket in buckets:
+                load_bucket(self.windows, bucket)
+        counted = self._replay(self.store.replay(position))
+        self._saved = position
+        return counted
+
+    def snapshot(self) -> None:
+        """Save the buckets that changed, and the position they stand for."""
+        self.store.index()
+        position = Position(self.store.next_sequence, self.store.last_restatement)
+        if position == self._saved:
+            return
+        dirty = [set(each) for each in self.windows.dirty]
+        try:
+            buckets = list(dump_dirty(self.windows))
+            self.store.save_windows(buckets, dump_totals(self.windows), position)
+        except BaseException:
+            for held, lost in zip(self.windows.dirty, dirty, strict=True):
+                held.update(lost)
+            raise
+        self._saved = position
+
+    def expire(self, now: float) -> int:
+        """Delete what retention no longer covers; returns how many records."""
+        retention = self._settings.retention
+        deleted = 0
+        for _ in range(_EXPIRE_STEPS):
+            step = self.store.expire(now - retention.records, retention.max_disk)
+            if not step:
+                break
+            deleted += step
+        coarsest = len(self.windows.tiers) - 1
+        oldest = [
+            int(now - (retention.windows if level == coarsest else tier.width_s * tier.slots))
+            // tier.width_s
+            for level, tier in enumerate(self.windows.tiers)
+        ]
+        self.store.expire_windows(oldest, now - retention.records)
+        self.windows.forget(now)
+        return deleted
+
+    def compact(self) -> int:
+        """Join one stretch of small blocks; returns how many blocks it took, 0 at the end."""
+        joined, self._compacted = self.store.compact(self._compacted, self._saved.sequence)
+        if self._compacted >= self._saved.sequence:
+            self._compacted = 0
+            return 0
+        return joined
+
+    def _replay(self, committed: Iterable[bytes | Restatement]) -> int:
+        counted = 0
+        columns = self.pipeline.columns
+        for each in committed:
+            if isinstance(each, Restatement):
+                self.windows.restate(unpack(each.old, columns), unpack(each.new, columns))
+            else:
+                observations = unpack(each, columns)
+                self.windows.fold(observations)
+                counted += len(observations)
+        return counted

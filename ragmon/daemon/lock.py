@@ -1,0 +1,40 @@
+"""One daemon to a data directory."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from ragmon.errors import StoreBusyError, StoreError
+
+
+class DirectoryLock:
+    """Held until the process ends, however it ends."""
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / "lock"
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a+")
+        except OSError as error:
+            raise StoreError(
+                f"cannot write {directory}: {error.strerror}",
+                hint=f"Make it writable for user {os.getuid()}, or set data_dir",
+            ) from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.seek(0)
+            owner = self._file.read().strip() or "unknown"
+            self._file.close()
+            raise StoreBusyError(
+                f"{directory} is in use by another ragmon (process {owner})",
+                hint="Stop it, or set another data_dir",
+            ) from error
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
+
+    def release(self) -> None:
+        """Give the directory back."""
+        self._file.truncate(0)
+        self._file.close()

@@ -1,0 +1,183 @@
+"""What the API asks of a running engine: every answer includes what was acknowledged before."""
+
+import asyncio
+import functools
+from typing import Any, NamedTuple
+
+from ragmon import queries, report
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.config.units import duration_text, seconds
+from ragmon.daemon.engine import Engine
+from ragmon.exposition import page
+from ragmon.exposition.counters import Counters
+from ragmon.exposition.gauges import Gauges
+from ragmon.exposition.own import OwnMetrics
+from ragmon.exposition.text import Family
+from ragmon.queries import Wanted
+from ragmon.windows import Merged
+from ragmon.windows.estimates import estimate
+from ragmon.windows.series import SeriesKey
+
+_BUSY_SHARE = 5  # rendering the page takes at most this fraction of the time
+
+
+class Collected(NamedTuple):
+    """What is copied out of the windows between two commits."""
+
+    version: int
+    keys: dict[SeriesKey, int]
+    merged: list[tuple[str, Merged]]
+    counters: list[Family]
+
+
+class _Page(NamedTuple):
+    version: int
+    rendered_at: float  # monotonic
+    took_s: float
+    families: list[Family]
+
+
+class LiveMonitor:
+    """Implements ``ragmon.web.api.Monitor``."""
+
+    def __init__(self, engine: Engine, settings: Settings, own: OwnMetrics, clock: Clock) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._own = own
+        self._clock = clock
+        self._gauges = Gauges(engine.windows.columns)
+        self._counters = Counters(engine.windows)
+        self._page: _Page | None = None
+        self._rendering = asyncio.Lock()
+        self.restored = False
+        self.turned_at = clock.monotonic()  # the last evaluation
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._clock.now()
+
+    def evaluate(self) -> None:
+        """Evaluate every window and keep the page; called on schedule, off the writer's thread."""
+        started = self._clock.monotonic()
+        collected = self._engine.writer.call(self._collect).result()
+        self._render(collected, started)
+        self.turned_at = self._clock.monotonic()
+
+    async def metrics(self, *, openmetrics: bool) -> bytes:
+        """The page for Prometheus."""
+        async with self._rendering:
+            kept = self._page
+            if kept is None or not self._is_fresh(kept):
+                if kept is not None:
+                    age = self._clock.monotonic() - kept.rendered_at
+                    await asyncio.sleep(max(0.0, kept.took_s * _BUSY_SHARE - age))
+                started = self._clock.monotonic()
+                collected = await asyncio.wrap_future(self._engine.writer.call(self._collect))
+                kept = await asyncio.to_thread(self._render, collected, started)
+        own = self._own.render(openmetrics=openmetrics)
+        return page(kept.families, own, openmetrics=openmetrics)
+
+    async def report(self, window: str, pipeline: str) -> dict[str, Any]:
+        """The report of one window.
+
+        Raises:
+            ValueError: the window is no duration, or longer than what is kept.
+        """
+        length = seconds(window)
+        longest = self._engine.windows.tiers[-1]
+        most = longest.width_s * (longest.slots - 1)
+        if not isinstance(length, float) or not 10 <= length <= most:
+            raise ValueError(f"window: {window!r} is not between 10s and {duration_text(most)}")
+        build = functools.partial(
+            report.build, self._engine.windows, length, self._clock.now(), pipeline
+        )
+        found = await asyncio.wrap_future(self._engine.writer.call(build))
+        return {"window": window, **found, "alerts": []}
+
+    async def queries(
+        self, pipeline: str, failing: list[str], since: float, limit: int
+    ) -> list[dict[str, Any]]:
+        """The newest queries that fit.
+
+        Raises:
+            ValueError: ``failing`` names something unknown.
+        """
+        names = queries.check_failing(failing, self._engine.pipeline)
+        until = self._clock.now() + self._settings.max_clock_skew
+        wanted = Wanted(since, until, pipeline, names, limit)
+
+        def read() -> list[dict[str, Any]]:
+            with self._engine.store.reader() as reader:
+                return queries.newest(reader, self._engine.pipeline, wanted)
+
+        return await asyncio.to_thread(read)
+
+    async def query(self, query_id: str) -> dict[str, Any] | None:
+        """One query."""
+        store = self._engine.store
+        find = functools.partial(store.find, store.hash(query_id))
+        sequence = await asyncio.wrap_future(self._engine.writer.call(find))
+
+        def read() -> dict[str, Any] | None:
+            if sequence is None:
+                return None
+            with store.reader() as reader:
+                found = reader.record(sequence)
+            described = found and queries.describe(*found, self._engine.pipeline)
+            if not described or described["record"]["query_id"] != query_id:
+                return None
+            return described
+
+        return await asyncio.to_thread(read)
+
+    def problems(self) -> list[str]:
+        """Why ragmon is not ready."""
+        if not self.restored:
+            return ["rebuilding the windows from the store"]
+        error = self._engine.writer.last_error
+        return [str(error)] if error is not None else []
+
+    def stalled(self) -> list[str]:
+        """Which loops no longer turn."""
+        stalled = []
+        if not self._engine.writer.alive:
+            stalled.append("the writer has ended")
+        patience = max(60.0, 4 * self._settings.evaluate_every)
+        if self.restored and self._clock.monotonic() - self.turned_at > patience:
+            stalled.append("windows are no longer evaluated")
+        return stalled
+
+    def _is_fresh(self, kept: _Page) -> bool:
+        age = self._clock.monotonic() - kept.rendered_at
+        unchanged = kept.version == self._engine.writer.stats.version
+        return unchanged and age < self._settings.evaluate_every
+
+    def _collect(self) -> Collected:
+        windows = self._engine.windows
+        now = self._clock.now()
+        return Collected(
+            self._engine.writer.stats.version,
+            {
+                key: at
+                for key, at in windows.series.keys.items()
+                if windows.totals.rows[at, -1]  # `other` is there before it is needed
+            },
+            [
+                (duration_text(length), windows.merge(length, now))
+                for length in self._settings.windows
+            ],
+            list(self._counters.families(self._engine.exemplars.latest)),
+        )
+
+    def _render(self, collected: Collected, started: float) -> _Page:
+        columns = self._engine.windows.columns
+        estimates = [(name, estimate(merged, columns)) for name, merged in collected.merged]
+        self._gauges.forget(collected.keys)
+        gauges = self._gauges.families(collected.keys, estimates)
+        families = [*collected.counters, *gauges]
+        done = self._clock.monotonic()
+        self._own.evaluated_at.set(self._clock.now())
+        self._own.evaluation_seconds.set(done - started)
+        self._page = _Page(collected.version, done, done - started, families)
+        return self._page

@@ -1,0 +1,79 @@
+"""Scheduled work that survives a stepping clock.
+
+APScheduler plans by the wall clock: after a step back of an hour its jobs would wait that hour.
+A watch compares the wall clock with the monotonic one and plans everything anew after a step.
+"""
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import structlog
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, JobEvent
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from ragmon.clock import Clock
+
+_STEP_S = 2.0  # a difference that no slow machine explains
+_LOOK_EVERY_S = 1.0
+
+
+class Schedule:
+    """Jobs at fixed intervals: never two runs of one at a time, missed runs become one."""
+
+    def __init__(self, clock: Clock, skipped: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._skipped = skipped
+        self._log = structlog.get_logger("schedule")
+        self._scheduler = BackgroundScheduler(
+            timezone=UTC,
+            executors={"default": ThreadPoolExecutor(4)},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+        )
+        self._scheduler.add_listener(self._on_skip, EVENT_JOB_MAX_INSTANCES)
+        self._scheduler.add_listener(self._on_error, EVENT_JOB_ERROR)
+        self._stop = threading.Event()
+        self._watch = threading.Thread(target=self._look, name="clock-watch", daemon=True)
+        self._offset = clock.now() - clock.monotonic()
+
+    def every(self, seconds: float, name: str, job: Callable[[], object]) -> None:
+        """Run a job now and then at this interval."""
+        self._scheduler.add_job(
+            job, "interval", seconds=seconds, id=name, next_run_time=self._now()
+        )
+
+    def start(self) -> None:
+        """Begin."""
+        self._scheduler.start()
+        self._watch.start()
+
+    def stop(self) -> None:
+        """Wait for running jobs, and end."""
+        self._stop.set()
+        self._scheduler.shutdown(wait=True)
+
+    def check_clock(self) -> bool:
+        """Plan every job anew if the wall clock was stepped; returns whether it was."""
+        offset = self._clock.now() - self._clock.monotonic()
+        step, self._offset = offset - self._offset, offset
+        if abs(step) < _STEP_S:
+            return False
+        self._log.warning("clock_stepped", seconds=round(step, 3))
+        for job in self._scheduler.get_jobs():
+            job.modify(next_run_time=self._now())
+        self._scheduler.wakeup()
+        return True
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.now(), UTC)
+
+    def _look(self) -> None:
+        while not self._stop.wait(_LOOK_EVERY_S):
+            self.check_clock()
+
+    def _on_skip(self, event: JobEvent) -> None:
+        self._skipped(event.job_id)
+
+    def _on_error(self, event: JobEvent) -> None:
+        self._log.error("job_failed", job=event.job_id, error=repr(event.exception))

@@ -1,0 +1,275 @@
+"""The daemon: HTTP, sources, schedule and writer, from start to an orderly end.
+
+It ends on SIGTERM and SIGINT by itself: uvicorn would re-raise the signal, and nothing after
+``serve`` would run.
+"""
+
+import asyncio
+import contextlib
+import gc
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import structlog
+import uvicorn
+import uvloop
+
+from ragmon import __version__
+from ragmon.asgi import App, Limits, Receive, Scope, Send
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.daemon.build import build_engine, check_exposure, grants, resolve
+from ragmon.daemon.lock import DirectoryLock
+from ragmon.daemon.monitor import LiveMonitor
+from ragmon.daemon.schedule import Schedule
+from ragmon.errors import SettingsError
+from ragmon.exposition.own import OwnMetrics
+from ragmon.sources import Context, Source
+from ragmon.sources.http import ENDPOINTS, HttpSource, Options
+from ragmon.web.api import Api
+from ragmon.web.auth import Authorizer
+
+_DRAIN_S = 4.0
+_EXPIRE_EVERY_S = 30.0
+_COMPACT_EVERY_S = 20.0
+_COMPACT_STEPS = 200
+
+
+class Daemon:
+    """Everything that runs; ``run`` returns when it has ended."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        check_exposure(settings)
+        self.settings = settings
+        self._clock = clock
+        self._log = structlog.get_logger("daemon")
+        self._authorizer = Authorizer(grants(settings))
+        self._socket = _bind(settings.host, settings.port)
+        self._lock = DirectoryLock(settings.data_dir)
+        self._own = OwnMetrics()
+        self._engine = build_engine(settings, clock)
+        self._engine.writer.committed = self._own.commit_seconds.observe
+        self._monitor = LiveMonitor(self._engine, settings, self._own, clock)
+        self._schedule = Schedule(clock, lambda job: self._own.skipped_runs.labels(job).inc())
+        self._sources = self._build_sources()
+        self._server = _Server(self._configure())
+        self.url = _url(self._socket)
+
+    def run(self, ready: Callable[[str], None] | None = None) -> None:
+        """Serve until told to end.
+
+        Args:
+            ready: called once, with the URL, when everything is restored and answers.
+        """
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._serve(ready))
+
+    def stop(self) -> None:
+        """End, from any thread."""
+        self._server.should_exit = True
+
+    async def _serve(self, ready: Callable[[str], None] | None) -> None:
+        loop = asyncio.get_running_loop()
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self._on_signal, number)
+        self._watch()
+        self._engine.writer.start()
+        starting = loop.create_task(self._start(ready))
+        self._log.info("listening", url=self.url, version=__version__)
+        await self._server.serve(sockets=[self._socket])
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
+        await asyncio.to_thread(self._end)
+
+    async def _start(self, ready: Callable[[str], None] | None) -> None:
+        """Restore, then begin what needs the windows."""
+        started = self._clock.monotonic()
+        counted = await asyncio.wrap_future(self._engine.writer.call(self._engine.restore))
+        took = round(self._clock.monotonic() - started, 3)
+        self._log.info("restored", replayed=counted, seconds=took)
+        self._monitor.restored = True
+        self._monitor.turned_at = self._clock.monotonic()
+        self._plan()
+        for source in self._sources:
+            source.start()
+        gc.collect()
+        gc.freeze()  # what start-up made lives as long as the process
+        gc.set_threshold(50_000, 20, 50)
+        if ready is not None:
+            await asyncio.to_thread(ready, self.url)
+
+    def _plan(self) -> None:
+        engine, writer = self._engine, self._engine.writer
+        self._schedule.every(self.settings.evaluate_every, "evaluate", self._monitor.evaluate)
+        self._schedule.every(
+            self.settings.snapshot_every, "snapshot", lambda: writer.call(engine.snapshot).result()
+        )
+        self._schedule.every(
+            _EXPIRE_EVERY_S,
+            "expire",
+            lambda: writer.call(lambda: engine.expire(self._clock.now())).result(),
+        )
+        self._schedule.every(_COMPACT_EVERY_S, "compact", self._compact)
+        self._schedule.start()
+
+    def _compact(self) -> None:
+        for _ in range(_COMPACT_STEPS):
+            if not self._engine.writer.call(self._engine.compact).result():
+                return
+
+    def _end(self) -> None:
+        """Drain, commit, save, close."""
+        for source in self._sources:
+            if self._monitor.restored:
+                source.stop()
+        if self._monitor.restored:
+            self._schedule.stop()
+            self._engine.writer.call(self._engine.snapshot)
+        if not self._engine.writer.stop(_DRAIN_S):
+            self._log.error("writer_still_busy")
+        self._engine.store.close()
+        self._lock.release()
+        self._log.info("ended")
+
+    def _on_signal(self, number: int) -> None:
+        if self._server.should_exit:
+            self._server.force_exit = True
+        self._log.info("ending", signal=signal.Signals(number).name)
+        self._server.should_exit = True
+
+    def _configure(self) -> uvicorn.Config:
+        source = HttpSource(
+            Options(
+                limits=_limits(self.settings),
+                listed_errors=self.settings.limits.errors,
+                retention_s=self.settings.retention.records,
+                max_skew_s=self.settings.max_clock_skew,
+            ),
+            self._engine.writer,
+            self._own,
+            self._authorizer,
+            self._clock.now,
+        )
+        api = Api(
+            self._monitor,
+            self._own,
+            self._authorizer,
+            protect_metrics=self.settings.auth.protect_metrics,
+        )
+        return uvicorn.Config(
+            _route(source, api.application()),
+            http="httptools",
+            loop="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=int(_DRAIN_S),
+        )
+
+    def _build_sources(self) -> list[Source]:
+        context = Context(
+            sink=self._engine.writer,
+            tally=self._own,
+            clock=self._clock,
+            offset=lambda name: self._engine.writer.call(
+                lambda: self._engine.store.offset(name)
+            ).result(),
+            retention_s=self.settings.retention.records,
+            max_skew_s=self.settings.max_clock_skew,
+        )
+        sources: list[Source] = []
+        for at, given in enumerate(self.settings.sources):
+            module, options = resolve("ragmon.sources", f"sources.{at}", given)
+            sources.append(module.build(options, context))
+        return sources
+
+    def _watch(self) -> None:
+        """Gauges and counters of parts that know nothing of Prometheus."""
+        own, engine = self._own, self._engine
+        own.watch(
+            "ragmon_ingest_queue_bytes",
+            "Accepted and not yet committed.",
+            lambda: engine.writer.queued_bytes,
+        )
+        own.watch("ragmon_store_bytes", "Size of the store on disk.", engine.store.size_bytes)
+        own.watch(
+            "ragmon_watermark_timestamp_seconds",
+            "Timestamp of the newest query counted.",
+            lambda: engine.windows.watermark,
+        )
+        own.watch(
+            "ragmon_waiting_changes",
+            "Queries that feedback or labels wait for.",
+            engine.store.waiting_count,
+        )
+        own.watch_total(
+            "ragmon_window_restatements",
+            "Queries counted anew after late feedback or labels.",
+            lambda: engine.windows.restatements,
+        )
+        own.watch_total(
+            "ragmon_series_dropped",
+            "Observations counted under other because max_series was reached.",
+            lambda: engine.windows.dropped,
+        )
+        own.watch_total(
+            "ragmon_commit_failures",
+            "Groups of batches that the store refused.",
+            lambda: engine.writer.stats.failures,
+        )
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _route(source: App, api: App) -> App:
+    """The hot paths first; everything else is Starlette's."""
+
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        path, method = scope.get("path"), scope.get("method")
+        reads_queries = path == "/v1/queries" and method in ("GET", "HEAD")
+        if path in ENDPOINTS and not reads_queries:
+            await source(scope, receive, send)
+        else:
+            await api(scope, receive, send)
+
+    return route
+
+
+def _limits(settings: Settings) -> Limits:
+    limits = settings.limits
+    return Limits(
+        body=limits.body,
+        decompressed=limits.decompressed,
+        headers=limits.headers,
+        read_timeout_s=limits.read_timeout,
+    )
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            hint="Set another host or port, or stop what listens there",
+        ) from error
+    bound.listen(2048)
+    return bound
+
+
+def _url(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,180 @@
+"""The one thread that writes: it groups what waits into one commit, and owns the windows.
+
+Whoever needs the windows or the store asks the writer to run a function between two commits.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Protocol, TypeVar
+
+import structlog
+from msgspec import Struct
+
+from ragmon.clock import Clock
+from ragmon.errors import OverloadedError, StoreError
+from ragmon.sources import Outcome, Submission
+
+Result = TypeVar("Result")
+
+_GROUP_RECORDS = 4_000
+_LINGER_S = 0.002  # under load a group this much larger costs less than it waits
+_RETRY_AFTER_S = 2
+
+
+class Commits(Protocol):
+    """What the writer drives."""
+
+    def commit(self, group: Sequence[Submission], now: float) -> None:
+        """Make the group durable and count it, or raise StoreError and keep nothing."""
+        ...
+
+
+class WriterStats(Struct):
+    """What the writer has seen; read by the exposition."""
+
+    failures: int = 0
+    version: int = 0  # changes whenever the windows may have
+
+
+class Writer:
+    """A bounded queue and the thread that empties it."""
+
+    def __init__(self, commits: Commits, clock: Clock, *, queue_bytes: int) -> None:
+        self.stats = WriterStats()
+        self.queued_bytes = 0
+        self.last_error: StoreError | None = None
+        self.committed: Callable[[float], None] = lambda _seconds: None
+        self._commits = commits
+        self._clock = clock
+        self._limit = queue_bytes
+        self._submissions: deque[Submission] = deque()
+        self._calls: deque[Callable[[], None]] = deque()
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._busy = False
+        self._log = structlog.get_logger("writer")
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def submit(self, submission: Submission) -> None:
+        """Queue a batch; its ``reply`` is called on the writer's thread once it is durable.
+
+        Raises:
+            OverloadedError: the queue is full; nothing was kept.
+        """
+        with self._wake:
+            full = self.queued_bytes + submission.size_bytes > self._limit
+            if self._stopping or (full and self._submissions):
+                raise OverloadedError("the ingest queue is full", retry_after_s=_RETRY_AFTER_S)
+            self.queued_bytes += submission.size_bytes
+            self._submissions.append(submission)
+            self._wake.notify()
+
+    def call(self, function: Callable[[], Result]) -> Future[Result]:
+        """Run a function between two commits, where it may touch the store and the windows."""
+        future: Future[Result] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(function())
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+                future.set_exception(error)
+
+        with self._wake:
+            if self._stopping and not self._thread.is_alive():
+                raise StoreError("the writer has stopped")
+            self._calls.append(run)
+            self._wake.notify()
+        return future
+
+    def stop(self, timeout_s: float) -> bool:
+        """Commit what is queued, refuse what comes, end; False when time ran out."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._submissions or self._calls or self._stopping):
+                    self._wake.wait()
+                if not (self._submissions or self._calls):
+                    return
+                linger = self._busy and not self._stopping
+            if linger:
+                self._clock.sleep(_LINGER_S)
+            with self._wake:
+                calls = list(self._calls)
+                self._calls.clear()
+                group = self._take()
+            if group:
+                self._commit(group)
+            for call in calls:
+                call()
+
+    def _take(self) -> list[Submission]:
+        group: list[Submission] = []
+        records = 0
+        while self._submissions and records < _GROUP_RECORDS:
+            submission = self._submissions.popleft()
+            records += len(submission.records) + len(submission.changes)
+            group.append(submission)
+        self._busy = len(group) > 1
+        return group
+
+    def _commit(self, group: list[Submission]) -> None:
+        started = self._clock.monotonic()
+        try:
+            self._commits.commit(group, self._clock.now())
+            self.last_error = None
+        except StoreError as error:
+            self._fail(group, error)
+        except Exception as error:  # noqa: BLE001 - the one place: it logs, counts and goes on
+            self._isolate(group, error)
+        else:
+            self._succeed(group, self._clock.monotonic() - started)
+
+    def _succeed(self, group: list[Submission], seconds: float) -> None:
+        self.stats.version += 1
+        self.committed(seconds)
+        for each in group:
+            accepted = len(each.records) + len(each.changes)
+            accepted -= each.duplicates + len(each.refused)
+            self._reply(each, Outcome(accepted, each.duplicates, each.refused))
+
+    def _fail(self, group: list[Submission], error: StoreError) -> None:
+        self.stats.failures += 1
+        self.last_error = error
+        self._log.error("commit_failed", reason=error.reason, error=str(error))
+        for each in group:
+            self._reply(each, Outcome(error=error))
+
+    def _isolate(self, group: list[Submission], error: Exception) -> None:
+        """A defect of ours in one batch must not refuse its neighbours."""
+        if len(group) == 1:
+            self._log.exception("commit_defect", source=group[0].source)
+            self._fail(group, StoreError(f"internal error: {type(error).__name__}"))
+            return
+        for each in group:
+            each.duplicates = 0
+            each.refused.clear()
+            self._commit([each])
+
+    def _reply(self, submission: Submission, outcome: Outcome) -> None:
+        with self._wake:
+            self.queued_bytes -= submission.size_bytes
+        submission.reply(outcome)

@@ -1,0 +1,228 @@
+"""Bytes to records, one line at a time: good lines are kept, bad ones are explained."""
+
+import difflib
+import re
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from ragmon.errors import RecordError
+from ragmon.records import UNSTAMPED, Chunk, Feedback, Label, Latency, QueryRecord, Tokens
+
+Record = TypeVar("Record", QueryRecord, Feedback, Label)
+
+_PATH = re.compile(r" - at `\$\.?(.*)`$")
+_REMEDIES = (
+    ("timestamp", "send RFC 3339 with a time zone, or unix seconds"),
+    ("feedback", 'send "positive", "negative", a number from -1 to 1, or null'),
+    ("rating", 'send "positive", "negative" or a number from -1 to 1'),
+    ("latency_ms", "send milliseconds, or an object with total, retrieval and generation"),
+    ("chunks", 'send a list of objects like {"id": "doc-1", "score": 0.8}, or null if unknown'),
+    ("citations", "send a list of chunk ids, or null if unknown"),
+    ("faithful", "send a number from 0 to 1"),
+)
+_BY_REASON = {
+    "malformed": "send one complete JSON object a line",
+    "encoding": "send UTF-8",
+    "too_deep": "flatten the nested value",
+}
+
+
+class Rejection(Struct, frozen=True):
+    """Why one line was refused."""
+
+    line: int  # from 1: of NDJSON, or the position in an array
+    field: str
+    error: str
+    remedy: str
+    reason: str
+
+
+class Bounds(NamedTuple):
+    """Which timestamps are welcome, in unix seconds."""
+
+    oldest: float
+    newest: float
+
+
+def split(body: bytes, content_type: str = "") -> list[tuple[int, Any]]:
+    """The records of a body as (line, JSON bytes): an object, an array or NDJSON.
+
+    Raises:
+        RecordError: the body is no JSON at all.
+    """
+    start = body.lstrip()[:1]
+    if start == b"[":
+        elements = _decode_whole(body, list[msgspec.Raw])
+        return list(enumerate(elements, 1))
+    ndjson = "ndjson" in content_type or "jsonl" in content_type or "json-seq" in content_type
+    if not ndjson and _is_one_object(body):
+        return [(1, body)]
+    lines = enumerate(body.split(b"\n"), 1)
+    return [(number, line) for number, line in lines if line and not line.isspace()]
+
+
+class Decoder(Generic[Record]):
+    """Decodes lines into records of one type."""
+
+    def __init__(self, kind: type[Record]) -> None:
+        self._decode: Callable[[Any], Record] = msgspec.json.Decoder(kind).decode
+
+    def __call__(self, line: Any, now: float, bounds: Bounds) -> Record:
+        """One record, stamped.
+
+        Args:
+            line: JSON bytes (or msgspec.Raw) of one object.
+            now: unix seconds, for records without a timestamp.
+            bounds: timestamps outside are refused.
+
+        Raises:
+            RecordError: with field, reason and remedy.
+        """
+        try:
+            record = self._decode(line)
+            if not bytes(line).isascii():
+                bytes(line).decode()  # fields that are not decoded are not checked otherwise
+        except msgspec.ValidationError as error:
+            raise _invalid(str(error)) from None
+        except msgspec.DecodeError as error:
+            raise _refusal("malformed", "", _plain(str(error))) from None
+        except UnicodeDecodeError as error:
+            raise _refusal("encoding", "", f"invalid UTF-8 at byte {error.start}") from None
+        except RecursionError:
+            raise _refusal("too_deep", "", "nested too deeply") from None
+        if b"\\u0000" in bytes(line):
+            _refuse_nul(record)
+        return _stamp(record, now, bounds)
+
+
+def rejection(line: int, error: RecordError) -> Rejection:
+    """A refusal of one line, for the answer."""
+    message = error.args[0]
+    return Rejection(line, error.field, message, error.hint, error.reason)
+
+
+def ignored_fields(line: Any, kind: type[Struct]) -> dict[str, str | None]:
+    """Fields of one record that its schema does not know, each with the nearest known name."""
+    try:
+        found = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    ignored: dict[str, str | None] = {}
+    if isinstance(found, dict):
+        _compare(found, kind, "", ignored)
+        if kind is QueryRecord:
+            chunks = found.get("chunks")
+            if isinstance(chunks, list) and chunks:
+                _compare(chunks[0], Chunk, "chunks[0].", ignored)
+            _compare(found.get("latency_ms"), Latency, "latency_ms.", ignored)
+            _compare(found.get("tokens"), Tokens, "tokens.", ignored)
+    return ignored
+
+
+def _compare(found: Any, kind: type[Struct], prefix: str, ignored: dict[str, str | None]) -> None:
+    if not isinstance(found, dict):
+        return
+    known = kind.__struct_fields__
+    for name in found:
+        if name not in known and len(ignored) < 20:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+            ignored[prefix + name[:100]] = prefix + near[0] if near else None
+
+
+def _decode_whole(body: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise _refusal("malformed", "", _plain(str(error))) from None
+
+
+def _is_one_object(body: bytes) -> bool:
+    """Whether the whole body is one JSON value (possibly pretty-printed over many lines)."""
+    if b"\n" not in body.strip():
+        return True
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return True
+
+
+def _stamp(record: Record, now: float, bounds: Bounds) -> Record:
+    """Fill in what the client may leave out; the record is not yet shared with anyone."""
+    timestamp = record.timestamp
+    if timestamp == UNSTAMPED:
+        force_setattr(record, "timestamp", now)
+    elif isinstance(record, QueryRecord) and not bounds.oldest <= timestamp <= bounds.newest:
+        raise _out_of_bounds(timestamp, now, bounds)
+    if not record.query_id:
+        force_setattr(record, "query_id", uuid.uuid4().hex)
+    return record
+
+
+def _out_of_bounds(timestamp: float, now: float, bounds: Bounds) -> RecordError:
+    if timestamp > bounds.newest:
+        return RecordError(
+            "future",
+            "timestamp",
+            f"lies {timestamp - now:.0f} s in the future",
+            hint=f"check the sender's clock; max_clock_skew is {bounds.newest - now:.0f} s",
+        )
+    return RecordError(
+        "too_old",
+        "timestamp",
+        f"is {now - timestamp:.0f} s old",
+        hint=f"retention.records keeps {now - bounds.oldest:.0f} s; raise it to back-fill",
+    )
+
+
+def _refuse_nul(record: QueryRecord | Feedback | Label) -> None:
+    ids = {"query_id": record.query_id}
+    if isinstance(record, QueryRecord):
+        ids |= {"pipeline": record.pipeline, "version": record.version}
+        ids |= {f"chunks[{at}].id": chunk.id for at, chunk in enumerate(record.chunks or ())}
+        ids |= {f"citations[{at}]": each for at, each in enumerate(record.citations or ())}
+    for name, value in ids.items():
+        if "\0" in value:
+            raise RecordError("invalid", name, "contains a NUL character", hint="remove it")
+
+
+def _invalid(message: str) -> RecordError:
+    match = _PATH.search(message)
+    field = match[1] if match else ""
+    text = message[: match.start()] if match else message
+    if field.endswith("query_id") and "length" in text:
+        return RecordError("invalid", field, _plain(text), hint="shorten the id, or hash it")
+    missing = re.search(r"missing required field `(\w+)`", text)
+    if missing:
+        field = f"{field}.{missing[1]}".lstrip(".")
+    return _refusal("invalid", field, _plain(text))
+
+
+def _refusal(reason: str, field: str, message: str) -> RecordError:
+    hint = _BY_REASON.get(reason) or next(
+        (text for name, text in _REMEDIES if field.startswith(name)), ""
+    )
+    if "length" in message:
+        hint = "shorten it"
+    return RecordError(reason, field, message, hint=hint or "see the record format in README.md")
+
+
+def _plain(message: str) -> str:
+    """Msgspec's message in the words of JSON."""
+    if message == "Input data was truncated":
+        return "JSON is truncated, or holds half of a surrogate pair"
+    text = message.replace("`", "").replace("float", "number")
+    return text if text.startswith("JSON") else text[:1].lower() + text[1:]
+
+
+def reasons(rejections: Sequence[Rejection]) -> dict[str, int]:
+    """How many lines were refused for each reason."""
+    counted: dict[str, int] = {}
+    for each in rejections:
+        counted[each.reason] = counted.get(each.reason, 0) + 1
+    return counted

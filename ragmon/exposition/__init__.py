@@ -1,0 +1,19 @@
+"""``/metrics``: the windows, the counters, and the monitor itself, as Prometheus reads them."""
+
+from collections.abc import Iterable
+
+from ragmon.exposition.text import Family, render
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+def wants_openmetrics(accept: str) -> bool:
+    """Whether a scraper asked for OpenMetrics."""
+    return "application/openmetrics-text" in accept
+
+
+def page(families: Iterable[Family], own: bytes, *, openmetrics: bool) -> bytes:
+    """The whole answer of ``/metrics``."""
+    text = render(families, openmetrics=openmetrics) + own
+    return text + b"# EOF\n" if openmetrics else text

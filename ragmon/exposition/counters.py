@@ -1,0 +1,123 @@
+"""What only grows, as counters and classic histograms that PromQL can rate and sum."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ragmon.exposition.gauges import STAGES
+from ragmon.exposition.text import Exemplar, Family, Labels, histogram_lines, labelled, number
+from ragmon.windows import LATENCY, TOP_SCORE, Windows
+from ragmon.windows.series import VERSION, SeriesKey
+from ragmon.windows.totals import LATENCY_EDGES_MS, SCORE_EDGES
+
+Exemplars = dict[tuple[str, str], dict[int, Exemplar]]
+"""(pipeline, stage) to bucket to exemplar."""
+
+COUNTERS = (
+    # metric, column, help
+    ("query_errors", "error", "Queries that failed."),
+    ("zero_result_queries", "zero_result", "Queries that retrieved nothing."),
+    ("chunks_retrieved", "retrieved_chunks", "Chunks retrieved."),
+    ("chunks_cited", "cited_chunks", "Retrieved chunks that answers cite."),
+)
+RATINGS = ("positive", "negative", "neutral")
+MODES = ("retrieval", "ranking", "generation", "none", "unknown")
+
+
+class Counters:
+    """Reads the totals of the windows."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self._columns = {
+            (column.name, column.labels): at for at, column in enumerate(windows.columns)
+        }
+
+    def families(self, exemplars: Exemplars) -> Iterator[Family]:
+        """Every counter and histogram."""
+        rows = self._windows.totals.rows
+        versions = self._numbers(lambda key: key.dimension == VERSION)
+        queries = [(_by_version(key), rows[at, -1]) for key, at in versions]
+        yield _counter("queries", "Queries counted.", queries)
+        for metric, column, text in COUNTERS:
+            samples = [(_by_version(key), self._sum(at, column)) for key, at in versions]
+            yield _counter(metric, text, samples)
+        yield _counter("feedback", "Ratings by users.", self._ratings(versions))
+        modes = [
+            ((*_by_version(key), ("mode", mode)), self._sum(at, "failure_mode", mode=mode))
+            for key, at in versions
+            for mode in MODES
+        ]
+        text = "Queries by failure mode; one whose diagnosis changed is counted in each."
+        yield _counter("failure_mode", text, modes)
+        yield self._durations(exemplars)
+        yield self._scores()
+
+    def _sum(self, series: int, name: str, **labels: str) -> float:
+        """Sum of a column over everything a series ever had."""
+        column = self._columns[name, tuple(labels.items())]
+        return float(self._windows.totals.rows[series, len(self._columns) + column])
+
+    def _ratings(self, versions: list[tuple[SeriesKey, int]]) -> list[tuple[Labels, float]]:
+        rated = self._columns["positive_feedback", ()]
+        samples: list[tuple[Labels, float]] = []
+        for key, at in versions:
+            liked = self._sum(at, "positive_feedback")
+            disliked = self._sum(at, "negative_feedback")
+            ratings = float(self._windows.totals.rows[at, rated])
+            neutral = max(0.0, ratings - liked - disliked)
+            for rating, value in zip(RATINGS, (liked, disliked, neutral), strict=True):
+                samples.append(((*_by_version(key), ("rating", rating)), value))
+        return samples
+
+    def _durations(self, exemplars: Exemplars) -> Family:
+        totals = self._windows.totals
+        edges = (LATENCY_EDGES_MS / 1000).tolist()
+        lines: list[str] = []
+        shown: dict[int, Exemplar] = {}
+        for key, at in self._numbers(lambda key: not key.dimension):
+            for stage, name in enumerate(STAGES):
+                if totals.latency[at, stage].any():
+                    for bucket, exemplar in exemplars.get((key.pipeline, name), {}).items():
+                        shown[len(lines) + bucket] = exemplar
+                    lines += histogram_lines(
+                        "ragmon_query_duration_seconds",
+                        (("pipeline", key.pipeline), ("stage", name)),
+                        edges,
+                        totals.latency[at, stage].tolist(),
+                        self._sum(at, LATENCY, stage=name) / 1000,
+                    )
+        text = "Latency of queries by stage."
+        return Family("ragmon_query_duration_seconds", "histogram", text, lines, shown)
+
+    def _scores(self) -> Family:
+        totals = self._windows.totals
+        lines: list[str] = []
+        for key, at in self._numbers(lambda key: not key.dimension):
+            if totals.score[at].any():
+                lines += histogram_lines(
+                    "ragmon_retrieval_top_score",
+                    (("pipeline", key.pipeline),),
+                    SCORE_EDGES.tolist(),
+                    totals.score[at].tolist(),
+                    self._sum(at, TOP_SCORE),
+                )
+        text = "Best retrieval score of each query, on the retriever's own scale."
+        return Family("ragmon_retrieval_top_score", "histogram", text, lines)
+
+    def _numbers(self, wanted: Callable[[SeriesKey], bool]) -> list[tuple[SeriesKey, int]]:
+        """Series with records, by name."""
+        counted = np.flatnonzero(self._windows.totals.rows[:, -1])
+        held = set(counted.tolist())
+        keys = self._windows.series.keys.items()
+        return sorted((key, at) for key, at in keys if at in held and wanted(key))
+
+
+def _by_version(key: SeriesKey) -> Labels:
+    return (("pipeline", key.pipeline), ("version", key.value))
+
+
+def _counter(metric: str, text: str, samples: list[tuple[Labels, float]]) -> Family:
+    name = f"ragmon_{metric}_total"
+    lines = [f"{labelled(name, labels)} {number(float(value))}" for labels, value in samples]
+    return Family(name, "counter", text, lines)

@@ -1,0 +1,102 @@
+"""The monitor watching itself, through prometheus_client."""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.registry import Collector
+
+from ragmon import __version__
+
+REASONS = ("invalid", "malformed", "too_old", "future", "overloaded", "too_large")
+SOURCES = ("http", "feedback", "label")
+
+_EOF = b"# EOF\n"
+_COMMIT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+
+class OwnMetrics:
+    """Counters that the parts add to, and gauges that are asked for at scrape time."""
+
+    def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        info = Gauge("ragmon_build_info", "Version of ragmon.", ["version"], registry=self.registry)
+        info.labels(__version__).set(1)
+        self._ingested = self._counter(
+            "ragmon_ingest_records", "Records, feedback and labels made durable.", "source"
+        )
+        self._rejected = self._counter(
+            "ragmon_rejected", "What was refused, by reason.", "source", "reason"
+        )
+        self._duplicates = self._counter(
+            "ragmon_duplicates", "What had been sent before and was not counted again.", "source"
+        )
+        self.commit_seconds = Histogram(
+            "ragmon_commit_duration_seconds",
+            "From taking a group of batches to having it on disk and counted.",
+            buckets=_COMMIT_SECONDS,
+            registry=self.registry,
+        )
+        self.evaluated_at = self._gauge(
+            "ragmon_evaluation_timestamp_seconds", "When the windows were last evaluated."
+        )
+        self.evaluation_seconds = self._gauge(
+            "ragmon_evaluation_duration_seconds", "How long the last evaluation took."
+        )
+        self.skipped_runs = self._counter(
+            "ragmon_scheduled_runs_skipped",
+            "Scheduled runs left out as the last one went on.",
+            "job",
+        )
+        for source in SOURCES:
+            self._ingested.labels(source)
+            self._duplicates.labels(source)
+            for reason in REASONS:
+                self._rejected.labels(source, reason)
+
+    def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """A gauge that is asked for its value at each scrape."""
+        Gauge(name, text, registry=self.registry).set_function(value)
+
+    def watch_total(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """A counter kept elsewhere, asked for at each scrape."""
+        self.registry.register(_Kept(name, text, value))
+
+    def accepted(self, source: str, count: int) -> None:
+        """Records, feedback or labels made durable."""
+        if count:
+            self._ingested.labels(source).inc(count)
+
+    def duplicated(self, source: str, count: int) -> None:
+        """Sent before, and not counted again."""
+        if count:
+            self._duplicates.labels(source).inc(count)
+
+    def rejected(self, source: str, reason: str, count: int = 1) -> None:
+        """Refused, for a reason out of a small set."""
+        self._rejected.labels(source, reason).inc(count)
+
+    def render(self, *, openmetrics: bool) -> bytes:
+        """Everything, without the closing line of OpenMetrics."""
+        if openmetrics:
+            return bytes(generate_openmetrics(self.registry)).removesuffix(_EOF)
+        return bytes(generate_latest(self.registry))
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, registry=self.registry)
+
+
+class _Kept(Collector):
+    """A counter whose value lives elsewhere."""
+
+    def __init__(self, name: str, text: str, value: Callable[[], float]) -> None:
+        self._name, self._text, self._value = name, text, value
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(self._name, self._text, self._value())

@@ -1,0 +1,124 @@
+"""Everything the windows know of one stretch of time, as plain data."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ragmon.signals import Column
+from ragmon.windows import LATENCY, Merged, Windows
+from ragmon.windows.estimates import QUANTILES, Estimates, estimate
+from ragmon.windows.series import SeriesKey
+
+_STAGES = ("total", "retrieval", "generation")
+
+
+def build(windows: Windows, window_s: float, now: float, pipeline: str = "") -> dict[str, Any]:
+    """The report of one window.
+
+    Args:
+        windows: what was counted.
+        window_s: length in seconds.
+        now: unix seconds; the window ends here.
+        pipeline: only this one; empty for all.
+    """
+    chosen = {
+        key: number for key, number in windows.series.keys.items() if pipeline in ("", key.pipeline)
+    }
+    merged = windows.merge(window_s, now)
+    return assemble(merged, chosen, windows.columns) | {
+        "window_seconds": window_s,
+        "from": now - window_s,
+        "to": now,
+        "watermark": windows.watermark or None,
+    }
+
+
+def assemble(
+    merged: Merged, chosen: dict[SeriesKey, int], columns: Sequence[Column]
+) -> dict[str, Any]:
+    """Totals over the chosen pipelines, then each pipeline with its slices."""
+    whole = [number for key, number in chosen.items() if not key.dimension]
+    over_all = Merged(
+        merged.rows[whole].sum(axis=0, keepdims=True),
+        merged.latency[whole].sum(axis=0, keepdims=True),
+    )
+    overall = estimate(over_all, columns)
+    estimates = estimate(merged, columns)
+    pipelines = []
+    for key, number in sorted(chosen.items()):
+        if key.dimension or not estimates.queries[number]:
+            continue
+        slices = _slices(key.pipeline, chosen, estimates, columns)
+        pipelines.append(
+            {"pipeline": key.pipeline, **_series(estimates, number, columns), "slices": slices}
+        )
+    return {**_series(overall, 0, columns), "pipelines": pipelines}
+
+
+def metric_key(column: Column) -> str:
+    """How a metric is called in a report: ``zero_result``, ``hit@3/label``."""
+    labels = dict(column.labels)
+    k = labels.pop("k", None)
+    name = column.name if k is None else f"{column.name}@{k}"
+    return "/".join([name, *labels.values()])
+
+
+def _slices(
+    pipeline: str, chosen: dict[SeriesKey, int], estimates: Estimates, columns: Sequence[Column]
+) -> list[dict[str, Any]]:
+    return [
+        {"dimension": key.dimension, "value": key.value, **_series(estimates, number, columns)}
+        for key, number in sorted(chosen.items())
+        if key.pipeline == pipeline and key.dimension and key.value and estimates.queries[number]
+    ]
+
+
+def _series(estimates: Estimates, number: int, columns: Sequence[Column]) -> dict[str, Any]:
+    metrics: dict[str, Any] = {}
+    modes: dict[str, Any] = {}
+    means: dict[str, Any] = {}
+    for at, column in enumerate(columns):
+        if not estimates.samples[number, at]:
+            continue  # no samples, no number
+        found = _estimate(estimates, number, at)
+        if column.name == LATENCY:
+            means[dict(column.labels)["stage"]] = found
+        elif column.name == "failure_mode":
+            modes[dict(column.labels)["mode"]] = found
+        else:
+            metrics[metric_key(column)] = found
+    return {
+        "queries": int(estimates.queries[number]),
+        "latency_ms": {
+            stage: _latency(estimates, number, at, means[stage])
+            for at, stage in enumerate(_STAGES)
+            if stage in means
+        },
+        "metrics": metrics,
+        "failure_modes": modes,
+    }
+
+
+def _estimate(estimates: Estimates, number: int, at: int) -> dict[str, Any]:
+    return {
+        "estimate": _plain(estimates.mean[number, at]),
+        "lower": _plain(estimates.lower[number, at]),
+        "upper": _plain(estimates.upper[number, at]),
+        "samples": int(estimates.samples[number, at]),
+    }
+
+
+def _latency(estimates: Estimates, number: int, stage: int, mean: dict[str, Any]) -> dict[str, Any]:
+    by_quantile = zip(QUANTILES, estimates.latency_ms[number, stage], strict=True)
+    return {
+        "mean": mean["estimate"],
+        "mean_lower": mean["lower"],
+        "mean_upper": mean["upper"],
+        **{f"p{100 * q:g}": _plain(value) for q, value in by_quantile},
+        "samples": mean["samples"],
+    }
+
+
+def _plain(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

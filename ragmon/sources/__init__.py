@@ -1,0 +1,89 @@
+"""Sources: where logged queries come from, one file each.
+
+A source decodes what it receives, hands batches to a sink (the daemon's writer) and hears from
+it once they are durable.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from msgspec import Struct
+
+from ragmon.clock import Clock
+from ragmon.errors import StoreError
+from ragmon.records import Feedback, Label, QueryRecord
+
+
+class Outcome(Struct, frozen=True):
+    """How a batch ended; with ``error`` nothing of it was kept."""
+
+    accepted: int = 0
+    duplicates: int = 0
+    refused: Sequence[tuple[int, str]] = ()  # (position of a feedback or label, reason)
+    error: StoreError | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Submission:
+    """A batch that is committed as a whole, together with others."""
+
+    source: str
+    size_bytes: int
+    reply: Callable[[Outcome], None]
+    records: Sequence[QueryRecord] = ()
+    changes: Sequence[Feedback | Label] = ()
+    offset: tuple[str, bytes] | None = None  # (source, position) to remember with the batch
+    duplicates: int = 0
+    refused: list[tuple[int, str]] = field(default_factory=list)
+
+
+class Sink(Protocol):
+    """Where a source delivers."""
+
+    def submit(self, submission: Submission) -> None:
+        """Queue a batch; its ``reply`` is called, on another thread, once it is durable.
+
+        Raises:
+            OverloadedError: the queue is full; nothing was kept.
+        """
+        ...
+
+
+class Tally(Protocol):
+    """What is counted of every source."""
+
+    def accepted(self, source: str, count: int) -> None:
+        """Records, feedback or labels made durable."""
+        ...
+
+    def duplicated(self, source: str, count: int) -> None:
+        """Sent before, and not counted again."""
+        ...
+
+    def rejected(self, source: str, reason: str, count: int = 1) -> None:
+        """Refused, for a reason out of a small set."""
+        ...
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    """What a configured source is given."""
+
+    sink: Sink
+    tally: Tally
+    clock: Clock
+    offset: Callable[[str], bytes | None]  # how far a source was read, by its name
+    retention_s: float
+    max_skew_s: float
+
+
+class Source(Protocol):
+    """What a plug-in's ``build(options, context)`` returns."""
+
+    def start(self) -> None:
+        """Begin, without waiting."""
+        ...
+
+    def stop(self) -> None:
+        """End; what was submitted is still answered."""
+        ...

@@ -1,0 +1,191 @@
+"""``POST /v1/queries``, ``/v1/feedback`` and ``/v1/labels``: 200 only after the batch is durable.
+
+Raw ASGI, since this is the path that every record takes.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from ragmon.asgi import (
+    Limits,
+    Problem,
+    Receive,
+    Scope,
+    Send,
+    check_headers,
+    header,
+    read_body,
+    send_json,
+    send_problem,
+)
+from ragmon.decode import (
+    Bounds,
+    Decoder,
+    Rejection,
+    ignored_fields,
+    reasons,
+    rejection,
+    split,
+)
+from ragmon.errors import OverloadedError, RecordError
+from ragmon.records import Feedback, Label, QueryRecord
+from ragmon.sources import Outcome, Sink, Submission, Tally
+
+_STEP = 256  # lines decoded before other requests get a turn
+_RETRY_AFTER_S = 2
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What the routes depend on."""
+
+    limits: Limits
+    listed_errors: int
+    retention_s: float
+    max_skew_s: float
+
+
+class Endpoint(NamedTuple):
+    """One of the three paths."""
+
+    source: str  # label in the metrics
+    kind: type[Struct]
+    decode: Decoder[Any]
+
+
+ENDPOINTS = {
+    "/v1/queries": Endpoint("http", QueryRecord, Decoder(QueryRecord)),
+    "/v1/feedback": Endpoint("feedback", Feedback, Decoder(Feedback)),
+    "/v1/labels": Endpoint("label", Label, Decoder(Label)),
+}
+
+
+class Decoded(NamedTuple):
+    """What a body held."""
+
+    records: list[Any]
+    lines: list[int]
+    rejections: list[Rejection]
+    ignored: dict[str, str | None]
+
+
+class HttpSource:
+    """Answers the ingest paths."""
+
+    def __init__(
+        self,
+        options: Options,
+        sink: Sink,
+        tally: Tally,
+        authorize: Callable[[Scope, str], None],
+        now: Callable[[], float],
+    ) -> None:
+        self._options = options
+        self._sink = sink
+        self._tally = tally
+        self._authorize = authorize
+        self._now = now
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        endpoint = ENDPOINTS[scope["path"]]
+        try:
+            check_headers(scope, self._options.limits)
+            if scope["method"] != "POST":
+                raise Problem(405, "use POST", reason="method", headers={"allow": "POST"})
+            self._authorize(scope, "ingest")
+            body = await read_body(scope, receive, self._options.limits)
+            decoded = await self._decode(endpoint, body, header(scope, b"content-type"))
+            await self._answer(endpoint, decoded, len(body), send)
+        except Problem as problem:
+            self._tally.rejected(endpoint.source, problem.reason)
+            await send_problem(send, problem)
+
+    async def _decode(self, endpoint: Endpoint, body: bytes, content_type: str) -> Decoded:
+        now = self._now()
+        bounds = Bounds(now - self._options.retention_s, now + self._options.max_skew_s)
+        try:
+            lines = split(body, content_type)
+        except RecordError as error:
+            raise Problem(400, str(error), reason=error.reason) from None
+        decoded = Decoded([], [], [], {})
+        if lines:
+            decoded.ignored.update(ignored_fields(lines[0][1], endpoint.kind))
+        for at, (number, line) in enumerate(lines):
+            try:
+                decoded.records.append(endpoint.decode(line, now, bounds))
+                decoded.lines.append(number)
+            except RecordError as error:
+                decoded.rejections.append(rejection(number, error))
+            if at % _STEP == _STEP - 1:
+                await asyncio.sleep(0)
+        return decoded
+
+    async def _answer(
+        self, endpoint: Endpoint, decoded: Decoded, size_bytes: int, send: Send
+    ) -> None:
+        outcome = Outcome()
+        if decoded.records:
+            outcome = await self._commit(endpoint, decoded.records, size_bytes)
+        late = [_late_rejection(decoded.lines[at], reason) for at, reason in outcome.refused]
+        rejections = sorted(decoded.rejections + late, key=lambda each: each.line)
+        self._count(endpoint.source, outcome, rejections)
+        content: dict[str, Any] = {
+            "accepted": outcome.accepted,
+            "duplicates": outcome.duplicates,
+            "rejected": [_listed(each) for each in rejections[: self._options.listed_errors]],
+        }
+        if len(rejections) > self._options.listed_errors:
+            content["rejected_total"] = len(rejections)
+        if decoded.ignored:
+            content["ignored_fields"] = decoded.ignored
+        nothing_good = rejections and not outcome.accepted and not outcome.duplicates
+        await send_json(send, 422 if nothing_good else 200, content)
+
+    async def _commit(self, endpoint: Endpoint, records: Sequence[Any], size_bytes: int) -> Outcome:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Outcome] = loop.create_future()
+
+        def reply(outcome: Outcome) -> None:
+            loop.call_soon_threadsafe(_resolve, future, outcome)
+
+        if endpoint.kind is QueryRecord:
+            submission = Submission(endpoint.source, size_bytes, reply, records=records)
+        else:
+            submission = Submission(endpoint.source, size_bytes, reply, changes=records)
+        try:
+            self._sink.submit(submission)
+        except OverloadedError as error:
+            raise _unavailable(str(error), "overloaded") from None
+        outcome = await future
+        if outcome.error is not None:
+            raise _unavailable(str(outcome.error), outcome.error.reason)
+        return outcome
+
+    def _count(self, source: str, outcome: Outcome, rejections: list[Rejection]) -> None:
+        self._tally.accepted(source, outcome.accepted)
+        self._tally.duplicated(source, outcome.duplicates)
+        for reason, count in reasons(rejections).items():
+            self._tally.rejected(source, reason, count)
+
+
+def _resolve(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+    if not future.done():  # the client may have left
+        future.set_result(outcome)
+
+
+def _unavailable(detail: str, reason: str) -> Problem:
+    return Problem(503, detail, reason=reason, headers={"retry-after": str(_RETRY_AFTER_S)})
+
+
+def _late_rejection(line: int, reason: str) -> Rejection:
+    error = "too many queries are awaited by feedback or labels"
+    return Rejection(
+        line, "query_id", error, "send the query first, or raise limits.waiting", reason
+    )
+
+
+def _listed(each: Rejection) -> dict[str, Any]:
+    return {"line": each.line, "field": each.field, "error": each.error, "remedy": each.remedy}

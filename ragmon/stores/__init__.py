@@ -1,0 +1,177 @@
+"""Stores: where acknowledged records live. One file each; SQL stands nowhere else.
+
+A store keeps records in the order of their *sequence number*, finds them by the hash of their
+query id, and commits everything that one group of requests changes in one transaction.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ragmon.windows.snapshot import SavedBucket
+
+Hashes = NDArray[np.uint64]
+
+
+class Position(Struct, frozen=True):
+    """How far the windows have counted: the next record, the last restatement."""
+
+    sequence: int = 0
+    restatement: int = 0
+
+
+class Restatement(NamedTuple):
+    """Packed observations of some records as they were and as they are."""
+
+    old: bytes
+    new: bytes
+
+
+class Waiting(NamedTuple):
+    """Feedback or a label whose query has not come yet."""
+
+    query_hash: int
+    kind: str
+    body: bytes
+    received: float
+
+
+class Commit(Struct, kw_only=True):
+    """One transaction."""
+
+    records: Sequence[bytes] = ()
+    hashes: Hashes
+    first_timestamp: float = 0.0
+    last_timestamp: float = 0.0
+    observations: bytes = b""
+    amendments: Sequence[tuple[int, bytes]] = ()  # by sequence number
+    restatement: Restatement | None = None
+    waiting: Sequence[Waiting] = ()
+    arrived: Sequence[int] = ()  # hashes whose waiting feedback is now applied
+    offsets: Sequence[tuple[str, bytes]] = ()  # how far each followed source was read
+
+
+class Block(NamedTuple):
+    """Neighbouring records, as stored."""
+
+    first_sequence: int
+    last_timestamp: float
+    observations: bytes
+    amendments: dict[int, bytes]
+
+
+class Store(Protocol):
+    """What the writer needs; one thread calls everything, others read through ``reader``."""
+
+    next_sequence: int
+    last_restatement: int
+
+    def hash(self, query_id: str) -> int:
+        """64-bit hash of an id, as ``known`` and ``find`` take it."""
+        ...
+
+    def known(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """Which of the hashes belong to stored records; shape (n,)."""
+        ...
+
+    def find(self, query_hash: int) -> int | None:
+        """Sequence number of a stored record."""
+        ...
+
+    def commit(self, commit: Commit) -> None:
+        """Make it durable, or raise StoreError and change nothing."""
+        ...
+
+    def record(self, sequence: int) -> bytes | None:
+        """One stored record."""
+        ...
+
+    def amendments(self, sequences: Sequence[int]) -> dict[int, bytes]:
+        """Amendments of those records that have any."""
+        ...
+
+    def waiting(self, hashes: Iterable[int]) -> list[Waiting]:
+        """Feedback and labels that wait for these queries."""
+        ...
+
+    def waiting_count(self) -> int:
+        """How many queries are awaited by feedback or labels."""
+        ...
+
+    def offset(self, source: str) -> bytes | None:
+        """How far a followed source was read."""
+        ...
+
+    def save_windows(
+        self, buckets: Iterable[SavedBucket], totals: bytes, position: Position
+    ) -> None:
+        """Snapshot of the windows; restatements up to its position are no longer needed."""
+        ...
+
+    def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
+        """The last snapshot: position, totals, and the buckets from old to new."""
+        ...
+
+    def replay(self, after: Position) -> Iterator[bytes | Restatement]:
+        """Packed observations, then restatements, committed after a position."""
+        ...
+
+    def expire(self, before: float, max_bytes: int | None) -> int:
+        """Delete one step's worth of records too old or too many; returns how many."""
+        ...
+
+    def expire_windows(self, oldest: Sequence[int], waiting_before: float) -> None:
+        """Delete saved buckets below the ``oldest`` of their tier, and feedback nobody claims."""
+        ...
+
+    def compact(self, start: int, below: int) -> tuple[int, int]:
+        """Join one stretch of small blocks; returns how many, and where to look next."""
+        ...
+
+    def index(self) -> None:
+        """Upkeep of the id index between commits."""
+        ...
+
+    def size_bytes(self) -> int:
+        """Bytes on disk."""
+        ...
+
+    def reader(self) -> "Reader":
+        """A view for another thread."""
+        ...
+
+    def close(self) -> None:
+        """Release the store."""
+        ...
+
+
+class Reader(Protocol):
+    """Reads beside the writer, from a snapshot of its own; one thread at a time."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def blocks(self, since: float, until: float) -> Iterator[Block]:
+        """Blocks with records in that time, newest first."""
+        ...
+
+    def records(self, first_sequence: int) -> list[bytes]:
+        """The records of one block."""
+        ...
+
+    def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
+        """One record with its amendments."""
+        ...
+
+    def backup(self, target: Path) -> None:
+        """Copy everything committed into a new file."""
+        ...
+
+    def close(self) -> None:
+        """Release the view."""
+        ...

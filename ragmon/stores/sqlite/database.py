@@ -1,0 +1,177 @@
+"""One SQLite file: opening it, transactions, and errors that say what to do."""
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from ragmon.errors import StoreBusyError, StoreCorruptError, StoreError, StoreFullError
+
+FORMAT = 1
+
+_SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
+CREATE TABLE blocks (
+    first_sequence INTEGER PRIMARY KEY, records INTEGER, first_timestamp REAL,
+    last_timestamp REAL, hashes BLOB, observations BLOB, body BLOB);
+CREATE INDEX blocks_by_time ON blocks (last_timestamp);
+CREATE TABLE amendments (sequence INTEGER PRIMARY KEY, body BLOB);
+CREATE TABLE waiting (query_hash INTEGER, kind TEXT, body BLOB, received REAL);
+CREATE INDEX waiting_by_hash ON waiting (query_hash);
+CREATE TABLE runs (run INTEGER, first_hash INTEGER, entries BLOB, PRIMARY KEY (run, first_hash))
+    WITHOUT ROWID;
+CREATE TABLE restatements (number INTEGER PRIMARY KEY, old BLOB, new BLOB);
+CREATE TABLE windows (tier INTEGER, bucket INTEGER, body BLOB, PRIMARY KEY (tier, bucket));
+CREATE TABLE offsets (source TEXT PRIMARY KEY, position BLOB) WITHOUT ROWID;
+"""
+_WAL_PAGES = 4_000  # checkpoint every 16 MB: one more fsync there instead of every 4 MB
+_WAL_KEEP_BYTES = 64 << 20
+_FULL = (sqlite3.SQLITE_FULL,)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class Database:
+    """The only connection that writes or checkpoints."""
+
+    def __init__(self, path: Path, synchronous: str) -> None:
+        self.path = path
+        self._zip = zstandard.ZstdCompressor(level=1)
+        with translated(path):
+            self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            try:
+                self._prepare(synchronous)
+            except BaseException:
+                self.connection.close()
+                raise
+
+    def zip(self, body: bytes) -> bytes:
+        """Compressed; ``unzip`` reverses it."""
+        return self._zip.compress(body)
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        """Every row of a query."""
+        with translated(self.path):
+            return self.connection.execute(sql, values).fetchall()
+
+    def number(self, sql: str, *values: Any) -> int:
+        """The first value of a query; 0 for NULL or no row."""
+        rows = self.rows(sql, *values)
+        return int(rows[0][0] or 0) if rows else 0
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, on disk when it ends.
+
+        Raises:
+            StoreError: nothing was changed.
+        """
+        with translated(self.path):
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                raise
+
+    def size_bytes(self) -> int:
+        """The file and its write-ahead log."""
+        return sum(
+            part.stat().st_size
+            for part in (self.path, self.path.with_name(self.path.name + "-wal"))
+            if part.exists()
+        )
+
+    def shrink(self, pages: int) -> None:
+        """Give free pages back to the file system."""
+        with translated(self.path):
+            # Only executescript steps the statement to its end; execute would free one page.
+            self.connection.executescript(f"PRAGMA incremental_vacuum({pages})")
+
+    def close(self) -> None:
+        """Checkpoint and close."""
+        self.connection.close()
+
+    def _prepare(self, synchronous: str) -> None:
+        db = self.connection
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # counts only before the first table
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA synchronous = {synchronous}")
+        db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
+        db.execute(f"PRAGMA journal_size_limit = {_WAL_KEEP_BYTES}")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            self._create()
+        elif version != FORMAT:
+            raise StoreError(
+                f"{self.path} has store format {version}, this ragmon writes {FORMAT}",
+                hint="Use the ragmon version that wrote it, or another data_dir",
+            )
+        db.execute("BEGIN IMMEDIATE")  # finds a read-only or locked file now, not at 3 a.m.
+        db.execute("ROLLBACK")
+
+    def _create(self) -> None:
+        db = self.connection
+        db.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA.split(";")[:-1]:
+            db.execute(statement)
+        db.execute("INSERT INTO meta VALUES ('seed', ?)", (str(secrets.randbits(63)),))
+        db.execute(f"PRAGMA user_version = {FORMAT}")
+        db.execute("COMMIT")
+
+
+def unzip(body: bytes) -> bytes:
+    """What ``Database.zip`` compressed."""
+    return zstandard.ZstdDecompressor().decompress(body)
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """SQLite's errors as ragmon's.
+
+    Raises:
+        StoreFullError: no space left.
+        StoreBusyError: somebody else holds the file.
+        StoreCorruptError: the file is damaged, or no SQLite file.
+        StoreError: anything else.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translate(error, path) from error
+    except zstandard.ZstdError as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _translate(error: sqlite3.Error, path: Path) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _FULL:
+        return StoreFullError(
+            f"no space left for {path}", hint="Free space, or lower retention.max_disk"
+        )
+    if code in _BUSY:
+        return StoreBusyError(
+            f"{path} is locked by another process", hint="Stop it, or use another data_dir"
+        )
+    if code in _DAMAGED:
+        return _damaged(path, str(error))
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return StoreError(
+            f"cannot write {path}: {error}",
+            hint=f"Make {path.parent} writable for user {os.getuid()}",
+        )
+    return StoreError(f"{path}: {error}")
+
+
+def _damaged(path: Path, why: str) -> StoreCorruptError:
+    return StoreCorruptError(
+        f"{path} is damaged ({why})",
+        hint="Restore it from `ragmon backup`, or move it away to start afresh",
+    )

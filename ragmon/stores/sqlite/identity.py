@@ -1,0 +1,202 @@
+"""Which query ids are stored, at a cost that does not grow with how many there are.
+
+A B-tree on random ids dirties one page a record. Here the hashes of the newest records wait in
+a dictionary; every ``RUN`` of them is sorted and written once as a run of packed chunks, and a
+Bloom filter in memory answers for the runs, so that a new id almost never touches the disk.
+"""
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from ragmon.stores.sqlite.database import Database
+
+Hashes = NDArray[np.uint64]
+
+RUN = 1 << 17
+CHUNK = 240  # entries of 16 bytes: a chunk with its key fits a 4 KB page
+_GENERATION = 32 * RUN  # ids in one filter
+_WORDS = _GENERATION * 16 // 64  # 16 bits an id
+_PROBES = 5
+
+ENTRY = np.dtype([("hash", "<u8"), ("sequence", "<i8")])
+
+
+def hash_id(query_id: str, seed: int) -> int:
+    """64-bit hash of an id; the seed is the store's own, so that nobody can aim at a collision."""
+    return xxhash.xxh3_64_intdigest(query_id.encode(), seed)
+
+
+class Filter:
+    """Register-blocked Bloom filter: one 64-bit word an id, about 0.3 % false positives.
+
+    Source: Putze, Sanders and Singler (2007), Cache-, Hash- and Space-Efficient Bloom Filters.
+    """
+
+    def __init__(self) -> None:
+        self._words = np.zeros(_WORDS, dtype=np.uint64)
+        self.size = 0
+
+    def add(self, hashes: Hashes) -> None:
+        """Remember them."""
+        word, mask = _probe(hashes)
+        np.bitwise_or.at(self._words, word, mask)
+        self.size += len(hashes)
+
+    def may_hold(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """False: surely not added. True: probably added."""
+        word, mask = _probe(hashes)
+        found: NDArray[np.bool_] = (self._words[word] & mask) == mask
+        return found
+
+    @property
+    def full(self) -> bool:
+        """Whether another run would raise the rate of false positives."""
+        return self.size + RUN > _GENERATION
+
+
+def _probe(hashes: Hashes) -> tuple[NDArray[np.int64], Hashes]:
+    """The word of each hash, and its bits within the word."""
+    word = (hashes >> np.uint64(40)) % np.uint64(_WORDS)
+    mask = np.zeros(len(hashes), dtype=np.uint64)
+    for probe in range(_PROBES):
+        mask |= np.uint64(1) << (hashes >> np.uint64(6 * probe) & np.uint64(63))
+    return word.astype(np.int64), mask
+
+
+def pack_run(hashes: Hashes, sequences: NDArray[np.int64]) -> list[tuple[int, bytes]]:
+    """A run as (first hash, packed entries) of each chunk, in the order of the hashes."""
+    order = np.argsort(hashes)
+    entries = np.empty(len(hashes), dtype=ENTRY)
+    entries["hash"] = hashes[order]
+    entries["sequence"] = sequences[order]
+    return [
+        (signed(int(entries["hash"][start])), entries[start : start + CHUNK].tobytes())
+        for start in range(0, len(entries), CHUNK)
+    ]
+
+
+def find_in_chunk(chunk: bytes, query_hash: int) -> int | None:
+    """Sequence number of a hash in a packed chunk."""
+    entries = np.frombuffer(chunk, dtype=ENTRY)
+    at = int(np.searchsorted(entries["hash"], np.uint64(query_hash)))
+    if at < len(entries) and int(entries["hash"][at]) == query_hash:
+        return int(entries["sequence"][at])
+    return None
+
+
+def signed(query_hash: int) -> int:
+    """The hash as SQLite's signed integer, in the same order."""
+    return query_hash - (1 << 63)
+
+
+def unsigned(stored: int) -> int:
+    """What ``signed`` was given."""
+    return stored + (1 << 63)
+
+
+class IdIndex:
+    """Hash of a query id to sequence number, for every stored record."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._tail: dict[int, int] = {}
+        self._generations: list[tuple[Filter, list[int]]] = []  # oldest first, with their runs
+        self._indexed_to = 0
+        self._load()
+
+    @property
+    def run_due(self) -> bool:
+        """Whether the dictionary has grown to a run."""
+        return len(self._tail) >= RUN
+
+    def add(self, hashes: Hashes, first_sequence: int) -> None:
+        """Remember records just committed."""
+        self._tail.update(
+            zip(hashes.tolist(), range(first_sequence, first_sequence + len(hashes)), strict=True)
+        )
+
+    def known(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """Which of them are stored; shape (n,)."""
+        tail = self._tail
+        found = np.array([each in tail for each in hashes.tolist()], dtype=np.bool_)
+        for filter_, runs in self._generations:
+            for at in np.flatnonzero(filter_.may_hold(hashes) & ~found).tolist():
+                found[at] = self._find_in_runs(runs, int(hashes[at])) is not None
+        return found
+
+    def find(self, query_hash: int) -> int | None:
+        """Sequence number of one of them; the newest runs are asked first."""
+        sequence = self._tail.get(query_hash)
+        one = np.array([query_hash], dtype=np.uint64)
+        for filter_, runs in reversed(self._generations):
+            if sequence is None and filter_.may_hold(one)[0]:
+                sequence = self._find_in_runs(runs, query_hash)
+        return sequence
+
+    def write_run(self) -> None:
+        """Move the dictionary into a run on disk."""
+        hashes = np.fromiter(self._tail.keys(), dtype=np.uint64, count=len(self._tail))
+        sequences = np.fromiter(self._tail.values(), dtype=np.int64, count=len(self._tail))
+        run = int(sequences.max())
+        with self._database.transaction() as db:
+            db.executemany(
+                "INSERT INTO runs VALUES (?, ?, ?)",
+                ((run, first, entries) for first, entries in pack_run(hashes, sequences)),
+            )
+        self._remember(run, hashes)
+        self._tail = {}
+        self._indexed_to = run + 1
+
+    def drop_runs(self, below: int) -> None:
+        """Forget the runs all of whose records were deleted."""
+        for _, runs in self._generations:
+            for run in [run for run in runs if run < below]:
+                with self._database.transaction() as db:
+                    db.execute("DELETE FROM runs WHERE run = ?", (run,))
+                runs.remove(run)
+        self._generations = [each for each in self._generations if each[1]]
+
+    def _load(self) -> None:
+        for (run,) in self._database.rows("SELECT DISTINCT run FROM runs ORDER BY run"):
+            chunks = self._database.rows("SELECT entries FROM runs WHERE run = ?", run)
+            entries = np.frombuffer(b"".join(chunk for (chunk,) in chunks), dtype=ENTRY)
+            self._remember(run, entries["hash"])
+            self._indexed_to = run + 1
+        for first, hashes in self._database.rows(
+            "SELECT first_sequence, hashes FROM blocks WHERE first_sequence + records > ?"
+            " ORDER BY first_sequence",
+            self._indexed_to,
+        ):
+            held = np.frombuffer(hashes, dtype=np.uint64)
+            skip = max(0, self._indexed_to - first)
+            self.add(held[skip:], first + skip)
+
+    def _remember(self, run: int, hashes: Hashes) -> None:
+        if not self._generations or self._generations[-1][0].full:
+            self._generations.append((Filter(), []))
+        filter_, runs = self._generations[-1]
+        filter_.add(hashes)
+        runs.append(run)
+
+    def _find_in_runs(self, runs: list[int], query_hash: int) -> int | None:
+        for run in reversed(runs):
+            rows = self._database.rows(
+                "SELECT entries FROM runs WHERE run = ? AND first_hash <= ?"
+                " ORDER BY first_hash DESC LIMIT 1",
+                run,
+                signed(query_hash),
+            )
+            sequence = find_in_chunk(rows[0][0], query_hash) if rows else None
+            if sequence is not None and self._is_stored(sequence):
+                return sequence
+        return None
+
+    def _is_stored(self, sequence: int) -> bool:
+        """Retention deletes by time, a run only when the last of its records is gone."""
+        end = self._database.number(
+            "SELECT first_sequence + records FROM blocks WHERE first_sequence <= ?"
+            " ORDER BY first_sequence DESC LIMIT 1",
+            sequence,
+        )
+        return sequence < end

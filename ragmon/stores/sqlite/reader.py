@@ -1,0 +1,99 @@
+"""Reading beside the writer: SQLite's write-ahead log gives every reader its own snapshot."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol, Self
+
+import msgspec
+
+from ragmon.errors import StoreError
+from ragmon.stores import Block
+from ragmon.stores.sqlite.database import translated, unzip
+
+
+class _Rows(Protocol):
+    def execute(self, sql: str, values: tuple[object, ...] = ..., /) -> sqlite3.Cursor: ...
+
+
+def read_block(db: _Rows, sequence: int) -> tuple[int, list[bytes]] | None:
+    """The block that holds a record: its first sequence number and its records."""
+    row = db.execute(
+        "SELECT first_sequence, records, body FROM blocks WHERE first_sequence <= ?"
+        " ORDER BY first_sequence DESC LIMIT 1",
+        (sequence,),
+    ).fetchone()
+    if row is None or sequence >= row[0] + row[1]:
+        return None
+    return row[0], msgspec.msgpack.decode(unzip(row[2]), type=list[bytes])
+
+
+class SqliteReader:
+    """A read-only connection."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with translated(path):
+            self._db = sqlite3.connect(
+                f"file:{path}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def blocks(self, since: float, until: float) -> Iterator[Block]:
+        """Blocks with records in that time, the one with the newest record first."""
+        with translated(self._path):
+            rows = self._db.execute(
+                "SELECT first_sequence, records, last_timestamp, observations FROM blocks"
+                " WHERE last_timestamp >= ? AND first_timestamp <= ? ORDER BY last_timestamp DESC",
+                (since, until),
+            )
+            for first, records, newest, observations in rows:
+                amended = self._db.execute(
+                    "SELECT sequence, body FROM amendments WHERE sequence >= ? AND sequence < ?",
+                    (first, first + records),
+                )
+                yield Block(first, newest, unzip(observations), dict(amended))
+
+    def records(self, first_sequence: int) -> list[bytes]:
+        """The records of one block; none when it was deleted meanwhile."""
+        with translated(self._path):
+            block = read_block(self._db, first_sequence)
+        return [] if block is None else block[1]
+
+    def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
+        """One record with its amendments."""
+        with translated(self._path):
+            block = read_block(self._db, sequence)
+            amended = self._db.execute(
+                "SELECT body FROM amendments WHERE sequence = ?", (sequence,)
+            ).fetchone()
+        if block is None:
+            return None
+        return block[1][sequence - block[0]], amended[0] if amended else None
+
+    def backup(self, target: Path) -> None:
+        """Copy everything committed into a new file, while the writer goes on.
+
+        Raises:
+            StoreError: the target exists, or cannot be written.
+        """
+        if target.exists():
+            raise StoreError(f"{target} exists", hint="Name a new file")
+        partial = target.with_name(target.name + ".partial")
+        with translated(target):
+            copy = sqlite3.connect(partial)
+            try:
+                self._db.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")
+            finally:
+                copy.close()
+        partial.rename(target)
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._db.close()

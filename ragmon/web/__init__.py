@@ -1,0 +1,1 @@
+"""The HTTP side of everything that is asked of ragmon."""

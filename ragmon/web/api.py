@@ -1,0 +1,200 @@
+"""Everything that is asked of ragmon: metrics, probes, report, queries, the status page."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from ragmon.asgi import Problem, Scope
+from ragmon.errors import RagmonError
+from ragmon.exposition import OPENMETRICS, TEXT, wants_openmetrics
+from ragmon.sources import Tally
+from ragmon.web.page import status_page
+
+MOST_QUERIES = 1_000
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Monitor(Protocol):
+    """What the API asks; every answer includes what was acknowledged before the question."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+        ...
+
+    async def metrics(self, *, openmetrics: bool) -> bytes:
+        """The page for Prometheus."""
+        ...
+
+    async def report(self, window: str, pipeline: str) -> dict[str, Any]:
+        """The report of one window; ValueError when the window makes no sense."""
+        ...
+
+    async def queries(
+        self, pipeline: str, failing: list[str], since: float, limit: int
+    ) -> list[dict[str, Any]]:
+        """The newest queries that fit; ValueError for an unknown failure."""
+        ...
+
+    async def query(self, query_id: str) -> dict[str, Any] | None:
+        """One query."""
+        ...
+
+    def problems(self) -> list[str]:
+        """Why ragmon is not ready; nothing when it is."""
+        ...
+
+    def stalled(self) -> list[str]:
+        """Which loops no longer turn."""
+        ...
+
+
+class Api:
+    """The cold paths."""
+
+    def __init__(
+        self,
+        monitor: Monitor,
+        tally: Tally,
+        authorize: Callable[[Scope, str], None],
+        *,
+        protect_metrics: bool,
+    ) -> None:
+        self._monitor = monitor
+        self._tally = tally
+        self._authorize = authorize
+        self._protect = protect_metrics
+
+    def application(self) -> Starlette:
+        """The ASGI application."""
+        return Starlette(
+            routes=[
+                Route("/", self._guarded(self.page)),
+                Route("/metrics", self._guarded(self.metrics, probe=True)),
+                Route("/livez", self._guarded(self.live, probe=True)),
+                Route("/readyz", self._guarded(self.ready, probe=True)),
+                Route("/v1/report", self._guarded(self.report)),
+                Route("/v1/queries", self._guarded(self.queries)),
+                Route("/v1/queries/{query_id:path}", self._guarded(self.query)),
+            ],
+            exception_handlers={Problem: self._problem, HTTPException: self._http_error},
+        )
+
+    async def page(self, request: Request) -> Response:
+        """The status page."""
+        window = request.query_params.get("window", "1h")
+        report = await self._report(window, "")
+        return HTMLResponse(status_page(report, self._monitor.problems()))
+
+    async def metrics(self, request: Request) -> Response:
+        """Prometheus text, or OpenMetrics when asked for."""
+        openmetrics = wants_openmetrics(request.headers.get("accept", ""))
+        page = await self._monitor.metrics(openmetrics=openmetrics)
+        return Response(page, headers={"content-type": OPENMETRICS if openmetrics else TEXT})
+
+    async def live(self, _: Request) -> Response:
+        """Whether the loops turn."""
+        return _state(self._monitor.stalled())
+
+    async def ready(self, _: Request) -> Response:
+        """Whether ragmon can take and answer."""
+        return _state(self._monitor.problems())
+
+    async def report(self, request: Request) -> Response:
+        """Everything the windows know."""
+        asked = request.query_params
+        return _json(await self._report(asked.get("window", "24h"), asked.get("pipeline", "")))
+
+    async def queries(self, request: Request) -> Response:
+        """The newest queries that fit."""
+        asked = request.query_params
+        failing = [name for name in asked.get("failing", "").split(",") if name]
+        since = _moment(asked.get("since", ""), self._monitor.now())
+        limit = _limit(asked.get("limit", "50"))
+        try:
+            found = await self._monitor.queries(asked.get("pipeline", ""), failing, since, limit)
+        except ValueError as error:
+            raise Problem(400, str(error), reason="bad_parameter") from None
+        return _json({"queries": found})
+
+    async def query(self, request: Request) -> Response:
+        """One query."""
+        query_id = request.path_params["query_id"]
+        found = await self._monitor.query(query_id)
+        if found is None:
+            raise Problem(404, f"no query has the id {query_id!r}", reason="not_found")
+        return _json(found)
+
+    async def _report(self, window: str, pipeline: str) -> dict[str, Any]:
+        try:
+            return await self._monitor.report(window, pipeline)
+        except ValueError as error:
+            raise Problem(400, str(error), reason="bad_parameter") from None
+
+    def _guarded(self, endpoint: Endpoint, *, probe: bool = False) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            if not probe or self._protect:
+                self._authorize(request.scope, "read")
+            try:
+                return await endpoint(request)
+            except RagmonError as error:
+                retry = {"retry-after": "2"}
+                raise Problem(503, str(error), reason="unavailable", headers=retry) from None
+
+        return answer
+
+    async def _problem(self, _: Request, error: Exception) -> Response:
+        assert isinstance(error, Problem)
+        self._tally.rejected("api", error.reason)
+        body = msgspec.json.encode(error.body())
+        media = "application/problem+json"
+        return Response(body, error.status, headers=error.headers, media_type=media)
+
+    async def _http_error(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        detail = f"{request.method} {request.url.path}: {error.detail}"
+        reason = "not_found" if error.status_code == 404 else "method"
+        headers = dict(error.headers or {})
+        problem = Problem(error.status_code, detail, reason=reason, headers=headers)
+        return await self._problem(request, problem)
+
+
+def _json(content: Any) -> Response:
+    return Response(msgspec.json.encode(content), media_type="application/json")
+
+
+def _state(problems: list[str]) -> Response:
+    text = "\n".join(problems) if problems else "ok"
+    return Response(text + "\n", 503 if problems else 200, media_type="text/plain")
+
+
+def _limit(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= MOST_QUERIES:
+        detail = f"limit: {text!r} is not a number from 1 to {MOST_QUERIES}"
+        raise Problem(400, detail, reason="bad_parameter")
+    return int(text)
+
+
+def _moment(text: str, now: float) -> float:
+    """Unix seconds, RFC 3339, or how long ago (``1h``); empty is the beginning."""
+    if not text:
+        return 0.0
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+    if text[:-1].isdigit() and text[-1] in units:
+        return now - int(text[:-1]) * units[text[-1]]
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        detail = f"since: {text!r} is neither unix seconds, RFC 3339 nor a duration like 1h"
+        raise Problem(400, detail, reason="bad_parameter") from None

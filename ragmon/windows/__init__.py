@@ -1,0 +1,156 @@
+"""Rolling windows: observations in, sums and latency histograms over any stretch of time out.
+
+Folding is commutative and every sum is mergeable, so live traffic, a restart, a replay and
+several replicas arrive at the same numbers.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ragmon.signals import Column
+from ragmon.stats.latency import BINS, bins
+from ragmon.windows.latencies import LatencyRing
+from ragmon.windows.moments import Ring, expand, group, row_width
+from ragmon.windows.observations import Observations
+from ragmon.windows.series import SeriesTable
+from ragmon.windows.tiers import cover, tiers_for
+from ragmon.windows.totals import STAGES, Totals
+
+LATENCY = "latency_ms"
+TOP_SCORE = "top_score"
+
+
+class Merged(Struct, frozen=True):
+    """One window of every series."""
+
+    rows: NDArray[np.float64]  # (series, row_width)
+    latency: NDArray[np.int64]  # (series, stages, bins)
+
+
+class Windows:
+    """Everything counted so far, by series and time."""
+
+    def __init__(
+        self, columns: Sequence[Column], *, slices: tuple[str, ...], longest_s: float, limit: int
+    ) -> None:
+        self.columns = tuple(columns)
+        self.slices = slices
+        self.series = SeriesTable(limit)
+        self.tiers = tiers_for(longest_s)
+        width = row_width(len(self.columns))
+        self.rings = [Ring(tier, self.series.capacity, width) for tier in self.tiers]
+        self.latencies = [LatencyRing(tier, STAGES) for tier in self.tiers]
+        self.totals = Totals(self.series.capacity, width)
+        self.dirty: list[set[int]] = [set() for _ in self.tiers]
+        self.watermark = 0.0  # newest timestamp counted
+        self.dropped = 0  # observations that went to `other` because max_series was reached
+        self.restatements = 0
+        names = [column.name for column in self.columns]
+        self._latency = [index for index, name in enumerate(names) if name == LATENCY]
+        self._score = names.index(TOP_SCORE)
+
+    def fold(self, observations: Observations) -> None:
+        """Count a batch."""
+        if not len(observations):
+            return
+        members = self._members(observations)
+        rows = expand(observations.values)
+        self._add(observations, members, rows, growth=rows)
+        self._add_latency(observations, members)
+        self.totals.observe(
+            members[observations.dim_index, 0],
+            observations.values[:, self._latency],
+            observations.values[:, self._score],
+        )
+        self.watermark = max(self.watermark, float(observations.timestamps.max()))
+
+    def restate(self, old: Observations, new: Observations) -> None:
+        """Replace what was counted of some records by what is known of them now.
+
+        Counters only grow: they gain what is new and keep what was.
+        """
+        if not len(new):
+            return
+        delta = expand(new.values) - expand(old.values)
+        self._add(new, self._members(new), delta, growth=np.maximum(delta, 0.0))
+        self.restatements += len(new)
+
+    def merge(self, window_s: float, now: float) -> Merged:
+        """The window that ends now, for series 0 to ``len(series) - 1``."""
+        count = len(self.series)
+        finest = self.tiers[0].width_s
+        end = -(-now // finest) * finest
+        rows = np.zeros((count, row_width(len(self.columns))))
+        latency = np.zeros((count, STAGES, BINS), dtype=np.int64)
+        for run in cover(self.tiers, end - window_s, end, now):
+            rows += self.rings[run.tier].total(run, count)
+            latency += self.latencies[run.tier].total(run, count)
+        return Merged(rows, latency)
+
+    def forget(self, now: float) -> int:
+        """Drop the series unseen for longer than the longest tier; returns how many."""
+        coarsest = self.tiers[-1]
+        stale = self.series.forget(now - coarsest.width_s * coarsest.slots)
+        if stale:
+            for ring in self.rings:
+                ring.clear(stale)
+            for latencies in self.latencies:
+                latencies.clear(stale)
+            self.totals.clear(stale)
+        return len(stale)
+
+    def _members(self, observations: Observations) -> NDArray[np.int64]:
+        """Series numbers of each distinct dims, padded with -1; shape (dims, most)."""
+        newest = np.zeros(len(observations.dims))
+        np.maximum.at(newest, observations.dim_index, observations.timestamps)
+        records = np.bincount(observations.dim_index, minlength=len(observations.dims))
+        members = np.full((len(observations.dims), 2 + len(observations.slices)), -1)
+        for index, dims in enumerate(observations.dims):
+            numbers, dropped = self.series.membership(dims, observations.slices)
+            self.dropped += dropped * int(records[index])
+            members[index, : len(numbers)] = numbers
+            for number in numbers:
+                self.series.seen(number, float(newest[index]))
+        return members
+
+    def _add(
+        self,
+        observations: Observations,
+        members: NDArray[np.int64],
+        rows: NDArray[np.float64],
+        growth: NDArray[np.float64],
+    ) -> None:
+        """Add rows to every series, tier and bucket they belong to, and growth to the totals."""
+        finest = observations.timestamps.astype(np.int64) // self.tiers[0].width_s
+        first, sums = group(observations.dim_index.astype(np.int64) << 40 | finest, rows)
+        series, pair = _pairs(members[observations.dim_index[first]])
+        starts = finest[first][pair] * self.tiers[0].width_s
+        for level, ring in enumerate(self.rings):
+            touched = ring.add(series, starts // ring.tier.width_s, sums[pair])
+            self.dirty[level].update(touched.tolist())
+        first, sums = group(observations.dim_index.astype(np.int64), growth)
+        series, pair = _pairs(members[observations.dim_index[first]])
+        np.add.at(self.totals.rows, series, sums[pair])
+
+    def _add_latency(self, observations: Observations, members: NDArray[np.int64]) -> None:
+        latency = observations.values[:, self._latency]
+        record, stage = np.nonzero(~np.isnan(latency))
+        if not len(record):
+            return
+        within = stage * BINS + bins(latency[record, stage])
+        series, pair = _pairs(members[observations.dim_index[record]])
+        codes = (series * (STAGES * BINS) + within[pair]).astype(np.int32)
+        seconds = observations.timestamps[record].astype(np.int64)[pair]
+        for ring in self.latencies:
+            buckets = seconds // ring.tier.width_s
+            for bucket in np.unique(buckets).tolist():
+                ring.add(bucket, codes[buckets == bucket])
+
+
+def _pairs(members: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Every (series, row) pair of a table of members padded with -1."""
+    row, column = np.nonzero(members >= 0)
+    return members[row, column], row

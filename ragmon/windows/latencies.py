@@ -1,0 +1,110 @@
+"""Sparse rings of logarithmic histograms: one bucket of time holds every series and stage.
+
+A code names a (series, stage, bin); a bucket is the sorted distinct codes and their counts.
+What was just added waits uncounted in a list, because most of it is read only much later.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragmon.stats.latency import BINS
+from ragmon.windows.tiers import Run, Tier
+
+Codes = NDArray[np.int32]
+_WAITING = 1 << 15  # codes that may wait in a bucket before they are counted
+
+
+class Bucket:
+    """One stretch of time."""
+
+    __slots__ = ("_codes", "_counts", "_waiting", "_waiting_size")
+
+    def __init__(self, codes: Codes | None = None, counts: Codes | None = None) -> None:
+        self._codes = np.empty(0, dtype=np.int32) if codes is None else codes
+        self._counts = np.empty(0, dtype=np.int32) if counts is None else counts
+        self._waiting: list[Codes] = []
+        self._waiting_size = 0
+
+    def add(self, codes: Codes) -> None:
+        """Count each code once more."""
+        self._waiting.append(codes)
+        self._waiting_size += len(codes)
+        if self._waiting_size > _WAITING:
+            self.counted()
+
+    def counted(self) -> tuple[Codes, Codes]:
+        """Sorted distinct codes, and how often each was seen."""
+        if self._waiting:
+            codes, counts = np.unique(np.concatenate(self._waiting), return_counts=True)
+            self._merge(codes, counts.astype(np.int32))
+            self._waiting.clear()
+            self._waiting_size = 0
+        return self._codes, self._counts
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the codes for which ``kept`` is false."""
+        self._codes, self._counts = self._codes[kept], self._counts[kept]
+
+    def _merge(self, codes: Codes, counts: Codes) -> None:
+        if not len(self._codes):
+            self._codes, self._counts = codes, counts
+            return
+        both, inverse = np.unique(np.concatenate([self._codes, codes]), return_inverse=True)
+        weights = np.concatenate([self._counts, counts])
+        self._counts = np.bincount(inverse, weights=weights).astype(np.int32)
+        self._codes = both
+
+
+class LatencyRing:
+    """The buckets of one tier."""
+
+    def __init__(self, tier: Tier, stages: int) -> None:
+        self.tier = tier
+        self.stages = stages
+        self.buckets: dict[int, Bucket] = {}
+        self._newest = -1
+
+    def add(self, bucket: int, codes: Codes) -> None:
+        """Count codes in a bucket that the ring still holds."""
+        if bucket > self._newest - self.tier.slots:
+            self.buckets.setdefault(bucket, Bucket()).add(codes)
+            self._advance(bucket)
+
+    def put(self, bucket: int, codes: Codes, counts: Codes) -> None:
+        """Set one bucket as it was saved."""
+        self.buckets[bucket] = Bucket(codes, counts)
+        self._advance(bucket)
+
+    def get(self, bucket: int) -> tuple[Codes, Codes]:
+        """Codes and counts of one bucket."""
+        held = self.buckets.get(bucket)
+        return held.counted() if held else (np.empty(0, np.int32), np.empty(0, np.int32))
+
+    def total(self, run: Run, series: int) -> NDArray[np.int64]:
+        """Counts over a run of buckets; shape (series, stages, BINS)."""
+        parts = [
+            self.buckets[bucket].counted()
+            for bucket in range(run.first, run.first + run.length)
+            if bucket in self.buckets
+        ]
+        size = series * self.stages * BINS
+        if not parts:
+            return np.zeros((series, self.stages, BINS), dtype=np.int64)
+        codes = np.concatenate([part[0] for part in parts])
+        counts = np.concatenate([part[1] for part in parts])
+        total = np.bincount(codes, weights=counts, minlength=size)[:size]
+        return total.astype(np.int64).reshape(series, self.stages, BINS)
+
+    def clear(self, series: list[int]) -> None:
+        """Forget everything about some series."""
+        for bucket in self.buckets.values():
+            codes, _ = bucket.counted()
+            bucket.keep(~np.isin(codes // (self.stages * BINS), series))
+
+    def _advance(self, bucket: int) -> None:
+        if bucket <= self._newest:
+            return
+        self._newest = bucket
+        oldest = bucket - self.tier.slots
+        for stale in [number for number in self.buckets if number <= oldest]:
+            del self.buckets[stale]

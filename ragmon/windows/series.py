@@ -1,0 +1,113 @@
+"""Which series exist: each pipeline as a whole, and each value of each of its slices.
+
+The number is bounded. What comes after the limit is counted under ``other``, and said so.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ragmon.records import QueryRecord
+
+OTHER = "other"
+VERSION = "version"
+
+
+class SeriesKey(NamedTuple):
+    """One series; ``dimension`` is empty for a pipeline as a whole."""
+
+    pipeline: str
+    dimension: str = ""
+    value: str = ""
+
+
+Dims = tuple[str, ...]
+"""(pipeline, version, value of each configured slice); an empty value means *not recorded*."""
+
+
+def dims_of(record: QueryRecord, slices: Sequence[str]) -> Dims:
+    """What a record is counted under."""
+    tags = record.tags
+    if not slices:
+        return (record.pipeline, record.version)
+    if tags is None:
+        return (record.pipeline, record.version, *("" for _ in slices))
+    return (record.pipeline, record.version, *(tags.get(name, "") for name in slices))
+
+
+class Membership(NamedTuple):
+    """The series that a record is counted in, and how many had to give way to ``other``."""
+
+    numbers: tuple[int, ...]
+    dropped: int
+
+
+class SeriesTable:
+    """Series by number, at most ``limit`` of them besides the catch-all."""
+
+    def __init__(self, limit: int) -> None:
+        self.capacity = limit + 2  # `other` as a pipeline, and its version
+        self.keys: dict[SeriesKey, int] = {}
+        self._last_seen: dict[int, float] = {}
+        self._members: dict[tuple[Dims, tuple[str, ...]], Membership] = {}
+        self._free = list(range(self.capacity - 1, -1, -1))
+        for key in (SeriesKey(OTHER), SeriesKey(OTHER, VERSION, OTHER)):
+            self.number(key)
+
+    def __len__(self) -> int:
+        """One more than the highest number in use."""
+        return max(self.keys.values()) + 1
+
+    def number(self, key: SeriesKey) -> int | None:
+        """The number of a series, which begins to exist; None when the table is full."""
+        number = self.keys.get(key)
+        if number is None and self._free:
+            number = self.keys[key] = self._free.pop()
+        return number
+
+    def membership(self, dims: Dims, slices: tuple[str, ...]) -> Membership:
+        """The series that a record with these dims belongs to, the pipeline's own first."""
+        found = self._members.get((dims, slices))
+        if found is None:
+            if len(self._members) > 4 * self.capacity:
+                self._members.clear()  # bounded, whatever the clients send
+            found = self._members[dims, slices] = self._resolve(dims, slices)
+        return found
+
+    def seen(self, number: int, when: float) -> None:
+        """Note that a series has an observation at that moment."""
+        if when > self._last_seen.get(number, 0.0):
+            self._last_seen[number] = when
+
+    def forget(self, before: float) -> list[int]:
+        """Drop the series last seen before that moment; returns their numbers."""
+        stale = {
+            key: number
+            for key, number in self.keys.items()
+            if key.pipeline != OTHER and self._last_seen.get(number, 0.0) < before
+        }
+        for key, number in stale.items():
+            del self.keys[key]
+            self._last_seen.pop(number, None)
+            self._free.append(number)
+        if stale:
+            self._members.clear()
+        return list(stale.values())
+
+    def _resolve(self, dims: Dims, slices: tuple[str, ...]) -> Membership:
+        pipeline, version, *values = dims
+        whole = self.number(SeriesKey(pipeline))
+        if whole is None:
+            numbers = (self.keys[SeriesKey(OTHER)], self.keys[SeriesKey(OTHER, VERSION, OTHER)])
+            return Membership(numbers, 1)
+        wanted = [(VERSION, version)]
+        wanted += [(name, value) for name, value in zip(slices, values, strict=True) if value]
+        found = [whole]
+        dropped = 0
+        for dimension, value in wanted:
+            number = self.number(SeriesKey(pipeline, dimension, value))
+            if number is None:
+                dropped += 1
+                number = self.keys.get(SeriesKey(pipeline, dimension, OTHER))
+            if number is not None:
+                found.append(number)
+        return Membership(tuple(found), dropped)

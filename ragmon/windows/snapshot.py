@@ -1,0 +1,151 @@
+"""Buckets as bytes, so that a restart continues where the last snapshot stood.
+
+A saved bucket names its series and columns itself: it can be read after series numbers were
+reused, slices were configured differently or a signal was added.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ragmon.stats.latency import BINS
+from ragmon.windows import Windows
+from ragmon.windows.moments import row_width
+from ragmon.windows.series import SeriesKey
+from ragmon.windows.totals import STAGES
+
+PER_SERIES = STAGES * BINS
+
+
+class SavedBucket(NamedTuple):
+    """One bucket of one tier."""
+
+    tier: int
+    bucket: int
+    body: bytes
+
+
+class _Bucket(Struct, array_like=True, frozen=True):
+    columns: list[str]
+    series: list[SeriesKey]
+    rows: bytes  # (series, row_width) float64
+    codes: bytes  # int32, by position in ``series``
+    counts: bytes  # int32
+
+
+class _Totals(Struct, array_like=True, frozen=True):
+    columns: list[str]
+    series: list[SeriesKey]
+    rows: bytes
+    latency: bytes
+    score: bytes
+    watermark: float
+    restatements: int
+
+
+def dump_dirty(windows: Windows) -> Iterator[SavedBucket]:
+    """Every bucket changed since the last dump; then they count as clean."""
+    for tier, dirty in enumerate(windows.dirty):
+        for bucket in sorted(dirty):
+            yield SavedBucket(tier, bucket, _dump_bucket(windows, tier, bucket))
+        dirty.clear()
+
+
+def load_bucket(windows: Windows, saved: SavedBucket) -> None:
+    """Put a saved bucket back."""
+    stored = msgspec.msgpack.decode(saved.body, type=_Bucket)
+    rows = _rows(stored.rows, stored.columns, windows, len(stored.series))
+    numbers = _numbers(windows, stored.series)
+    known = numbers >= 0
+    windows.rings[saved.tier].put(saved.bucket, numbers[known], rows[known])
+    start = saved.bucket * windows.tiers[saved.tier].width_s
+    for number in numbers[known].tolist():
+        windows.series.seen(number, float(start))
+    codes = np.frombuffer(stored.codes, dtype=np.int32)
+    counts = np.frombuffer(stored.counts, dtype=np.int32)
+    owner = numbers[codes // PER_SERIES]
+    renumbered = (owner * PER_SERIES + codes % PER_SERIES).astype(np.int32)
+    order = np.argsort(renumbered, kind="stable")
+    order = order[owner[order] >= 0]
+    windows.latencies[saved.tier].put(saved.bucket, renumbered[order], counts[order])
+
+
+def dump_totals(windows: Windows) -> bytes:
+    """The cumulative counters."""
+    totals = windows.totals
+    keys = sorted(windows.series.keys.items(), key=lambda item: item[1])
+    numbers = [number for _, number in keys]
+    return msgspec.msgpack.encode(
+        _Totals(
+            [column.key for column in windows.columns],
+            [key for key, _ in keys],
+            totals.rows[numbers].tobytes(),
+            totals.latency[numbers].tobytes(),
+            totals.score[numbers].tobytes(),
+            windows.watermark,
+            windows.restatements,
+        )
+    )
+
+
+def load_totals(windows: Windows, body: bytes) -> None:
+    """Put the cumulative counters back."""
+    stored = msgspec.msgpack.decode(body, type=_Totals)
+    totals, count = windows.totals, len(stored.series)
+    numbers = _numbers(windows, stored.series)
+    known = numbers >= 0
+    kept = numbers[known]
+    totals.rows[kept] = _rows(stored.rows, stored.columns, windows, count)[known]
+    latency = np.frombuffer(stored.latency, dtype=np.int64).reshape(count, STAGES, -1)
+    score = np.frombuffer(stored.score, dtype=np.int64).reshape(count, -1)
+    totals.latency[kept] = latency[known]
+    totals.score[kept] = score[known]
+    windows.watermark = stored.watermark
+    windows.restatements = stored.restatements
+
+
+def _dump_bucket(windows: Windows, tier: int, bucket: int) -> bytes:
+    numbers, rows = windows.rings[tier].get(bucket, len(windows.series))
+    codes, counts = windows.latencies[tier].get(bucket)
+    position = np.full(windows.series.capacity, -1)
+    position[numbers] = np.arange(len(numbers))
+    owner = position[codes // PER_SERIES]
+    kept = owner >= 0
+    packed = (owner * PER_SERIES + codes % PER_SERIES)[kept].astype(np.int32)
+    keys = {number: key for key, number in windows.series.keys.items()}
+    return msgspec.msgpack.encode(
+        _Bucket(
+            [column.key for column in windows.columns],
+            [keys[number] for number in numbers.tolist()],
+            rows.tobytes(),
+            packed.tobytes(),
+            counts[kept].tobytes(),
+        )
+    )
+
+
+def _numbers(windows: Windows, series: list[SeriesKey]) -> NDArray[np.int64]:
+    """Series numbers now; -1 where the table is full."""
+    found = [windows.series.number(key) for key in series]
+    return np.array([-1 if number is None else number for number in found], dtype=np.int64)
+
+
+def _rows(body: bytes, columns: list[str], windows: Windows, count: int) -> NDArray[np.float64]:
+    """Stored rows (count, width then) over the columns in force now (count, width now)."""
+    stored = np.frombuffer(body).reshape(count, row_width(len(columns)))
+    now = [column.key for column in windows.columns]
+    if columns == now:
+        return stored
+    position = {name: index for index, name in enumerate(columns)}
+    rows = np.zeros((count, row_width(len(now))))
+    for index, name in enumerate(now):
+        if name in position:
+            for part in range(3):
+                source = part * len(columns) + position[name]
+                rows[:, part * len(now) + index] = stored[:, source]
+    rows[:, -1] = stored[:, -1]
+    return rows

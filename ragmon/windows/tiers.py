@@ -1,0 +1,74 @@
+"""Which buckets of which width make up a stretch of time.
+
+Every observation is counted once in each tier. A window is then covered by wide buckets in
+its middle and narrow ones at its edges, so a week costs about three hundred cells a series.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+MINUTE_S = 60
+HOUR_S = 3_600
+DAY_S = 86_400
+
+
+class Tier(NamedTuple):
+    """A ring of ``slots`` buckets, each ``width_s`` seconds wide."""
+
+    width_s: int
+    slots: int
+
+
+class Run(NamedTuple):
+    """``length`` consecutive buckets of one tier, from bucket number ``first``."""
+
+    tier: int
+    first: int
+    length: int
+
+
+def tiers_for(longest_window_s: float) -> tuple[Tier, ...]:
+    """10 s for 15 minutes, 1 minute for 25 hours, 1 hour for the longest window and a day."""
+    hours = max(8 * DAY_S, int(longest_window_s) + DAY_S) // HOUR_S
+    return (Tier(10, 90), Tier(MINUTE_S, 1_500), Tier(HOUR_S, hours))
+
+
+def cover(tiers: Sequence[Tier], start: float, end: float, now: float) -> list[Run]:
+    """Disjoint runs of buckets that together cover [start, end).
+
+    ``end`` is rounded up and ``start`` down to the finest width still kept at that age, so the
+    covered stretch is at most one such width longer than asked for.
+
+    Args:
+        tiers: from fine to coarse, each width a multiple of the one before.
+        start: unix seconds.
+        end: unix seconds, at most ``now`` plus one finest bucket.
+        now: unix seconds; rings have forgotten what lies further back than their length.
+    """
+    finest = tiers[0].width_s
+    stop = -(-int(end) // finest) * finest
+    level = next(
+        (i for i, tier in enumerate(tiers) if start > now - tier.width_s * (tier.slots - 1)),
+        len(tiers) - 1,
+    )
+    cursor = int(start) // tiers[level].width_s * tiers[level].width_s
+    runs: list[Run] = []
+    while cursor < stop:
+        tier, count = _widest(tiers, cursor, stop)
+        runs.append(Run(tier, cursor // tiers[tier].width_s, count))
+        cursor += count * tiers[tier].width_s
+    return runs
+
+
+def _widest(tiers: Sequence[Tier], cursor: int, stop: int) -> tuple[int, int]:
+    """The coarsest tier that starts at ``cursor``, and how many of its buckets to take."""
+    for index in range(len(tiers) - 1, -1, -1):
+        width = tiers[index].width_s
+        if cursor % width == 0 and cursor + width <= stop:
+            if index == len(tiers) - 1:
+                return index, (stop - cursor) // width
+            up_to = min(
+                stop, -(-(cursor + width) // tiers[index + 1].width_s) * tiers[index + 1].width_s
+            )
+            return index, (up_to - cursor) // width
+    raise AssertionError("the finest tier always fits")  # pragma: no cover

@@ -1,0 +1,40 @@
+"""What only ever grows: the sums behind the Prometheus counters and histograms."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+LATENCY_EDGES_MS = np.array([50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000], float)
+SCORE_EDGES = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 2, 5, 10, 20, 50, 100])
+STAGES = 3
+
+
+class Totals:
+    """Cumulative rows of each series, and classic histograms (the last bin is +Inf)."""
+
+    def __init__(self, capacity: int, width: int) -> None:
+        self.rows = np.zeros((capacity, width))
+        self.latency = np.zeros((capacity, STAGES, len(LATENCY_EDGES_MS) + 1), dtype=np.int64)
+        self.score = np.zeros((capacity, len(SCORE_EDGES) + 1), dtype=np.int64)
+
+    def observe(
+        self, series: NDArray[np.int64], latency_ms: NDArray[np.float64], score: NDArray[np.float64]
+    ) -> None:
+        """Count n records, each in the histograms of one series.
+
+        Args:
+            series: (n,) series numbers.
+            latency_ms: (n, STAGES); NaN is not counted.
+            score: (n,); NaN is not counted.
+        """
+        for stage in range(STAGES):
+            known = ~np.isnan(latency_ms[:, stage])
+            bins = np.searchsorted(LATENCY_EDGES_MS, latency_ms[known, stage])
+            np.add.at(self.latency[:, stage], (series[known], bins), 1)
+        known = ~np.isnan(score)
+        np.add.at(self.score, (series[known], np.searchsorted(SCORE_EDGES, score[known])), 1)
+
+    def clear(self, series: list[int]) -> None:
+        """Forget some series."""
+        self.rows[series] = 0.0
+        self.latency[series] = 0
+        self.score[series] = 0
