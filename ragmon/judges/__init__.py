@@ -1,0 +1,1 @@
+"""Judges grade answers: one file or package a judge, found by its name."""

@@ -1,0 +1,92 @@
+"""What the judge does not judge, and what it judges with less certainty."""
+
+import re
+from collections.abc import Sequence
+
+from ragmon.judges.grounding.evidence import Evidence
+from ragmon.judges.grounding.language import language_of
+from ragmon.judges.grounding.passages import Context
+from ragmon.judges.grounding.words import is_unsegmented
+
+REASONS = (
+    "empty_answer",  # no word in it that could be supported or not
+    "no_context",  # nothing retrieved, or its text not recorded
+    "short_context",  # too little text to support anything
+    "script",  # words cannot be told apart in this script
+    "language",  # answer and context are in different languages
+    "refusal",  # the answer says only that the sources do not tell
+)
+
+LEAST_CONTEXT_WORDS = 3
+_HALF_KNOWN = 0.5
+"""How much of the log odds is kept where nothing was measured: other languages, JSON, tables."""
+
+_REFUSAL_WITHIN = 60
+"""Characters into a sentence; what refuses later has claimed something before."""
+
+_NOT = r"(?:(?:do|does|did|is|are|was|were|could|can)(?: ?not|n[’']t)|cannot|(?:am )?unable to)"
+_UNTOLD = (
+    r"(?:\w+ ){0,2}?(?:provide|mention|contain|specify|specified|include|say|state|address|have|"
+    r"know|help|available|given|mentioned|provided|found|find|answer|determine|discuss)"
+)
+_SOURCE = r"(?:documents?|passages?|context|texts?|sources?|information|articles?|excerpts?)"
+_REFUSAL = re.compile(
+    rf"\bi(?: \w+)? {_NOT} {_UNTOLD}"
+    rf"|\b{_SOURCE} (?:\w+ ){{0,6}}?{_NOT} {_UNTOLD}"
+    rf"|\b(?:no|not enough|insufficient) (?:\w+ ){{0,2}}?(?:information|mention|answer|context)\b"
+    rf"|^\W*{_NOT} {_UNTOLD}"
+    r"|\bi(?:[’']| a)m (?:sorry|afraid)|^\W*sorry\b",
+    re.IGNORECASE,
+)
+_MAX_REFUSAL_CHARACTERS = 600
+
+
+def reason_before_reading(answer: str, context: Context) -> str | None:
+    """Why an answer cannot be judged, from the texts alone."""
+    if not answer or answer.isspace():
+        return "empty_answer"
+    if not context.passages:
+        return "no_context"
+    if is_unsegmented(answer) or all(p.unsegmented for p in context.passages):
+        return "script"
+    if context.words < LEAST_CONTEXT_WORDS:
+        return "short_context"
+    return "language" if _languages_differ(answer, context) else None
+
+
+def reason_after_reading(answer: str, evidence: Sequence[Evidence]) -> str | None:
+    """Why an answer cannot be judged, once its sentences are known."""
+    if not evidence:
+        return "empty_answer"
+    return "refusal" if is_refusal(answer, evidence) else None
+
+
+def is_refusal(answer: str, evidence: Sequence[Evidence]) -> bool:
+    """Whether every sentence says that the sources do not tell, so that nothing is claimed.
+
+    A refusal within a longer answer stays part of it: leaving such sentences out cost 0.04 of
+    AUROC on MTRAG, whose raters mark down a refusal that the sources contradict.
+    """
+    if len(answer) > _MAX_REFUSAL_CHARACTERS:
+        return False
+    sentences = (answer[line.start : line.end] for line in evidence)
+    return all(
+        (found := _REFUSAL.search(sentence)) and found.start() < _REFUSAL_WITHIN
+        for sentence in sentences
+    )
+
+
+def certainty(answer_language: str | None, context: Context) -> float:
+    """Factor in (0, 1] on the log odds of a score."""
+    factor = context.read_share
+    foreign = answer_language not in {None, "en"}
+    structured = sum(passage.words for passage in context.passages if passage.structured)
+    if foreign or 2 * structured > context.words:
+        factor *= _HALF_KNOWN
+    return factor
+
+
+def _languages_differ(answer: str, context: Context) -> bool:
+    language = language_of(answer)
+    known = {p.language for p in context.passages if p.language is not None}
+    return language is not None and bool(known) and language not in known
