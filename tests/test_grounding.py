@@ -98,8 +98,14 @@ def test_a_doubt_names_the_sentence_and_the_reason(judge, answer, sentence, reas
     )
 
 
+def test_a_short_answer_is_judged_with_its_question(judge):
+    asked = judge.score("Who built the Eiffel Tower?", "Gustave Eiffel", TOWER).score
+    beside = judge.score("Who sings in Madama Butterfly?", "Gustave Eiffel", TOWER).score
+    assert asked > beside + 0.2
+
+
 def test_the_question_is_no_novelty(judge):
-    answer = "Visitors delight romantic elephants."
+    answer = "Visitors delight romantic elephants everywhere."
     (alone,) = judge.score("", answer, TOWER).doubts
     (asked,) = judge.score("Do elephants delight?", answer, TOWER).doubts
     assert "elephants" in alone.detail
@@ -208,7 +214,7 @@ def test_the_cache_is_bounded():
     judge = grounding.load(cache_characters=1_000)
     for number in range(200):
         judge.score("", "It is 330 metres tall.", [f"{number} {TOWER[0]}"])
-    assert 1 <= judge.cached_chunks <= 10
+    assert 1 <= judge.cached_chunks <= 15
 
 
 def test_the_artefact_tells_where_it_comes_from():

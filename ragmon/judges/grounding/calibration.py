@@ -28,7 +28,8 @@ _SLOPE_PRECISION = 4.0  # prior: slope 1 +- 0.5
 _INTERCEPT_PRECISION = 1.0 / 9.0  # intercept 0 +- 3
 _TRAIT_PRECISION = 20.0  # each standardised trait 0 +- 0.22
 _THRESHOLD_PRIOR = 50.0  # labels' worth of trust in the shipped threshold
-_GAIN = 0.003  # nats a label by which a richer kind must win
+_ISOTONIC_PRIOR = 50.0
+_GAIN = 0.01  # nats a label by which a richer kind must win
 _EDGE = 1e-6
 
 
@@ -178,11 +179,12 @@ def _traits(x: Vector, y: Vector, w: Vector, t: Matrix) -> _Fit:
 
 
 def _isotonic(x: Vector, y: Vector, w: Vector, t: Matrix) -> _Fit:
-    """Pool adjacent violators over Platt's odds, each label with one pseudo-label of Platt's."""
+    """Pool adjacent violators over Platt's odds, drawn to Platt by ``_ISOTONIC_PRIOR`` labels."""
     platt = _platt(x, y, w, t)
     odds = platt.coefficients[0] * x + platt.coefficients[1]
     order = np.argsort(odds, kind="stable")
-    target = (y + 1.0 / (1.0 + np.exp(-odds))) / 2.0
+    prior = _ISOTONIC_PRIOR / len(x)
+    target = (y + prior / (1.0 + np.exp(-odds))) / (1.0 + prior)
     blocks: list[tuple[float, float, float]] = []  # (weight, mean odds, mean target)
     for i in order:
         block = (float(w[i]), float(odds[i]), float(target[i]))

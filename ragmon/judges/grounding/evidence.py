@@ -28,7 +28,12 @@ SHARES = (
 MAX_ANSWER_CHARACTERS = 20_000
 """About 3 300 words; of a longer answer evenly spaced sentences are judged, up to this much."""
 
+MAX_QUERY_CHARACTERS = 20_000  # its end: a conversation's last turn is the question
+MAX_QUESTION_WORDS = 30
+SHORT_ANSWER = 3  # content words
+
 _SAME_STATEMENT = 0.6  # coverage from which a differing negation is a contradiction
+_RARE = 0.8  # weight from which the first word of a sentence may be a name
 _FEW = 2.0  # content words' worth: one name or number alone is little evidence either way
 
 
@@ -58,6 +63,7 @@ class _Line(Struct, frozen=True):
 
     start: int
     end: int
+    tokens: list[str]
     terms: list[Term]
     content: list[_Word]
 
@@ -90,9 +96,16 @@ class _Alignment(Struct, frozen=True):
 def weigh(
     answer: str, query: str, context: Context, vocabulary: Vocabulary
 ) -> tuple[Evidence, ...]:
-    """Evidence for each sentence that holds a content word, in order."""
+    """Evidence for each sentence that holds a content word, in order.
+
+    An answer of a word or two ("Asuka") claims them of what was asked: there the question is
+    weighed with it, which takes AttributedQA's short answers from 0.75 to 0.84 of AUROC.
+    """
     lines = read_answer(answer, vocabulary)
-    asked = {vocabulary[token].stem for token in words.TOKEN.findall(query[:MAX_ANSWER_CHARACTERS])}
+    tokens = words.TOKEN.findall(query[-MAX_QUERY_CHARACTERS:])
+    asked = {vocabulary[token].stem for token in tokens}
+    if sum(len(line.content) for line in lines) <= SHORT_ANSWER:
+        lines = [_with_question(line, tokens[-MAX_QUESTION_WORDS:], vocabulary) for line in lines]
     support = _support(lines, context)
     return tuple(_evidence(line, context, support, asked) for line in lines)
 
@@ -108,13 +121,21 @@ def read_answer(answer: str, vocabulary: Vocabulary) -> list[_Line]:
 
 def _line(text: str, start: int, end: int, vocabulary: Vocabulary) -> _Line:
     tokens = words.TOKEN.findall(text, start, min(end, start + MAX_ANSWER_CHARACTERS))
+    return _read_line(start, end, tokens, vocabulary)
+
+
+def _with_question(line: _Line, question: list[str], vocabulary: Vocabulary) -> _Line:
+    return _read_line(line.start, line.end, question + line.tokens, vocabulary)
+
+
+def _read_line(start: int, end: int, tokens: list[str], vocabulary: Vocabulary) -> _Line:
     terms = [vocabulary[token] for token in tokens]
     content = [
         _Word(token, position, term)
         for position, (token, term) in enumerate(zip(tokens, terms, strict=True))
         if term.weight
     ]
-    return _Line(start, end, terms, content)
+    return _Line(start, end, tokens, terms, content)
 
 
 def _support(lines: Sequence[_Line], context: Context) -> _Support:
@@ -205,7 +226,7 @@ def _shares(line: _Line, aligned: _Alignment, support: _Support) -> tuple[float,
         if term.number:
             number_weight += weight
             numbers += outside
-        elif word.token[0].isupper():
+        elif _is_name(word):
             name_weight += weight
             names += outside
     return (
@@ -220,7 +241,9 @@ def _shares(line: _Line, aligned: _Alignment, support: _Support) -> tuple[float,
 
 
 def _is_name(word: _Word) -> bool:
-    return word.position > 0 and word.token[0].isupper() and not word.term.number
+    """Capitalised, and not merely because it begins a sentence."""
+    begins = word.position == 0 and word.term.weight < _RARE
+    return word.token[0].isupper() and not word.term.number and not begins
 
 
 def _rarest(novel: Sequence[_Word], most: int = 5) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ STOP_WORDS = frozenset(_STOP.split())
 _META = """according additionally also answer article based conclusion context document documents
     example following furthermore given however important include includes including information
     mention mentioned moreover note overall passage passages provide provided question source
-    sources steps summary text"""
+    sources steps summary text certainly hope sure yes"""
 META_WORDS = frozenset(_META.split())
 
 _NEGATING = """not no never none cannot neither nor without nothing nobody unable lack lacks fail
@@ -33,7 +33,8 @@ IRREGULAR = {
     "sang": "sing", "saw": "see", "seen": "see", "shown": "show", "sold": "sell",
     "spent": "spend", "spoke": "speak", "spoken": "speak", "sung": "sing", "taken": "tak",
     "taught": "teach", "teeth": "tooth", "thought": "think", "took": "tak", "went": "go",
-    "women": "woman", "won": "win", "written": "writ", "wrote": "writ",
+    "used": "use", "using": "use", "women": "woman", "won": "win", "written": "writ",
+    "wrote": "writ",
 }  # fmt: skip
 
 _UNITS = """two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen

@@ -26,8 +26,13 @@ TOKEN = re.compile(
 _NUMBER = re.compile(r"(\d+(?:[.,]\d+)*)(?:st|nd|rd|th|s)?")
 _BREAK = re.compile(r"(?<=[.!?])([\"'”’)\]]*)\s+(?=[\"'“‘(\[*•-]?[^\W_a-z])|\n")
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|No|Inc|Ltd|Co|e\.g|i\.e|[A-Z])\.$")
-# Not part of what is claimed: citation markers and addresses.
-_MARKER = re.compile(r"\[\d{1,3}(?:[,;–-]\d{1,3}){0,8}\]|(?:https?://|www\.)\S+")
+# Not part of what is claimed: citation markers, addresses, list numbers, "passage 2".
+_MARKER = re.compile(
+    r"\[\d{1,3}(?:[,;–-]\d{1,3}){0,8}\]"
+    r"|(?:https?://|www\.)\S+"
+    r"|(?:^|(?<=\n)|(?<=[.!?:;] ))[ \t]{0,8}\(?\d{1,2}[.)](?=\s)"
+    r"|(?<=passage |ocument )\d{1,2}\b"
+)
 _CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z])")
 # Scripts whose words the token pattern cannot find: without spaces (Chinese, Japanese, Thai,
 # Lao, Burmese, Khmer) or written with combining vowels (the Indic ones).
@@ -62,7 +67,7 @@ def stem(word: str) -> str:
             break
     if len(word) > 5 and word.endswith("ly"):
         word = word[:-2]
-    if len(word) > 4 and word.endswith("e"):
+    if len(word) > 3 and word.endswith("e"):
         word = word[:-1]
     return f"{word[:-1]}i" if len(word) > 3 and word.endswith("y") else word
 
@@ -127,8 +132,6 @@ def _plain_number(word: str) -> str | None:
 
 def without_markers(text: str) -> str:
     """The text with citation markers and addresses blanked; offsets stay."""
-    if "[" not in text and "http" not in text and "www." not in text:
-        return text
     return _MARKER.sub(lambda match: " " * len(match[0]), text)
 
 
