@@ -3,7 +3,7 @@
 import difflib
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -55,12 +55,14 @@ def split(body: bytes, content_type: str = "") -> list[tuple[int, Any]]:
     Raises:
         RecordError: the body is no JSON at all.
     """
-    start = body.lstrip()[:1]
-    if start == b"[":
-        elements = _decode_whole(body, list[msgspec.Raw])
-        return list(enumerate(elements, 1))
     ndjson = "ndjson" in content_type or "jsonl" in content_type or "json-seq" in content_type
-    if not ndjson and _is_one_object(body):
+    if body.lstrip()[:1] == b"[":
+        try:
+            return list(enumerate(_decode_whole(body, list[msgspec.Raw]), 1))
+        except RecordError:
+            if not ndjson:
+                raise  # as NDJSON only its first line is bad
+    elif not ndjson and _is_one_object(body):
         return [(1, body)]
     lines = enumerate(body.split(b"\n"), 1)
     return [(number, line) for number, line in lines if line and not line.isspace()]
@@ -85,8 +87,9 @@ class Decoder(Generic[Record]):
         """
         try:
             record = self._decode(line)
-            if not bytes(line).isascii():
-                bytes(line).decode()  # fields that are not decoded are not checked otherwise
+            text = bytes(line)
+            if not text.isascii():
+                text.decode()  # fields that are not decoded are not checked otherwise
         except msgspec.ValidationError as error:
             raise _invalid(str(error)) from None
         except msgspec.DecodeError as error:
@@ -95,7 +98,7 @@ class Decoder(Generic[Record]):
             raise _refusal("encoding", "", f"invalid UTF-8 at byte {error.start}") from None
         except RecursionError:
             raise _refusal("too_deep", "", "nested too deeply") from None
-        if b"\\u0000" in bytes(line):
+        if b"\\" in text and b"\\u0000" in text:
             _refuse_nul(record)
         return _stamp(record, now, bounds)
 
@@ -157,7 +160,9 @@ def _stamp(record: Record, now: float, bounds: Bounds) -> Record:
     timestamp = record.timestamp
     if timestamp == UNSTAMPED:
         force_setattr(record, "timestamp", now)
-    elif isinstance(record, QueryRecord) and not bounds.oldest <= timestamp <= bounds.newest:
+    elif timestamp > bounds.newest:
+        raise _out_of_bounds(timestamp, now, bounds)  # a change, too: its newest version counts
+    elif timestamp < bounds.oldest and isinstance(record, QueryRecord):
         raise _out_of_bounds(timestamp, now, bounds)
     if not record.query_id:
         force_setattr(record, "query_id", uuid.uuid4().hex)
@@ -180,15 +185,31 @@ def _out_of_bounds(timestamp: float, now: float, bounds: Bounds) -> RecordError:
     )
 
 
+_TEXTS = {"query", "answer", "error", "comment"}  # NUL does no harm where nothing is named
+
+
 def _refuse_nul(record: QueryRecord | Feedback | Label) -> None:
-    ids = {"query_id": record.query_id}
-    if isinstance(record, QueryRecord):
-        ids |= {"pipeline": record.pipeline, "version": record.version}
-        ids |= {f"chunks[{at}].id": chunk.id for at, chunk in enumerate(record.chunks or ())}
-        ids |= {f"citations[{at}]": each for at, each in enumerate(record.citations or ())}
-    for name, value in ids.items():
-        if "\0" in value:
-            raise RecordError("invalid", name, "contains a NUL character", hint="remove it")
+    for name in record.__struct_fields__:
+        if name not in _TEXTS:
+            for field, value in _names(name, getattr(record, name)):
+                if "\0" in value:
+                    message = "contains a NUL character"
+                    raise RecordError("invalid", field, message, hint="remove it")
+
+
+def _names(field: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Every string of a field that names something, with its place."""
+    if isinstance(value, str):
+        yield field, value
+    elif isinstance(value, Chunk):
+        yield from ((f"{field}.id", value.id), (f"{field}.source", value.source or ""))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _names(f"{field}[{at}]", each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield field, key
+            yield from _names(field, each)
 
 
 def _invalid(message: str) -> RecordError:
@@ -208,7 +229,7 @@ def _refusal(reason: str, field: str, message: str) -> RecordError:
         (text for name, text in _REMEDIES if field.startswith(name)), ""
     )
     if "length" in message:
-        hint = "shorten it"
+        hint = "shorten it" if "<=" in message else "leave it out rather than empty"
     return RecordError(reason, field, message, hint=hint or "see the record format in README.md")
 
 

@@ -1,0 +1,1 @@
+"""What several tests share: waiting, running daemons, reading metrics, records to send."""
