@@ -46,7 +46,7 @@ class Writer:
         self.queued_bytes = 0
         self.last_error: StoreError | None = None
         self.committed: Callable[[float], None] = lambda _seconds: None
-        self._commits = commits
+        self.commits = commits
         self._clock = clock
         self._limit = queue_bytes
         self._submissions: deque[Submission] = deque()
@@ -139,7 +139,7 @@ class Writer:
     def _commit(self, group: list[Submission]) -> None:
         started = self._clock.monotonic()
         try:
-            self._commits.commit(group, self._clock.now())
+            self.commits.commit(group, self._clock.now())
             self.last_error = None
         except StoreError as error:
             self._fail(group, error)

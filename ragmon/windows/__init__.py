@@ -58,7 +58,7 @@ class Windows:
             return
         members = self._members(observations)
         rows = expand(observations.values)
-        self._add(observations, members, rows, growth=rows)
+        self._add(observations, members, rows)
         self._add_latency(observations, members)
         self.totals.observe(
             members[observations.dim_index, 0],
@@ -75,7 +75,8 @@ class Windows:
         if not len(new):
             return
         delta = expand(new.values) - expand(old.values)
-        self._add(new, self._members(new), delta, growth=np.maximum(delta, 0.0))
+        members = self._members(new)
+        self._add(new, members, delta, growth=np.maximum(delta, 0.0))
         self.restatements += len(new)
 
     def merge(self, window_s: float, now: float) -> Merged:
@@ -121,19 +122,19 @@ class Windows:
         observations: Observations,
         members: NDArray[np.int64],
         rows: NDArray[np.float64],
-        growth: NDArray[np.float64],
+        growth: NDArray[np.float64] | None = None,
     ) -> None:
         """Add rows to every series, tier and bucket they belong to, and growth to the totals."""
-        finest = observations.timestamps.astype(np.int64) // self.tiers[0].width_s
-        first, sums = group(observations.dim_index.astype(np.int64) << 40 | finest, rows)
-        series, pair = _pairs(members[observations.dim_index[first]])
-        starts = finest[first][pair] * self.tiers[0].width_s
+        width = self.tiers[0].width_s
+        finest = observations.timestamps.astype(np.int64) // width
+        series, buckets, sums = _by_series(observations.dim_index, finest, members, rows)
         for level, ring in enumerate(self.rings):
-            touched = ring.add(series, starts // ring.tier.width_s, sums[pair])
+            touched = ring.add(series, buckets * width // ring.tier.width_s, sums)
             self.dirty[level].update(touched.tolist())
-        first, sums = group(observations.dim_index.astype(np.int64), growth)
-        series, pair = _pairs(members[observations.dim_index[first]])
-        np.add.at(self.totals.rows, series, sums[pair])
+        if growth is not None:
+            series, _, sums = _by_series(observations.dim_index, finest, members, growth)
+        first, sums = group(series, sums)
+        self.totals.rows[series[first]] += sums
 
     def _add_latency(self, observations: Observations, members: NDArray[np.int64]) -> None:
         latency = observations.values[:, self._latency]
@@ -146,8 +147,28 @@ class Windows:
         seconds = observations.timestamps[record].astype(np.int64)[pair]
         for ring in self.latencies:
             buckets = seconds // ring.tier.width_s
+            if buckets.min() == buckets.max():
+                ring.add(int(buckets[0]), codes)
+                continue
             for bucket in np.unique(buckets).tolist():
                 ring.add(bucket, codes[buckets == bucket])
+
+
+def _by_series(
+    dim_index: NDArray[np.int32],
+    finest: NDArray[np.int64],
+    members: NDArray[np.int64],
+    rows: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Rows summed by series and finest bucket: (series, buckets, sums).
+
+    First by dims, of which there are fewer than records, then by the series these belong to.
+    """
+    first, sums = group(dim_index.astype(np.int64) << 40 | finest, rows)
+    series, pair = _pairs(members[dim_index[first]])
+    buckets = finest[first][pair]
+    first, sums = group(series << 40 | buckets, sums[pair])
+    return series[first], buckets[first], sums
 
 
 def _pairs(members: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -11,7 +11,8 @@ from ragmon.stats.latency import BINS
 from ragmon.windows.tiers import Run, Tier
 
 Codes = NDArray[np.int32]
-_WAITING = 1 << 15  # codes that may wait in a bucket before they are counted
+_WAITING = 1 << 17  # codes that may wait in a bucket before they are counted
+_DENSE = 16  # below this many counters a code, counting beats sorting
 
 
 class Bucket:
@@ -35,8 +36,7 @@ class Bucket:
     def counted(self) -> tuple[Codes, Codes]:
         """Sorted distinct codes, and how often each was seen."""
         if self._waiting:
-            codes, counts = np.unique(np.concatenate(self._waiting), return_counts=True)
-            self._merge(codes, counts.astype(np.int32))
+            self._merge(*_distinct(np.concatenate(self._waiting)))
             self._waiting.clear()
             self._waiting_size = 0
         return self._codes, self._counts
@@ -53,6 +53,16 @@ class Bucket:
         weights = np.concatenate([self._counts, counts])
         self._counts = np.bincount(inverse, weights=weights).astype(np.int32)
         self._codes = both
+
+
+def _distinct(codes: Codes) -> tuple[Codes, Codes]:
+    """Sorted distinct codes and their counts."""
+    if int(codes.max()) > _DENSE * len(codes):
+        distinct, counts = np.unique(codes, return_counts=True)
+        return distinct, counts.astype(np.int32)
+    dense = np.bincount(codes)
+    found = np.flatnonzero(dense)
+    return found.astype(np.int32), dense[found].astype(np.int32)
 
 
 class LatencyRing:

@@ -1,9 +1,11 @@
 """Dense rings of sums: one row a series and bucket, mergeable by addition.
 
 A row holds, for every column of observations, the count n, Σx and Σx², and last the number of
-records. Rings are allocated at once as untouched zero pages, so memory follows what is used.
+records. Rings are allocated at once as untouched small pages, so memory follows what is used.
 """
 
+import math
+import mmap
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,16 +24,28 @@ def row_width(columns: int) -> int:
 
 def expand(values: Floats) -> Floats:
     """Observations (n, columns) with NaN for unknown, as addable rows (n, row_width)."""
+    count, columns = values.shape
+    rows = np.empty((count, row_width(columns)))
+    n, x, xx = (rows[:, part * columns : (part + 1) * columns] for part in range(3))
     known = ~np.isnan(values)
-    x = np.where(known, values, 0.0)
-    return np.hstack([known, x, x * x, np.ones((len(values), 1))])
+    n[:] = known
+    x[:] = 0.0
+    np.copyto(x, values, where=known)
+    np.multiply(x, x, out=xx)
+    rows[:, -1] = 1.0
+    return rows
 
 
 def group(keys: Ints, rows: Floats) -> tuple[Ints, Floats]:
     """Sum rows of equal key; returns the index of each group's first row, and the sums."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    begins = np.empty(len(keys), dtype=np.bool_)
+    begins[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    if begins.all():
+        return order, rows[order]
+    starts = np.flatnonzero(begins)
     return order[starts], np.add.reduceat(rows[order], starts, axis=0)
 
 
@@ -40,7 +54,7 @@ class Ring:
 
     def __init__(self, tier: Tier, capacity: int, width: int) -> None:
         self.tier = tier
-        self.cells = np.zeros((capacity, tier.slots, width))
+        self.cells = _zeros((tier.slots, capacity, width))
         self.epochs = np.full(tier.slots, -1, dtype=np.int64)  # bucket number held by each slot
 
     def add(self, series: Ints, buckets: Ints, rows: Floats) -> Ints:
@@ -57,18 +71,18 @@ class Ring:
         if not len(series):
             return buckets
         first, sums = group(series * self.tier.slots + slots, rows)
-        self.cells[series[first], slots[first]] += sums
+        self.cells[slots[first], series[first]] += sums
         return np.unique(buckets)
 
     def put(self, bucket: int, series: Ints, rows: Floats) -> None:
         """Set one bucket as it was saved."""
         self._open(np.array([bucket]))
-        self.cells[series, bucket % self.tier.slots] = rows
+        self.cells[bucket % self.tier.slots, series] = rows
 
     def get(self, bucket: int, count: int) -> tuple[Ints, Floats]:
         """Series numbers below ``count`` that have records in the bucket, and their rows."""
         slot = bucket % self.tier.slots
-        rows = self.cells[:count, slot]
+        rows = self.cells[slot, :count]
         series = np.flatnonzero(rows[:, -1]) if self.epochs[slot] == bucket else np.arange(0)
         return series, rows[series]
 
@@ -79,14 +93,14 @@ class Ring:
         slots = buckets % self.tier.slots
         held = slots[self.epochs[slots] == buckets]
         for first, last in _stretches(np.sort(held)):
-            result += self.cells[:count, first:last].sum(axis=1)
+            result += self.cells[first:last, :count].sum(axis=0)
         return result
 
     def clear(self, series: Sequence[int]) -> None:
         """Forget everything about some series."""
         for number in series:
-            used = np.flatnonzero(self.cells[number, :, -1])
-            self.cells[number, used] = 0.0
+            used = np.flatnonzero(self.cells[:, number, -1])
+            self.cells[used, number] = 0.0
 
     def _open(self, buckets: Ints) -> None:
         """Make room for buckets newer than what their slots hold."""
@@ -95,9 +109,20 @@ class Ring:
             if self.epochs[slot] >= bucket:
                 continue
             if self.epochs[slot] >= 0:
-                used = np.flatnonzero(self.cells[:, slot, -1])
-                self.cells[used, slot] = 0.0  # untouched pages stay untouched
+                used = np.flatnonzero(self.cells[slot, :, -1])
+                self.cells[slot, used] = 0.0  # untouched pages stay untouched
             self.epochs[slot] = bucket
+
+
+def _zeros(shape: tuple[int, int, int]) -> Floats:
+    """Zeros that take memory only where written.
+
+    numpy asks for huge pages, of which one row would touch two megabytes.
+    """
+    pages = mmap.mmap(-1, math.prod(shape) * 8)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages, dtype=np.float64).reshape(shape)
 
 
 def _stretches(slots: Ints) -> list[tuple[int, int]]:

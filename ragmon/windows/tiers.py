@@ -1,7 +1,7 @@
 """Which buckets of which width make up a stretch of time.
 
 Every observation is counted once in each tier. A window is then covered by wide buckets in
-its middle and narrow ones at its edges, so a week costs about three hundred cells a series.
+its middle and narrow ones at its edges, so a week costs about two hundred cells a series.
 """
 
 from collections.abc import Sequence
@@ -28,9 +28,12 @@ class Run(NamedTuple):
 
 
 def tiers_for(longest_window_s: float) -> tuple[Tier, ...]:
-    """10 s for 15 minutes, 1 minute for 25 hours, 1 hour for the longest window and a day."""
+    """10 s for 15 minutes, 1 minute for 100, 10 minutes for 25 hours, then hours.
+
+    A window's start is thus exact to less than 1 % of its length or 10 s.
+    """
     hours = max(8 * DAY_S, int(longest_window_s) + DAY_S) // HOUR_S
-    return (Tier(10, 90), Tier(MINUTE_S, 1_500), Tier(HOUR_S, hours))
+    return (Tier(10, 90), Tier(MINUTE_S, 100), Tier(10 * MINUTE_S, 150), Tier(HOUR_S, hours))
 
 
 def cover(tiers: Sequence[Tier], start: float, end: float, now: float) -> list[Run]:

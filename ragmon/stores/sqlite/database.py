@@ -29,8 +29,8 @@ CREATE TABLE restatements (number INTEGER PRIMARY KEY, old BLOB, new BLOB);
 CREATE TABLE windows (tier INTEGER, bucket INTEGER, body BLOB, PRIMARY KEY (tier, bucket));
 CREATE TABLE offsets (source TEXT PRIMARY KEY, position BLOB) WITHOUT ROWID;
 """
-_WAL_PAGES = 4_000  # checkpoint every 16 MB: one more fsync there instead of every 4 MB
-_WAL_KEEP_BYTES = 64 << 20
+_WAL_PAGES = 1_000  # checkpoint every 16 MB
+_WAL_KEEP_BYTES = 32 << 20
 _FULL = (sqlite3.SQLITE_FULL,)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -101,7 +101,10 @@ class Database:
 
     def _prepare(self, synchronous: str) -> None:
         db = self.connection
-        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # counts only before the first table
+        # These two count only before the first table. A block of a megabyte is written page by
+        # page, so pages of 16 KB save three system calls in four.
+        db.execute("PRAGMA page_size = 16384")
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA synchronous = {synchronous}")
         db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
