@@ -1,0 +1,74 @@
+"""Questions with what is known to be right, and what a RAG system did with them."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ragmon.records import Grades, Id, QueryRecord, Text
+
+Texts = list[Annotated[str, Meta(min_length=1)]]
+Metadata = dict[str, str | int | float | bool | None]
+Run = Mapping[str, QueryRecord]
+"""By case id: the query as it was answered, in the form in which the daemon takes it."""
+
+
+class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One question of a golden set. ``None``: unknown; the metrics that need it leave it out."""
+
+    query: Text
+    case_id: Annotated[str, Meta(max_length=256)] = ""  # made from the query when absent
+    ground_truth_answer: Text | None = None
+    relevant_doc_ids: list[Id] | None = None
+    grades: Grades | None = None  # by id; above 0 is relevant, 0 was judged irrelevant
+    keywords: Texts | None = None  # words that good chunks hold
+    facets: dict[str, list[Id]] | None = None  # the ids that cover each side of the question
+    nuggets: Texts | None = None  # short facts that the chunks should hold
+    claims: Texts | None = None  # statements that a complete answer makes
+    metadata: Metadata = {}
+
+    @property
+    def judgements(self) -> dict[str, float]:
+        """Grades by id; plain relevance counts as grade 1."""
+        judged = dict.fromkeys(self.relevant_doc_ids or (), 1.0)
+        return judged | {key: float(grade) for key, grade in (self.grades or {}).items()}
+
+    @property
+    def answerable(self) -> bool:
+        """Whether something is known to be relevant."""
+        return any(grade > 0 for grade in self.judgements.values())
+
+
+class CaseSet(Struct, frozen=True):
+    """A golden set as loaded."""
+
+    cases: tuple[Case, ...]
+    notes: tuple[str, ...] = ()  # what a reader of the report should know of the data
+    texts: Mapping[str, str] = {}  # of documents by id, where the set brings a corpus
+
+
+def id_of(query: str) -> str:
+    """An id for a case that has none: the same for the same question in any file."""
+    return hashlib.sha256(query.strip().encode()).hexdigest()[:12]
+
+
+def text_id(text: str) -> str:
+    """An id for a chunk known by its text alone; white space does not count."""
+    return "text:" + hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:16]
+
+
+def unmatched(cases: Iterable[Case], run: Run) -> tuple[list[str], list[str]]:
+    """(case ids without a result, results without a case)."""
+    ids = {case.case_id for case in cases}
+    return sorted(ids - run.keys()), sorted(run.keys() - ids)
+
+
+def never_found(cases: Iterable[Case], run: Run) -> tuple[set[str], set[str]]:
+    """Relevant ids, and the share of them that some query retrieved: (relevant, retrieved).
+
+    Not one in common says that the two were labelled with different ids.
+    """
+    relevant = {key for case in cases for key, grade in case.judgements.items() if grade > 0}
+    retrieved = {chunk.id for record in run.values() for chunk in record.chunks or ()}
+    return relevant, relevant & retrieved

@@ -1,0 +1,104 @@
+"""Rankings and judgements as arrays, a block of queries at a time."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Scores = Mapping[str, float]
+_NAN = float("nan")
+
+
+class Judged(NamedTuple):
+    """n queries with what was found at each rank."""
+
+    grades: Floats  # (n, depth): NaN where unjudged; -1 behind the last result and at repeats
+    ideal: Floats  # (n, width): all positive grades, highest first, then 0
+    relevant: Counts  # (n,): documents graded above 0
+    irrelevant: Counts  # (n,): documents graded 0
+    retrieved: Counts  # (n,)
+
+
+def judge(
+    rankings: Sequence[Sequence[str] | Scores], grades: Sequence[Mapping[str, float]]
+) -> Judged:
+    """Look every result up in the judgements of its query.
+
+    Args:
+        rankings: of each query the ids, best first, or their scores (ordered as by ``ranked``).
+        grades: of each query the grades by id; what is missing is unjudged.
+
+    Raises:
+        ValueError: the two differ in length.
+    """
+    found = [
+        _by_score(ranking, known) if isinstance(ranking, Mapping) else _in_order(ranking, known)
+        for ranking, known in zip(rankings, grades, strict=True)
+    ]
+    positive = [
+        sorted([grade for grade in known.values() if grade > 0], reverse=True) for known in grades
+    ]
+    irrelevant = [sum([grade == 0 for grade in known.values()]) for known in grades]
+    return Judged(
+        _matrix(found, -1.0),
+        _matrix(positive, 0.0),
+        np.array([len(each) for each in positive], dtype=np.int64),
+        np.array(irrelevant, dtype=np.int64),
+        np.array([len(each) for each in rankings], dtype=np.int64),
+    )
+
+
+def ranked(scores: Scores) -> list[str]:
+    """Ids by falling score; ties by falling id, and scores in single precision, as trec_eval.
+
+    Two scores that differ by less than single precision can tell are a tie there, and so here.
+    """
+    return [each for each, _ in _ordered(scores)]
+
+
+def as_grades(relevant: Collection[str] | Mapping[str, float]) -> Mapping[str, float]:
+    """Plain relevance as grades of 1."""
+    return relevant if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1.0)
+
+
+def _in_order(ranking: Sequence[str], known: Mapping[str, float]) -> list[float]:
+    found = [known.get(each, _NAN) for each in ranking]
+    if len(set(ranking)) < len(ranking):
+        seen: set[str] = set()
+        for rank, each in enumerate(ranking):
+            if each in seen:
+                found[rank] = -1.0
+            seen.add(each)
+    return found
+
+
+def _by_score(scores: Scores, known: Mapping[str, float]) -> Floats | list[float]:
+    """Grades in the order of the scores; only where scores tie do the ids have to be sorted."""
+    single = np.fromiter(scores.values(), dtype=np.float32, count=len(scores))
+    order = np.argsort(-single)
+    in_order = single[order]
+    if (in_order[1:] == in_order[:-1]).any():
+        return [known.get(each, _NAN) for each, _ in _ordered(scores)]
+    found = np.array([known.get(each, _NAN) for each in scores], dtype=np.float64)
+    return found[order]
+
+
+def _ordered(scores: Scores) -> list[tuple[str, float]]:
+    single = np.fromiter(scores.values(), dtype=np.float32, count=len(scores)).tolist()
+    return sorted(
+        zip(scores, single, strict=True), key=lambda entry: (entry[1], entry[0]), reverse=True
+    )
+
+
+def _matrix(rows: Sequence[Sequence[float] | Floats], padding: float) -> Floats:
+    """Rows of different lengths as one array."""
+    width = max(map(len, rows), default=0)
+    if all(len(row) == width for row in rows):
+        return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+    padded = np.full((len(rows), width), padding)
+    for row, values in zip(padded, rows, strict=True):
+        row[: len(values)] = values
+    return padded
