@@ -90,7 +90,7 @@ class _Alignment(Struct, frozen=True):
 
     best: set[str]  # stems found in the best one
     both: set[str]
-    negated: bool  # the best one
+    negated: bool | None  # the best one; None where there is none, or it is no prose
 
 
 def weigh(
@@ -164,7 +164,7 @@ def _evidence(line: _Line, context: Context, support: _Support, asked: set[str])
         end=line.end,
         content=len(line.content),
         shares=_shares(line, aligned, support),
-        contradicts=negated != aligned.negated and covered >= _SAME_STATEMENT * total,
+        contradicts=aligned.negated not in {None, negated} and covered >= _SAME_STATEMENT * total,
         novel_terms=_rarest(novel),
         novel_names=tuple(word.token for word in novel if _is_name(word)),
         novel_numbers=tuple(word.token for word in novel if word.term.number),
@@ -180,7 +180,7 @@ def _align(line: _Line, context: Context) -> _Alignment:
     for stem in best_stems:
         del weights[stem]
     _, second_stems = _best_sentence(weights, context.passages)
-    negated = best is not None and best[0].negated[best[1]]
+    negated = None if best is None or best[0].structured else best[0].negated[best[1]]
     return _Alignment(best_stems, best_stems | second_stems, negated)
 
 

@@ -27,7 +27,7 @@ class Judge:
     """Scores answers; the same input gives the same result. Not thread-safe (it caches)."""
 
     def __init__(self, artefact: Artefact, *, cache_characters: int = 300_000) -> None:
-        """``cache_characters`` of recently seen chunks are kept read (300 000 take about 20 MB)."""
+        """``cache_characters`` of recently seen chunks are kept read (300 000 take about 13 MB)."""
         self._artefact = artefact
         self._weights = [artefact.weights[share] for share in SHARES]
         self._vocabulary = Vocabulary(model.rarity_weights(artefact.rarity))

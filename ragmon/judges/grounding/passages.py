@@ -91,7 +91,7 @@ class PassageCache:
     """
 
     def __init__(self, vocabulary: Vocabulary, max_characters: int = 300_000) -> None:
-        """``max_characters`` 300 000 is about 50 000 words or 20 MB."""
+        """``max_characters`` 300 000 is about 50 000 words or 13 MB."""
         self._vocabulary = vocabulary
         self._max_characters = max_characters
         self._characters = 0
