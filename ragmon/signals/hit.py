@@ -21,4 +21,4 @@ def observe_batch(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
     ranks = np.stack([facts.rank_label, facts.rank_citation, facts.rank_score], axis=1)
     hits = ranks[:, :, None] <= np.asarray(options.ks, dtype=np.float64)
     observed = np.where(np.isnan(ranks)[:, :, None], np.nan, hits)
-    return observed.reshape(len(ranks), -1)
+    return observed.reshape(len(ranks), ranks.shape[1] * len(options.ks))

@@ -4,6 +4,7 @@ Every observation is counted once in each tier. A window is then covered by wide
 its middle and narrow ones at its edges, so a week costs about two hundred cells a series.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -39,8 +40,7 @@ def tiers_for(longest_window_s: float) -> tuple[Tier, ...]:
 def cover(tiers: Sequence[Tier], start: float, end: float, now: float) -> list[Run]:
     """Disjoint runs of buckets that together cover [start, end).
 
-    ``end`` is rounded up and ``start`` down to the finest width still kept at that age, so the
-    covered stretch is at most one such width longer than asked for.
+    ``end`` is rounded up and ``start`` down to the finest width still kept at that age.
 
     Args:
         tiers: from fine to coarse, each width a multiple of the one before.
@@ -48,19 +48,23 @@ def cover(tiers: Sequence[Tier], start: float, end: float, now: float) -> list[R
         end: unix seconds, at most ``now`` plus one finest bucket.
         now: unix seconds; rings have forgotten what lies further back than their length.
     """
-    finest = tiers[0].width_s
-    stop = -(-int(end) // finest) * finest
-    level = next(
-        (i for i, tier in enumerate(tiers) if start > now - tier.width_s * (tier.slots - 1)),
-        len(tiers) - 1,
-    )
-    cursor = int(start) // tiers[level].width_s * tiers[level].width_s
+    first, last = (tiers[_finest(tiers, moment, now)].width_s for moment in (start, end))
+    stop = -(-int(end) // last) * last
+    cursor = int(start) // first * first
     runs: list[Run] = []
     while cursor < stop:
-        tier, count = _widest(tiers, cursor, stop)
-        runs.append(Run(tier, cursor // tiers[tier].width_s, count))
-        cursor += count * tiers[tier].width_s
+        tier, length = _widest(tiers, cursor, stop)
+        runs.append(Run(tier, cursor // tiers[tier].width_s, length))
+        cursor += length * tiers[tier].width_s
     return runs
+
+
+def _finest(tiers: Sequence[Tier], moment: float, now: float) -> int:
+    """The finest tier that still holds a moment."""
+    for index, tier in enumerate(tiers):
+        if moment > now - tier.width_s * (tier.slots - 1):
+            return index
+    return len(tiers) - 1
 
 
 def _widest(tiers: Sequence[Tier], cursor: int, stop: int) -> tuple[int, int]:
