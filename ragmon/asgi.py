@@ -2,7 +2,8 @@
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -73,19 +74,62 @@ def check_headers(scope: Scope, limits: Limits) -> None:
     size = sum(len(key) + len(value) + 4 for key, value in scope["headers"])
     size += len(scope["path"]) + len(scope["query_string"])
     if size > limits.headers:
-        detail = f"the headers have {size} bytes; limits.headers allows {limits.headers}"
-        raise Problem(431, detail, reason="headers_too_large", headers={"connection": "close"})
+        raise headers_too_large(size, limits)
 
 
-async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+def headers_too_large(size: int, limits: Limits) -> Problem:
+    """431, of headers that have at least ``size`` bytes."""
+    detail = f"the headers have {size} bytes or more; limits.headers allows {limits.headers}"
+    return Problem(431, detail, reason="headers_too_large", headers={"connection": "close"})
+
+
+class Shares:
+    """Bytes of all the bodies that are being read or waiting to be answered, together."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    @contextmanager
+    def one(self) -> Iterator["Share"]:
+        """What one request takes, given back at its end."""
+        share = Share(self)
+        try:
+            yield share
+        finally:
+            self.used -= share.size
+
+
+class Share:
+    """The part of one request."""
+
+    def __init__(self, of: Shares) -> None:
+        self.size = 0
+        self._of = of
+
+    def take(self, size: int) -> None:
+        """Ask for more bytes; a request that is alone may have any.
+
+        Raises:
+            Problem: 503.
+        """
+        of = self._of
+        if of.used > self.size and of.used + size > of.limit:
+            detail = "too many bytes are being sent at once (limits.queue)"
+            raise Problem(503, detail, reason="overloaded", headers={"retry-after": "2"})
+        self.size += size
+        of.used += size
+
+
+async def read_body(scope: Scope, receive: Receive, limits: Limits, share: Share) -> bytes:
     """The whole body, decompressed.
 
     Raises:
-        Problem: 400 for a broken compression or a client that left, 408, 413, 415.
+        Problem: 400 for a broken compression or a client that left, 408, 413, 415, 503.
     """
     try:
         async with asyncio.timeout(limits.read_timeout_s):
-            raw = await _read(scope, receive, limits)
+            raw = await _read(scope, receive, limits, share)
     except TimeoutError:
         detail = f"the body did not arrive within {limits.read_timeout_s:g} s"
         closing = {"connection": "close"}
@@ -93,12 +137,14 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
     encoding = header(scope, b"content-encoding").strip().lower()
     if encoding in ("", "identity"):
         return raw
-    return _decompress(raw, encoding, limits.decompressed)
+    body = _decompress(raw, encoding, limits.decompressed)
+    share.take(len(body))
+    return body
 
 
-async def _read(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+async def _read(scope: Scope, receive: Receive, limits: Limits, share: Share) -> bytes:
     announced = header(scope, b"content-length")
-    if announced.isdigit() and int(announced) > limits.body:
+    if announced.isdecimal() and int(announced) > limits.body:
         raise _too_large(limits.body, "limits.body")
     parts: list[bytes] = []
     size = 0
@@ -111,6 +157,7 @@ async def _read(scope: Scope, receive: Receive, limits: Limits) -> bytes:
         size += len(part)
         if size > limits.body:
             raise _too_large(limits.body, "limits.body")
+        share.take(len(part))
         parts.append(part)
         more = message.get("more_body", False)
     return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -130,18 +177,19 @@ def _decompress(raw: bytes, encoding: str, limit: int) -> bytes:
 
 def _gunzip(raw: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
-    room = limit
-    while raw:
-        member = zlib.decompressobj(wbits=31)
-        part = member.decompress(raw, room + 1)
-        room -= len(part)
-        if room < 0:
-            raise _too_large(limit, "limits.decompressed")
-        if not member.eof:
-            raise EOFError("it ends too early")
-        parts.append(part)
-        raw = member.unused_data
-    return b"".join(parts)
+    at, room = 0, limit
+    for _ in range(_MOST_STREAMS):
+        if at == len(raw):
+            return b"".join(parts)
+        stream = zlib.decompressobj(wbits=31)
+        while not stream.eof:
+            piece = _piece(raw, at, _GZIP_STEP)
+            parts.append(stream.decompress(piece, room + 1))
+            room -= len(parts[-1])
+            if room < 0:
+                raise _too_large(limit, "limits.decompressed")
+            at += len(piece) - len(stream.unused_data)
+    raise EOFError(_TOO_MANY)
 
 
 def _unzstd(raw: bytes, limit: int) -> bytes:
@@ -154,29 +202,32 @@ def _unzstd(raw: bytes, limit: int) -> bytes:
         except zstandard.ZstdError:
             pass  # several frames, or damage: step by step tells
     parts: list[bytes] = []
-    room = limit
-    while raw:
-        part, raw = _unzstd_frame(raw, room)
-        room -= len(part)
-        if room < 0:
-            raise _too_large(limit, "limits.decompressed")
-        parts.append(part)
-    return b"".join(parts)
+    at, room = 0, limit
+    unpacker = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+    for _ in range(_MOST_STREAMS):
+        if at == len(raw):
+            return b"".join(parts)
+        frame = unpacker.decompressobj()
+        while not frame.eof:
+            piece = _piece(raw, at, _ZSTD_STEP)
+            parts.append(frame.decompress(piece))
+            room -= len(parts[-1])
+            if room < 0:
+                raise _too_large(limit, "limits.decompressed")
+            at += len(piece) - len(frame.unused_data)
+    raise EOFError(_TOO_MANY)
 
 
-def _unzstd_frame(raw: bytes, room: int) -> tuple[bytes, bytes]:
-    """One frame, unpacked until it exceeds ``room``, and what follows it."""
-    frame = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
-    parts: list[bytes] = []
-    for start in range(0, len(raw), _ZSTD_STEP):
-        parts.append(frame.decompress(raw[start : start + _ZSTD_STEP]))
-        room -= len(parts[-1])
-        if frame.eof or room < 0:
-            return b"".join(parts), frame.unused_data + raw[start + _ZSTD_STEP :]
-    raise EOFError("it ends too early")
+def _piece(raw: bytes, at: int, size: int) -> bytes:
+    if at == len(raw):
+        raise EOFError("it ends too early")
+    return raw[at : at + size]
 
 
+_GZIP_STEP = 1 << 16
 _ZSTD_STEP = 256  # a frame of unknown size can grow by 128 KB with every 4 bytes
+_MOST_STREAMS = 1_000  # joined in one body; each costs much more time than its bytes
+_TOO_MANY = f"it joins more than {_MOST_STREAMS} streams"
 
 
 def _too_large(limit: int, setting: str) -> Problem:

@@ -104,7 +104,7 @@ class Limits(Section):
     read_timeout: Positive = 20.0
     """Seconds until a request body must have arrived (408)."""
     queue: Bytes = 64 << 20
-    """Bytes accepted but not yet committed (503)."""
+    """Bytes being received, and bytes accepted but not yet committed (503)."""
     errors: Annotated[int, Field(ge=1)] = 100
     """Refused lines listed in one answer; all are counted."""
     waiting: Annotated[int, Field(ge=0)] = 100_000
@@ -137,8 +137,6 @@ class Settings(BaseSettings):
     """Port to listen on; 0 takes a free one."""
     data_dir: Path = Path("ragmon-data")
     """Where everything is kept."""
-    public_url: str = ""
-    """How people reach this ragmon; used in links."""
     windows: Annotated[tuple[Positive, ...], Field(min_length=1), Listed] = (
         300.0,
         3_600.0,

@@ -30,6 +30,7 @@ from ragmon.sources import Context, Source
 from ragmon.sources.http import ENDPOINTS, HttpSource, Options
 from ragmon.web.api import Api
 from ragmon.web.auth import Authorizer
+from ragmon.web.protocol import bounded_protocol
 
 _DRAIN_S = 4.0
 _EXPIRE_EVERY_S = 30.0
@@ -142,9 +143,11 @@ class Daemon:
         self._server.should_exit = True
 
     def _configure(self) -> uvicorn.Config:
+        limits = _limits(self.settings)
         source = HttpSource(
             Options(
-                limits=_limits(self.settings),
+                limits=limits,
+                in_flight=self.settings.limits.queue,
                 listed_errors=self.settings.limits.errors,
                 retention_s=self.settings.retention.records,
                 max_skew_s=self.settings.max_clock_skew,
@@ -158,11 +161,14 @@ class Daemon:
             self._monitor,
             self._own,
             self._authorizer,
+            limits=limits,
             protect_metrics=self.settings.auth.protect_metrics,
         )
         return uvicorn.Config(
             _route(source, api.application()),
-            http="httptools",
+            http=bounded_protocol(limits, lambda reason: self._own.rejected("http", reason)),
+            ws="none",
+            proxy_headers=False,
             loop="none",
             lifespan="off",
             access_log=False,

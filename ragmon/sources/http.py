@@ -15,6 +15,7 @@ from ragmon.asgi import (
     Receive,
     Scope,
     Send,
+    Shares,
     check_headers,
     header,
     read_body,
@@ -42,6 +43,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """What the routes depend on."""
 
     limits: Limits
+    in_flight: int  # bytes of all bodies together
     listed_errors: int
     retention_s: float
     max_skew_s: float
@@ -87,6 +89,7 @@ class HttpSource:
         self._tally = tally
         self._authorize = authorize
         self._now = now
+        self._shares = Shares(options.in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -96,9 +99,10 @@ class HttpSource:
             if scope["method"] != "POST":
                 raise Problem(405, "use POST", reason="method", headers={"allow": "POST"})
             self._authorize(scope, "ingest")
-            body = await read_body(scope, receive, self._options.limits)
-            decoded = await self._decode(endpoint, body, header(scope, b"content-type"))
-            await self._answer(endpoint, decoded, len(body), send)
+            with self._shares.one() as share:
+                body = await read_body(scope, receive, self._options.limits, share)
+                decoded = await self._decode(endpoint, body, header(scope, b"content-type"))
+                await self._answer(endpoint, decoded, len(body), send)
         except Problem as problem:
             self._tally.rejected(endpoint.source, problem.reason)
             await send_problem(send, problem)

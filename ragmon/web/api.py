@@ -1,7 +1,10 @@
 """Everything that is asked of ragmon: metrics, probes, report, queries, the status page."""
 
+import contextlib
+import math
+import re
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import msgspec
@@ -11,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from ragmon.asgi import Problem, Scope
+from ragmon.asgi import Limits, Problem, Scope, check_headers
 from ragmon.errors import RagmonError
 from ragmon.exposition import OPENMETRICS, TEXT, wants_openmetrics
 from ragmon.sources import Tally
@@ -33,7 +36,7 @@ class Monitor(Protocol):
         """The page for Prometheus."""
         ...
 
-    async def report(self, window: str, pipeline: str) -> dict[str, Any]:
+    async def report(self, window: str, pipeline: str, end: float | None = None) -> dict[str, Any]:
         """The report of one window; ValueError when the window makes no sense."""
         ...
 
@@ -65,11 +68,13 @@ class Api:
         tally: Tally,
         authorize: Callable[[Scope, str], None],
         *,
+        limits: Limits,
         protect_metrics: bool,
     ) -> None:
         self._monitor = monitor
         self._tally = tally
         self._authorize = authorize
+        self._limits = limits
         self._protect = protect_metrics
 
     def application(self) -> Starlette:
@@ -84,7 +89,11 @@ class Api:
                 Route("/v1/queries", self._guarded(self.queries)),
                 Route("/v1/queries/{query_id:path}", self._guarded(self.query)),
             ],
-            exception_handlers={Problem: self._problem, HTTPException: self._http_error},
+            exception_handlers={
+                Problem: self._problem,
+                HTTPException: self._http_error,
+                Exception: self._defect,
+            },
         )
 
     async def page(self, request: Request) -> Response:
@@ -110,13 +119,15 @@ class Api:
     async def report(self, request: Request) -> Response:
         """Everything the windows know."""
         asked = request.query_params
-        return _json(await self._report(asked.get("window", "24h"), asked.get("pipeline", "")))
+        end = _moment("end", asked["end"], self._monitor.now()) if asked.get("end") else None
+        window, pipeline = asked.get("window", "24h"), asked.get("pipeline", "")
+        return _json(await self._report(window, pipeline, end))
 
     async def queries(self, request: Request) -> Response:
         """The newest queries that fit."""
         asked = request.query_params
         failing = [name for name in asked.get("failing", "").split(",") if name]
-        since = _moment(asked.get("since", ""), self._monitor.now())
+        since = _moment("since", asked.get("since", ""), self._monitor.now())
         limit = _limit(asked.get("limit", "50"))
         try:
             found = await self._monitor.queries(asked.get("pipeline", ""), failing, since, limit)
@@ -132,14 +143,15 @@ class Api:
             raise Problem(404, f"no query has the id {query_id!r}", reason="not_found")
         return _json(found)
 
-    async def _report(self, window: str, pipeline: str) -> dict[str, Any]:
+    async def _report(self, window: str, pipeline: str, end: float | None = None) -> dict[str, Any]:
         try:
-            return await self._monitor.report(window, pipeline)
+            return await self._monitor.report(window, pipeline, end)
         except ValueError as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
 
     def _guarded(self, endpoint: Endpoint, *, probe: bool = False) -> Endpoint:
         async def answer(request: Request) -> Response:
+            check_headers(request.scope, self._limits)
             if not probe or self._protect:
                 self._authorize(request.scope, "read")
             try:
@@ -156,6 +168,11 @@ class Api:
         body = msgspec.json.encode(error.body())
         media = "application/problem+json"
         return Response(body, error.status, headers=error.headers, media_type=media)
+
+    async def _defect(self, request: Request, _: Exception) -> Response:
+        """Ours; the server logs it."""
+        detail = "a defect of ragmon; its log says more"
+        return await self._problem(request, Problem(500, detail, reason="internal"))
 
     async def _http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -176,25 +193,25 @@ def _state(problems: list[str]) -> Response:
 
 
 def _limit(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= MOST_QUERIES:
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= MOST_QUERIES:
         detail = f"limit: {text!r} is not a number from 1 to {MOST_QUERIES}"
         raise Problem(400, detail, reason="bad_parameter")
     return int(text)
 
 
-def _moment(text: str, now: float) -> float:
+def _moment(name: str, text: str, now: float) -> float:
     """Unix seconds, RFC 3339, or how long ago (``1h``); empty is the beginning."""
     if not text:
         return 0.0
-    try:
-        return float(text)
-    except ValueError:
-        pass
+    with contextlib.suppress(ValueError):
+        if math.isfinite(seconds := float(text)):
+            return seconds
     units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-    if text[:-1].isdigit() and text[-1] in units:
+    if re.fullmatch("[0-9]{1,9}[smhd]", text):
         return now - int(text[:-1]) * units[text[-1]]
     try:
-        return datetime.fromisoformat(text).timestamp()
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
     except ValueError:
-        detail = f"since: {text!r} is neither unix seconds, RFC 3339 nor a duration like 1h"
+        detail = f"{name}: {text!r} is neither unix seconds, RFC 3339 nor a duration like 1h"
         raise Problem(400, detail, reason="bad_parameter") from None

@@ -1,0 +1,114 @@
+"""HTTP/1.1 as uvicorn speaks it, with an end to headers: in bytes and in time.
+
+uvicorn itself would take headers without end, and wait for ever for those that do not come.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from ragmon.asgi import Limits, Problem, headers_too_large
+
+_LINGER_BYTES = 4 << 20
+_LINGER_S = 2.0
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    limits: Limits
+    refused: Callable[[str], None]
+
+    _in_headers = True
+    _header_bytes = 0
+    _refused = False
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin; headers are due."""
+        super().connection_made(transport)
+        self._be_patient()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, and refuse what goes on too long."""
+        if self._refused:
+            self._ignore(data)
+            return
+        super().data_received(data)
+        if self._in_headers:
+            self._header_bytes += len(data)
+            self._be_patient()
+            if self._header_bytes > self.limits.headers:
+                self._refuse(headers_too_large(self._header_bytes, self.limits))
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._in_headers = True
+        self._header_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        """Its headers are there."""
+        self._in_headers = False
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def _be_patient(self) -> None:
+        if self._patience is None:
+            self._patience = self.loop.call_later(self.limits.read_timeout_s, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _give_up(self) -> None:
+        if self._header_bytes:
+            detail = f"the headers did not arrive within {self.limits.read_timeout_s:g} s"
+            self._refuse(Problem(408, detail, reason="read_timeout"))
+        elif not self.transport.is_closing():
+            self.transport.close()  # it was opened for nothing
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer, and listen a little longer: who is still sending would not see the answer."""
+        if self.transport.is_closing():
+            return
+        self._refused = True
+        self._header_bytes = 0
+        self.refused(problem.reason)
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.write(_answer(problem))
+        self.transport.write_eof()
+        self._stop_waiting()
+        self._patience = self.loop.call_later(_LINGER_S, self.transport.close)
+
+    def _ignore(self, data: bytes) -> None:
+        self._header_bytes += len(data)
+        if self._header_bytes > _LINGER_BYTES:
+            self.transport.close()
+
+
+def bounded_protocol(limits: Limits, refused: Callable[[str], None]) -> type[BoundedProtocol]:
+    """The protocol class for ``uvicorn.Config(http=…)``.
+
+    Args:
+        limits: of headers, and of the time until they are there.
+        refused: told the reason of every refusal.
+    """
+    settled = {"limits": limits, "refused": staticmethod(refused)}
+    return type("SettledProtocol", (BoundedProtocol,), settled)
+
+
+def _answer(problem: Problem) -> bytes:
+    body = msgspec.json.encode(problem.body())
+    head = (
+        b"content-type: application/problem+json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+    )
+    return STATUS_LINE[problem.status] + head % len(body) + body

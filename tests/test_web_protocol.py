@@ -1,0 +1,139 @@
+"""Headers end: in bytes, and in time."""
+
+import pytest
+
+from tests.support.daemons import running
+from tests.support.http import everything
+from tests.support.wait import eventually
+
+HASTY_S = 0.3
+REQUEST = b"GET /livez HTTP/1.1\r\nhost: ragmon\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory):
+    """A daemon that waits a third of a second for headers and bodies."""
+    with running(tmp_path_factory.mktemp("hasty") / "data", limits__read_timeout=HASTY_S) as site:
+        yield site
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/queries"),
+        ("POST", "/v1/feedback"),
+        ("POST", "/v1/labels"),
+        ("GET", "/v1/queries"),
+        ("GET", "/v1/queries/some-id"),
+        ("GET", "/v1/report"),
+        ("GET", "/metrics"),
+        ("GET", "/livez"),
+        ("GET", "/readyz"),
+        ("GET", "/"),
+    ],
+)
+@pytest.mark.parametrize(
+    "long",
+    [
+        pytest.param(b"cookie: " + b"x" * 1_000_000 + b"\r\n", id="one header of 1 MB"),
+        pytest.param(b"a: b\r\n" * 15_000, id="15,000 short ones"),
+    ],
+)
+def test_a_megabyte_of_headers_is_refused_everywhere(hasty, method, path, long):
+    start = f"{method} {path} HTTP/1.1\r\nhost: ragmon\r\nconnection: close\r\n".encode()
+    answer = hasty.raw(start, long, b"content-length: 0\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert b"application/problem+json" in answer
+    assert b"limits.headers" in answer
+
+
+def test_headers_without_end_are_cut_off_soon(hasty):
+    before = hasty.total("ragmon_rejected_total", source="http", reason="headers_too_large")
+    sent = 0
+    with hasty.wire() as wire:
+        wire.sendall(b"GET /livez HTTP/1.1\r\nx: ")
+        try:
+            for _ in range(1_000):
+                sent += wire.send(b"y" * 100_000)
+        except OSError:  # closed, as it should be
+            pass
+    assert sent < 20_000_000
+    after = hasty.total("ragmon_rejected_total", source="http", reason="headers_too_large")
+    assert after == before + 1
+
+
+def test_headers_that_stop_half_way_are_given_up(hasty):
+    before = hasty.total("ragmon_rejected_total", source="http", reason="read_timeout")
+    answer = hasty.raw(b"GET /livez HTTP/1.1\r\nhost: rag")
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"application/problem+json" in answer
+    after = hasty.total("ragmon_rejected_total", source="http", reason="read_timeout")
+    assert after == before + 1
+
+
+def test_headers_that_stop_half_way_in_a_later_request_are_given_up_too(hasty):
+    with hasty.wire() as wire:
+        wire.sendall(REQUEST)
+        assert b"200 OK" in wire.recv(65_536)
+        wire.sendall(REQUEST[:-2])
+        assert everything(wire).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_connection_that_says_nothing_is_closed_without_a_word(hasty):
+    assert hasty.raw() == b""
+
+
+def test_a_quiet_connection_that_has_asked_before_stays_open(hasty):
+    with hasty.wire() as wire:
+        wire.sendall(REQUEST)
+        assert b"200 OK" in wire.recv(65_536)
+        wire.settimeout(3 * HASTY_S)
+        with pytest.raises(TimeoutError):
+            wire.recv(1)
+        wire.sendall(REQUEST)
+        assert b"200 OK" in wire.recv(65_536)
+
+
+def test_slow_headers_that_arrive_in_time_are_answered(hasty):
+    with hasty.wire() as wire:
+        for at in range(0, len(REQUEST), 12):
+            wire.sendall(REQUEST[at : at + 12])
+        assert b"200 OK" in wire.recv(65_536)
+
+
+def test_a_body_that_stops_half_way_is_given_up(hasty):
+    start = b"POST /v1/queries HTTP/1.1\r\nhost: ragmon\r\ncontent-length: 100\r\n\r\n"
+    answer = hasty.raw(start, b'{"query":')
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"application/problem+json" in answer
+    assert b"limits" not in answer
+
+
+def test_a_client_that_leaves_half_way_is_counted(hasty):
+    def left() -> float:
+        return hasty.total("ragmon_rejected_total", source="http", reason="disconnected")
+
+    before = left()
+    with hasty.wire() as wire:
+        wire.sendall(b"POST /v1/queries HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{")
+    eventually(lambda: left() == before + 1, "the half body is counted")
+
+
+@pytest.mark.parametrize(
+    "bytes_",
+    [
+        pytest.param(b"nonsense\r\n\r\n", id="no HTTP"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01", id="TLS"),
+        pytest.param(
+            b"POST /v1/queries HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n"
+            b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+            id="a length and chunks",
+        ),
+        pytest.param(
+            b"POST /v1/queries HTTP/1.1\r\nhost: a\r\ncontent-length: -5\r\n\r\n", id="less than 0"
+        ),
+    ],
+)
+def test_what_is_no_http_is_refused(hasty, bytes_):
+    assert hasty.raw(bytes_).startswith(b"HTTP/1.1 400 ")
+    assert hasty.get("/livez").status == 200
