@@ -55,10 +55,11 @@ class Endpoint(NamedTuple):
     source: str  # label in the metrics
     kind: type[Struct]
     decode: Decoder[Any]
+    allow: str = "POST"
 
 
 ENDPOINTS = {
-    "/v1/queries": Endpoint("http", QueryRecord, Decoder(QueryRecord)),
+    "/v1/queries": Endpoint("http", QueryRecord, Decoder(QueryRecord), "GET, HEAD, POST"),
     "/v1/feedback": Endpoint("feedback", Feedback, Decoder(Feedback)),
     "/v1/labels": Endpoint("label", Label, Decoder(Label)),
 }
@@ -97,7 +98,8 @@ class HttpSource:
         try:
             check_headers(scope, self._options.limits)
             if scope["method"] != "POST":
-                raise Problem(405, "use POST", reason="method", headers={"allow": "POST"})
+                allow = {"allow": endpoint.allow}
+                raise Problem(405, "use POST", reason="method", headers=allow)
             self._authorize(scope, "ingest")
             with self._shares.one() as share:
                 body = await read_body(scope, receive, self._options.limits, share)
