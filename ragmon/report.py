@@ -13,23 +13,27 @@ from ragmon.windows.series import SeriesKey
 _STAGES = ("total", "retrieval", "generation")
 
 
-def build(windows: Windows, window_s: float, now: float, pipeline: str = "") -> dict[str, Any]:
+def build(
+    windows: Windows, window_s: float, now: float, pipeline: str = "", end: float | None = None
+) -> dict[str, Any]:
     """The report of one window.
 
     Args:
         windows: what was counted.
         window_s: length in seconds.
-        now: unix seconds; the window ends here.
+        now: unix seconds.
         pipeline: only this one; empty for all.
+        end: unix seconds, where the window ends; None for now.
     """
     chosen = {
         key: number for key, number in windows.series.keys.items() if pipeline in ("", key.pipeline)
     }
-    merged = windows.merge(window_s, now)
+    end = now if end is None else min(end, now)
+    merged = windows.merge(window_s, now, end)
     return assemble(merged, chosen, windows.columns) | {
         "window_seconds": window_s,
-        "from": now - window_s,
-        "to": now,
+        "from": end - window_s,
+        "to": end,
         "watermark": windows.watermark or None,
     }
 

@@ -10,7 +10,7 @@ from ragmon.demo.incidents import incidents
 from ragmon.demo.questions import KnownQuestion
 from ragmon.demo.traffic import DAY_S, asks, day, steady
 
-NOW = 1_750_000_000.0
+NOW = 1_750_000_200.0  # a whole ten minutes, as incidents begin
 QUESTIONS = [KnownQuestion(f"question {n}", "howto") for n in range(50)]
 
 

@@ -9,7 +9,7 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.config.units import duration_text, seconds
 from ragmon.daemon.engine import Engine
-from ragmon.exposition import page
+from ragmon.exposition import OPENMETRICS, TEXT, page, wants_openmetrics
 from ragmon.exposition.counters import Counters
 from ragmon.exposition.gauges import Gauges
 from ragmon.exposition.own import OwnMetrics
@@ -64,8 +64,8 @@ class LiveMonitor:
         self._render(collected, started)
         self.turned_at = self._clock.monotonic()
 
-    async def metrics(self, *, openmetrics: bool) -> bytes:
-        """The page for Prometheus."""
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
+        """The page for Prometheus, and its media type."""
         async with self._rendering:
             kept = self._page
             if kept is None or not self._is_fresh(kept):
@@ -75,11 +75,15 @@ class LiveMonitor:
                 started = self._clock.monotonic()
                 collected = await asyncio.wrap_future(self._engine.writer.call(self._collect))
                 kept = await asyncio.to_thread(self._render, collected, started)
+        openmetrics = wants_openmetrics(accept)
         own = self._own.render(openmetrics=openmetrics)
-        return page(kept.families, own, openmetrics=openmetrics)
+        text = page(kept.families, own, openmetrics=openmetrics)
+        return text, OPENMETRICS if openmetrics else TEXT
 
-    async def report(self, window: str, pipeline: str) -> dict[str, Any]:
-        """The report of one window.
+    async def report(
+        self, window: str, pipeline: str, end: float | None = None
+    ) -> dict[str, Any]:
+        """The report of one window that ends now, or at ``end``.
 
         Raises:
             ValueError: the window is no duration, or longer than what is kept.
@@ -90,7 +94,7 @@ class LiveMonitor:
         if not isinstance(length, float) or not 10 <= length <= most:
             raise ValueError(f"window: {window!r} is not between 10s and {duration_text(most)}")
         build = functools.partial(
-            report.build, self._engine.windows, length, self._clock.now(), pipeline
+            report.build, self._engine.windows, length, self._clock.now(), pipeline, end
         )
         found = await asyncio.wrap_future(self._engine.writer.call(build))
         return {"window": window, **found, "alerts": []}

@@ -159,7 +159,7 @@ class Daemon:
         )
         api = Api(
             self._monitor,
-            self._own,
+            lambda reason: self._own.rejected("api", reason),
             self._authorizer,
             limits=limits,
             protect_metrics=self.settings.auth.protect_metrics,

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-_MINUTE_S = 60.0
+_TEN_MINUTES_S = 600.0
 _HOUR_S = 3600.0
 
 
@@ -36,21 +36,25 @@ class Incidents(Struct, frozen=True):
 def incidents(now: float) -> Incidents:
     """An outage eight hours ago, long over, and a bad release that is still rolled out.
 
+    Both begin on a whole ten minutes, which is how exactly ragmon remembers yesterday.
+
     Args:
         now: unix seconds; the end of the history.
     """
+    outage = (now - 8 * _HOUR_S) // _TEN_MINUTES_S * _TEN_MINUTES_S
+    rollout = (now - 3 * _HOUR_S) // _TEN_MINUTES_S * _TEN_MINUTES_S
     return Incidents(
         outage=Incident(
             name="index outage",
-            start=now - 8 * _HOUR_S,
-            end=now - 8 * _HOUR_S + 40 * _MINUTE_S,
+            start=outage,
+            end=outage + 4 * _TEN_MINUTES_S,
             what="The index does not answer. Chat and search go on with no chunks at all; the API"
             " returns an error.",
             shows_in=("zero_result", "error", "positive_feedback"),
         ),
         rollout=Incident(
             name="bad release",
-            start=now - 3 * _HOUR_S,
+            start=rollout,
             end=None,
             what="Version 2026.2-fast reaches a quarter of the users: half of its index is"
             " missing, it answers from the wrong chunks, alters numbers and loses citations.",

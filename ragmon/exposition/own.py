@@ -83,7 +83,7 @@ class OwnMetrics:
         """Everything, without the closing line of OpenMetrics."""
         if openmetrics:
             return bytes(generate_openmetrics(self.registry)).removesuffix(_EOF)
-        return bytes(generate_latest(self.registry))
+        return bytes(generate_latest(self.registry))  # type: ignore[no-untyped-call]
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)

@@ -16,8 +16,6 @@ from starlette.routing import Route
 
 from ragmon.asgi import Limits, Problem, Scope, check_headers
 from ragmon.errors import RagmonError
-from ragmon.exposition import OPENMETRICS, TEXT, wants_openmetrics
-from ragmon.sources import Tally
 from ragmon.web.page import status_page
 
 MOST_QUERIES = 1_000
@@ -32,8 +30,8 @@ class Monitor(Protocol):
         """Unix seconds."""
         ...
 
-    async def metrics(self, *, openmetrics: bool) -> bytes:
-        """The page for Prometheus."""
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
+        """The page for Prometheus, in a format the scraper accepts, and its media type."""
         ...
 
     async def report(self, window: str, pipeline: str, end: float | None = None) -> dict[str, Any]:
@@ -65,14 +63,14 @@ class Api:
     def __init__(
         self,
         monitor: Monitor,
-        tally: Tally,
+        refused: Callable[[str], None],
         authorize: Callable[[Scope, str], None],
         *,
         limits: Limits,
         protect_metrics: bool,
     ) -> None:
         self._monitor = monitor
-        self._tally = tally
+        self._refused = refused  # told the reason of every refusal
         self._authorize = authorize
         self._limits = limits
         self._protect = protect_metrics
@@ -104,9 +102,8 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus text, or OpenMetrics when asked for."""
-        openmetrics = wants_openmetrics(request.headers.get("accept", ""))
-        page = await self._monitor.metrics(openmetrics=openmetrics)
-        return Response(page, headers={"content-type": OPENMETRICS if openmetrics else TEXT})
+        page, media = await self._monitor.metrics(request.headers.get("accept", ""))
+        return Response(page, headers={"content-type": media})
 
     async def live(self, _: Request) -> Response:
         """Whether the loops turn."""
@@ -164,7 +161,7 @@ class Api:
 
     async def _problem(self, _: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)
-        self._tally.rejected("api", error.reason)
+        self._refused(error.reason)
         body = msgspec.json.encode(error.body())
         media = "application/problem+json"
         return Response(body, error.status, headers=error.headers, media_type=media)

@@ -79,11 +79,11 @@ class Windows:
         self._add(new, members, delta, growth=np.maximum(delta, 0.0))
         self.restatements += len(new)
 
-    def merge(self, window_s: float, now: float) -> Merged:
-        """The window that ends now, for series 0 to ``len(series) - 1``."""
+    def merge(self, window_s: float, now: float, end: float | None = None) -> Merged:
+        """The window that ends now, or at ``end``, for series 0 to ``len(series) - 1``."""
         count = len(self.series)
         finest = self.tiers[0].width_s
-        end = -(-now // finest) * finest
+        end = -(-(now if end is None else end) // finest) * finest
         rows = np.zeros((count, row_width(len(self.columns))))
         latency = np.zeros((count, STAGES, BINS), dtype=np.int64)
         for run in cover(self.tiers, end - window_s, end, now):

@@ -1,0 +1,46 @@
+# On a fresh Debian machine with Python 3.11 to 3.13 and make: `make demo`, `make test`.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo check test golden bench lock tools clean
+
+demo: $(INSTALLED)
+	$(RUN)/ragmon demo
+
+check: $(INSTALLED)
+	$(RUN)/ruff format --check
+	$(RUN)/ruff check
+	$(RUN)/mypy
+	$(RUN)/lint-imports
+
+test: $(INSTALLED) tools
+	$(RUN)/pytest
+
+golden: $(INSTALLED)
+	RAGMON_GOLDEN=1 $(RUN)/pytest -q tests/test_golden.py tests/test_exposition.py
+
+bench: $(INSTALLED)
+	$(RUN)/python tests/benchmarks/run.py
+
+# The lock names no index, so that any mirror serves it.
+lock: $(INSTALLED)
+	$(RUN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-emit-find-links --no-header -q \
+		-o requirements.lock
+
+# Real programs for the end-to-end tests, where they can be had.
+tools:
+	@sh tests/support/install_tools.sh
+
+$(INSTALLED): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+		|| { echo "ragmon needs Python 3.11 to 3.13; set PYTHON=python3.x"; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { echo "apt-get install python3-venv, then again"; exit 1; }
+	$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(RUN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,32 @@
+"""Copy the embedded store into a new file while the daemon goes on."""
+
+import argparse
+from pathlib import Path
+
+from ragmon.cli import flags
+from ragmon.errors import SettingsError
+from ragmon.stores.sqlite.reader import SqliteReader
+from ragmon.stores.sqlite.store import FILE
+
+NAME = "backup"
+HELP = "copy the store into a file, also while the daemon runs"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    flags.arguments(parser)
+    parser.usage = f"{parser.prog} FILE [--config FILE] [--data-dir DIR]"
+    parser.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Copy it; to restore, put the file into an empty data_dir under the store's name."""
+    settings = flags.settings(args).settings
+    source = settings.data_dir / FILE
+    if not source.exists():
+        raise SettingsError(f"{source} does not exist", hint="Set data_dir to the daemon's")
+    with SqliteReader(source) as reader:
+        reader.backup(args.file)
+    size = args.file.stat().st_size
+    print(f"{args.file}: {size:,} bytes. To restore, stop ragmon and put it at {source}.")
+    return 0

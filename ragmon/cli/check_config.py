@@ -1,0 +1,82 @@
+"""Check the configuration and show each setting: its value, where that came from, what it does."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, SecretStr
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from ragmon.cli import flags
+from ragmon.config.settings import Settings
+from ragmon.config.units import duration_text
+from ragmon.daemon.build import check_exposure, grants, resolve
+
+NAME = "check-config"
+HELP = "check and explain the configuration"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    flags.arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check everything that `serve` would refuse, and print the rest."""
+    loaded = flags.settings(args)
+    settings = loaded.settings
+    check_exposure(settings)
+    grants(settings)
+    resolve("ragmon.stores", "store", settings.store)
+    for at, source in enumerate(settings.sources):
+        resolve("ragmon.sources", f"sources.{at}", source)
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("setting", "value", "from", "meaning"):
+        table.add_column(name, overflow="fold")
+    for key, value, text in _rows(settings, ""):
+        origin = next(
+            (where for name, where in loaded.origins.items() if _covers(name, key)), "default"
+        )
+        table.add_row(key, value, origin, text)
+    Console().print(table)
+    return 0
+
+
+def _rows(model: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from _rows(value, f"{prefix}{name}.")
+        else:
+            durations = "seconds" in repr(field.metadata) + repr(field.annotation)
+            text = _durations(value) if durations else _shown(value)
+            yield prefix + name, text, field.description or ""
+
+
+def _covers(given: str, key: str) -> bool:
+    return given == key or given.startswith(key + ".")
+
+
+def _durations(value: Any) -> str:
+    each = value if isinstance(value, tuple) else (value,)
+    return ", ".join(duration_text(seconds) for seconds in each)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(_shown(each) for each in value) or "none"
+    if isinstance(value, BaseModel):
+        inner = (f"{name}={_shown(each)}" for name, each in value if each is not None)
+        return "{" + ", ".join(inner) + "}"
+    if isinstance(value, SecretStr):
+        return "(hidden)"
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    return "none" if value is None else str(value)
+
+
+def reference() -> list[tuple[str, str, str]]:
+    """Every setting with its default and meaning, for the README."""
+    return list(_rows(Settings(), ""))

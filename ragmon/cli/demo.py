@@ -1,0 +1,231 @@
+"""A day of a real RAG application with two incidents, monitored: history first, then live."""
+
+import argparse
+import tempfile
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from ragmon.cli import flags, remote
+from ragmon.cli.delivery import Delivery
+from ragmon.cli.tables import ratio, report_view
+from ragmon.clock import SystemClock
+from ragmon.config import Settings
+from ragmon.demo.application import FAST, STABLE, Application, build_application
+from ragmon.demo.history import PIPELINE, QUERIES, Batch, Plan, history, live, plan_for
+from ragmon.demo.incidents import Incident
+from ragmon.errors import RagmonError, SettingsError
+from ragmon.logs import configure
+
+NAME = "demo"
+HELP = "monitor a small real RAG application through a day with two incidents"
+
+_SLICES = ["tenant", "channel", "kind"]
+_PORT = 8321
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    flags.arguments(parser)
+    parser.usage = f"{parser.prog} [--queries N] [--rate PER_SECOND] [--once] [--SETTING VALUE ...]"
+    parser.add_argument("--queries", type=int, default=QUERIES, help=f"default {QUERIES:,}")
+    parser.add_argument("--rate", type=float, default=5.0, help="live queries a second, default 5")
+    parser.add_argument("--seed", type=int, default=0, help="another day for another number")
+    parser.add_argument("--once", action="store_true", help="end after the report")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve, play the day, print the report, go on live until Ctrl-C."""
+    from ragmon.daemon.serve import Daemon  # noqa: PLC0415 - other commands start faster without
+
+    with tempfile.TemporaryDirectory(prefix="ragmon-demo-") as folder:
+        settings = _settings(args, folder)
+        configure(settings.log.format, "warning")
+        daemon = _start(Daemon, settings)
+        play = Play(args, daemon.stop)
+        thread = threading.Thread(target=play.run, name="demo", daemon=True)
+
+        def ready(url: str) -> None:
+            play.url = url
+            thread.start()
+
+        daemon.run(ready)
+        play.stop.set()
+        if thread.is_alive():
+            thread.join()
+    if play.failure is not None:
+        raise play.failure
+    return 0
+
+
+class Play:
+    """What runs beside the daemon."""
+
+    def __init__(self, args: argparse.Namespace, end: Any) -> None:
+        self.url = ""
+        self.stop = threading.Event()
+        self.failure: RagmonError | None = None
+        self._args = args
+        self._end = end
+        self._console = Console()
+        self._clock = SystemClock()
+
+    def run(self) -> None:
+        """The whole demo; a failure ends the daemon."""
+        try:
+            self._run()
+        except RagmonError as error:
+            if not self.stop.is_set():
+                self.failure = error
+                self._end()
+
+    def _run(self) -> None:
+        application = build_application(self._clock)
+        plan = plan_for(application, now=self._clock.now(), seed=self._args.seed)
+        delivery = Delivery(self.url, "")
+        self._back_fill(application, plan, delivery)
+        if self.stop.is_set():
+            return
+        report = remote.get(delivery.session, self.url, "/v1/report", window="24h")
+        self._console.print(report_view(report))
+        self._console.print(_story(plan, delivery, self.url))
+        self._links(plan)
+        if self._args.once:
+            self._end()
+            return
+        self._console.print("Live traffic goes on. [bold]Ctrl-C[/bold] ends it.")
+
+        def send(batch: Batch) -> None:
+            _deliver(delivery, batch)
+
+        live(application, plan, send, self._clock, self.stop, rate=self._args.rate)
+
+    def _back_fill(self, application: Application, plan: Plan, delivery: Delivery) -> None:
+        console = Console(stderr=True)
+        with Progress(console=console, transient=True) as progress:
+            task = progress.add_task("A day of traffic", total=self._args.queries)
+            for batch in history(application, plan, queries=self._args.queries, batch=200):
+                if self.stop.is_set():
+                    return
+                _deliver(delivery, batch)
+                progress.advance(task, len(batch.queries))
+
+    def _links(self, plan: Plan) -> None:
+        since = int(plan.incidents.rollout.start)
+        for what, path in (
+            ("Status page", "/"),
+            ("Prometheus metrics", "/metrics"),
+            ("Report as JSON", "/v1/report?window=24h"),
+            ("Queries that retrieved nothing", "/v1/queries?failing=zero_result&limit=5"),
+            ("Answers users disliked", f"/v1/queries?failing=disliked&since={since}&limit=5"),
+        ):
+            self._console.print(f"  {what}: {self.url}{path}", highlight=False, soft_wrap=True)
+
+
+class _Row(Struct, frozen=True):
+    metric: str
+    title: str
+
+
+_ROWS = (
+    _Row("error", "error"),
+    _Row("zero_result", "zero"),
+    _Row("hit@3/label", "hit@3"),
+    _Row("attribution", "attrib."),
+    _Row("uncited", "uncited"),
+    _Row("positive_feedback", "liked"),
+)
+
+
+def _story(plan: Plan, delivery: Delivery, url: str) -> RenderableType:
+    """What happened when, in ragmon's own numbers."""
+    table = Table(title="What happened when (UTC)", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("when", no_wrap=True)
+    table.add_column("what", no_wrap=True)
+    for row in _ROWS:
+        table.add_column(row.title, justify="right")
+    outage, rollout = plan.incidents.outage, plan.incidents.rollout
+    assert outage.end is not None
+    length = outage.end - outage.start
+    before = _report(delivery, url, length, outage.start)
+    during = _report(delivery, url, length, outage.end)
+    since = _report(delivery, url, plan.now - rollout.start, plan.now)
+    table.add_row(_span(outage.start - length, outage.start), "before", *_cells(before))
+    table.add_row(_when(outage), outage.name, *_cells(during))
+    for version in (STABLE, FAST):
+        slices = since["slices"] if since else []
+        found = next((each for each in slices if each["value"] == version), None)
+        table.add_row(_when(rollout), version, *_cells(found))
+    texts = [
+        Text.assemble((f"{_when(each)} {each.name}: ", "bold"), each.what)
+        for each in (outage, rollout)
+    ]
+    return Group(table, *texts, "")
+
+
+def _report(delivery: Delivery, url: str, window_s: float, end: float) -> dict[str, Any] | None:
+    report = remote.get(
+        delivery.session,
+        url,
+        "/v1/report",
+        window=f"{int(window_s)}s",
+        end=str(end),
+        pipeline=PIPELINE,
+    )
+    return report["pipelines"][0] if report["pipelines"] else None
+
+
+def _cells(series: dict[str, Any] | None) -> list[str]:
+    metrics = series["metrics"] if series else {}
+    found = [metrics.get(row.metric) for row in _ROWS]
+    return [ratio(each) for each in found]
+
+
+def _when(incident: Incident) -> str:
+    return _span(incident.start, incident.end)
+
+
+def _span(start: float, end: float | None) -> str:
+    first, last = (
+        "now" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%H:%M")
+        for moment in (start, end)
+    )
+    return f"{first}–{last}"
+
+
+def _deliver(delivery: Delivery, batch: Batch) -> None:
+    for path, records in (("/v1/queries", batch.queries), ("/v1/feedback", batch.feedback)):
+        if records:
+            delivery.post(path, _ndjson(records))
+
+
+def _ndjson(records: Sequence[Struct]) -> bytes:
+    return b"\n".join(map(msgspec.json.encode, records))
+
+
+def _settings(args: argparse.Namespace, folder: str) -> Settings:
+    given = flags.overrides(args.rest)
+    given.setdefault("data_dir", str(Path(folder) / "data"))
+    given.setdefault("slices", ",".join(_SLICES))
+    args.rest = [word for key, value in given.items() for word in (f"--{key}", value)]
+    return flags.settings(args).settings
+
+
+def _start(daemon: Any, settings: Settings) -> Any:
+    """The daemon on its port, or on a free one when that is taken."""
+    try:
+        return daemon(settings, SystemClock())
+    except SettingsError:
+        if settings.port != _PORT:
+            raise
+        return daemon(settings.model_copy(update={"port": 0}), SystemClock())

@@ -1,0 +1,70 @@
+"""Asking a running ragmon, for the commands."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from ragmon.errors import RemoteError
+
+DEFAULT_URL = "http://127.0.0.1:8321"
+TOKEN_VARIABLE = "RAGMON_API_TOKEN"  # noqa: S105 - the name of a variable
+_TIMEOUT_S = (5.0, 60.0)  # to connect, to answer
+
+
+def arguments(parser: argparse.ArgumentParser, flag: str = "--url") -> None:
+    """Where it is, and the token."""
+    parser.add_argument(flag, dest="url", default=DEFAULT_URL, help=f"default {DEFAULT_URL}")
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help=f"a file with the bearer token (or the variable {TOKEN_VARIABLE})",
+    )
+
+
+def session(args: argparse.Namespace) -> requests.Session:
+    """A session that authenticates and follows no redirects.
+
+    Raises:
+        RemoteError: the token file cannot be read.
+    """
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    if args.token_file is not None:
+        try:
+            token = args.token_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise RemoteError(f"cannot read {args.token_file}: {error.strerror}") from error
+    opened = requests.Session()
+    opened.max_redirects = 0
+    if token:
+        opened.headers["Authorization"] = f"Bearer {token}"
+    return opened
+
+
+def get(opened: requests.Session, url: str, path: str, **params: str) -> Any:
+    """The JSON answer of one GET.
+
+    Raises:
+        RemoteError: no answer, or one that is no success.
+    """
+    try:
+        answer = opened.get(url.rstrip("/") + path, params=params, timeout=_TIMEOUT_S)
+    except requests.RequestException as error:
+        raise RemoteError(
+            f"no answer from {url} ({type(error).__name__})",
+            hint="Start `ragmon serve`, or name another address",
+        ) from error
+    if not answer.ok:
+        raise RemoteError(f"{url}{path} answered {answer.status_code}: {detail(answer)}")
+    return answer.json()
+
+
+def detail(answer: requests.Response) -> str:
+    """What a problem answer says."""
+    try:
+        return str(answer.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:200] or answer.reason

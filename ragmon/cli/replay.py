@@ -1,0 +1,213 @@
+"""Send logged queries from files to a running ragmon, at the pace of the log or as fast as it can.
+
+Files are JSON lines, also gzip-compressed. Lines without a query_id get one from their position,
+so that sending a file twice counts it once.
+"""
+
+import argparse
+import gzip
+import sys
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, cast
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn, TransferSpeedColumn
+
+from ragmon.cli import remote
+from ragmon.cli.delivery import Delivery
+from ragmon.clock import Clock, SystemClock
+from ragmon.errors import RemoteError, SettingsError
+
+NAME = "replay"
+HELP = "send logged queries from files"
+
+_BATCH = 200
+_CONNECTIONS = 4
+_SHOWN_ERRORS = 10
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lines, or .gz")
+    remote.arguments(parser, "--to")
+    parser.add_argument(
+        "--records",
+        choices=("queries", "feedback", "labels"),
+        default="queries",
+        help="what the lines are (default queries)",
+    )
+    parser.add_argument(
+        "--speed",
+        type=float,
+        metavar="N",
+        help="N times the pace of the log; default: as fast as ragmon takes it",
+    )
+    parser.add_argument(
+        "--until-now",
+        action="store_true",
+        help="move the timestamps so that the first file's last line is now",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Send every file; 1 when lines were refused."""
+    if args.speed is not None and args.speed <= 0:
+        raise SettingsError("--speed must be above 0", hint="Leave it out for full speed")
+    for path in args.files:
+        if not path.is_file():
+            raise SettingsError(f"{path} is no file")
+    refusals = Refusals()
+    delivery = Delivery(args.url, "", explain=refusals.note)
+    delivery.session = remote.session(args)
+    total = sum(path.stat().st_size for path in args.files)
+    columns = ("{task.description}", BarColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        replay = Replay(args, delivery, progress, progress.add_task("Replaying", total=total))
+        for path in args.files:
+            replay.send(path)
+    done = delivery.done
+    print(f"{done.accepted:,} accepted, {done.duplicates:,} duplicates, {done.rejected:,} rejected")
+    refusals.show()
+    return 1 if done.rejected else 0
+
+
+class Refusals:
+    """The first refusals, for the end."""
+
+    def __init__(self) -> None:
+        self._first: list[dict[str, Any]] = []
+        self._ignored: dict[str, str | None] = {}
+
+    def note(self, answer: dict[str, Any]) -> None:
+        """Remember what an answer refused or ignored."""
+        self._first += answer["rejected"][: _SHOWN_ERRORS - len(self._first)]
+        self._ignored |= answer.get("ignored_fields", {})
+
+    def show(self) -> None:
+        """Say it."""
+        for each in self._first:
+            print(
+                f"refused: {each['field'] or 'line'}: {each['error']}; {each['remedy']}",
+                file=sys.stderr,
+            )
+        for name, near in self._ignored.items():
+            remedy = f", did you mean {near}?" if near else ""
+            print(f"ignored field: {name}{remedy}", file=sys.stderr)
+
+
+class Replay:
+    """Batches of lines, over a few connections, at a pace."""
+
+    def __init__(
+        self, args: argparse.Namespace, delivery: Delivery, progress: Progress, task: TaskID
+    ) -> None:
+        self._speed: float | None = args.speed
+        self._shifts: bool = args.until_now
+        self._path = f"/v1/{args.records}"
+        self._queries: bool = args.records == "queries"
+        self._delivery = delivery
+        self._progress = progress
+        self._task = task
+        self._clock: Clock = SystemClock()
+        self._shift_s: float | None = None
+        self._began: tuple[float, float] | None = None  # (monotonic, timestamp) of the first line
+
+    def send(self, path: Path) -> None:
+        """One file, in order of its lines; batches overlap only at full speed."""
+        if self._shifts and self._shift_s is None:
+            self._shift_s = self._clock.now() - _last_timestamp(path)
+        connections = 1 if self._speed else _CONNECTIONS
+        with ThreadPoolExecutor(connections) as pool:
+            waiting: list[Future[None]] = []
+            for batch in self._batches(path):
+                waiting.append(pool.submit(self._delivery.post, self._path, b"\n".join(batch)))
+                while len(waiting) > 2 * connections or (waiting and waiting[0].done()):
+                    waiting.pop(0).result()
+            for future in waiting:
+                future.result()
+
+    def _batches(self, path: Path) -> Iterator[list[bytes]]:
+        most = 1 if self._speed else _BATCH
+        batch: list[bytes] = []
+        with path.open("rb") as raw, _lines(raw, path) as stream:
+            for number, line in enumerate(stream, 1):
+                if line.strip():
+                    batch.append(self._prepare(line.rstrip(b"\r\n"), path, number))
+                if len(batch) >= most:
+                    self._progress.update(self._task, completed=raw.tell())
+                    yield batch
+                    batch = []
+            self._progress.update(self._task, completed=raw.tell())
+        if batch:
+            yield batch
+
+    def _prepare(self, line: bytes, path: Path, number: int) -> bytes:
+        """The line as it is sent; a broken one goes as it is, so that ragmon says why."""
+        named = not self._queries or b'"query_id"' in line
+        if named and not self._shifts and not self._speed:
+            return line
+        try:
+            record = msgspec.json.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return line
+        if not isinstance(record, dict):
+            return line
+        if not record.get("query_id") and self._queries:
+            record["query_id"] = uuid.uuid5(uuid.NAMESPACE_URL, f"{path.name}:{number}").hex
+        timestamp = _timestamp(record)
+        if timestamp is not None:
+            self._pace(timestamp)
+            if self._shift_s is not None:
+                record["timestamp"] = timestamp + self._shift_s
+        return msgspec.json.encode(record)
+
+    def _pace(self, timestamp: float) -> None:
+        if not self._speed:
+            return
+        if self._began is None:
+            self._began = (self._clock.monotonic(), timestamp)
+        due = self._began[0] + (timestamp - self._began[1]) / self._speed
+        wait = due - self._clock.monotonic()
+        if wait > 0:
+            self._clock.sleep(wait)
+
+
+@contextmanager
+def _lines(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
+    """The file, unpacked."""
+    if path.suffix != ".gz":
+        yield raw
+        return
+    with gzip.open(raw) as unpacked:
+        yield cast("IO[bytes]", unpacked)
+
+
+def _last_timestamp(path: Path) -> float:
+    last = None
+    with path.open("rb") as raw, _lines(raw, path) as stream:
+        for line in stream:
+            try:
+                record = msgspec.json.decode(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                continue
+            found = _timestamp(record) if isinstance(record, dict) else None
+            last = found if last is None or (found is not None and found > last) else last
+    if last is None:
+        raise RemoteError(f"{path} has no timestamps", hint="Leave --until-now out")
+    return last
+
+
+def _timestamp(record: dict[str, Any]) -> float | None:
+    value = record.get("timestamp")
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value).timestamp()
+        except ValueError:
+            return None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

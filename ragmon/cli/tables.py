@@ -1,0 +1,95 @@
+"""Reports as tables for a terminal."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+_STAGES = ("retrieval", "ranking", "generation")
+_SHOWN = (
+    ("error", "error"),
+    ("zero_result", "zero"),
+    ("attribution", "attrib."),
+    ("positive_feedback", "liked"),
+)
+
+
+def report_view(report: dict[str, Any]) -> RenderableType:
+    """The whole report."""
+    parts: list[RenderableType] = [
+        Text.assemble(
+            (f"{report['queries']:,} queries", "bold"), f" in the last {report['window']}"
+        )
+    ]
+    for series in report["pipelines"]:
+        parts += [_metrics(series), *_slices(series)]
+    if not report["pipelines"]:
+        parts.append(Text("Nothing was logged in this window.", "dim"))
+    return Group(*parts)
+
+
+def _metrics(series: dict[str, Any]) -> Table:
+    title = f"{series['pipeline']}: {series['queries']:,} queries"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    table.add_column("metric")
+    for name in ("estimate", "95 % interval", "samples"):
+        table.add_column(name, justify="right")
+    for row in (*_latency_rows(series), *_ratio_rows(series), *_mode_rows(series)):
+        table.add_row(*row)
+    return table
+
+
+def _latency_rows(series: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for stage, each in series["latency_ms"].items():
+        name = f"latency {stage}, mean"
+        yield name, _ms(each["mean"]), _range(each, "mean_", _ms), f"{each['samples']:,}"
+        quantiles = " / ".join(_ms(each[q]) for q in ("p50", "p95", "p99"))
+        yield f"latency {stage}, p50 / p95 / p99", quantiles, "", f"{each['samples']:,}"
+
+
+def _ratio_rows(series: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for name, each in series["metrics"].items():
+        yield name, _number(each["estimate"]), _range(each, "", _number), f"{each['samples']:,}"
+
+
+def _mode_rows(series: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for mode, each in series["failure_modes"].items():
+        name = f"fails in {mode}" if mode in _STAGES else f"failure mode {mode}"
+        yield name, _number(each["estimate"]), _range(each, "", _number), f"{each['samples']:,}"
+
+
+def _slices(series: dict[str, Any]) -> Iterable[Table]:
+    if not series["slices"]:
+        return []
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("slice")
+    table.add_column("queries", justify="right")
+    hit = next((name for name in series["metrics"] if name.startswith("hit@3")), None)
+    shown = [*_SHOWN, *([(hit, "hit@3")] if hit else [])]
+    for _, title in shown:
+        table.add_column(title, justify="right")
+    for each in series["slices"]:
+        cells = [ratio(each["metrics"].get(name)) for name, _ in shown]
+        table.add_row(f"{each['dimension']}={each['value']}", f"{each['queries']:,}", *cells)
+    return [table]
+
+
+def ratio(each: dict[str, Any] | None) -> str:
+    """An estimate in a narrow cell."""
+    return "–" if each is None else f"{each['estimate']:.3f}"
+
+
+def _range(each: dict[str, Any], prefix: str, text: Any) -> str:
+    low, high = each[f"{prefix}lower"], each[f"{prefix}upper"]
+    return "" if low is None or high is None else f"{text(low)} – {text(high)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < 10 else f"{value:,.1f}"
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.3g} ms" if value < 1000 else f"{value:,.0f} ms"

@@ -1,0 +1,23 @@
+"""Print the version of ragmon, of Python and of the SQLite below the embedded store."""
+
+import argparse
+import platform
+import sqlite3
+
+from ragmon import __version__
+
+NAME = "version"
+HELP = "print the version"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments: none."""
+
+
+def run(_: argparse.Namespace) -> int:
+    """Print it."""
+    print(
+        f"ragmon {__version__} (Python {platform.python_version()}, "
+        f"SQLite {sqlite3.sqlite_version})"
+    )
+    return 0

@@ -1,0 +1,90 @@
+"""Does a record cost the same with three million stored, and how fast is a restart then?"""
+
+import os
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+from harness import batches, daemon, post_all, synthetic
+from msgspec import json
+from msgspec.structs import replace
+
+from ragmon.clock import SystemClock
+from ragmon.config import Settings
+from ragmon.daemon.build import build_engine
+from ragmon.records import QueryRecord
+from ragmon.sources import Submission
+
+SMALL = 10_000
+LARGE = int(os.environ.get("BENCH_RECORDS", "3000000"))
+GROUP = 2_000
+DAYS_S = 6 * 86_400.0
+SERIES = ("--windows", "5m,1h,24h,7d")
+
+
+def fill(folder: Path, count: int) -> float:
+    """Commit records spread over six days, without HTTP; returns us CPU a record."""
+    engine = build_engine(Settings(data_dir=folder), SystemClock())
+    engine.restore()
+    now = time.time()
+    base = [json.decode(line, type=QueryRecord) for line in synthetic(20_000, seed=5, now=now)]
+    commits = engine.writer.commits
+    started, done = time.process_time(), 0
+    while done < count:
+        group = [
+            replace(record, query_id=uuid.uuid4().hex,
+                    timestamp=now - DAYS_S * (1 - (done + at) / count))
+            for at, record in enumerate(base[done % len(base) : done % len(base) + GROUP])
+        ]
+        commits.commit([Submission("bench", 0, lambda _: None, records=group)], now)
+        done += len(group)
+        if done % 200_000 == 0:
+            engine.snapshot()
+    engine.snapshot()
+    engine.store.close()
+    return 1e6 * (time.process_time() - started) / count
+
+
+def http_cost(folder: Path, seed: int) -> tuple[float, float, float, float]:
+    """us CPU a record over HTTP (best of three), seconds to ready, MB, ms of an evaluation."""
+    started = time.perf_counter()
+    with daemon(folder) as running:
+        ready = time.perf_counter() - started
+        best = float("inf")
+        for run in range(3):
+            records = synthetic(12_000, seed=seed + run, now=time.time())
+            before = running.cpu_s
+            load = post_all(running.url, batches(records, 200))
+            best = min(best, 1e6 * (running.cpu_s - before) / load.accepted)
+        page = running.get("/metrics").decode()
+        took = [line for line in page.splitlines()
+                if line.startswith("ragmon_evaluation_duration_seconds ")]
+        return best, ready, running.memory_mb(), 1000 * float(took[0].split()[1])
+
+
+def run() -> list[tuple[str, str, str]]:
+    """Rows of (what, measured, goal)."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fill(folder, SMALL)
+        small, *_ = http_cost(folder, seed=100)
+        filling = fill(folder, LARGE)
+        large, ready, memory, evaluation = http_cost(folder, seed=200)
+        size = sum(path.stat().st_size for path in folder.iterdir())
+    per_record = size / (LARGE + SMALL + 72_000)
+    return [
+        (f"cost with {SMALL:,} stored", f"{small:.1f} us/record", ""),
+        (f"cost with {LARGE:,} stored", f"{large:.1f} us/record ({large / small:.2f} times)",
+         "flat"),
+        ("back-fill without HTTP", f"{filling:.1f} us/record", ""),
+        (f"restart with {LARGE:,} stored", f"{ready:.1f} s to ready", "<= 20 s"),
+        ("memory, 60 series and 6 days of buckets", f"{memory:.0f} MB", "<= 300 MB"),
+        ("evaluation and rendering, 60 series x 4 windows", f"{evaluation:.0f} ms", ""),
+        ("disk", f"{per_record:.0f} B/record", "<= 1,200 B"),
+    ]
+
+
+if __name__ == "__main__":
+    for row in run():
+        print(f"{row[0]:48} {row[1]:40} {row[2]}")
