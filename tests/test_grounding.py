@@ -167,6 +167,18 @@ def test_unusual_texts_get_no_false_certainty(judge, answer, chunks, low, high):
     assert low <= judge.score("", answer, chunks).score <= high
 
 
+def test_json_negates_nothing(judge):
+    answer = "Sea Hotel has outdoor seating, parking and no garage."
+    reasons = [doubt.reason for doubt in judge.score("", answer, ROOMS).doubts]
+    assert "negation_mismatch" not in reasons
+
+
+def test_less_text_is_less_certain(judge):
+    short = judge.score("", "Gustave Eiffel.", TOWER).score
+    longer = judge.score("", "It was built by the company of Gustave Eiffel.", TOWER).score
+    assert 0.5 < short < longer
+
+
 def test_what_was_not_read_cannot_be_held_against_an_answer(judge):
     filler = "Nothing to see here, only words that go on and on about the weather. " * 8_000
     fully = judge.score("", "Elephants delight romantic visitors.", [TOWER[0]]).score

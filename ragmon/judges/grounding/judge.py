@@ -7,7 +7,6 @@ from msgspec import Struct
 from ragmon.judges.grounding import evidence, model, scope
 from ragmon.judges.grounding.doubts import Doubt, doubts
 from ragmon.judges.grounding.evidence import SHARES, Evidence
-from ragmon.judges.grounding.language import language_of
 from ragmon.judges.grounding.model import Artefact
 from ragmon.judges.grounding.passages import Context, PassageCache
 from ragmon.judges.grounding.words import Vocabulary
@@ -65,7 +64,7 @@ class Judge:
         reason = scope.reason_after_reading(answer, lines)
         if reason is not None:
             return self._unjudged(reason)
-        return self._judged(lines, context, scope.certainty(language_of(answer), context))
+        return self._judged(lines, context, scope.certainty(answer, lines, context))
 
     def _judged(self, lines: Sequence[Evidence], context: Context, certainty: float) -> Grounding:
         parts = [model.unsupported(line.shares, self._weights) for line in lines]
