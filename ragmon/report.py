@@ -1,12 +1,12 @@
 """Everything the windows know of one stretch of time, as plain data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ragmon.signals import Column
-from ragmon.windows import LATENCY, Merged, Windows
+from ragmon.windows import LATENCY, Merged
 from ragmon.windows.estimates import QUANTILES, Estimates, estimate
 from ragmon.windows.series import SeriesKey
 
@@ -14,34 +14,17 @@ _STAGES = ("total", "retrieval", "generation")
 
 
 def build(
-    windows: Windows, window_s: float, now: float, pipeline: str = "", end: float | None = None
+    merged: Merged, keys: Mapping[SeriesKey, int], columns: Sequence[Column], pipeline: str = ""
 ) -> dict[str, Any]:
-    """The report of one window.
+    """The report of one window: totals over the pipelines, then each with its slices.
 
     Args:
-        windows: what was counted.
-        window_s: length in seconds.
-        now: unix seconds.
+        merged: the window.
+        keys: its series by number.
+        columns: of the observations.
         pipeline: only this one; empty for all.
-        end: unix seconds, where the window ends; None for now.
     """
-    chosen = {
-        key: number for key, number in windows.series.keys.items() if pipeline in ("", key.pipeline)
-    }
-    end = now if end is None else min(end, now)
-    merged = windows.merge(window_s, now, end)
-    return assemble(merged, chosen, windows.columns) | {
-        "window_seconds": window_s,
-        "from": end - window_s,
-        "to": end,
-        "watermark": windows.watermark or None,
-    }
-
-
-def assemble(
-    merged: Merged, chosen: dict[SeriesKey, int], columns: Sequence[Column]
-) -> dict[str, Any]:
-    """Totals over the chosen pipelines, then each pipeline with its slices."""
+    chosen = {key: number for key, number in keys.items() if pipeline in ("", key.pipeline)}
     whole = [number for key, number in chosen.items() if not key.dimension]
     over_all = Merged(
         merged.rows[whole].sum(axis=0, keepdims=True),

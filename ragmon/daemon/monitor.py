@@ -18,6 +18,7 @@ from ragmon.queries import Wanted
 from ragmon.windows import Merged
 from ragmon.windows.estimates import estimate
 from ragmon.windows.series import SeriesKey
+from ragmon.windows.snapshot import add_saved
 
 _BUSY_SHARE = 5  # rendering the page takes at most this fraction of the time
 
@@ -80,24 +81,51 @@ class LiveMonitor:
         text = page(kept.families, own, openmetrics=openmetrics)
         return text, OPENMETRICS if openmetrics else TEXT
 
-    async def report(
-        self, window: str, pipeline: str, end: float | None = None
-    ) -> dict[str, Any]:
+    async def report(self, window: str, pipeline: str, end: float | None = None) -> dict[str, Any]:
         """The report of one window that ends now, or at ``end``.
 
         Raises:
             ValueError: the window is no duration, or longer than what is kept.
         """
         length = seconds(window)
-        longest = self._engine.windows.tiers[-1]
-        most = longest.width_s * (longest.slots - 1)
+        most = self._settings.retention.windows
         if not isinstance(length, float) or not 10 <= length <= most:
             raise ValueError(f"window: {window!r} is not between 10s and {duration_text(most)}")
-        build = functools.partial(
-            report.build, self._engine.windows, length, self._clock.now(), pipeline, end
+        windows, now = self._engine.windows, self._clock.now()
+        end = now if end is None else min(end, now)
+        coarsest = windows.tiers[-1]
+        held_since = now - coarsest.width_s * (coarsest.slots - 2)
+        start = max(end - length, held_since)
+        merged, keys = await asyncio.wrap_future(
+            self._engine.writer.call(
+                lambda: (
+                    windows.merge(max(0.0, end - start), now, None if end == now else end),
+                    dict(windows.series.keys),
+                )
+            )
         )
-        found = await asyncio.wrap_future(self._engine.writer.call(build))
-        return {"window": window, **found, "alerts": []}
+        if end - length < held_since:
+            older = functools.partial(self._saved, end - length, min(end, held_since))
+            saved = await asyncio.to_thread(older)
+            merged, keys = add_saved(merged, keys, saved, windows.columns)
+        found = await asyncio.to_thread(report.build, merged, keys, windows.columns, pipeline)
+        return {
+            "window": window,
+            "window_seconds": length,
+            "from": end - length,
+            "to": end,
+            "watermark": windows.watermark or None,
+            **found,
+            "alerts": [],
+        }
+
+    def _saved(self, start: float, end: float) -> list[bytes]:
+        """Bodies of the coarsest saved buckets from ``start`` up to, without, that of ``end``."""
+        tier = len(self._engine.windows.tiers) - 1
+        width = self._engine.windows.tiers[tier].width_s
+        with self._engine.store.reader() as reader:
+            first, last = int(start // width), int(end // width) - 1
+            return list(reader.saved_buckets(tier, first, last))
 
     async def queries(
         self, pipeline: str, failing: list[str], since: float, limit: int

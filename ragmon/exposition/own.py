@@ -82,8 +82,8 @@ class OwnMetrics:
     def render(self, *, openmetrics: bool) -> bytes:
         """Everything, without the closing line of OpenMetrics."""
         if openmetrics:
-            return bytes(generate_openmetrics(self.registry)).removesuffix(_EOF)
-        return bytes(generate_latest(self.registry))  # type: ignore[no-untyped-call]
+            return bytes(generate_openmetrics(self.registry)).removesuffix(_EOF)  # type: ignore[no-untyped-call]
+        return bytes(generate_latest(self.registry))
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)

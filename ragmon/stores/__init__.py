@@ -64,6 +64,35 @@ class Block(NamedTuple):
     amendments: dict[int, bytes]
 
 
+class SpanRow(NamedTuple):
+    """Spans of one trace that arrived together."""
+
+    trace_id: bytes
+    spans: int
+    has_entry: bool
+    body: bytes
+
+
+class Spans(Protocol):
+    """Spans of traces that are not complete; called on the writer's thread."""
+
+    def append(self, rows: Iterable[SpanRow]) -> None:
+        """Make them durable, or raise StoreError and change nothing."""
+        ...
+
+    def bodies(self, trace_ids: Sequence[bytes]) -> list[list[bytes]]:
+        """For each trace what was appended, in that order."""
+        ...
+
+    def pending(self) -> list[tuple[bytes, int, bool]]:
+        """Every trace with its number of spans and whether it has an entry, oldest first."""
+        ...
+
+    def delete(self, trace_ids: Iterable[bytes]) -> None:
+        """Forget these traces."""
+        ...
+
+
 class Store(Protocol):
     """What the writer needs; one thread calls everything, others read through ``reader``."""
 
@@ -144,6 +173,10 @@ class Store(Protocol):
         """A view for another thread."""
         ...
 
+    def spans(self) -> Spans:
+        """Where spans wait for the rest of their trace."""
+        ...
+
     def close(self) -> None:
         """Release the store."""
         ...
@@ -166,6 +199,10 @@ class Reader(Protocol):
 
     def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
         """One record with its amendments."""
+        ...
+
+    def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[bytes]:
+        """Bodies of the saved buckets ``first`` to ``last`` of a tier, from old to new."""
         ...
 
     def backup(self, target: Path) -> None:

@@ -70,7 +70,8 @@ class Windows:
     def restate(self, old: Observations, new: Observations) -> None:
         """Replace what was counted of some records by what is known of them now.
 
-        Counters only grow: they gain what is new and keep what was.
+        Counters only grow: they gain what is new and keep what was. A series that counted none
+        of them, because its slice was configured later, is left alone.
         """
         if not len(new):
             return
@@ -80,13 +81,18 @@ class Windows:
         self.restatements += len(new)
 
     def merge(self, window_s: float, now: float, end: float | None = None) -> Merged:
-        """The window that ends now, or at ``end``, for series 0 to ``len(series) - 1``."""
+        """The window that ends now, or ended at ``end``, for series 0 to ``len(series) - 1``.
+
+        It is made of whole buckets, so it begins up to one of them early; now it ends with the
+        bucket in progress.
+        """
         count = len(self.series)
         finest = self.tiers[0].width_s
-        end = -(-(now if end is None else end) // finest) * finest
+        stop = (now // finest + 1) * finest if end is None else end
+        newest = max(now, self.watermark)  # a clock that runs ahead has moved the rings on
         rows = np.zeros((count, row_width(len(self.columns))))
         latency = np.zeros((count, STAGES, BINS), dtype=np.int64)
-        for run in cover(self.tiers, end - window_s, end, now):
+        for run in cover(self.tiers, (now if end is None else end) - window_s, stop, newest):
             rows += self.rings[run.tier].total(run, count)
             latency += self.latencies[run.tier].total(run, count)
         return Merged(rows, latency)
@@ -129,10 +135,12 @@ class Windows:
         finest = observations.timestamps.astype(np.int64) // width
         series, buckets, sums = _by_series(observations.dim_index, finest, members, rows)
         for level, ring in enumerate(self.rings):
-            touched = ring.add(series, buckets * width // ring.tier.width_s, sums)
+            held = buckets * width // ring.tier.width_s
+            touched = ring.add(series, held, sums, restating=growth is not None)
             self.dirty[level].update(touched.tolist())
         if growth is not None:
             series, _, sums = _by_series(observations.dim_index, finest, members, growth)
+            sums[self.totals.rows[series, -1] == 0.0] = 0.0
         first, sums = group(series, sums)
         self.totals.rows[series[first]] += sums
 

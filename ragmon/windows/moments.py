@@ -57,15 +57,18 @@ class Ring:
         self.cells = _zeros((tier.slots, capacity, width))
         self.epochs = np.full(tier.slots, -1, dtype=np.int64)  # bucket number held by each slot
 
-    def add(self, series: Ints, buckets: Ints, rows: Floats) -> Ints:
+    def add(self, series: Ints, buckets: Ints, rows: Floats, *, restating: bool = False) -> Ints:
         """Add rows to (series, bucket); returns the bucket numbers that took part.
 
         Buckets that the ring has already overwritten are left out: a coarser tier has them.
+        Restating leaves out cells without records too, where there is nothing to correct.
         """
         slots = buckets % self.tier.slots
         held = self.epochs[slots]
         self._open(buckets[buckets > held])
         kept = buckets >= self.epochs[slots]
+        if restating:
+            kept &= self.cells[slots, series, -1] > 0.0
         if not kept.all():
             series, buckets, slots, rows = series[kept], buckets[kept], slots[kept], rows[kept]
         if not len(series):
@@ -119,7 +122,8 @@ def _zeros(shape: tuple[int, int, int]) -> Floats:
 
     numpy asks for huge pages, of which one row would touch two megabytes.
     """
-    pages = mmap.mmap(-1, math.prod(shape) * 8)
+    # Private, because a shared page takes memory when it is only read.
+    pages = mmap.mmap(-1, math.prod(shape) * 8, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_NOHUGEPAGE"):
         pages.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(pages, dtype=np.float64).reshape(shape)

@@ -4,7 +4,7 @@ A saved bucket names its series and columns itself: it can be read after series 
 reused, slices were configured differently or a signal was added.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,8 +12,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from ragmon.signals import Column
 from ragmon.stats.latency import BINS
-from ragmon.windows import Windows
+from ragmon.windows import Merged, Windows
 from ragmon.windows.moments import row_width
 from ragmon.windows.series import SeriesKey
 from ragmon.windows.totals import STAGES
@@ -58,7 +59,7 @@ def dump_dirty(windows: Windows) -> Iterator[SavedBucket]:
 def load_bucket(windows: Windows, saved: SavedBucket) -> None:
     """Put a saved bucket back."""
     stored = msgspec.msgpack.decode(saved.body, type=_Bucket)
-    rows = _rows(stored.rows, stored.columns, windows, len(stored.series))
+    rows = _rows(stored.rows, stored.columns, _names(windows.columns), len(stored.series))
     numbers = _numbers(windows, stored.series)
     known = numbers >= 0
     windows.rings[saved.tier].put(saved.bucket, numbers[known], rows[known])
@@ -74,6 +75,39 @@ def load_bucket(windows: Windows, saved: SavedBucket) -> None:
     windows.latencies[saved.tier].put(saved.bucket, renumbered[order], counts[order])
 
 
+def add_saved(
+    merged: Merged, keys: Mapping[SeriesKey, int], saved: Iterable[bytes], columns: Sequence[Column]
+) -> tuple[Merged, dict[SeriesKey, int]]:
+    """A window made longer by saved buckets, also of series that memory has forgotten.
+
+    Args:
+        merged: what memory holds of the window.
+        keys: its series by number.
+        saved: bodies of buckets that memory no longer holds.
+        columns: in force now.
+    """
+    numbers = dict(keys)
+    rows = list(merged.rows)
+    latency = [counts.reshape(-1) for counts in merged.latency]
+    names = _names(columns)
+    for body in saved:
+        stored = msgspec.msgpack.decode(body, type=_Bucket)
+        added = _rows(stored.rows, stored.columns, names, len(stored.series))
+        codes = np.frombuffer(stored.codes, dtype=np.int32)
+        counts = np.frombuffer(stored.counts, dtype=np.int32)
+        ends = np.searchsorted(codes, PER_SERIES * np.arange(len(stored.series) + 1))
+        for at, key in enumerate(stored.series):
+            number = numbers.setdefault(key, len(rows))
+            if number == len(rows):
+                rows.append(np.zeros(row_width(len(names))))
+                latency.append(np.zeros(PER_SERIES, dtype=np.int64))
+            rows[number] = rows[number] + added[at]
+            mine = slice(ends[at], ends[at + 1])
+            latency[number][codes[mine] % PER_SERIES] += counts[mine]
+    total = np.stack(latency).reshape(len(rows), STAGES, BINS)
+    return Merged(np.stack(rows), total), numbers
+
+
 def dump_totals(windows: Windows) -> bytes:
     """The cumulative counters."""
     totals = windows.totals
@@ -81,7 +115,7 @@ def dump_totals(windows: Windows) -> bytes:
     numbers = [number for _, number in keys]
     return msgspec.msgpack.encode(
         _Totals(
-            [column.key for column in windows.columns],
+            _names(windows.columns),
             [key for key, _ in keys],
             totals.rows[numbers].tobytes(),
             totals.latency[numbers].tobytes(),
@@ -99,7 +133,7 @@ def load_totals(windows: Windows, body: bytes) -> None:
     numbers = _numbers(windows, stored.series)
     known = numbers >= 0
     kept = numbers[known]
-    totals.rows[kept] = _rows(stored.rows, stored.columns, windows, count)[known]
+    totals.rows[kept] = _rows(stored.rows, stored.columns, _names(windows.columns), count)[known]
     latency = np.frombuffer(stored.latency, dtype=np.int64).reshape(count, STAGES, -1)
     score = np.frombuffer(stored.score, dtype=np.int64).reshape(count, -1)
     totals.latency[kept] = latency[known]
@@ -119,7 +153,7 @@ def _dump_bucket(windows: Windows, tier: int, bucket: int) -> bytes:
     keys = {number: key for key, number in windows.series.keys.items()}
     return msgspec.msgpack.encode(
         _Bucket(
-            [column.key for column in windows.columns],
+            _names(windows.columns),
             [keys[number] for number in numbers.tolist()],
             rows.tobytes(),
             packed.tobytes(),
@@ -134,10 +168,9 @@ def _numbers(windows: Windows, series: list[SeriesKey]) -> NDArray[np.int64]:
     return np.array([-1 if number is None else number for number in found], dtype=np.int64)
 
 
-def _rows(body: bytes, columns: list[str], windows: Windows, count: int) -> NDArray[np.float64]:
+def _rows(body: bytes, columns: list[str], now: list[str], count: int) -> NDArray[np.float64]:
     """Stored rows (count, width then) over the columns in force now (count, width now)."""
     stored = np.frombuffer(body).reshape(count, row_width(len(columns)))
-    now = [column.key for column in windows.columns]
     if columns == now:
         return stored
     position = {name: index for index, name in enumerate(columns)}
@@ -149,3 +182,7 @@ def _rows(body: bytes, columns: list[str], windows: Windows, count: int) -> NDAr
                 rows[:, part * len(now) + index] = stored[:, source]
     rows[:, -1] = stored[:, -1]
     return rows
+
+
+def _names(columns: Sequence[Column]) -> list[str]:
+    return [column.key for column in columns]

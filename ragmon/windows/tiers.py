@@ -4,7 +4,6 @@ Every observation is counted once in each tier. A window is then covered by wide
 its middle and narrow ones at its edges, so a week costs about two hundred cells a series.
 """
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -48,8 +47,9 @@ def cover(tiers: Sequence[Tier], start: float, end: float, now: float) -> list[R
         end: unix seconds, at most ``now`` plus one finest bucket.
         now: unix seconds; rings have forgotten what lies further back than their length.
     """
-    first, last = (tiers[_finest(tiers, moment, now)].width_s for moment in (start, end))
-    stop = -(-int(end) // last) * last
+    first = tiers[_finest(tiers, start, now)].width_s
+    last = _last_width(tiers, end, now)
+    stop = -int(-end // last) * last
     cursor = int(start) // first * first
     runs: list[Run] = []
     while cursor < stop:
@@ -65,6 +65,14 @@ def _finest(tiers: Sequence[Tier], moment: float, now: float) -> int:
         if moment > now - tier.width_s * (tier.slots - 1):
             return index
     return len(tiers) - 1
+
+
+def _last_width(tiers: Sequence[Tier], end: float, now: float) -> int:
+    """The finest width whose tier still holds the wider bucket that the end lies in."""
+    for index, coarser in enumerate(tiers[1:]):
+        if _finest(tiers, end // coarser.width_s * coarser.width_s, now) <= index:
+            return tiers[index].width_s
+    return tiers[-1].width_s
 
 
 def _widest(tiers: Sequence[Tier], cursor: int, stop: int) -> tuple[int, int]:

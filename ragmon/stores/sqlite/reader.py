@@ -76,6 +76,17 @@ class SqliteReader:
             return None
         return block[1][sequence - block[0]], amended[0] if amended else None
 
+    def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[bytes]:
+        """Bodies of the saved buckets ``first`` to ``last`` of a tier, from old to new."""
+        with translated(self._path):
+            rows = self._db.execute(
+                "SELECT body FROM windows WHERE tier = ? AND bucket BETWEEN ? AND ?"
+                " ORDER BY bucket",
+                (tier, first, last),
+            )
+            for (body,) in rows:
+                yield unzip(body)
+
     def backup(self, target: Path) -> None:
         """Copy everything committed into a new file, while the writer goes on.
 
