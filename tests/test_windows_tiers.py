@@ -26,7 +26,7 @@ def stretches(tiers, runs):
 def holding(tiers, moment, now):
     """The finest tier whose ring cannot have overwritten a moment yet."""
     held = (tier for tier in tiers if moment // tier.width_s > now // tier.width_s - tier.slots)
-    return next(held, None)
+    return next(held, tiers[-1])
 
 
 @pytest.mark.parametrize(
@@ -87,28 +87,33 @@ def test_runs(window, expected):
 @given(
     tiers=st.sampled_from([WEEK, MONTH]),
     now=st.floats(1.6e9, 1.8e9),
-    share=st.floats(0, 1),
-    back=st.floats(0, 10),
+    shares=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted),
+    exact=st.sampled_from([0.0, 890.0, 5_940.0, 89_400.0]),
 )
-@example(tiers=WEEK, now=1.7e9, share=0.0, back=0.0)
-@example(tiers=WEEK, now=1.7e9, share=1.0, back=0.0)
-def test_every_second_is_covered_once_by_buckets_that_are_held(tiers, now, share, back):
-    longest = tiers[-1].width_s * (tiers[-1].slots - 1)
-    end = now + 10 - back
-    start = end - 10 - share * (longest - 20)
+@example(tiers=WEEK, now=1.7e9, shares=(0.0, 1.0), exact=0.0)
+@example(tiers=WEEK, now=1.7e9, shares=(0.0, 0.0), exact=0.0)
+def test_every_second_is_covered_once_by_buckets_that_are_held(tiers, now, shares, exact):
+    longest = tiers[-1].width_s * (tiers[-1].slots - 1) - exact
+    # Ages on a steep scale, because the narrow buckets are the newest.
+    end, start = (now + 10 - exact - share**4 * longest for share in shares)
     runs = cover(tiers, start, end, now)
     found = stretches(tiers, runs)
+    if not found:
+        assert start == end
+        return
     assert found[0][0] <= start
     assert found[-1][1] >= end
     assert all(before[1] == after[0] for before, after in itertools.pairwise(found))
-    # at most one bucket too long at either end
-    held = holding(tiers, start, now)
-    assert held is not None
-    assert start - found[0][0] < held.width_s
-    assert found[-1][1] - end < tiers[0].width_s
+    assert start - found[0][0] < holding(tiers, start, now).width_s
+    assert found[-1][1] - end < holding(tiers, end - HOUR_S, now).width_s
     for run in runs:
         width, slots = tiers[run.tier]
         assert run.first > now // width - slots, "the ring may have overwritten it"
+
+
+def test_now_is_rounded_to_ten_seconds():
+    for now in (NOW, NOW + 0.1, NOW + 9.9):
+        assert stretches(WEEK, cover(WEEK, now - 300, now, now))[-1][1] - now < 10
 
 
 @given(now=st.floats(1.6e9, 1.8e9), share=st.floats(0, 1))

@@ -47,9 +47,13 @@ _LATENCIES = st.builds(
 )
 
 
+_AT_NOON = st.just(NOON)
+_ANY_ID = st.uuids().map(lambda each: each.hex)
+
+
 def query_records(
-    timestamps: st.SearchStrategy[float] = st.just(NOON),
-    query_ids: st.SearchStrategy[str] = st.uuids().map(lambda each: each.hex),
+    timestamps: st.SearchStrategy[float] = _AT_NOON,
+    query_ids: st.SearchStrategy[str] = _ANY_ID,
 ) -> st.SearchStrategy[QueryRecord]:
     """Queries of few pipelines, versions, tenants and chunks, so that they meet one another."""
     return st.builds(
