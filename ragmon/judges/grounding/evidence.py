@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragmon.judges.grounding import words
 from ragmon.judges.grounding.passages import Context, Passage
@@ -31,6 +32,7 @@ MAX_ANSWER_CHARACTERS = 20_000
 MAX_QUERY_CHARACTERS = 20_000  # its end: a conversation's last turn is the question
 MAX_QUESTION_WORDS = 30
 SHORT_ANSWER = 3  # content words
+_QUESTION_WEIGHT = 0.4  # of its words beside a short answer's: 0.3 to 1 rank alike
 
 _SAME_STATEMENT = 0.6  # coverage from which a differing negation is a contradiction
 _RARE = 0.8  # weight from which the first word of a sentence may be a name
@@ -99,7 +101,7 @@ def weigh(
     """Evidence for each sentence that holds a content word, in order.
 
     An answer of a word or two ("Asuka") claims them of what was asked: there the question is
-    weighed with it, which takes AttributedQA's short answers from 0.75 to 0.84 of AUROC.
+    weighed with it, which takes such answers of AttributedQA from 0.75 to 0.83 of AUROC.
     """
     lines = read_answer(answer, vocabulary)
     tokens = words.TOKEN.findall(query[-MAX_QUERY_CHARACTERS:])
@@ -121,15 +123,16 @@ def read_answer(answer: str, vocabulary: Vocabulary) -> list[_Line]:
 
 def _line(text: str, start: int, end: int, vocabulary: Vocabulary) -> _Line:
     tokens = words.TOKEN.findall(text, start, min(end, start + MAX_ANSWER_CHARACTERS))
-    return _read_line(start, end, tokens, vocabulary)
+    return _with_content(start, end, tokens, [vocabulary[token] for token in tokens])
 
 
 def _with_question(line: _Line, question: list[str], vocabulary: Vocabulary) -> _Line:
-    return _read_line(line.start, line.end, question + line.tokens, vocabulary)
+    terms = [vocabulary[token] for token in question]
+    terms = [replace(term, weight=_QUESTION_WEIGHT * term.weight) for term in terms]
+    return _with_content(line.start, line.end, question + line.tokens, terms + line.terms)
 
 
-def _read_line(start: int, end: int, tokens: list[str], vocabulary: Vocabulary) -> _Line:
-    terms = [vocabulary[token] for token in tokens]
+def _with_content(start: int, end: int, tokens: list[str], terms: list[Term]) -> _Line:
     content = [
         _Word(token, position, term)
         for position, (token, term) in enumerate(zip(tokens, terms, strict=True))

@@ -51,7 +51,7 @@ class Judge:
         """Judge one answer.
 
         Args:
-            query: the question; its words are not called novel.
+            query: the question; its words are not called novel, and it completes short answers.
             answer: of at most about 3 300 words read in full, beyond that sampled evenly.
             chunk_texts: retrieved, best first; about 25 000 words are read.
         """
