@@ -1,0 +1,66 @@
+"""Every benchmark of this folder: printed as tables, and kept in README.md beside this file.
+
+    python tests/benchmarks/run.py [NAME ...]     for example: run.py ingest scale
+
+Figures are whole-process CPU; what can be compared between machines are the ratios to a floor
+measured in the same run.
+"""
+
+import importlib
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parent
+
+
+def main(names: list[str]) -> int:
+    """Run them; returns 0, since a noisy machine must not fail a build."""
+    console = Console(width=120)
+    sections = []
+    for path in sorted(HERE.glob("bench_*.py")):
+        name = path.stem.removeprefix("bench_")
+        if names and name not in names:
+            continue
+        module = importlib.import_module(path.stem)
+        rows = module.run()
+        title = (module.__doc__ or name).splitlines()[0]
+        table = Table(title=f"{name}: {title}", title_justify="left", box=box.SIMPLE_HEAD)
+        for column in ("what", "measured", "goal"):
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(*map(str, row))
+        console.print(table)
+        sections.append(_markdown(name, title, rows))
+    if not names:
+        (HERE / "README.md").write_text(_page(sections), encoding="utf-8")
+    return 0
+
+
+def _markdown(name: str, title: str, rows: list[tuple[str, ...]]) -> str:
+    lines = [f"## {name}", "", title, "", "| what | measured | goal |", "| --- | --- | --- |"]
+    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |"
+              for row in rows]
+    return "\n".join(lines)
+
+
+def _page(sections: list[str]) -> str:
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True,
+                            text=True, check=False, cwd=HERE).stdout.strip()
+    head = (
+        "# Benchmarks\n\nWritten by `make bench`"
+        f" on {time.strftime('%Y-%m-%d')} at {commit or 'no commit'}, Python"
+        f" {platform.python_version()}, {platform.machine()}, two shared cores."
+        " Microseconds are CPU of the whole process; compare the ratios, not the seconds.\n"
+    )
+    return head + "\n" + "\n\n".join(sections) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
