@@ -19,7 +19,7 @@ test: $(INSTALLED) tools
 	$(RUN)/pytest
 
 golden: $(INSTALLED)
-	RAGMON_GOLDEN=1 $(RUN)/pytest -q tests/test_golden.py tests/test_exposition.py
+	GOLDEN=1 $(RUN)/pytest -q -k golden
 
 bench: $(INSTALLED)
 	$(RUN)/python tests/benchmarks/run.py
