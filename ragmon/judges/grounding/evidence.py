@@ -8,6 +8,7 @@ sets better than any one of them.
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import fsum
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -153,10 +154,10 @@ def _support(lines: Sequence[_Line], context: Context) -> _Support:
 
 
 def _evidence(line: _Line, context: Context, support: _Support, asked: set[str]) -> Evidence:
-    total = sum(word.term.weight for word in line.content)
+    total = fsum(word.term.weight for word in line.content)  # the same on every Python
     aligned = _align(line, context)
     negated = any(term.negation for term in line.terms)
-    covered = sum(word.term.weight for word in line.content if word.term.stem in aligned.best)
+    covered = fsum(word.term.weight for word in line.content if word.term.stem in aligned.best)
     novel = [
         word
         for word in line.content
