@@ -16,6 +16,7 @@ from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.database import Database, translated, unzip
 from ragmon.stores.sqlite.identity import IdIndex, hash_id, signed, unsigned
 from ragmon.stores.sqlite.reader import SqliteReader, read_block
+from ragmon.stores.sqlite.spans import SqliteSpans
 from ragmon.windows.snapshot import SavedBucket
 
 FILE = "ragmon.sqlite"
@@ -189,6 +190,10 @@ class SqliteStore:
     def reader(self) -> SqliteReader:
         """A view for another thread."""
         return SqliteReader(self._db.path)
+
+    def spans(self) -> SqliteSpans:
+        """Where spans wait for the rest of their trace."""
+        return SqliteSpans(self._db)
 
     def close(self) -> None:
         """Checkpoint and close."""

@@ -1,0 +1,90 @@
+"""What an OTLP receiver answers: in the encoding of the request, errors as ``google.rpc.Status``.
+
+Source: opentelemetry-proto, docs/specification.md.
+"""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from ragmon.asgi import Problem, Send
+
+Encoding = Literal["protobuf", "json"]
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+_CODES = {401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 8, 429: 8, 431: 8, 503: 14}
+_INVALID_ARGUMENT = 3
+
+
+class Answer(NamedTuple):
+    """Status, media type and body."""
+
+    status: int
+    media: str
+    body: bytes
+
+
+def encoding_of(content_type: str) -> Encoding:
+    """The encoding of a request.
+
+    Raises:
+        Problem: 415.
+    """
+    media = content_type.partition(";")[0].strip().lower()
+    if media in (PROTOBUF, "application/protobuf"):
+        return "protobuf"
+    if media == JSON:
+        return "json"
+    detail = f"Content-Type {media[:80]!r} is no OTLP; send {PROTOBUF} or {JSON}"
+    raise Problem(415, detail, reason="unsupported_media")
+
+
+def success(encoding: Encoding, rejected: int = 0, message: str = "") -> Answer:
+    """200, with what was refused of the request; it must not be sent again."""
+    if encoding == "json":
+        content = {}
+        if rejected:
+            content = {"partialSuccess": {"rejectedSpans": str(rejected), "errorMessage": message}}
+        return Answer(200, JSON, msgspec.json.encode(content))
+    response = ExportTraceServiceResponse()
+    if rejected:
+        response.partial_success.rejected_spans = rejected
+        response.partial_success.error_message = message
+    return Answer(200, PROTOBUF, response.SerializeToString())
+
+
+def failure(encoding: Encoding, problem: Problem) -> Answer:
+    """The problem as ``google.rpc.Status``: fields 1, ``code``, and 2, ``message``."""
+    code = _CODES.get(problem.status, _INVALID_ARGUMENT)
+    if encoding == "json":
+        body = msgspec.json.encode({"code": code, "message": str(problem)})
+        return Answer(problem.status, JSON, body)
+    message = str(problem).encode()
+    body = b"\x08" + _varint(code) + b"\x12" + _varint(len(message)) + message
+    return Answer(problem.status, PROTOBUF, body)
+
+
+def _varint(number: int) -> bytes:
+    """Protobuf's variable-length integer."""
+    parts = bytearray()
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+async def send_answer(send: Send, answer: Answer, headers: dict[str, str] | None = None) -> None:
+    """Send it."""
+    extra = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    start = {
+        "type": "http.response.start",
+        "status": answer.status,
+        "headers": [
+            (b"content-type", answer.media.encode()),
+            (b"content-length", str(len(answer.body)).encode()),
+            *extra,
+        ],
+    }
+    await send(start)
+    await send({"type": "http.response.body", "body": answer.body})

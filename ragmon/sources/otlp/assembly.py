@@ -1,0 +1,163 @@
+"""Which traces are complete: pure, with time passed in.
+
+A trace is complete when it has an entry (a root, or the span that a request from outside began)
+and nothing came for a moment; without one, when nothing came for long. Spans wait in the store;
+here is only what tells when to fetch them, and the newest bodies so that most need no fetching.
+"""
+
+from collections import OrderedDict, deque
+
+from msgspec import Struct
+
+from ragmon.sources.otlp.spans import Part
+
+
+class Patience(Struct, frozen=True, kw_only=True):
+    """When to stop waiting."""
+
+    linger_s: float = 2.0
+    """After the last span of a trace that has its root."""
+    idle_s: float = 60.0
+    """After the last span of a trace without a root."""
+    longest_s: float = 900.0
+    """After the first span, whatever still comes."""
+    most_traces: int = 200_000
+    """Beyond it the oldest is taken as complete."""
+    most_spans: int = 10_000
+    """In one trace; beyond it the trace is taken as complete."""
+    kept_bytes: int = 32 << 20
+    """Bodies kept in memory; older ones are read from the store again."""
+    remembered: int = 50_000
+    """Complete traces whose late spans are recognised."""
+
+
+class Pending:
+    """A trace that is not complete."""
+
+    __slots__ = ("bodies", "first_at", "has_entry", "last_at", "spans", "stored")
+
+    def __init__(self, now: float) -> None:
+        self.first_at = now
+        self.last_at = now
+        self.has_entry = False
+        self.spans = 0
+        self.stored = False  # some bodies are only in the store
+        self.bodies: tuple[bytes, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the bodies held here."""
+        return sum(map(len, self.bodies))
+
+
+class Complete(Struct, frozen=True):
+    """A trace to be mapped; ``bodies`` is None when they must be fetched from the store."""
+
+    trace_id: bytes
+    bodies: tuple[bytes, ...] | None
+    reason: str  # root, idle, long, many or evicted
+
+
+class Counts(Struct):
+    """What became of traces and spans."""
+
+    complete: dict[str, int]
+    late: int = 0  # spans of traces that were complete before
+
+
+class Assembly:
+    """The traces that wait, by the time of their last span."""
+
+    def __init__(self, patience: Patience) -> None:
+        self.counts = Counts({})
+        self.kept_bytes = 0
+        self._patience = patience
+        self._rooted: OrderedDict[bytes, Pending] = OrderedDict()
+        self._rootless: OrderedDict[bytes, Pending] = OrderedDict()
+        self._ready: deque[Complete] = deque()  # beyond a limit: not waited for any longer
+        self._bodies: OrderedDict[bytes, None] = OrderedDict()  # who holds bodies, oldest first
+        self._done: OrderedDict[bytes, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._rooted) + len(self._rootless)
+
+    def add(self, part: Part, now: float) -> bool:
+        """Take in spans that are durable; False when their trace was complete before."""
+        trace_id = part.trace_id
+        if trace_id in self._done:
+            self.counts.late += part.spans
+            return False
+        pending = self._note(trace_id, part.spans, part.has_entry, now)
+        if not pending.stored:
+            pending.bodies += (part.body,)
+            self.kept_bytes += len(part.body)
+            self._bodies[trace_id] = None
+            self._bodies.move_to_end(trace_id)
+            self._forget_bodies()
+        self._limit(trace_id, pending, now)
+        return True
+
+    def restore(self, trace_id: bytes, spans: int, has_entry: bool, now: float) -> None:
+        """Wait again for a trace whose spans are in the store, after a restart."""
+        self._note(trace_id, spans, has_entry, now).stored = True
+
+    def due(self, now: float, most: int = 1_000) -> list[Complete]:
+        """Traces that are complete now; each is handed out once."""
+        found: list[Complete] = []
+        while self._ready and len(found) < most:
+            found.append(self._ready.popleft())
+        for waiting, limit_s, reason in (
+            (self._rooted, self._patience.linger_s, "root"),
+            (self._rootless, self._patience.idle_s, "idle"),
+        ):
+            while waiting and len(found) < most:
+                trace_id = next(iter(waiting))
+                if now - waiting[trace_id].last_at < limit_s:
+                    break
+                found.append(self._finish(trace_id, waiting.pop(trace_id), reason))
+        return found
+
+    def put_back(self, complete: Complete, now: float) -> None:
+        """It could not be stored: wait again."""
+        self._done.pop(complete.trace_id, None)
+        self._note(complete.trace_id, 0, has_entry=True, now=now).stored = True
+
+    def _note(self, trace_id: bytes, spans: int, has_entry: bool, now: float) -> Pending:
+        pending = self._take(trace_id) or Pending(now)
+        pending.spans += spans
+        pending.has_entry |= has_entry
+        pending.last_at = now
+        (self._rooted if pending.has_entry else self._rootless)[trace_id] = pending
+        return pending
+
+    def _take(self, trace_id: bytes) -> Pending | None:
+        return self._rooted.pop(trace_id, None) or self._rootless.pop(trace_id, None)
+
+    def _limit(self, trace_id: bytes, pending: Pending, now: float) -> None:
+        reason = ""
+        if pending.spans > self._patience.most_spans:
+            reason = "many"
+        elif now - pending.first_at > self._patience.longest_s:
+            reason = "long"
+        elif len(self) > self._patience.most_traces:
+            reason = "evicted"
+            trace_id = next(iter(self._rootless or self._rooted))
+        if reason and (taken := self._take(trace_id)):
+            self._ready.append(self._finish(trace_id, taken, reason))
+
+    def _forget_bodies(self) -> None:
+        while self.kept_bytes > self._patience.kept_bytes:
+            trace_id, _ = self._bodies.popitem(last=False)
+            pending = self._rooted.get(trace_id) or self._rootless.get(trace_id)
+            if pending is not None:
+                self.kept_bytes -= pending.size
+                pending.bodies, pending.stored = (), True
+
+    def _finish(self, trace_id: bytes, pending: Pending, reason: str) -> Complete:
+        self.kept_bytes -= pending.size
+        self._bodies.pop(trace_id, None)
+        self.counts.complete[reason] = self.counts.complete.get(reason, 0) + 1
+        self._done[trace_id] = None
+        if len(self._done) > self._patience.remembered:
+            self._done.popitem(last=False)
+        return Complete(trace_id, None if pending.stored else pending.bodies, reason)

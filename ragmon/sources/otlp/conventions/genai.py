@@ -1,0 +1,162 @@
+"""OpenTelemetry GenAI, as it is and as it was: structured values or JSON strings, old names too.
+
+Content is opt-in here: a retrieval without documents has not said that there were none.
+Source: open-telemetry/semantic-conventions-genai.
+"""
+
+from typing import Any
+
+from ragmon.sources.otlp.documents import documents_in
+from ragmon.sources.otlp.facts import (
+    CHAIN,
+    EMBEDDING,
+    MODEL,
+    RERANKER,
+    RETRIEVER,
+    TOOL,
+    Evaluation,
+    Facts,
+)
+from ragmon.sources.otlp.messages import last_text
+from ragmon.sources.otlp.spans import Attributes, Event, Span
+from ragmon.sources.otlp.values import (
+    answer,
+    asked,
+    first,
+    indexed,
+    integer,
+    loads,
+    name,
+    number,
+    plain,
+    question,
+)
+
+ORDER = 50
+SPEAKS = frozenset({"gen_ai", "enduser", "session", "user", "exception", "error"})
+
+_ROLES = {
+    "retrieval": RETRIEVER, "retrieve": RETRIEVER, "rerank": RERANKER, "chat": MODEL,
+    "text_completion": MODEL, "generate_content": MODEL, "completion": MODEL,
+    "embeddings": EMBEDDING, "embedding": EMBEDDING, "invoke_workflow": CHAIN,
+    "invoke_agent": CHAIN, "create_agent": CHAIN, "execute_task": CHAIN, "execute_tool": TOOL,
+}  # fmt: skip
+_ANSWERS = ("gen_ai.choice", "gen_ai.assistant.message", "gen_ai.content.completion")
+_QUESTIONS = ("gen_ai.user.message", "gen_ai.content.prompt")
+EVALUATION = "gen_ai.evaluation.result"
+
+
+def role(span: Span) -> str:
+    """By ``gen_ai.operation.name``."""
+    attributes = span.attributes
+    known = _ROLES.get(str(attributes.get("gen_ai.operation.name", "")), "")
+    if known or "gen_ai.operation.name" in attributes:
+        return known
+    if "gen_ai.completion.0.content" in attributes or "gen_ai.output.messages" in attributes:
+        return MODEL
+    is_call = "gen_ai.request.model" in attributes and "gen_ai.usage.output_tokens" in attributes
+    return MODEL if is_call else ""
+
+
+def read(span: Span, facts: Facts) -> None:
+    """Note what the span says."""
+    attributes = span.attributes
+    for field, keys in (
+        ("session_id", ("session.id", "gen_ai.conversation.id")),
+        ("user_id", ("user.id", "enduser.id")),
+    ):
+        if found := first(attributes, *keys):
+            facts.say(field, name(found[0]), found[1])
+    for event in span.events:
+        if event.name == EVALUATION:
+            facts.evaluations.append(evaluation_of(event))
+    if facts.role in (RETRIEVER, RERANKER):
+        _read_retrieval(attributes, facts)
+    elif facts.role == MODEL:
+        _read_model(span, facts)
+    elif facts.role == TOOL:
+        key = "gen_ai.tool.call.result"
+        facts.say_documents(documents_in(attributes.get(key)) or None, key)
+        tool = name(attributes.get("gen_ai.tool.name")) or span.name
+        facts.say("tool_name", tool, "gen_ai.tool.name")
+        facts.say("tool_text", answer(attributes.get(key)), key)
+    elif facts.role == CHAIN:
+        _read_messages(span, facts)
+
+
+def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
+    facts.say(
+        "query", plain(attributes.get("gen_ai.retrieval.query.text")), "gen_ai.retrieval.query.text"
+    )
+    key = "gen_ai.retrieval.documents"
+    if key in attributes:
+        facts.say_documents(documents_in(attributes[key], texts=True), key)
+
+
+def _read_model(span: Span, facts: Facts) -> None:
+    attributes = span.attributes
+    _read_messages(span, facts)
+    if found := first(attributes, "gen_ai.response.model", "gen_ai.request.model"):
+        facts.say("model", name(found[0]), found[1])
+    for field, keys in (
+        ("prompt_tokens", ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")),
+        ("completion_tokens", ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")),
+    ):
+        if found := first(attributes, *keys):
+            facts.say(field, integer(found[0]), found[1])
+    facts.say("cost_usd", number(attributes.get("gen_ai.usage.cost")), "gen_ai.usage.cost")
+    facts.say("response_id", name(attributes.get("gen_ai.response.id")), "gen_ai.response.id")
+
+
+def _read_messages(span: Span, facts: Facts) -> None:
+    """The conversation: messages, the indexed keys of before 1.37, or events."""
+    attributes = span.attributes
+    for key, old in (("gen_ai.input.messages", "gen_ai.prompt"),):
+        said = question(attributes.get(key)) or last_text(_indexed(attributes, old), "user")
+        facts.say("query", asked(said) if said else None, key if key in attributes else old)
+    for key, old in (("gen_ai.output.messages", "gen_ai.completion"),):
+        replied = answer(attributes.get(key)) or last_text(_indexed(attributes, old), "assistant")
+        facts.say("answer", replied, key if key in attributes else old)
+    for event in span.events:
+        content = _content(event)
+        if event.name in _QUESTIONS and (said := question(content)):
+            facts.say("query", asked(said), event.name)
+        elif event.name in _ANSWERS:
+            facts.say("answer", answer(content), event.name)
+
+
+def _indexed(attributes: Attributes, prefix: str) -> list[dict[str, Any]]:
+    """``gen_ai.prompt.0.role``, ``gen_ai.prompt.0.content`` and so on."""
+    assistant = {"role": "assistant"} if prefix.endswith("completion") else {}
+    return [
+        {**assistant, **each, "content": loads(each.get("content"))}
+        for each in indexed(attributes, prefix)
+    ]
+
+
+def _content(event: Event) -> Any:
+    held = first(
+        event.attributes,
+        "content",
+        "message",
+        "gen_ai.prompt",
+        "gen_ai.completion",
+        "gen_ai.event.content",
+    )
+    return loads(held[0]) if held else None
+
+
+def evaluation_of(event: Event) -> Evaluation:
+    """A ``gen_ai.evaluation.result``, as a span event or a log record."""
+    said = event.attributes
+    label, why = (
+        said.get("gen_ai.evaluation.score.label"),
+        said.get("gen_ai.evaluation.explanation"),
+    )
+    return Evaluation(
+        str(said.get("gen_ai.evaluation.name", "")),
+        number(said.get("gen_ai.evaluation.score.value")),
+        None if label is None else str(label),
+        None if why is None else str(why),
+        time_ns=event.time_ns,
+    )

@@ -1,0 +1,122 @@
+"""Langfuse SDKs from version 3: OpenTelemetry spans with ``langfuse.*`` keys, values as JSON."""
+
+from typing import Any
+
+from ragmon.sources.otlp.documents import documents_in
+from ragmon.sources.otlp.facts import (
+    CHAIN,
+    EMBEDDING,
+    EVALUATOR,
+    MODEL,
+    OTHER,
+    RETRIEVER,
+    TOOL,
+    Facts,
+)
+from ragmon.sources.otlp.spans import ERROR, Span
+from ragmon.sources.otlp.values import (
+    answer,
+    asked,
+    first,
+    integer,
+    loads,
+    name,
+    number,
+    question,
+    tags_of,
+)
+
+ORDER = 30
+SPEAKS = frozenset({"langfuse"})
+
+_ROLES = {
+    "retriever": RETRIEVER, "generation": MODEL, "embedding": EMBEDDING, "chain": CHAIN,
+    "agent": CHAIN, "span": CHAIN, "tool": TOOL, "evaluator": EVALUATOR, "guardrail": EVALUATOR,
+    "event": OTHER,
+}  # fmt: skip
+_INPUT, _OUTPUT = "langfuse.observation.input", "langfuse.observation.output"
+_METADATA = ("langfuse.trace.metadata", "langfuse.observation.metadata")
+
+
+def role(span: Span) -> str:
+    """By ``langfuse.observation.type``."""
+    kind = span.attributes.get("langfuse.observation.type")
+    if kind is not None:
+        return _ROLES.get(str(kind).lower(), OTHER)
+    return CHAIN if _INPUT in span.attributes or "langfuse.trace.input" in span.attributes else ""
+
+
+def read(span: Span, facts: Facts) -> None:
+    """Note what the span says."""
+    attributes = span.attributes
+    for field, keys in (
+        ("session_id", ("langfuse.session.id", "session.id")),
+        ("user_id", ("langfuse.user.id", "user.id")),
+        ("version", ("langfuse.release", "langfuse.version")),
+        ("environment", ("langfuse.environment",)),
+    ):
+        if found := first(attributes, *keys):
+            facts.say(field, name(found[0]), found[1])
+    _read_tags(span, facts)
+    if attributes.get("langfuse.observation.level") == "ERROR":
+        facts.say("failed", True, "langfuse.observation.level")
+        why = attributes.get("langfuse.observation.status_message")
+        facts.say("error_message", why, "langfuse.observation.status_message")
+    _read_content(span, facts)
+
+
+def _read_content(span: Span, facts: Facts) -> None:
+    given, returned = span.attributes.get(_INPUT), span.attributes.get(_OUTPUT)
+    if facts.role in (CHAIN, RETRIEVER, TOOL):
+        facts.say("query", question(given), _INPUT)
+    if facts.role == RETRIEVER and span.status != ERROR:
+        facts.say_documents(documents_in(returned, texts=True), _OUTPUT)
+    elif facts.role == TOOL:
+        facts.say_documents(documents_in(returned) or None, _OUTPUT)
+        facts.say("tool_name", span.name, "name")
+        facts.say("tool_text", answer(returned), _OUTPUT)
+    elif facts.role == MODEL:
+        said = question(given)
+        facts.say("query", asked(said) if said else None, _INPUT)
+        facts.say("answer", answer(returned), _OUTPUT)
+        _read_usage(span, facts)
+    elif facts.role == CHAIN:
+        facts.say("answer", answer(returned), _OUTPUT)
+        facts.say(
+            "query", question(span.attributes.get("langfuse.trace.input")), "langfuse.trace.input"
+        )
+        facts.say(
+            "answer", answer(span.attributes.get("langfuse.trace.output")), "langfuse.trace.output"
+        )
+
+
+def _read_usage(span: Span, facts: Facts) -> None:
+    attributes = span.attributes
+    key = "langfuse.observation.model.name"
+    facts.say("model", name(attributes.get(key)), key)
+    key = "langfuse.observation.usage_details"
+    usage = loads(attributes.get(key))
+    if isinstance(usage, dict):
+        facts.say("prompt_tokens", _count(usage, "input", "prompt_tokens", "input_tokens"), key)
+        facts.say(
+            "completion_tokens", _count(usage, "output", "completion_tokens", "output_tokens"), key
+        )
+    key = "langfuse.observation.cost_details"
+    cost = loads(attributes.get(key))
+    if isinstance(cost, dict):
+        parts = [number(value) or 0.0 for name_, value in cost.items() if name_ != "total"]
+        total = number(cost.get("total"))
+        facts.say("cost_usd", sum(parts) if total is None and parts else total, key)
+
+
+def _count(usage: dict[str, Any], *keys: str) -> int | None:
+    return next((count for key in keys if (count := integer(usage.get(key))) is not None), None)
+
+
+def _read_tags(span: Span, facts: Facts) -> None:
+    for prefix in _METADATA:
+        for key, value in span.attributes.items():
+            if key == prefix:
+                facts.tags |= tags_of(value)
+            elif key.startswith(prefix + "."):
+                facts.tags |= tags_of({key.removeprefix(prefix + "."): loads(value)})

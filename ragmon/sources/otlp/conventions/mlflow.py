@@ -1,0 +1,84 @@
+"""MLflow tracing: every value is a JSON string, even the type of the span."""
+
+from ragmon.sources.otlp.documents import documents_in
+from ragmon.sources.otlp.facts import (
+    CHAIN,
+    EMBEDDING,
+    EVALUATOR,
+    MODEL,
+    OTHER,
+    RERANKER,
+    RETRIEVER,
+    TOOL,
+    Facts,
+)
+from ragmon.sources.otlp.spans import ERROR, Span
+from ragmon.sources.otlp.values import (
+    answer,
+    asked,
+    integer,
+    loads,
+    name,
+    number,
+    question,
+    tags_of,
+)
+
+ORDER = 40
+SPEAKS = frozenset({"mlflow"})
+
+_ROLES = {
+    "RETRIEVER": RETRIEVER, "RERANKER": RERANKER, "LLM": MODEL, "CHAT_MODEL": MODEL,
+    "EMBEDDING": EMBEDDING, "CHAIN": CHAIN, "AGENT": CHAIN, "WORKFLOW": CHAIN, "TASK": CHAIN,
+    "UNKNOWN": CHAIN, "TOOL": TOOL, "EVALUATOR": EVALUATOR, "GUARDRAIL": EVALUATOR,
+}  # fmt: skip
+_INPUT, _OUTPUT = "mlflow.spanInputs", "mlflow.spanOutputs"
+
+
+def role(span: Span) -> str:
+    """By ``mlflow.spanType``."""
+    kind = loads(span.attributes.get("mlflow.spanType"))
+    if kind is None:
+        return CHAIN if _INPUT in span.attributes else ""
+    return _ROLES.get(str(kind).upper(), OTHER)
+
+
+def read(span: Span, facts: Facts) -> None:
+    """Note what the span says."""
+    attributes = span.attributes
+    given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
+    if facts.role in (CHAIN, RETRIEVER, RERANKER, TOOL):
+        facts.say("query", question(given), _INPUT)
+    if facts.role in (RETRIEVER, RERANKER) and span.status != ERROR:
+        facts.say_documents(documents_in(returned, texts=True), _OUTPUT)
+    elif facts.role == TOOL:
+        facts.say_documents(documents_in(returned) or None, _OUTPUT)
+        facts.say("tool_name", span.name, "name")
+        facts.say("tool_text", answer(returned), _OUTPUT)
+    elif facts.role == MODEL:
+        said = question(given)
+        facts.say("query", asked(said) if said else None, _INPUT)
+        facts.say("answer", answer(returned), _OUTPUT)
+        _read_usage(span, facts)
+    elif facts.role == CHAIN:
+        facts.say("answer", answer(returned), _OUTPUT)
+    for field, key in (("session_id", "mlflow.trace.session"), ("user_id", "mlflow.trace.user")):
+        facts.say(field, name(loads(attributes.get(key))), key)
+    facts.tags |= tags_of(loads(attributes.get("mlflow.trace.metadata")))
+
+
+def _read_usage(span: Span, facts: Facts) -> None:
+    attributes = span.attributes
+    for key in ("mlflow.llm.model", "mlflow.chat.model"):
+        facts.say("model", name(loads(attributes.get(key))), key)
+    key = "mlflow.chat.tokenUsage"
+    usage = loads(attributes.get(key))
+    if isinstance(usage, dict):
+        facts.say("prompt_tokens", integer(usage.get("input_tokens")), key)
+        facts.say("completion_tokens", integer(usage.get("output_tokens")), key)
+    cost = loads(attributes.get("mlflow.llm.cost"))
+    total = cost.get("total_cost", cost.get("total")) if isinstance(cost, dict) else cost
+    facts.say("cost_usd", number(total), "mlflow.llm.cost")
+    given = loads(attributes.get(_INPUT))
+    if isinstance(given, dict):
+        facts.say("model", name(given.get("model")), _INPUT)

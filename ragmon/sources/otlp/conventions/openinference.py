@@ -1,0 +1,184 @@
+"""OpenInference (Arize): LangChain, LlamaIndex, Haystack, DSPy, JavaScript and more.
+
+Source: Arize-ai/openinference, spec/semantic_conventions.md.
+"""
+
+from typing import Any
+
+from ragmon.sources.otlp.documents import Document, document_of, documents_in, merged
+from ragmon.sources.otlp.facts import (
+    CHAIN,
+    EMBEDDING,
+    EVALUATOR,
+    MODEL,
+    OTHER,
+    RERANKER,
+    RETRIEVER,
+    TOOL,
+    Evaluation,
+    Facts,
+)
+from ragmon.sources.otlp.messages import last_text
+from ragmon.sources.otlp.spans import ERROR, Attributes, Span
+from ragmon.sources.otlp.values import (
+    answer,
+    asked,
+    clean,
+    first,
+    indexed,
+    integer,
+    is_redacted,
+    loads,
+    name,
+    number,
+    question,
+    strip_prefix,
+    tags_of,
+)
+
+ORDER = 10
+SPEAKS = frozenset(
+    {"openinference", "input", "output", "llm", "retrieval", "reranker", "embedding", "annotations",
+     "evaluations", "trace", "session", "user", "tag", "metadata", "tool"}
+)  # fmt: skip
+
+_KIND = "openinference.span.kind"
+_ROLES = {
+    "RETRIEVER": RETRIEVER, "RERANKER": RERANKER, "LLM": MODEL, "EMBEDDING": EMBEDDING,
+    "CHAIN": CHAIN, "AGENT": CHAIN, "TOOL": TOOL, "EVALUATOR": EVALUATOR, "GUARDRAIL": EVALUATOR,
+}  # fmt: skip
+
+
+def role(span: Span) -> str:
+    """By ``openinference.span.kind``."""
+    kind = span.attributes.get(_KIND)
+    return "" if kind is None else _ROLES.get(str(kind).upper(), OTHER)
+
+
+def read(span: Span, facts: Facts) -> None:
+    """Note what the span says."""
+    attributes = span.attributes
+    facts.is_redacted |= is_redacted(attributes.get("input.value")) or is_redacted(
+        attributes.get("output.value")
+    )
+    _read_context(attributes, facts)
+    facts.evaluations += evaluations(span)
+    if _KIND not in attributes:
+        return
+    if facts.role in (RETRIEVER, RERANKER, TOOL):
+        _read_retrieval(span, facts)
+    if facts.role == MODEL:
+        _read_model(span, facts)
+    elif facts.role in (CHAIN, RETRIEVER, RERANKER, TOOL):
+        query = attributes.get("reranker.query") or attributes.get("input.value")
+        facts.say("query", question(query), "input.value")
+        if facts.role == CHAIN:
+            facts.say("answer", answer(attributes.get("output.value")), "output.value")
+
+
+def _read_context(attributes: Attributes, facts: Facts) -> None:
+    facts.say("session_id", name(attributes.get("session.id")), "session.id")
+    facts.say("user_id", name(attributes.get("user.id")), "user.id")
+    if "metadata" in attributes:
+        facts.tags |= tags_of(attributes["metadata"])
+
+
+def _read_retrieval(span: Span, facts: Facts) -> None:
+    """The documents; a retriever that ended well and shows none had none."""
+    attributes = span.attributes
+    output = attributes.get("output.value")
+    if facts.role == TOOL:
+        facts.say_documents(documents_in(output) or None, "output.value")
+        facts.say("tool_name", name(attributes.get("tool.name")) or span.name, "tool.name")
+        facts.say("tool_text", last_text([loads(output)], "tool") or answer(output), "output.value")
+        return
+    key = "retrieval.documents" if facts.role == RETRIEVER else "reranker.output_documents"
+    listed = _documents(attributes, key)
+    shown = documents_in(output, texts=True)
+    if listed:
+        facts.say_documents(merged(listed, shown), key)
+    elif attributes.get(key) == []:
+        facts.say_documents([], key)
+    elif span.status != ERROR:
+        facts.say_documents(shown, "output.value")
+        if facts.role == RETRIEVER and not is_redacted(output) and _is_empty(output):
+            facts.say_documents([], "output.value")
+    if facts.role == RERANKER:
+        facts.input_documents = _documents(attributes, "reranker.input_documents") or None
+
+
+def _is_empty(output: Any) -> bool:
+    """Whether the output leaves no room for documents."""
+    return output in (None, "", "[]", "{}", "None", "null")
+
+
+def _documents(attributes: Attributes, prefix: str) -> list[Document]:
+    items = strip_prefix(indexed(attributes, prefix), "document.")
+    return [document_of(item) or Document() for item in items]
+
+
+def _read_model(span: Span, facts: Facts) -> None:
+    attributes = span.attributes
+    _read_messages(attributes, facts)
+    model = first(attributes, "llm.response.model_name", "llm.model_name", "embedding.model_name")
+    if model:
+        facts.say("model", name(model[0]), model[1])
+    for field, key in (
+        ("prompt_tokens", "llm.token_count.prompt"),
+        ("completion_tokens", "llm.token_count.completion"),
+    ):
+        facts.say(field, integer(attributes.get(key)), key)
+    facts.say("cost_usd", number(attributes.get("llm.cost.total")), "llm.cost.total")
+    parameters = loads(attributes.get("llm.invocation_parameters"))
+    if isinstance(parameters, dict):
+        facts.say("model", name(parameters.get("model")), "llm.invocation_parameters")
+
+
+def _read_messages(attributes: Attributes, facts: Facts) -> None:
+    key = "llm.input_messages"
+    said = last_text([_message(each) for each in indexed(attributes, key)], "user")
+    if said:
+        facts.say("query", asked(said), key)
+    key = "llm.output_messages"
+    replied = last_text([_message(each) for each in indexed(attributes, key)], "assistant")
+    if replied:
+        facts.say("answer", clean(replied), key)
+    asked_for = question(attributes.get("input.value"))
+    facts.say("query", asked(asked_for) if asked_for else None, "input.value")
+    facts.say("answer", answer(attributes.get("output.value")), "output.value")
+
+
+def _message(item: dict[str, Any]) -> dict[str, Any]:
+    """``message.role``, ``message.content`` or ``message.contents.M.message_content.text``."""
+    parts = indexed(item, "message.contents")
+    texts = [part.get("message_content.text") for part in parts]
+    content = item.get("message.content") or "\n".join(text for text in texts if text)
+    return {"role": item.get("message.role", ""), "content": content}
+
+
+def evaluations(span: Span) -> list[Evaluation]:
+    """Inline annotations of the span, its trace or its session."""
+    keys = span.attributes
+    if not any("annotation" in key or "evaluation." in key for key in keys):
+        return []
+    return [
+        _evaluation(item, scope.rstrip(".") or "span", span.end_ns)
+        for scope in ("", "trace.", "session.")
+        for plural in ("annotation", "evaluation")
+        for item in strip_prefix(indexed(keys, f"{scope}{plural}s"), f"{plural}.")
+        if item.get("name")
+    ]
+
+
+def _evaluation(item: dict[str, Any], scope: str, time_ns: int) -> Evaluation:
+    label, explanation = item.get("label"), item.get("explanation")
+    return Evaluation(
+        str(item["name"]),
+        number(item.get("score")),
+        str(label) if label is not None else None,
+        str(explanation) if explanation is not None else None,
+        str(item.get("annotator_kind") or "").upper(),
+        str(item.get("identifier") or ""),
+        scope,
+        time_ns,
+    )

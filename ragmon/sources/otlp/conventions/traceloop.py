@@ -1,0 +1,96 @@
+"""OpenLLMetry (Traceloop): ``traceloop.*`` beside ``gen_ai.*``.
+
+Its ``gen_ai.operation.name`` says ``invoke_agent`` of every chain, and LlamaIndex spans are told
+by the name of their entity only.
+"""
+
+from typing import Any
+
+from ragmon.sources.otlp.documents import documents_in
+from ragmon.sources.otlp.facts import (
+    CHAIN,
+    EMBEDDING,
+    MODEL,
+    OTHER,
+    RERANKER,
+    RETRIEVER,
+    TOOL,
+    Facts,
+)
+from ragmon.sources.otlp.spans import ERROR, Span
+from ragmon.sources.otlp.values import answer, asked, first, name, question, tags_of
+
+ORDER = 20
+SPEAKS = frozenset({"traceloop", "llm"})
+
+_OPERATIONS = {
+    "vector_db_retrieve": RETRIEVER, "retrieval": RETRIEVER, "rerank": RERANKER, "chat": MODEL,
+    "text_completion": MODEL, "generate_content": MODEL, "embeddings": EMBEDDING,
+    "execute_tool": TOOL,
+}  # fmt: skip
+_KINDS = {"workflow": CHAIN, "task": CHAIN, "agent": CHAIN, "tool": TOOL}
+_ENTITIES = (
+    ("retriever.task", RETRIEVER), ("rerank.task", RERANKER), ("reranker.task", RERANKER),
+    ("llm.task", MODEL), ("embedding.task", EMBEDDING), ("openai.task", MODEL),
+)  # fmt: skip
+_PROPERTIES = "traceloop.association.properties."
+_INPUTS = ("traceloop.entity.input", "gen_ai.task.input")
+_OUTPUTS = ("traceloop.entity.output", "gen_ai.task.output")
+
+
+def role(span: Span) -> str:
+    """By operation, entity name and kind."""
+    attributes = span.attributes
+    if attributes.get("llm.request.type") == "rerank":
+        return RERANKER
+    kind = attributes.get("traceloop.span.kind")
+    if kind is None and "traceloop.entity.name" not in attributes:
+        return ""
+    operation = attributes.get("gen_ai.operation.name")
+    if operation in _OPERATIONS:
+        return _OPERATIONS[operation]
+    entity = f"{attributes.get('traceloop.entity.name', '')}"
+    for suffix, known in _ENTITIES:
+        if entity.lower().endswith(suffix) or span.name.lower().endswith(suffix):
+            return known
+    if "gen_ai.output.messages" in attributes or "gen_ai.completion.0.content" in attributes:
+        return MODEL
+    return _KINDS.get(str(kind), OTHER)
+
+
+def read(span: Span, facts: Facts) -> None:
+    """Note what the span says."""
+    attributes = span.attributes
+    _read_properties(span, facts)
+    given, returned = first(attributes, *_INPUTS), first(attributes, *_OUTPUTS)
+    if given and facts.role in (CHAIN, RETRIEVER, RERANKER, MODEL, TOOL):
+        said = question(given[0])
+        facts.say("query", asked(said) if said and facts.role == MODEL else said, given[1])
+    if returned and span.status != ERROR:
+        _read_output(*returned, span, facts)
+    if attributes.get("gen_ai.task.status") == "failure":
+        facts.say("failed", True, "gen_ai.task.status")
+
+
+def _read_output(returned: Any, key: str, span: Span, facts: Facts) -> None:
+    if facts.role in (RETRIEVER, RERANKER):
+        facts.say_documents(documents_in(returned, texts=True), key)
+    elif facts.role == TOOL:
+        facts.say_documents(documents_in(returned) or None, key)
+        facts.say("tool_name", name(span.attributes.get("traceloop.entity.name")) or span.name, key)
+        facts.say("tool_text", answer(returned), key)
+    elif facts.role in (CHAIN, MODEL):
+        facts.say("answer", answer(returned), key)
+
+
+def _read_properties(span: Span, facts: Facts) -> None:
+    held = {
+        key.removeprefix(_PROPERTIES): value
+        for key, value in span.attributes.items()
+        if key.startswith(_PROPERTIES)
+    }
+    for field, keys in (("session_id", ("session_id", "thread_id")), ("user_id", ("user_id",))):
+        if found := first(held, *keys):
+            facts.say(field, name(found[0]), _PROPERTIES + found[1])
+    if held:
+        facts.tags |= tags_of(held)

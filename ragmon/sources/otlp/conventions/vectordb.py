@@ -1,0 +1,62 @@
+"""Vector databases: OpenTelemetry's ``db.*`` keys, and OpenLLMetry's events with one result each.
+
+A number of rows alone says how many documents there were, but nothing of them; only zero is read.
+"""
+
+from ragmon.sources.otlp.documents import Document, document_of
+from ragmon.sources.otlp.facts import RETRIEVER, Facts
+from ragmon.sources.otlp.spans import Event, Span
+from ragmon.sources.otlp.values import first, integer, loads, plain
+
+ORDER = 90
+SPEAKS = frozenset({"db"})
+
+_SYSTEMS = frozenset(
+    {"chroma", "chromadb", "pinecone", "qdrant", "weaviate", "milvus", "lancedb", "marqo",
+     "pgvector", "vespa", "turbopuffer"}
+)  # fmt: skip
+_OPERATIONS = ("query", "search", "similarity", "near", "hybrid", "retrieve")
+_RESULTS = ("db.query.result", "db.search.result")
+_QUERIES = (
+    "db.query.text",
+    "db.vector.query.text",
+    "db.chroma.query.query_texts",
+    "db.query.texts",
+)
+
+
+def role(span: Span) -> str:
+    """By system and operation."""
+    attributes = span.attributes
+    system = first(attributes, "db.system.name", "db.system")
+    if not system or str(system[0]).lower() not in _SYSTEMS:
+        return ""
+    operation = first(attributes, "db.operation.name", "db.operation")
+    named = str(operation[0]).lower() if operation else span.name.rpartition(".")[2].lower()
+    return RETRIEVER if named.startswith(_OPERATIONS) else ""
+
+
+def read(span: Span, facts: Facts) -> None:
+    """Note what the span says."""
+    if facts.role != RETRIEVER:
+        return
+    results = [event for event in span.events if event.name in _RESULTS]
+    if results:
+        documents = [document for each in results if (document := _document(each))]
+        facts.say_documents(documents, results[0].name)
+    elif integer(span.attributes.get("db.response.returned_rows")) == 0:
+        facts.say_documents([], "db.response.returned_rows")
+    if found := first(span.attributes, *_QUERIES):
+        held = loads(found[0])
+        text = held[0] if isinstance(held, list) and held else held
+        facts.say("query", plain(text), found[1])
+
+
+def _document(event: Event) -> Document | None:
+    """``db.query.result.id`` and so on; a distance becomes 1 - distance."""
+    prefix = event.name + "."
+    held = {key.removeprefix(prefix): loads(value) for key, value in event.attributes.items()}
+    held = {key: value for key, value in held.items() if value is not None}
+    if isinstance(held.get("document"), dict):
+        held["metadata"] = held.pop("document")
+    return document_of(held) or (Document(str(held["id"])) if "id" in held else None)

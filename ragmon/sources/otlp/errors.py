@@ -1,0 +1,60 @@
+"""What failed in a trace, where, and why: without stack traces."""
+
+import re
+from collections.abc import Sequence
+
+from ragmon.sources.otlp.facts import MODEL
+from ragmon.sources.otlp.spans import ERROR
+from ragmon.sources.otlp.tree import Node
+
+_MAX_MESSAGE = 500
+_TYPED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Warning|Exit))\s*[(:]")
+
+
+def is_failed(node: Node) -> bool:
+    """Whether the step failed."""
+    return node.span.status == ERROR or bool(node.facts.value("failed"))
+
+
+def describe_error(tops: Sequence[Node], nodes: Sequence[Node]) -> tuple[str, Node, str]:
+    """``where: type: message`` of the deepest failed step below a failed top.
+
+    Returns:
+        The text, the step, and the key that said it.
+    """
+    failed = [node for node in nodes if is_failed(node)]
+    deepest = max(failed or tops, key=lambda node: (_depth(node), node.span.end_ns))
+    kind, message, key = _why(deepest)
+    if not kind and not message:
+        kind, message, key = _why(tops[0])
+    where = "llm" if deepest.role == MODEL else deepest.role
+    return ": ".join(part for part in (where, kind, message) if part), deepest, key
+
+
+def _depth(node: Node) -> int:
+    return sum(1 for _ in node.ancestors())
+
+
+def _why(node: Node) -> tuple[str, str, str]:
+    """Type, message and the key they came from."""
+    span = node.span
+    raised = [event for event in span.events if event.name == "exception"]
+    said = raised[-1].attributes if raised else {}
+    kind = str(span.attributes.get("error.type") or said.get("exception.type") or "")
+    cause = str(said.get("exception.cause") or "")
+    message = _short(str(said.get("exception.message") or ""))
+    message = message or _short(str(node.facts.value("error_message") or span.message))
+    if not kind and (match := _TYPED.match(message)):
+        kind = match[1]
+    key = "exception" if raised else "error.type" if kind else "status"
+    kind = kind.rpartition(".")[2]
+    if cause and cause not in kind:
+        kind = f"{kind} from {cause}"
+    return kind, message, key
+
+
+def _short(message: str) -> str:
+    """Without the stack trace that some instrumentations append."""
+    head = message.partition("Traceback (most recent call last)")[0].strip()
+    lines = [line for line in head.splitlines() if line.strip()]
+    return (lines[0] if lines else "").strip()[:_MAX_MESSAGE]

@@ -1,0 +1,319 @@
+"""A complete trace as queries: pure, no I/O, no clock.
+
+Each field remembers which span and which key it came from, for ``ragmon trace-doctor``.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from ragmon.records import MAX_TAGS, MAX_TEXT, Chunk, Latency, QueryRecord, Tokens
+from ragmon.sources.otlp.documents import Document, chunks_of
+from ragmon.sources.otlp.errors import describe_error, is_failed
+from ragmon.sources.otlp.facts import (
+    CHAIN,
+    EMBEDDING,
+    MODEL,
+    OTHER,
+    RERANKER,
+    RETRIEVER,
+    TOOL,
+    Said,
+)
+from ragmon.sources.otlp.spans import Span
+from ragmon.sources.otlp.tree import Node, Unit, breadth_first, build, everything, outermost, units
+
+_RETRIEVING = (
+    "retriev",
+    "search",
+    "knowledge",
+    "lookup",
+    "document",
+    "docs",
+    "context",
+    "kb",
+    "rag",
+)
+
+
+class Source(NamedTuple):
+    """Where a field came from."""
+
+    span: str
+    key: str
+
+
+class Query(Struct, frozen=True):
+    """One query of a trace."""
+
+    record: QueryRecord
+    sources: dict[str, Source]
+    unit: Unit
+    response_ids: tuple[str, ...] = ()
+
+
+class Trace(Struct, frozen=True):
+    """What a trace comes to."""
+
+    queries: tuple[Query, ...]
+    tops: tuple[Node, ...]
+
+
+def map_trace(spans: Sequence[Span], now: float) -> Trace:
+    """The queries of a trace; none when it is something else, such as an indexing run.
+
+    Args:
+        spans: of one trace, each once.
+        now: unix seconds, for spans that have no time.
+    """
+    tops = build(spans)
+    found = [unit for unit in units(tops) if _is_query(unit)]
+    single = len(found) == 1
+    queries = tuple(_Mapper(unit, now).query(single) for unit in found)
+    return Trace(queries, tuple(tops))
+
+
+def _is_query(unit: Unit) -> bool:
+    """Something was retrieved or generated, or a chain turned a question into an answer."""
+    tops = unit.tops
+    if any(outermost(tops, role) for role in (RETRIEVER, RERANKER, MODEL)):
+        return True
+    if any(node.role == EMBEDDING for node in everything(tops)):
+        return False
+    chains = [node for node in tops if node.role == CHAIN]
+    return any(
+        node.facts.value("query") and (node.facts.value("answer") or is_failed(node))
+        for node in chains
+    )
+
+
+class _Mapper:
+    """Fills one record, and notes where each field came from."""
+
+    def __init__(self, unit: Unit, now: float) -> None:
+        self._unit = unit
+        self._now = now
+        self._tops = unit.tops
+        self._all = list(everything(unit.tops))
+        self._retrievers = outermost(unit.tops, RETRIEVER)
+        self._models = outermost(unit.tops, MODEL, RETRIEVER, RERANKER)
+        self._failed = [node for node in unit.tops if is_failed(node)]
+        self._sources: dict[str, Source] = {}
+
+    def query(self, single: bool) -> Query:
+        """The record; ``single`` when its trace holds no other query."""
+        top = self._tops[0]
+        trace_id = top.span.trace_id.hex()
+        span_id = self._unit.span_id.hex()
+        start_ns = min(node.span.start_ns for node in self._tops)
+        record = QueryRecord(
+            query_id=trace_id if single else f"{trace_id}:{span_id}",
+            timestamp=start_ns / 1e9 if start_ns else self._now,
+            trace_id=trace_id,
+            span_id=top.span.span_id.hex(),
+            query=_cut(self._question()),
+            answer=_cut(self._answer()),
+            chunks=self._chunks(),
+            latency_ms=self._latency(),
+            error=self._error(),
+            tags=self._tags() or None,
+            **self._generation(),
+            **self._context(),
+        )
+        ids = (node.facts.value("response_id") for node in self._models)
+        return Query(record, self._sources, self._unit, tuple(each for each in ids if each))
+
+    def _note(self, field: str, node: Node, said: Said | None) -> Any:
+        if said is None:
+            return None
+        self._sources[field] = Source(node.span.name, said.key)
+        return said.value
+
+    def _first(self, field: str, nodes: Iterable[Node], said: str = "") -> Any:
+        """The first of the nodes that says something of a field."""
+        for node in nodes:
+            if (found := node.facts.said.get(said or field)) is not None:
+                return self._note(field, node, found)
+        return None
+
+    def _question(self) -> Any:
+        chains = breadth_first(self._tops, _is_around)
+        around = [node for node in chains if node.role in (CHAIN, OTHER)]
+        leading = [node for node in self._tops if node.role in (RETRIEVER, MODEL)]
+        models = list(reversed(self._models))
+        return self._first("query", [*leading[:1], *around, *self._retrievers, *models])
+
+    def _answer(self) -> Any:
+        """From the root, or from the last model call and what lies between the two."""
+        if self._failed:
+            return self._first("answer", [node for node in self._failed if node.role == CHAIN])
+        spine = [node for node in self._tops if node.role in (CHAIN, OTHER)][:1]
+        if self._models:
+            last = max(self._models, key=lambda node: node.span.end_ns)
+            between = [node for node in last.ancestors() if node.role in (CHAIN, OTHER)]
+            inner = sorted(_below(last, MODEL), key=lambda node: -node.span.end_ns)
+            spine += [*reversed(between), last, *inner]
+        elif spine and spine[0].role == OTHER:
+            spine += [node for node in spine[0].children if node.role == CHAIN]
+        return self._first("answer", spine)
+
+    def _chunks(self) -> list[Chunk] | None:
+        retrieved = self._retrieved(self._retrievers)
+        reranked = self._retrieved(outermost(self._tops, RERANKER))
+        if retrieved is None:
+            inputs = [node.facts.input_documents for node in outermost(self._tops, RERANKER)]
+            retrieved = next((each for each in inputs if each), None)
+        if reranked:
+            retrieved = _in_new_order(retrieved or [], reranked)
+        if retrieved is None:
+            retrieved = self._from_tools()
+        return None if retrieved is None else chunks_of(retrieved)
+
+    def _retrieved(self, nodes: Sequence[Node]) -> list[Document] | None:
+        """Documents of all retrievers, one after another; None when nobody says."""
+        known: list[Document] | None = None
+        for node in nodes:
+            documents = node.facts.documents
+            if not documents:  # what is inside may say more
+                inner = [each.facts.documents for each in _below(node, node.role)]
+                documents = next((each for each in inner if each), documents)
+            if documents is not None and not (is_failed(node) and not documents):
+                self._note("chunks", node, node.facts.said.get("documents"))
+                known = (known or []) + documents
+        return known
+
+    def _from_tools(self) -> list[Document] | None:
+        """Agents retrieve by tools: documents in what they return, or its text as one passage."""
+        known: list[Document] | None = None
+        for node in outermost(self._tops, TOOL, RETRIEVER):
+            documents = node.facts.documents
+            text, named = node.facts.value("tool_text"), node.facts.value("tool_name") or ""
+            if documents is None and text and any(part in named.lower() for part in _RETRIEVING):
+                documents = [Document(text=text, source=named)]
+                self._note("chunks", node, node.facts.said.get("tool_text"))
+            elif documents:
+                self._note("chunks", node, node.facts.said.get("documents"))
+            if documents:
+                known = (known or []) + documents
+        return known
+
+    def _latency(self) -> Latency:
+        """Total, and the union of what ran: retrievers may run at the same time."""
+        begin = min(node.span.start_ns for node in self._tops)
+        end = max(node.span.end_ns for node in self._tops)
+        retrieving = [_interval(node) for node in self._retrievers]
+        generating = [_interval(node) for node in self._models]
+        retrieval, both = _covered_ms(retrieving), _covered_ms(retrieving + generating)
+        return Latency(
+            max(0, end - begin) / 1e6,
+            retrieval if retrieving else None,
+            both - retrieval if generating else None,
+        )
+
+    def _error(self) -> str | None:
+        if not self._failed:
+            return None
+        text, where, key = describe_error(self._failed, self._all)
+        self._sources["error"] = Source(where.span.name, key)
+        return text
+
+    def _generation(self) -> dict[str, Any]:
+        """Model, tokens and cost of the outermost model calls; what they leave open, inside."""
+        deepest = [_telling(node) for node in self._models]
+        models = sorted(deepest, key=lambda node: -node.span.end_ns)
+        prompt = self._sum("prompt_tokens", deepest)
+        completion = self._sum("completion_tokens", deepest)
+        tokens = None
+        if prompt is not None or completion is not None:
+            tokens = Tokens(prompt, completion)
+        return {
+            "model": self._first("model", models),
+            "tokens": tokens,
+            "cost_usd": self._sum("cost_usd", deepest),
+        }
+
+    def _sum(self, field: str, nodes: Sequence[Node]) -> Any:
+        said = [node for node in nodes if node.facts.value(field) is not None]
+        for node in said[:1]:
+            self._note(field, node, node.facts.said[field])
+        return sum(node.facts.value(field) for node in said) if said else None
+
+    def _context(self) -> dict[str, Any]:
+        """Who asked, of which application."""
+        context: dict[str, Any] = {
+            field: self._first(field, self._all) for field in ("session_id", "user_id")
+        }
+        for field in ("version", "environment"):
+            context[field] = self._first(field, self._all) or self._resource(field) or None
+        context["version"] = context["version"] or ""
+        context["pipeline"] = self._resource("service") or self._resource("project") or "default"
+        return context
+
+    def _resource(self, field: str) -> str:
+        for node in self._all:
+            if value := getattr(node.span.resource, field):
+                return str(value)
+        return ""
+
+    def _tags(self) -> dict[str, str]:
+        tags: dict[str, str] = {}
+        for node in reversed(self._all):
+            tags |= node.facts.tags
+        return dict(sorted(tags.items())[:MAX_TAGS])
+
+
+def _cut(text: Any) -> str | None:
+    return None if text is None else str(text)[:MAX_TEXT]
+
+
+def _is_around(node: Node) -> bool:
+    return node.role in (CHAIN, OTHER)
+
+
+def _below(node: Node, role: str) -> list[Node]:
+    return [each for each in everything(node.children) if each.role == role]
+
+
+def _telling(node: Node) -> Node:
+    """The model call itself, or the first inside that counts tokens when it does not."""
+    if node.facts.value("completion_tokens") is not None:
+        return node
+    inner = (
+        each for each in _below(node, MODEL) if each.facts.value("completion_tokens") is not None
+    )
+    return next(inner, node)
+
+
+def _in_new_order(retrieved: list[Document], reranked: list[Document]) -> list[Document]:
+    """What was retrieved, in the order the reranker left it; what it dropped comes last.
+
+    Scores stay those of the retriever: the two have no common scale.
+    """
+    left = list(retrieved)
+    ordered = []
+    for document in reranked:
+        same = next((each for each in left if _is_same(each, document)), None)
+        if same is not None:
+            left.remove(same)
+        ordered.append(same or document)
+    return ordered + left
+
+
+def _is_same(a: Document, b: Document) -> bool:
+    if a.id is not None and b.id is not None:
+        return a.id == b.id
+    return a.text is not None and a.text == b.text
+
+
+def _interval(node: Node) -> tuple[int, int]:
+    return node.span.start_ns, max(node.span.start_ns, node.span.end_ns)
+
+
+def _covered_ms(intervals: list[tuple[int, int]]) -> float:
+    """Length of the union."""
+    covered, reached = 0, 0
+    for begin, end in sorted(intervals):
+        covered += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return covered / 1e6

@@ -1,0 +1,302 @@
+"""The OTLP routes: raw ASGI, as the routes of ``ragmon/sources/http.py`` are.
+
+200 means durable: spans are in the store, feedback is committed.
+"""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ragmon.asgi import (
+    Limits,
+    Problem,
+    Receive,
+    Scope,
+    Send,
+    Shares,
+    check_headers,
+    header,
+    read_body,
+    send_json,
+    send_problem,
+)
+from ragmon.clock import Clock
+from ragmon.errors import OverloadedError, RecordError, StoreError
+from ragmon.records import Feedback, Label
+from ragmon.sources import Outcome, Sink, Submission, Tally
+from ragmon.sources.otlp import doctor, jsonwire, logs, protobuf, scores
+from ragmon.sources.otlp.answers import Encoding, encoding_of, failure, send_answer, success
+from ragmon.sources.otlp.assembly import Patience
+from ragmon.sources.otlp.facts import Evaluation
+from ragmon.sources.otlp.feedback import changes_for
+from ragmon.sources.otlp.journal import Call, Journal, SpanStore
+from ragmon.sources.otlp.spans import Decoded, Part, pack
+from ragmon.sources.otlp.worker import Bounding, Worker
+
+TRACES = frozenset({"/v1/traces", "/api/public/otel/v1/traces"})
+LOGS = frozenset({"/v1/logs", "/api/public/otel/v1/logs"})
+METRICS = frozenset({"/v1/metrics", "/api/public/otel/v1/metrics"})
+SIGNALS = TRACES | LOGS | METRICS
+PATHS = SIGNALS | {scores.LANGFUSE} | scores.PHOENIX.keys()
+"""Every path that is answered here."""
+
+_RETRY_AFTER_S = 2
+_MOST_SHOWN = 100
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What the routes depend on."""
+
+    limits: Limits
+    in_flight: int  # bytes of all bodies together
+    retention_s: float
+    max_skew_s: float
+    patience: Patience = Patience()
+
+
+class OtlpSource:
+    """Answers the paths and drives the thread that completes traces."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        sink: Sink,
+        tally: Tally,
+        authorize: Callable[[Scope, str], None],
+        clock: Clock,
+        spans: SpanStore,
+        call: Call,
+    ) -> None:
+        bounding = Bounding(retention_s=options.retention_s, max_skew_s=options.max_skew_s)
+        self.worker = Worker(
+            sink=sink,
+            tally=tally,
+            clock=clock,
+            spans=spans,
+            call=call,
+            patience=options.patience,
+            bounding=bounding,
+        )
+        self._options = options
+        self._sink = sink
+        self._tally = tally
+        self._authorize = authorize
+        self._clock = clock
+        self._journal = Journal(spans, call)
+        self._shares = Shares(options.in_flight)
+
+    def start(self) -> None:
+        """Begin to complete traces; requests are answered before it, too."""
+        self.worker.start()
+
+    def stop(self) -> None:
+        """End; what is not complete stays in the store."""
+        self.worker.stop()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        path: str = scope["path"]
+        if path not in SIGNALS:
+            await self._answer_scores(path, scope, receive, send)
+        elif path in TRACES and scope["method"] == "GET":
+            await self._answer_recent(scope, send)
+        else:
+            await self._answer_signal(path, scope, receive, send)
+
+    async def _answer_signal(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        encoding: Encoding = "protobuf"
+        if "json" in header(scope, b"content-type"):
+            encoding = "json"
+        try:
+            self._check(scope)
+            with self._shares.one() as share:
+                body = await read_body(scope, receive, self._options.limits, share)
+                encoding = encoding_of(header(scope, b"content-type"))
+                refused = await self._take(path, body, encoding)
+            total = sum(refused.values())
+            message = ", ".join(f"{count} spans: {reason}" for reason, count in refused.items())
+            await send_answer(send, success(encoding, total, message))
+        except Problem as problem:
+            self._tally.rejected("otlp", problem.reason)
+            await send_answer(send, failure(encoding, problem), problem.headers)
+
+    async def _take(self, path: str, body: bytes, encoding: Encoding) -> dict[str, int]:
+        """Make a request durable; returns the spans refused, by reason."""
+        try:
+            if path in TRACES:
+                return await self.take_traces(body, encoding)
+            if path in LOGS:
+                await self._take_logs(body, encoding)
+        except RecordError as error:
+            raise Problem(400, str(error), reason=error.reason) from None
+        return {}
+
+    async def take_traces(self, body: bytes, encoding: Encoding) -> dict[str, int]:
+        """Make the spans of a request durable; returns those refused, by reason.
+
+        Raises:
+            RecordError: it is no OTLP.
+            Problem: 503.
+        """
+        decode = jsonwire.decode if encoding == "json" else protobuf.decode
+        parts: list[Part] = []
+        refused: dict[str, int] = {}
+        for decoded in decode(body):
+            parts += pack(decoded.spans)
+            self._count(decoded, refused)
+            await asyncio.sleep(0)  # other requests get a turn
+        if parts:
+            await self._keep(parts)
+        return refused
+
+    def _count(self, decoded: Decoded, refused: dict[str, int]) -> None:
+        for reason, count in decoded.refused.items():
+            refused[reason] = refused.get(reason, 0) + count
+            self._tally.rejected("otlp_spans", reason, count)
+        for reason, count in decoded.dropped.items():
+            self._tally.rejected("otlp_attributes", reason, count)
+
+    async def _keep(self, parts: Sequence[Part]) -> None:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[StoreError | None] = loop.create_future()
+
+        def done(error: StoreError | None) -> None:
+            if error is None:
+                self.worker.deliver(parts)
+            loop.call_soon_threadsafe(_resolve, future, error)
+
+        try:
+            self._journal.submit(parts, done)
+        except StoreError as error:
+            raise _unavailable(str(error), error.reason) from None
+        problem = await future
+        if problem is not None:
+            raise _unavailable(str(problem), problem.reason)
+        self._tally.accepted("otlp_spans", sum(part.spans for part in parts))
+
+    async def _take_logs(self, body: bytes, encoding: Encoding) -> None:
+        targets = self.worker.targets
+        by_query: dict[str, list[Evaluation]] = {}
+        for each in logs.evaluations(body, encoding):
+            query_id = each.response_id and targets.find(f"response:{each.response_id}")
+            if not query_id and any(each.trace_id):
+                query_id = targets.of_span(each.trace_id, each.span_id)
+            if query_id and each.evaluation.name:
+                by_query.setdefault(query_id, []).append(each.evaluation)
+            else:
+                self._tally.rejected("otlp_feedback", "no_target")
+        await self._commit(self._changes(by_query))
+
+    async def _answer_scores(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._check(scope)
+            with self._shares.one() as share:
+                body = await read_body(scope, receive, self._options.limits, share)
+                found, refused = scores.read(path, body, self.worker.targets)
+                by_query: dict[str, list[Evaluation]] = {}
+                for query_id, evaluation, _ in found:
+                    by_query.setdefault(query_id, []).append(evaluation)
+                await self._commit(self._changes(by_query))
+            for reason in refused:
+                self._tally.rejected("otlp_feedback", reason)
+            if refused and not found:
+                raise Problem(404, f"nothing was kept: {refused[0]}", reason=refused[0])
+            ids = [{"id": own_id} for _, _, own_id in found]
+            one = path == scores.LANGFUSE and len(ids) == 1
+            await send_json(send, 200, ids[0] if one else {"data": ids})
+        except RecordError as error:
+            self._tally.rejected("otlp_feedback", error.reason)
+            await send_problem(send, Problem(400, str(error), reason=error.reason))
+        except Problem as problem:
+            self._tally.rejected("otlp_feedback", problem.reason)
+            await send_problem(send, problem)
+
+    def _changes(self, by_query: dict[str, list[Evaluation]]) -> list[Feedback | Label]:
+        now = self._clock.now()
+        return [
+            change
+            for query_id, evaluations in by_query.items()
+            for change in changes_for(query_id, evaluations, now)
+        ]
+
+    async def _commit(self, changes: Sequence[Feedback | Label]) -> None:
+        if not changes:
+            return
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Outcome] = loop.create_future()
+
+        def reply(outcome: Outcome) -> None:
+            loop.call_soon_threadsafe(_resolve, future, outcome)
+
+        try:
+            size = 200 * len(changes)
+            self._sink.submit(Submission("otlp_feedback", size, reply, changes=changes))
+        except OverloadedError as error:
+            raise _unavailable(str(error), "overloaded") from None
+        outcome = await future
+        if outcome.error is not None:
+            raise _unavailable(str(outcome.error), outcome.error.reason)
+        self._tally.accepted("otlp_feedback", outcome.accepted)
+        self._tally.duplicated("otlp_feedback", outcome.duplicates)
+        for _, reason in outcome.refused:
+            self._tally.rejected("otlp_feedback", reason)
+
+    async def _answer_recent(self, scope: Scope, send: Send) -> None:
+        """What ``ragmon trace-doctor --last`` shows."""
+        try:
+            check_headers(scope, self._options.limits)
+            self._authorize(scope, "read")
+            most = _most(scope["query_string"])
+            recent = list(self.worker.recent)[-most:]
+            now = self._clock.now()
+            explained = await asyncio.to_thread(
+                lambda: [doctor.explain_packed(bodies, now) for _, bodies in recent]
+            )
+            await send_json(send, 200, explained)
+        except Problem as problem:
+            self._tally.rejected("otlp", problem.reason)
+            await send_problem(send, problem)
+
+    def _check(self, scope: Scope) -> None:
+        check_headers(scope, self._options.limits)
+        if scope["method"] != "POST":
+            raise Problem(405, "use POST", reason="method", headers={"allow": "POST"})
+        self._authorize(_with_bearer(scope), "ingest")
+
+
+def _with_bearer(scope: Scope) -> Scope:
+    """Basic credentials (Langfuse SDKs send public and secret key) as a token: the secret key."""
+    kind, _, credentials = header(scope, b"authorization").partition(" ")
+    if kind.lower() != "basic":
+        return scope
+    try:
+        _, _, secret = base64.b64decode(credentials.strip(), validate=True).partition(b":")
+    except binascii.Error:
+        return scope
+    others = [each for each in scope["headers"] if each[0] != b"authorization"]
+    return {**scope, "headers": [*others, (b"authorization", b"Bearer " + secret)]}
+
+
+def _most(query_string: bytes) -> int:
+    for part in _parameters(query_string):
+        if part.startswith("last=") and part[5:].isdecimal():
+            return max(1, min(_MOST_SHOWN, int(part[5:9])))
+    return _MOST_SHOWN
+
+
+def _parameters(query_string: bytes) -> Iterator[str]:
+    yield from query_string.decode("latin-1").split("&")
+
+
+def _resolve(future: asyncio.Future[Any], result: Any) -> None:
+    if not future.done():  # the client may have left
+        future.set_result(result)
+
+
+def _unavailable(detail: str, reason: str) -> Problem:
+    return Problem(503, detail, reason=reason, headers={"retry-after": str(_RETRY_AFTER_S)})

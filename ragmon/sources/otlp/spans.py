@@ -1,0 +1,159 @@
+"""A span as ragmon holds it: what the wire formats decode into and the store keeps."""
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+MAX_ATTRIBUTES = 6_000
+"""Of one span; a thousand flattened documents with their metadata fit."""
+MAX_VALUE = 1_000_000
+"""Characters of one attribute; the rest is cut."""
+MAX_NAME = 256
+
+ERROR = 2
+SERVER, CONSUMER = 2, 5
+REMOTE_PARENT = 0x300
+"""Both bits of ``flags``: it is known whether the parent is remote, and it is."""
+
+Attributes = dict[str, Any]
+
+
+class Resource(Struct, frozen=True, array_like=True, gc=False):
+    """Who sent it."""
+
+    service: str = ""
+    version: str = ""
+    environment: str = ""
+    project: str = ""
+    language: str = ""
+
+
+class Event(Struct, frozen=True, array_like=True, gc=False):
+    """Something that happened during a span."""
+
+    name: str
+    time_ns: int
+    attributes: Attributes
+
+
+class Link(Struct, frozen=True, array_like=True, gc=False):
+    """Another span that this one speaks about."""
+
+    trace_id: bytes
+    span_id: bytes
+
+
+class Span(Struct, frozen=True, array_like=True, gc=False):
+    """One span, with values as plain Python and vectors left out."""
+
+    trace_id: bytes
+    span_id: bytes
+    parent_id: bytes  # empty at the root
+    name: str
+    start_ns: int
+    end_ns: int
+    attributes: Attributes
+    status: int = 0  # 0 unset, 1 ok, 2 error
+    message: str = ""
+    kind: int = 0
+    flags: int = 0
+    scope: str = ""  # the instrumentation that made it
+    resource: Resource = Resource()
+    events: tuple[Event, ...] = ()
+    links: tuple[Link, ...] = ()
+
+    @property
+    def is_entry(self) -> bool:
+        """Whether the trace, or this service's part of it, begins here."""
+        return (
+            not self.parent_id
+            or self.kind in (SERVER, CONSUMER)
+            or self.flags & REMOTE_PARENT == REMOTE_PARENT
+        )
+
+    @property
+    def duration_ms(self) -> float:
+        """How long it took."""
+        return max(0, self.end_ns - self.start_ns) / 1e6
+
+
+class Part(NamedTuple):
+    """Spans of one trace that arrived together, packed."""
+
+    trace_id: bytes
+    spans: int
+    has_entry: bool
+    body: bytes
+
+
+class Decoded(Struct):
+    """What a request held."""
+
+    spans: list[Span]
+    refused: dict[str, int] = msgspec.field(default_factory=dict)  # spans, by reason
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)  # attributes, by reason
+
+    def refuse(self, reason: str) -> None:
+        """Count a span that is left out."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Count an attribute that is left out or cut."""
+        self.dropped[reason] = self.dropped.get(reason, 0) + count
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Span]).decode
+
+
+def pack(spans: Iterable[Span]) -> list[Part]:
+    """One part a trace."""
+    by_trace: dict[bytes, list[Span]] = {}
+    for span in spans:
+        by_trace.setdefault(span.trace_id, []).append(span)
+    return [
+        Part(trace_id, len(group), any(span.is_entry for span in group), _encode(group))
+        for trace_id, group in by_trace.items()
+    ]
+
+
+def unpack(bodies: Sequence[bytes]) -> list[Span]:
+    """The spans of one trace in the order of their arrival, each once."""
+    spans = itertools.chain.from_iterable(map(_decode, bodies))
+    return list({span.span_id: span for span in reversed(list(spans))}.values())[::-1]
+
+
+_VECTORS = (".embedding.vector", ".embeddings.vector", "query.embeddings", ".vector", "embeddings")
+_VECTOR_LENGTH = 32
+_REPEATED = frozenset({"llm.prompt_template.variables"})  # the prompt again, even when redacted
+_STACK = "exception.stacktrace"
+_RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)(?:: .*)?$", re.MULTILINE)
+
+
+def drop_bulk(attributes: Attributes, decoded: Decoded) -> None:
+    """Leave out embedding vectors and repeated prompts; of a stack trace keep its first cause."""
+    bulk = [
+        key
+        for key, value in attributes.items()
+        if key.endswith(_VECTORS) or key in _REPEATED or is_vector(value)
+    ]
+    for key in bulk:
+        decoded.drop("bulk")
+        del attributes[key]
+    if _STACK in attributes:
+        match = _RAISED.search(str(attributes.pop(_STACK)))
+        if match:
+            attributes["exception.cause"] = match[1]
+
+
+def is_vector(value: Any) -> bool:
+    """A long list of numbers: an embedding."""
+    return (
+        value.__class__ is list
+        and len(value) >= _VECTOR_LENGTH
+        and all(each.__class__ in (float, int) for each in value[:_VECTOR_LENGTH])
+    )

@@ -1,0 +1,47 @@
+"""Spans of traces that are not complete: written before they are acknowledged, gone afterwards."""
+
+from collections.abc import Iterable, Sequence
+
+from ragmon.stores import SpanRow
+from ragmon.stores.sqlite.database import Database, unzip
+
+_SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS spans (
+    number INTEGER PRIMARY KEY, trace_id BLOB, spans INTEGER, has_entry INTEGER, body BLOB)""",
+    "CREATE INDEX IF NOT EXISTS spans_by_trace ON spans (trace_id)",
+)
+
+
+class SqliteSpans:
+    """See ``Spans`` for what the methods promise."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        with database.transaction() as db:
+            for statement in _SCHEMA:
+                db.execute(statement)
+
+    def append(self, rows: Iterable[SpanRow]) -> None:
+        """Make them durable, or raise StoreError and change nothing."""
+        packed = [(*row[:3], self._db.zip(row[3])) for row in rows]
+        with self._db.transaction() as db:
+            db.executemany(
+                "INSERT INTO spans (trace_id, spans, has_entry, body) VALUES (?, ?, ?, ?)", packed
+            )
+
+    def bodies(self, trace_ids: Sequence[bytes]) -> list[list[bytes]]:
+        """For each trace what was appended, in that order."""
+        sql = "SELECT body FROM spans WHERE trace_id = ? ORDER BY number"
+        return [[unzip(body) for (body,) in self._db.rows(sql, each)] for each in trace_ids]
+
+    def pending(self) -> list[tuple[bytes, int, bool]]:
+        """Every trace with its number of spans and whether it has an entry, oldest first."""
+        return self._db.rows(
+            "SELECT trace_id, sum(spans), max(has_entry) FROM spans"
+            " GROUP BY trace_id ORDER BY max(number)"
+        )
+
+    def delete(self, trace_ids: Iterable[bytes]) -> None:
+        """Forget these traces."""
+        with self._db.transaction() as db:
+            db.executemany("DELETE FROM spans WHERE trace_id = ?", ((each,) for each in trace_ids))
