@@ -18,7 +18,9 @@ from ragmon.errors import SettingsError
 DEFAULT_FILE = Path("ragmon.yaml")
 _PREFIX = "RAGMON_"
 _SEPARATOR = "__"
-_SERVICE_LINK = re.compile(r"RAGMON_(SERVICE_(HOST|PORT)(_.*)?|PORT_[0-9]+_.*)")
+_SERVICE_LINK = re.compile(
+    r"RAGMON_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_[0-9]+_(TCP|UDP|SCTP)\w*)"
+)
 
 
 class Loaded(Struct, frozen=True):
@@ -47,7 +49,6 @@ def load(
     environment = os.environ if environment is None else environment
     path = file if file is not None else (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
     from_file = _read(path) if path is not None else {}
-    from_flags = _nest(flags or {})
     origins: dict[str, str] = dict.fromkeys(_leaves(from_file), str(path))
     variables = _variables(environment)
     origins |= {key: name for key, (name, _) in variables.items()}
@@ -55,7 +56,8 @@ def load(
     unknown = [key for key in origins if not _is_known(key)]
     if unknown:
         raise SettingsError("; ".join(_unknown(key, origins[key]) for key in sorted(unknown)))
-    from_environment = _nest({key: value for key, (_, value) in variables.items()})
+    from_flags = _nest(flags or {}, origins)
+    from_environment = _nest({key: value for key, (_, value) in variables.items()}, origins)
     try:
         return Loaded(_layered(from_environment, from_file)(**from_flags), origins)
     except ValidationError as error:
@@ -64,7 +66,7 @@ def load(
 
 def keys() -> list[str]:
     """Every setting as a dotted key."""
-    return list(_model_keys(Settings, ""))
+    return [key for key, _ in _fields(Settings, "")]
 
 
 def nearest(key: str, valid: Sequence[str]) -> str:
@@ -104,7 +106,7 @@ def _layered(*lower: dict[str, Any]) -> type[Settings]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = _yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"cannot read {path}: {error}") from error
     except yaml.YAMLError as error:
@@ -122,15 +124,45 @@ def _where(error: yaml.YAMLError) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else problem
 
 
-def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+class _Loader(yaml.SafeLoader):
+    """YAML's own rule that a key stands once, which the library does not keep."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        names = [name.value for name, _ in node.value if isinstance(name, yaml.ScalarNode)]
+        for name, _ in node.value:
+            if names.count(name.value) > 1:
+                problem = f"`{name.value}` is given twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, name.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _yaml(text: str) -> Any:
+    return yaml.load(text, _Loader)  # noqa: S506 - a safe loader
+
+
+def _nest(flat: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
-    for key, value in flat.items():
+    texts = {key for key, kind in _fields(Settings, "") if kind in (str, Path)}
+    for key in sorted(flat):  # a section before its keys
         *parents, last = key.split(".")
         level = nested
         for parent in parents:
             level = level.setdefault(parent, {})
-        level[last] = yaml.safe_load(value) if isinstance(value, str) else value
+            if not isinstance(level, dict):
+                raise SettingsError(
+                    f"{origins[key]}: `{key}` is inside of what is also given whole"
+                )
+        value = flat[key]
+        parse = isinstance(value, str) and key not in texts
+        level[last] = _parse(value, origins[key]) if parse else value
     return nested
+
+
+def _parse(text: str, origin: str) -> Any:
+    try:
+        return _yaml(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{origin} is not YAML: {_where(error)}") from None
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -153,16 +185,17 @@ def _variables(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 
 def _is_service_link(name: str, value: str) -> bool:
     """Kubernetes describes a Service called ragmon to its pods by variables of our prefix."""
-    return bool(_SERVICE_LINK.fullmatch(name)) or (name == "RAGMON_PORT" and "://" in value)
+    return bool(_SERVICE_LINK.fullmatch(name)) or (name.endswith("_PORT") and "://" in value)
 
 
-def _model_keys(model: type[BaseModel], prefix: str) -> Iterator[str]:
+def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, Any]]:
+    """Every setting as a dotted key, with its type."""
     for name, field in model.model_fields.items():
         section = field.annotation if isinstance(field.annotation, type) else None
         if section is not None and issubclass(section, BaseModel):
-            yield from _model_keys(section, f"{prefix}{name}.")
+            yield from _fields(section, f"{prefix}{name}.")
         else:
-            yield prefix + name
+            yield prefix + name, field.annotation
 
 
 def _is_section(path: str) -> bool:

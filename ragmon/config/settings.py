@@ -3,7 +3,15 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ragmon.config.units import Bytes, Seconds, listed
@@ -120,6 +128,10 @@ class Log(Section):
     """The least important level that is written."""
 
 
+def _of_some_kind(store: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "sqlite"} | store
+
+
 class Settings(BaseSettings):
     """ragmon.yaml, then the environment (RAGMON_ prefix, __ nesting), then flags."""
 
@@ -161,7 +173,7 @@ class Settings(BaseSettings):
     auth: Auth = Auth()
     limits: Limits = Limits()
     log: Log = Log()
-    store: dict[str, Any] = {"kind": "sqlite"}
+    store: Annotated[dict[str, Any], AfterValidator(_of_some_kind)] = {"kind": "sqlite"}
     """The store, by kind."""
     sources: tuple[dict[str, Any], ...] = ()
     """Sources besides HTTP, by kind, for example {kind: jsonl, path: /var/log/rag.jsonl}."""

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _BYTES = {
@@ -52,8 +52,8 @@ def duration_text(value: float) -> str:
     return f"{value:g}s"
 
 
-Seconds = Annotated[float, BeforeValidator(seconds)]
-Bytes = Annotated[int, BeforeValidator(size)]
+Seconds = Annotated[float, BeforeValidator(seconds), Field(allow_inf_nan=False)]
+Bytes = Annotated[int, BeforeValidator(size), Field(ge=1)]
 
 
 def listed(value: Any) -> Any:

@@ -1,7 +1,6 @@
 """Everything that is asked of ragmon: metrics, probes, report, queries, the status page."""
 
 import contextlib
-import math
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from ragmon.errors import RagmonError
 from ragmon.web.page import status_page
 
 MOST_QUERIES = 1_000
+_YEAR_10000 = 253_402_300_800  # unix seconds
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -191,7 +191,7 @@ def _state(problems: list[str]) -> Response:
 
 def _limit(text: str) -> int:
     if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= MOST_QUERIES:
-        detail = f"limit: {text!r} is not a number from 1 to {MOST_QUERIES}"
+        detail = f"limit: {text[:100]!r} is not a number from 1 to {MOST_QUERIES}"
         raise Problem(400, detail, reason="bad_parameter")
     return int(text)
 
@@ -201,14 +201,14 @@ def _moment(name: str, text: str, now: float) -> float:
     if not text:
         return 0.0
     with contextlib.suppress(ValueError):
-        if math.isfinite(seconds := float(text)):
+        if 0 <= (seconds := float(text)) < _YEAR_10000:
             return seconds
     units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
     if re.fullmatch("[0-9]{1,9}[smhd]", text):
-        return now - int(text[:-1]) * units[text[-1]]
+        return max(0.0, now - int(text[:-1]) * units[text[-1]])
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
     except ValueError:
-        detail = f"{name}: {text!r} is neither unix seconds, RFC 3339 nor a duration like 1h"
+        detail = f"{name}: {text[:100]!r} is neither unix seconds, RFC 3339 nor a duration like 1h"
         raise Problem(400, detail, reason="bad_parameter") from None

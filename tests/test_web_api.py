@@ -1,0 +1,336 @@
+"""What is asked of ragmon: metrics, probes, report, queries, the status page, and refusals."""
+
+import asyncio
+import logging
+from urllib.parse import quote
+
+import msgspec
+import pytest
+
+from ragmon.asgi import Limits
+from ragmon.clock import ManualClock, SystemClock
+from ragmon.config import load
+from ragmon.daemon.build import build_engine
+from ragmon.daemon.monitor import LiveMonitor
+from ragmon.errors import StoreBusyError, StoreError
+from ragmon.exposition.own import OwnMetrics
+from ragmon.web.api import Api
+from tests.support.daemons import running
+from tests.support.http import PROBLEM
+from tests.support.wait import eventually
+
+PAST_S = 30.0
+
+
+def send(site, pipeline: str, count: int, **fields):
+    now = SystemClock().now() - PAST_S
+    made = [
+        {"query_id": f"{pipeline}-{at}", "pipeline": pipeline, "timestamp": now + at / 100} | fields
+        for at in range(count)
+    ]
+    assert site.post("/v1/queries", made).json["accepted"] == count
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz"])
+def test_probes_say_ok(daemon, path):
+    assert (daemon.get(path).status, daemon.get(path).text) == (200, "ok\n")
+
+
+@pytest.mark.parametrize(
+    ("accept", "media", "last"),
+    [
+        pytest.param("", "text/plain; version=0.0.4", "", id="nothing said"),
+        pytest.param("text/plain", "text/plain; version=0.0.4", "", id="text"),
+        pytest.param("*/*", "text/plain; version=0.0.4", "", id="anything"),
+        pytest.param(
+            "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5",
+            "application/openmetrics-text; version=1.0.0",
+            "# EOF",
+            id="Prometheus",
+        ),
+    ],
+)
+def test_metrics_come_in_the_form_that_is_asked_for(daemon, accept, media, last):
+    answer = daemon.get("/metrics", accept=accept)
+    assert answer.headers["content-type"].startswith(media)
+    assert answer.text.endswith(f"{last}\n")
+    assert "ragmon_build_info" in answer.text
+
+
+def test_every_answer_includes_what_was_acknowledged_before(daemon):
+    for at in range(1, 6):
+        daemon.post("/v1/queries", {"pipeline": "fresh", "query_id": f"fresh-{at}"})
+        assert daemon.total("ragmon_queries_total", pipeline="fresh") == at
+        report = daemon.get("/v1/report?window=1h&pipeline=fresh").json
+        assert report["queries"] == at
+        assert len(daemon.get("/v1/queries?pipeline=fresh").json["queries"]) == at
+
+
+def test_the_report_says_everything_of_one_pipeline(daemon):
+    chunks = [{"id": "a", "score": 0.9}, {"id": "b", "score": 0.5}]
+    send(daemon, "shop", 8, chunks=chunks, citations=["a"], latency_ms=100, version="v1")
+    send(daemon, "shop-empty", 2, chunks=[])
+    report = daemon.get("/v1/report?window=1h&pipeline=shop").json
+    assert report["window"] == "1h"
+    assert report["queries"] == 8
+    assert report["alerts"] == []
+    [shop] = report["pipelines"]
+    attribution = shop["metrics"]["attribution"]
+    assert attribution["estimate"] == 0.5
+    assert attribution["lower"] <= 0.5 <= attribution["upper"]
+    assert attribution["samples"] == 8
+    assert shop["metrics"]["zero_result"]["estimate"] == 0.0
+    assert shop["latency_ms"]["total"]["p50"] == pytest.approx(100, rel=0.01)
+    assert [each["value"] for each in shop["slices"]] == ["v1"]
+    everything = daemon.get("/v1/report?window=1h").json
+    assert everything["queries"] >= 10
+    assert {"shop", "shop-empty"} <= {each["pipeline"] for each in everything["pipelines"]}
+
+
+def test_the_report_may_end_in_the_past(daemon):
+    send(daemon, "past", 3)
+    before = SystemClock().now() - PAST_S - 60
+    assert daemon.get("/v1/report?window=1h&pipeline=past").json["queries"] == 3
+    asked = daemon.get(f"/v1/report?window=1h&pipeline=past&end={before}").json
+    assert asked["queries"] == 0
+    assert asked["to"] == before
+
+
+def test_an_unknown_pipeline_has_an_empty_report(daemon):
+    report = daemon.get("/v1/report?pipeline=nobody").json
+    assert (report["queries"], report["pipelines"], report["metrics"]) == (0, [], {})
+
+
+def test_queries_come_newest_first_and_no_more_than_asked(daemon):
+    send(daemon, "list", 7)
+    found = daemon.get("/v1/queries?pipeline=list&limit=3").json["queries"]
+    assert [each["record"]["query_id"] for each in found] == ["list-6", "list-5", "list-4"]
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        pytest.param("1h", 2, id="an hour ago"),
+        pytest.param("10s", 0, id="ten seconds ago"),
+        pytest.param("{unix}", 2, id="unix seconds"),
+        pytest.param("2020-01-01T00:00:00Z", 2, id="RFC 3339"),
+        pytest.param("2020-01-01T00:00:00", 2, id="without a zone is UTC"),
+        pytest.param("", 2, id="nothing"),
+    ],
+)
+def test_queries_since(daemon, request, since, expected):
+    pipeline = f"since-{request.node.callspec.id}".replace(" ", "-")
+    send(daemon, pipeline, 2)
+    since = since.format(unix=SystemClock().now() - 3_600)
+    found = daemon.get(f"/v1/queries?pipeline={pipeline}&since={since}").json["queries"]
+    assert len(found) == expected
+
+
+def test_failing_names_alternatives(daemon):
+    send(daemon, "fail", 2, chunks=[])
+    daemon.post("/v1/queries", {"pipeline": "fail", "query_id": "fail-error", "error": "boom"})
+    daemon.post("/v1/queries", {"pipeline": "fail", "query_id": "fail-not"})
+
+    def failing(names: str) -> set[str]:
+        found = daemon.get(f"/v1/queries?pipeline=fail&failing={names}").json["queries"]
+        return {each["record"]["query_id"] for each in found}
+
+    assert failing("zero_result") == {"fail-0", "fail-1"}
+    assert failing("error") == {"fail-error"}
+    assert failing("zero_result,error") == {"fail-0", "fail-1", "fail-error"}
+
+
+def test_one_query_has_everything_known_of_it(daemon):
+    send(daemon, "one", 1, chunks=[{"id": "a"}], citations=["a"])
+    daemon.post("/v1/feedback", {"query_id": "one-0", "rating": "negative", "comment": "no"})
+    daemon.post("/v1/labels", {"query_id": "one-0", "relevant_ids": ["a"]})
+    found = daemon.get("/v1/queries/one-0").json
+    assert set(found) >= {"record", "signals", "verdicts", "feedback", "failure_mode"}
+    assert found["record"]["chunks"] == [{"id": "a"}]
+    assert found["signals"]["attribution"] == 1.0
+    assert found["feedback"]["rating"] == -1.0
+    assert found["failure_mode"] == "generation"
+
+
+@pytest.mark.parametrize(
+    "query_id",
+    [
+        pytest.param("trace/with/slashes", id="slashes"),
+        pytest.param("a b?c=d&e#f%20", id="characters that URLs reserve"),
+        pytest.param("naïve 🙂", id="other scripts"),
+        pytest.param("0af7651916cd43dd8448eb211c80319c:b7ad6b7169203331", id="trace and span"),
+    ],
+)
+def test_any_id_can_be_asked_for(daemon, query_id):
+    daemon.post("/v1/queries", {"query_id": query_id})
+    answer = daemon.get(f"/v1/queries/{quote(query_id, safe='')}")
+    assert answer.json["record"]["query_id"] == query_id
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "reason"),
+    [
+        pytest.param("GET", "/nowhere", 404, "not_found", id="no such path"),
+        pytest.param("GET", "/v1/queries/none", 404, "not_found", id="no such query"),
+        pytest.param("GET", "/v1/queries/", 404, "not_found", id="no id"),
+        pytest.param("GET", "/v1/queries/%00", 404, "not_found", id="NUL as an id"),
+        pytest.param("POST", "/metrics", 405, "method", id="POST of metrics"),
+        pytest.param("DELETE", "/v1/queries/a", 405, "method", id="DELETE of a query"),
+        *(
+            pytest.param("GET", f"/v1/report?{asked}", 400, "bad_parameter", id=f"report {asked}")
+            for asked in (
+                "window=soon",
+                "window=0",
+                "window=9s",
+                "window=99999d",
+                "window=nan",
+                "window=-1h",
+                f"window={'9' * 400}",
+                "end=soon",
+                "end=nan",
+                "end=-1",
+                "end=-1e300",
+            )
+        ),
+        *(
+            pytest.param("GET", f"/v1/queries?{asked}", 400, "bad_parameter", id=f"queries {asked}")
+            for asked in (
+                "limit=0",
+                "limit=1001",
+                "limit=-1",
+                "limit=many",
+                "limit=%C2%B2",
+                f"limit={'1' * 5000}",
+                "since=soon",
+                "since=%C2%B2d",
+                f"since={'1' * 5000}d",
+                "since=nan",
+                "since=inf",
+                "failing=everything",
+                "failing=zero_result,nope",
+            )
+        ),
+    ],
+)
+def test_refusals_are_problems_and_counted(daemon, method, path, status, reason):
+    labels = {"source": "api", "reason": reason}
+    before = daemon.total("ragmon_rejected_total", **labels)
+    answer = daemon.request(method, path)
+    assert answer.status == status
+    assert answer.headers["content-type"] == PROBLEM
+    assert answer.json["status"] == status
+    assert answer.json["detail"]
+    assert len(answer.body) < 10_000
+    assert daemon.total("ragmon_rejected_total", **labels) == before + 1
+
+
+def test_405_says_what_is_allowed(daemon):
+    allowed = daemon.request("POST", "/metrics").headers["allow"]
+    assert set(allowed.replace(" ", "").split(",")) == {"GET", "HEAD"}
+
+
+def test_not_ready_until_restored(tmp_path):
+    with running(tmp_path / "data") as site:
+        site.daemon._monitor.restored = False
+        assert site.get("/readyz").status == 503
+        assert "rebuilding" in site.get("/readyz").text
+        assert site.get("/livez").status == 200
+        site.daemon._monitor.restored = True
+        assert site.get("/readyz").status == 200
+
+
+def test_loops_that_no_longer_turn_are_not_alive(tmp_path):
+    clock = ManualClock(1_750_000_000)
+    given = load(None, {"data_dir": str(tmp_path)}, {}).settings
+    engine = build_engine(given, clock)
+    monitor = LiveMonitor(engine, given, OwnMetrics(), clock)
+    assert monitor.stalled() == ["the writer has ended"]
+    engine.writer.start()
+    assert monitor.stalled() == []
+    monitor.restored = True
+    clock.sleep(59)
+    assert monitor.stalled() == []
+    clock.sleep(2)
+    assert monitor.stalled() == ["windows are no longer evaluated"]
+    monitor.evaluate()
+    assert monitor.stalled() == []
+    assert engine.writer.stop(10)
+    assert monitor.stalled() == ["the writer has ended"]
+    engine.store.close()
+
+
+def test_a_page_that_nobody_asks_for_is_evaluated_all_the_same(tmp_path):
+    with running(tmp_path / "data", evaluate_every=0.1) as site:
+        seen = site.daemon._monitor.turned_at
+        eventually(lambda: site.daemon._monitor.turned_at > seen, "an evaluation has passed")
+
+
+# ---------------------------------------------------------------------- what goes wrong
+
+
+class Broken:
+    """A monitor whose every answer is an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def now(self) -> float:
+        return 0.0
+
+    async def report(self, window, pipeline, end=None):
+        raise self._error
+
+
+def ask(path: str, error: Exception) -> tuple[int, dict[bytes, bytes], bytes, list[str]]:
+    """Status, headers, body and counted reasons of one request to an API of its own."""
+    counted: list[str] = []
+    limits = Limits(body=1, decompressed=1, headers=10_000, read_timeout_s=1.0)
+    api = Api(Broken(error), counted.append, lambda *_: None, limits=limits, protect_metrics=False)
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def keep(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "GET", "path": path, "query_string": b"", "headers": [],
+        "root_path": "",
+    }  # fmt: skip
+    application = api.application()
+    try:
+        asyncio.run(application(scope, receive, keep))
+    except type(error):  # passed on, so that the server logs it
+        pass
+    return sent[0]["status"], dict(sent[0]["headers"]), sent[1]["body"], counted
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        pytest.param(StoreError("the disk is gone"), 503, "unavailable", id="the store fails"),
+        pytest.param(StoreBusyError("locked"), 503, "unavailable", id="the store is locked"),
+        pytest.param(ZeroDivisionError("oops"), 500, "internal", id="a defect of ours"),
+    ],
+)
+def test_errors_are_problems_too(error, status, reason):
+    got, headers, body, counted = ask("/v1/report", error)
+    assert got == status
+    assert headers[b"content-type"] == PROBLEM.encode()
+    assert (b"retry-after" in headers) == (status == 503)
+    assert msgspec.json.decode(body)["status"] == status
+    assert counted == [reason]
+
+
+def test_a_defect_keeps_its_details_to_the_log():
+    _, _, body, _ = ask("/v1/report", ZeroDivisionError("with a secret"))
+    assert b"secret" not in body
+
+
+def test_the_log_stays_quiet_over_refusals(daemon, caplog):
+    with caplog.at_level(logging.WARNING):
+        daemon.get("/nowhere")
+        daemon.get("/v1/report?window=soon")
+        daemon.post("/v1/queries", b"oops")
+    assert caplog.records == []
