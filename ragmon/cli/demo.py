@@ -149,7 +149,8 @@ _ROWS = (
 
 def _story(plan: Plan, delivery: Delivery, url: str) -> RenderableType:
     """What happened when, in ragmon's own numbers."""
-    table = Table(title="What happened when (UTC)", title_justify="left", box=box.SIMPLE_HEAD)
+    title = "What happened when (UTC)"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("when", no_wrap=True)
     table.add_column("what", no_wrap=True)
     for row in _ROWS:
