@@ -24,8 +24,8 @@ def stretches(tiers, runs):
 
 
 def holding(tiers, moment, now):
-    """The finest tier whose ring cannot have overwritten a moment yet."""
-    held = (tier for tier in tiers if moment // tier.width_s > now // tier.width_s - tier.slots)
+    """The finest tier that surely holds a moment, whose newest bucket has only begun."""
+    held = (tier for tier in tiers if moment > now - tier.width_s * (tier.slots - 1))
     return next(held, tiers[-1])
 
 

@@ -38,7 +38,7 @@ class Windows:
     ) -> None:
         self.columns = tuple(columns)
         self.slices = slices
-        self.series = SeriesTable(limit)
+        self.series = SeriesTable(limit, slices)
         self.tiers = tiers_for(longest_s)
         width = row_width(len(self.columns))
         self.rings = [Ring(tier, self.series.capacity, width) for tier in self.tiers]
@@ -56,7 +56,7 @@ class Windows:
         """Count a batch."""
         if not len(observations):
             return
-        members = self._members(observations)
+        members, dropped = self._members(observations)
         rows = expand(observations.values)
         self._add(observations, members, rows)
         self._add_latency(observations, members)
@@ -66,6 +66,7 @@ class Windows:
             observations.values[:, self._score],
         )
         self.watermark = max(self.watermark, float(observations.timestamps.max()))
+        self.dropped += dropped
 
     def restate(self, old: Observations, new: Observations) -> None:
         """Replace what was counted of some records by what is known of them now.
@@ -76,7 +77,7 @@ class Windows:
         if not len(new):
             return
         delta = expand(new.values) - expand(old.values)
-        members = self._members(new)
+        members, _ = self._members(new)
         self._add(new, members, delta, growth=np.maximum(delta, 0.0))
         self.restatements += len(new)
 
@@ -109,19 +110,23 @@ class Windows:
             self.totals.clear(stale)
         return len(stale)
 
-    def _members(self, observations: Observations) -> NDArray[np.int64]:
-        """Series numbers of each distinct dims, padded with -1; shape (dims, most)."""
+    def _members(self, observations: Observations) -> tuple[NDArray[np.int64], int]:
+        """Series numbers of each distinct dims, padded with -1; and how often `other` had to do.
+
+        The numbers have shape (dims, most).
+        """
         newest = np.zeros(len(observations.dims))
         np.maximum.at(newest, observations.dim_index, observations.timestamps)
         records = np.bincount(observations.dim_index, minlength=len(observations.dims))
         members = np.full((len(observations.dims), 2 + len(observations.slices)), -1)
+        dropped = 0
         for index, dims in enumerate(observations.dims):
-            numbers, dropped = self.series.membership(dims, observations.slices)
-            self.dropped += dropped * int(records[index])
+            numbers, each = self.series.membership(dims, observations.slices)
+            dropped += each * int(records[index])
             members[index, : len(numbers)] = numbers
             for number in numbers:
                 self.series.seen(number, float(newest[index]))
-        return members
+        return members, dropped
 
     def _add(
         self,

@@ -3,7 +3,7 @@
 The number is bounded. What comes after the limit is counted under ``other``, and said so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ragmon.records import QueryRecord
@@ -42,15 +42,25 @@ class Membership(NamedTuple):
 
 
 class SeriesTable:
-    """Series by number, at most ``limit`` of them besides the catch-all."""
+    """Series by number: at most ``limit`` by name, and an ``other`` wherever one is needed.
 
-    def __init__(self, limit: int) -> None:
-        self.capacity = limit + 2  # `other` as a pipeline, and its version
+    Args:
+        limit: pipelines and slice values that are told apart.
+        slices: tags that are counted apart, besides the version.
+    """
+
+    def __init__(self, limit: int, slices: Sequence[str] = ()) -> None:
+        dimensions = (VERSION, *slices)
+        self.capacity = (limit + 1) * (1 + len(dimensions))
+        self._limit = limit
+        # Takes what finds no room in its own pipeline; always there.
+        self._rest = (SeriesKey(OTHER), *(SeriesKey(OTHER, each, OTHER) for each in dimensions))
+        self._named = 0
         self.keys: dict[SeriesKey, int] = {}
         self._last_seen: dict[int, float] = {}
         self._members: dict[tuple[Dims, tuple[str, ...]], Membership] = {}
         self._free = list(range(self.capacity - 1, -1, -1))
-        for key in (SeriesKey(OTHER), SeriesKey(OTHER, VERSION, OTHER)):
+        for key in self._rest:
             self.number(key)
 
     def __len__(self) -> int:
@@ -60,8 +70,10 @@ class SeriesTable:
     def number(self, key: SeriesKey) -> int | None:
         """The number of a series, which begins to exist; None when the table is full."""
         number = self.keys.get(key)
-        if number is None and self._free:
+        room = self._free and (_is_other(key) or self._named < self._limit)
+        if number is None and room:
             number = self.keys[key] = self._free.pop()
+            self._named += not _is_other(key)
         return number
 
     def membership(self, dims: Dims, slices: tuple[str, ...]) -> Membership:
@@ -83,10 +95,11 @@ class SeriesTable:
         stale = {
             key: number
             for key, number in self.keys.items()
-            if key.pipeline != OTHER and self._last_seen.get(number, 0.0) < before
+            if key not in self._rest and self._last_seen.get(number, 0.0) < before
         }
         for key, number in stale.items():
             del self.keys[key]
+            self._named -= not _is_other(key)
             self._last_seen.pop(number, None)
             self._free.append(number)
         if stale:
@@ -96,18 +109,27 @@ class SeriesTable:
     def _resolve(self, dims: Dims, slices: tuple[str, ...]) -> Membership:
         pipeline, version, *values = dims
         whole = self.number(SeriesKey(pipeline))
-        if whole is None:
-            numbers = (self.keys[SeriesKey(OTHER)], self.keys[SeriesKey(OTHER, VERSION, OTHER)])
-            return Membership(numbers, 1)
         wanted = [(VERSION, version)]
         wanted += [(name, value) for name, value in zip(slices, values, strict=True) if value]
-        found = [whole]
-        dropped = 0
-        for dimension, value in wanted:
-            number = self.number(SeriesKey(pipeline, dimension, value))
-            if number is None:
-                dropped += 1
-                number = self.keys.get(SeriesKey(pipeline, dimension, OTHER))
-            if number is not None:
-                found.append(number)
-        return Membership(tuple(found), dropped)
+        if whole is None:
+            rest = [self._other(OTHER, dimension) for dimension, _ in wanted]
+            return Membership(tuple(_present([self.keys[self._rest[0]], *rest])), 1)
+        own = [self.number(SeriesKey(pipeline, *each)) for each in wanted]
+        found = [
+            self._other(pipeline, dimension) if number is None else number
+            for (dimension, _), number in zip(wanted, own, strict=True)
+        ]
+        return Membership(tuple(_present([whole, *found])), own.count(None))
+
+    def _other(self, pipeline: str, dimension: str) -> int | None:
+        """Who takes a value without room: the pipeline's own ``other``, else everybody's."""
+        number = self.number(SeriesKey(pipeline, dimension, OTHER))
+        return self.number(SeriesKey(OTHER, dimension, OTHER)) if number is None else number
+
+
+def _is_other(key: SeriesKey) -> bool:
+    return key.value == OTHER or key == SeriesKey(OTHER)
+
+
+def _present(numbers: Iterable[int | None]) -> Iterator[int]:
+    return (number for number in numbers if number is not None)
