@@ -50,15 +50,9 @@ def test_a_query_belongs_to_its_pipeline_its_version_and_the_tags_it_has():
 @pytest.mark.parametrize(
     ("limit", "expected", "dropped"),
     [
-        pytest.param(
-            3, [("docs", VERSION, "v1"), ("docs", "tenant", "acme")], 0, id="room for all"
-        ),
-        pytest.param(
-            2, [("docs", VERSION, "v1"), ("docs", "tenant", OTHER)], 1, id="not for the tag"
-        ),
-        pytest.param(
-            1, [("docs", VERSION, OTHER), ("docs", "tenant", OTHER)], 2, id="nor the version"
-        ),
+        pytest.param(3, {VERSION: "v1", "tenant": "acme"}, 0, id="room for all"),
+        pytest.param(2, {VERSION: "v1", "tenant": OTHER}, 1, id="not for the tag"),
+        pytest.param(1, {VERSION: OTHER, "tenant": OTHER}, 2, id="nor for the version"),
     ],
 )
 def test_what_does_not_fit_is_the_other_of_its_pipeline(limit, expected, dropped):
