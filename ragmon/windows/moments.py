@@ -82,11 +82,14 @@ class Ring:
         self._open(np.array([bucket]))
         self.cells[bucket % self.tier.slots, series] = rows
 
+    def holds(self, bucket: int) -> bool:
+        """Whether the bucket's slot is still its own."""
+        return bool(self.epochs[bucket % self.tier.slots] == bucket)
+
     def get(self, bucket: int, count: int) -> tuple[Ints, Floats]:
         """Series numbers below ``count`` that have records in the bucket, and their rows."""
-        slot = bucket % self.tier.slots
-        rows = self.cells[slot, :count]
-        series = np.flatnonzero(rows[:, -1]) if self.epochs[slot] == bucket else np.arange(0)
+        rows = self.cells[bucket % self.tier.slots, :count]
+        series = np.flatnonzero(rows[:, -1]) if self.holds(bucket) else np.arange(0)
         return series, rows[series]
 
     def total(self, run: Run, count: int) -> Floats:

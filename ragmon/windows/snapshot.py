@@ -46,24 +46,32 @@ class _Totals(Struct, array_like=True, frozen=True):
     score: bytes
     watermark: float
     restatements: int
+    dropped: int
 
 
 def dump_dirty(windows: Windows) -> Iterator[SavedBucket]:
-    """Every bucket changed since the last dump; then they count as clean."""
+    """Every bucket changed since the last dump; then they count as clean.
+
+    What the rings have passed by meanwhile stays as it was last saved.
+    """
     for tier, dirty in enumerate(windows.dirty):
         for bucket in sorted(dirty):
-            yield SavedBucket(tier, bucket, _dump_bucket(windows, tier, bucket))
+            if windows.rings[tier].holds(bucket):
+                yield SavedBucket(tier, bucket, _dump_bucket(windows, tier, bucket))
         dirty.clear()
 
 
 def load_bucket(windows: Windows, saved: SavedBucket) -> None:
-    """Put a saved bucket back."""
+    """Put a saved bucket back, unless the rings had passed it by."""
+    width, slots = windows.tiers[saved.tier]
+    if saved.bucket <= windows.watermark // width - slots:
+        return  # its series may be forgotten; they must not take the room of others
     stored = msgspec.msgpack.decode(saved.body, type=_Bucket)
     rows = _rows(stored.rows, stored.columns, _names(windows.columns), len(stored.series))
     numbers = _numbers(windows, stored.series)
     known = numbers >= 0
     windows.rings[saved.tier].put(saved.bucket, numbers[known], rows[known])
-    start = saved.bucket * windows.tiers[saved.tier].width_s
+    start = saved.bucket * width
     for number in numbers[known].tolist():
         windows.series.seen(number, float(start))
     codes = np.frombuffer(stored.codes, dtype=np.int32)
@@ -122,6 +130,7 @@ def dump_totals(windows: Windows) -> bytes:
             totals.score[numbers].tobytes(),
             windows.watermark,
             windows.restatements,
+            windows.dropped,
         )
     )
 
@@ -140,6 +149,7 @@ def load_totals(windows: Windows, body: bytes) -> None:
     totals.score[kept] = score[known]
     windows.watermark = stored.watermark
     windows.restatements = stored.restatements
+    windows.dropped = stored.dropped
 
 
 def _dump_bucket(windows: Windows, tier: int, bucket: int) -> bytes:
