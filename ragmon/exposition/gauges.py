@@ -101,7 +101,8 @@ class Gauges:
                 yield Family(name + suffix, "gauge", help_, lines.get(name + suffix, ()))
         name = f"{stem}latency_seconds"
         help_ = f"Latency quantile by stage, {of} the window; within 1 %."
-        yield Family(name, "gauge", help_, lines.get(name, ()))
+        # A summary is what may carry `quantile`; its sum and count are of the window, left out.
+        yield Family(name, "summary", help_, lines.get(name, ()))
 
 
 def _is_shown(key: SeriesKey) -> bool:

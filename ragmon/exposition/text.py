@@ -23,7 +23,7 @@ class Family(NamedTuple):
     """Lines of one metric; ``lines`` are finished samples."""
 
     name: str
-    kind: str  # counter, gauge or histogram
+    kind: str  # counter, gauge, histogram or summary
     help: str
     lines: Sequence[str]
     exemplars: Mapping[int, Exemplar] = {}  # by line; only OpenMetrics can say them
@@ -45,7 +45,7 @@ def number(value: float) -> str:
 def histogram_lines(
     name: str, labels: Labels, edges: Sequence[float], counts: Sequence[int], total: float
 ) -> list[str]:
-    """Cumulative buckets, sum and count.
+    """Cumulative buckets, sum and count; a negative sum can fall, so both are then left out.
 
     Args:
         name: metric name.
@@ -60,8 +60,9 @@ def histogram_lines(
         below += count
         bound = number(edges[at]) if at < len(edges) else "+Inf"
         lines.append(f"{labelled(name + '_bucket', (*labels, ('le', bound)))} {below}")
-    lines.append(f"{labelled(name + '_sum', labels)} {number(total)}")
-    lines.append(f"{labelled(name + '_count', labels)} {below}")
+    if total >= 0:
+        lines.append(f"{labelled(name + '_sum', labels)} {number(total)}")
+        lines.append(f"{labelled(name + '_count', labels)} {below}")
     return lines
 
 

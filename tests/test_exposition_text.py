@@ -1,0 +1,134 @@
+"""Prometheus text by hand: escapes, numbers, histograms, exemplars."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmon.exposition import page, wants_openmetrics
+from ragmon.exposition.text import (
+    Exemplar,
+    Family,
+    histogram_lines,
+    labelled,
+    number,
+    render,
+)
+from tests.support.metrics import openmetrics, plain, samples
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.0, "0"),
+        (3.0, "3"),
+        (-2.0, "-2"),
+        (0.5, "0.5"),
+        (1e-9, "1e-09"),
+        (2.0**53 - 1, "9007199254740991"),
+        (1e300, "1e+300"),
+        (0.1 + 0.2, "0.30000000000000004"),
+    ],
+)
+def test_numbers_are_exact_and_short(value, expected):
+    assert number(value) == expected
+    assert float(expected) == value
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_number_is_read_back(value):
+    assert float(number(value)) == value
+
+
+LABEL_VALUES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
+
+
+@given(st.lists(LABEL_VALUES, min_size=1, max_size=5, unique=True))
+def test_any_label_value_survives_both_formats(values):
+    lines = [f"{labelled('ragmon_x', (('pipeline', value),))} 1" for value in values]
+    families = [Family("ragmon_x", "gauge", "Help.", lines)]
+    text = render(families, openmetrics=False).decode()
+    assert [s.labels["pipeline"] for f in plain(text) for s in f.samples] == values
+    text = page(families, b"", openmetrics=True).decode()
+    assert [s.labels["pipeline"] for f in openmetrics(text) for s in f.samples] == values
+
+
+def test_empty_labels_are_left_out():
+    assert labelled("a", (("b", ""), ("c", "d"))) == 'a{c="d"}'
+    assert labelled("a", (("b", ""),)) == "a"
+    assert labelled("a", ()) == "a"
+
+
+def test_help_is_escaped():
+    family = Family("ragmon_x", "gauge", "One\\two\nthree.", ["ragmon_x 1"])
+    assert b"# HELP ragmon_x One\\\\two\\nthree.\n" in render([family], openmetrics=False)
+
+
+def test_a_family_without_samples_is_absent():
+    assert render([Family("ragmon_x", "gauge", "Help.", [])], openmetrics=False) == b""
+    assert page([], b"", openmetrics=True) == b"# EOF\n"
+
+
+def test_histograms_are_cumulative():
+    lines = histogram_lines("h", (("a", "b"),), [0.5, 1.0], [1, 2, 3], 9.5)
+    assert lines == [
+        'h_bucket{a="b",le="0.5"} 1',
+        'h_bucket{a="b",le="1"} 3',
+        'h_bucket{a="b",le="+Inf"} 6',
+        'h_sum{a="b"} 9.5',
+        'h_count{a="b"} 6',
+    ]
+
+
+def test_a_negative_sum_is_left_out_of_a_histogram():
+    # A sum that can fall is no counter: OpenMetrics forbids it, and rate() would be wrong.
+    lines = histogram_lines("h", (), [0.0, 1.0], [3, 1, 0], -7.5)
+    assert [line for line in lines if "_bucket" not in line] == []
+    text = page([Family("h", "histogram", "Help.", lines)], b"", openmetrics=True).decode()
+    assert {sample.name for sample in samples(text)} == {"h_bucket"}
+
+
+TRACED = Family(
+    "ragmon_h_seconds",
+    "histogram",
+    "Help.",
+    histogram_lines("ragmon_h_seconds", (), [1.0, 2.0], [1, 1, 0], 2.0),
+    {1: Exemplar("4bf92f", 1.5, 1_750_000_000.123)},
+)
+
+
+def test_exemplars_stand_in_openmetrics_only():
+    assert b"trace_id" not in render([TRACED], openmetrics=False)
+    text = page([TRACED], b"", openmetrics=True).decode()
+    [traced] = [sample for sample in samples(text) if sample.exemplar]
+    assert traced.labels == {"le": "2"}
+    assert traced.exemplar.labels == {"trace_id": "4bf92f"}
+    assert traced.exemplar.value == 1.5
+    assert math.isclose(traced.exemplar.timestamp, 1_750_000_000.123)
+
+
+def test_exemplars_are_escaped():
+    family = TRACED._replace(exemplars={0: Exemplar('a"b\\', 0.5, 1.0)})
+    assert b' # {trace_id="a\\"b\\\\"} 0.5 1.000\n' in render([family], openmetrics=True)
+
+
+def test_openmetrics_names_counters_without_their_suffix():
+    family = Family("ragmon_x_total", "counter", "Help.", ["ragmon_x_total 1"])
+    assert b"# TYPE ragmon_x counter\nragmon_x_total 1\n" in render([family], openmetrics=True)
+    assert b"# TYPE ragmon_x_total counter\n" in render([family], openmetrics=False)
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        ("", False),
+        ("text/plain", False),
+        ("*/*", False),
+        ("application/openmetrics-text", True),
+        ("application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1", True),
+        ("text/plain;version=0.0.4;q=0.5,application/openmetrics-text;version=1.0.0", True),
+    ],
+)
+def test_who_asks_for_openmetrics_gets_it(accept, expected):
+    assert wants_openmetrics(accept) == expected
