@@ -1,0 +1,93 @@
+"""Batches survive packing, joining, and columns and slices that changed between them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragmon.windows.observations import Observations, concatenate, index_dims, join, pack, unpack
+from ragmon.windows.series import Dims
+from tests.support.examples import NOON, pipeline, query_records
+
+FEW, MORE = pipeline(ks=(1,)), pipeline(ks=(1, 5))
+PIPELINES = (
+    pipeline(ks=(1,)),
+    pipeline(slices=("tenant",), ks=(1, 5)),
+    pipeline(slices=("region", "tenant"), ks=(3,)),
+)
+batches = st.lists(query_records(st.floats(0.0, NOON)), min_size=1, max_size=8)
+
+
+def rows(
+    observations: Observations, columns: tuple[str, ...]
+) -> list[tuple[float, dict[str, str], dict[str, float]]]:
+    """One (timestamp, dims by name, known values by column) for each record."""
+    found = []
+    for at, index in enumerate(observations.dim_index.tolist()):
+        dims = dict(
+            zip(
+                ("pipeline", "version", *observations.slices), observations.dims[index], strict=True
+            )
+        )
+        values = zip(columns, observations.values[at].tolist(), strict=True)
+        known = {name: value for name, value in values if not np.isnan(value)}
+        recorded = {name: value for name, value in dims.items() if value}
+        found.append((float(observations.timestamps[at]), recorded, known))
+    return found
+
+
+@settings(deadline=None)
+@given(st.sampled_from(PIPELINES), batches)
+def test_unpacking_gives_what_was_packed(observed_by, batch):
+    observations = observed_by.observe(batch)
+    again = unpack(pack(observations, observed_by.columns), observed_by.columns)
+    assert len(again) == len(batch)
+    assert rows(again, observed_by.columns) == rows(observations, observed_by.columns)
+    assert again.slices == observations.slices
+    assert again.dims == observations.dims
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [pytest.param(FEW, MORE, id="more"), pytest.param(MORE, FEW, id="fewer")]
+)
+@given(batch=batches)
+def test_columns_that_were_not_packed_are_unknown(before, after, batch):
+    packed = pack(before.observe(batch), before.columns)
+    again = unpack(packed, after.columns)
+    direct = after.observe(batch)
+    for at, name in enumerate(after.columns):
+        if name in before.columns:
+            np.testing.assert_array_equal(again.values[:, at], direct.values[:, at])
+        else:
+            assert np.isnan(again.values[:, at]).all()
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PIPELINES), batches), min_size=1, max_size=4))
+def test_joined_batches_are_the_batches_after_one_another(parts):
+    columns = tuple(dict.fromkeys(name for observed_by, _ in parts for name in observed_by.columns))
+    joined = join([pack(by.observe(batch), by.columns) for by, batch in parts])
+    expected = [row for by, batch in parts for row in rows(by.observe(batch), by.columns)]
+    assert rows(unpack(joined, columns), columns) == expected
+
+
+def test_concatenated_dims_are_distinct():
+    observed = PIPELINES[1].observe([])
+    assert len(observed) == 0
+    twice = concatenate([_batch([("docs", "v1", "acme")]), _batch([("docs", "v1", "acme")])])
+    assert twice.dims == [("docs", "v1", "acme")]
+    assert twice.dim_index.tolist() == [0, 0]
+
+
+def _batch(dims: list[Dims]) -> Observations:
+    distinct, index = index_dims(dims)
+    return Observations(
+        ("tenant",), distinct, index, np.full(len(dims), NOON), np.zeros((len(dims), 2))
+    )
+
+
+def test_dims_are_indexed_in_the_order_they_came():
+    dims, index = index_dims([("a", ""), ("b", ""), ("a", ""), ("a", "v1")])
+    assert dims == [("a", ""), ("b", ""), ("a", "v1")]
+    assert index.tolist() == [0, 1, 0, 2]
+    assert index_dims([])[1].dtype == np.int32
