@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -45,7 +46,7 @@ class CaseSet(Struct, frozen=True):
 
     cases: tuple[Case, ...]
     notes: tuple[str, ...] = ()  # what a reader of the report should know of the data
-    texts: Mapping[str, str] = {}  # of documents by id, where the set brings a corpus
+    corpus: Path | None = None  # BEIR's corpus.jsonl: the texts behind the ids
 
 
 def id_of(query: str) -> str:

@@ -4,7 +4,7 @@ Everything takes its random generator as an argument, so that the same data give
 """
 
 from collections.abc import Iterator, Sequence
-from math import comb, lgamma, log
+from math import comb, lgamma, log, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -141,7 +141,7 @@ def provable_drop(differences: Floats, alpha: float = 0.05, power: float = 0.8) 
     """
     if len(differences) < 2:
         return float("nan")
-    error = float(differences.std(ddof=1)) / len(differences) ** 0.5
+    error = float(differences.std(ddof=1)) / sqrt(len(differences))
     return (_NORMAL.inv_cdf(1.0 - alpha) + _NORMAL.inv_cdf(power)) * error
 
 

@@ -129,7 +129,8 @@ def _hits(judged: Judged, k: int | None = None) -> NDArray[np.bool_]:
 
 
 def _found(judged: Judged, k: int) -> Floats:
-    return np.count_nonzero(_hits(judged, k), axis=1).astype(np.float64)
+    found: Floats = np.count_nonzero(_hits(judged, k), axis=1).astype(np.float64)
+    return found
 
 
 def _positive(grades: Floats) -> Floats:

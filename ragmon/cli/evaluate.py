@@ -1,0 +1,190 @@
+"""Score a run over a golden set: a table, and JSON, HTML or JUnit files.
+
+Exit status: 0 done, 1 a --min limit was missed, 2 the data or the arguments cannot be used.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+from ragmon.clock import Clock, SystemClock
+from ragmon.config.units import seconds
+from ragmon.errors import RagmonError
+from ragmon.evaluate import loaders
+from ragmon.evaluate.cases import CaseSet, Run
+from ragmon.evaluate.document import Evaluation, describe, save
+from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.gate import limits
+from ragmon.evaluate.judges import Grounding, Judge
+from ragmon.evaluate.report import junit, table
+from ragmon.evaluate.report.page import html
+from ragmon.evaluate.rules import rules_of
+from ragmon.evaluate.scoring import Options, Scored, score
+
+NAME = "evaluate"
+HELP = "score a run, or a live service, over a golden set"
+BASELINES = Path("ragmon-baselines")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    add("cases", type=Path, nargs="?", help="cases: JSONL, JSON, CSV, TREC qrels or BEIR folder")
+    source = parser.add_argument_group("where the answers come from (default: the same file)")
+    add_source = source.add_mutually_exclusive_group().add_argument
+    add_source("--run", type=Path, metavar="FILE", help="a recorded run, or a TREC run")
+    add_source("--endpoint", metavar="URL", help="ask this service now")
+    add_source("--from-store", type=Path, metavar="DIR", help="labelled queries of a data_dir")
+    add_source("--demo", action="store_true", help="the packaged set over the demo application")
+    source.add_argument("--request", type=Path, metavar="FILE", help="YAML: how to ask the service")
+    source.add_argument("--concurrency", type=int, default=4, help="questions at a time")
+    source.add_argument("--attempts", type=int, default=3, help="tries for each question")
+    source.add_argument("--save-run", type=Path, metavar="FILE", help="record the answers")
+    source.add_argument("--split", default="", help="of a BEIR folder (default test)")
+    source.add_argument("--since", default="7d", help="how far back --from-store looks")
+    source.add_argument("--pipeline", default="", help="only this one, with --from-store")
+    source.add_argument("--demo-version", default="", help="release of the demo")
+    how = parser.add_argument_group("how to score")
+    how.add_argument("--k", default="1,3,5,10", help="cut-offs, by commas")
+    how.add_argument("--gain", choices=("linear", "exponential"), default="linear")
+    how.add_argument("--by", action="append", metavar="KEY", help="strata; default: all small keys")
+    how.add_argument("--no-judge", action="store_true", help="leave the grounding judge out")
+    _outputs(parser)
+
+
+def _outputs(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument_group("what to write")
+    what.add_argument("--name", default="", help="of this evaluation (default: the run's)")
+    what.add_argument("--json", type=Path, metavar="FILE", help="everything; `gate` reads it")
+    what.add_argument("--html", type=Path, metavar="FILE", help="one page with plots")
+    what.add_argument("--junit", type=Path, metavar="FILE", help="the --min and --max limits")
+    what.add_argument("--save-baseline", metavar="NAME", help="for `gate --baseline NAME`")
+    what.add_argument("--baselines", type=Path, default=BASELINES, help="folder of baselines")
+    what.add_argument("--quiet", action="store_true", help="no table, no progress")
+    for side in ("min", "max"):
+        text = f"fail when the mean is {'below' if side == 'min' else 'above'} it; may be repeated"
+        metavar = "METRIC[:KEY=VALUE]=NUMBER"
+        what.add_argument(f"--{side}", action="append", default=[], metavar=metavar, help=text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate, write what was asked for, say what it came to."""
+    try:
+        return _run(args, SystemClock())
+    except RagmonError as error:
+        print(f"ragmon: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(args: argparse.Namespace, clock: Clock) -> int:
+    case_set, answers = _source(args, clock)
+    answers = loaders.with_texts(answers, case_set.corpus)
+    if args.save_run is not None:
+        loaders.write_run(args.save_run, answers)
+    judges: list[Judge] = [] if args.no_judge else [Grounding()]
+    scored = score(
+        case_set,
+        answers,
+        Options(ks=_cutoffs(args.k), gain=args.gain),
+        judges,
+        lambda pairs: track(
+            pairs, "judging", disable=args.quiet, console=Console(stderr=True), transient=True
+        ),
+    )
+    evaluation = describe(scored, _name(args), clock.now(), args.by)
+    return _write(args, evaluation, scored)
+
+
+def _write(args: argparse.Namespace, evaluation: Evaluation, scored: Scored) -> int:
+    if not args.quiet:
+        table.show(Console(), evaluation)
+    if args.json is not None:
+        save(evaluation, args.json)
+    if args.save_baseline:
+        save(evaluation, args.baselines / f"{args.save_baseline}.json")
+    if args.html is not None:
+        write(args.html, html(evaluation, scored).encode())
+    checks = limits(evaluation, rules_of([], args.min, args.max))
+    if args.junit is not None:
+        write(args.junit, junit.limits(evaluation.name, checks))
+    missed = [check for check in checks if check.verdict != "pass"]
+    for check in missed:
+        print(f"{check.metric}: {check.reason}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", path=path) from error
+
+
+def _source(args: argparse.Namespace, clock: Clock) -> tuple[CaseSet, Run]:
+    if args.demo:
+        from ragmon.cli import golden  # noqa: PLC0415 - needs the demo's extra
+
+        return golden.answered(clock, args.demo_version)
+    if args.from_store is not None:
+        from ragmon.evaluate.stored import labelled  # noqa: PLC0415 - only here
+        from ragmon.stores.sqlite.reader import SqliteReader  # noqa: PLC0415
+        from ragmon.stores.sqlite.store import FILE  # noqa: PLC0415
+
+        now = clock.now()
+        with SqliteReader(args.from_store / FILE) as reader:
+            return labelled(reader, now - _seconds(args.since), now, args.pipeline)
+    if args.cases is None:
+        raise DataError("no cases", hint="Name a file, or use --demo or --from-store")
+    case_set = loaders.read_cases(args.cases, split=args.split)
+    if args.endpoint or args.request:
+        return case_set, _asked(args, case_set, clock)
+    return case_set, loaders.read_run(args.run or args.cases)
+
+
+def _asked(args: argparse.Namespace, case_set: CaseSet, clock: Clock) -> Run:
+    from msgspec.structs import replace  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
+
+    from ragmon.evaluate.endpoint import Pace, Template, drive, read_template  # noqa: PLC0415
+
+    template = Template(url=args.endpoint) if not args.request else read_template(args.request)
+    if args.endpoint:
+        template = replace(template, url=args.endpoint)
+    pace = Pace(concurrency=args.concurrency, attempts=args.attempts)
+    with Progress(console=Console(stderr=True), disable=args.quiet, transient=True) as progress:
+        task = progress.add_task("asking", total=len(case_set.cases))
+        return drive(case_set.cases, template, pace, clock, lambda: progress.advance(task))
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(seconds(text))
+    except ValueError as error:
+        raise DataError(str(error), field="--since") from error
+
+
+def _cutoffs(text: str) -> tuple[int, ...]:
+    try:
+        ks = tuple(sorted({int(each) for each in text.split(",")}))
+    except ValueError as error:
+        raise DataError(f"{text!r} is no list of numbers", field="--k") from error
+    if not ks or ks[0] < 1:
+        raise DataError("counts ranks from 1", field="--k")
+    return ks
+
+
+def _name(args: argparse.Namespace) -> str:
+    if args.name:
+        return str(args.name)
+    if args.demo:
+        return f"demo {args.demo_version}".strip()
+    given = args.run or args.endpoint or args.from_store or args.cases
+    return given.stem if isinstance(given, Path) else str(given)

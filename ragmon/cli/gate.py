@@ -1,0 +1,94 @@
+"""May this go live? Compare an evaluation with a baseline, case by case.
+
+Exit status: 0 passed, 1 a regression, 2 the data or the arguments cannot be used.
+
+Without rules every headline metric may not get worse. A fall fails when it is larger than allowed
+and proven by a paired test (corrected for the number of rules).
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import msgspec
+import yaml
+from msgspec.structs import replace
+from rich.console import Console
+
+from ragmon.cli.evaluate import BASELINES, write
+from ragmon.errors import RagmonError
+from ragmon.evaluate.document import Evaluation, load
+from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.gate import Decision, decide
+from ragmon.evaluate.report import junit, markdown, table
+from ragmon.evaluate.rules import Policy, rules_of
+
+NAME = "gate"
+HELP = "pass or fail a release against a baseline"
+_LIMIT = "METRIC[:KEY[=VALUE]]=NUMBER"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    add("current", type=Path, help="what `ragmon evaluate --json` wrote")
+    add("--baseline", required=True, metavar="NAME|FILE", help="a saved baseline, or a JSON file")
+    add("--baselines", type=Path, default=BASELINES, help="folder of saved baselines")
+    add("--rules", type=Path, metavar="FILE", help="YAML: rules, alpha, min_effect, max_missing")
+    add("--max-drop", action="append", default=[], metavar=_LIMIT, help="may get worse by this")
+    add("--min", action="append", default=[], metavar=_LIMIT, help="the mean must reach this")
+    add("--max", action="append", default=[], metavar=_LIMIT, help="the mean must not pass this")
+    add("--min-effect", type=float, metavar="NUMBER", help="smaller falls never fail (0.01)")
+    add("--alpha", type=float, metavar="NUMBER", help="chance of a false alarm (0.05)")
+    add("--max-missing", type=float, metavar="SHARE", help="cases without a result (0.05)")
+    add("--strict", action="store_true", help="a fall that is not proven fails too")
+    add("--markdown", type=Path, metavar="FILE", help="summary for a pull request")
+    add("--junit", type=Path, metavar="FILE", help="one test case a rule")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Decide, write what was asked for."""
+    try:
+        current = load(args.current)
+        decision = decide(_baseline(args), current, _policy(args))
+        _write(args, decision)
+    except RagmonError as error:
+        print(f"ragmon: {error}", file=sys.stderr)
+        return 2
+    return 0 if decision.passed else 1
+
+
+def _write(args: argparse.Namespace, decision: Decision) -> None:
+    table.show_decision(Console(), decision)
+    if args.markdown is not None:
+        write(args.markdown, markdown.summary(decision).encode())
+    if args.junit is not None:
+        write(args.junit, junit.xml(decision))
+
+
+def _baseline(args: argparse.Namespace) -> Evaluation:
+    given = Path(args.baseline)
+    if given.suffix == ".json" or given.is_file():
+        return load(given)
+    return load(args.baselines / f"{args.baseline}.json")
+
+
+def _policy(args: argparse.Namespace) -> Policy:
+    policy = Policy() if args.rules is None else _read_policy(args.rules)
+    rules = rules_of(args.max_drop, args.min, args.max)
+    flags = {name: getattr(args, name) for name in ("min_effect", "alpha", "max_missing")}
+    given = {name: value for name, value in flags.items() if value is not None}
+    if not 0.0 < given.get("alpha", 0.05) < 1.0:
+        raise DataError("lies between 0 and 1", field="--alpha")
+    return replace(
+        policy, rules=(*policy.rules, *rules), strict=policy.strict or args.strict, **given
+    )
+
+
+def _read_policy(path: Path) -> Policy:
+    try:
+        return msgspec.convert(yaml.safe_load(path.read_text()), Policy)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise DataError(str(error), path=path) from error

@@ -1,0 +1,207 @@
+"""Two evaluations side by side, over the cases they share."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from ragmon.evaluate import strata
+from ragmon.evaluate.document import Evaluation
+from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.metrics import Better, Metric, is_headline
+from ragmon.evaluate.ranking.judged import Floats
+from ragmon.evaluate.significance import bca_intervals, holm, paired_permutation
+
+_SEED = 20_240_502
+_TIE = 1e-9  # scores closer than this are equal
+
+
+class Contrast(Struct, frozen=True):
+    """One metric under both systems, over the cases that know it under both."""
+
+    name: str
+    better: Better
+    first: float  # mean
+    second: float
+    change: float  # second − first
+    lower: float  # 95 % BCa interval of the change
+    upper: float
+    p: float  # two-sided sign-flip test
+    p_adjusted: float  # after Holm, over all metrics compared
+    wins: int  # cases where the second is better
+    losses: int
+    ties: int
+
+    @property
+    def verdict(self) -> str:
+        """better, worse, or nothing that these cases prove."""
+        if self.p_adjusted > 0.05 or self.better == "neither":
+            return ""
+        gained = self.change > 0 if self.better == "higher" else self.change < 0
+        return "better" if gained else "worse"
+
+
+class Move(Struct, frozen=True):
+    """A case whose score changed."""
+
+    case_id: str
+    query: str
+    metric: str
+    first: float
+    second: float
+
+
+class Comparison(Struct, frozen=True):
+    """What changed between two evaluations."""
+
+    first: str
+    second: str
+    cases: int  # in both
+    only_first: int
+    only_second: int
+    contrasts: list[Contrast]
+    moves: list[Move]  # the largest first
+    reversals: dict[str, str]  # by metric
+
+
+class Paired(Struct, frozen=True):
+    """The scores of shared cases, in one order."""
+
+    rows_first: list[int]
+    rows_second: list[int]
+
+    def difference(self, first: Floats, second: Floats) -> Floats:
+        """Second minus first by case; NaN where either does not know."""
+        return second[self.rows_second] - first[self.rows_first]
+
+
+def pair(first: Evaluation, second: Evaluation) -> Paired:
+    """Which rows belong together.
+
+    Raises:
+        DataError: the two share no case.
+    """
+    places = {case.case_id: at for at, case in enumerate(second.cases)}
+    shared = [
+        (at, places[case.case_id]) for at, case in enumerate(first.cases) if case.case_id in places
+    ]
+    if not shared:
+        raise DataError(
+            f"{first.name} and {second.name} share no case",
+            hint=f"Their cases are called like {_example(first)!r} and {_example(second)!r}",
+        )
+    return Paired([a for a, _ in shared], [b for _, b in shared])
+
+
+def compare(first: Evaluation, second: Evaluation, most_moves: int = 20) -> Comparison:
+    """Every metric that both have.
+
+    Args:
+        first: the old one.
+        second: the new one.
+        most_moves: cases listed.
+
+    Raises:
+        DataError: no case, or no metric, in common.
+    """
+    paired = pair(first, second)
+    metrics = [
+        Metric(each.name, each.kind, each.better)
+        for each in first.metrics
+        if second.summary(each.name) is not None
+    ]
+    if not metrics:
+        raise DataError(f"{first.name} and {second.name} share no metric")
+    names = [each.name for each in metrics]
+    before, after = first.matrix(names), second.matrix(names)
+    differences = paired.difference(before, after)
+    return Comparison(
+        first=first.name,
+        second=second.name,
+        cases=len(paired.rows_first),
+        only_first=len(first.cases) - len(paired.rows_first),
+        only_second=len(second.cases) - len(paired.rows_second),
+        contrasts=_contrasts(metrics, before[paired.rows_first], differences),
+        moves=_moves(metrics, first, paired, before, differences)[:most_moves],
+        reversals=_reversals(metrics, first, second),
+    )
+
+
+def _contrasts(metrics: Sequence[Metric], before: Floats, differences: Floats) -> list[Contrast]:
+    known = ~np.isnan(differences)
+    kept = [at for at in range(len(metrics)) if known[:, at].any()]
+    rng = np.random.default_rng(_SEED)
+    p_values = paired_permutation(differences[:, kept], rng).two_sided.tolist()
+    intervals = bca_intervals(differences[:, kept], rng, bounded=False)
+    contrasts = []
+    for place, (at, p, adjusted) in enumerate(zip(kept, p_values, holm(p_values), strict=True)):
+        change = differences[known[:, at], at]
+        gained = change if metrics[at].better == "higher" else -change
+        mean = float(before[known[:, at], at].mean())
+        if metrics[at].better == "neither":
+            gained = np.zeros_like(change)
+        wins, losses = int((gained > _TIE).sum()), int((gained < -_TIE).sum())
+        contrasts.append(
+            Contrast(
+                metrics[at].name,
+                metrics[at].better,
+                mean,
+                mean + float(change.mean()),
+                float(change.mean()),
+                float(intervals.lower[place]),
+                float(intervals.upper[place]),
+                p,
+                adjusted,
+                wins,
+                losses,
+                len(change) - wins - losses,
+            )
+        )
+    return contrasts
+
+
+def _moves(
+    metrics: Sequence[Metric],
+    first: Evaluation,
+    paired: Paired,
+    before: Floats,
+    differences: Floats,
+) -> list[Move]:
+    """Of each case the headline metric that moved most, largest move first."""
+    chosen = [at for at, each in enumerate(metrics) if is_headline(each.name)]
+    if not chosen:
+        return []
+    signs = np.array([-1.0 if metrics[at].better == "lower" else 1.0 for at in chosen])
+    gained = np.nan_to_num(differences[:, chosen] * signs)
+    largest = np.abs(gained).argmax(axis=1)
+    size = gained[np.arange(len(gained)), largest]
+    order = np.argsort(-np.abs(size), kind="stable")
+    moves = []
+    for row in order[np.abs(size[order]) > _TIE].tolist():
+        at = chosen[int(largest[row])]
+        start = float(before[paired.rows_first[row], at])
+        case = first.cases[paired.rows_first[row]]
+        end = start + float(differences[row, at])
+        moves.append(Move(case.case_id, case.query, metrics[at].name, start, end))
+    return moves
+
+
+def _reversals(metrics: Sequence[Metric], first: Evaluation, second: Evaluation) -> dict[str, str]:
+    labels = [
+        strata.labelled([case.metadata for case in each.cases], [case.query for case in each.cases])
+        for each in (first, second)
+    ]
+    found = {}
+    for each in metrics:
+        scores = [evaluation.matrix([each.name])[:, 0] for evaluation in (first, second)]
+        for key in labels[0].keys() & labels[1].keys():
+            reversal = strata.reversal(
+                key, (scores[0], labels[0][key]), (scores[1], labels[1][key])
+            )
+            if reversal is not None:
+                found[each.name] = str(reversal)
+    return found
+
+
+def _example(evaluation: Evaluation) -> str:
+    return evaluation.cases[0].case_id if evaluation.cases else ""

@@ -1,0 +1,234 @@
+"""One evaluation as it is written to JSON: the report, and the baseline of the next.
+
+The schema is these structs; ``ragmon/evaluation/1`` names it, and fields are only ever added.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from ragmon import __version__
+from ragmon.evaluate import strata
+from ragmon.evaluate.cases import Metadata
+from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.metrics import Better, Kind, Metric, band
+from ragmon.evaluate.ranking import ELEVEN_LEVELS, batch, curve, diminishing_k
+from ragmon.evaluate.ranking.judged import Floats
+from ragmon.evaluate.scoring import Scored, judged_pairs
+from ragmon.evaluate.significance import bca_intervals
+
+SCHEMA = "ragmon/evaluation/1"
+_SEED = 20_240_501  # the same data give the same bounds
+_DEEPEST = 50
+
+
+class Mean(Struct, frozen=True):
+    """The mean of one metric over some cases, with its 95 % interval."""
+
+    mean: float
+    lower: float | None  # none below two cases of an unbounded metric
+    upper: float | None
+    samples: int
+
+
+class Summary(Mean, frozen=True, kw_only=True):
+    """One metric over all cases that know it."""
+
+    name: str
+    kind: Kind
+    better: Better
+    band: str = ""  # good, fair or poor
+
+
+class Stratum(Struct, frozen=True):
+    """The cases that share one value of a metadata key."""
+
+    key: str
+    value: str
+    cases: int
+    small: bool  # too few to conclude from
+    metrics: dict[str, Mean]
+
+
+class Curves(Struct, frozen=True):
+    """Means over the cases with labels."""
+
+    ks: list[int]
+    at_k: dict[str, list[float]]  # by metric: hit, ndcg, precision, recall
+    enough_k: int | None  # the K after which recall hardly rises
+    recall_levels: list[float]
+    precision: list[float]  # interpolated, at each recall level
+
+
+class CaseLine(Struct, frozen=True):
+    """What a comparison needs to know of a case."""
+
+    case_id: str
+    query: str
+    metadata: Metadata = {}
+
+
+class Evaluation(Struct, frozen=True, kw_only=True):
+    """Everything that one evaluation found."""
+
+    schema: str = SCHEMA
+    name: str
+    created_at: float  # unix seconds
+    ragmon: str = __version__
+    metrics: list[Summary]
+    strata: list[Stratum] = []
+    curves: Curves | None = None
+    absent: dict[str, str] = {}  # metrics that could not be had, with the reason
+    notes: list[str] = []
+    missing: list[str] = []  # cases without a result
+    cases: list[CaseLine]
+    scores: dict[str, list[float | None]]  # by metric, in the order of ``cases``
+
+    def matrix(self, names: Sequence[str]) -> Floats:
+        """Scores of shape (cases, names); NaN where unknown, also for an unknown metric."""
+        unknown: list[float | None] = [None] * len(self.cases)
+        columns = [self.scores.get(name, unknown) for name in names]
+        return np.array(columns, dtype=np.float64).reshape(len(names), len(self.cases)).T
+
+    def summary(self, name: str) -> Summary | None:
+        """One metric."""
+        return next((each for each in self.metrics if each.name == name), None)
+
+
+def describe(
+    scored: Scored, name: str, created_at: float, keys: Sequence[str] | None = None
+) -> Evaluation:
+    """The evaluation of a scored run.
+
+    Args:
+        scored: the scores.
+        name: how this run is called.
+        created_at: unix seconds.
+        keys: metadata keys to break down by; None: those with few values.
+    """
+    names = [each.name for each in scored.metrics]
+    means = _means(scored.values, scored.metrics)
+    metadata = [case.metadata for case in scored.cases]
+    queries = [case.query for case in scored.cases]
+    groups = strata.groups(metadata, queries, keys)
+    return Evaluation(
+        name=name,
+        created_at=created_at,
+        metrics=[
+            Summary(
+                *msgspec.structs.astuple(mean),
+                name=each.name,
+                kind=each.kind,
+                better=each.better,
+                band=band(each, mean.mean),
+            )
+            for each, mean in zip(scored.metrics, means, strict=True)
+            if mean is not None
+        ],
+        strata=[_stratum(group, scored) for group in groups],
+        curves=_curves(scored),
+        absent=dict(scored.absent),
+        notes=list(scored.notes),
+        missing=list(scored.missing),
+        cases=[CaseLine(case.case_id, case.query, case.metadata) for case in scored.cases],
+        scores={key: _listed(column) for key, column in zip(names, scored.values.T, strict=True)},
+    )
+
+
+def save(evaluation: Evaluation, path: Path) -> None:
+    """Write it as JSON.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    text = msgspec.json.format(msgspec.json.encode(evaluation), indent=1)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text + b"\n")
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", path=path) from error
+
+
+def load(path: Path) -> Evaluation:
+    """Read it again.
+
+    Raises:
+        DataError: unreadable, or not an evaluation.
+    """
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Evaluation)
+    except OSError as error:
+        hint = "Make one: ragmon evaluate … --json FILE"
+        raise DataError(f"cannot be read: {error.strerror}", path=path, hint=hint) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        hint = "It must be what `ragmon evaluate --json` wrote"
+        raise DataError(f"is no evaluation: {error}", path=path, hint=hint) from error
+    if found.schema != SCHEMA:
+        raise DataError(f"has schema {found.schema!r}, not {SCHEMA!r}", path=path)
+    if any(len(column) != len(found.cases) for column in found.scores.values()):
+        raise DataError("holds scores for another number of cases", path=path, field="scores")
+    return found
+
+
+def _means(values: Floats, metrics: Iterable[Metric]) -> list[Mean | None]:
+    metrics = list(metrics)
+    bounded = np.array([each.kind != "quantity" for each in metrics])
+    found = bca_intervals(values, np.random.default_rng(_SEED), bounded=bounded)
+    samples = (~np.isnan(values)).sum(axis=0)
+    return [
+        Mean(float(mean), _plain(lower), _plain(upper), int(n)) if n else None
+        for mean, lower, upper, n in zip(*found, samples, strict=True)
+    ]
+
+
+def _stratum(group: strata.Group, scored: Scored) -> Stratum:
+    means = _means(scored.values[list(group.rows)], scored.metrics)
+    return Stratum(
+        group.key,
+        group.value,
+        len(group.rows),
+        group.small,
+        {
+            each.name: mean
+            for each, mean in zip(scored.metrics, means, strict=True)
+            if mean is not None
+        },
+    )
+
+
+def _curves(scored: Scored) -> Curves | None:
+    """Metrics against k, as deep as anything was retrieved."""
+    pairs = [
+        (case, record)
+        for case, record in zip(scored.cases, scored.records, strict=True)
+        if case.answerable and record.chunks is not None
+    ]
+    if not pairs:
+        return None
+    judged = judged_pairs(pairs)
+    deepest = min(int(judged.retrieved.max()), _DEEPEST)
+    if not deepest:
+        return None
+    ks = list(range(1, deepest + 1))
+    drawn = {
+        "hit": batch.hit,
+        "ndcg": batch.ndcg,
+        "precision": batch.precision,
+        "recall": batch.recall,
+    }
+    at_k = {name: curve(measure, judged, ks).tolist() for name, measure in drawn.items()}
+    precision = batch.interpolated_precision(judged, ELEVEN_LEVELS).mean(axis=0)
+    enough = diminishing_k(ks, at_k["recall"]) if max(at_k["recall"]) > 0 else None
+    return Curves(ks, at_k, enough, ELEVEN_LEVELS.tolist(), precision.tolist())
+
+
+def _listed(column: Floats) -> list[float | None]:
+    return [_plain(value) for value in column.tolist()]
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

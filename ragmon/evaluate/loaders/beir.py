@@ -1,0 +1,106 @@
+"""BEIR folders: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragmon.evaluate.cases import Case, CaseSet, Metadata, Run
+from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.loaders.rows import rows
+from ragmon.records import Chunk
+
+
+class _Document(Struct, frozen=True):
+    _id: str
+    text: str = ""
+    title: str = ""
+
+
+def read_cases(folder: Path, split: str = "") -> CaseSet:
+    """The judged queries of one split.
+
+    Raises:
+        DataError: a file is missing or malformed, or a judged query has no text.
+    """
+    judgements = _judgements(folder / "qrels", split)
+    grades: dict[str, dict[str, float]] = {}
+    for line, query, document, grade in _judged(judgements):
+        grades.setdefault(query, {})[document] = grade
+        if not query or not document:
+            raise DataError("has an empty id", path=judgements, line=line)
+    cases = tuple(_cases(folder / "queries.jsonl", grades))
+    if len(cases) < len(grades):
+        missing = sorted(grades.keys() - {case.case_id for case in cases})
+        raise DataError(
+            f"judges {len(missing)} queries that queries.jsonl does not hold: {missing[0]!r}",
+            path=judgements,
+        )
+    corpus = folder / "corpus.jsonl"
+    return CaseSet(cases, corpus=corpus if corpus.is_file() else None)
+
+
+def with_texts(run: Run, corpus: Path) -> Run:
+    """The run with the texts of its chunks; the corpus is read once, and only those are kept."""
+    wanted = {
+        chunk.id for record in run.values() for chunk in record.chunks or () if chunk.text is None
+    }
+    texts = dict(_texts(corpus, wanted))
+    return {
+        key: replace(record, chunks=[_filled(chunk, texts) for chunk in record.chunks])
+        if record.chunks
+        else record
+        for key, record in run.items()
+    }
+
+
+def _judgements(folder: Path, split: str) -> Path:
+    found = {path.stem: path for path in sorted(folder.glob("*.tsv"))}
+    if split in found:
+        return found[split]
+    if not split and (len(found) == 1 or "test" in found):
+        return found.get("test") or next(iter(found.values()))
+    known = ", ".join(found) or "none"
+    raise DataError(f"no split {split!r}; there are: {known}", path=folder, hint="Use --split")
+
+
+def _judged(path: Path) -> Iterator[tuple[int, str, str, float]]:
+    for line, row in rows(path):
+        try:
+            yield line, row["query-id"], row["corpus-id"], float(row["score"])
+        except KeyError as error:
+            raise DataError("is missing", path=path, line=line, field=str(error.args[0])) from error
+        except ValueError as error:
+            raise DataError("is no number", path=path, line=line, field="score") from error
+
+
+def _cases(path: Path, grades: dict[str, dict[str, float]]) -> Iterator[Case]:
+    for line, row in rows(path):
+        key, text = row.get("_id"), row.get("text")
+        if not isinstance(key, str) or not isinstance(text, str):
+            field = "text" if isinstance(key, str) else "_id"
+            raise DataError("is missing", path=path, line=line, field=field)
+        if key in grades:
+            given = row.get("metadata")
+            metadata: Metadata = {}
+            if isinstance(given, dict):
+                metadata = {k: v for k, v in given.items() if isinstance(v, str | int | float)}
+            yield Case(query=text, case_id=key, grades=grades[key], metadata=metadata)
+
+
+def _texts(corpus: Path, wanted: set[str]) -> Iterator[tuple[str, str]]:
+    decode = msgspec.json.Decoder(_Document).decode
+    with corpus.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                document = decode(line)
+            except msgspec.MsgspecError as error:
+                raise DataError(str(error), path=corpus, line=number) from error
+            if document._id in wanted:
+                yield document._id, f"{document.title}\n{document.text}".strip()
+
+
+def _filled(chunk: Chunk, texts: dict[str, str]) -> Chunk:
+    return replace(chunk, text=texts[chunk.id]) if chunk.id in texts else chunk

@@ -1,0 +1,186 @@
+"""Rows to cases and records, under the names that others give the fields."""
+
+import difflib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ragmon.evaluate.cases import Case, id_of, text_id
+from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.loaders.rows import Row
+from ragmon.records import QueryRecord
+
+Kind = TypeVar("Kind", Case, QueryRecord)
+
+_QUERY = ("question", "user_input", "input")
+_CASE = {
+    "case_id": ("id", "query_id", "qid", "question_id", "_id"),
+    "query": _QUERY,
+    "ground_truth_answer": (
+        *("ground_truth", "ground_truths", "reference", "reference_answer"),
+        *("expected_output", "expected_answer"),
+    ),
+    "relevant_doc_ids": ("relevant_ids", "relevant_chunk_ids", "reference_context_ids"),
+    "metadata": ("tags",),
+}
+_RECORD = {
+    "query_id": ("case_id", "id", "qid", "question_id", "_id"),
+    "query": _QUERY,
+    "answer": ("response", "actual_output", "prediction"),
+    "citations": ("cited", "cited_ids"),
+}
+_TEXTS = ("retrieved_contexts", "contexts", "retrieval_context")  # lists of passages
+_IDS = ("retrieved_ids", "retrieved_context_ids", "retrieved_doc_ids", "retrieved")
+_REFERENCES = ("reference_contexts",)
+_CHUNK = {
+    "id": ("chunk_id", "doc_id", "document_id", "_id"),
+    "text": ("content", "page_content", "passage"),
+}
+_LISTS = frozenset({"relevant_doc_ids", "keywords", "nuggets", "claims", "citations", *_IDS})
+_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+
+
+class Ignored:
+    """Fields that nothing reads, each mentioned once with the nearest known name."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def add(self, name: str, known: list[str]) -> None:
+        """Note a field."""
+        if name not in self._names:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+            self._names[name] = f" (did you mean {near[0]}?)" if near else ""
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"field {name!r} is not read{near}" for name, near in self._names.items())
+
+
+def case_of(row: Row, path: Path, line: int, ignored: Ignored) -> Case:
+    """One case.
+
+    Raises:
+        DataError: with file, line and field.
+    """
+    row = _unwrapped(row)
+    named = _named(row, _CASE)
+    references = next((row[name] for name in _REFERENCES if row.get(name)), None)
+    if references and "relevant_doc_ids" not in named:
+        named["relevant_doc_ids"] = [text_id(str(text)) for text in references]
+    if isinstance(named.get("ground_truth_answer"), list):
+        named["ground_truth_answer"] = next(iter(named["ground_truth_answer"]), None)
+    rest = _unread(row, named)
+    if path.suffix in (".csv", ".tsv"):
+        named["metadata"] = {**rest, **named.get("metadata", {})}
+    else:
+        for name in rest:
+            ignored.add(name, [*Case.__struct_fields__])
+    case = _converted(named, Case, path, line)
+    if case.query and case.case_id:
+        return case
+    if not case.query:
+        raise DataError("is empty", path=path, line=line, field="query")
+    return msgspec.structs.replace(case, case_id=id_of(case.query))
+
+
+def record_of(row: Row, path: Path, line: int) -> QueryRecord:
+    """One result of a run.
+
+    Raises:
+        DataError: with file, line and field.
+    """
+    row = _unwrapped(row)
+    named = _named(row, _RECORD)
+    chunks = _chunks(row)
+    if chunks is not None:
+        named["chunks"] = chunks
+    if not named.get("query_id") and not named.get("query"):
+        raise DataError(
+            "is missing", path=path, line=line, field="query_id", hint="Name the case or its query"
+        )
+    return _converted(named, QueryRecord, path, line)
+
+
+def _unwrapped(row: Row) -> Row:
+    """A query of ragmon's own export stands under ``record``."""
+    inner = row.get("record")
+    return inner if isinstance(inner, dict) else row
+
+
+def _named(row: Row, names: dict[str, tuple[str, ...]]) -> Row:
+    """The row under our names; ours come first where both are given."""
+    aliases = {alias: name for name, others in names.items() for alias in others}
+    found = {
+        aliases[key]: value for key, value in row.items() if key in aliases and value is not None
+    }
+    found |= {key: value for key, value in row.items() if key not in aliases and value is not None}
+    for name in _LISTS & found.keys():
+        if isinstance(found[name], str):
+            found[name] = [each.strip() for each in found[name].split("|") if each.strip()]
+    return found
+
+
+def _unread(row: Row, named: Row) -> Row:
+    """What neither a case nor a run reads."""
+    read = {*Case.__struct_fields__, *QueryRecord.__struct_fields__, *_TEXTS, *_IDS, *_REFERENCES}
+    for names in (_CASE, _RECORD):
+        read.update(alias for others in names.values() for alias in others)
+    return {key: value for key, value in row.items() if key not in read and key in named}
+
+
+def _chunks(row: Row) -> list[Any] | None:
+    given = row.get("chunks")
+    texts = next((row[name] for name in _TEXTS if row.get(name) is not None), None)
+    ids = next((row[name] for name in _IDS if row.get(name) is not None), None)
+    if isinstance(ids, str):
+        ids = [each.strip() for each in ids.split("|") if each.strip()]
+    if isinstance(given, list):
+        return [chunk_of(each) for each in given]
+    if isinstance(ids, list) and isinstance(texts, list) and len(ids) == len(texts):
+        return [{"id": str(key), "text": text} for key, text in zip(ids, texts, strict=True)]
+    if isinstance(ids, list):
+        return [chunk_of(each) for each in ids]
+    if isinstance(texts, list):
+        return [{"id": text_id(str(text)), "text": text} for text in texts]
+    return None
+
+
+def chunk_of(given: Any) -> Any:
+    """A retrieved chunk as our field names have it: of an object, an id, or ``{text: …}``."""
+    if isinstance(given, str | int):
+        return {"id": str(given)}
+    if not isinstance(given, dict):
+        return given
+    named = _named(given, _CHUNK)
+    if "id" not in named and isinstance(named.get("text"), str):
+        named["id"] = text_id(named["text"])
+    return named
+
+
+def _converted(named: Row, kind: type[Kind], path: Path, line: int) -> Kind:
+    try:
+        return msgspec.convert(_as_text(named), kind, strict=path.suffix not in (".csv", ".tsv"))
+    except msgspec.ValidationError as error:
+        message = str(error)
+        place = _PLACE.search(message)
+        field = place[1] if place else ""
+        text = message[: place.start()] if place else message
+        missing = re.search(r"missing required field `(\w+)`", text)
+        if missing:
+            field, text = missing[1], "is missing"
+        text = text.replace("`", "").replace("Expected", "expected")
+        raise DataError(text, path=path, line=line, field=field) from error
+
+
+def _as_text(named: Row) -> Row:
+    """Ids are text, also where a file holds numbers."""
+    for name in ("case_id", "query_id"):
+        if isinstance(named.get(name), int):
+            named[name] = str(named[name])
+    ids = named.get("relevant_doc_ids")
+    if isinstance(ids, list):
+        named["relevant_doc_ids"] = [str(each) if isinstance(each, int) else each for each in ids]
+    return named

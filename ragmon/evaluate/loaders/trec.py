@@ -1,0 +1,77 @@
+"""TREC's files: judgements of four columns, runs of six."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragmon.evaluate.cases import Case
+from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.loaders.rows import read_text
+from ragmon.evaluate.ranking import ranked
+from ragmon.records import Chunk, QueryRecord
+
+
+def read_cases(path: Path) -> Iterator[Case]:
+    """One case a topic of a qrels file; the topic's number stands for its text.
+
+    Raises:
+        DataError: a line does not have four columns, or its grade is no number.
+    """
+    grades: dict[str, dict[str, float]] = {}
+    for line, (topic, _, document, grade) in _columns(path, "topic iteration document grade"):
+        grades.setdefault(topic, {})[document] = _number(grade, path, line, "grade")
+    for topic, judged in grades.items():
+        yield Case(query=topic, case_id=topic, grades=judged)
+
+
+def read_run(path: Path) -> Iterator[QueryRecord]:
+    """One result a topic, ordered by score as trec_eval orders it; the rank column is not read.
+
+    Raises:
+        DataError: a line does not have six columns, its score is no number, or a document
+            appears twice for a topic.
+    """
+    scores: dict[str, dict[str, float]] = {}
+    for line, (topic, _, document, _, score, _) in _columns(
+        path, "topic Q0 document rank score tag"
+    ):
+        of_topic = scores.setdefault(topic, {})
+        if document in of_topic:
+            raise DataError(f"{document!r} appears twice for topic {topic}", path=path, line=line)
+        of_topic[document] = _number(score, path, line, "score")
+    yield from from_scores(scores)
+
+
+def is_scores(held: Mapping[str, Any]) -> bool:
+    """Whether this is {query: {document: score}}."""
+    first = next(iter(held.values()), None)
+    return isinstance(first, dict) and all(isinstance(each, int | float) for each in first.values())
+
+
+def from_scores(scores: Mapping[str, Mapping[str, float]]) -> Iterator[QueryRecord]:
+    """Results in the order of their scores."""
+    for topic, found in scores.items():
+        chunks = [Chunk(id=each, score=float(found[each])) for each in ranked(found)]
+        yield QueryRecord(query_id=topic, chunks=chunks)
+
+
+def _columns(path: Path, names: str) -> Iterator[tuple[int, list[str]]]:
+    expected = len(names.split())
+    for line, text in enumerate(read_text(path).split("\n"), 1):
+        cells = text.split()
+        if cells and len(cells) != expected:
+            raise DataError(
+                f"has {len(cells)} columns, not {expected}",
+                path=path,
+                line=line,
+                hint=f"Write: {names}",
+            )
+        if cells:
+            yield line, cells
+
+
+def _number(text: str, path: Path, line: int, field: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise DataError(f"{text!r} is no number", path=path, line=line, field=field) from error

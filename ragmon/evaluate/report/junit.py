@@ -1,0 +1,43 @@
+"""JUnit XML, which every CI shows: one test case a rule."""
+
+from collections.abc import Iterable
+from xml.etree import ElementTree as ET
+
+from ragmon.evaluate.gate import Check, Decision
+
+
+def xml(decision: Decision) -> bytes:
+    """A suite of the rules of a gate.
+
+    A fall that is not proven passes, with its reason in the output; JUnit has no word for it.
+    """
+    return _suite(f"ragmon gate: {decision.current} against {decision.baseline}", decision.checks)
+
+
+def limits(name: str, checks: Iterable[Check]) -> bytes:
+    """A suite of the limits of one evaluation."""
+    return _suite(f"ragmon evaluate: {name}", list(checks))
+
+
+def _suite(name: str, checks: list[Check]) -> bytes:
+    failures = sum(check.verdict == "fail" for check in checks)
+    counts = {"tests": str(len(checks)), "failures": str(failures), "errors": "0"}
+    root = ET.Element("testsuites", counts)
+    suite = ET.SubElement(root, "testsuite", {"name": _clean(name), **counts})
+    for check in checks:
+        title = f"{check.metric} [{check.stratum}]" if check.stratum else check.metric
+        case = ET.SubElement(
+            suite, "testcase", {"classname": "ragmon.evaluate", "name": _clean(title)}
+        )
+        if check.verdict == "fail":
+            ET.SubElement(case, "failure", {"message": _clean(check.reason)})
+        else:
+            ET.SubElement(case, "system-out").text = _clean(f"{check.verdict}: {check.reason}")
+    ET.indent(root)
+    found: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return found
+
+
+def _clean(text: str) -> str:
+    """Without the control characters that XML cannot hold."""
+    return "".join(each for each in text if each >= " " or each in "\t\n")

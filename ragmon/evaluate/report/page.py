@@ -1,0 +1,215 @@
+"""One HTML file that needs nothing else: no script, no font, no network."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+
+import numpy as np
+
+from ragmon.evaluate.document import Curves, Evaluation, Stratum, Summary
+from ragmon.evaluate.metrics import GUIDES, Guide, base_of
+from ragmon.evaluate.report import plots
+from ragmon.evaluate.report.cases import worst_cases
+from ragmon.evaluate.report.style import STYLE
+from ragmon.evaluate.report.text import grouped, headlines, interval, number
+from ragmon.evaluate.scoring import Scored
+
+
+def html(evaluation: Evaluation, scored: Scored | None = None) -> str:
+    """The report of one evaluation.
+
+    Args:
+        evaluation: what was found.
+        scored: the cases with their chunks, for the list of the worst; without it there is none.
+    """
+    sections = [
+        _headline(evaluation),
+        _notes(evaluation.notes),
+        _curves(evaluation.curves) if evaluation.curves else "",
+        _strata(evaluation),
+        _distributions(evaluation),
+        worst_cases(scored) if scored is not None else "",
+        _metrics(evaluation),
+        _absent(evaluation.absent),
+    ]
+    when = datetime.fromtimestamp(evaluation.created_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    name = escape(evaluation.name)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<title>{name}: RAG evaluation</title><style>{STYLE}</style></head><body>
+<header><h1>{name}</h1><p class="dim">{len(evaluation.cases):,} cases · {when} ·
+ragmon {escape(evaluation.ragmon)}</p></header>
+{"".join(sections)}
+</body></html>
+"""
+
+
+def _headline(evaluation: Evaluation) -> str:
+    cards = "".join(
+        f'<div class="card"><b>{number(each.mean)}</b> {_chip(each.band)}'
+        f'<div>{_breakable(each.name)}</div><div class="dim">{interval(each)}</div></div>'
+        for each in headlines(evaluation)
+    )
+    return f'<section class="cards">{cards}</section>'
+
+
+def _notes(notes: Sequence[str]) -> str:
+    items = "".join(f"<li>{escape(note)}" for note in notes)
+    return f'<ul class="notes">{items}</ul>' if items else ""
+
+
+def _absent(absent: Mapping[str, str]) -> str:
+    items = "".join(
+        f"<li><b>{_breakable(name)}</b> {escape(reason)}" for name, reason in absent.items()
+    )
+    title = "<summary><h2>Not measured</h2></summary>"
+    return f'<details open>{title}<ul class="notes">{items}</ul></details>' if items else ""
+
+
+def _curves(curves: Curves) -> str:
+    drawn = [
+        plots.Line(name, list(zip(map(float, curves.ks), values, strict=True)))
+        for name, values in curves.at_k.items()
+    ]
+    by_k = plots.lines(
+        drawn,
+        title="Mean of each metric at k",
+        x_name="k, results looked at",
+        ticks=_ticks(curves.ks),
+        mark=curves.enough_k,
+    )
+    enough = ""
+    if curves.enough_k is not None:
+        enough = (
+            f"<p>After <b>k = {curves.enough_k}</b> (dashed) recall gains less than 5 % of its "
+            "highest value.</p>"
+        )
+    points = list(zip(curves.recall_levels, curves.precision, strict=True))
+    by_recall = plots.lines(
+        [plots.Line("precision", points)],
+        title="Interpolated precision at each level of recall",
+        x_name="recall",
+        ticks=(0.0, 0.25, 0.5, 0.75, 1.0),
+    )
+    return (
+        f'<section class="pair"><div><h2>Metrics at k</h2>{by_k}{enough}</div>'
+        f"<div><h2>Precision and recall</h2>{by_recall}"
+        "<p>Highest precision at or beyond each recall, mean over cases.</p></div></section>"
+    )
+
+
+def _ticks(ks: Sequence[int]) -> Sequence[float]:
+    if len(ks) <= 10:
+        return [float(k) for k in ks]
+    step = -(-len(ks) // 6)
+    return [float(k) for k in sorted({ks[0], *range(step, ks[-1], step), ks[-1]})]
+
+
+def _strata(evaluation: Evaluation) -> str:
+    if not evaluation.strata:
+        return ""
+    shown = [metrics[-1] for metrics in grouped(_drawable(evaluation)).values()][:2]
+    keys = dict.fromkeys(each.key for each in evaluation.strata)
+    blocks = [
+        f"<div><h3>{_breakable(metric.name)} by {escape(key)}</h3>{bars}</div>"
+        for key in keys
+        for metric in shown
+        if (bars := _bars(evaluation.strata, key, metric))
+    ]
+    few = any(each.small for each in evaluation.strata)
+    note = '<p class="dim">* few cases: do not conclude from these alone.</p>' if few else ""
+    return f'<section><h2>By stratum</h2><div class="pair">{"".join(blocks)}</div>{note}</section>'
+
+
+def _drawable(evaluation: Evaluation) -> list[Summary]:
+    """Headline metrics in [0, 1], the one to draw last in its group."""
+    order = ("reciprocal_rank", "recall", "hit", "average_precision", "ndcg", "faithfulness")
+    chosen = [each for each in headlines(evaluation) if each.kind != "quantity"]
+    return sorted(
+        chosen, key=lambda each: order.index(b) if (b := base_of(each.name)) in order else -1
+    )
+
+
+def _bars(strata: Sequence[Stratum], key: str, metric: Summary) -> str:
+    rows = [
+        plots.Bar(
+            f"{each.value} ({found.samples}{'*' if each.small else ''})",
+            found.mean,
+            found.lower,
+            found.upper,
+        )
+        for each in strata
+        if each.key == key and (found := each.metrics.get(metric.name)) is not None
+    ]
+    return plots.bars(rows, title=f"{metric.name} by {key}") if len(rows) > 1 else ""
+
+
+def _distributions(evaluation: Evaluation) -> str:
+    def drawn() -> Iterator[str]:
+        for each in headlines(evaluation):
+            column = evaluation.matrix([each.name])[:, 0]
+            known = column[~np.isnan(column)].tolist()
+            if each.kind == "fraction" and known:
+                plot = plots.histogram(known, title=f"Distribution of {each.name}")
+                yield f"<div><h3>{_breakable(each.name)}</h3>{plot}</div>"
+
+    found = "".join(drawn())
+    title = "<h2>How scores are spread</h2>"
+    return f'<section>{title}<div class="small">{found}</div></section>' if found else ""
+
+
+def _metrics(evaluation: Evaluation) -> str:
+    parts = "".join(
+        f"<details{' open' if group != 'Behaviour' else ''}><summary><h2>{group}</h2></summary>"
+        f"{''.join(_family(base, found) for base, found in _families(metrics).items())}</details>"
+        for group, metrics in grouped(evaluation.metrics).items()
+    )
+    return f"<section>{parts}</section>"
+
+
+def _families(metrics: Sequence[Summary]) -> dict[str, list[Summary]]:
+    """Metrics that differ only in k, or in who judged."""
+    families: dict[str, list[Summary]] = {}
+    for each in metrics:
+        families.setdefault(base_of(each.name), []).append(each)
+    return families
+
+
+def _family(base: str, metrics: Sequence[Summary]) -> str:
+    guide = GUIDES.get(base, Guide(""))
+    rows = "".join(_row(each) for each in metrics)
+    wanting = any(each.band in ("fair", "poor") for each in metrics)
+    advice = (
+        f'<p class="advice">Try: {escape(guide.advice)}</p>' if wanting and guide.advice else ""
+    )
+    bands = ""
+    if guide.good is not None and guide.fair is not None:
+        sign = "≤" if guide.better == "lower" else "≥"
+        bands = f" Good {sign} {guide.good:g}, fair {sign} {guide.fair:g}."
+    meaning = f'<p class="dim">{escape(guide.meaning[:1].upper() + guide.meaning[1:])}.{bands}</p>'
+    return f'<div class="family">{rows}{meaning if guide.meaning else ""}{advice}</div>'
+
+
+def _row(each: Summary) -> str:
+    track = ""
+    if each.kind != "quantity" and each.lower is not None and each.upper is not None:
+        left, width = 100 * each.lower, 100 * (each.upper - each.lower)
+        track = (
+            f'<div class="range"><i style="left:{left:.1f}%;width:{width:.1f}%"></i>'
+            f'<u style="left:{100 * each.mean:.1f}%"></u></div>'
+        )
+    return (
+        f'<div class="metric"><div class="name"><b>{_breakable(each.name)}</b> {_chip(each.band)}'
+        f'</div><div class="value"><b>{number(each.mean)}</b> <span class="dim">{interval(each)} · '
+        f"{each.samples:,}</span></div>{track}</div>"
+    )
+
+
+def _breakable(name: str) -> str:
+    """A name that a narrow screen may break after an underscore or a slash."""
+    return escape(name).replace("_", "_<wbr>").replace("/", "/<wbr>")
+
+
+def _chip(band: str) -> str:
+    return f'<span class="chip {band}">{band}</span>' if band else ""

@@ -1,0 +1,110 @@
+"""Terminal tables."""
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ragmon.evaluate.comparison import Comparison
+from ragmon.evaluate.document import Evaluation
+from ragmon.evaluate.gate import Decision
+from ragmon.evaluate.report.text import grouped, headlines, interval, number, signed
+
+_BAND = {"good": "green", "fair": "yellow", "poor": "red", "": "default"}
+_VERDICT = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
+
+
+def show(console: Console, evaluation: Evaluation) -> None:
+    """One evaluation: every metric, then the headline ones by stratum."""
+    for group, metrics in grouped(evaluation.metrics).items():
+        table = _table(group, "metric", "mean", "95 % interval", "cases", "")
+        for each in metrics:
+            band = f"[{_BAND[each.band]}]{each.band}[/]"
+            cells = (number(each.mean), interval(each), f"{each.samples:,}", band)
+            table.add_row(each.name, *cells)
+        console.print(table)
+    if evaluation.strata:
+        console.print(_strata(evaluation))
+    if evaluation.curves is not None and evaluation.curves.enough_k is not None:
+        console.print(f"recall hardly rises after k = {evaluation.curves.enough_k}")
+    for name, reason in evaluation.absent.items():
+        console.print(f"[dim]absent: {escape(name)}: {escape(reason)}[/]")
+    for note in evaluation.notes:
+        console.print(f"[yellow]note: {escape(note)}[/]")
+
+
+def show_decision(console: Console, decision: Decision) -> None:
+    """What the gate found, the failures first."""
+    table = _table(
+        f"{decision.current} against {decision.baseline}, {decision.cases:,} cases",
+        *("metric", "baseline", "now", "change", "95 % interval", "verdict", "why"),
+    )
+    order = ("fail", "inconclusive", "pass")
+    for check in sorted(decision.checks, key=lambda each: order.index(each.verdict)):
+        where = f"{check.metric} [{check.stratum}]" if check.stratum else check.metric
+        bounds = "" if check.lower is None else f"{signed(check.lower)} … {signed(check.upper)}"
+        table.add_row(
+            escape(where),
+            number(check.baseline),
+            number(check.current),
+            signed(check.change),
+            bounds,
+            f"[{_VERDICT[check.verdict]}]{check.verdict}[/]",
+            escape(check.reason),
+        )
+    console.print(table)
+    for note in decision.notes:
+        console.print(f"[dim]{escape(note)}[/]")
+    console.print("[green]gate passed[/]" if decision.passed else "[red]gate failed[/]")
+
+
+def show_comparison(console: Console, comparison: Comparison) -> None:
+    """Both systems side by side, then the cases that moved."""
+    table = _table(
+        f"{comparison.cases:,} shared cases",
+        *("metric", comparison.first, comparison.second, "change", "95 % interval"),
+        *("p (Holm)", "wins / losses / ties", ""),
+    )
+    colours = {"better": "green", "worse": "red", "": "default"}
+    for each in comparison.contrasts:
+        table.add_row(
+            each.name,
+            number(each.first),
+            number(each.second),
+            signed(each.change),
+            f"{signed(each.lower)} … {signed(each.upper)}",
+            f"{each.p_adjusted:.3g}",
+            f"{each.wins} / {each.losses} / {each.ties}",
+            f"[{colours[each.verdict]}]{each.verdict}[/]",
+        )
+    console.print(table)
+    moves = _table("cases that moved most", "case", "query", "metric", "was", "is")
+    for move in comparison.moves:
+        query = move.query if len(move.query) <= 60 else move.query[:59] + "…"
+        cells = (escape(query), move.metric, number(move.first), number(move.second))
+        moves.add_row(escape(move.case_id), *cells)
+    console.print(moves)
+    for metric, text in comparison.reversals.items():
+        console.print(f"[yellow]Simpson's paradox in {metric}: {escape(text)}[/]")
+    if comparison.only_first or comparison.only_second:
+        console.print(
+            f"[dim]{comparison.only_first} cases only in {escape(comparison.first)}, "
+            f"{comparison.only_second} only in {escape(comparison.second)}[/]"
+        )
+
+
+def _strata(evaluation: Evaluation) -> Table:
+    shown = [each.name for each in headlines(evaluation)][:6]
+    table = _table("By stratum", "stratum", "cases", *shown)
+    for each in evaluation.strata:
+        cells = [number(each.metrics[name].mean) if name in each.metrics else "–" for name in shown]
+        cases = f"{each.cases:,}{' (few)' if each.small else ''}"
+        table.add_row(escape(f"{each.key}={each.value}"), cases, *cells)
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=escape(title), title_justify="left")
+    for at, column in enumerate(columns):
+        plain = at == 0 or column in ("", "why", "query", "metric", "verdict")
+        table.add_column(escape(column), justify="left" if plain else "right")
+    return table

@@ -1,0 +1,119 @@
+"""What a gate asks, and of which cases."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+from ragmon.evaluate import strata
+from ragmon.evaluate.document import Evaluation, Summary
+from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.metrics import is_headline
+
+
+class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one metric may do."""
+
+    metric: str  # a name, or a pattern such as ``recall@*``
+    max_drop: float | None = None  # the mean may get worse by this
+    min_value: float | None = None
+    max_value: float | None = None
+    stratum: str = ""  # ``key=value``, or ``key`` for each of its values; all cases when empty
+
+
+class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a gate decides."""
+
+    rules: tuple[Rule, ...] = ()  # none: every headline metric, max_drop 0
+    alpha: float = 0.05  # chance that any rule fails although nothing got worse
+    min_effect: float = 0.01  # smaller falls never fail, however certain
+    max_missing: float = 0.05  # share of the baseline's cases that may lack a result
+    strict: bool = False  # a fall that is not proven fails too
+
+
+class Target(Struct, frozen=True):
+    """One rule applied to one metric and stratum."""
+
+    rule: Rule
+    metric: Summary
+    stratum: str  # ``key=value``; all cases when empty
+    rows: list[int]  # of the current evaluation
+
+
+def targets(rule: Rule, current: Evaluation) -> Iterator[Target]:
+    """What a rule looks at.
+
+    Raises:
+        DataError: it names an unknown metric or stratum.
+    """
+    for metric in _matching(rule, current):
+        for stratum, rows in _rows(rule, current):
+            yield Target(rule, metric, stratum, rows)
+
+
+def headline_rules(baseline: Evaluation, current: Evaluation) -> tuple[Rule, ...]:
+    """The rules of a gate that has none.
+
+    Raises:
+        DataError: the two share no headline metric.
+    """
+    shared = [each.name for each in current.metrics if baseline.summary(each.name)]
+    chosen = [name for name in shared if is_headline(name)]
+    if not chosen:
+        raise DataError(
+            "the two evaluations share no headline metric", hint="Name metrics by --max-drop"
+        )
+    return tuple(Rule(metric=name, max_drop=0.0) for name in chosen)
+
+
+def rules_of(max_drops: Sequence[str], minima: Sequence[str], maxima: Sequence[str]) -> list[Rule]:
+    """Rules from flags ``METRIC[:STRATUM]=NUMBER``.
+
+    Raises:
+        DataError: one of them is not of that form.
+    """
+    flags = {"max_drop": max_drops, "min_value": minima, "max_value": maxima}
+    return [_rule(flag, field) for field, given in flags.items() for flag in given]
+
+
+def _rule(flag: str, field: str) -> Rule:
+    name, _, number = flag.rpartition("=")
+    try:
+        value = float(number)
+    except ValueError as error:
+        hint = "Write METRIC=NUMBER or METRIC:KEY=VALUE=NUMBER"
+        raise DataError(f"{flag!r} has no number", field=field, hint=hint) from error
+    metric, _, stratum = name.partition(":")
+    if not metric:
+        raise DataError(f"{flag!r} names no metric", field=field, hint="Write METRIC=NUMBER")
+    limits = {field: value}
+    return Rule(metric=metric, stratum=stratum, **limits)
+
+
+def _matching(rule: Rule, current: Evaluation) -> list[Summary]:
+    found = [each for each in current.metrics if fnmatchcase(each.name, rule.metric)]
+    if found:
+        return found
+    if rule.metric in current.absent:
+        raise DataError(f"is absent: {current.absent[rule.metric]}", field=rule.metric)
+    names = [each.name for each in current.metrics]
+    near = difflib.get_close_matches(rule.metric, names, n=1, cutoff=0.4)
+    hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}"
+    raise DataError("is no metric of this evaluation", field=rule.metric, hint=hint)
+
+
+def _rows(rule: Rule, current: Evaluation) -> Iterator[tuple[str, list[int]]]:
+    """(stratum, rows of the current evaluation) that a rule looks at."""
+    if not rule.stratum:
+        yield "", list(range(len(current.cases)))
+        return
+    key, _, value = rule.stratum.partition("=")
+    metadata = [case.metadata for case in current.cases]
+    groups = strata.groups(metadata, [case.query for case in current.cases], [key])
+    chosen = [group for group in groups if value in ("", group.value)]
+    if not chosen:
+        known = ", ".join(f"{key}={group.value}" for group in groups) or "no such key"
+        raise DataError(f"no case has {rule.stratum!r}", field="stratum", hint=f"There are {known}")
+    for group in chosen:
+        yield f"{key}={group.value}", list(group.rows)

@@ -1,0 +1,207 @@
+"""Cases and a run to a matrix of scores, one row a case."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragmon.evaluate import content
+from ragmon.evaluate.cases import Case, CaseSet, Run, never_found, unmatched
+from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.judges import NEEDS_LLM, Judge
+from ragmon.evaluate.metrics import Metric, metric
+from ragmon.evaluate.ranking import batch, judge
+from ragmon.evaluate.ranking.judged import Floats, Judged
+from ragmon.evaluate.ranking.single import Gain
+from ragmon.pipeline import Pipeline
+from ragmon.records import QueryRecord
+from ragmon.report import metric_key
+from ragmon.signals import SignalOptions
+from ragmon.signals.catalogue import build
+
+Columns = dict[str, Floats]
+Track = Callable[[Sequence[tuple[Case, QueryRecord]]], Iterable[tuple[Case, QueryRecord]]]
+
+
+_LIVE = ("_coverage", "_moment", "_feedback")
+"""Endings of signals that speak of live traffic alone."""
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """How to score."""
+
+    ks: tuple[int, ...] = (1, 3, 5, 10)
+    gain: Gain = "linear"
+    slow_ms: float = 5_000.0
+
+
+class Scored(Struct, frozen=True):
+    """Scores of n cases."""
+
+    cases: tuple[Case, ...]
+    records: tuple[QueryRecord, ...]  # what the system did with each
+    metrics: tuple[Metric, ...]
+    values: Floats  # (n, metrics); NaN: unknown for this case
+    absent: Mapping[str, str]  # metrics that could not be had at all, with the reason
+    notes: tuple[str, ...]
+    missing: tuple[str, ...]  # ids of cases without a result, which are not in ``cases``
+
+    def column(self, name: str) -> Floats:
+        """Scores of one metric, shape (n,).
+
+        Raises:
+            KeyError: there is no such metric.
+        """
+        for at, each in enumerate(self.metrics):
+            if each.name == name:
+                column: Floats = self.values[:, at]
+                return column
+        raise KeyError(name)
+
+
+def score(
+    case_set: CaseSet,
+    run: Run,
+    options: Options,
+    judges: Sequence[Judge] = (),
+    track: Track = iter,
+) -> Scored:
+    """Everything that can be known of a run.
+
+    Args:
+        case_set: what is right.
+        run: what was answered.
+        options: how to score.
+        judges: who grades the answers.
+        track: wraps the pairs while they are judged, to show progress.
+
+    Raises:
+        DataError: no case has a result, or the ids of chunks and labels have nothing in common.
+    """
+    missing, extra = unmatched(case_set.cases, run)
+    pairs = [(each, run[each.case_id]) for each in case_set.cases if each.case_id in run]
+    if not pairs:
+        raise DataError(
+            f"none of {len(case_set.cases)} cases has a result among {len(run)}",
+            field="case_id",
+            hint=f"Cases are called like {missing[:1]}, results like {extra[:1]}",
+        )
+    _check_ids([each for each, _ in pairs], run)
+    pairs = [(each, _with_truth(each, record)) for each, record in pairs]
+    judged, absent = _judged_columns(pairs, judges, track)
+    asked = ranking_columns(pairs, options) | content.columns(pairs, max(options.ks)) | judged
+    signals = _signal_columns([record for _, record in pairs], options)
+    columns = asked | {name: column for name, column in signals.items() if name not in asked}
+    known = {name: column for name, column in columns.items() if not np.isnan(column).all()}
+    absent |= {name: "no case has what it needs" for name in asked if name not in known}
+    return Scored(
+        cases=tuple(case for case, _ in pairs),
+        records=tuple(record for _, record in pairs),
+        metrics=tuple(metric(name) for name in known),
+        values=np.column_stack(list(known.values())),
+        absent=absent,
+        notes=(*case_set.notes, *_notes(pairs, missing, extra)),
+        missing=tuple(missing),
+    )
+
+
+def judged_pairs(pairs: Sequence[tuple[Case, QueryRecord]]) -> Judged:
+    """The rankings with their labels as arrays."""
+    return judge(
+        [[chunk.id for chunk in record.chunks or ()] for _, record in pairs],
+        [case.judgements for case, _ in pairs],
+    )
+
+
+def ranking_columns(pairs: Sequence[tuple[Case, QueryRecord]], options: Options) -> Columns:
+    """Metrics by labels; unknown without labels, or when the retrieved chunks were not recorded."""
+    arrays = judged_pairs(pairs)
+    scale = float(arrays.ideal.max(initial=0.0))
+    columns: Columns = {}
+    for k in options.ks:
+        columns[f"precision@{k}"] = batch.precision(arrays, k)
+        columns[f"recall@{k}"] = batch.recall(arrays, k)
+        columns[f"hit@{k}"] = batch.hit(arrays, k)
+        columns[f"f1@{k}"] = batch.f_beta(arrays, k)
+        columns[f"ndcg@{k}"] = batch.ndcg(arrays, k, options.gain)
+    columns["average_precision"] = batch.average_precision(arrays)
+    columns["reciprocal_rank"] = batch.reciprocal_rank(arrays)
+    columns["r_precision"] = batch.r_precision(arrays)
+    deepest = max(options.ks)
+    if scale > 1.0:
+        columns[f"err@{deepest}"] = batch.err(arrays, deepest, highest=scale)
+    if arrays.irrelevant.any():
+        columns["bpref"] = np.where(arrays.irrelevant > 0, batch.bpref(arrays), np.nan)
+        columns[f"unjudged@{deepest}"] = batch.unjudged(arrays, deepest)
+    recorded = np.array([record.chunks is not None for _, record in pairs])
+    known = recorded & (arrays.relevant > 0)
+    return {name: np.where(known, column, np.nan) for name, column in columns.items()}
+
+
+def _signal_columns(records: Sequence[QueryRecord], options: Options) -> Columns:
+    """The monitor's own signals over the run, so that offline and live figures agree."""
+    catalogue = build(SignalOptions(ks=options.ks, slow_ms=options.slow_ms))
+    pipeline = Pipeline(catalogue)
+    values = catalogue.observe([pipeline.admit(record) for record in records])
+    return {
+        metric_key(column): values[:, at]
+        for at, column in enumerate(catalogue.columns)
+        if not column.name.endswith(_LIVE) and ("evidence", "label") not in column.labels
+    }
+
+
+def _judged_columns(
+    pairs: Sequence[tuple[Case, QueryRecord]], judges: Sequence[Judge], track: Track
+) -> tuple[Columns, dict[str, str]]:
+    columns: Columns = {}
+    given = {name for each in judges for name in each.metrics}
+    absent = {
+        name: f"needs an LLM judge ({question}); none is configured"
+        for name, question in NEEDS_LLM.items()
+        if name not in given
+    }
+    for each in judges:
+        grades = [each.grade(case, record) for case, record in track(pairs)]
+        for name in each.metrics:
+            column = np.array([grade.get(name, np.nan) for grade in grades], dtype=np.float64)
+            columns[f"{name}/{each.name}"] = column
+    return columns, absent
+
+
+def _with_truth(case: Case, record: QueryRecord) -> QueryRecord:
+    """The record with the labels of its case, as the signals read them."""
+    return replace(
+        record,
+        query=record.query or case.query,
+        grades=case.judgements or None,
+        relevant_ids=None,
+        feedback=None,
+    )
+
+
+def _check_ids(cases: Sequence[Case], run: Run) -> None:
+    relevant, found = never_found(cases, run)
+    retrieved = next((chunk.id for each in run.values() for chunk in each.chunks or ()), None)
+    if relevant and retrieved is not None and not found:
+        raise DataError(
+            "no relevant id was ever retrieved",
+            field="relevant_doc_ids",
+            hint=f"Labels read like {min(relevant)!r}, retrieved ids like {retrieved!r}: "
+            "label and retrieve by the same ids",
+        )
+
+
+def _notes(
+    pairs: Sequence[tuple[Case, QueryRecord]], missing: Sequence[str], extra: Sequence[str]
+) -> Iterable[str]:
+    if missing:
+        yield f"{len(missing)} cases have no result and are left out, such as {missing[0]!r}"
+    if extra:
+        yield f"{len(extra)} results match no case, such as {extra[0]!r}"
+    failed = [record.query_id for _, record in pairs if record.error is not None]
+    if failed:
+        yield f"{len(failed)} queries failed; only `error` and latency count them ({failed[0]!r})"
+    unlabelled = sum(not case.answerable for case, _ in pairs)
+    if 0 < unlabelled < len(pairs):
+        yield f"{unlabelled} cases know nothing relevant: label metrics leave them out"
