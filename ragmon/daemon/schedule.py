@@ -12,11 +12,27 @@ import structlog
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, JobEvent
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
 
 from ragmon.clock import Clock
 
 _STEP_S = 2.0  # a difference that no slow machine explains
 _LOOK_EVERY_S = 1.0
+
+
+class _Interval(IntervalTrigger):  # type: ignore[misc]  # the library has no types
+    """At fixed intervals, skipping what was missed: the library would walk through all of it.
+
+    A clock that starts in 1970 and is then set would mean a hundred million steps.
+    """
+
+    def get_next_fire_time(
+        self, previous_fire_time: datetime | None, now: datetime
+    ) -> datetime | None:
+        following: datetime | None = super().get_next_fire_time(previous_fire_time, now)
+        if following is not None and following < now:
+            following = super().get_next_fire_time(None, now)
+        return following
 
 
 class Schedule:
@@ -40,7 +56,7 @@ class Schedule:
     def every(self, seconds: float, name: str, job: Callable[[], object]) -> None:
         """Run a job now and then at this interval."""
         self._scheduler.add_job(
-            job, "interval", seconds=seconds, id=name, next_run_time=self._now()
+            job, _Interval(seconds=seconds, timezone=UTC), id=name, next_run_time=self._now()
         )
 
     def start(self) -> None:
@@ -62,7 +78,8 @@ class Schedule:
         self._log.warning("clock_stepped", seconds=round(step, 3))
         for job in self._scheduler.get_jobs():
             job.modify(next_run_time=self._now())
-        self._scheduler.wakeup()
+        if self._scheduler.running:
+            self._scheduler.wakeup()
         return True
 
     def _now(self) -> datetime:
