@@ -10,7 +10,7 @@ SEEDS = {"as captured": None, "shuffled and doubled": 7, "shuffled otherwise": 2
 
 
 def test_there_are_captures():
-    assert len(FOLDERS) == 7
+    assert len(FOLDERS) == 13
 
 
 @pytest.fixture(scope="module", params=SEEDS)
@@ -133,3 +133,28 @@ def test_what_is_hidden_stays_hidden(site):
             assert record.answer is None
         texts = [record.query, record.answer, *(chunk.text for chunk in record.chunks or ())]
         assert "__REDACTED__" not in texts
+
+
+def test_queries_that_share_a_trace_without_a_root_are_told_apart(tmp_path):
+    with rig(tmp_path) as built:
+        replay(built, captured("tl-llamaindex-merged"))
+        built.wait(30.0)
+        assert built.stored() == 0  # a root may still come
+        built.wait(31.0)
+        found = [built.record(f"{MERGED}:{span_id}") for span_id in UNITS]
+    assert [(each.query, len(each.chunks or ())) for each in found] == list(UNITS.values())
+    streamed, _, empty, reranked, chat = found
+    assert streamed.answer is None
+    assert empty.answer == "Empty Response"
+    assert reranked.answer.startswith("Answer 751dc8f2")
+    assert chat.answer.startswith("Answer 0b52a0e0")
+
+
+MERGED = "f1f33167e6751cd16649a4e0cae00843"
+UNITS = {
+    "a6cb7174b2552d5b": ("What is the request limit of the public API per minute?", 4),
+    "e732f8b4a9bab391": ("How much storage does a workspace include?", 4),
+    "675beef706268153": ("Can I enable two factor authentication with a hardware key?", 0),
+    "3b903f9e3ab434d7": ("When do API tokens expire?", 4),
+    "aaaa87c8412f36c0": ("Is single sign-on with SAML available?", 4),
+}

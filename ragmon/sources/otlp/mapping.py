@@ -22,7 +22,16 @@ from ragmon.sources.otlp.facts import (
     Said,
 )
 from ragmon.sources.otlp.spans import Span
-from ragmon.sources.otlp.tree import Node, Unit, breadth_first, build, everything, outermost, units
+from ragmon.sources.otlp.tree import (
+    Node,
+    Unit,
+    breadth_first,
+    build,
+    everything,
+    outermost,
+    turns_question_into_answer,
+    units,
+)
 
 _RETRIEVING = (
     "retriev",
@@ -81,10 +90,9 @@ def _is_query(unit: Unit) -> bool:
         return True
     if any(node.role == EMBEDDING for node in everything(tops)):
         return False
-    chains = [node for node in tops if node.role == CHAIN]
-    return any(
-        node.facts.value("query") and (node.facts.value("answer") or is_failed(node))
-        for node in chains
+    failed = (node for node in tops if node.role == CHAIN and is_failed(node))
+    return any(turns_question_into_answer(node) for node in tops) or any(
+        node.facts.value("query") is not None for node in failed
     )
 
 
@@ -148,7 +156,9 @@ class _Mapper:
         """From the root, or from the last model call and what lies between the two."""
         if self._failed:
             return self._first("answer", [node for node in self._failed if node.role == CHAIN])
-        spine = [node for node in self._tops if node.role in (CHAIN, OTHER)][:1]
+        spine = [node for node in self._tops if _is_around(node)][:1]
+        if len(self._tops) > 1 and not all(map(turns_question_into_answer, spine)):
+            spine = []  # an orphan among others is a step, not the whole
         if self._models:
             last = max(self._models, key=lambda node: node.span.end_ns)
             between = [node for node in last.ancestors() if node.role in (CHAIN, OTHER)]
@@ -227,6 +237,8 @@ class _Mapper:
         tokens = None
         if prompt is not None or completion is not None:
             tokens = Tokens(prompt, completion)
+            counted = (self._sources.pop(f"{kind}_tokens", None) for kind in ("prompt", "completion"))
+            self._sources["tokens"] = next(each for each in list(counted) if each)
         return {
             "model": self._first("model", models),
             "tokens": tokens,

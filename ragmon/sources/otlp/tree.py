@@ -146,7 +146,17 @@ def _by_parent(orphans: list[Node]) -> list[Unit]:
 
 
 def _is_whole(node: Node) -> bool:
-    if node.role not in (CHAIN, OTHER) or not outermost([node], MODEL):
+    """Whether it is more than a step: it retrieves and generates, or turns one into the other."""
+    if node.role not in (CHAIN, OTHER):
         return False
-    searched = outermost([node], RETRIEVER) or outermost([node], TOOL)
-    return bool(searched) or node.facts.value("query") is not None
+    if turns_question_into_answer(node):
+        return True
+    searches = outermost([node], RETRIEVER) or outermost([node], TOOL)
+    return bool(searches and outermost([node], MODEL))
+
+
+def turns_question_into_answer(node: Node) -> bool:
+    """Whether a chain says both, and is a root or has steps of its own."""
+    said = node.facts.said
+    is_more = not node.span.parent_id or bool(node.children)
+    return node.role == CHAIN and is_more and "query" in said and "answer" in said
