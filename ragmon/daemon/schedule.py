@@ -6,11 +6,12 @@ A watch compares the wall clock with the monotonic one and plans everything anew
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import structlog
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, JobEvent
 from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.job import Job
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
@@ -73,11 +74,13 @@ class Schedule:
         """Plan every job anew if the wall clock was stepped; returns whether it was."""
         offset = self._clock.now() - self._clock.monotonic()
         step, self._offset = offset - self._offset, offset
-        if abs(step) < _STEP_S:
+        now, jobs = self._now(), self._scheduler.get_jobs()
+        # A step there and back between two looks shows only in what it made of the plans.
+        if abs(step) < _STEP_S and not any(_is_astray(job, now) for job in jobs):
             return False
         self._log.warning("clock_stepped", seconds=round(step, 3))
-        for job in self._scheduler.get_jobs():
-            job.modify(next_run_time=self._now())
+        for job in jobs:
+            job.modify(next_run_time=now)
         if self._scheduler.running:
             self._scheduler.wakeup()
         return True
@@ -94,3 +97,10 @@ class Schedule:
 
     def _on_error(self, event: JobEvent) -> None:
         self._log.error("job_failed", job=event.job_id, error=repr(event.exception))
+
+
+def _is_astray(job: Job, now: datetime) -> bool:
+    """Whether it is planned for later than one interval from now."""
+    planned: datetime | None = getattr(job, "next_run_time", None)  # absent before the start
+    slack = timedelta(seconds=_STEP_S)
+    return planned is not None and planned - now > job.trigger.interval + slack
