@@ -19,7 +19,7 @@ test: $(INSTALLED) tools
 	$(RUN)/pytest
 
 golden: $(INSTALLED)
-	GOLDEN=1 $(RUN)/pytest -q -k golden
+	GOLDEN=1 $(RUN)/pytest -q $$(grep -lE "support.golden|GOLDEN" tests/test_*.py)
 
 bench: $(INSTALLED)
 	$(RUN)/python tests/benchmarks/run.py

@@ -8,24 +8,18 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from ragmon import citations
 from ragmon.privacy import apply as apply_privacy
-from ragmon.records import Feedback, Label, QueryRecord
+from ragmon.records import Amendments, Feedback, Label, QueryRecord, Verdict
 from ragmon.signals.catalogue import Catalogue
 from ragmon.windows.observations import Observations, index_dims
 from ragmon.windows.series import dims_of
 
 Privacy = Literal["keep", "redact", "drop"]
-
-
-class Amendments(Struct, frozen=True, omit_defaults=True):
-    """What was learned about a query after it was logged."""
-
-    feedback: Feedback | None = None
-    labels: tuple[Label, ...] = ()  # one a labeller
+Change = Feedback | Label | Verdict
+"""What may come after its query, and restates it."""
 
 
 class Pipeline:
@@ -47,30 +41,41 @@ class Pipeline:
                 force_setattr(record, "citations", cited)  # not yet shared with anyone
         return record if self._privacy == "keep" else apply_privacy(record, self._privacy)
 
-    def admit_change(self, change: Feedback | Label) -> Feedback | Label:
-        """Feedback as it may be stored; labels hold no free text."""
-        if self._privacy == "keep" or isinstance(change, Label):
+    def admit_change(self, change: Change) -> Change:
+        """Feedback as it may be stored; labels and verdicts hold no free text of users."""
+        if self._privacy == "keep" or not isinstance(change, Feedback):
             return change
         return apply_privacy(change, self._privacy)
 
-    def observe(self, records: Sequence[QueryRecord]) -> Observations:
-        """What the records add to the windows."""
+    def observe(
+        self, records: Sequence[QueryRecord], known: Sequence[Amendments] | None = None
+    ) -> Observations:
+        """What the records add to the windows, with what was learned of each of them later."""
+        if known is not None:
+            records = [effective(record, each) for record, each in zip(records, known, strict=True)]
         dims, dim_index = index_dims([dims_of(record, self.slices) for record in records])
         timestamps = np.array([record.timestamp for record in records], dtype=np.float64)
-        values = self.catalogue.observe(records)
+        values = self.catalogue.observe(records, known)
         return Observations(self.slices, dims, dim_index, timestamps, values)
 
 
-def amend(known: Amendments, change: Feedback | Label) -> Amendments:
+def amend(known: Amendments, change: Change) -> Amendments:
     """What is known after the change; the same object when it says nothing new.
 
-    The newest feedback by its timestamp counts, and the newest label of each labeller. The same
-    again, sent later, says nothing new: clients that leave the timestamp out may retry.
+    The newest feedback by its timestamp counts, the newest label of each labeller and the newest
+    verdict of each judge. The same again, sent later, says nothing new: clients that leave the
+    timestamp out may retry.
     """
     if isinstance(change, Feedback):
         if _says_nothing_new(known.feedback, change):
             return known
         return replace(known, feedback=change)
+    if isinstance(change, Verdict):
+        given = next((each for each in known.verdicts if each.judge == change.judge), None)
+        if _says_nothing_new(given, change):
+            return known
+        rest = tuple(each for each in known.verdicts if each is not given)
+        return replace(known, verdicts=(*rest, change))
     mine = next((label for label in known.labels if label.labeller == change.labeller), None)
     if _says_nothing_new(mine, change):
         return known
@@ -78,7 +83,7 @@ def amend(known: Amendments, change: Feedback | Label) -> Amendments:
     return replace(known, labels=(*others, change))
 
 
-def _says_nothing_new(known: Feedback | Label | None, change: Feedback | Label) -> bool:
+def _says_nothing_new(known: Change | None, change: Change) -> bool:
     if known is None:
         return False
     return known.timestamp >= change.timestamp or change == replace(

@@ -8,15 +8,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragmon.pipeline import Amendments, Pipeline, effective
-from ragmon.records import QueryRecord
-from ragmon.signals.facts import extract
-from ragmon.signals.failure_mode import MODES, diagnose
+from ragmon import amended
+from ragmon.pipeline import Pipeline
+from ragmon.records import Amendments, QueryRecord
+from ragmon.signals.failure_mode import MODES
 from ragmon.stores import Block, Reader
 from ragmon.windows.observations import unpack
 
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
-_decode_amendments = msgspec.msgpack.Decoder(Amendments).decode
 
 
 class Wanted(NamedTuple):
@@ -35,7 +34,15 @@ def failures(pipeline: Pipeline) -> dict[str, tuple[int, float]]:
     most = str(max(catalogue.options.ks))
     named = {
         name: (catalogue.index(name), 1.0)
-        for name in ("zero_result", "error", "slow", "uncited", "low_score", "cited_unretrieved")
+        for name in (
+            "zero_result",
+            "error",
+            "slow",
+            "uncited",
+            "low_score",
+            "cited_unretrieved",
+            "unfaithful",
+        )
     }
     named["disliked"] = (catalogue.index("negative_feedback"), 1.0)
     named["miss"] = (catalogue.index("hit", k=most, evidence="label"), 0.0)
@@ -45,13 +52,15 @@ def failures(pipeline: Pipeline) -> dict[str, tuple[int, float]]:
 
 
 def newest(reader: Reader, pipeline: Pipeline, wanted: Wanted) -> list[dict[str, Any]]:
-    """The newest queries that fit, newest first."""
-    kept: list[tuple[float, int, Block, int]] = []  # a heap with the oldest on top
+    """The newest queries that fit, newest first; of unfaithful ones the worst, worst first."""
+    by_score = wanted.failing == ("unfaithful",)
+    kept: list[tuple[float, int, Block, int]] = []  # a heap with the least wanted on top
     for block in reader.blocks(wanted.since, wanted.until):
-        if len(kept) == wanted.limit and block.last_timestamp < kept[0][0]:
+        if not by_score and len(kept) == wanted.limit and block.last_timestamp < kept[0][0]:
             break
-        for at, timestamp in _matches(reader, pipeline, block, wanted):
-            entry = (timestamp, block.first_sequence + at, block, at)
+        for at, timestamp, badness in _matches(reader, pipeline, block, wanted):
+            rank = badness if by_score else timestamp
+            entry = (rank, block.first_sequence + at, block, at)
             if len(kept) < wanted.limit:
                 heapq.heappush(kept, entry)
             else:
@@ -67,32 +76,31 @@ def newest(reader: Reader, pipeline: Pipeline, wanted: Wanted) -> list[dict[str,
     return found
 
 
-def describe(stored: bytes, amended: bytes | None, pipeline: Pipeline) -> dict[str, Any]:
+def describe(stored: bytes, body: bytes | None, pipeline: Pipeline) -> dict[str, Any]:
     """One query with everything known of it."""
     record = _decode(stored)
-    known = _decode_amendments(amended) if amended else Amendments()
-    seen = effective(record, known)
-    values = pipeline.catalogue.observe([seen])[0]
-    facts = extract([seen], pipeline.catalogue.options.relevant_score)
+    known = amended.decode(body).known if body else Amendments()
+    values = pipeline.observe([record], [known]).values[0]
+    modes = [pipeline.catalogue.index("failure_mode", mode=mode) for mode in MODES]
     signals = {
-        name: float(value)
-        for name, value in zip(pipeline.columns, values, strict=True)
-        if not np.isnan(value) and not name.startswith(("failure_mode", "latency_ms"))
+        column.key: float(value)
+        for column, value in zip(pipeline.catalogue.columns, values, strict=True)
+        if not np.isnan(value) and column.metric is not None and column.name != "failure_mode"
     }
     return {
         "record": msgspec.to_builtins(record),
         "signals": signals,
-        "verdicts": [],
+        "verdicts": msgspec.to_builtins(known.verdicts),
         "feedback": msgspec.to_builtins(known.feedback) if known.feedback else record.feedback,
         "labels": msgspec.to_builtins(known.labels),
-        "failure_mode": MODES[int(diagnose(facts, pipeline.catalogue.options)[0])],
+        "failure_mode": MODES[int(np.argmax(values[modes]))],
     }
 
 
 def _matches(
     reader: Reader, pipeline: Pipeline, block: Block, wanted: Wanted
-) -> Iterator[tuple[int, float]]:
-    """Positions and timestamps of the records of a block that fit."""
+) -> Iterator[tuple[int, float, float]]:
+    """Positions, timestamps and unfaithfulness of the records of a block that fit."""
     observations = unpack(block.observations, pipeline.columns)
     values = observations.values
     if block.amendments:
@@ -105,24 +113,36 @@ def _matches(
         named = failures(pipeline)
         columns, bad = zip(*(named[name] for name in wanted.failing), strict=True)
         fits &= (values[:, columns] == np.array(bad)).any(axis=1)
+    judged, human = (
+        values[:, pipeline.catalogue.index("faithfulness", judge=judge)]
+        for judge in ("grounding", "human")
+    )
+    score = np.where(np.isnan(human), judged, human)
     for at in np.flatnonzero(fits).tolist():
-        yield at, float(observations.timestamps[at])
+        yield at, float(observations.timestamps[at]), 1.0 - float(score[at])
 
 
 def _amended(
     reader: Reader, pipeline: Pipeline, block: Block, values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The observations with later feedback and labels in place."""
-    records = reader.records(block.first_sequence)
-    if not records:
-        return values
-    positions = [sequence - block.first_sequence for sequence in block.amendments]
-    known = [_decode_amendments(body) for body in block.amendments.values()]
-    seen = [
-        effective(_decode(records[at]), each) for at, each in zip(positions, known, strict=True)
-    ]
+    """The observations with later feedback, labels and verdicts in place."""
+    layout = amended.layout_of(pipeline.columns)
+    found = {
+        sequence - block.first_sequence: amended.decode(body)
+        for sequence, body in block.amendments.items()
+    }
     values = values.copy()
-    values[positions] = pipeline.catalogue.observe(seen)
+    outdated: dict[int, Amendments] = {}
+    for at, each in found.items():
+        if each.layout == layout:
+            amended.apply(each, values[at])
+        else:
+            outdated[at] = each.known  # written when other signals were in force
+    records = reader.records(block.first_sequence) if outdated else []
+    if records:
+        opened = [_decode(records[at]) for at in outdated]
+        known = list(outdated.values())
+        values[list(outdated)] = pipeline.observe(opened, known).values
     return values
 
 

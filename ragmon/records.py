@@ -154,3 +154,35 @@ class Label(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             force_setattr(self, "timestamp", _unix_seconds(timestamp))
         if self.relevant_ids is None and self.grades is None and self.faithful is None:
             raise ValueError("a label needs `relevant_ids`, `grades` or `faithful`")
+
+
+class Doubt(Struct, frozen=True):
+    """A stretch of an answer that a judge does not find in the context."""
+
+    start: int  # characters of the answer
+    end: int
+    reason: str
+    detail: str
+    support: float  # in [0, 1]
+
+
+class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a judge says of one answer; a newer verdict of the same judge replaces it."""
+
+    query_id: Id
+    judge: Id
+    score: UnitInterval | None = None  # None: could not be judged, see ``reason``
+    reason: str = ""
+    probability: float = 1.0  # with which the answer was drawn for judging, in (0, 1]
+    doubts: tuple[Doubt, ...] = ()
+    traits: tuple[float, ...] = ()  # what a calibration may learn from
+    version: str = ""
+    timestamp: float = 0.0
+
+
+class Amendments(Struct, frozen=True, omit_defaults=True):
+    """What was learned about a query after it was logged."""
+
+    feedback: Feedback | None = None
+    labels: tuple[Label, ...] = ()  # one a labeller
+    verdicts: tuple[Verdict, ...] = ()  # one a judge

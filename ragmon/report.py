@@ -73,7 +73,7 @@ def _series(estimates: Estimates, number: int, columns: Sequence[Column]) -> dic
             means[dict(column.labels)["stage"]] = found
         elif column.name == "failure_mode":
             modes[dict(column.labels)["mode"]] = found
-        else:
+        elif column.metric is not None:
             metrics[metric_key(column)] = found
     return {
         "queries": int(estimates.queries[number]),

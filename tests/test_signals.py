@@ -283,7 +283,14 @@ def definitions(query: QueryRecord) -> dict[str, float | None]:
         "positive_feedback": None if rating is None else rating > 0,
         "negative_feedback": None if rating is None else rating < 0,
         "feedback_coverage": rating is not None,
+        "grounding_coverage": 0 if query.answer and any(c.text for c in held or []) else None,
     }
+    for unjudged in ("grounding", "unfaithful"):
+        found[unjudged] = None
+    for judge in ("grounding", "human"):
+        found[f"faithfulness{{judge={judge}}}"] = None
+    for moment in ("w", "wy", "wwy"):
+        found[f"grounding_moment{{of={moment}}}"] = None
     for stage in ("total", "retrieval", "generation"):
         found[f"latency_ms{{stage={stage}}}"] = getattr(latency, stage)
     for evidence in ("label", "citation", "score"):

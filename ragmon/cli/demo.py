@@ -32,6 +32,8 @@ HELP = "monitor a small real RAG application through a day with two incidents"
 
 _SLICES = ["tenant", "channel", "kind"]
 _PORT = 8321
+_JUDGE_S = 30.0
+_ENOUGH = 0.995
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,6 +96,7 @@ class Play:
         plan = plan_for(application, now=self._clock.now(), seed=self._args.seed)
         delivery = Delivery(self.url, "")
         self._back_fill(application, plan, delivery)
+        self._await_judge(delivery)
         if self.stop.is_set():
             return
         report = remote.get(delivery.session, self.url, "/v1/report", window="24h")
@@ -120,6 +123,21 @@ class Play:
                 _deliver(delivery, batch)
                 progress.advance(task, len(batch.queries))
 
+    def _await_judge(self, delivery: Delivery) -> None:
+        """Let the embedded judge read the day, as far as it comes in half a minute."""
+        console = Console(stderr=True)
+        until = self._clock.monotonic() + _JUDGE_S
+        with Progress(console=console, transient=True) as progress:
+            task = progress.add_task("Reading the answers", total=1.0)
+            while not self.stop.is_set() and self._clock.monotonic() < until:
+                report = remote.get(delivery.session, self.url, "/v1/report", window="24h")
+                found = report["metrics"].get("grounding_coverage")
+                coverage = found["estimate"] if found else 1.0
+                progress.update(task, completed=coverage)
+                if coverage > _ENOUGH:
+                    return
+                self.stop.wait(0.5)
+
     def _links(self, plan: Plan) -> None:
         since = int(plan.incidents.rollout.start)
         for what, path in (
@@ -127,6 +145,7 @@ class Play:
             ("Prometheus metrics", "/metrics"),
             ("Report as JSON", "/v1/report?window=24h"),
             ("Queries that retrieved nothing", "/v1/queries?failing=zero_result&limit=5"),
+            ("Worst answers", f"/v1/queries?failing=unfaithful&since={since}&limit=5"),
             ("Answers users disliked", f"/v1/queries?failing=disliked&since={since}&limit=5"),
         ):
             self._console.print(f"  {what}: {self.url}{path}", highlight=False, soft_wrap=True)
@@ -142,7 +161,7 @@ _ROWS = (
     _Row("zero_result", "zero"),
     _Row("hit@3/label", "hit@3"),
     _Row("attribution", "attrib."),
-    _Row("uncited", "uncited"),
+    _Row("grounding", "ground."),
     _Row("positive_feedback", "liked"),
 )
 
@@ -218,6 +237,7 @@ def _settings(args: argparse.Namespace, folder: str) -> Settings:
     given = flags.overrides(args.rest)
     given.setdefault("data_dir", str(Path(folder) / "data"))
     given.setdefault("slices", ",".join(_SLICES))
+    given.setdefault("judge.grounding.max_cpu", "1")  # a day of answers in half a minute
     args.rest = [word for key, value in given.items() for word in (f"--{key}", value)]
     return flags.settings(args).settings
 

@@ -119,6 +119,23 @@ class Limits(Section):
     """Queries that feedback or labels may wait for."""
 
 
+class GroundingJudge(Section):
+    """The embedded judge: reads answers against their chunks, without an LLM."""
+
+    enabled: bool = True
+    """Read the answers."""
+    max_cpu: Annotated[float, Field(gt=0, le=1)] = 0.25
+    """Share of a core that it may take; behind it a known share of the answers is read."""
+
+
+class Judge(Section):
+    """Who judges answers."""
+
+    grounding: GroundingJudge = GroundingJudge()
+    unfaithful_below: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """An answer with a lower faithfulness counts as unfaithful."""
+
+
 class Log(Section):
     """What ragmon says of itself."""
 
@@ -172,6 +189,7 @@ class Settings(BaseSettings):
     privacy: Privacy = Privacy()
     auth: Auth = Auth()
     limits: Limits = Limits()
+    judge: Judge = Judge()
     log: Log = Log()
     store: Annotated[dict[str, Any], AfterValidator(_of_some_kind)] = {"kind": "sqlite"}
     """The store, by kind."""

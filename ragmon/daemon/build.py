@@ -27,6 +27,7 @@ def build_pipeline(settings: Settings) -> Pipeline:
         relevant_score=retrieval.relevant_score,
         low_score=retrieval.low_score,
         diagnosis_k=retrieval.diagnosis_k,
+        unfaithful_below=settings.judge.unfaithful_below,
     )
     return Pipeline(build_catalogue(options), settings.slices, settings.privacy.text)
 

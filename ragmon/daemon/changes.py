@@ -5,19 +5,14 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from ragmon.pipeline import Amendments, Pipeline, amend, effective
-from ragmon.records import Feedback, Label, QueryRecord
+from ragmon import amended
+from ragmon.pipeline import Change, Pipeline, amend
+from ragmon.records import Amendments, Feedback, Label, QueryRecord, Verdict
 from ragmon.stores import Restatement, Store, Waiting
 from ragmon.windows.observations import Observations, pack
 
-Change = Feedback | Label
-
 _record = msgspec.msgpack.Decoder(QueryRecord)
-_amendments = msgspec.msgpack.Decoder(Amendments)
-_kinds: dict[str, msgspec.msgpack.Decoder[Feedback] | msgspec.msgpack.Decoder[Label]] = {
-    "feedback": msgspec.msgpack.Decoder(Feedback),
-    "label": msgspec.msgpack.Decoder(Label),
-}
+_kinds: dict[str, type[Change]] = {"feedback": Feedback, "label": Label, "verdict": Verdict}
 
 
 class Restated(Struct, frozen=True):
@@ -58,13 +53,16 @@ class Changes:
         changed = [s for s in sorted(self._after) if self._after[s] is not self._before[s]]
         if not changed:
             return Restated()
-        old = [effective(self._records[s], self._before[s]) for s in changed]
-        new = [effective(self._records[s], self._after[s]) for s in changed]
-        return Restated(
-            tuple((s, msgspec.msgpack.encode(self._after[s])) for s in changed),
-            self._pipeline.observe(old),
-            self._pipeline.observe(new),
-        )
+        records = [self._records[s] for s in changed]
+        old = self._pipeline.observe(records, [self._before[s] for s in changed])
+        new = self._pipeline.observe(records, [self._after[s] for s in changed])
+        logged = self._pipeline.observe(records).values
+        layout = amended.layout_of(self._pipeline.columns)
+        bodies = [
+            amended.encode(self._after[s], layout, logged[at], new.values[at])
+            for at, s in enumerate(changed)
+        ]
+        return Restated(tuple(zip(changed, bodies, strict=True)), old, new)
 
     def _open(self, sequence: int, query_id: str) -> bool:
         record = self._fresh.get(sequence)
@@ -74,8 +72,8 @@ class Changes:
             if stored is None:
                 return False
             record = _record.decode(stored)
-            amended = self._store.amendments((sequence,)).get(sequence)
-            known = _amendments.decode(amended) if amended else known
+            body = self._store.amendments((sequence,)).get(sequence)
+            known = amended.decode(body).known if body else known
         if record.query_id != query_id:
             return False  # another id with the same hash
         self._records[sequence] = record
@@ -85,10 +83,10 @@ class Changes:
 
 def to_waiting(query_hash: int, change: Change, now: float) -> Waiting:
     """A change that came before its query."""
-    kind = "feedback" if isinstance(change, Feedback) else "label"
-    return Waiting(query_hash, kind, msgspec.msgpack.encode(change), now)
+    return Waiting(query_hash, type(change).__name__.lower(), msgspec.msgpack.encode(change), now)
 
 
 def from_waiting(waiting: Waiting) -> Change:
     """The change again."""
-    return _kinds[waiting.kind].decode(waiting.body)
+    change: Change = msgspec.msgpack.decode(waiting.body, type=_kinds[waiting.kind])
+    return change

@@ -20,12 +20,14 @@ from ragmon import __version__
 from ragmon.asgi import App, Limits, Receive, Scope, Send
 from ragmon.clock import Clock
 from ragmon.config import Settings
+from ragmon.daemon import grounding
 from ragmon.daemon.build import build_engine, check_exposure, grants, resolve
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.schedule import Schedule
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
+from ragmon.signals.facts import EMBEDDED_JUDGE
 from ragmon.sources import Context, Source
 from ragmon.sources.http import ENDPOINTS, HttpSource, Options
 from ragmon.web.api import Api
@@ -55,6 +57,7 @@ class Daemon:
         self._monitor = LiveMonitor(self._engine, settings, self._own, clock)
         self._schedule = Schedule(clock, lambda job: self._own.skipped_runs.labels(job).inc())
         self._sources = self._build_sources()
+        self._follower = self._build_follower()
         self._server = _Server(self._configure())
         self.url = _url(self._socket)
 
@@ -97,6 +100,10 @@ class Daemon:
         self._plan()
         for source in self._sources:
             source.start()
+        if self._follower is not None:
+            store, follower = self._engine.store, self._follower
+            position = self._engine.writer.call(lambda: store.offset(grounding.SOURCE))
+            follower.start(await asyncio.wrap_future(position))
         gc.collect()
         gc.freeze()  # what start-up made lives as long as the process
         gc.set_threshold(50_000, 20, 50)
@@ -124,6 +131,8 @@ class Daemon:
 
     def _end(self) -> None:
         """Drain, commit, save, close."""
+        if self._follower is not None:
+            self._follower.stop()
         for source in self._sources:
             if self._monitor.restored:
                 source.stop()
@@ -194,6 +203,20 @@ class Daemon:
             module, options = resolve("ragmon.sources", f"sources.{at}", given)
             sources.append(module.build(options, context))
         return sources
+
+    def _build_follower(self) -> grounding.Follower | None:
+        judge = self.settings.judge.grounding
+        if not judge.enabled:
+            return None
+        store = self._engine.store
+        return grounding.Follower(
+            reader=store.reader,
+            newest=lambda: store.next_sequence,
+            sink=self._engine.writer,
+            worker=grounding.Worker(judge.max_cpu),
+            clock=self._clock,
+            count=lambda outcome: self._own.judged(EMBEDDED_JUDGE, outcome),
+        )
 
     def _watch(self) -> None:
         """Gauges and counters of parts that know nothing of Prometheus."""

@@ -53,6 +53,7 @@ class Writer:
         self._calls: deque[Callable[[], None]] = deque()
         self._wake = threading.Condition()
         self._stopping = False
+        self._ended = False
         self._busy = False
         self._log = structlog.get_logger("writer")
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
@@ -88,7 +89,7 @@ class Writer:
                 future.set_exception(error)
 
         with self._wake:
-            if self._stopping and not self._thread.is_alive():
+            if self._ended:
                 raise StoreError("the writer has stopped")
             self._calls.append(run)
             self._wake.notify()
@@ -113,6 +114,7 @@ class Writer:
                 while not (self._submissions or self._calls or self._stopping):
                     self._wake.wait()
                 if not (self._submissions or self._calls):
+                    self._ended = True
                     return
                 linger = self._busy and not self._stopping
             if linger:
@@ -177,4 +179,7 @@ class Writer:
     def _reply(self, submission: Submission, outcome: Outcome) -> None:
         with self._wake:
             self.queued_bytes -= submission.size_bytes
-        submission.reply(outcome)
+        try:
+            submission.reply(outcome)
+        except RuntimeError as error:  # the event loop that waited for it is closed
+            self._log.warning("reply_failed", source=submission.source, error=str(error))

@@ -51,6 +51,9 @@ class OwnMetrics:
             "Scheduled runs left out as the last one went on.",
             "job",
         )
+        self._judged = self._counter(
+            "ragmon_judged", "Answers judged, by outcome: scored, or why not.", "judge", "outcome"
+        )
         for source in SOURCES:
             self._ingested.labels(source)
             self._duplicates.labels(source)
@@ -78,6 +81,10 @@ class OwnMetrics:
     def rejected(self, source: str, reason: str, count: int = 1) -> None:
         """Refused, for a reason out of a small set."""
         self._rejected.labels(source, reason).inc(count)
+
+    def judged(self, judge: str, outcome: str) -> None:
+        """One answer went through a judge."""
+        self._judged.labels(judge, outcome).inc()
 
     def render(self, *, openmetrics: bool) -> bytes:
         """Everything, without the closing line of OpenMetrics."""

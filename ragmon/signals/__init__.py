@@ -28,6 +28,7 @@ class SignalOptions(Struct, frozen=True, kw_only=True):
     slow_ms: float = 5_000.0
     relevant_score: float | None = None
     low_score: float | None = None
+    unfaithful_below: float = 0.5
     diagnosis_k: int = 3  # a first relevant chunk below this rank is a ranking failure
 
 

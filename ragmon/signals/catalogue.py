@@ -11,7 +11,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon import signals
-from ragmon.records import QueryRecord
+from ragmon.records import Amendments, QueryRecord
 from ragmon.signals import Column, SignalOptions
 from ragmon.signals.facts import Facts, extract
 
@@ -25,9 +25,11 @@ class Catalogue(Struct, frozen=True):
     columns: tuple[Column, ...]
     observers: tuple[Observer, ...]
 
-    def observe(self, records: Sequence[QueryRecord]) -> NDArray[np.float64]:
+    def observe(
+        self, records: Sequence[QueryRecord], known: Sequence[Amendments] | None = None
+    ) -> NDArray[np.float64]:
         """Observations of shape (n, columns), float64; NaN where a record does not say."""
-        facts = extract(records, self.options.relevant_score)
+        facts = extract(records, self.options.relevant_score, known)
         return np.column_stack([observer(records, facts) for observer in self.observers])
 
     def index(self, name: str, **labels: str) -> int:

@@ -11,13 +11,14 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ragmon.records import Chunk, QueryRecord
+from ragmon.records import Amendments, Chunk, QueryRecord
 
+EMBEDDED_JUDGE = "grounding"
 NAN = float("nan")
 NEVER = float("inf")
 """The rank of something that was looked for and not found."""
 
-_COLUMNS = 12
+_COLUMNS = 13
 
 
 class Facts(Struct, frozen=True):
@@ -35,18 +36,50 @@ class Facts(Struct, frozen=True):
     retrieval_ms: NDArray[np.float64]
     generation_ms: NDArray[np.float64]
     rating: NDArray[np.float64]  # user feedback in [-1, 1]
+    judgeable: NDArray[np.float64]  # 1 for an answer whose context is there to be read, else 0
+    judged: NDArray[np.float64]  # 1 once the embedded judge has read it, else 0
+    grounding: NDArray[np.float64]  # its score in [0, 1]
+    probability: NDArray[np.float64]  # with which it was drawn for the embedded judge
+    faithful: NDArray[np.float64]  # what people say of it, in [0, 1]
 
 
-def extract(records: Sequence[QueryRecord], relevant_score: float | None) -> Facts:
+def extract(
+    records: Sequence[QueryRecord],
+    relevant_score: float | None,
+    known: Sequence[Amendments] | None = None,
+) -> Facts:
     """The facts of a batch.
 
     Args:
         records: n records.
         relevant_score: scores from here on count as relevant; None: scores say nothing.
+        known: what was learned of each record later.
     """
     rows = [_row(record, relevant_score) for record in records]
     columns = np.array(rows, dtype=np.float64).reshape(len(rows), _COLUMNS).T
-    return Facts(*np.ascontiguousarray(columns))
+    verdicts = _unjudged(len(rows)) if known is None else _verdict_facts(known)
+    return Facts(*np.ascontiguousarray(columns), *verdicts)
+
+
+def _unjudged(count: int) -> NDArray[np.float64]:
+    """judged, grounding, probability, faithful of records that nobody has judged yet."""
+    facts = np.full((4, count), NAN)
+    facts[0] = 0.0
+    return facts
+
+
+def _verdict_facts(known: Sequence[Amendments]) -> NDArray[np.float64]:
+    """judged, grounding, probability, faithful; shape (4, n)."""
+    facts = _unjudged(len(known))
+    for at, each in enumerate(known):
+        for verdict in each.verdicts:
+            if verdict.judge == EMBEDDED_JUDGE:
+                score = NAN if verdict.score is None else verdict.score
+                facts[:3, at] = 1.0, score, verdict.probability
+        said = [label for label in each.labels if label.faithful is not None]
+        if said:
+            facts[3, at] = max(said, key=lambda label: label.timestamp).faithful
+    return facts
 
 
 def _row(record: QueryRecord, relevant_score: float | None) -> tuple[float, ...]:
@@ -57,7 +90,14 @@ def _row(record: QueryRecord, relevant_score: float | None) -> tuple[float, ...]
         *_chunk_facts(record, relevant_score),
         *(_UNTIMED if latency is None else _timings(latency)),
         NAN if rating is None else rating,
+        _is_judgeable(record),
     )
+
+
+def _is_judgeable(record: QueryRecord) -> float:
+    if not record.answer or not record.chunks:
+        return 0.0
+    return float(any(chunk.text for chunk in record.chunks))
 
 
 _UNTIMED = (NAN, NAN, NAN)

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from ragmon.signals import SignalOptions
 from ragmon.signals.facts import NEVER, Facts
+from ragmon.signals.unfaithful import best_score
 
 NAME = "failure_mode"
 HELP = "Share of queries by failure mode: retrieval, ranking, generation, none or unknown."
@@ -31,7 +32,7 @@ def diagnose(facts: Facts, options: SignalOptions) -> NDArray[np.intp]:
     relevant among the chunks;
     ranking: the first relevant chunk lies below the top ``diagnosis_k``;
     generation: retrieval and ranking are not to blame, yet it failed, cites nothing it was
-    given, or was disliked; none: something was checked and found good.
+    given, says what its chunks do not, or was disliked; none: something was checked and found good.
     """
     rank = _best_evidence(facts)
     retrieved = facts.chunks > 0
@@ -42,8 +43,11 @@ def diagnose(facts: Facts, options: SignalOptions) -> NDArray[np.intp]:
         low = facts.top_score < options.low_score
     buried = retrieved & (rank > options.diagnosis_k)
     uncited = retrieved & (facts.cited == 0)
-    bad_answer = uncited | (facts.rating < 0) | ((facts.failed == 1) & retrieved)
-    checked = ~np.isnan(rank) | ~np.isnan(facts.cited) | ~np.isnan(facts.rating)
+    faithfulness = best_score(facts)
+    unfaithful = retrieved & (faithfulness < options.unfaithful_below)
+    bad_answer = uncited | unfaithful | (facts.rating < 0) | ((facts.failed == 1) & retrieved)
+    evidence = (rank, facts.cited, facts.rating, faithfulness)
+    checked = np.logical_or.reduce([~np.isnan(each) for each in evidence])
     return np.select(
         [nothing | failed_early | low, buried, bad_answer, checked],
         [RETRIEVAL, RANKING, GENERATION, NONE],

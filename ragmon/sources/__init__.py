@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.errors import StoreError
-from ragmon.records import Feedback, Label, QueryRecord
+from ragmon.records import Feedback, Label, QueryRecord, Verdict
 
 
 class Outcome(Struct, frozen=True):
@@ -32,7 +32,7 @@ class Submission:
     size_bytes: int
     reply: Callable[[Outcome], None]
     records: Sequence[QueryRecord] = ()
-    changes: Sequence[Feedback | Label] = ()
+    changes: Sequence[Feedback | Label | Verdict] = ()
     offset: tuple[str, bytes] | None = None  # (source, position) to remember with the batch
     duplicates: int = 0
     refused: list[tuple[int, str]] = field(default_factory=list)

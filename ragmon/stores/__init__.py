@@ -128,7 +128,7 @@ class Store(Protocol):
         ...
 
     def waiting_count(self) -> int:
-        """How many queries are awaited by feedback or labels."""
+        """How many changes wait for their query."""
         ...
 
     def offset(self, source: str) -> bytes | None:
@@ -199,6 +199,10 @@ class Reader(Protocol):
 
     def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
         """One record with its amendments."""
+        ...
+
+    def block_from(self, sequence: int) -> tuple[int, list[bytes]] | None:
+        """First number and records of the block with that record, or of the next block."""
         ...
 
     def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[bytes]:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-REWRITE = "RAGMON_GOLDEN"
+REWRITE = "GOLDEN"
 
 
 def same(name: str, text: str) -> None:

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from ragmon.judges.grounding.evidence import Evidence
+from ragmon.records import Doubt
 
 REASONS = (
     "negation_mismatch",  # the matching sentence of the context is negated and this is not, or so
@@ -15,16 +14,6 @@ REASONS = (
 )
 
 _WEAK = 0.75  # support below which a novel number or name is told, though not doubted for words
-
-
-class Doubt(Struct, frozen=True):
-    """One sentence that the context may not support."""
-
-    start: int  # characters of the answer
-    end: int
-    reason: str  # one of REASONS
-    detail: str
-    support: float  # in [0, 1]; the sentence's own score
 
 
 def doubts(

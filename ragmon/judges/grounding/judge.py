@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ragmon.judges.grounding import evidence, model, scope
-from ragmon.judges.grounding.doubts import Doubt, doubts
+from ragmon.judges.grounding.doubts import doubts
 from ragmon.judges.grounding.evidence import SHARES, Evidence
 from ragmon.judges.grounding.model import Artefact
 from ragmon.judges.grounding.passages import Context, PassageCache
 from ragmon.judges.grounding.words import Vocabulary
+from ragmon.records import Doubt
 
 
 class Grounding(Struct, frozen=True):

@@ -41,7 +41,7 @@ class Database:
 
     def __init__(self, path: Path, synchronous: str) -> None:
         self.path = path
-        self._zip = zstandard.ZstdCompressor(level=1)
+        self._zip = zstandard.ZstdCompressor(level=1, write_checksum=True)
         with translated(path):
             self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
@@ -89,11 +89,20 @@ class Database:
             if part.exists()
         )
 
+    def used_bytes(self) -> int:
+        """Bytes of the file that hold something, once the log is written back to it."""
+        pages = self.number("PRAGMA page_count") - self.number("PRAGMA freelist_count")
+        return pages * self.number("PRAGMA page_size")
+
     def shrink(self, pages: int) -> None:
-        """Give free pages back to the file system."""
+        """Give free pages back to the file system, if there are any."""
+        if not self.number("PRAGMA freelist_count"):
+            return
         with translated(self.path):
             # Only executescript steps the statement to its end; execute would free one page.
             self.connection.executescript(f"PRAGMA incremental_vacuum({pages})")
+            # The file becomes shorter when the log is written back; readers are not waited for.
+            self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def close(self) -> None:
         """Checkpoint and close."""

@@ -106,6 +106,11 @@ class IdIndex:
         self._load()
 
     @property
+    def next_sequence(self) -> int:
+        """The first number beyond every run, also where its records are gone."""
+        return self._indexed_to
+
+    @property
     def run_due(self) -> bool:
         """Whether the dictionary has grown to a run."""
         return len(self._tail) >= RUN
@@ -120,6 +125,8 @@ class IdIndex:
         """Which of them are stored; shape (n,)."""
         tail = self._tail
         found = np.array([each in tail for each in hashes.tolist()], dtype=np.bool_)
+        for at in np.flatnonzero(found).tolist():
+            found[at] = self._is_stored(tail[int(hashes[at])])
         for filter_, runs in self._generations:
             for at in np.flatnonzero(filter_.may_hold(hashes) & ~found).tolist():
                 found[at] = self._find_in_runs(runs, int(hashes[at])) is not None
@@ -128,11 +135,15 @@ class IdIndex:
     def find(self, query_hash: int) -> int | None:
         """Sequence number of one of them; the newest runs are asked first."""
         sequence = self._tail.get(query_hash)
+        if sequence is not None and self._is_stored(sequence):
+            return sequence
         one = np.array([query_hash], dtype=np.uint64)
         for filter_, runs in reversed(self._generations):
-            if sequence is None and filter_.may_hold(one)[0]:
+            if filter_.may_hold(one)[0]:
                 sequence = self._find_in_runs(runs, query_hash)
-        return sequence
+                if sequence is not None:
+                    return sequence
+        return None
 
     def write_run(self) -> None:
         """Move the dictionary into a run on disk."""

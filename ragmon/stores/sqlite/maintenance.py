@@ -11,14 +11,22 @@ from ragmon.stores.sqlite.database import Database, unzip
 from ragmon.windows.observations import join
 
 _EXPIRE_BLOCKS = 4
-_VACUUM_PAGES = 2_000
+_VACUUM_PAGES = 500
 _COMPACT_RECORDS = 512
 _COMPACT_BYTES = 1 << 20  # compressed
 _COMPACT_BLOCKS = 256
 
 
-def expire(database: Database, before: float, max_bytes: int | None) -> int:
+def expire(
+    database: Database, before: float, max_bytes: int | None, next_sequence: int
+) -> int:
     """Delete up to four blocks that are too old, or the oldest while the file is too big.
+
+    Args:
+        database: where.
+        before: unix seconds; blocks without a newer record are too old.
+        max_bytes: what the file may hold, if that is limited.
+        next_sequence: remembered, so that numbers go on when the newest block is gone.
 
     Returns:
         How many records went.
@@ -28,18 +36,23 @@ def expire(database: Database, before: float, max_bytes: int | None) -> int:
         " ORDER BY last_timestamp LIMIT ?"
     )
     rows = database.rows(expired, before, _EXPIRE_BLOCKS)
-    if not rows and max_bytes is not None and database.size_bytes() > max_bytes:
+    if not rows and max_bytes is not None and database.used_bytes() > max_bytes:
         rows = database.rows(expired, float("inf"), _EXPIRE_BLOCKS)
+    if rows:
+        _delete(database, rows, next_sequence)
+    database.shrink(_VACUUM_PAGES)
+    return sum(records for _, records in rows)
+
+
+def _delete(database: Database, blocks: list[tuple[int, int]], next_sequence: int) -> None:
     with database.transaction() as db:
-        for first, records in rows:
+        db.execute("REPLACE INTO meta VALUES ('next_sequence', ?)", (str(next_sequence),))
+        for first, records in blocks:
             db.execute("DELETE FROM blocks WHERE first_sequence = ?", (first,))
             db.execute(
                 "DELETE FROM amendments WHERE sequence >= ? AND sequence < ?",
                 (first, first + records),
             )
-    if rows:
-        database.shrink(_VACUUM_PAGES)
-    return sum(records for _, records in rows)
 
 
 def compact(database: Database, start: int, below: int) -> tuple[int, int]:
@@ -67,8 +80,8 @@ def compact(database: Database, start: int, below: int) -> tuple[int, int]:
     stretch = _neighbours(sizes)
     if len(stretch) > 1:
         _join(database, int(stretch[0, 0]), int(stretch[-1, 0]))
-    reached = below if len(stretch) == len(sizes) else int(stretch[-1, 0]) + 1
-    return len(stretch), reached
+    at_the_end = len(stretch) == len(sizes) < _COMPACT_BLOCKS
+    return len(stretch), below if at_the_end else int(stretch[-1, 0]) + 1
 
 
 def _neighbours(sizes: NDArray[np.int64]) -> NDArray[np.int64]:

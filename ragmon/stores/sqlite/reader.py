@@ -76,6 +76,17 @@ class SqliteReader:
             return None
         return block[1][sequence - block[0]], amended[0] if amended else None
 
+    def block_from(self, sequence: int) -> tuple[int, list[bytes]] | None:
+        """First number and records of the block with that record, or of the next block."""
+        with translated(self._path):
+            block = read_block(self._db, sequence)
+            if block is None:
+                row = self._db.execute(
+                    "SELECT min(first_sequence) FROM blocks WHERE first_sequence > ?", (sequence,)
+                ).fetchone()
+                block = None if row[0] is None else read_block(self._db, row[0])
+        return block
+
     def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[bytes]:
         """Bodies of the saved buckets ``first`` to ``last`` of a tier, from old to new."""
         with translated(self._path):

@@ -4,6 +4,7 @@ Records of one commit form one compressed block, so a record costs what its byte
 write-ahead log with synchronous=FULL makes ``commit`` survive kill -9 and power loss.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -30,13 +31,18 @@ class SqliteStore:
         self._ids = IdIndex(self._db)
         self._seed = self._db.number("SELECT value FROM meta WHERE name = 'seed'")
         self._block: tuple[int, list[bytes]] = (0, [])  # the one last opened
-        self._awaited: set[int] = set()
+        self._awaited: Counter[int] = Counter()  # changes that wait, by hash
         self._load_awaited()
+        # Numbers go on also where the newest records and restatements are already gone.
         self.next_sequence = max(
             self._db.number("SELECT max(first_sequence + records) FROM blocks"),
             self._db.number("SELECT value FROM meta WHERE name = 'next_sequence'"),
+            self._ids.next_sequence,
         )
-        self.last_restatement = self._db.number("SELECT max(number) FROM restatements")
+        self.last_restatement = max(
+            self._db.number("SELECT max(number) FROM restatements"),
+            self._position().restatement,
+        )
 
     def hash(self, query_id: str) -> int:
         """64-bit hash of an id; collisions are a matter of luck, once in 40,000 stores of 30 M."""
@@ -71,8 +77,9 @@ class SqliteStore:
                 db.executemany("INSERT INTO waiting VALUES (?, ?, ?, ?)", late)
             if commit.offsets:
                 db.executemany("REPLACE INTO offsets VALUES (?, ?)", commit.offsets)
-        self._awaited.difference_update(commit.arrived)
-        self._awaited.update(each.query_hash for each in commit.waiting)
+        for each in commit.arrived:
+            self._awaited.pop(each, None)
+        self._awaited.update(waiting.query_hash for waiting in commit.waiting)
         self._ids.add(commit.hashes, first)
         self.next_sequence = first + len(commit.records)
         self.last_restatement = restatement
@@ -101,13 +108,13 @@ class SqliteStore:
         sql = "SELECT kind, body, received FROM waiting WHERE query_hash = ? ORDER BY received"
         return [
             Waiting(awaited, *row)
-            for awaited in sorted(self._awaited.intersection(hashes))
+            for awaited in sorted(self._awaited.keys() & hashes)
             for row in self._db.rows(sql, signed(awaited))
         ]
 
     def waiting_count(self) -> int:
-        """How many queries are awaited by feedback or labels."""
-        return len(self._awaited)
+        """How many changes wait for their query."""
+        return self._awaited.total()
 
     def offset(self, source: str) -> bytes | None:
         """How far a followed source was read."""
@@ -133,34 +140,41 @@ class SqliteStore:
 
     def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
         """The last snapshot: position, totals, and the buckets from old to new."""
-        state = dict(self._db.rows("SELECT name, value FROM meta"))
-        if "position" not in state:
+        totals = self._db.rows("SELECT value FROM meta WHERE name = 'totals'")
+        if not totals:
             return Position(), None, iter(())
-        rows = self._db.connection.execute(
-            "SELECT tier, bucket, body FROM windows ORDER BY tier, bucket"
-        )
-        buckets = (SavedBucket(tier, bucket, unzip(body)) for tier, bucket, body in rows)
-        position = msgspec.json.decode(state["position"], type=Position)
-        self.last_restatement = max(self.last_restatement, position.restatement)
-        return position, unzip(state["totals"]), buckets
+        with translated(self._db.path):
+            return self._position(), unzip(totals[0][0]), self._saved_buckets()
+
+    def _saved_buckets(self) -> Iterator[SavedBucket]:
+        with translated(self._db.path):
+            for tier, bucket, body in self._db.connection.execute(
+                "SELECT tier, bucket, body FROM windows ORDER BY tier, bucket"
+            ):
+                yield SavedBucket(tier, bucket, unzip(body))
+
+    def _position(self) -> Position:
+        stored = self._db.rows("SELECT value FROM meta WHERE name = 'position'")
+        return msgspec.json.decode(stored[0][0], type=Position) if stored else Position()
 
     def replay(self, after: Position) -> Iterator[bytes | Restatement]:
         """Packed observations, then restatements, committed after a position."""
-        blocks = self._db.connection.execute(
-            "SELECT observations FROM blocks WHERE first_sequence >= ? ORDER BY first_sequence",
-            (after.sequence,),
-        )
-        yield from (unzip(body) for (body,) in blocks)
-        restatements = self._db.connection.execute(
-            "SELECT old, new FROM restatements WHERE number > ? ORDER BY number",
-            (after.restatement,),
-        )
-        yield from (Restatement(unzip(old), unzip(new)) for old, new in restatements)
+        with translated(self._db.path):
+            blocks = self._db.connection.execute(
+                "SELECT observations FROM blocks WHERE first_sequence >= ? ORDER BY first_sequence",
+                (after.sequence,),
+            )
+            yield from (unzip(body) for (body,) in blocks)
+            restatements = self._db.connection.execute(
+                "SELECT old, new FROM restatements WHERE number > ? ORDER BY number",
+                (after.restatement,),
+            )
+            yield from (Restatement(unzip(old), unzip(new)) for old, new in restatements)
 
     def expire(self, before: float, max_bytes: int | None) -> int:
         """Delete one step's worth of records too old or too many; returns how many."""
         self._block = (0, [])
-        deleted = maintenance.expire(self._db, before, max_bytes)
+        deleted = maintenance.expire(self._db, before, max_bytes, self.next_sequence)
         if deleted:
             oldest = self._db.rows("SELECT min(first_sequence) FROM blocks")[0][0]
             self._ids.drop_runs(self.next_sequence if oldest is None else oldest)
@@ -200,8 +214,8 @@ class SqliteStore:
         self._db.close()
 
     def _load_awaited(self) -> None:
-        rows = self._db.rows("SELECT DISTINCT query_hash FROM waiting")
-        self._awaited = {unsigned(each) for (each,) in rows}
+        rows = self._db.rows("SELECT query_hash, count(*) FROM waiting GROUP BY query_hash")
+        self._awaited = Counter({unsigned(query_hash): count for query_hash, count in rows})
 
     def _pack_block(self, first: int, commit: Commit) -> tuple[object, ...]:
         return (

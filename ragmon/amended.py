@@ -1,0 +1,48 @@
+"""What the store keeps of a query that changed: what is known now, and which signals it moved.
+
+The moved signals stand beside, so that a search over many blocks need not open every record.
+"""
+
+import msgspec
+import numpy as np
+import xxhash
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ragmon.records import Amendments
+
+Row = NDArray[np.float64]
+
+
+class Amended(Struct, array_like=True, frozen=True):
+    """One amended query, as stored."""
+
+    known: Amendments
+    layout: int  # hash of the columns that ``at`` counts in
+    at: bytes  # uint16 positions of the observations that differ from those in the block
+    values: bytes  # float64
+
+
+_decode = msgspec.msgpack.Decoder(Amended).decode
+
+
+def layout_of(columns: tuple[str, ...]) -> int:
+    """Tells whether positions still mean the same columns."""
+    return xxhash.xxh3_64_intdigest("\0".join(columns).encode()) >> 1
+
+
+def encode(known: Amendments, layout: int, original: Row, row: Row) -> bytes:
+    """An amended query whose observations were ``original`` and are ``row``."""
+    moved = ~((original == row) | (np.isnan(original) & np.isnan(row)))
+    at = np.flatnonzero(moved).astype(np.uint16)
+    return msgspec.msgpack.encode(Amended(known, layout, at.tobytes(), row[moved].tobytes()))
+
+
+def decode(body: bytes) -> Amended:
+    """What ``encode`` wrote."""
+    return _decode(body)
+
+
+def apply(amended: Amended, row: Row) -> None:
+    """Move the observations of a block, in place, to what they are now."""
+    row[np.frombuffer(amended.at, dtype=np.uint16)] = np.frombuffer(amended.values)

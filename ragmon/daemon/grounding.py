@@ -1,0 +1,255 @@
+"""Follows the store and has the embedded judge read every answer, or a known share of them.
+
+How far it read is committed together with the verdicts, so that a crash repeats and skips
+nothing. While the judge keeps up every answer is read; behind its capacity a share drawn by the
+hash of the query id is, and the probability of being drawn is kept with each verdict.
+"""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import structlog
+import xxhash
+
+from ragmon.clock import Clock
+from ragmon.errors import OverloadedError, StoreError
+from ragmon.judges.grounding import Grounding
+from ragmon.judges.worker import Case, read, results, write
+from ragmon.records import QueryRecord, Verdict
+from ragmon.signals.facts import EMBEDDED_JUDGE
+from ragmon.sources import Outcome, Sink, Submission
+from ragmon.stores import Reader
+
+SOURCE = "judge:grounding"
+
+_BATCH = 32  # answers judged at a time
+_CATCH_UP_S = 30.0  # the backlog the judge may need this long for before answers are left out
+_LEAST_SHARE = 0.001
+_LONGEST_SPAN = 8_192  # records looked at for one batch
+_FIRST_RATE = 100.0  # answers a second, until measured
+_POLL_S = 0.5
+_RETRY_S = 2.0
+_START_BEHIND = 100_000  # how far back a store that never was judged is read
+_DRAW_SALT = 0x67726F756E64
+
+_decode = msgspec.msgpack.Decoder(QueryRecord).decode
+
+
+class Progress(NamedTuple):
+    """Where the follower stands."""
+
+    sequence: int  # of the next record to look at
+    share: float  # with which answers are drawn now
+
+
+class Follower:
+    """One thread that reads, asks the worker, and submits verdicts."""
+
+    def __init__(
+        self,
+        *,
+        reader: Callable[[], Reader],
+        newest: Callable[[], int],
+        sink: Sink,
+        worker: "Worker",
+        clock: Clock,
+        count: Callable[[str], None],
+    ) -> None:
+        self._open = reader
+        self._newest = newest
+        self._sink = sink
+        self._worker = worker
+        self._clock = clock
+        self._count = count
+        self._stop = threading.Event()
+        self._log = structlog.get_logger("grounding")
+        self._rate = _FIRST_RATE
+        self._block: tuple[int, list[bytes]] = (0, [])
+        self.progress = Progress(0, 1.0)
+        self._thread = threading.Thread(target=self._run, name="grounding", daemon=True)
+
+    def start(self, position: bytes | None) -> None:
+        """Go on from where the last run ended."""
+        begin = int(position) if position else max(0, self._newest() - _START_BEHIND)
+        self.progress = Progress(begin, 1.0)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; a batch under way is finished or comes again after the restart."""
+        self._stop.set()
+        self._worker.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def backlog(self) -> int:
+        """Records not looked at yet."""
+        return max(0, self._newest() - self.progress.sequence)
+
+    def _run(self) -> None:
+        with self._open() as reader:
+            while not self._stop.is_set():
+                try:
+                    moved = self.step(reader)
+                except (StoreError, OSError, EOFError, msgspec.MsgspecError) as error:
+                    self._log.warning("step_failed", error=str(error))
+                    self._worker.restart()
+                    self._stop.wait(_RETRY_S)
+                    continue
+                if not moved:
+                    self._stop.wait(_POLL_S)
+
+    def step(self, reader: Reader) -> bool:
+        """Judge one batch; False when there is nothing new.
+
+        Raises:
+            EOFError: the worker ended.
+            StoreError: the store cannot be read.
+        """
+        if not self.backlog:
+            return False
+        share = self._share()
+        drawn, end = self._draw(reader, share)
+        verdicts = self._judge(drawn, share) if drawn else []
+        if not self._deliver(verdicts, end):
+            return False
+        self.progress = Progress(end, share)
+        return True
+
+    def _share(self) -> float:
+        """All while the judge needs less than half a minute for the backlog, else fewer."""
+        capacity = self._rate * _CATCH_UP_S
+        return 1.0 if self.backlog <= capacity else max(_LEAST_SHARE, capacity / self.backlog)
+
+    def _draw(self, reader: Reader, share: float) -> tuple[list[QueryRecord], int]:
+        """The next drawn answers, and the sequence number after the last record looked at."""
+        at = self.progress.sequence
+        end = min(at + min(_LONGEST_SPAN, int(_BATCH / share)), self._newest())
+        drawn: list[QueryRecord] = []
+        while at < end:
+            first, records = self._block
+            if not first <= at < first + len(records):
+                found = reader.block_from(at)
+                if found is None:
+                    return drawn, end
+                self._block = first, records = found
+                at = max(at, first)  # expired records leave a gap
+            stop = min(end, first + len(records))
+            opened = [_decode(stored) for stored in records[at - first : stop - first]]
+            drawn += [each for each in opened if _judgeable(each) and _drawn(each, share)]
+            at = stop
+        return drawn, max(at, end)
+
+    def _judge(self, drawn: Sequence[QueryRecord], share: float) -> list[Verdict]:
+        started = self._clock.monotonic()
+        found = self._worker.judge([_case(record) for record in drawn])
+        took = max(1e-3, self._clock.monotonic() - started)
+        self._rate += 0.2 * (len(drawn) / took - self._rate)
+        now = self._clock.now()
+        return [
+            _verdict(record, result, share, now)
+            for record, result in zip(drawn, found, strict=True)
+        ]
+
+    def _deliver(self, verdicts: list[Verdict], end: int) -> bool:
+        """Commit the verdicts with the position; False when told to stop."""
+        while not self._stop.is_set():
+            done = threading.Event()
+            outcomes: list[Outcome] = []
+
+            def reply(
+                outcome: Outcome, to: list[Outcome] = outcomes, done: threading.Event = done
+            ) -> None:
+                to.append(outcome)
+                done.set()
+
+            submission = Submission(SOURCE, 1_000 * len(verdicts), reply, changes=verdicts)
+            submission.offset = (SOURCE, str(end).encode())
+            try:
+                self._sink.submit(submission)
+            except OverloadedError:
+                self._stop.wait(_RETRY_S)  # ingest goes first
+                continue
+            done.wait()
+            if outcomes[0].error is None:
+                for verdict in verdicts:
+                    self._count(verdict.reason or "scored")
+                return True
+            self._stop.wait(_RETRY_S)
+        return False
+
+
+class Worker:
+    """The process that judges; started when first needed."""
+
+    def __init__(self, max_cpu: float) -> None:
+        self._command = [sys.executable, "-m", "ragmon.judges.worker", str(max_cpu)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def judge(self, cases: list[Case]) -> list[Grounding]:
+        """Scores, in order.
+
+        Raises:
+            EOFError: the process ended.
+            OSError: it cannot be reached.
+        """
+        if self._process is None:
+            self._process = subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        write(process.stdin, cases)
+        body = read(process.stdout)
+        if body is None:
+            raise EOFError("the judge's process ended")
+        return results(body)
+
+    def restart(self) -> None:
+        """Let the next batch start a new process."""
+        self.stop()
+
+    def stop(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+
+
+def _judgeable(record: QueryRecord) -> bool:
+    return bool(record.answer) and any(chunk.text for chunk in record.chunks or ())
+
+
+def _drawn(record: QueryRecord, share: float) -> bool:
+    """The same for the same id, on every replica and after every restart."""
+    if share >= 1.0:
+        return True
+    return xxhash.xxh3_64_intdigest(record.query_id.encode(), _DRAW_SALT) < share * 2.0**64
+
+
+def _case(record: QueryRecord) -> Case:
+    texts = [chunk.text for chunk in record.chunks or () if chunk.text]
+    return Case(record.query or "", record.answer or "", texts)
+
+
+def _verdict(record: QueryRecord, result: Grounding, share: float, now: float) -> Verdict:
+    return Verdict(
+        query_id=record.query_id,
+        judge=EMBEDDED_JUDGE,
+        score=result.score,
+        reason=result.reason_none or "",
+        probability=share,
+        doubts=result.doubts,
+        traits=result.traits,
+        version=result.version,
+        timestamp=now,
+    )
