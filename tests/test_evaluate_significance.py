@@ -64,7 +64,9 @@ def test_mcnemar_against_scipy(lost, won):
     [
         pytest.param(rng(1).random(60), 0.004, id="uniform"),
         pytest.param(rng(2).random(40) ** 6, 0.006, id="skewed"),
-        pytest.param((rng(3).random(80) < 0.9).astype(float), 2 / 80, id="hits, in steps of a case"),
+        pytest.param(
+            (rng(3).random(80) < 0.9).astype(float), 2 / 80, id="hits, in steps of a case"
+        ),
     ],
 )
 def test_bca_against_scipy(values, within):

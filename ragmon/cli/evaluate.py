@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("cases", type=Path, nargs="?", help="cases: JSONL, JSON, CSV, TREC qrels or BEIR folder")
     source = parser.add_argument_group("where the answers come from (default: the same file)")
     add_source = source.add_mutually_exclusive_group().add_argument
-    add_source("--run", type=Path, metavar="FILE", help="a recorded run, or a TREC run")
+    add_source("--run", dest="answers", type=Path, metavar="FILE", help="a run as a file")
     add_source("--endpoint", metavar="URL", help="ask this service now")
     add_source("--from-store", type=Path, metavar="DIR", help="labelled queries of a data_dir")
     add_source("--demo", action="store_true", help="the packaged set over the demo application")
@@ -134,19 +134,26 @@ def _source(args: argparse.Namespace, clock: Clock) -> tuple[CaseSet, Run]:
 
         return golden.answered(clock, args.demo_version)
     if args.from_store is not None:
-        from ragmon.evaluate.stored import labelled  # noqa: PLC0415 - only here
-        from ragmon.stores.sqlite.reader import SqliteReader  # noqa: PLC0415
-        from ragmon.stores.sqlite.store import FILE  # noqa: PLC0415
-
-        now = clock.now()
-        with SqliteReader(args.from_store / FILE) as reader:
-            return labelled(reader, now - _seconds(args.since), now, args.pipeline)
+        return _stored(args, clock.now())
     if args.cases is None:
         raise DataError("no cases", hint="Name a file, or use --demo or --from-store")
     case_set = loaders.read_cases(args.cases, split=args.split)
     if args.endpoint or args.request:
         return case_set, _asked(args, case_set, clock)
-    return case_set, loaders.read_run(args.run or args.cases)
+    return case_set, loaders.read_run(args.answers or args.cases)
+
+
+def _stored(args: argparse.Namespace, now: float) -> tuple[CaseSet, Run]:
+    from ragmon.evaluate.stored import labelled  # noqa: PLC0415 - only here
+    from ragmon.stores.sqlite.reader import SqliteReader  # noqa: PLC0415
+    from ragmon.stores.sqlite.store import FILE  # noqa: PLC0415
+
+    since = now - _seconds(args.since)
+    path = args.from_store / FILE
+    if not path.is_file():
+        raise DataError("is not there", path=path, hint="Name the data_dir of a daemon")
+    with SqliteReader(path) as reader:
+        return labelled(reader, since, now, args.pipeline)
 
 
 def _asked(args: argparse.Namespace, case_set: CaseSet, clock: Clock) -> Run:
@@ -186,5 +193,5 @@ def _name(args: argparse.Namespace) -> str:
         return str(args.name)
     if args.demo:
         return f"demo {args.demo_version}".strip()
-    given = args.run or args.endpoint or args.from_store or args.cases
+    given = args.answers or args.endpoint or args.from_store or args.cases
     return given.stem if isinstance(given, Path) else str(given)

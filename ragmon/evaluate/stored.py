@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ragmon import amended
 from ragmon.evaluate.cases import Case, CaseSet, Run
 from ragmon.evaluate.errors import DataError
 from ragmon.pipeline import effective
-from ragmon.records import Amendments, QueryRecord
+from ragmon.records import QueryRecord
 from ragmon.stores import Reader
 
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
-_decode_amendments = msgspec.msgpack.Decoder(Amendments).decode
 
 
 def labelled(reader: Reader, since: float, until: float, pipeline: str = "") -> tuple[CaseSet, Run]:
@@ -45,9 +45,8 @@ def _records(reader: Reader, since: float, until: float) -> Iterator[QueryRecord
         for at, stored in enumerate(reader.records(block.first_sequence)):
             record = _decode(stored)
             if since <= record.timestamp <= until:
-                amended = block.amendments.get(block.first_sequence + at)
-                known = _decode_amendments(amended) if amended else Amendments()
-                yield effective(record, known)
+                body = block.amendments.get(block.first_sequence + at)
+                yield effective(record, amended.decode(body).known) if body else record
 
 
 def _case(record: QueryRecord) -> Case:

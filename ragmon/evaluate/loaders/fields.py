@@ -170,7 +170,7 @@ def _converted(named: Row, kind: type[Kind], path: Path, line: int) -> Kind:
         text = message[: place.start()] if place else message
         missing = re.search(r"missing required field `(\w+)`", text)
         if missing:
-            field, text = missing[1], "is missing"
+            field, text = f"{field}.{missing[1]}".lstrip("."), "is missing"
         text = text.replace("`", "").replace("Expected", "expected")
         raise DataError(text, path=path, line=line, field=field) from error
 

@@ -1,0 +1,147 @@
+import numpy as np
+import pytest
+
+from ragmon.evaluate import ranking
+from ragmon.evaluate.cases import Case, CaseSet
+from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.scoring import Options, score
+from ragmon.records import Chunk, QueryRecord
+
+TEXTS = {"a": "The GIL is released during I/O.", "b": "Noise.", "c": "Threads wait."}
+
+
+def record(case_id, retrieved, **fields):
+    chunks = None if retrieved is None else [Chunk(id=each, text=TEXTS[each]) for each in retrieved]
+    return QueryRecord(query_id=case_id, timestamp=1.0, chunks=chunks, **fields)
+
+
+def scored(case, result, **options):
+    return score(CaseSet((case,)), {case.case_id: result}, Options(**options))
+
+
+FULL = Case(
+    query="when is the gil released",
+    case_id="1",
+    ground_truth_answer="During I/O.",
+    grades={"a": 2, "c": 1, "b": 0},
+    keywords=["GIL", "lock"],
+    facets={"io": ["a"], "threads": ["c"]},
+    nuggets=["released during I/O"],
+)
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("precision@3", 2 / 3),
+        ("recall@1", 0.0),
+        ("hit@3", 1.0),
+        ("reciprocal_rank", 0.5),
+        ("err@3", ranking.err(["b", "a", "c"], {"a": 2, "c": 1})),
+        ("bpref", 0.0),
+        ("unjudged@3", 0.0),
+        ("facet_recall@3", 1.0),
+        ("nugget_recall@3", 1.0),
+        ("keyword_recall@3", 0.5),
+        ("keyword_rr@3", 0.25),
+        ("exact_match", 1.0),
+        ("context_utilization", 0.5),
+        ("attribution", 1 / 3),
+        ("zero_result", 0.0),
+        ("latency_ms/total", 120.0),
+        ("failure_mode/none", 1.0),
+    ],
+)
+def test_what_is_known_of_one_case(metric, expected):
+    result = record("1", "bac", answer="during IO", citations=["a"], latency_ms=120.0)
+    assert scored(FULL, result, ks=(1, 3)).column(metric)[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("case", "result", "unknown"),
+    [
+        pytest.param(FULL, record("1", None, error="timeout"), "recall@5", id="the query failed"),
+        pytest.param(
+            Case(query="?", case_id="1"), record("1", "a"), "recall@5", id="nobody labelled it"
+        ),
+        pytest.param(FULL, record("1", "a"), "exact_match", id="no answer"),
+        pytest.param(FULL, record("1", "a"), "context_utilization", id="citations not recorded"),
+        pytest.param(
+            Case(query="?", case_id="1", relevant_doc_ids=["a"]),
+            record("1", "a"),
+            "bpref",
+            id="nothing judged irrelevant",
+        ),
+    ],
+)
+def test_unknown_is_not_zero(case, result, unknown):
+    names = [each.name for each in scored(case, result).metrics]
+    assert unknown not in names
+    assert "error" in names
+
+
+def test_the_monitor_and_the_evaluation_agree_on_hits():
+    from ragmon.signals import SignalOptions
+    from ragmon.signals.catalogue import build
+
+    catalogue = build(SignalOptions(ks=(1, 3)))
+    result = record("1", "bac", grades={"a": 1, "c": 1})
+    live = catalogue.observe([result])[0]
+    offline = scored(FULL, result, ks=(1, 3))
+    for k in (1, 3):
+        column = catalogue.index("hit", k=str(k), evidence="label")
+        assert offline.column(f"hit@{k}")[0] == live[column]
+    column = catalogue.index("reciprocal_rank", evidence="label")
+    assert offline.column("reciprocal_rank")[0] == live[column]
+
+
+class Strict:
+    name = "strict"
+    metrics = ("faithfulness", "completeness")
+
+    def grade(self, case, result):
+        return {"faithfulness": 0.25} if result.answer else {}
+
+
+def test_judges_and_what_is_absent_without_them():
+    run = {"1": record("1", "a", answer="x"), "2": record("2", "a")}
+    cases = CaseSet((FULL, Case(query="?", case_id="2")))
+    found = score(cases, run, Options(), [Strict()])
+    np.testing.assert_equal(found.column("faithfulness/strict"), [0.25, np.nan])
+    assert found.absent["completeness/strict"] == "no case has what it needs"
+    assert "needs an LLM judge" in found.absent["answer_relevancy"]
+    assert "completeness" not in found.absent
+
+
+def test_cases_and_results_without_each_other_are_reported():
+    run = {"1": record("1", "a"), "9": record("9", "a")}
+    cases = CaseSet((FULL, Case(query="?", case_id="2", relevant_doc_ids=["a"])), notes=("read",))
+    found = score(cases, run, Options())
+    assert found.missing == ("2",)
+    assert [case.case_id for case in found.cases] == ["1"]
+    assert found.notes == (
+        "read",
+        "1 cases have no result and are left out, such as '2'",
+        "1 results match no case, such as '9'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        pytest.param({"9": record("9", "a")}, "none of 1 cases has a result", id="other case ids"),
+        pytest.param(
+            {"1": QueryRecord(query_id="1", timestamp=1.0, chunks=[Chunk(id="doc#7")])},
+            "no relevant id was ever retrieved.*'a'.*'doc#7'",
+            id="other document ids",
+        ),
+    ],
+)
+def test_ids_that_match_nothing_are_an_error(run, message):
+    with pytest.raises(DataError, match=message):
+        score(CaseSet((FULL,)), run, Options())
+
+
+def test_a_metric_that_is_not_there():
+    with pytest.raises(KeyError):
+        scored(FULL, record("1", "a")).column("ndgc@5")
