@@ -30,4 +30,4 @@ def find(package: str, kind: str, setting: str) -> Any:
     return importlib.import_module(f"{package}.{kind}")
 
 
-_BUILT_IN = ("http",)  # always there, not configured under sources
+_BUILT_IN = ("http", "otlp")  # always there, not configured under sources
