@@ -89,6 +89,16 @@ def documents_in(
     return next((each for each in found if each is not None), None)
 
 
+def passages_in(value: Any) -> list[Document] | None:
+    """The documents in a retriever's output, where plain strings are passages."""
+    return documents_in(value, texts=True)
+
+
+def some_documents_in(value: Any) -> list[Document] | None:
+    """The documents in an output that may speak of other things; None for an empty list."""
+    return documents_in(value) or None
+
+
 def _listed(items: list[Any], texts: bool, depth: int) -> list[Document] | None:
     if not items:
         return []

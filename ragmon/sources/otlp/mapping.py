@@ -125,7 +125,7 @@ class _Mapper:
             chunks=self._chunks(),
             latency_ms=self._latency(),
             error=self._error(),
-            tags=self._tags() or None,
+            tags=self._tags(),
             **self._generation(),
             **self._context(),
         )
@@ -141,7 +141,7 @@ class _Mapper:
     def _first(self, field: str, nodes: Iterable[Node], said: str = "") -> Any:
         """The first of the nodes that says something of a field."""
         for node in nodes:
-            if (found := node.facts.said.get(said or field)) is not None:
+            if (found := node.facts.find(said or field)) is not None:
                 return self._note(field, node, found)
         return None
 
@@ -189,7 +189,7 @@ class _Mapper:
                 inner = [each.facts.documents for each in _below(node, node.role)]
                 documents = next((each for each in inner if each), documents)
             if documents is not None and not (is_failed(node) and not documents):
-                self._note("chunks", node, node.facts.said.get("documents"))
+                self._note("chunks", node, node.facts.find("documents"))
                 known = (known or []) + documents
         return known
 
@@ -201,9 +201,9 @@ class _Mapper:
             text, named = node.facts.value("tool_text"), node.facts.value("tool_name") or ""
             if documents is None and text and any(part in named.lower() for part in _RETRIEVING):
                 documents = [Document(text=text, source=named)]
-                self._note("chunks", node, node.facts.said.get("tool_text"))
+                self._note("chunks", node, node.facts.find("tool_text"))
             elif documents:
-                self._note("chunks", node, node.facts.said.get("documents"))
+                self._note("chunks", node, node.facts.find("documents"))
             if documents:
                 known = (known or []) + documents
         return known
@@ -237,8 +237,9 @@ class _Mapper:
         tokens = None
         if prompt is not None or completion is not None:
             tokens = Tokens(prompt, completion)
-            counted = (self._sources.pop(f"{kind}_tokens", None) for kind in ("prompt", "completion"))
-            self._sources["tokens"] = next(each for each in list(counted) if each)
+            kinds = ("prompt_tokens", "completion_tokens")
+            counted = [self._sources.pop(kind) for kind in kinds if kind in self._sources]
+            self._sources["tokens"] = counted[0]
         return {
             "model": self._first("model", models),
             "tokens": tokens,
@@ -248,7 +249,7 @@ class _Mapper:
     def _sum(self, field: str, nodes: Sequence[Node]) -> Any:
         said = [node for node in nodes if node.facts.value(field) is not None]
         for node in said[:1]:
-            self._note(field, node, node.facts.said[field])
+            self._note(field, node, node.facts.find(field))
         return sum(node.facts.value(field) for node in said) if said else None
 
     def _context(self) -> dict[str, Any]:
@@ -268,11 +269,10 @@ class _Mapper:
                 return str(value)
         return ""
 
-    def _tags(self) -> dict[str, str]:
-        tags: dict[str, str] = {}
-        for node in reversed(self._all):
-            tags |= node.facts.tags
-        return dict(sorted(tags.items())[:MAX_TAGS])
+    def _tags(self) -> dict[str, str] | None:
+        """Metadata of the first span that has any: the others repeat it, and add their own."""
+        tags = self._first("tags", self._all) or {}
+        return dict(sorted(tags.items())[:MAX_TAGS]) or None
 
 
 def _cut(text: Any) -> str | None:

@@ -157,6 +157,6 @@ def _is_whole(node: Node) -> bool:
 
 def turns_question_into_answer(node: Node) -> bool:
     """Whether a chain says both, and is a root or has steps of its own."""
-    said = node.facts.said
-    is_more = not node.span.parent_id or bool(node.children)
-    return node.role == CHAIN and is_more and "query" in said and "answer" in said
+    if node.role != CHAIN or (node.span.parent_id and not node.children):
+        return False
+    return node.facts.find("query") is not None and node.facts.find("answer") is not None

@@ -125,6 +125,12 @@ def clean(text: str) -> str:
     return match[1] if match and match[1] else text
 
 
+def asked_in(value: Any) -> str | None:
+    """The question in the input of a model, which may be a prompt made from a template."""
+    said = question(value)
+    return asked(said) if said else None
+
+
 def asked(prompt: str) -> str:
     """The question in a prompt made from a template; the prompt itself when there is none."""
     found = _ASKED.findall(prompt)

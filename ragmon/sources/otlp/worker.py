@@ -25,6 +25,7 @@ from ragmon.sources.otlp.targets import Targets
 SOURCE = "otlp"
 _TURN_S = 0.25
 _RETRY_S = 1.0
+_BATCH = 200  # traces mapped before the next are looked at: it bounds what is in memory twice
 _RECENT = 100
 _RECENT_BYTES = 16 << 20
 
@@ -86,12 +87,17 @@ class Worker:
             self.assembly.restore(trace_id, spans, bool(has_entry), now)
 
     def step(self) -> bool:
-        """Map what is complete; False when the results could not be stored."""
+        """Map everything that is complete; False when the results could not be stored."""
         now = self._clock.monotonic()
         late = [part for part in self._drain() if not self.assembly.add(part, now)]
-        complete = self.assembly.due(now)
-        if not complete and not late:
-            return True
+        while (complete := self.assembly.due(now, _BATCH)) or late:
+            if not self._finish(complete, late, now):
+                return False
+            late = []
+        return True
+
+    def _finish(self, complete: Sequence[Complete], late: Sequence[Part], now: float) -> bool:
+        """Map, store, forget; what cannot be stored waits again."""
         try:
             bodies = self._fetch(complete)
             results = self._map(bodies, late)

@@ -6,7 +6,7 @@ Source: open-telemetry/semantic-conventions-genai.
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import documents_in
+from ragmon.sources.otlp.documents import passages_in, some_documents_in
 from ragmon.sources.otlp.facts import (
     CHAIN,
     EMBEDDING,
@@ -22,6 +22,7 @@ from ragmon.sources.otlp.spans import Attributes, Event, Span
 from ragmon.sources.otlp.values import (
     answer,
     asked,
+    asked_in,
     first,
     indexed,
     integer,
@@ -29,7 +30,6 @@ from ragmon.sources.otlp.values import (
     name,
     number,
     plain,
-    question,
 )
 
 ORDER = 50
@@ -76,21 +76,19 @@ def read(span: Span, facts: Facts) -> None:
         _read_model(span, facts)
     elif facts.role == TOOL:
         key = "gen_ai.tool.call.result"
-        facts.say_documents(documents_in(attributes.get(key)) or None, key)
+        facts.offer("documents", some_documents_in, attributes.get(key), key)
         tool = name(attributes.get("gen_ai.tool.name")) or span.name
         facts.say("tool_name", tool, "gen_ai.tool.name")
-        facts.say("tool_text", answer(attributes.get(key)), key)
+        facts.offer("tool_text", answer, attributes.get(key), key)
     elif facts.role == CHAIN:
         _read_messages(span, facts)
 
 
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
-    facts.say(
-        "query", plain(attributes.get("gen_ai.retrieval.query.text")), "gen_ai.retrieval.query.text"
-    )
+    key = "gen_ai.retrieval.query.text"
+    facts.offer("query", plain, attributes.get(key), key)
     key = "gen_ai.retrieval.documents"
-    if key in attributes:
-        facts.say_documents(documents_in(attributes[key], texts=True), key)
+    facts.offer("documents", passages_in, attributes.get(key), key)
 
 
 def _read_model(span: Span, facts: Facts) -> None:
@@ -111,18 +109,26 @@ def _read_model(span: Span, facts: Facts) -> None:
 def _read_messages(span: Span, facts: Facts) -> None:
     """The conversation: messages, the indexed keys of before 1.37, or events."""
     attributes = span.attributes
-    for key, old in (("gen_ai.input.messages", "gen_ai.prompt"),):
-        said = question(attributes.get(key)) or last_text(_indexed(attributes, old), "user")
-        facts.say("query", asked(said) if said else None, key if key in attributes else old)
-    for key, old in (("gen_ai.output.messages", "gen_ai.completion"),):
-        replied = answer(attributes.get(key)) or last_text(_indexed(attributes, old), "assistant")
-        facts.say("answer", replied, key if key in attributes else old)
+    key = "gen_ai.input.messages"
+    facts.offer("query", asked_in, attributes.get(key), key)
+    facts.offer("query", _asked, attributes, "gen_ai.prompt")
+    key = "gen_ai.output.messages"
+    facts.offer("answer", answer, attributes.get(key), key)
+    facts.offer("answer", _replied, attributes, "gen_ai.completion")
     for event in span.events:
-        content = _content(event)
-        if event.name in _QUESTIONS and (said := question(content)):
-            facts.say("query", asked(said), event.name)
+        if event.name in _QUESTIONS:
+            facts.offer("query", asked_in, _content(event), event.name)
         elif event.name in _ANSWERS:
-            facts.say("answer", answer(content), event.name)
+            facts.offer("answer", answer, _content(event), event.name)
+
+
+def _asked(attributes: Attributes) -> str | None:
+    said = last_text(_indexed(attributes, "gen_ai.prompt"), "user")
+    return asked(said) if said else None
+
+
+def _replied(attributes: Attributes) -> str | None:
+    return last_text(_indexed(attributes, "gen_ai.completion"), "assistant")
 
 
 def _indexed(attributes: Attributes, prefix: str) -> list[dict[str, Any]]:

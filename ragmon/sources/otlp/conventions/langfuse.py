@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import documents_in
+from ragmon.sources.otlp.documents import passages_in, some_documents_in
 from ragmon.sources.otlp.facts import (
     CHAIN,
     EMBEDDING,
@@ -16,7 +16,7 @@ from ragmon.sources.otlp.facts import (
 from ragmon.sources.otlp.spans import ERROR, Span
 from ragmon.sources.otlp.values import (
     answer,
-    asked,
+    asked_in,
     first,
     integer,
     loads,
@@ -68,26 +68,24 @@ def read(span: Span, facts: Facts) -> None:
 def _read_content(span: Span, facts: Facts) -> None:
     given, returned = span.attributes.get(_INPUT), span.attributes.get(_OUTPUT)
     if facts.role in (CHAIN, RETRIEVER, TOOL):
-        facts.say("query", question(given), _INPUT)
+        facts.offer("query", question, given, _INPUT)
     if facts.role == RETRIEVER and span.status != ERROR:
-        facts.say_documents(documents_in(returned, texts=True), _OUTPUT)
+        facts.offer("documents", passages_in, returned, _OUTPUT)
     elif facts.role == TOOL:
-        facts.say_documents(documents_in(returned) or None, _OUTPUT)
+        facts.offer("documents", some_documents_in, returned, _OUTPUT)
         facts.say("tool_name", span.name, "name")
-        facts.say("tool_text", answer(returned), _OUTPUT)
+        facts.offer("tool_text", answer, returned, _OUTPUT)
     elif facts.role == MODEL:
-        said = question(given)
-        facts.say("query", asked(said) if said else None, _INPUT)
-        facts.say("answer", answer(returned), _OUTPUT)
+        facts.offer("query", asked_in, given, _INPUT)
+        facts.offer("answer", answer, returned, _OUTPUT)
         _read_usage(span, facts)
     elif facts.role == CHAIN:
-        facts.say("answer", answer(returned), _OUTPUT)
-        facts.say(
-            "query", question(span.attributes.get("langfuse.trace.input")), "langfuse.trace.input"
-        )
-        facts.say(
-            "answer", answer(span.attributes.get("langfuse.trace.output")), "langfuse.trace.output"
-        )
+        facts.offer("answer", answer, returned, _OUTPUT)
+        for field, read_as, key in (
+            ("query", question, "langfuse.trace.input"),
+            ("answer", answer, "langfuse.trace.output"),
+        ):
+            facts.offer(field, read_as, span.attributes.get(key), key)
 
 
 def _read_usage(span: Span, facts: Facts) -> None:
@@ -114,9 +112,11 @@ def _count(usage: dict[str, Any], *keys: str) -> int | None:
 
 
 def _read_tags(span: Span, facts: Facts) -> None:
+    tags: dict[str, str] = {}
     for prefix in _METADATA:
         for key, value in span.attributes.items():
             if key == prefix:
-                facts.tags |= tags_of(value)
+                tags |= tags_of(value)
             elif key.startswith(prefix + "."):
-                facts.tags |= tags_of({key.removeprefix(prefix + "."): loads(value)})
+                tags |= tags_of({key.removeprefix(prefix + "."): loads(value)})
+    facts.say("tags", tags or None, _METADATA[0])

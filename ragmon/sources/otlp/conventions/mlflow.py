@@ -1,6 +1,6 @@
 """MLflow tracing: every value is a JSON string, even the type of the span."""
 
-from ragmon.sources.otlp.documents import documents_in
+from ragmon.sources.otlp.documents import passages_in, some_documents_in
 from ragmon.sources.otlp.facts import (
     CHAIN,
     EMBEDDING,
@@ -15,7 +15,7 @@ from ragmon.sources.otlp.facts import (
 from ragmon.sources.otlp.spans import ERROR, Span
 from ragmon.sources.otlp.values import (
     answer,
-    asked,
+    asked_in,
     integer,
     loads,
     name,
@@ -48,23 +48,22 @@ def read(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
     if facts.role in (CHAIN, RETRIEVER, RERANKER, TOOL):
-        facts.say("query", question(given), _INPUT)
+        facts.offer("query", question, given, _INPUT)
     if facts.role in (RETRIEVER, RERANKER) and span.status != ERROR:
-        facts.say_documents(documents_in(returned, texts=True), _OUTPUT)
+        facts.offer("documents", passages_in, returned, _OUTPUT)
     elif facts.role == TOOL:
-        facts.say_documents(documents_in(returned) or None, _OUTPUT)
+        facts.offer("documents", some_documents_in, returned, _OUTPUT)
         facts.say("tool_name", span.name, "name")
-        facts.say("tool_text", answer(returned), _OUTPUT)
+        facts.offer("tool_text", answer, returned, _OUTPUT)
     elif facts.role == MODEL:
-        said = question(given)
-        facts.say("query", asked(said) if said else None, _INPUT)
-        facts.say("answer", answer(returned), _OUTPUT)
+        facts.offer("query", asked_in, given, _INPUT)
+        facts.offer("answer", answer, returned, _OUTPUT)
         _read_usage(span, facts)
     elif facts.role == CHAIN:
-        facts.say("answer", answer(returned), _OUTPUT)
+        facts.offer("answer", answer, returned, _OUTPUT)
     for field, key in (("session_id", "mlflow.trace.session"), ("user_id", "mlflow.trace.user")):
         facts.say(field, name(loads(attributes.get(key))), key)
-    facts.tags |= tags_of(loads(attributes.get("mlflow.trace.metadata")))
+    facts.offer("tags", tags_of, attributes.get("mlflow.trace.metadata"), "mlflow.trace.metadata")
 
 
 def _read_usage(span: Span, facts: Facts) -> None:

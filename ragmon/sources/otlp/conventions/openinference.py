@@ -3,9 +3,17 @@
 Source: Arize-ai/openinference, spec/semantic_conventions.md.
 """
 
+from collections.abc import Callable
 from typing import Any
 
-from ragmon.sources.otlp.documents import Document, document_of, documents_in, merged
+from ragmon.sources.otlp.documents import (
+    Document,
+    document_of,
+    documents_in,
+    merged,
+    passages_in,
+    some_documents_in,
+)
 from ragmon.sources.otlp.facts import (
     CHAIN,
     EMBEDDING,
@@ -23,6 +31,7 @@ from ragmon.sources.otlp.spans import ERROR, Attributes, Span
 from ragmon.sources.otlp.values import (
     answer,
     asked,
+    asked_in,
     clean,
     first,
     indexed,
@@ -71,16 +80,15 @@ def read(span: Span, facts: Facts) -> None:
         _read_model(span, facts)
     elif facts.role in (CHAIN, RETRIEVER, RERANKER, TOOL):
         query = attributes.get("reranker.query") or attributes.get("input.value")
-        facts.say("query", question(query), "input.value")
+        facts.offer("query", question, query, "input.value")
         if facts.role == CHAIN:
-            facts.say("answer", answer(attributes.get("output.value")), "output.value")
+            facts.offer("answer", answer, attributes.get("output.value"), "output.value")
 
 
 def _read_context(attributes: Attributes, facts: Facts) -> None:
     facts.say("session_id", name(attributes.get("session.id")), "session.id")
     facts.say("user_id", name(attributes.get("user.id")), "user.id")
-    if "metadata" in attributes:
-        facts.tags |= tags_of(attributes["metadata"])
+    facts.offer("tags", tags_of, attributes.get("metadata"), "metadata")
 
 
 def _read_retrieval(span: Span, facts: Facts) -> None:
@@ -88,23 +96,34 @@ def _read_retrieval(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     output = attributes.get("output.value")
     if facts.role == TOOL:
-        facts.say_documents(documents_in(output) or None, "output.value")
+        facts.offer("documents", some_documents_in, output, "output.value")
         facts.say("tool_name", name(attributes.get("tool.name")) or span.name, "tool.name")
-        facts.say("tool_text", last_text([loads(output)], "tool") or answer(output), "output.value")
+        facts.offer("tool_text", _tool_text, output, "output.value")
         return
     key = "retrieval.documents" if facts.role == RETRIEVER else "reranker.output_documents"
-    listed = _documents(attributes, key)
-    shown = documents_in(output, texts=True)
-    if listed:
-        facts.say_documents(merged(listed, shown), key)
-    elif attributes.get(key) == []:
-        facts.say_documents([], key)
-    elif span.status != ERROR:
-        facts.say_documents(shown, "output.value")
-        if facts.role == RETRIEVER and not is_redacted(output) and _is_empty(output):
-            facts.say_documents([], "output.value")
+    facts.offer("documents", _listed(key), attributes, key)
+    if span.status != ERROR:
+        facts.offer("documents", passages_in, output, "output.value")
+        if facts.role == RETRIEVER and _is_empty(output):
+            facts.say("documents", [], "output.value")
     if facts.role == RERANKER:
         facts.input_documents = _documents(attributes, "reranker.input_documents") or None
+
+
+def _listed(key: str) -> Callable[[Attributes], list[Document] | None]:
+    """Reads the flattened list; ids and scores that it lacks may stand in the output."""
+
+    def read_list(attributes: Attributes) -> list[Document] | None:
+        listed = _documents(attributes, key)
+        if listed:
+            return merged(listed, documents_in(attributes.get("output.value")))
+        return [] if attributes.get(key) == [] else None
+
+    return read_list
+
+
+def _tool_text(output: Any) -> str | None:
+    return last_text([loads(output)], "tool") or answer(output)
 
 
 def _is_empty(output: Any) -> bool:
@@ -135,17 +154,22 @@ def _read_model(span: Span, facts: Facts) -> None:
 
 
 def _read_messages(attributes: Attributes, facts: Facts) -> None:
-    key = "llm.input_messages"
-    said = last_text([_message(each) for each in indexed(attributes, key)], "user")
-    if said:
-        facts.say("query", asked(said), key)
-    key = "llm.output_messages"
-    replied = last_text([_message(each) for each in indexed(attributes, key)], "assistant")
-    if replied:
-        facts.say("answer", clean(replied), key)
-    asked_for = question(attributes.get("input.value"))
-    facts.say("query", asked(asked_for) if asked_for else None, "input.value")
-    facts.say("answer", answer(attributes.get("output.value")), "output.value")
+    facts.offer("query", _asked, attributes, "llm.input_messages")
+    facts.offer("query", asked_in, attributes.get("input.value"), "input.value")
+    facts.offer("answer", _replied, attributes, "llm.output_messages")
+    facts.offer("answer", answer, attributes.get("output.value"), "output.value")
+
+
+def _asked(attributes: Attributes) -> str | None:
+    messages = [_message(each) for each in indexed(attributes, "llm.input_messages")]
+    said = last_text(messages, "user")
+    return asked(said) if said else None
+
+
+def _replied(attributes: Attributes) -> str | None:
+    messages = [_message(each) for each in indexed(attributes, "llm.output_messages")]
+    said = last_text(messages, "assistant")
+    return clean(said) if said else None
 
 
 def _message(item: dict[str, Any]) -> dict[str, Any]:

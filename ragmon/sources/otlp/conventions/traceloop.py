@@ -6,7 +6,7 @@ by the name of their entity only.
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import documents_in
+from ragmon.sources.otlp.documents import passages_in, some_documents_in
 from ragmon.sources.otlp.facts import (
     CHAIN,
     EMBEDDING,
@@ -18,7 +18,7 @@ from ragmon.sources.otlp.facts import (
     Facts,
 )
 from ragmon.sources.otlp.spans import ERROR, Span
-from ragmon.sources.otlp.values import answer, asked, first, name, question, tags_of
+from ragmon.sources.otlp.values import answer, asked_in, first, name, question, tags_of
 
 ORDER = 20
 SPEAKS = frozenset({"traceloop", "llm"})
@@ -64,8 +64,7 @@ def read(span: Span, facts: Facts) -> None:
     _read_properties(span, facts)
     given, returned = first(attributes, *_INPUTS), first(attributes, *_OUTPUTS)
     if given and facts.role in (CHAIN, RETRIEVER, RERANKER, MODEL, TOOL):
-        said = question(given[0])
-        facts.say("query", asked(said) if said and facts.role == MODEL else said, given[1])
+        facts.offer("query", asked_in if facts.role == MODEL else question, *given)
     if returned and span.status != ERROR:
         _read_output(*returned, span, facts)
     if attributes.get("gen_ai.task.status") == "failure":
@@ -74,13 +73,13 @@ def read(span: Span, facts: Facts) -> None:
 
 def _read_output(returned: Any, key: str, span: Span, facts: Facts) -> None:
     if facts.role in (RETRIEVER, RERANKER):
-        facts.say_documents(documents_in(returned, texts=True), key)
+        facts.offer("documents", passages_in, returned, key)
     elif facts.role == TOOL:
-        facts.say_documents(documents_in(returned) or None, key)
+        facts.offer("documents", some_documents_in, returned, key)
         facts.say("tool_name", name(span.attributes.get("traceloop.entity.name")) or span.name, key)
-        facts.say("tool_text", answer(returned), key)
+        facts.offer("tool_text", answer, returned, key)
     elif facts.role in (CHAIN, MODEL):
-        facts.say("answer", answer(returned), key)
+        facts.offer("answer", answer, returned, key)
 
 
 def _read_properties(span: Span, facts: Facts) -> None:
@@ -92,5 +91,4 @@ def _read_properties(span: Span, facts: Facts) -> None:
     for field, keys in (("session_id", ("session_id", "thread_id")), ("user_id", ("user_id",))):
         if found := first(held, *keys):
             facts.say(field, name(found[0]), _PROPERTIES + found[1])
-    if held:
-        facts.tags |= tags_of(held)
+    facts.offer("tags", tags_of, held or None, _PROPERTIES + "*")

@@ -43,9 +43,9 @@ def read(span: Span, facts: Facts) -> None:
     results = [event for event in span.events if event.name in _RESULTS]
     if results:
         documents = [document for each in results if (document := _document(each))]
-        facts.say_documents(documents, results[0].name)
+        facts.say("documents", documents, results[0].name)
     elif integer(span.attributes.get("db.response.returned_rows")) == 0:
-        facts.say_documents([], "db.response.returned_rows")
+        facts.say("documents", [], "db.response.returned_rows")
     if found := first(span.attributes, *_QUERIES):
         held = loads(found[0])
         text = held[0] if isinstance(held, list) and held else held

@@ -1,15 +1,17 @@
 """Vercel AI SDK (``experimental_telemetry``): ``ai.*`` keys, values as JSON strings."""
 
-from ragmon.sources.otlp.documents import documents_in
+from typing import Any
+
+from ragmon.sources.otlp.documents import some_documents_in
 from ragmon.sources.otlp.facts import EMBEDDING, MODEL, TOOL, Facts
 from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.values import (
     answer,
-    asked,
+    asked_in,
     first,
     integer,
-    loads,
     name,
+    plain,
     question,
     tags_of,
 )
@@ -45,8 +47,7 @@ def read(span: Span, facts: Facts) -> None:
     ):
         if found := first(metadata, *keys):
             facts.say(field, name(found[0]), _METADATA + found[1])
-    if metadata:
-        facts.tags |= tags_of(metadata)
+    facts.offer("tags", tags_of, metadata or None, _METADATA + "*")
     if facts.role == TOOL:
         _read_tool(span, facts)
     elif facts.role == MODEL:
@@ -56,22 +57,20 @@ def read(span: Span, facts: Facts) -> None:
 def _read_tool(span: Span, facts: Facts) -> None:
     key = "ai.toolCall.result"
     result = span.attributes.get(key)
-    facts.say("query", question(span.attributes.get("ai.toolCall.args")), "ai.toolCall.args")
-    facts.say_documents(documents_in(result) or None, key)
+    facts.offer("query", question, span.attributes.get("ai.toolCall.args"), "ai.toolCall.args")
+    facts.offer("documents", some_documents_in, result, key)
     facts.say(
         "tool_name", name(span.attributes.get("ai.toolCall.name")) or span.name, "ai.toolCall.name"
     )
-    facts.say("tool_text", answer(result), key)
+    facts.offer("tool_text", answer, result, key)
 
 
 def _read_model(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     for key in ("ai.prompt.messages", "ai.prompt"):
-        said = question(loads(attributes.get(key)))
-        facts.say("query", asked(said) if said else None, key)
+        facts.offer("query", asked_in, attributes.get(key), key)
     for key in ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object"):
-        held = attributes.get(key)
-        facts.say("answer", answer(held) or (held if isinstance(held, str) else None), key)
+        facts.offer("answer", _replied, attributes.get(key), key)
     if found := first(attributes, "ai.response.model", "ai.model.id"):
         facts.say("model", name(found[0]), found[1])
     for field, keys in (
@@ -80,3 +79,8 @@ def _read_model(span: Span, facts: Facts) -> None:
     ):
         if found := first(attributes, *keys):
             facts.say(field, integer(found[0]), found[1])
+
+
+def _replied(value: Any) -> str | None:
+    """The text, or the object that was asked for as it is."""
+    return answer(value) or plain(value)
