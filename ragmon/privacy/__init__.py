@@ -1,0 +1,91 @@
+"""What of the texts may be written: everything, everything but personal data and secrets, nothing.
+
+``redact_text`` looks for shapes, not for meaning. It replaces e-mail addresses, phone numbers,
+payment cards (Luhn), IBANs (mod 97), account and US social security numbers, passwords, API
+keys, tokens and private keys. Where a shape is ambiguous the words before it decide: ten bare
+digits are a phone number after "call me at" and stay after "order". It leaves IP addresses,
+UUIDs, hashes, dates, order numbers and ISBNs, which operators need and which name no one by
+themselves. It does not know names, postal addresses, passports, tax numbers, addresses spelled
+"jane at corp", or a secret without a known shape or a name beside it.
+
+Every pattern runs in linear time on any text: repeats are bounded or possessive, and a pattern
+with an unbounded one can only start where the characters it repeats begin.
+"""
+
+from typing import Literal, TypeVar
+
+from msgspec.structs import replace
+
+from ragmon.privacy import credentials, personal
+from ragmon.privacy.search import find, rewrite
+from ragmon.records import MAX_FEEDBACK_TEXT, MAX_ID, MAX_TEXT, Chunk, Feedback, QueryRecord
+
+Policy = Literal["keep", "redact", "drop"]
+Record = TypeVar("Record", QueryRecord, Feedback)
+
+DROPPED = "[dropped]"
+"""Stands for an error text, because a query without one would count as answered."""
+
+_MAX_SOURCE = 4096
+_RULES = (*credentials.RULES, *personal.RULES)
+
+
+def apply(record: Record, policy: Policy) -> Record:
+    """The record as it may be written.
+
+    ``redact`` rewrites query, answer, error, comment, chunk texts and sources, tag values, user
+    and session ids. ``drop`` removes query, answer, comment and chunk texts, replaces the error
+    and redacts the rest; what counts are made of (ids, scores, latencies) stays. Citations must
+    therefore be parsed from the answer before. Ids, versions and models are keys that other
+    records refer to: they are never rewritten.
+
+    Returns:
+        The same object when nothing was to be changed.
+    """
+    if policy == "keep":
+        return record
+    if isinstance(record, Feedback):
+        comment = None if policy == "drop" else _redact(record.comment, MAX_FEEDBACK_TEXT)
+        return record if comment == record.comment else replace(record, comment=comment)
+    return _redact_query(record if policy == "redact" else _drop_texts(record))
+
+
+def redact_text(text: str) -> str:
+    """The text with placeholders such as ``[email]`` or ``[key]`` for what must not be written.
+
+    Redacting twice changes nothing more. Full-width characters, digits of any script and
+    invisible characters within a secret do not hide it.
+    """
+    found = find(text, _RULES)
+    return rewrite(text, found, lambda span: span[2]) if found else text
+
+
+def _drop_texts(record: QueryRecord) -> QueryRecord:
+    chunks = record.chunks and [Chunk(c.id, c.score, None, c.source) for c in record.chunks]
+    error = None if record.error is None else DROPPED
+    return replace(record, query=None, answer=None, chunks=chunks, error=error)
+
+
+def _redact_query(record: QueryRecord) -> QueryRecord:
+    tags, chunks = record.tags or {}, record.chunks or []
+    texts = [record.query, record.answer, record.error, record.user_id, record.session_id]
+    texts += [*tags.values(), *(c.text for c in chunks), *(c.source for c in chunks)]
+    # One search over everything: most records hold nothing, and a call a field would cost more.
+    if not find("\n".join(text for text in texts if text), _RULES):
+        return record
+    return replace(
+        record,
+        query=_redact(record.query),
+        answer=_redact(record.answer),
+        error=_redact(record.error),
+        user_id=_redact(record.user_id, MAX_ID),
+        session_id=_redact(record.session_id, MAX_ID),
+        tags=record.tags and {key: redact_text(tag)[:MAX_ID] for key, tag in tags.items()},
+        chunks=record.chunks
+        and [Chunk(c.id, c.score, _redact(c.text), _redact(c.source, _MAX_SOURCE)) for c in chunks],
+    )
+
+
+def _redact(text: str | None, limit: int = MAX_TEXT) -> str | None:
+    """Cut to the limit of its field, which a long placeholder for a short secret may exceed."""
+    return text and redact_text(text)[:limit]
