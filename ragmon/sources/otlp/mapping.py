@@ -25,7 +25,7 @@ from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.tree import (
     Node,
     Unit,
-    breadth_first,
+    around,
     build,
     everything,
     outermost,
@@ -103,8 +103,9 @@ class _Mapper:
         self._unit = unit
         self._now = now
         self._tops = unit.tops
-        self._all = list(everything(unit.tops))
+        self._all = everything(unit.tops)
         self._retrievers = outermost(unit.tops, RETRIEVER)
+        self._rerankers = outermost(unit.tops, RERANKER)
         self._models = outermost(unit.tops, MODEL, RETRIEVER, RERANKER)
         self._failed = [node for node in unit.tops if is_failed(node)]
         self._sources: dict[str, Source] = {}
@@ -146,11 +147,9 @@ class _Mapper:
         return None
 
     def _question(self) -> Any:
-        chains = breadth_first(self._tops, _is_around)
-        around = [node for node in chains if node.role in (CHAIN, OTHER)]
         leading = [node for node in self._tops if node.role in (RETRIEVER, MODEL)]
         models = list(reversed(self._models))
-        return self._first("query", [*leading[:1], *around, *self._retrievers, *models])
+        return self._first("query", [*leading[:1], *around(self._tops), *self._retrievers, *models])
 
     def _answer(self) -> Any:
         """From the root, or from the last model call and what lies between the two."""
@@ -170,9 +169,9 @@ class _Mapper:
 
     def _chunks(self) -> list[Chunk] | None:
         retrieved = self._retrieved(self._retrievers)
-        reranked = self._retrieved(outermost(self._tops, RERANKER))
+        reranked = self._retrieved(self._rerankers)
         if retrieved is None:
-            inputs = [node.facts.input_documents for node in outermost(self._tops, RERANKER)]
+            inputs = [node.facts.input_documents for node in self._rerankers]
             retrieved = next((each for each in inputs if each), None)
         if reranked:
             retrieved = _in_new_order(retrieved or [], reranked)

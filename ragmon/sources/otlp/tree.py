@@ -1,6 +1,6 @@
 """Spans of one trace as trees, and the queries among them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ragmon.sources.otlp.conventions import read
@@ -75,27 +75,35 @@ def _break_circle(node: Node) -> None:
     min(circle, key=_start).parent = None
 
 
-def breadth_first(tops: Sequence[Node], inside: Callable[[Node], bool]) -> Iterator[Node]:
-    """Level by level; children of a node are visited when ``inside`` says so."""
-    level = list(tops)
-    while level:
-        yield from level
-        level = [child for node in level if inside(node) for child in node.children]
-
-
-def everything(tops: Sequence[Node]) -> Iterator[Node]:
+def everything(tops: Sequence[Node]) -> list[Node]:
     """Every node, level by level."""
-    return breadth_first(tops, lambda _node: True)
+    found = list(tops)
+    for node in found:  # it grows while it is walked
+        found += node.children
+    return found
+
+
+def around(tops: Sequence[Node]) -> list[Node]:
+    """The chains and unknown steps that lie under nothing else, level by level."""
+    found = [node for node in tops if node.role in _AROUND]
+    for node in found:
+        found += [child for child in node.children if child.role in _AROUND]
+    return found
+
+
+_AROUND = (CHAIN, OTHER)
 
 
 def outermost(tops: Sequence[Node], role: str, *shields: str) -> list[Node]:
     """Nodes of a role that lie under no other of it, nor under a shield, by their start."""
-    closed = {role, EVALUATOR, *shields}
-    found = [
-        node
-        for node in breadth_first(tops, lambda node: node.role not in closed)
-        if node.role == role
-    ]
+    found = []
+    walked = list(tops)
+    for node in walked:
+        its = node.facts.role
+        if its == role:
+            found.append(node)
+        elif its != EVALUATOR and its not in shields:
+            walked += node.children
     return sorted(found, key=_start)
 
 
