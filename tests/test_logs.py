@@ -18,7 +18,10 @@ def said(capsys):
 
     def lines(style="json", level="info"):
         configure(style, level)
-        return lambda: capsys.readouterr().err.splitlines()
+        return written
+
+    def written():
+        return capsys.readouterr().err.splitlines()
 
     yield lines
     root.handlers[:] = handlers

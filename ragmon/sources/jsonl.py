@@ -5,6 +5,7 @@ nor skips a line.
 """
 
 import os
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from msgspec import Struct
 from pydantic import BaseModel, Field
 
 from ragmon.decode import Bounds, Decoder
-from ragmon.errors import OverloadedError, RecordError
+from ragmon.errors import OverloadedError, RecordError, StoreError
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import Context, Outcome, Submission
 
@@ -25,6 +26,8 @@ _READ_BYTES = 1 << 20
 _MOST_LINE_BYTES = 16 << 20
 _HEAD_BYTES = 256
 _RETRY_S = 1.0
+_ROTATION_S = 5.0  # writers may reopen their log only some time after it was renamed
+_AGE = r"[0-9][0-9T_.:-]*"  # what rotation adds to a name: a number or a date
 _KINDS: dict[str, Any] = {"queries": QueryRecord, "feedback": Feedback, "labels": Label}
 
 
@@ -58,6 +61,7 @@ class JsonlSource:
         self._context = context
         self._name = f"jsonl:{options.path}"
         self._decode: Decoder[Any] = Decoder(_KINDS[options.records])
+        self._quiet: tuple[Place, float] | None = None  # a rotated file's end, and since when
         self._stop = threading.Event()
         self._log = structlog.get_logger("jsonl").bind(path=str(options.path))
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -75,7 +79,7 @@ class JsonlSource:
         while not self._stop.is_set():
             try:
                 moved = self.step()
-            except OSError as error:
+            except (OSError, StoreError) as error:
                 self._log.warning("cannot_read", error=str(error))
                 moved = False
             if not moved:
@@ -91,41 +95,65 @@ class JsonlSource:
             start = self._start(file, place)
             lines, end = _complete_lines(file, start.offset)
             if end > start.offset:
+                if place is not None and place.offset > start.offset:
+                    self._log.warning("begins_anew", read_before_to_byte=place.offset)
                 reached = Place(start.inode, end, *_head(file, end))
                 return self._deliver(lines, start.offset, reached)
-        if place is not None and path != self._options.path and self._options.path.exists():
-            # The rotated file is read to its end: go on at the start of its successor.
-            with self._options.path.open("rb") as successor:
-                inode = os.fstat(successor.fileno()).st_ino
-                return self._deliver([], 0, Place(inode, 0, *_head(successor, 0)))
-        return False
+            successor = self._successor(path, start)
+            if successor is None:
+                return False
+            file.seek(start.offset)
+            tail = file.read()  # a last line that nobody will complete
+        with successor.open("rb") as file:
+            beginning = Place(os.fstat(file.fileno()).st_ino, 0, *_head(file, 0))
+        return self._deliver([tail + b"\n"] if tail else [], start.offset, beginning)
 
     def _place(self) -> Place | None:
         stored = self._context.offset(self._name)
         return msgspec.msgpack.decode(stored, type=Place) if stored else None
 
     def _find(self, place: Place | None) -> Path | None:
-        """The file that holds the place: the path itself, or what rotation renamed it to."""
+        """The file that holds the place: the path itself, or what rotation made of it."""
         path = self._options.path
         if place is not None:
-            for candidate in (path, *sorted(path.parent.glob(f"{path.name}*"))):
-                if candidate.is_file() and candidate.stat().st_ino == place.inode:
-                    with candidate.open("rb") as file:
-                        if _head(file, place.head_bytes) == (place.head, place.head_bytes):
-                            return candidate
+            if _holds(path, place, same_inode=True):
+                return path
+            newest_first = self._rotated()[::-1]
+            for same_inode in (True, False):  # renamed, else copied and then truncated
+                for candidate in newest_first:
+                    if _holds(candidate, place, same_inode=same_inode):
+                        return candidate
         return path if path.is_file() else None
+
+    def _rotated(self) -> list[Path]:
+        """Rotated files, by the time of their last line."""
+        path = self._options.path
+        stem, suffix = re.escape(path.stem), re.escape(path.suffix)
+        name = re.compile(f"{stem}({suffix})?[.-]{_AGE}|{stem}[.-]{_AGE}{suffix}")
+        found = [each for each in path.parent.iterdir() if name.fullmatch(each.name)]
+        return sorted(found, key=lambda each: each.stat().st_mtime_ns)
 
     def _start(self, file: BinaryIO, place: Place | None) -> Place:
         """Where to read on in this file; the beginning when it is another or was truncated."""
         inode = os.fstat(file.fileno()).st_ino
-        size = os.fstat(file.fileno()).st_size
-        same = (
-            place is not None
-            and place.inode == inode
-            and size >= place.offset
-            and _head(file, place.head_bytes) == (place.head, place.head_bytes)
-        )
-        return place if same and place is not None else Place(inode, 0, *_head(file, 0))
+        if place is not None and _continues(file, place):
+            return Place(inode, place.offset, place.head, place.head_bytes)
+        return Place(inode, 0, *_head(file, 0))
+
+    def _successor(self, path: Path, end: Place) -> Path | None:
+        """The file to go on with after the end of a rotated one; None while it may still grow."""
+        live = self._options.path
+        if path == live:
+            return None
+        rotated = self._rotated()
+        later = rotated[rotated.index(path) + 1 :] if path in rotated else []
+        if later:
+            return later[0]  # it was rotated in its turn
+        now = self._context.clock.monotonic()
+        if self._quiet is None or self._quiet[0] != end:
+            self._quiet = (end, now)
+        over = now - self._quiet[1] >= _ROTATION_S
+        return live if over and live.is_file() and live.stat().st_size else None
 
     def _deliver(self, lines: list[bytes], offset: int, reached: Place) -> bool:
         """Submit a batch with its position, and wait; False when told to stop."""
@@ -206,3 +234,18 @@ def _head(file: BinaryIO, at_most: int) -> tuple[int, int]:
     file.seek(0)
     head = file.read(min(at_most, _HEAD_BYTES))
     return xxhash.xxh3_64_intdigest(head), len(head)
+
+
+def _continues(file: BinaryIO, place: Place) -> bool:
+    """Whether a file begins as it did, and is long enough to hold the place."""
+    long_enough = os.fstat(file.fileno()).st_size >= place.offset
+    return long_enough and _head(file, place.head_bytes) == (place.head, place.head_bytes)
+
+
+def _holds(path: Path, place: Place, *, same_inode: bool) -> bool:
+    if not path.is_file() or (path.stat().st_ino == place.inode) is not same_inode:
+        return False
+    if not same_inode and not place.head_bytes:
+        return False  # nothing to know it by
+    with path.open("rb") as file:
+        return _continues(file, place)
