@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 import structlog
-import xxhash
+from numpy.typing import NDArray
 
 from ragmon.clock import Clock
 from ragmon.errors import OverloadedError, StoreError
@@ -22,7 +23,7 @@ from ragmon.judges.worker import Case, read, results, write
 from ragmon.records import QueryRecord, Verdict
 from ragmon.signals.facts import EMBEDDED_JUDGE
 from ragmon.sources import Outcome, Sink, Submission
-from ragmon.stores import Reader
+from ragmon.stores import Hashes, Reader
 
 SOURCE = "judge:grounding"
 
@@ -34,7 +35,7 @@ _FIRST_RATE = 100.0  # answers a second, until measured
 _POLL_S = 0.5
 _RETRY_S = 2.0
 _START_BEHIND = 100_000  # how far back a store that never was judged is read
-_DRAW_SALT = 0x67726F756E64
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: a permutation of the hashes
 
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 
@@ -68,7 +69,7 @@ class Follower:
         self._stop = threading.Event()
         self._log = structlog.get_logger("grounding")
         self._rate = _FIRST_RATE
-        self._block: tuple[int, list[bytes]] = (0, [])
+        self._opened: tuple[int, list[bytes]] = (0, [])
         self.progress = Progress(0, 1.0)
         self._thread = threading.Thread(target=self._run, name="grounding", daemon=True)
 
@@ -131,18 +132,23 @@ class Follower:
         end = min(at + min(_LONGEST_SPAN, int(_BATCH / share)), self._newest())
         drawn: list[QueryRecord] = []
         while at < end:
-            first, records = self._block
-            if not first <= at < first + len(records):
-                found = reader.block_from(at)
-                if found is None:
-                    return drawn, end
-                self._block = first, records = found
-                at = max(at, first)  # expired records leave a gap
-            stop = min(end, first + len(records))
-            opened = [_decode(stored) for stored in records[at - first : stop - first]]
-            drawn += [each for each in opened if _judgeable(each) and _drawn(each, share)]
-            at = stop
-        return drawn, max(at, end)
+            found = reader.hashes_from(at)
+            if found is None:
+                break
+            first, hashes = found
+            chosen = np.flatnonzero(_is_drawn(hashes, share)) + first
+            chosen = chosen[(chosen >= at) & (chosen < end)]
+            if len(chosen):  # otherwise the block need not be opened
+                opened = self._records(reader, first)
+                drawn += [_decode(opened[each - first]) for each in chosen.tolist()]
+            at = first + len(hashes)
+        return [record for record in drawn if _judgeable(record)], end
+
+    def _records(self, reader: Reader, first: int) -> list[bytes]:
+        """The records of a block; a small batch leaves most of it for the next one."""
+        if self._opened[0] != first or not self._opened[1]:
+            self._opened = first, reader.records(first)
+        return self._opened[1]
 
     def _judge(self, drawn: Sequence[QueryRecord], share: float) -> list[Verdict]:
         started = self._clock.monotonic()
@@ -229,11 +235,12 @@ def _judgeable(record: QueryRecord) -> bool:
     return bool(record.answer) and any(chunk.text for chunk in record.chunks or ())
 
 
-def _drawn(record: QueryRecord, share: float) -> bool:
-    """The same for the same id, on every replica and after every restart."""
+def _is_drawn(hashes: Hashes, share: float) -> NDArray[np.bool_]:
+    """Which ids are drawn: the same whenever asked; a larger share draws those of a smaller."""
     if share >= 1.0:
-        return True
-    return xxhash.xxh3_64_intdigest(record.query_id.encode(), _DRAW_SALT) < share * 2.0**64
+        return np.ones(len(hashes), dtype=np.bool_)
+    mixed = hashes * _MIX  # the index uses the plain hash; wraps around by intention
+    return mixed < np.uint64(share * 2.0**64)
 
 
 def _case(record: QueryRecord) -> Case:

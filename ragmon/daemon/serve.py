@@ -226,6 +226,12 @@ class Daemon:
             "Accepted and not yet committed.",
             lambda: engine.writer.queued_bytes,
         )
+        if (follower := self._follower) is not None:
+            own.watch(
+                "ragmon_judge_queue_length",
+                "Queries that the embedded judge has not looked at yet.",
+                lambda: follower.backlog,
+            )
         own.watch("ragmon_store_bytes", "Size of the store on disk.", engine.store.size_bytes)
         own.watch(
             "ragmon_watermark_timestamp_seconds",

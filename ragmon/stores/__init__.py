@@ -201,8 +201,8 @@ class Reader(Protocol):
         """One record with its amendments."""
         ...
 
-    def block_from(self, sequence: int) -> tuple[int, list[bytes]] | None:
-        """First number and records of the block with that record, or of the next block."""
+    def hashes_from(self, sequence: int) -> tuple[int, Hashes] | None:
+        """First number and id hashes of the block with that record, or of the next block."""
         ...
 
     def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[bytes]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Protocol, Self
 
 import msgspec
+import numpy as np
 
 from ragmon.errors import StoreError
-from ragmon.stores import Block
-from ragmon.stores.sqlite.database import translated, unzip
+from ragmon.stores import Block, Hashes
+from ragmon.stores.sqlite.database import decoded, translated, unzip
 
 
 class _Rows(Protocol):
@@ -17,7 +18,11 @@ class _Rows(Protocol):
 
 
 def read_block(db: _Rows, sequence: int) -> tuple[int, list[bytes]] | None:
-    """The block that holds a record: its first sequence number and its records."""
+    """The block that holds a record: its first sequence number and its records.
+
+    Raises:
+        ValueError: the block is damaged.
+    """
     row = db.execute(
         "SELECT first_sequence, records, body FROM blocks WHERE first_sequence <= ?"
         " ORDER BY first_sequence DESC LIMIT 1",
@@ -25,11 +30,14 @@ def read_block(db: _Rows, sequence: int) -> tuple[int, list[bytes]] | None:
     ).fetchone()
     if row is None or sequence >= row[0] + row[1]:
         return None
-    return row[0], msgspec.msgpack.decode(unzip(row[2]), type=list[bytes])
+    records = msgspec.msgpack.decode(unzip(row[2]), type=list[bytes])
+    if len(records) != row[1]:
+        raise ValueError(f"block {row[0]} holds {len(records)} records, not {row[1]}")
+    return row[0], records
 
 
 class SqliteReader:
-    """A read-only connection."""
+    """A read-only connection; between ``with`` and its end it sees one moment."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,6 +47,9 @@ class SqliteReader:
             )
 
     def __enter__(self) -> Self:
+        with translated(self._path):
+            # Blocks are joined and deleted meanwhile: what one query named, the next must find.
+            self._db.execute("BEGIN")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -46,7 +57,7 @@ class SqliteReader:
 
     def blocks(self, since: float, until: float) -> Iterator[Block]:
         """Blocks with records in that time, the one with the newest record first."""
-        with translated(self._path):
+        with decoded(self._path):
             rows = self._db.execute(
                 "SELECT first_sequence, records, last_timestamp, observations FROM blocks"
                 " WHERE last_timestamp >= ? AND first_timestamp <= ? ORDER BY last_timestamp DESC",
@@ -61,13 +72,13 @@ class SqliteReader:
 
     def records(self, first_sequence: int) -> list[bytes]:
         """The records of one block; none when it was deleted meanwhile."""
-        with translated(self._path):
+        with decoded(self._path):
             block = read_block(self._db, first_sequence)
         return [] if block is None else block[1]
 
     def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
         """One record with its amendments."""
-        with translated(self._path):
+        with decoded(self._path):
             block = read_block(self._db, sequence)
             amended = self._db.execute(
                 "SELECT body FROM amendments WHERE sequence = ?", (sequence,)
@@ -76,20 +87,20 @@ class SqliteReader:
             return None
         return block[1][sequence - block[0]], amended[0] if amended else None
 
-    def block_from(self, sequence: int) -> tuple[int, list[bytes]] | None:
-        """First number and records of the block with that record, or of the next block."""
-        with translated(self._path):
-            block = read_block(self._db, sequence)
-            if block is None:
-                row = self._db.execute(
-                    "SELECT min(first_sequence) FROM blocks WHERE first_sequence > ?", (sequence,)
-                ).fetchone()
-                block = None if row[0] is None else read_block(self._db, row[0])
-        return block
+    def hashes_from(self, sequence: int) -> tuple[int, Hashes] | None:
+        """First number and id hashes of the block with that record, or of the next block."""
+        with decoded(self._path):
+            row = self._db.execute(
+                "SELECT first_sequence, hashes FROM blocks WHERE first_sequence + records > ?1"
+                " AND first_sequence >= coalesce((SELECT max(first_sequence) FROM blocks"
+                " WHERE first_sequence <= ?1), 0) ORDER BY first_sequence LIMIT 1",
+                (sequence,),
+            ).fetchone()
+        return None if row is None else (row[0], np.frombuffer(row[1], dtype=np.uint64))
 
     def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[bytes]:
         """Bodies of the saved buckets ``first`` to ``last`` of a tier, from old to new."""
-        with translated(self._path):
+        with decoded(self._path):
             rows = self._db.execute(
                 "SELECT body FROM windows WHERE tier = ? AND bucket BETWEEN ? AND ?"
                 " ORDER BY bucket",
