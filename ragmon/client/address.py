@@ -1,0 +1,71 @@
+"""Where requests go: the server itself, or the proxy that the environment names."""
+
+import base64
+from collections.abc import Mapping
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+
+from msgspec import Struct
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class Address(Struct, frozen=True, kw_only=True):
+    """How to reach the server."""
+
+    tls: bool
+    host: str  # what is connected to: the server, or the proxy
+    port: int
+    prefix: str  # stands before the path; the whole URL when a proxy forwards plain HTTP
+    tunnel: tuple[str, int] | None = None  # the server, behind a proxy that only carries bytes
+    proxy_headers: dict[str, str] = {}
+
+
+def address(url: str, environment: Mapping[str, str]) -> Address:
+    """Work out how to reach ``url``.
+
+    Args:
+        url: ``http://`` or ``https://``, with an optional port and path.
+        environment: ``http_proxy``, ``https_proxy`` and ``no_proxy`` are honoured, in either case.
+
+    Raises:
+        ValueError: not such a URL.
+    """
+    server = urlsplit(url.strip().rstrip("/"))
+    if server.scheme not in _PORTS or not server.hostname:
+        raise ValueError(f"expected http://host[:port] or https://…, got {url!r}")
+    host, port, tls = _host(server), server.port or _PORTS[server.scheme], server.scheme == "https"
+    proxy = _proxy(server, environment)
+    if proxy is None:
+        return Address(tls=tls, host=host, port=port, prefix=server.path)
+    whole = f"http://{server.netloc.rpartition('@')[2]}{server.path}"
+    return Address(
+        tls=tls,
+        host=_host(proxy),
+        port=proxy.port or _PORTS["http"],
+        prefix=server.path if tls else whole,
+        tunnel=(host, port) if tls else None,
+        proxy_headers=_proxy_headers(proxy),
+    )
+
+
+def _host(url: SplitResult) -> str:
+    """The host as DNS knows it; raises ``ValueError`` (``UnicodeError``) for an impossible one."""
+    host = url.hostname or ""
+    return host if ":" in host else host.encode("idna").decode("ascii")
+
+
+def _proxy(server: SplitResult, environment: Mapping[str, str]) -> SplitResult | None:
+    known = {name.lower(): value for name, value in environment.items() if value}
+    value = known.get(f"{server.scheme}_proxy")
+    exempt = {"no": known.get("no_proxy", "")}
+    if not value or proxy_bypass_environment(server.netloc.rpartition("@")[2], exempt):
+        return None
+    return urlsplit(value if "://" in value else f"http://{value}")
+
+
+def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
+    if proxy.username is None:
+        return {}
+    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}

@@ -1,0 +1,115 @@
+"""What an answer of the server means for the batch that was sent. No I/O."""
+
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+_RETRY = frozenset({0, 408, 425, 429})
+_REFUSED = frozenset({400, 422})
+_MAX_RETRY_AFTER_S = 300.0  # A proxy that asks for a day is not believed.
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What came back; without a status when nothing did."""
+
+    status: int = 0
+    body: bytes = b""
+    retry_after: str | None = None
+    error: str = ""  # why there is no status
+
+
+class Outcome(Enum):
+    """What to do with the batch."""
+
+    DELIVERED = auto()  # the server has it, except for the records it rejected
+    REFUSED = auto()  # no record of it is usable; sending it again changes nothing
+    SPLIT = auto()  # too large: send it in halves
+    RETRY = auto()  # send it again after a pause
+    BLOCKED = auto()  # send it again, but only an operator can change the answer
+
+
+class Rejection(Struct, frozen=True):
+    """One record the server did not take."""
+
+    line: int = 0
+    field: str = ""
+    error: str = ""
+
+
+class Receipt(Struct, frozen=True):
+    """The server's account of a batch."""
+
+    accepted: int
+    duplicates: int = 0
+    rejected: list[Rejection] = []
+    ignored_fields: dict[str, Any] | list[Any] | None = None
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """An answer, understood."""
+
+    outcome: Outcome
+    reason: str = ""
+    retry_after_s: float | None = None
+    receipt: Receipt | None = None
+
+
+_receipts = msgspec.json.Decoder(Receipt)
+
+
+def read(answer: Answer, now: float) -> Reading:
+    """Decide what an answer means.
+
+    Args:
+        answer: of the server, or of a proxy before it.
+        now: unix seconds, for a ``Retry-After`` that is a date.
+    """
+    status = answer.status
+    reason = f"status {status}" if status else answer.error
+    receipt = _receipt(answer.body)
+    if 200 <= status < 300:
+        if receipt is None:  # A login page, say: whatever answered, it was not ragmon.
+            return Reading(outcome=Outcome.BLOCKED, reason=f"{reason} that is no receipt")
+        return Reading(outcome=Outcome.DELIVERED, receipt=receipt)
+    if status in _REFUSED:
+        return Reading(outcome=Outcome.REFUSED, reason=reason, receipt=receipt)
+    if status == 413:
+        return Reading(outcome=Outcome.SPLIT, reason=reason)
+    if status in _RETRY or status >= 500:
+        wait = retry_after_s(answer.retry_after, now)
+        return Reading(outcome=Outcome.RETRY, reason=reason, retry_after_s=wait)
+    return Reading(outcome=Outcome.BLOCKED, reason=reason)
+
+
+def retry_after_s(value: str | None, now: float) -> float | None:
+    """Seconds to wait, from a ``Retry-After`` header in either form; at most five minutes.
+
+    Args:
+        value: the header; ``None`` when there is none.
+        now: unix seconds.
+
+    Returns:
+        ``None`` when it is absent or unreadable.
+
+    Source: RFC 9110, section 10.2.3.
+    """
+    if value is None:
+        return None
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value[:9]), _MAX_RETRY_AFTER_S)
+    try:
+        seconds = parsedate_to_datetime(value).timestamp() - now
+    except (ValueError, OverflowError):
+        return None
+    return min(max(seconds, 0.0), _MAX_RETRY_AFTER_S)
+
+
+def _receipt(body: bytes) -> Receipt | None:
+    try:
+        return _receipts.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

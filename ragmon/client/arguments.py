@@ -1,0 +1,46 @@
+"""What can be said of a query, beside the question, the answer and the documents."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, TypedDict
+
+
+class QueryFields(TypedDict, total=False):
+    """Keyword arguments of ``Monitor.log_query``; one that is absent is not recorded.
+
+    An argument that is none of these is sent as it is, and the server says once what it did not
+    understand.
+    """
+
+    latency_ms: float | Mapping[str, float] | None
+    """The total, or ``total``, ``retrieval`` and ``generation``, as keys or attributes."""
+    citations: Iterable[Any] | None
+    """Ids of the chunks that the answer rests on, or those documents; ``[]`` is none."""
+    user_feedback: str | bool | float | None
+    """``positive``, ``negative``, a boolean, or a number in [-1, 1]."""
+    pipeline: str | None
+    """The application or route, instead of the monitor's."""
+    version: str | None
+    """Release, prompt or model version, instead of the monitor's."""
+    environment: str | None
+    """Such as ``production``, instead of the monitor's."""
+    query_id: str | None
+    """Where the application has an id already; at most 256 characters."""
+    timestamp: float | datetime | None
+    """When it was asked, in unix seconds or as ``datetime``; default: now."""
+    tags: Mapping[str, str] | None
+    """By which the server may slice."""
+    error: str | BaseException | None
+    """The query failed, and how."""
+    relevant_ids: Iterable[str] | None
+    """Ground truth, where it is known: ids of the chunks that answer the question."""
+    grades: Mapping[str, float] | None
+    """Ground truth in grades by chunk id, higher is better."""
+    model: str | None
+    tokens: Any
+    """``prompt`` and ``completion``, or the usage object of a model client."""
+    cost_usd: float | None
+    session_id: str | None
+    user_id: str | None
+    trace_id: str | None
+    span_id: str | None

@@ -1,0 +1,103 @@
+"""Wires the parts of one monitor in one process."""
+
+import os
+import random
+from pathlib import Path
+
+from msgspec import Struct
+
+from ragmon.client.address import Address
+from ragmon.client.backlog import Backlog
+from ragmon.client.delivery import Delivery
+from ragmon.client.encode import Encoder
+from ragmon.client.inbox import Inbox
+from ragmon.client.ledger import Contained, Ledger, Stats
+from ragmon.client.options import Options
+from ragmon.client.pace import Pace
+from ragmon.client.pending import Pending
+from ragmon.client.spool import Spool
+from ragmon.client.transport import HttpTransport, Transport
+from ragmon.client.worker import Worker
+from ragmon.clock import Clock
+
+_GRACE_S = 0.2
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """Everything an engine is built from; a forked child builds its own."""
+
+    address: Address
+    token: str | None
+    spool_dir: Path | None
+    options: Options
+    clock: Clock
+    defaults: dict[str, object] = {}  # arguments of every query that does not give them
+
+
+class Engine:
+    """The buffer and the thread of one process."""
+
+    def __init__(self, ledger: Ledger, inbox: Inbox, worker: Worker, delivery: Delivery) -> None:
+        self.ledger = ledger
+        self.inbox = inbox
+        self.worker = worker
+        self._delivery = delivery
+
+    def stats(self) -> Stats:
+        """The counts as of now."""
+        return self.ledger.stats(self._delivery.spooled_bytes)
+
+    def close(self, timeout_s: float) -> bool:
+        """Deliver for at most ``timeout_s``, then leave on disk or drop what is left.
+
+        Returns:
+            Whether nothing was left.
+        """
+        self.inbox.shut("closed")
+        flushed = self.worker.flush(timeout_s, disk=True)
+        self.worker.stop(_GRACE_S if flushed else 0.0)
+        self.leave()
+        self.worker.stop(_GRACE_S)  # The request it hung in, if any, has just been aborted.
+        self._delivery.close()
+        return flushed
+
+    def leave(self) -> None:
+        """Put on disk, or count as dropped, everything that is not acknowledged."""
+        self.worker.collect()
+        self._delivery.give_up("closed")
+
+    def forget(self) -> None:
+        """After a fork, in the child: let go of what is the parent's."""
+        self._delivery.forget()
+
+
+def build(plan: Plan, transport: Transport | None = None) -> Engine:
+    """A new engine; nothing runs and nothing is opened until the first record.
+
+    Args:
+        plan: what it is built from.
+        transport: instead of HTTP.
+    """
+    options, clock = plan.options, plan.clock
+    ledger = Ledger()
+    inbox = Inbox(ledger, options)
+    pending = Pending(options, _backlog(plan, ledger), ledger)
+    transport = transport or HttpTransport(plan.address, plan.token, options)
+    # Its own generator, seeded here: clients forked together must not retry together.
+    pace = Pace(options, clock, random.Random(os.urandom(16)).random)  # noqa: S311
+    delivery = Delivery(pending, transport, pace, ledger, clock)
+    worker = Worker(
+        inbox,
+        Encoder(ledger, plan.defaults),
+        delivery,
+        Contained(ledger, "worker"),
+        clock,
+        flush_interval_s=options.flush_interval_s,
+    )
+    return Engine(ledger, inbox, worker, delivery)
+
+
+def _backlog(plan: Plan, ledger: Ledger) -> Backlog | None:
+    if plan.spool_dir is None:
+        return None
+    return Backlog(Spool(plan.spool_dir, plan.options.spool_max_bytes), ledger, plan.options)

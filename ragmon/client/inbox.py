@@ -1,0 +1,78 @@
+"""Where the application leaves its records, in a microsecond and within bounds."""
+
+from collections import deque
+
+from msgspec import Struct
+
+from ragmon.client.batch import Kind
+from ragmon.client.ledger import Ledger
+from ragmon.client.options import Options
+
+
+class Item(Struct, frozen=True, gc=False):
+    """One call, as the caller's thread left it."""
+
+    kind: Kind
+    arguments: dict[str, object]
+    weight: int  # bytes, estimated
+
+
+class Inbox:
+    """The bounded queue between the application and the worker.
+
+    The bound counts everything held in memory, also what the worker has already encoded.
+    """
+
+    def __init__(self, ledger: Ledger, options: Options) -> None:
+        self._ledger = ledger
+        self._max_records = options.max_buffer_records
+        self._max_bytes = options.max_buffer_bytes
+        self._batch_records = options.max_batch_records
+        self._batch_bytes = options.max_batch_bytes
+        self._items: deque[Item] = deque()
+        self._weight = 0
+        self._shut = ""
+        self.accepted = 0
+
+    def put(self, kind: Kind, arguments: dict[str, object], weight: int) -> bool:
+        """Leave one record, or count it as dropped.
+
+        Returns:
+            Whether the worker has a reason to wake: the first record, or a full batch.
+        """
+        ledger = self._ledger
+        with ledger.lock:
+            ledger.logged += 1
+            if self._shut:
+                ledger.dropped[self._shut] += 1
+                return False
+            if ledger.queued >= self._max_records or ledger.queued_bytes + weight > self._max_bytes:
+                ledger.dropped["buffer_full"] += 1
+                return False
+            ledger.queued += 1
+            ledger.queued_bytes += weight
+            self.accepted += 1
+            self._items.append(Item(kind, arguments, weight))
+            before, self._weight = self._weight, self._weight + weight
+            waiting = len(self._items)
+            return waiting in (1, self._batch_records) or before < self._batch_bytes <= self._weight
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def ripe(self) -> bool:
+        """Whether a batch is complete, so that waiting for company is pointless."""
+        return len(self._items) >= self._batch_records or self._weight >= self._batch_bytes
+
+    def take(self) -> list[Item]:
+        """Everything that waits, oldest first."""
+        with self._ledger.lock:
+            taken, self._items = self._items, deque()
+            self._weight = 0
+        return list(taken)
+
+    def shut(self, reason: str) -> None:
+        """Refuse what comes from now on, counting it under ``reason``."""
+        with self._ledger.lock:
+            self._shut = reason

@@ -1,0 +1,52 @@
+"""How much the client may hold, how long it waits, how hard it tries."""
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits and patience of one ``Monitor``; every default suits a web application.
+
+    Args:
+        flush_interval_s: how long the first record waits for company before it is sent.
+        max_batch_records: records in one request.
+        max_batch_bytes: bytes of one request before compression; the default passes the 1 MB
+            that proxies commonly admit.
+        max_buffer_records: records held in memory; what is logged beyond is dropped and counted.
+        max_buffer_bytes: bytes held in memory, likewise.
+        connect_timeout_s: for one connection to open.
+        read_timeout_s: for each read of an answer.
+        exit_timeout_s: how long ``close()``, and so the end of the process, waits for delivery.
+        backoff_base_s: the first wait after a failure; doubles with each further one.
+        backoff_cap_s: the longest wait while the server is away.
+        blocked_wait_s: the wait after an answer that only an operator can change, such as 401.
+        gzip_over_bytes: compress larger requests; ``None`` never, which costs least CPU.
+        spool_max_bytes: what all processes together may keep in ``spool_dir``.
+        spool_scan_s: how often the files of processes that have died are looked for.
+
+    Raises:
+        ValueError: a limit is not positive.
+    """
+
+    flush_interval_s: float = 1.0
+    max_batch_records: int = 500
+    max_batch_bytes: int = 512 * KIB
+    max_buffer_records: int = 50_000
+    max_buffer_bytes: int = 64 * MIB
+    connect_timeout_s: float = 3.0
+    read_timeout_s: float = 10.0
+    exit_timeout_s: float = 5.0
+    backoff_base_s: float = 0.5
+    backoff_cap_s: float = 30.0
+    blocked_wait_s: float = 60.0
+    gzip_over_bytes: int | None = None
+    spool_max_bytes: int = 256 * MIB
+    spool_scan_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value is not None and not value > 0:
+                raise ValueError(f"Options.{name} must be positive, got {value!r}")

@@ -1,0 +1,95 @@
+"""What waits to be sent: on disk first, then in memory."""
+
+from ragmon.client.backlog import Backlog
+from ragmon.client.batch import Batch, Kind, Line
+from ragmon.client.ledger import Ledger
+from ragmon.client.options import Options
+from ragmon.client.outbox import Outbox
+
+
+class Pending:
+    """One order over memory and disk: what is on disk was logged earlier.
+
+    Args:
+        options: the sizes of a batch and of the buffer.
+        backlog: the disk; ``None`` without ``spool_dir``.
+        ledger: is told what moves.
+    """
+
+    def __init__(self, options: Options, backlog: Backlog | None, ledger: Ledger) -> None:
+        self._outbox = Outbox(options.max_batch_records, options.max_batch_bytes)
+        self._backlog = backlog
+        self._ledger = ledger
+        self._rescan_s = options.spool_scan_s
+        self._crowded_records = options.max_buffer_records // 2
+        self._crowded_bytes = options.max_buffer_bytes // 2
+
+    @property
+    def spooled_bytes(self) -> int:
+        """Size of the spool, as last seen."""
+        return self._backlog.bytes_seen if self._backlog else 0
+
+    @property
+    def rescan_s(self) -> float | None:
+        """How often to look at the disk when nothing waits; ``None`` without a disk."""
+        return self._rescan_s if self._backlog else None
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the memory fills while the disk is being delivered."""
+        return (
+            self._backlog is not None
+            and self._backlog.pending
+            and (
+                self._ledger.queued > self._crowded_records
+                or self._ledger.queued_bytes > self._crowded_bytes
+            )
+        )
+
+    def add(self, kind: Kind, line: Line) -> None:
+        """Append one encoded record."""
+        self._outbox.add(kind, line)
+
+    def next_batch(self, now: float) -> Batch | None:
+        """Take the oldest batch; ``now`` is monotonic seconds."""
+        batch = self._backlog.next_batch(now) if self._backlog else None
+        return batch or self._outbox.next_batch()
+
+    def put_back(self, *batches: Batch) -> None:
+        """These come next, in this order."""
+        if batches[0].spooled and self._backlog is not None:
+            self._backlog.put_back(*batches)
+        else:
+            self._outbox.put_back(*batches)
+
+    def settled(self, batch: Batch) -> None:
+        """The batch last taken is done with."""
+        if batch.spooled and self._backlog is not None:
+            self._backlog.settled()
+
+    def spill(self, now: float) -> None:
+        """Move the memory to disk, as far as there is a disk with room; ``now`` is unix seconds."""
+        if self._backlog is None:
+            return
+        while (batch := self._outbox.next_batch()) is not None:
+            left = self._backlog.append(batch, now)
+            if left is not None:
+                self._outbox.put_back(left)
+                return
+
+    def give_up(self, reason: str, now: float) -> None:
+        """The end: what cannot be left on disk is counted as dropped for ``reason``."""
+        self.spill(now)
+        while (batch := self._outbox.next_batch()) is not None:
+            self._ledger.drop(reason, len(batch.lines), batch.size)
+        if self._backlog is not None:
+            self._backlog.release()
+
+    def forget(self) -> None:
+        """After a fork, in the child: the files are the parent's."""
+        if self._backlog is not None:
+            self._backlog.release()
+
+    def oldest(self) -> int | None:
+        """The lowest number of a record still in memory."""
+        return self._outbox.oldest()

@@ -1,0 +1,95 @@
+"""Times the stages of one query as they happen."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from ragmon.client.arguments import QueryFields
+from ragmon.clock import Clock
+
+if TYPE_CHECKING:
+    from ragmon.client.monitor import Monitor
+
+
+class Stage:
+    """Adds the time spent inside a ``with`` block to its stage; may be entered again."""
+
+    def __init__(self, clock: Clock, spent_ms: dict[str, float], name: str) -> None:
+        self._clock = clock
+        self._spent_ms = spent_ms
+        self._name = name
+        self._began = 0.0
+
+    def __enter__(self) -> Self:
+        self._began = self._clock.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        elapsed_ms = (self._clock.monotonic() - self._began) * 1000.0
+        self._spent_ms[self._name] = self._spent_ms.get(self._name, 0.0) + elapsed_ms
+
+
+class TimedQuery:
+    """One query under way; it is logged when its ``with`` block ends.
+
+    An exception of the application passes through unchanged and is recorded as ``error``.
+
+    Args:
+        monitor: logs it.
+        clock: measures it.
+        query: the question.
+        fields: what else ``Monitor.log_query`` takes.
+    """
+
+    def __init__(
+        self, monitor: "Monitor", clock: Clock, query: str | None, fields: QueryFields
+    ) -> None:
+        self._monitor = monitor
+        self._clock = clock
+        self._fields: dict[str, Any] = {"query": query, **fields}
+        self._spent_ms: dict[str, float] = {}
+        self._began = 0.0
+        self.query_id = monitor.new_query_id()
+        """To hand to the user, whose feedback will name it."""
+
+    def __enter__(self) -> Self:
+        self._fields.setdefault("timestamp", self._clock.now())
+        self._began = self._clock.monotonic()
+        return self
+
+    def __exit__(
+        self,
+        _: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        total_ms = (self._clock.monotonic() - self._began) * 1000.0
+        if error is not None:
+            self._fields["error"] = error
+        self._fields.setdefault("latency_ms", {"total": total_ms, **self._spent_ms})
+        self._fields.setdefault("query_id", self.query_id)
+        self._monitor.log_query(**self._fields)
+
+    def retrieval(self) -> Stage:
+        """``with q.retrieval():`` around the search."""
+        return Stage(self._clock, self._spent_ms, "retrieval")
+
+    def generation(self) -> Stage:
+        """``with q.generation():`` around the model."""
+        return Stage(self._clock, self._spent_ms, "generation")
+
+    def retrieved(self, documents: Any) -> None:
+        """What the search found, best first; read when the block ends.
+
+        Args:
+            documents: in any form that ``Monitor.log_query`` takes.
+        """
+        self._fields["retrieved_docs"] = documents
+
+    def answered(self, answer: Any, citations: Any = None) -> None:
+        """What the user was told, and the ids of the chunks it rests on."""
+        self._fields["answer"] = answer
+        self._fields["citations"] = citations
+
+    def record(self, **fields: Unpack[QueryFields]) -> None:
+        """Anything else ``Monitor.log_query`` takes: ``model``, ``tokens``, and the like."""
+        self._fields.update(fields)
