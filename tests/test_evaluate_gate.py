@@ -160,6 +160,16 @@ def test_a_metric_known_for_no_shared_case_is_not_a_pass():
     assert [check.verdict for check in decision.checks] == ["inconclusive"]
 
 
+def test_scores_that_went_missing_are_not_a_pass():
+    some = evaluation(hit_at_5=[1.0] * 60 + [None] * 40)
+    policy = Policy(rules=(Rule(metric="hit@5", max_drop=0.0),))
+    (check,) = decide(evaluation(hit_at_5=[1.0] * 100), some, policy).checks
+    assert check.verdict == "inconclusive"
+    assert (
+        check.reason == "no worse, but known for only 60 of the 100 cases that the baseline knows"
+    )
+
+
 def test_rules_from_flags():
     assert rules_of(["ndcg@5=0.02"], ["hit@5:kind=howto=0.9", "hit@5:kind=0.8"], ["error=0"]) == [
         Rule(metric="ndcg@5", max_drop=0.02),

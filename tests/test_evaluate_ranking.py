@@ -246,7 +246,13 @@ def test_err_of_one_and_many_agree(mapping, queries, k):
 @settings(max_examples=100, deadline=None)
 @given(query=QUERY)
 def test_area_is_at_least_average_precision(query):
-    assert ranking.auc_pr(*query) >= ranking.average_precision(*query) - 1e-12
+    area = ranking.auc_pr(*query)
+    assert area >= ranking.average_precision(*query) - 1e-12
+    points, steps = ranking.precision_recall_points(*query), 0.0
+    for at, (recall, _) in enumerate(points):
+        best = max(precision for _, precision in points[at:])
+        steps += (recall - (points[at - 1][0] if at else 0.0)) * best
+    assert area == pytest.approx(steps)
 
 
 def test_curve_and_the_k_that_is_enough():

@@ -6,14 +6,14 @@ McNemar for hits, sign flips for other scores), corrected by Holm over all rules
 a strict gate. A limit (``min_value``, ``max_value``) is compared with the mean as it stands.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 from msgspec import Struct
 
 from ragmon.evaluate.comparison import Paired, pair
-from ragmon.evaluate.document import Evaluation, Summary
+from ragmon.evaluate.document import Evaluation
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.ranking.judged import Floats
 from ragmon.evaluate.rules import Policy, Rule, Target, headline_rules, targets
@@ -61,12 +61,11 @@ class Decision(Struct, frozen=True):
 
 
 class _Fall(Struct, frozen=True):
-    """A target with a ``max_drop``, measured but not yet judged."""
+    """A target with a ``max_drop``, over the shared cases; NaN outside its stratum."""
 
     target: Target
-    first: Floats  # baseline scores
-    worse: Floats  # how much worse each case got, in the sense of the metric
-    p: float
+    first: Floats  # baseline scores, shape (shared cases,)
+    worse: Floats  # how much worse each case got, in the sense of the metric; likewise
 
 
 def decide(baseline: Evaluation, current: Evaluation, policy: Policy) -> Decision:
@@ -86,8 +85,7 @@ def decide(baseline: Evaluation, current: Evaluation, policy: Policy) -> Decisio
         for target in asked
         if target.rule.max_drop is not None
     ]
-    adjusted = holm([fall.p for fall in falls])
-    checks.extend(_judge(fall, p, policy) for fall, p in zip(falls, adjusted, strict=True))
+    checks += _judge(falls, policy)
     notes = [*current.notes, *(f"{name}: {why}" for name, why in current.absent.items())]
     return Decision(baseline.name, current.name, len(paired.rows_first), checks, notes)
 
@@ -145,66 +143,82 @@ def _fall(target: Target, baseline: Evaluation, current: Evaluation, paired: Pai
             hint="Save the baseline again, scored with the same judges",
         )
     before, after = baseline.matrix([metric.name])[:, 0], current.matrix([metric.name])[:, 0]
-    inside = set(target.rows)
-    chosen = [at for at, row in enumerate(paired.rows_second) if row in inside]
-    change = paired.difference(before, after)[chosen]
-    known = ~np.isnan(change)
-    worse = change[known] if metric.better == "lower" else -change[known]
-    return _Fall(target, before[paired.rows_first][chosen][known], worse, _p_worse(metric, worse))
-
-
-def _p_worse(summary: Summary, worse: Floats) -> float:
-    """One-sided p-value that nothing got worse."""
-    if not len(worse):
-        return 1.0
-    if summary.kind == "proportion":
-        return mcnemar(int((worse > 0).sum()), int((worse < 0).sum()))[0]
-    tails = paired_permutation(worse[:, None], np.random.default_rng(_SEED))
-    return float(tails.upper[0])
-
-
-def _judge(fall: _Fall, p_adjusted: float, policy: Policy) -> Check:
-    allowed = max(fall.target.rule.max_drop or 0.0, policy.min_effect)
-    if not len(fall.worse):
-        return Check(
-            metric=fall.target.metric.name,
-            stratum=fall.target.stratum,
-            verdict="fail" if policy.strict else "inconclusive",
-            reason="no case knows it under both",
-            samples=0,
-        )
-    drop = float(fall.worse.mean())
-    verdict, reason = _verdict(drop, allowed, p_adjusted, fall, policy)
-    sign = 1.0 if fall.target.metric.better == "lower" else -1.0
-    change = sign * fall.worse
-    interval = bca_intervals(change[:, None], np.random.default_rng(_SEED), bounded=False)
-    known = len(change) > 1
-    return Check(
-        metric=fall.target.metric.name,
-        stratum=fall.target.stratum,
-        verdict=verdict,
-        reason=reason,
-        samples=len(change),
-        current=float(fall.first.mean() + change.mean()),
-        baseline=float(fall.first.mean()),
-        change=float(change.mean()),
-        lower=float(interval.lower[0]) if known else None,
-        upper=float(interval.upper[0]) if known else None,
-        p_adjusted=p_adjusted,
+    change = paired.difference(before, after)
+    inside = np.isin(paired.rows_second, target.rows)
+    sign = 1.0 if metric.better == "lower" else -1.0
+    return _Fall(
+        target,
+        np.where(inside, before[paired.rows_first], np.nan),
+        np.where(inside, sign * change, np.nan),
     )
 
 
-def _verdict(
-    drop: float, allowed: float, p_adjusted: float, fall: _Fall, policy: Policy
-) -> tuple[Verdict, str]:
-    if drop < allowed or drop <= (fall.target.rule.max_drop or 0.0):
+def _judge(falls: Sequence[_Fall], policy: Policy) -> list[Check]:
+    """One check a fall; all are resampled together."""
+    if not falls:
+        return []
+    rng = np.random.default_rng(_SEED)
+    worse = np.column_stack([fall.worse for fall in falls])
+    by_chance = paired_permutation(worse, rng).upper.tolist()
+    p_values = [_exact(fall, p) for fall, p in zip(falls, by_chance, strict=True)]
+    bounds = bca_intervals(worse, rng, bounded=False)
+    return [
+        _check(fall, p, (low, high), policy)
+        for fall, p, low, high in zip(
+            falls, holm(p_values), bounds.lower.tolist(), bounds.upper.tolist(), strict=True
+        )
+    ]
+
+
+def _exact(fall: _Fall, by_chance: float) -> float:
+    """One-sided p-value that nothing got worse: exact where cases are hits or misses."""
+    if fall.target.metric.kind != "proportion":
+        return by_chance
+    return mcnemar(int((fall.worse > 0).sum()), int((fall.worse < 0).sum()))[0]
+
+
+def _check(fall: _Fall, p: float, worse_by: tuple[float, float], policy: Policy) -> Check:
+    known = ~np.isnan(fall.worse)
+    samples = int(known.sum())
+    name, stratum = fall.target.metric.name, fall.target.stratum
+    unsure: Verdict = "fail" if policy.strict else "inconclusive"
+    if not samples:
+        reason = "no case knows it under both"
+        return Check(metric=name, stratum=stratum, verdict=unsure, reason=reason, samples=0)
+    verdict, reason = _verdict(fall, p, policy)
+    before = int((~np.isnan(fall.first)).sum())
+    if verdict == "pass" and samples < (1.0 - policy.max_missing) * before:
+        verdict = unsure
+        reason += f", but known for only {samples} of the {before} cases that the baseline knows"
+    drop, baseline = float(fall.worse[known].mean()), float(fall.first[known].mean())
+    sign = 1.0 if fall.target.metric.better == "lower" else -1.0
+    low, high = sorted(sign * bound for bound in worse_by)
+    return Check(
+        metric=name,
+        stratum=stratum,
+        verdict=verdict,
+        reason=reason,
+        samples=samples,
+        current=baseline + sign * drop,
+        baseline=baseline,
+        change=sign * drop,
+        lower=low if samples > 1 else None,
+        upper=high if samples > 1 else None,
+        p_adjusted=p,
+    )
+
+
+def _verdict(fall: _Fall, p: float, policy: Policy) -> tuple[Verdict, str]:
+    worse = fall.worse[~np.isnan(fall.worse)]
+    drop = float(worse.mean())
+    allowed = fall.target.rule.max_drop or 0.0
+    if drop <= allowed or drop < policy.min_effect:
         return "pass", "no worse" if drop <= 0 else f"worse by {_number(drop)}, which is allowed"
-    if p_adjusted <= policy.alpha:
-        return "fail", f"worse by {_number(drop)}, p = {p_adjusted:.2g}"
-    provable = provable_drop(fall.worse, policy.alpha)
+    if p <= policy.alpha:
+        return "fail", f"worse by {_number(drop)}, p = {p:.2g}"
     reason = (
-        f"worse by {_number(drop)}, not proven (p = {p_adjusted:.2g}); "
-        f"these {len(fall.worse)} cases can prove about {_number(provable)}"
+        f"worse by {_number(drop)}, not proven (p = {p:.2g}); these {len(worse)} cases "
+        f"can prove about {_number(provable_drop(worse, policy.alpha))}"
     )
     return "fail" if policy.strict else "inconclusive", reason
 

@@ -101,6 +101,14 @@ def unjudged(judged: Judged, k: int) -> Floats:
     return _over(missing, np.minimum(judged.retrieved, k))
 
 
+def auc_pr(judged: Judged) -> Floats:
+    """Area under the interpolated precision-recall curve."""
+    hits = _hits(judged)
+    best = np.cumsum(hits, axis=1) * _reciprocal_ranks(hits.shape[1])
+    best = np.maximum.accumulate(best[:, ::-1], axis=1)[:, ::-1]
+    return _over((best * hits).sum(axis=1), judged.relevant)
+
+
 def interpolated_precision(judged: Judged, levels: Floats) -> Floats:
     """Highest precision at or beyond each level of recall; shape (n, levels).
 

@@ -48,12 +48,7 @@ def auc_pr(ranked: Sequence[str], relevant: Relevant) -> float:
 
     Source: Davis & Goadrich (2006), ICML, 233-240.
     """
-    points = precision_recall_points(ranked, relevant)
-    if not points:
-        return 0.0
-    recalls, precisions = np.array(points).T
-    best = np.maximum.accumulate(precisions[::-1])[::-1]
-    return float((np.diff(recalls, prepend=0.0) * best).sum())
+    return float(batch.auc_pr(_one(ranked, relevant))[0])
 
 
 def curve(metric: Callable[[Judged, int], Floats], judged: Judged, ks: Sequence[int]) -> Floats:
