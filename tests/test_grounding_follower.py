@@ -1,4 +1,4 @@
-"""The follower: every answer read once, or a known share of them; crashes repeat and skip nothing."""
+"""The follower reads every answer once, or a known share; crashes repeat and skip nothing."""
 
 import sys
 
