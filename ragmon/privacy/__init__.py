@@ -12,6 +12,7 @@ Every pattern runs in linear time on any text: repeats are bounded or possessive
 with an unbounded one can only start where the characters it repeats begin.
 """
 
+from bisect import bisect_right
 from typing import Literal, TypeVar
 
 from msgspec.structs import replace
@@ -70,22 +71,39 @@ def _redact_query(record: QueryRecord) -> QueryRecord:
     tags, chunks = record.tags or {}, record.chunks or []
     texts = [record.query, record.answer, record.error, record.user_id, record.session_id]
     texts += [*tags.values(), *(c.text for c in chunks), *(c.source for c in chunks)]
-    # One search over everything: most records hold nothing, and a call a field would cost more.
-    if not find("\n".join(text for text in texts if text), _RULES):
+    suspect = _suspects([text for text in texts if text])
+    if not suspect:
         return record
+
+    def redact(text: str | None, limit: int = MAX_TEXT) -> str | None:
+        return _redact(text, limit) if text in suspect else text
+
     return replace(
         record,
-        query=_redact(record.query),
-        answer=_redact(record.answer),
-        error=_redact(record.error),
-        user_id=_redact(record.user_id, MAX_ID),
-        session_id=_redact(record.session_id, MAX_ID),
-        tags=record.tags and {key: redact_text(tag)[:MAX_ID] for key, tag in tags.items()},
+        query=redact(record.query),
+        answer=redact(record.answer),
+        error=redact(record.error),
+        user_id=redact(record.user_id, MAX_ID),
+        session_id=redact(record.session_id, MAX_ID),
+        tags=record.tags and {key: redact(tag, MAX_ID) for key, tag in tags.items()},
         chunks=record.chunks
-        and [Chunk(c.id, c.score, _redact(c.text), _redact(c.source, _MAX_SOURCE)) for c in chunks],
+        and [Chunk(c.id, c.score, redact(c.text), redact(c.source, _MAX_SOURCE)) for c in chunks],
     )
 
 
-def _redact(text: str | None, limit: int = MAX_TEXT) -> str | None:
+def _suspects(texts: list[str]) -> set[str]:
+    """The texts that hold something: one search through all, as most records hold nothing."""
+    found = find("\n".join(texts), _RULES, rounds=1)
+    suspects, start = set(), 0
+    for text in texts if found else ():
+        end = start + len(text)
+        nearest = bisect_right(found, start, key=lambda span: span[1])
+        if nearest < len(found) and found[nearest][0] < end:
+            suspects.add(text)
+        start = end + 1
+    return suspects
+
+
+def _redact(text: str | None, limit: int) -> str | None:
     """Cut to the limit of its field, which a long placeholder for a short secret may exceed."""
     return text and redact_text(text)[:limit]

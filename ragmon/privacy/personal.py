@@ -2,12 +2,12 @@
 
 import re
 
-from ragmon.privacy.search import EDGE, Rule, Span, named
+from ragmon.privacy.search import EDGE, Rule, Span
 
 _EMAIL = re.compile(
-    r"\w(?<![\w.+%-]\w)(?!(?<=g)it@)(?:[\w.+-]|%(?!40))*+(?:@|%40)"
-    r"(?:[\w-]{1,63}+\.){1,8}(?:xn--[\w-]{2,59}|[^\W\d_]{2,24})\w*+"
+    r"[@%](?:(?<=@)|40)(?=(?P<domain>(?:[\w-]{1,63}+\.){1,8}(?:xn--[\w-]{2,59}|[^\W\d_]{2,24})\w*+))"
 )
+_LOCAL_PART = re.compile(r"\w[\w.+%-]*+\Z")
 _IBAN = re.compile(
     r"[0-9][0-9](?<=[A-Za-z]{2}[0-9]{2})(?<![A-Za-z0-9].{4})"
     r"(?=(?P<rest>(?:[ -]?[A-Za-z0-9]){11,30}))"
@@ -74,6 +74,14 @@ _CONTEXT = re.compile(
     r"(?![a-z])){0,10}\Z"
 )
 _SIZES = {"ssn": (9, 9), "card": (12, 19), "account": (6, 20), "phone": (7, 15)}  # digits
+
+
+def _email(match: re.Match[str]) -> Span | None:
+    text, at = match.string, match.start()
+    local = _LOCAL_PART.search(text, max(0, at - 64), at)
+    if not local or local[0] == "git":  # git@github.com:owner/name
+        return None
+    return local.start(), match.end("domain"), "[email]"
 
 
 def _iban(match: re.Match[str]) -> Span | None:
@@ -171,7 +179,7 @@ def _in_context(text: str, start: int) -> Span | None:
 
 
 RULES = (
-    Rule(("@", "%40"), _EMAIL, named("[email]")),
+    Rule(("@", "%40"), _EMAIL, _email),
     Rule((), _IBAN, _iban),
     Rule((), _NUMBER, _number),
 )

@@ -8,8 +8,6 @@ from unicodedata import decimal, normalize
 Span = tuple[int, int, str]  # start, end, placeholder
 Judge = Callable[[re.Match[str]], Span | None]
 
-_ROUNDS = 4  # with one secret masked another may show beside it, and then nothing more
-
 EDGE = r"(?<![\w\]])"
 """Pattern of the start of a word; what follows a placeholder at once belongs to its word."""
 
@@ -26,11 +24,18 @@ class Rule(NamedTuple):
     judge: Judge
 
 
-def find(text: str, rules: Sequence[Rule]) -> list[Span]:
-    """Everything that the rules want replaced, in order and apart from each other."""
+def find(text: str, rules: Sequence[Rule], *, rounds: int = 4) -> list[Span]:
+    """Everything that the rules want replaced, in order and apart from each other.
+
+    Args:
+        text: of any length and script.
+        rules: in the order in which they choose.
+        rounds: with one secret masked another may show beside it, and then hardly ever more;
+            one round tells whether there is any.
+    """
     folded, positions = _fold(text)
     found: list[Span] = []
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         folded, fresh = _round(folded, rules)
         found += fresh
         if not fresh:
@@ -55,12 +60,12 @@ def _round(text: str, rules: Sequence[Rule]) -> tuple[str, list[Span]]:
 
 def _scan(rule: Rule, text: str) -> list[Span]:
     spans: list[Span] = []
-    match = rule.pattern.search(text)
-    while match:
+    at = 0
+    while match := rule.pattern.search(text, at):
         span = rule.judge(match)
-        if span:
-            spans.append(span)
-        match = rule.pattern.search(text, span[1] if span else match.end())
+        if span:  # What a judge looks back at may have been taken already.
+            spans.append((max(span[0], at), span[1], span[2]))
+        at = span[1] if span else match.end()
     return spans
 
 
