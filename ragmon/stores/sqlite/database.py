@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import zstandard
 
 from ragmon.errors import StoreBusyError, StoreCorruptError, StoreError, StoreFullError
@@ -33,7 +34,13 @@ _WAL_PAGES = 1_000  # checkpoint every 16 MB
 _WAL_KEEP_BYTES = 32 << 20
 _FULL = (sqlite3.SQLITE_FULL,)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_DAMAGED = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_ERROR,  # our statements are right, so the schema is not
+    sqlite3.SQLITE_SCHEMA,
+    sqlite3.SQLITE_MISMATCH,
+)
 
 
 class Database:
@@ -62,7 +69,8 @@ class Database:
     def number(self, sql: str, *values: Any) -> int:
         """The first value of a query; 0 for NULL or no row."""
         rows = self.rows(sql, *values)
-        return int(rows[0][0] or 0) if rows else 0
+        with decoded(self.path):
+            return int(rows[0][0] or 0) if rows else 0
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -119,11 +127,11 @@ class Database:
         db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         db.execute(f"PRAGMA journal_size_limit = {_WAL_KEEP_BYTES}")
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
+        if version == 0 and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             self._create()
         elif version != FORMAT:
             raise StoreError(
-                f"{self.path} has store format {version}, this ragmon writes {FORMAT}",
+                f"{self.path} has store format {version}, this ragmon reads {FORMAT}",
                 hint="Use the ragmon version that wrote it, or another data_dir",
             )
         db.execute("BEGIN IMMEDIATE")  # finds a read-only or locked file now, not at 3 a.m.
@@ -158,8 +166,22 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _translate(error, path) from error
-    except zstandard.ZstdError as error:
+    except (zstandard.ZstdError, UnicodeDecodeError) as error:  # also SQLite's own messages
         raise _damaged(path, str(error)) from error
+
+
+@contextmanager
+def decoded(path: Path) -> Iterator[None]:
+    """``translated``, and what cannot be decoded is damage as well.
+
+    Raises:
+        StoreCorruptError: the file is damaged, or no SQLite file.
+    """
+    with translated(path):
+        try:
+            yield
+        except (msgspec.MsgspecError, TypeError, ValueError) as error:
+            raise _damaged(path, str(error)) from error
 
 
 def _translate(error: sqlite3.Error, path: Path) -> StoreError:
@@ -179,7 +201,8 @@ def _translate(error: sqlite3.Error, path: Path) -> StoreError:
             f"cannot write {path}: {error}",
             hint=f"Make {path.parent} writable for user {os.getuid()}",
         )
-    return StoreError(f"{path}: {error}")
+    hint = "The system log may say what is wrong with the disk"
+    return StoreError(f"{path}: {error}", hint=hint)
 
 
 def _damaged(path: Path, why: str) -> StoreCorruptError:

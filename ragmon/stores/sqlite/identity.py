@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from ragmon.stores.sqlite.database import Database
+from ragmon.stores.sqlite.database import Database, decoded
 
 Hashes = NDArray[np.uint64]
 
@@ -169,19 +169,20 @@ class IdIndex:
         self._generations = [each for each in self._generations if each[1]]
 
     def _load(self) -> None:
-        for (run,) in self._database.rows("SELECT DISTINCT run FROM runs ORDER BY run"):
-            chunks = self._database.rows("SELECT entries FROM runs WHERE run = ?", run)
-            entries = np.frombuffer(b"".join(chunk for (chunk,) in chunks), dtype=ENTRY)
-            self._remember(run, entries["hash"])
-            self._indexed_to = run + 1
-        for first, hashes in self._database.rows(
-            "SELECT first_sequence, hashes FROM blocks WHERE first_sequence + records > ?"
-            " ORDER BY first_sequence",
-            self._indexed_to,
-        ):
-            held = np.frombuffer(hashes, dtype=np.uint64)
-            skip = max(0, self._indexed_to - first)
-            self.add(held[skip:], first + skip)
+        with decoded(self._database.path):
+            for (run,) in self._database.rows("SELECT DISTINCT run FROM runs ORDER BY run"):
+                chunks = self._database.rows("SELECT entries FROM runs WHERE run = ?", run)
+                entries = np.frombuffer(b"".join(chunk for (chunk,) in chunks), dtype=ENTRY)
+                self._remember(run, entries["hash"])
+                self._indexed_to = run + 1
+            for first, hashes in self._database.rows(
+                "SELECT first_sequence, hashes FROM blocks WHERE first_sequence + records > ?"
+                " ORDER BY first_sequence",
+                self._indexed_to,
+            ):
+                held = np.frombuffer(hashes, dtype=np.uint64)
+                skip = max(0, self._indexed_to - first)
+                self.add(held[skip:], first + skip)
 
     def _remember(self, run: int, hashes: Hashes) -> None:
         if not self._generations or self._generations[-1][0].full:
@@ -198,7 +199,8 @@ class IdIndex:
                 run,
                 signed(query_hash),
             )
-            sequence = find_in_chunk(rows[0][0], query_hash) if rows else None
+            with decoded(self._database.path):
+                sequence = find_in_chunk(rows[0][0], query_hash) if rows else None
             if sequence is not None and self._is_stored(sequence):
                 return sequence
         return None

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragmon.stores.sqlite.database import Database, unzip
+from ragmon.stores.sqlite.database import Database, decoded, unzip
 from ragmon.windows.observations import join
 
 _EXPIRE_BLOCKS = 4
@@ -17,9 +17,7 @@ _COMPACT_BYTES = 1 << 20  # compressed
 _COMPACT_BLOCKS = 256
 
 
-def expire(
-    database: Database, before: float, max_bytes: int | None, next_sequence: int
-) -> int:
+def expire(database: Database, before: float, max_bytes: int | None, next_sequence: int) -> int:
     """Delete up to four blocks that are too old, or the oldest while the file is too big.
 
     Args:
@@ -101,9 +99,10 @@ def _join(database: Database, first: int, last: int) -> None:
         last,
     )
     records: list[bytes] = []
-    for row in rows:
-        records += msgspec.msgpack.decode(unzip(row[5]), type=list[bytes])
-    joined = join([unzip(row[4]) for row in rows])
+    with decoded(database.path):
+        for row in rows:
+            records += msgspec.msgpack.decode(unzip(row[5]), type=list[bytes])
+        joined = join([unzip(row[4]) for row in rows])
     with database.transaction() as db:
         db.execute("DELETE FROM blocks WHERE first_sequence BETWEEN ? AND ?", (first, last))
         db.execute(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ragmon.stores import Commit, Hashes, Position, Restatement, Waiting
 from ragmon.stores.sqlite import maintenance
-from ragmon.stores.sqlite.database import Database, translated, unzip
+from ragmon.stores.sqlite.database import Database, decoded, unzip
 from ragmon.stores.sqlite.identity import IdIndex, hash_id, signed, unsigned
 from ragmon.stores.sqlite.reader import SqliteReader, read_block
 from ragmon.stores.sqlite.spans import SqliteSpans
@@ -88,7 +88,7 @@ class SqliteStore:
         """One stored record."""
         first, records = self._block
         if not 0 <= sequence - first < len(records):
-            with translated(self._db.path):
+            with decoded(self._db.path):
                 block = read_block(self._db.connection, sequence)
             if block is None:
                 return None
@@ -143,11 +143,11 @@ class SqliteStore:
         totals = self._db.rows("SELECT value FROM meta WHERE name = 'totals'")
         if not totals:
             return Position(), None, iter(())
-        with translated(self._db.path):
+        with decoded(self._db.path):
             return self._position(), unzip(totals[0][0]), self._saved_buckets()
 
     def _saved_buckets(self) -> Iterator[SavedBucket]:
-        with translated(self._db.path):
+        with decoded(self._db.path):
             for tier, bucket, body in self._db.connection.execute(
                 "SELECT tier, bucket, body FROM windows ORDER BY tier, bucket"
             ):
@@ -155,11 +155,12 @@ class SqliteStore:
 
     def _position(self) -> Position:
         stored = self._db.rows("SELECT value FROM meta WHERE name = 'position'")
-        return msgspec.json.decode(stored[0][0], type=Position) if stored else Position()
+        with decoded(self._db.path):
+            return msgspec.json.decode(stored[0][0], type=Position) if stored else Position()
 
     def replay(self, after: Position) -> Iterator[bytes | Restatement]:
         """Packed observations, then restatements, committed after a position."""
-        with translated(self._db.path):
+        with decoded(self._db.path):
             blocks = self._db.connection.execute(
                 "SELECT observations FROM blocks WHERE first_sequence >= ? ORDER BY first_sequence",
                 (after.sequence,),
