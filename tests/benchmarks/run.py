@@ -29,6 +29,9 @@ def main(names: list[str]) -> int:
         if names and name not in names:
             continue
         module = importlib.import_module(path.stem)
+        if not hasattr(module, "run"):  # prints tables of its own
+            sections.append(_printed(name, path))
+            continue
         rows = module.run()
         title = (module.__doc__ or name).splitlines()[0]
         table = Table(title=f"{name}: {title}", title_justify="left", box=box.SIMPLE_HEAD)
@@ -41,6 +44,12 @@ def main(names: list[str]) -> int:
     if not names:
         (HERE / "README.md").write_text(_page(sections), encoding="utf-8")
     return 0
+
+
+def _printed(name: str, path: Path) -> str:
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True)
+    print(done.stdout)
+    return f"## {name}\n\n```\n{done.stdout.rstrip()}\n```"
 
 
 def _markdown(name: str, title: str, rows: list[tuple[str, ...]]) -> str:
