@@ -290,17 +290,35 @@ def test_joined_blocks_expire_by_their_newest_record(store):
     assert expire(store, 9.5) == 10
 
 
-def test_a_reader_sees_one_moment_while_blocks_are_joined(store):
-    fill(store, 6)
+def test_a_reader_finds_the_records_of_blocks_that_are_joined_meanwhile(store):
+    fill(store, 6, records=2)
     with store.reader() as reader:
         blocks = list(reader.blocks(0.0, 1e9))
-        compact(store, 6)
-        fill(store, 1)
+        compact(store, 12)
+        assert len(sizes(store)) == 1
         for block in blocks:
-            assert reader.records(block.first_sequence) == [store.record(block.first_sequence)]
-        assert reader.record(6) is None
+            first = block.first_sequence
+            expected = [store.record(first), store.record(first + 1)]
+            assert reader.records(first)[:2] == expected
+        expire(store, 1e9)
+        assert reader.records(0) == []
+
+
+def test_a_reader_sees_one_moment_while_it_goes_through_blocks(store):
+    fill(store, 6)
     with store.reader() as reader:
-        assert reader.record(6) is not None
+        seen = []
+        for block in reader.blocks(0.0, 1e9):
+            compact(store, 6)
+            seen += reader.records(block.first_sequence)
+        assert seen == [store.record(at) for at in range(5, -1, -1)]
+
+
+def test_a_reader_may_stay_open_and_sees_what_comes(store):
+    with store.reader() as reader:
+        assert reader.record(0) is None
+        fill(store, 1)
+        assert reader.record(0) is not None
 
 
 def test_a_backup_is_a_store(store, tmp_path):

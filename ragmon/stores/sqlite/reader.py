@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -37,7 +38,7 @@ def read_block(db: _Rows, sequence: int) -> tuple[int, list[bytes]] | None:
 
 
 class SqliteReader:
-    """A read-only connection; between ``with`` and its end it sees one moment."""
+    """A read-only connection."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -47,17 +48,17 @@ class SqliteReader:
             )
 
     def __enter__(self) -> Self:
-        with translated(self._path):
-            # Blocks are joined and deleted meanwhile: what one query named, the next must find.
-            self._db.execute("BEGIN")
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def blocks(self, since: float, until: float) -> Iterator[Block]:
-        """Blocks with records in that time, the one with the newest record first."""
-        with decoded(self._path):
+        """Blocks with records in that time, the one with the newest record first.
+
+        Until the last of them is done with, the reader sees one moment.
+        """
+        with decoded(self._path), self._moment():
             rows = self._db.execute(
                 "SELECT first_sequence, records, last_timestamp, observations FROM blocks"
                 " WHERE last_timestamp >= ? AND first_timestamp <= ? ORDER BY last_timestamp DESC",
@@ -74,7 +75,8 @@ class SqliteReader:
         """The records of one block; none when it was deleted meanwhile."""
         with decoded(self._path):
             block = read_block(self._db, first_sequence)
-        return [] if block is None else block[1]
+        # It may also have been joined to its neighbours: then some of theirs follow.
+        return [] if block is None else block[1][first_sequence - block[0] :]
 
     def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
         """One record with its amendments."""
@@ -108,6 +110,14 @@ class SqliteReader:
             )
             for (body,) in rows:
                 yield unzip(body)
+
+    @contextmanager
+    def _moment(self) -> Iterator[None]:
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
 
     def backup(self, target: Path) -> None:
         """Copy everything committed into a new file, while the writer goes on.
