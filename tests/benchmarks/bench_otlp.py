@@ -25,8 +25,8 @@ from tests.support.otlp import NOW, captured, rig
 
 FOLDERS = ("oi-langchain", "tl-langchain", "genai-semconv")
 COPIES = 60
-MOST_US_A_SPAN = 60.0
-LEAST_SPANS_A_SECOND = 60_000
+MOST_TIMES_PARSING = 60.0 / 1.4  # 60 us on the machine where parsing takes 1.4 us
+MOST_DECODE_TIMES_PARSING = 1e6 / 60_000 / 1.4  # 60,000 spans a second there
 
 
 def requests():
@@ -132,8 +132,8 @@ def test_cost_of_a_span():
     for stage, took in seconds.items():
         print(f"{stage:<26}{1e6 * took / spans:>8.1f} us/span{took / floor:>8.1f} x parsing")
     print(f"decode: {spans / seconds['decode']:,.0f} spans/s")
-    assert seconds["protobuf to stored query"] / spans * 1e6 < MOST_US_A_SPAN
-    assert spans / seconds["decode"] > LEAST_SPANS_A_SECOND
+    assert seconds["protobuf to stored query"] / floor < MOST_TIMES_PARSING
+    assert seconds["decode"] / floor < MOST_DECODE_TIMES_PARSING
 
 
 @pytest.mark.benchmark

@@ -117,17 +117,19 @@ def _measures(evaluation: Evaluation) -> bool | None:
 
 
 def _faithful(evaluation: Evaluation) -> float | None:
+    """In [0, 1]; None when it is about something else, or does not say."""
     measures = _measures(evaluation)
-    rating = rating_of(evaluation)
     if measures is None:
         return None
+    word = (evaluation.label or "").strip().lower()
+    if evaluation.score is None and word.startswith(("hallucinat", "unfaithful", "unground")):
+        return 0.0
+    if evaluation.score is None and word in ("factual", "faithful", "grounded"):
+        return 1.0
+    rating = rating_of(evaluation)
     if rating is None:
-        word = (evaluation.label or "").lower()
-        rating = -1.0 if word.startswith(("hallucinat", "unfaithful", "unground")) else None
-        if rating is None and word in ("factual", "faithful", "grounded"):
-            rating = 1.0
-        return None if rating is None else (rating + 1) / 2
-    share = (rating + 1) / 2
+        return None
+    share = (rating + 1.0) / 2.0
     return share if measures else 1.0 - share
 
 

@@ -19,8 +19,10 @@ _OTHER_PARTS = (
     "image_url", "file", "audio", "tool_call_response", "tool-result",
 )  # fmt: skip
 _REPR_TEXT = re.compile(
-    r"""(?:text|content|answer|response)=(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")"""
+    r"""(?:text|content|answer|response|data)=(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")"""
 )
+REPRS = ("ChatMessage(", "GeneratedAnswer(", "Prediction(")
+"""Objects that an instrumentation wrote as Python does; their text is read out of it."""
 _MAX_DEPTH = 8
 
 
@@ -51,7 +53,11 @@ def role_of(message: Any) -> str:
 def text_of(content: Any, depth: int = _MAX_DEPTH) -> str:
     """What was said, without tool calls and pictures."""
     if isinstance(content, str):
-        match = _REPR_TEXT.search(content) if content.startswith(("ChatMessage(", "Pred")) else None
+        match = (
+            _REPR_TEXT.search(content)
+            if content.startswith(("ChatMessage(", "Gene", "Pred"))
+            else None
+        )
         return (match[1] or match[2] or "") if match else content
     if not depth or not content:
         return ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ragmon.sources.otlp.messages import is_message, last_text, text_of
+from ragmon.sources.otlp.messages import REPRS, is_message, last_text, text_of
 from ragmon.sources.otlp.spans import MAX_NAME, Attributes, Resource
 
 _MAX_DEPTH = 6
@@ -17,8 +17,8 @@ QUESTION_KEYS = (
     "messages", "kwargs", "args", "data", "request", "body",
 )  # fmt: skip
 ANSWER_KEYS = (
-    "answer", "final_answer", "response", "output", "output_text", "result", "reply", "replies",
-    "completion", "generated_text", "text", "content", "outputs", "messages", "message",
+    "answer", "final_answer", "answers", "response", "output", "output_text", "result", "reply",
+    "replies", "completion", "generated_text", "text", "content", "outputs", "messages", "message",
     "generations", "choices", "data", "update",
 )  # fmt: skip
 _NO_QUESTION = frozenset(
@@ -112,7 +112,7 @@ def plain(value: Any) -> str | None:
     text: str = value.strip()
     if not text or (len(text) < 300 and _REFUSED.match(text)):
         return None
-    if text.startswith(("ChatMessage(", "StreamingResponse(", "Prediction(")):
+    if text.startswith(REPRS):
         return text_of(text) or None
     return text
 

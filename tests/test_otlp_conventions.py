@@ -1,0 +1,439 @@
+"""What spans of each convention come to, in the shapes that instrumentations send."""
+
+import json
+
+import pytest
+
+from ragmon.sources.otlp.conventions import conventions
+from ragmon.sources.otlp.mapping import map_trace
+from ragmon.sources.otlp.spans import ERROR, Event
+from tests.support.otlp import NOW, TRACE, span
+
+KIND = "openinference.span.kind"
+OP = "gen_ai.operation.name"
+
+
+def record_of(*spans):
+    """The one query of a trace."""
+    queries = map_trace(spans, NOW).queries
+    assert len(queries) == 1
+    return queries[0].record
+
+
+def root(**attributes):
+    return span(1, 0, {KIND: "CHAIN", **attributes}, end_ns=int(NOW * 1e9) + 10**9)
+
+
+def retriever(number=2, parent=1, **attributes):
+    return span(number, parent, {KIND: "RETRIEVER", **attributes})
+
+
+def test_each_convention_is_found():
+    names = {module.__name__.rpartition(".")[2] for module in conventions()}
+    assert names == {
+        "genai",
+        "langfuse",
+        "mlflow",
+        "openinference",
+        "traceloop",
+        "vectordb",
+        "vercel",
+    }
+    orders = [module.ORDER for module in conventions()]
+    assert orders == sorted(set(orders))
+
+
+HAYSTACK = {"data": {"embedder": {"text": "why?"}, "prompt": {"question": "why?"}}}
+LANGGRAPH = {"messages": [{"role": "user", "content": "why?"}]}
+LANGCHAIN = {"lc": 1, "id": ["langchain", "HumanMessage"], "type": "constructor"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param("why?", id="text"),
+        pytest.param({"question": "why?"}, id="question"),
+        pytest.param({"input": "why?", "chat_history": [["human", "hello"]]}, id="with history"),
+        pytest.param({"query": "why?"}, id="query"),
+        pytest.param({"message": "why?"}, id="LlamaIndex chat"),
+        pytest.param({"query_bundle": {"query_str": "why?", "embedding": None}}, id="query bundle"),
+        pytest.param(HAYSTACK, id="Haystack"),
+        pytest.param(LANGGRAPH, id="LangGraph"),
+        pytest.param({"messages": [{"type": "human", "content": "why?"}]}, id="LangChain message"),
+        pytest.param(
+            {"messages": [[{**LANGCHAIN, "kwargs": {"content": "why?"}}]]}, id="LangChain's own"
+        ),
+        pytest.param({"messages": [["human", "hi"], ["human", "why?"]]}, id="pairs"),
+        pytest.param(
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "why?"}]}]},
+            id="parts",
+        ),
+        pytest.param({"args": ["why?"], "kwargs": {}}, id="arguments"),
+        pytest.param({"args": ["<app.Rag object at 0x7f>", "why?"], "kwargs": {}}, id="a method"),
+        pytest.param({"kwargs": {"question": "why?"}, "args": []}, id="named arguments"),
+        pytest.param({"q": "why?"}, id="one argument of any name"),
+    ],
+)
+def test_questions(given):
+    text = given if isinstance(given, str) else json.dumps(given)
+    assert record_of(root(**{"input.value": text}), retriever()).query == "why?"
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        pytest.param("because", id="text"),
+        *(
+            pytest.param({key: "because", "question": "why?", "context": "c"}, id=key)
+            for key in ("answer", "response", "output", "result", "content", "output_text")
+        ),
+        pytest.param({"llm": {"replies": ["because"]}}, id="Haystack"),
+        pytest.param(
+            {"answer_builder": {"answers": [{"data": "because", "query": "why?"}]}},
+            id="Haystack's answer builder",
+        ),
+        pytest.param(
+            {"messages": [{"type": "human", "data": {"content": "why?"}},
+                          {"type": "ai", "data": {"content": "because"}}]},
+            id="LangGraph",
+        ),
+        pytest.param({"response": "because", "source_nodes": []}, id="LlamaIndex"),
+        pytest.param({"choices": [{"message": {"role": "assistant", "content": "because"}}]},
+                     id="OpenAI"),
+        pytest.param({"reasoning": "so", "answer": "because"}, id="DSPy"),
+    ],
+)  # fmt: skip
+def test_answers(returned):
+    text = returned if isinstance(returned, str) else json.dumps(returned)
+    assert record_of(root(**{"output.value": text}), retriever()).answer == "because"
+
+
+@pytest.mark.parametrize("text", ["__REDACTED__", "<generator object>", "", "null", "None"])
+def test_what_is_no_answer(text):
+    record = record_of(root(**{"output.value": text, "input.value": text}), retriever())
+    assert (record.answer, record.query) == (None, None)
+
+
+LLAMA_NODES = ["<NodeWithScore(node=TextNode(id_=kb-1), score=0.9)>",
+               "<NodeWithScore(node=TextNode(id_='kb-2'), score=0.5)>"]  # fmt: skip
+HAYSTACK_DOCUMENTS = {
+    "documents": ["Document(id=kb-1, content: 'a', meta: {'t': 1}, score: 0.9)",
+                  "Document(id=kb-2, content: 'it''s', score: 0.5)"]
+}  # fmt: skip
+TRACELOOP_NODES = [
+    json.dumps({"node": {"id_": "kb-1", "text": "a", "metadata": {}}, "score": 0.9}),
+    json.dumps({"node": {"id_": "kb-2", "text": "b", "metadata": {}}, "score": 0.5}),
+]
+PAIRS = {"kb-1": 0.9, "kb-2": 0.5}
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        pytest.param(
+            {KIND: "RETRIEVER", "retrieval.documents.1.document.id": "kb-2",
+             "retrieval.documents.0.document.id": "kb-1",
+             "retrieval.documents.0.document.score": 0.9,
+             "retrieval.documents.1.document.score": 0.5},
+            id="OpenInference",
+        ),
+        pytest.param(
+            {KIND: "RETRIEVER",
+             **{f"retrieval.documents.{n}.document.metadata":
+                json.dumps({"doc_id": f"kb-{n + 1}", "similarity_score": 0.9 - 0.4 * n})
+                for n in range(2)}},
+            id="OpenInference, ids and scores in the metadata",
+        ),
+        pytest.param({KIND: "RETRIEVER", "output.value": json.dumps(LLAMA_NODES)}, id="LlamaIndex"),
+        pytest.param({KIND: "RETRIEVER", "output.value": json.dumps(HAYSTACK_DOCUMENTS)},
+                     id="Haystack"),
+        pytest.param(
+            {OP: "retrieval", "gen_ai.retrieval.documents":
+             json.dumps([{"id": i, "score": s} for i, s in PAIRS.items()])},
+            id="GenAI in JSON",
+        ),
+        pytest.param(
+            {OP: "retrieval", "gen_ai.retrieval.documents":
+             [{"id": i, "score": s} for i, s in PAIRS.items()]},
+            id="GenAI structured",
+        ),
+        pytest.param(
+            {"traceloop.entity.name": "VectorIndexRetriever.task", "traceloop.span.kind": "task",
+             "traceloop.entity.output": json.dumps(TRACELOOP_NODES)},
+            id="Traceloop LlamaIndex",
+        ),
+        pytest.param(
+            {"langfuse.observation.type": "retriever", "langfuse.observation.output":
+             json.dumps([{"id": i, "text": "t", "score": s} for i, s in PAIRS.items()])},
+            id="Langfuse",
+        ),
+        pytest.param(
+            {"mlflow.spanType": '"RETRIEVER"', "mlflow.spanOutputs":
+             json.dumps([{"page_content": "t", "metadata": {"doc_uri": i, "score": s}, "id": None}
+                         for i, s in PAIRS.items()])},
+            id="MLflow",
+        ),
+        pytest.param(
+            {KIND: "RETRIEVER", "output.value":
+             json.dumps({"matches": [{"id": i, "score": s, "metadata": {"text": "t"}}
+                                     for i, s in PAIRS.items()]})},
+            id="Pinecone's answer",
+        ),
+        pytest.param(
+            {KIND: "RETRIEVER", "output.value":
+             json.dumps([[{"page_content": "t", "metadata": {"source": i}}, s]
+                         for i, s in PAIRS.items()])},
+            id="LangChain with scores",
+        ),
+    ],
+)  # fmt: skip
+def test_documents(attributes):
+    record = record_of(span(1, 0, attributes))
+    assert [chunk.id for chunk in record.chunks] == list(PAIRS)
+    assert [chunk.score for chunk in record.chunks] == pytest.approx(list(PAIRS.values()))
+
+
+def test_passages_without_ids_get_some():
+    chunks = record_of(retriever(1, 0, **{"output.value": '["one", "two", "one"]'})).chunks
+    assert [chunk.text for chunk in chunks] == ["one", "two", "one"]
+    assert chunks[0].id == chunks[2].id != chunks[1].id
+
+
+@pytest.mark.parametrize(
+    ("attributes", "status", "known"),
+    [
+        pytest.param({KIND: "RETRIEVER", "retrieval.documents": []}, 0, 0, id="empty list"),
+        pytest.param({KIND: "RETRIEVER", "output.value": "[]"}, 0, 0, id="empty output"),
+        pytest.param(
+            {KIND: "RETRIEVER", "output.value": '{"documents": []}'}, 0, 0, id="LangChain"
+        ),
+        pytest.param({KIND: "RETRIEVER"}, 0, 0, id="nothing at all, and it ended well"),
+        pytest.param({KIND: "RETRIEVER"}, ERROR, None, id="it failed"),
+        pytest.param({KIND: "RETRIEVER", "output.value": "__REDACTED__"}, 0, None, id="redacted"),
+        pytest.param({OP: "retrieval", "gen_ai.retrieval.documents": "[]"}, 0, 0, id="GenAI, none"),
+        pytest.param({OP: "retrieval"}, 0, None, id="GenAI, not recorded"),
+        pytest.param(
+            {OP: "vector_db_retrieve", "traceloop.span.kind": "task",
+             "traceloop.entity.output": '{"documents": [], "count": 0}'},
+            0, 0, id="Traceloop, none",
+        ),
+        pytest.param({OP: "vector_db_retrieve", "traceloop.span.kind": "task"}, 0, None,
+                     id="Traceloop without content"),
+        pytest.param({"db.system": "qdrant", "db.operation": "search",
+                      "db.response.returned_rows": 0}, 0, 0, id="a database, no rows"),
+        pytest.param({"db.system": "qdrant", "db.operation": "search",
+                      "db.response.returned_rows": 3}, 0, None, id="a database, some rows"),
+    ],
+)  # fmt: skip
+def test_unknown_is_not_zero(attributes, status, known):
+    chunks = record_of(span(1, 0, {}), span(2, 1, attributes, status=status)).chunks
+    assert (None if chunks is None else len(chunks)) == known
+
+
+def test_a_vector_database_gives_distances():
+    events = tuple(
+        Event("db.query.result", 1, {"db.query.result.id": i, "db.query.result.distance": 1 - s})
+        for i, s in PAIRS.items()
+    )
+    chroma = {"db.system": "chroma", "db.operation": "query"}
+    record = record_of(span(1, 0, {}), span(2, 1, chroma, events=events))
+    assert [chunk.id for chunk in record.chunks] == list(PAIRS)
+    assert [chunk.score for chunk in record.chunks] == pytest.approx(list(PAIRS.values()))
+
+
+def test_nested_retrievers_count_once():
+    inner = retriever(3, 2, **{"output.value": "[]"})
+    outer = retriever(2, 1, **{"output.value": '[{"id": "a", "text": "t"}]'})
+    assert [c.id for c in record_of(root(), outer, inner).chunks] == ["a"]
+    hollow = retriever(2, 1, **{"output.value": "[]"})
+    full = retriever(3, 2, **{"output.value": '[{"id": "b", "text": "t"}]'})
+    assert [c.id for c in record_of(root(), hollow, full).chunks] == ["b"]
+
+
+def test_parallel_retrievers_add_up_but_their_time_does_not():
+    one = retriever(2, 1, **{"output.value": '[{"id": "a", "text": "t"}]'})
+    two = retriever(4, 1, **{"output.value": '[{"id": "a", "text": "t"}]'})
+    record = record_of(root(), two, one)
+    assert [chunk.id for chunk in record.chunks] == ["a", "a"]
+    assert record.latency_ms.retrieval == pytest.approx(12.0)  # 2 to 12 and 4 to 14
+
+
+def test_a_reranker_orders_what_was_retrieved():
+    found = '[{"id": "a", "score": 0.9, "text": "x"}, {"id": "b", "score": 0.8, "text": "y"}]'
+    reranker = {
+        KIND: "RERANKER",
+        "reranker.output_documents.0.document.id": "b",
+        "reranker.output_documents.0.document.score": 7.1,
+    }
+    record = record_of(root(), retriever(**{"output.value": found}), span(3, 1, reranker))
+    assert [(chunk.id, chunk.score) for chunk in record.chunks] == [("b", 0.8), ("a", 0.9)]
+
+
+@pytest.mark.parametrize(
+    ("tool", "returned", "ids"),
+    [
+        ("lookup", json.dumps({"type": "tool", "data": {"content": "t", "artifact": [
+            {"id": "a", "page_content": "t", "metadata": {}}]}}), ["a"]),
+        ("search_docs", "Some text that was found.", ["text-"]),
+        ("send_mail", "Sent.", None),
+    ],
+    ids=["documents", "text of a search", "another tool"],
+)  # fmt: skip
+def test_agents_retrieve_by_tools(tool, returned, ids):
+    called = {KIND: "TOOL", "tool.name": tool, "output.value": returned}
+    model = {KIND: "LLM", "llm.output_messages.0.message.role": "assistant",
+             "llm.output_messages.0.message.content": "because"}  # fmt: skip
+    record = record_of(root(), span(2, 1, called), span(3, 1, model))
+    chunks = record.chunks and [chunk.id[: len(ids[0])] for chunk in record.chunks]
+    assert chunks == ids
+
+
+MODEL_SPANS = {
+    "OpenInference": {
+        KIND: "LLM", "llm.model_name": "m-1", "llm.token_count.prompt": 7,
+        "llm.token_count.completion": 3, "llm.cost.total": 0.5,
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "Context: c\nQuery: why?\nAnswer: ",
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.content":
+        "[[ ## answer ## ]]\nbecause\n\n[[ ## completed ## ]]",
+    },
+    "OpenInference, content in parts": {
+        KIND: "LLM", "llm.model_name": "m-1", "llm.token_count.prompt": 7,
+        "llm.token_count.completion": 3, "llm.cost.total": 0.5,
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.contents.0.message_content.text": "why?",
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.contents.0.message_content.text": "because",
+    },
+    "Langfuse": {
+        "langfuse.observation.type": "generation", "langfuse.observation.model.name": "m-1",
+        "langfuse.observation.usage_details": '{"input": 7, "output": 3, "total": 10}',
+        "langfuse.observation.cost_details": '{"input": 0.2, "output": 0.3}',
+        "langfuse.observation.input": '[{"role": "user", "content": "why?"}]',
+        "langfuse.observation.output": '{"role": "assistant", "content": "because"}',
+    },
+    "MLflow": {
+        "mlflow.spanType": '"CHAT_MODEL"', "mlflow.llm.model": '"m-1"',
+        "mlflow.chat.tokenUsage": '{"input_tokens": 7, "output_tokens": 3}',
+        "mlflow.llm.cost": '{"total_cost": 0.5}',
+        "mlflow.spanInputs": '{"messages": [{"role": "user", "content": "why?"}]}',
+        "mlflow.spanOutputs":
+        '{"choices": [{"message": {"role": "assistant", "content": "because"}}]}',
+    },
+    "Vercel AI SDK": {
+        "ai.operationId": "ai.generateText", "ai.model.id": "m-1", "ai.usage.promptTokens": 7,
+        "ai.usage.completionTokens": 3, "gen_ai.usage.cost": 0.5,
+        "ai.prompt": '{"messages": [{"role": "user", "content": "why?"}]}',
+        "ai.response.text": "because",
+    },
+    "GenAI as it is": {
+        OP: "chat", "gen_ai.response.model": "m-1", "gen_ai.usage.input_tokens": 7,
+        "gen_ai.usage.output_tokens": 3, "gen_ai.usage.cost": 0.5,
+        "gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": "why?"}]}],
+        "gen_ai.output.messages": [
+            {"role": "assistant", "parts": [{"type": "text", "content": "because"}]}],
+    },
+    "GenAI as it was": {
+        OP: "chat", "gen_ai.request.model": "m-1", "gen_ai.usage.prompt_tokens": "7",
+        "gen_ai.usage.completion_tokens": "3", "gen_ai.usage.cost": 0.5,
+        "gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "why?",
+        "gen_ai.completion.0.role": "assistant", "gen_ai.completion.0.content": "because",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("attributes", MODEL_SPANS.values(), ids=MODEL_SPANS)
+def test_model_calls(attributes):
+    record = record_of(span(1, 0, {}), span(2, 1, attributes))
+    assert (record.query, record.answer, record.model) == ("why?", "because", "m-1")
+    assert (record.tokens.prompt, record.tokens.completion) == (7, 3)
+    assert record.cost_usd == pytest.approx(0.5)
+    assert record.chunks is None
+
+
+def test_messages_in_events():
+    events = (
+        Event("gen_ai.user.message", 1, {"content": "why?"}),
+        Event("gen_ai.choice", 2, {"message": '{"role": "assistant", "content": "because"}'}),
+    )
+    record = record_of(span(1, 0, {OP: "chat"}, events=events))
+    assert (record.query, record.answer) == ("why?", "because")
+
+
+def test_nested_model_calls_count_once():
+    tokens = {"llm.token_count.prompt": 7, "llm.token_count.completion": 3}
+    inner = {KIND: "LLM", **tokens, "output.value": "because"}
+    record = record_of(root(), span(2, 1, {KIND: "LLM", **tokens}), span(3, 2, inner))
+    assert (record.tokens.prompt, record.tokens.completion) == (7, 3)
+    assert record.answer == "because"
+
+
+def test_dual_emission_counts_once():
+    both = {**MODEL_SPANS["OpenInference"], **MODEL_SPANS["GenAI as it is"]}
+    record = record_of(root(), span(2, 1, both))
+    assert (record.tokens.prompt, record.answer) == (7, "because")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"session.id": "s", "user.id": "u"}, ("s", "u")),
+        ({"gen_ai.conversation.id": "s", "enduser.id": "u"}, ("s", "u")),
+        ({"traceloop.association.properties.thread_id": "s",
+          "traceloop.association.properties.user_id": "u"}, ("s", "u")),
+        ({"langfuse.session.id": "s", "langfuse.user.id": "u"}, ("s", "u")),
+        ({"ai.telemetry.metadata.sessionId": "s", "ai.telemetry.metadata.userId": "u"},
+         ("s", "u")),
+    ],
+)  # fmt: skip
+def test_who_asked(attributes, expected):
+    record = record_of(span(1, 0, attributes), retriever())
+    assert (record.session_id, record.user_id) == expected
+    assert (record.pipeline, record.version, record.environment) == ("shop", "1.2", "prod")
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {KIND: "EMBEDDING", "embedding.embeddings.0.embedding.text": "a"},
+        {OP: "embeddings"},
+        {"http.request.method": "GET"},
+        {KIND: "EVALUATOR", "annotations.0.annotation.name": "x"},
+        {"db.system": "chroma", "db.operation": "add"},
+        {"db.system": "postgresql", "db.operation": "query"},
+        {KIND: "CHAIN", "input.value": '{"documents": ["a"]}', "output.value": '{"written": 3}'},
+    ],
+)
+def test_what_is_no_query(attributes):
+    assert map_trace([span(1, 0, {}), span(2, 1, attributes)], NOW).queries == ()
+
+
+def test_a_failure_that_was_survived_is_no_error():
+    failed = retriever(2, 1)
+    again = retriever(3, 1, **{"output.value": '[{"id": "a", "text": "t"}]'})
+    broken = span(2, 1, failed.attributes, status=ERROR)
+    record = record_of(root(), broken, again)
+    assert (record.error, len(record.chunks)) == (None, 1)
+
+
+def test_the_deepest_failure_says_where():
+    boom = Event("exception", 1, {"exception.type": "app.errors.Slow", "exception.message": "10 s"})
+    broken = span(2, 1, {KIND: "RETRIEVER"}, status=ERROR, events=(boom,))
+    record = record_of(span(1, 0, {KIND: "CHAIN"}, status=ERROR, message="failed"), broken)
+    assert record.error == "retriever: Slow: 10 s"
+    assert record.chunks is None
+
+
+def test_two_roots_are_two_queries():
+    spans = [root(), retriever(), span(5, 0, {KIND: "CHAIN"}), retriever(6, 5)]
+    ids = [each.record.query_id for each in map_trace(spans, NOW).queries]
+    assert ids == [f"{TRACE.hex()}:{number:016x}" for number in (1, 5)]
+
+
+def test_children_without_their_root_are_one_query():
+    found = '[{"id": "a", "text": "t"}]'
+    model = span(3, 9, MODEL_SPANS["GenAI as it is"])
+    record = record_of(retriever(2, 9, **{"output.value": found, "input.value": "why?"}), model)
+    assert (record.query, record.answer, len(record.chunks)) == ("why?", "because", 1)
+    assert record.query_id == TRACE.hex()
