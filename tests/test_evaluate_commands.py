@@ -98,8 +98,15 @@ def test_gate(folder, capsys, current, flags, status, said):
 
 def test_compare(folder, capsys):
     assert evaluate("first", "--quiet") == evaluate("second", "--quiet") == 0
-    assert main(["compare", "first.json", "second.json", "--json", "c.json", "--moves", "3"]) == 0
-    assert "30 shared cases" in capsys.readouterr().out
+    assert (
+        main(
+            ["compare", "first.json", "second.json", "--json", "c.json", "--moves", "3", "--noise"]
+        )
+        == 0
+    )
+    printed = capsys.readouterr().out
+    for wanted in ("30 shared cases", "noise sensitivity", "+0.500", "needs an LLM judge"):
+        assert wanted in printed
     found = msgspec.json.decode((folder / "c.json").read_bytes())
     change = {each["name"]: (each["change"], each["losses"]) for each in found["contrasts"]}
     assert change["reciprocal_rank"] == (-0.5, 30)

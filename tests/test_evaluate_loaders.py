@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +102,27 @@ def test_beir_folder(tmp_path):
     run = loaders.read_run(write(tmp_path, "r.run", "1 Q0 d1 1 1 t\n1 Q0 d9 2 0 t\n"))
     texts = [chunk.text for chunk in loaders.with_texts(run, found.corpus)["1"].chunks]
     assert texts == ["T\nx", None]
+
+
+TRACES = Path(__file__).parent / "data" / "otlp"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["genai-semconv-json/001.json", "genai-semconv/001.bin", "oi-haystack/001.bin.gz"],
+)
+def test_trace_exports_are_runs(name):
+    run = loaders.read_run(TRACES / name)
+    asked = {record.query for record in run.values()}
+    assert "How do I reset my password?" in asked
+    assert any(record.chunks for record in run.values())
+
+
+def test_a_binary_file_that_is_no_export(tmp_path):
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"\xff" * 50)
+    with pytest.raises(DataError, match="is no trace export"):
+        loaders.read_run(path)
 
 
 def test_a_run_is_read_as_it_was_written(tmp_path):

@@ -126,6 +126,16 @@ def test_cases_and_results_without_each_other_are_reported():
     )
 
 
+def test_results_under_other_ids_are_matched_by_their_query():
+    run = {
+        "trace-7": record("trace-7", "b", query="When is the  GIL released"),
+        "trace-8": record("trace-8", "a", query="when is the gil released"),
+    }
+    found = score(CaseSet((FULL,)), run, Options(ks=(1,)))
+    assert found.records[0].query_id == "trace-7"  # the first one; the other is reported
+    assert found.notes == ("1 results match no case, such as 'trace-8'",)
+
+
 @pytest.mark.parametrize(
     ("run", "message"),
     [

@@ -14,6 +14,7 @@ from ragmon.cli.evaluate import write
 from ragmon.errors import RagmonError
 from ragmon.evaluate.comparison import compare
 from ragmon.evaluate.document import load
+from ragmon.evaluate.preference import NOT_CONFIGURED
 from ragmon.evaluate.report import table
 
 NAME = "compare"
@@ -25,6 +26,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", type=Path, help="what `ragmon evaluate --json` wrote")
     parser.add_argument("second", type=Path, help="the same of the other system")
     parser.add_argument("--moves", type=int, default=20, help="cases to list")
+    parser.add_argument(
+        "--noise", action="store_true", help="the second answered with noise added: what is lost"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="everything as JSON")
 
 
@@ -37,5 +41,9 @@ def run(args: argparse.Namespace) -> int:
     except RagmonError as error:
         print(f"ragmon: {error}", file=sys.stderr)
         return 2
-    table.show_comparison(Console(), comparison)
+    console = Console()
+    table.show_comparison(console, comparison)
+    if args.noise:
+        table.show_noise(console, comparison)
+    console.print(f"[dim]pairwise preference: {NOT_CONFIGURED}[/]")
     return 0

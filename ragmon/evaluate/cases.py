@@ -59,6 +59,22 @@ def text_id(text: str) -> str:
     return "text:" + hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:16]
 
 
+def by_case(cases: Iterable[Case], run: Run) -> dict[str, QueryRecord]:
+    """The run by case id; a result under another id belongs to the case with the same query."""
+    cases = list(cases)
+    open_cases = {_said(case.query): case.case_id for case in cases if case.case_id not in run}
+    ids = {case.case_id for case in cases}
+    found = {}
+    for key, record in run.items():
+        same = None if key in ids else open_cases.pop(_said(record.query or ""), None)
+        found[key if same is None else same] = record
+    return found
+
+
+def _said(query: str) -> str:
+    return " ".join(query.split()).casefold()
+
+
 def unmatched(cases: Iterable[Case], run: Run) -> tuple[list[str], list[str]]:
     """(case ids without a result, results without a case)."""
     ids = {case.case_id for case in cases}

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragmon.evaluate import content
-from ragmon.evaluate.cases import Case, CaseSet, Run, never_found, unmatched
+from ragmon.evaluate.cases import Case, CaseSet, Run, by_case, never_found, unmatched
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.judges import NEEDS_LLM, Judge
 from ragmon.evaluate.metrics import Metric, metric
@@ -79,6 +79,7 @@ def score(
     Raises:
         DataError: no case has a result, or the ids of chunks and labels have nothing in common.
     """
+    run = by_case(case_set.cases, run)
     missing, extra = unmatched(case_set.cases, run)
     pairs = [(each, run[each.case_id]) for each in case_set.cases if each.case_id in run]
     if not pairs:

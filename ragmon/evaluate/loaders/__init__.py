@@ -3,7 +3,8 @@
 | | cases | runs |
 |---|---|---|
 | ``.jsonl`` ``.json`` ``.csv`` | ``Case`` or RAGAS fields | ``QueryRecord`` or RAGAS fields |
-| trace export of ragmon | queries with labels | the same file |
+| ragmon's own export | queries with labels | the same file |
+| OpenTelemetry export, JSON or protobuf | | its queries, matched by their text |
 | BEIR folder | ``queries.jsonl`` and ``qrels/*.tsv`` | |
 | TREC | qrels: four columns | run: six columns |
 | ``{query: {document: score}}`` as ``.json`` | | as pytrec_eval and BEIR write it |
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 
 from ragmon.evaluate.cases import Case, CaseSet, Run, id_of
 from ragmon.evaluate.errors import DataError
-from ragmon.evaluate.loaders import beir, trec
+from ragmon.evaluate.loaders import beir, traces, trec
 from ragmon.evaluate.loaders.fields import Ignored, case_of, record_of
 from ragmon.evaluate.loaders.rows import read_json, rows
 from ragmon.records import QueryRecord
@@ -56,6 +57,8 @@ def read_run(path: Path) -> Run:
     """
     if path.suffix in _TREC:
         return _by_id(path, ((0, record) for record in trec.read_run(path)))
+    if traces.is_trace_export(path):
+        return _by_id(path, ((0, record) for record in traces.read_run(path)))
     if path.suffix == ".json":
         held = read_json(path)
         if isinstance(held, dict) and trec.is_scores(held):

@@ -7,6 +7,7 @@ from rich.table import Table
 from ragmon.evaluate.comparison import Comparison
 from ragmon.evaluate.document import Evaluation
 from ragmon.evaluate.gate import Decision
+from ragmon.evaluate.generation import noise_sensitivity
 from ragmon.evaluate.report.text import grouped, headlines, interval, number, signed
 
 _BAND = {"good": "green", "fair": "yellow", "poor": "red", "": "default"}
@@ -55,6 +56,16 @@ def show_decision(console: Console, decision: Decision) -> None:
     for note in decision.notes:
         console.print(f"[dim]{escape(note)}[/]")
     console.print("[green]gate passed[/]" if decision.passed else "[red]gate failed[/]")
+
+
+def show_noise(console: Console, comparison: Comparison) -> None:
+    """What irrelevant context costs, where the second run answered with noise in it."""
+    table = _table("noise sensitivity: 1 − noisy / clean", "metric", "clean", "noisy", "share lost")
+    for each in comparison.contrasts:
+        if each.better == "higher" and each.first > 0 and each.name != "failure_mode/none":
+            lost = noise_sensitivity(each.first, each.second)
+            table.add_row(each.name, number(each.first), number(each.second), signed(lost))
+    console.print(table)
 
 
 def show_comparison(console: Console, comparison: Comparison) -> None:

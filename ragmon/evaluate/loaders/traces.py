@@ -1,0 +1,59 @@
+"""Exports of OpenTelemetry traces: each query that a trace holds is a result of the run."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from ragmon.errors import RagmonError
+from ragmon.evaluate.errors import DataError
+from ragmon.records import QueryRecord
+from ragmon.sources.otlp import jsonwire, protobuf
+from ragmon.sources.otlp.mapping import map_trace
+from ragmon.sources.otlp.spans import Span, pack, unpack
+
+_MARK = b'"resourceSpans"'
+_HEAD_BYTES = 4096
+_BINARY = frozenset({".pb", ".bin", ".otlp", ".gz"})
+
+
+def is_trace_export(path: Path) -> bool:
+    """Whether a file holds export requests: binary by its ending, JSON by what it starts with."""
+    if path.suffix in _BINARY:
+        return True
+    try:
+        with path.open("rb") as file:
+            return _MARK in file.read(_HEAD_BYTES)
+    except OSError:
+        return False  # whoever reads it says why
+
+
+def read_run(path: Path) -> Iterator[QueryRecord]:
+    """The queries of all traces; matched to cases by the text of the query.
+
+    Raises:
+        DataError: it cannot be read, or is no OTLP.
+    """
+    bodies: dict[bytes, list[bytes]] = {}
+    try:
+        for part in pack(_spans(path)):
+            bodies.setdefault(part.trace_id, []).append(part.body)
+    except (OSError, EOFError, zlib.error, RagmonError) as error:
+        raise DataError(f"is no trace export: {error}", path=path) from error
+    for held in bodies.values():
+        for query in map_trace(unpack(held), now=0.0).queries:
+            yield query.record
+
+
+def _spans(path: Path) -> Iterator[Span]:
+    body = path.read_bytes()
+    body = gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
+    if body.lstrip()[:1] != b"{":
+        for decoded in protobuf.decode(body):
+            yield from decoded.spans
+        return
+    lines = [line for line in body.splitlines() if line.strip()]
+    is_lines = len(lines) > 1 and all(line.lstrip()[:1] == b"{" for line in lines)
+    for request in lines if is_lines else [body]:
+        for decoded in jsonwire.decode(request):
+            yield from decoded.spans
