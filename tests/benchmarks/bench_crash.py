@@ -43,10 +43,16 @@ def run() -> list[tuple[str, str, str]]:
     twice = sum(count > 1 for count in stored.values())
     wrong = abs(counted - len(stored))
     return [
-        (f"kill -9 under load, {KILLS} times",
-         f"{len(acknowledged):,} acknowledged, {lost} lost, {twice} stored twice", "0 and 0"),
-        ("counters against the store",
-         f"{counted:,} counted, {len(stored):,} stored, {wrong} apart", "0"),
+        (
+            f"kill -9 under load, {KILLS} times",
+            f"{len(acknowledged):,} acknowledged, {lost} lost, {twice} stored twice",
+            "0 and 0",
+        ),
+        (
+            "counters against the store",
+            f"{counted:,} counted, {len(stored):,} stored, {wrong} apart",
+            "0",
+        ),
     ]
 
 
@@ -62,8 +68,11 @@ def _load_until_killed(running, seconds: float, seed: int, acknowledged: set[str
                 batch = next(position, None)
             if batch is None:
                 return
-            request = urllib.request.Request(running.url + "/v1/queries", b"\n".join(batch),
-                                             {"Content-Type": "application/x-ndjson"})
+            request = urllib.request.Request(
+                running.url + "/v1/queries",
+                b"\n".join(batch),
+                {"Content-Type": "application/x-ndjson"},
+            )
             try:
                 with urllib.request.urlopen(request, timeout=10) as answer:
                     answer.read()

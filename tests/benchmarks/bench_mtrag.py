@@ -10,9 +10,11 @@ from pathlib import Path
 
 from harness import daemon, post_all
 
-DATA = Path(
-    os.environ.get("RAG_DATA", Path(__file__).parents[3] / "shared" / "data")
-) / "mtrag" / "human_eval.jsonl.gz"
+DATA = (
+    Path(os.environ.get("RAG_DATA", Path(__file__).parents[3] / "shared" / "data"))
+    / "mtrag"
+    / "human_eval.jsonl.gz"
+)
 
 
 def run() -> list[tuple[str, str, str]]:
@@ -35,24 +37,37 @@ def run() -> list[tuple[str, str, str]]:
     return [
         ("MTRAG answers stored", f"{load.accepted} of {len(rated)}, {labelled} labels", "all"),
         ("generators as slices", str(len(report["pipelines"][0]["slices"])), "3"),
-        ("mean chunks", f"{chunks['estimate']:.2f} ({chunks['lower']:.2f}-{chunks['upper']:.2f})",
-         ""),
+        (
+            "mean chunks",
+            f"{chunks['estimate']:.2f} ({chunks['lower']:.2f}-{chunks['upper']:.2f})",
+            "",
+        ),
         ("mean human faithfulness", f"{human:.3f}", ""),
     ]
 
 
 def _record(rated: dict, now: float) -> dict:
-    chunks = [{"id": f"{rated['group']}#{at}", "text": text}
-              for at, text in enumerate(rated["context"])]
-    return {"query_id": rated["id"], "timestamp": now - 60, "pipeline": "mtrag",
-            "version": rated["generator"] or "reference", "query": rated["query"],
-            "answer": rated["answer"], "chunks": chunks}
+    chunks = [
+        {"id": f"{rated['group']}#{at}", "text": text} for at, text in enumerate(rated["context"])
+    ]
+    return {
+        "query_id": rated["id"],
+        "timestamp": now - 60,
+        "pipeline": "mtrag",
+        "version": rated["generator"] or "reference",
+        "query": rated["query"],
+        "answer": rated["answer"],
+        "chunks": chunks,
+    }
 
 
 def _label(rated: dict) -> dict:
     votes = rated["faithfulness_votes"]
-    return {"query_id": rated["id"], "labeller": "human",
-            "faithful": (sum(votes) / len(votes) - 1) / 3}
+    return {
+        "query_id": rated["id"],
+        "labeller": "human",
+        "faithful": (sum(votes) / len(votes) - 1) / 3,
+    }
 
 
 if __name__ == "__main__":

@@ -33,8 +33,11 @@ def fill(folder: Path, count: int) -> float:
     started, done = time.process_time(), 0
     while done < count:
         group = [
-            replace(record, query_id=uuid.uuid4().hex,
-                    timestamp=now - DAYS_S * (1 - (done + at) / count))
+            replace(
+                record,
+                query_id=uuid.uuid4().hex,
+                timestamp=now - DAYS_S * (1 - (done + at) / count),
+            )
             for at, record in enumerate(base[done % len(base) : done % len(base) + GROUP])
         ]
         commits.commit([Submission("bench", 0, lambda _: None, records=group)], now)
@@ -58,8 +61,11 @@ def http_cost(folder: Path, seed: int) -> tuple[float, float, float, float]:
             load = post_all(running.url, batches(records, 200))
             best = min(best, 1e6 * (running.cpu_s - before) / load.accepted)
         page = running.get("/metrics").decode()
-        took = [line for line in page.splitlines()
-                if line.startswith("ragmon_evaluation_duration_seconds ")]
+        took = [
+            line
+            for line in page.splitlines()
+            if line.startswith("ragmon_evaluation_duration_seconds ")
+        ]
         return best, ready, running.memory_mb(), 1000 * float(took[0].split()[1])
 
 
@@ -75,8 +81,11 @@ def run() -> list[tuple[str, str, str]]:
     per_record = size / (LARGE + SMALL + 72_000)
     return [
         (f"cost with {SMALL:,} stored", f"{small:.1f} us/record", ""),
-        (f"cost with {LARGE:,} stored", f"{large:.1f} us/record ({large / small:.2f} times)",
-         "flat"),
+        (
+            f"cost with {LARGE:,} stored",
+            f"{large:.1f} us/record ({large / small:.2f} times)",
+            "flat",
+        ),
         ("back-fill without HTTP", f"{filling:.1f} us/record", ""),
         (f"restart with {LARGE:,} stored", f"{ready:.1f} s to ready", "<= 20 s"),
         ("memory, 60 series and 6 days of buckets", f"{memory:.0f} MB", "<= 300 MB"),

@@ -39,9 +39,15 @@ def synthetic(count: int, *, seed: int = 0, now: float, spread_s: float = 0.0) -
     records = []
     for at in range(count):
         found = rng.sample(range(len(passages)), 5)
-        chunks = [{"id": f"doc-{doc}", "score": round(1 - 0.1 * rank * rng.random(), 4),
-                   "text": passages[doc], "source": f"kb/{doc % 900}.md"}
-                  for rank, doc in enumerate(found)]
+        chunks = [
+            {
+                "id": f"doc-{doc}",
+                "score": round(1 - 0.1 * rank * rng.random(), 4),
+                "text": passages[doc],
+                "source": f"kb/{doc % 900}.md",
+            }
+            for rank, doc in enumerate(found)
+        ]
         record = {
             "query_id": f"{rng.getrandbits(128):032x}",
             "timestamp": now - spread_s * (1 - at / count),
@@ -52,9 +58,11 @@ def synthetic(count: int, *, seed: int = 0, now: float, spread_s: float = 0.0) -
             "answer": text(rng.randint(30, 90)),
             "chunks": chunks,
             "citations": [chunk["id"] for chunk in chunks[: rng.randrange(4)]],
-            "latency_ms": {"total": rng.lognormvariate(6.5, 0.5),
-                           "retrieval": rng.lognormvariate(4, 0.5),
-                           "generation": rng.lognormvariate(6.3, 0.5)},
+            "latency_ms": {
+                "total": rng.lognormvariate(6.5, 0.5),
+                "retrieval": rng.lognormvariate(4, 0.5),
+                "generation": rng.lognormvariate(6.3, 0.5),
+            },
             "tokens": {"prompt": rng.randrange(400, 4000), "completion": rng.randrange(30, 400)},
             "model": "model-a",
         }
@@ -103,8 +111,19 @@ class Daemon:
 @contextmanager
 def daemon(data_dir: Path, *flags: str) -> Iterator[Daemon]:
     """`ragmon serve` on a free port, ready."""
-    command = [sys.executable, "-m", "ragmon", "serve", "--port", "0", "--data-dir", str(data_dir),
-               "--log.format", "json", *flags]
+    command = [
+        sys.executable,
+        "-m",
+        "ragmon",
+        "serve",
+        "--port",
+        "0",
+        "--data-dir",
+        str(data_dir),
+        "--log.format",
+        "json",
+        *flags,
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     try:
         assert process.stderr is not None
@@ -163,9 +182,13 @@ async def _post_all(url: str, bodies: list[bytes], connections: int, rate: float
             if (wait := due - time.perf_counter()) > 0:
                 await asyncio.sleep(wait)
             sent = due if rate else time.perf_counter()
-            writer.write(b"POST /v1/queries HTTP/1.1\r\nHost: x\r\n"
-                         b"Content-Type: application/x-ndjson\r\nContent-Length: "
-                         + str(len(body)).encode() + b"\r\n\r\n" + body)
+            writer.write(
+                b"POST /v1/queries HTTP/1.1\r\nHost: x\r\n"
+                b"Content-Type: application/x-ndjson\r\nContent-Length: "
+                + str(len(body)).encode()
+                + b"\r\n\r\n"
+                + body
+            )
             head = await reader.readuntil(b"\r\n\r\n")
             size = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
             answer = await reader.readexactly(size)
@@ -177,8 +200,9 @@ async def _post_all(url: str, bodies: list[bytes], connections: int, rate: float
         writer.close()
 
     await asyncio.gather(*(work() for _ in range(connections)))
-    return Load(time.perf_counter() - start, np.array(latencies), counts["accepted"],
-                counts["refused"])
+    return Load(
+        time.perf_counter() - start, np.array(latencies), counts["accepted"], counts["refused"]
+    )
 
 
 def cpu_per(count: int, function, *args) -> float:

@@ -54,14 +54,20 @@ def _printed(name: str, path: Path) -> str:
 
 def _markdown(name: str, title: str, rows: list[tuple[str, ...]]) -> str:
     lines = [f"## {name}", "", title, "", "| what | measured | goal |", "| --- | --- | --- |"]
-    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |"
-              for row in rows]
+    lines += [
+        "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows
+    ]
     return "\n".join(lines)
 
 
 def _page(sections: list[str]) -> str:
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True,
-                            text=True, check=False, cwd=HERE).stdout.strip()
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=HERE,
+    ).stdout.strip()
     head = (
         "# Benchmarks\n\nWritten by `make bench`"
         f" on {time.strftime('%Y-%m-%d')} at {commit or 'no commit'}, Python"
