@@ -2,8 +2,9 @@
 
 import datetime
 import uuid
+from collections import OrderedDict
 from dataclasses import dataclass, field
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +20,10 @@ from ragmon.client.inbox import Item
 from ragmon.client.ledger import Ledger
 from ragmon.client.snapshot import copied_documents
 from ragmon.records import MAX_CHUNKS, MAX_TEXT, Chunk, Feedback, Label, Latency, QueryRecord
+
+
+class Text(str):  # noqa: SLOT000 - its attributes are the point
+    """Adds attributes to a string, as markup libraries do."""
 
 
 class LangChain:
@@ -138,10 +143,17 @@ def encoded(kind=Kind.QUERY, **arguments):
             Chunk(id="e", score=2.0, text="x", source="u"),
             id="an Elasticsearch hit",
         ),
+        pytest.param(
+            OrderedDict(id="d", text="x"), Chunk(id="d", text="x"), id="a dictionary's kin"
+        ),
+        pytest.param(
+            MappingProxyType({"id": "d", "text": "x"}), Chunk(id="d", text="x"), id="any mapping"
+        ),
         pytest.param({"content": "x"}, Chunk(id=text_id("x"), text="x"), id="text alone"),
         pytest.param({"source": "s"}, Chunk(id="s", source="s"), id="source alone"),
         pytest.param({"score": 1}, Chunk(id="1", score=1.0), id="nothing that names it: its rank"),
         pytest.param("x", Chunk(id=text_id("x"), text="x"), id="a string"),
+        pytest.param(Text("x"), Chunk(id=text_id("x"), text="x"), id="a string of a kind"),
         pytest.param(7, Chunk(id="7"), id="an id that is a number"),
         pytest.param(("d", 0.5), Chunk(id="d", score=0.5), id="an id and a score"),
         pytest.param(

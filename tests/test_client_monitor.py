@@ -113,6 +113,13 @@ def test_a_query_and_its_stages_are_timed(server, monitor):
     assert (record.model, record.tokens.prompt, record.error) == ("m", 1, None)
 
 
+def test_a_timed_query_may_have_an_id_of_the_application(server, monitor):
+    with monitor.query("a", query_id="mine") as q:
+        assert q.query_id == "mine"
+    monitor.flush()
+    assert [record.query_id for record in sent(server)] == ["mine"]
+
+
 def test_a_stage_that_was_not_entered_is_unknown(server, monitor):
     with monitor.query("a"):
         pass

@@ -6,7 +6,7 @@ lies deeper (``metadata`` inside a document) is read when the record is encoded,
 ``flush_interval_s`` later, or after the request then under way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -68,10 +68,10 @@ def _sequence(documents: object) -> bool:
 def _copied_document(document: Any) -> tuple[object, int]:
     """One document as it is now, and the size of its text."""
     kind = type(document)
-    if kind is str:
+    if kind is dict or isinstance(document, Mapping):
+        return dict(document), _text_size(document)
+    if isinstance(document, str):
         return document, len(document)
-    if kind is dict:
-        return document.copy(), _text_size(document)
     if kind is tuple:
         return _copied_pair(document)
     attributes = getattr(document, "__dict__", None)
@@ -88,7 +88,7 @@ def _copied_pair(pair: tuple[Any, ...]) -> tuple[object, int]:
     return (copy, *pair[1:]), size
 
 
-def _text_size(attributes: dict[str, Any]) -> int:
+def _text_size(attributes: Mapping[str, Any]) -> int:
     """Characters of text, by a look at the common names."""
     for name in _TEXT_NAMES:
         text = attributes.get(name)

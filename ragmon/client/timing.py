@@ -48,7 +48,8 @@ class TimedQuery:
         self._fields: dict[str, Any] = {"query": query, **fields}
         self._spent_ms: dict[str, float] = {}
         self._began = 0.0
-        self.query_id = monitor.new_query_id()
+        given = fields.get("query_id")
+        self.query_id = monitor.new_query_id() if given is None else given
         """To hand to the user, whose feedback will name it."""
 
     def __enter__(self) -> Self:
@@ -66,8 +67,8 @@ class TimedQuery:
         if error is not None:
             self._fields["error"] = error
         self._fields.setdefault("latency_ms", {"total": total_ms, **self._spent_ms})
-        self._fields.setdefault("query_id", self.query_id)
-        self._monitor.log_query(**self._fields)
+        self._fields["query_id"] = self.query_id
+        self.query_id = self._monitor.log_query(**self._fields)
 
     def retrieval(self) -> Stage:
         """``with q.retrieval():`` around the search."""
