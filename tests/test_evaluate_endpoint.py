@@ -6,8 +6,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from ragmon.cli import main
 from ragmon.clock import ManualClock
 from ragmon.evaluate.cases import Case, text_id
+from ragmon.evaluate.document import load
 from ragmon.evaluate.endpoint import Pace, Template, drive, read_template
 from ragmon.evaluate.errors import DataError
 
@@ -196,3 +198,20 @@ def test_a_secret_that_is_not_set(monkeypatch):
     template = Template(url="http://127.0.0.1:1", headers={"X": "${NO_SUCH_TOKEN}"})
     with pytest.raises(DataError, match="NO_SUCH_TOKEN is not set"):
         drive([Case(query="q", case_id="1")], template, Pace(), ManualClock())
+
+
+def test_the_command_asks_records_and_scores(serve, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    service = serve(q=[reply()], r=[reply("down", 404)])
+    rows = [{"query": query, "case_id": query, "relevant_doc_ids": ["a"]} for query in "qr"]
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["evaluate", "cases.jsonl", "--endpoint", service.url, "--no-judge"]
+    assert main([*command, "--save-run", "run.jsonl", "--json", "live.json"]) == 0
+    assert "1 queries failed" in " ".join(capsys.readouterr().out.split())
+    again = ["evaluate", "cases.jsonl", "--run", "run.jsonl", "--no-judge", "--json", "again.json"]
+    assert main(again) == 0
+    live, recorded = load(tmp_path / "live.json"), load(tmp_path / "again.json")
+    assert live.scores == recorded.scores
+    assert live.scores["hit@1"] == [1.0, None]  # unknown, not a miss
+    assert live.scores["error"] == [0.0, 1.0]
+    assert len(service.seen) == 2  # the second evaluation asked nothing

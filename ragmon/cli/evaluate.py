@@ -16,6 +16,7 @@ from ragmon.errors import RagmonError
 from ragmon.evaluate import loaders
 from ragmon.evaluate.cases import CaseSet, Run
 from ragmon.evaluate.document import Evaluation, describe, save
+from ragmon.evaluate.embedding import load as load_embedder
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.gate import limits
 from ragmon.evaluate.judges import Grounding, Judge
@@ -52,6 +53,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--gain", choices=("linear", "exponential"), default="linear")
     how.add_argument("--by", action="append", metavar="KEY", help="strata; default: all small keys")
     how.add_argument("--no-judge", action="store_true", help="leave the grounding judge out")
+    how.add_argument(
+        "--embedder", default="", help="sentence-transformers:MODEL or module:function"
+    )
     _outputs(parser)
 
 
@@ -85,6 +89,8 @@ def _run(args: argparse.Namespace, clock: Clock) -> int:
     if args.save_run is not None:
         loaders.write_run(args.save_run, answers)
     judges: list[Judge] = [] if args.no_judge else [Grounding()]
+    if args.embedder:
+        judges.append(load_embedder(args.embedder))
     scored = score(
         case_set,
         answers,
