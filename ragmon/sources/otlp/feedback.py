@@ -25,6 +25,10 @@ _UNFAITHFUL = ("hallucinat",)
 _SCALES = ((1.0, 0.0), (5.0, 1.0), (10.0, 1.0), (100.0, 0.0))  # (most, least) by convention
 
 
+OURS = "ragmon"
+"""The instrumentation scope of what ragmon exports."""
+
+
 class Aimed(NamedTuple):
     """An evaluation and what it is about."""
 
@@ -41,6 +45,8 @@ def aimed(tops: Sequence[Node]) -> list[Aimed]:
     """
     found: dict[tuple[str, bytes, bytes, str, str], Aimed] = {}
     for node in everything(tops):
+        if node.span.scope == OURS:
+            continue  # our own verdicts, come back by way of a tracing tool
         for evaluation in node.facts.evaluations:
             link = node.span.links[0] if node.span.links else None
             target = link or node.span

@@ -117,7 +117,7 @@ class OtlpSource:
             with self._shares.one() as share:
                 body = await read_body(scope, receive, self._options.limits, share)
                 encoding = encoding_of(header(scope, b"content-type"))
-                refused = await self._take(path, body, encoding)
+                refused = await self.take(path, body, encoding)
             total = sum(refused.values())
             message = ", ".join(f"{count} spans: {reason}" for reason, count in refused.items())
             await send_answer(send, success(encoding, total, message))
@@ -125,24 +125,22 @@ class OtlpSource:
             self._tally.rejected("otlp", problem.reason)
             await send_answer(send, failure(encoding, problem), problem.headers)
 
-    async def _take(self, path: str, body: bytes, encoding: Encoding) -> dict[str, int]:
-        """Make a request durable; returns the spans refused, by reason."""
+    async def take(self, path: str, body: bytes, encoding: Encoding) -> dict[str, int]:
+        """Make a request durable; returns the spans refused, by reason.
+
+        Raises:
+            Problem: 400 or 503.
+        """
         try:
             if path in TRACES:
-                return await self.take_traces(body, encoding)
+                return await self._take_traces(body, encoding)
             if path in LOGS:
                 await self._take_logs(body, encoding)
         except RecordError as error:
             raise Problem(400, str(error), reason=error.reason) from None
         return {}
 
-    async def take_traces(self, body: bytes, encoding: Encoding) -> dict[str, int]:
-        """Make the spans of a request durable; returns those refused, by reason.
-
-        Raises:
-            RecordError: it is no OTLP.
-            Problem: 503.
-        """
+    async def _take_traces(self, body: bytes, encoding: Encoding) -> dict[str, int]:
         decode = jsonwire.decode if encoding == "json" else protobuf.decode
         parts: list[Part] = []
         refused: dict[str, int] = {}
@@ -153,6 +151,10 @@ class OtlpSource:
         if parts:
             await self._keep(parts)
         return refused
+
+    def count_refused(self, reason: str) -> None:
+        """Count a request that was refused as a whole."""
+        self._tally.rejected("otlp", reason)
 
     def _count(self, decoded: Decoded, refused: dict[str, int]) -> None:
         for reason, count in decoded.refused.items():
