@@ -59,36 +59,36 @@ class Pipeline:
         return Observations(self.slices, dims, dim_index, timestamps, values)
 
 
-def amend(known: Amendments, change: Change) -> Amendments:
-    """What is known after the change; the same object when it says nothing new.
+def amend(known: Amendments, change: Change) -> tuple[Amendments, bool]:
+    """What is known after the change, and whether that is anything new.
 
     The newest feedback by its timestamp counts, the newest label of each labeller and the newest
-    verdict of each judge. The same again, sent later, says nothing new: clients that leave the
-    timestamp out may retry.
+    verdict of each judge. The same again, sent later, is not new (clients that leave the
+    timestamp out may retry), but from then on it counts as said then.
+
+    Returns:
+        The same ``known`` where nothing is to be remembered.
     """
+    mine = _said_before(known, change)
+    if mine is not None and mine.timestamp >= change.timestamp:
+        return known, False
+    is_new = mine is None or change != replace(mine, timestamp=change.timestamp)
     if isinstance(change, Feedback):
-        if _says_nothing_new(known.feedback, change):
-            return known
-        return replace(known, feedback=change)
+        return replace(known, feedback=change), is_new
     if isinstance(change, Verdict):
-        given = next((each for each in known.verdicts if each.judge == change.judge), None)
-        if _says_nothing_new(given, change):
-            return known
-        rest = tuple(each for each in known.verdicts if each is not given)
-        return replace(known, verdicts=(*rest, change))
-    mine = next((label for label in known.labels if label.labeller == change.labeller), None)
-    if _says_nothing_new(mine, change):
-        return known
-    others = tuple(label for label in known.labels if label is not mine)
-    return replace(known, labels=(*others, change))
+        verdicts = (each for each in known.verdicts if each is not mine)
+        return replace(known, verdicts=(*verdicts, change)), is_new
+    labels = (each for each in known.labels if each is not mine)
+    return replace(known, labels=(*labels, change)), is_new
 
 
-def _says_nothing_new(known: Change | None, change: Change) -> bool:
-    if known is None:
-        return False
-    return known.timestamp >= change.timestamp or change == replace(
-        known, timestamp=change.timestamp
-    )
+def _said_before(known: Amendments, change: Change) -> Change | None:
+    """What the same user, labeller or judge said of the query."""
+    if isinstance(change, Feedback):
+        return known.feedback
+    if isinstance(change, Verdict):
+        return next((each for each in known.verdicts if each.judge == change.judge), None)
+    return next((each for each in known.labels if each.labeller == change.labeller), None)
 
 
 def effective(record: QueryRecord, known: Amendments) -> QueryRecord:
@@ -96,9 +96,13 @@ def effective(record: QueryRecord, known: Amendments) -> QueryRecord:
     changes: dict[str, object] = {}
     if known.feedback is not None:
         changes["feedback"] = known.feedback.rating
-    truths = [label for label in known.labels if label.relevant_ids or label.grades]
+    truths = [each for each in known.labels if _tells_relevance(each)]
     if truths:
         newest = max(truths, key=lambda label: label.timestamp)
         changes["relevant_ids"] = newest.relevant_ids
         changes["grades"] = newest.grades
     return replace(record, **changes) if changes else record
+
+
+def _tells_relevance(label: Label) -> bool:
+    return label.relevant_ids is not None or label.grades is not None

@@ -44,9 +44,8 @@ class Changes:
         """Fold one change in; False when it says nothing new (or the record is gone)."""
         if sequence not in self._records and not self._open(sequence, change.query_id):
             return False
-        known = self._after[sequence]
-        self._after[sequence] = amend(known, change)
-        return self._after[sequence] is not known
+        self._after[sequence], is_new = amend(self._after[sequence], change)
+        return is_new
 
     def restated(self) -> Restated:
         """The difference that all changes together make."""
