@@ -49,9 +49,13 @@ class Running(Site):
 
 @contextmanager
 def running(data_dir: Path, clock: Clock | None = None, **flags: Any) -> Iterator[Running]:
-    """A daemon in a thread, ready; double underscores in flags stand for dots."""
-    named = {name.replace("__", "."): value for name, value in flags.items()}
-    settings = load(None, {"port": 0, "data_dir": str(data_dir)} | named, {}).settings
+    """A daemon in a thread, ready; double underscores in flags stand for dots.
+
+    The judge is off unless asked for, so that every commit is one that the test asked for.
+    """
+    given = {"port": 0, "data_dir": str(data_dir), "judge.grounding.enabled": False}
+    given |= {name.replace("__", "."): value for name, value in flags.items()}
+    settings = load(None, given, {}).settings
     daemon = Daemon(settings, clock or SystemClock())
     ready = threading.Event()
     thread = threading.Thread(target=daemon.run, args=(lambda _url: ready.set(),))
