@@ -97,7 +97,10 @@ def _row(record: QueryRecord, relevant_score: float | None) -> tuple[float, ...]
 def _is_judgeable(record: QueryRecord) -> float:
     if not record.answer or not record.chunks:
         return 0.0
-    return float(any(chunk.text for chunk in record.chunks))
+    for chunk in record.chunks:
+        if chunk.text:
+            return 1.0
+    return 0.0
 
 
 _UNTIMED = (NAN, NAN, NAN)
