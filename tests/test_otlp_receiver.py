@@ -14,6 +14,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from ragmon.asgi import Problem
 from ragmon.errors import StoreFullError
+from ragmon.privacy import redact_text
 from ragmon.sources.otlp.spans import MAX_ATTRIBUTES
 from tests.support.otlp import NOW, TRACE, as_json, captured, rig, span
 
@@ -367,6 +368,26 @@ def test_other_logs_are_taken_and_dropped(site):
     body = evaluation_log().replace(b"gen_ai.evaluation.result", b"gen_ai.evaluation.nothin")
     assert site.send(body, "/v1/logs").status == 200
     assert site.tally.counts == {}
+
+
+# What may be written.
+
+
+def test_texts_that_wait_on_disk_are_redacted_first(tmp_path):
+    found = (
+        '[{"id": "4111111111111111", "score": 0.2265390822539511, "text": "ask eve@example.org"}]'
+    )
+    attributes = {**RETRIEVAL, "input.value": "I am eve@example.org", "output.value": found}
+    with rig(tmp_path, redact=redact_text) as site:
+        site.send(request(attributes=attributes).SerializeToString())
+        spans = site.engine.store.spans()
+        (body,) = site.engine.writer.call(lambda: spans.bodies([TRACE])).result()[0]
+        assert b"eve@example.org" not in body
+        site.wait()
+        record = site.record(TRACE.hex())
+    assert (record.query, record.chunks[0].text) == ("I am [email]", "[email]")
+    assert record.chunks[0].id == "4111111111111111"
+    assert record.chunks[0].score == 0.226539082253951
 
 
 # Being killed.

@@ -63,7 +63,9 @@ class Tally:
 class Rig:
     """Requests in, stored queries out."""
 
-    def __init__(self, engine: Engine, clock: ManualClock, authorize: Any = None) -> None:
+    def __init__(
+        self, engine: Engine, clock: ManualClock, authorize: Any = None, redact: Any = None
+    ) -> None:
         self.engine = engine
         self.clock = clock
         self.tally = Tally()
@@ -74,6 +76,7 @@ class Rig:
                 retention_s=7 * 86_400.0,
                 max_skew_s=300.0,
                 patience=Patience(),
+                redact=redact,
             ),
             sink=engine.writer,
             tally=self.tally,
@@ -138,14 +141,14 @@ class Rig:
 
 
 @contextmanager
-def rig(directory: Path, authorize: Any = None, *, now: float = NOW) -> Iterator[Rig]:
+def rig(directory: Path, authorize: Any = None, redact: Any = None) -> Iterator[Rig]:
     """An engine and the source in front of it."""
-    clock = ManualClock(now)
+    clock = ManualClock(NOW)
     directory.mkdir(parents=True, exist_ok=True)
     engine = build_engine(load(None, {"data_dir": str(directory)}).settings, clock)
     engine.writer.start()
     try:
-        yield Rig(engine, clock, authorize)
+        yield Rig(engine, clock, authorize, redact)
     finally:
         engine.writer.stop(5.0)
         engine.store.close()

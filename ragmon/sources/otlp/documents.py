@@ -22,7 +22,7 @@ _TEXT_KEYS = (
     "pageContent",
     "body",
 )
-_ID_KEYS = ("id", "id_", "node_id", "doc_id", "document_id", "chunk_id", "_id")
+ID_KEYS = ("id", "id_", "node_id", "doc_id", "document_id", "chunk_id", "_id")
 _METADATA_KEYS = ("metadata", "meta", "payload", "entity", "properties", "extra_info")
 _METADATA_IDS = (
     "source",
@@ -180,7 +180,7 @@ def _is_id(value: Any) -> bool:
 
 
 def _id(item: dict[str, Any]) -> str | None:
-    return next((str(item[key]) for key in _ID_KEYS if _is_id(item.get(key))), None)
+    return next((str(item[key]) for key in ID_KEYS if _is_id(item.get(key))), None)
 
 
 def _score(item: dict[str, Any], metadata: dict[str, Any]) -> float | None:

@@ -34,6 +34,7 @@ from ragmon.sources.otlp.assembly import Patience
 from ragmon.sources.otlp.facts import Evaluation
 from ragmon.sources.otlp.feedback import changes_for
 from ragmon.sources.otlp.journal import Call, Journal, SpanStore
+from ragmon.sources.otlp.scrub import scrub
 from ragmon.sources.otlp.spans import Decoded, Part, pack
 from ragmon.sources.otlp.worker import Bounding, Worker
 
@@ -56,6 +57,7 @@ class Options(Struct, frozen=True, kw_only=True):
     retention_s: float
     max_skew_s: float
     patience: Patience = Patience()
+    redact: Callable[[str], str] | None = None  # of texts that wait on disk; None: keep them
 
 
 class OtlpSource:
@@ -145,7 +147,8 @@ class OtlpSource:
         parts: list[Part] = []
         refused: dict[str, int] = {}
         for decoded in decode(body):
-            parts += pack(decoded.spans)
+            redact = self._options.redact
+            parts += pack(decoded.spans if redact is None else scrub(decoded.spans, redact))
             self._count(decoded, refused)
             await asyncio.sleep(0)  # other requests get a turn
         if parts:
