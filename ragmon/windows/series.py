@@ -30,7 +30,7 @@ def dims_of(record: QueryRecord, slices: Sequence[str]) -> Dims:
     if not slices:
         return (record.pipeline, record.version)
     if tags is None:
-        return (record.pipeline, record.version) + ("",) * len(slices)  # noqa: RUF005 - on every record
+        return (record.pipeline, record.version) + ("",) * len(slices)
     return (record.pipeline, record.version, *[tags.get(name, "") for name in slices])
 
 
