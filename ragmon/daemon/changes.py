@@ -80,6 +80,44 @@ class Changes:
         return True
 
 
+class Postponed:
+    """Changes whose query has not come yet: each is kept once, and no more than there is room."""
+
+    def __init__(self, store: Store, room: int) -> None:
+        self.waiting: list[Waiting] = []
+        self._store = store
+        self._room = room
+        self._known: dict[str, Amendments] = {}
+
+    def add(self, query_hash: int, change: Change, now: float) -> bool:
+        """Keep one change; False when it says nothing new.
+
+        Raises:
+            NoRoomError: too many changes wait.
+        """
+        known = self._known.get(change.query_id)
+        if known is None:
+            known = self._load(query_hash, change.query_id)
+        amendments, is_new = amend(known, change)
+        if is_new:
+            if len(self.waiting) >= self._room:
+                raise NoRoomError
+            self.waiting.append(to_waiting(query_hash, change, now))
+            self._known[change.query_id] = amendments
+        return is_new
+
+    def _load(self, query_hash: int, query_id: str) -> Amendments:
+        known = Amendments()
+        for change in map(from_waiting, self._store.waiting((query_hash,))):
+            if change.query_id == query_id:
+                known, _ = amend(known, change)
+        return known
+
+
+class NoRoomError(Exception):
+    """Too many changes wait for their query."""
+
+
 def to_waiting(query_hash: int, change: Change, now: float) -> Waiting:
     """A change that came before its query."""
     return Waiting(query_hash, type(change).__name__.lower(), msgspec.msgpack.encode(change), now)

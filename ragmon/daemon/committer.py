@@ -10,12 +10,13 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from ragmon.daemon.changes import Changes, Restated, from_waiting, to_waiting
+from ragmon.daemon.changes import Changes, NoRoomError, Postponed, Restated, from_waiting
 from ragmon.daemon.exemplars import ExemplarStore
+from ragmon.daemon.identities import Identities
 from ragmon.pipeline import Pipeline
 from ragmon.records import QueryRecord
 from ragmon.sources import Submission
-from ragmon.stores import Commit, Hashes, Store, Waiting
+from ragmon.stores import Commit, Store, Waiting
 from ragmon.windows import Windows
 from ragmon.windows.observations import Observations, pack
 
@@ -26,8 +27,8 @@ class Fresh(NamedTuple):
     """The new records of a group."""
 
     records: list[QueryRecord]
-    hashes: Hashes
-    sequences: dict[int, int]  # by hash
+    sequences: dict[str, int]  # by query id
+    hashes: dict[int, str]  # to query id, in the same order
 
 
 class Committer:
@@ -43,6 +44,7 @@ class Committer:
         most_waiting: int,
     ) -> None:
         self._store = store
+        self._identities = Identities(store)
         self._pipeline = pipeline
         self._windows = windows
         self._exemplars = exemplars
@@ -57,14 +59,15 @@ class Committer:
         fresh = self._fresh(group)
         by_sequence = dict(zip(fresh.sequences.values(), fresh.records, strict=True))
         changes = Changes(self._store, self._pipeline, by_sequence)
-        arrived = self._store.waiting(fresh.sequences)
-        for waiting in arrived:
-            changes.apply(fresh.sequences[waiting.query_hash], from_waiting(waiting))
-        late = self._apply(group, changes, fresh, now)
+        room = self._most_waiting - self._store.waiting_count()
+        postponed = Postponed(self._store, room)
+        arrived = self._store.waiting(fresh.hashes)
+        self._apply_arrived(arrived, changes, postponed, fresh)
+        self._apply(group, changes, postponed, fresh, now)
         restated = changes.restated()
         observations = self._pipeline.observe(fresh.records) if fresh.records else None
         commit = self._assemble(fresh, observations, restated)
-        commit.waiting = late
+        commit.waiting = postponed.waiting
         commit.arrived = sorted({waiting.query_hash for waiting in arrived})
         commit.offsets = [each.offset for each in group if each.offset is not None]
         if commit.records or commit.amendments or commit.waiting or commit.offsets:
@@ -74,46 +77,66 @@ class Committer:
 
     def _fresh(self, group: Sequence[Submission]) -> Fresh:
         """The records not stored yet, in order; the others are counted as duplicates."""
-        hashes = [self._store.hash(record.query_id) for each in group for record in each.records]
-        known = self._store.known(np.array(hashes, dtype=np.uint64)).tolist()
-        kept: list[QueryRecord] = []
-        sequences: dict[int, int] = {}
-        at = 0
+        ids = [record.query_id for each in group for record in each.records]
+        hashes, stored = self._identities.find_all(ids)
+        fresh = Fresh([], {}, {})
+        places = iter(zip(hashes, stored, strict=True))
         for submission in group:
             for record in submission.records:
-                if known[at] or hashes[at] in sequences:
+                query_hash, known = next(places)
+                if query_hash in fresh.hashes and record.query_id not in fresh.sequences:
+                    query_hash, sequence = self._identities.find(record.query_id, fresh.hashes)
+                    known = sequence is not None
+                if known or record.query_id in fresh.sequences:
                     submission.duplicates += 1
                 else:
-                    sequences[hashes[at]] = self._store.next_sequence + len(kept)
-                    kept.append(self._pipeline.admit(record))
-                at += 1
-        return Fresh(kept, np.fromiter(sequences, np.uint64, len(sequences)), sequences)
+                    sequence = self._store.next_sequence + len(fresh.records)
+                    fresh.sequences[record.query_id] = sequence
+                    fresh.hashes[query_hash] = record.query_id
+                    fresh.records.append(self._pipeline.admit(record))
+        return fresh
+
+    def _apply_arrived(
+        self, arrived: Sequence[Waiting], changes: Changes, postponed: Postponed, fresh: Fresh
+    ) -> None:
+        """Apply what waited for the new records."""
+        for waiting in arrived:
+            change = from_waiting(waiting)
+            if change.query_id in fresh.sequences:
+                changes.apply(fresh.sequences[change.query_id], change)
+            else:  # another id has come that has the same hash
+                query_hash, _ = self._identities.find(change.query_id, fresh.hashes)
+                postponed.waiting.append(waiting._replace(query_hash=query_hash))
 
     def _apply(
-        self, group: Sequence[Submission], changes: Changes, fresh: Fresh, now: float
-    ) -> list[Waiting]:
-        """Apply feedback and labels; returns those whose query has not come yet."""
-        late: list[Waiting] = []
-        room = self._most_waiting - self._store.waiting_count()
+        self,
+        group: Sequence[Submission],
+        changes: Changes,
+        postponed: Postponed,
+        fresh: Fresh,
+        now: float,
+    ) -> None:
+        """Apply feedback, labels and verdicts, or let them wait for their query."""
         for submission in group:
             for position, change in enumerate(submission.changes):
-                query_hash = self._store.hash(change.query_id)
-                sequence = fresh.sequences.get(query_hash)
+                admitted = self._pipeline.admit_change(change)
+                query_hash, sequence = 0, fresh.sequences.get(change.query_id)
                 if sequence is None:
-                    sequence = self._store.find(query_hash)
-                if sequence is None and len(late) >= room:
+                    query_hash, sequence = self._identities.find(change.query_id, fresh.hashes)
+                try:
+                    if sequence is None:
+                        is_new = postponed.add(query_hash, admitted, now)
+                    else:
+                        is_new = changes.apply(sequence, admitted)
+                    submission.duplicates += not is_new
+                except NoRoomError:
                     submission.refused.append((position, "waiting_full"))
-                elif sequence is None:
-                    late.append(to_waiting(query_hash, self._pipeline.admit_change(change), now))
-                elif not changes.apply(sequence, self._pipeline.admit_change(change)):
-                    submission.duplicates += 1
-        return late
 
     def _assemble(
         self, fresh: Fresh, observations: Observations | None, restated: Restated
     ) -> Commit:
         commit = Commit(
-            hashes=fresh.hashes,
+            hashes=np.fromiter(fresh.hashes, np.uint64, len(fresh.hashes)),
             amendments=restated.amendments,
             restatement=restated.packed(self._pipeline.columns),
         )

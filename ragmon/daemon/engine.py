@@ -9,13 +9,12 @@ from ragmon.config import Settings
 from ragmon.daemon.committer import Committer
 from ragmon.daemon.exemplars import ExemplarStore
 from ragmon.daemon.writer import Writer
+from ragmon.errors import StoreError
 from ragmon.pipeline import Pipeline
 from ragmon.stores import Position, Restatement, Store
 from ragmon.windows import Windows
 from ragmon.windows.observations import unpack
 from ragmon.windows.snapshot import dump_dirty, dump_totals, load_bucket, load_totals
-
-_EXPIRE_STEPS = 50  # short steps in one run of housekeeping
 
 
 class Engine:
@@ -49,30 +48,36 @@ class Engine:
         return counted
 
     def snapshot(self) -> None:
-        """Save the buckets that changed, and the position they stand for."""
-        self.store.index()
+        """Save the buckets that changed, and the position they stand for.
+
+        It also tries a store that refused the last write, since whoever is not ready gets no
+        traffic that would.
+        """
         position = Position(self.store.next_sequence, self.store.last_restatement)
-        if position == self._saved:
+        if position == self._saved and self.writer.last_error is None:
             return
         dirty = [set(each) for each in self.windows.dirty]
         try:
+            self.store.index()
             buckets = list(dump_dirty(self.windows))
             self.store.save_windows(buckets, dump_totals(self.windows), position)
-        except BaseException:
+        except BaseException as error:
             for held, lost in zip(self.windows.dirty, dirty, strict=True):
                 held.update(lost)
+            if isinstance(error, StoreError):
+                self.writer.last_error = error
             raise
         self._saved = position
+        self.writer.last_error = None
 
     def expire(self, now: float) -> int:
-        """Delete what retention no longer covers; returns how many records."""
+        """Delete one step's worth of what retention no longer covers; returns how many records."""
         retention = self._settings.retention
-        deleted = 0
-        for _ in range(_EXPIRE_STEPS):
-            step = self.store.expire(now - retention.records, retention.max_disk)
-            if not step:
-                break
-            deleted += step
+        return self.store.expire(now - retention.records, retention.max_disk)
+
+    def forget(self, now: float) -> None:
+        """Let go of windows and series that nobody can ask for any more."""
+        retention = self._settings.retention
         coarsest = len(self.windows.tiers) - 1
         oldest = [
             int(now - (retention.windows if level == coarsest else tier.width_s * tier.slots))
@@ -81,7 +86,6 @@ class Engine:
         ]
         self.store.expire_windows(oldest, now - retention.records)
         self.windows.forget(now)
-        return deleted
 
     def compact(self) -> int:
         """Join one stretch of small blocks; returns how many blocks it took, 0 at the end."""

@@ -37,6 +37,7 @@ from ragmon.web.protocol import bounded_protocol
 _DRAIN_S = 4.0
 _EXPIRE_EVERY_S = 30.0
 _COMPACT_EVERY_S = 20.0
+_EXPIRE_STEPS = 50
 _COMPACT_STEPS = 200
 
 
@@ -49,10 +50,13 @@ class Daemon:
         self._clock = clock
         self._log = structlog.get_logger("daemon")
         self._authorizer = Authorizer(grants(settings))
-        self._socket = _bind(settings.host, settings.port)
-        self._lock = DirectoryLock(settings.data_dir)
         self._own = OwnMetrics()
-        self._engine = build_engine(settings, clock)
+        with contextlib.ExitStack() as undo:
+            self._socket = undo.enter_context(_bind(settings.host, settings.port))
+            self._lock = DirectoryLock(settings.data_dir)
+            undo.callback(self._lock.release)
+            self._engine = build_engine(settings, clock)
+            undo.pop_all()  # all of it was had: `_end` gives it back
         self._engine.writer.committed = self._own.commit_seconds.observe
         self._monitor = LiveMonitor(self._engine, settings, self._own, clock)
         self._schedule = Schedule(clock, lambda job: self._own.skipped_runs.labels(job).inc())
@@ -82,12 +86,15 @@ class Daemon:
         self._watch()
         self._engine.writer.start()
         starting = loop.create_task(self._start(ready))
+        starting.add_done_callback(self._on_started)
         self._log.info("listening", url=self.url, version=__version__)
         await self._server.serve(sockets=[self._socket])
         starting.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await starting
-        await asyncio.to_thread(self._end)
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await starting
+        finally:
+            await asyncio.to_thread(self._end)
 
     async def _start(self, ready: Callable[[str], None] | None) -> None:
         """Restore, then begin what needs the windows."""
@@ -110,23 +117,34 @@ class Daemon:
         if ready is not None:
             await asyncio.to_thread(ready, self.url)
 
+    def _on_started(self, starting: asyncio.Task[None]) -> None:
+        """A daemon that cannot start ends, so that whoever started it sees that."""
+        if not starting.cancelled() and (error := starting.exception()):
+            self._log.error("start_failed", error=str(error))
+            self.stop()
+
     def _plan(self) -> None:
         engine, writer = self._engine, self._engine.writer
         self._schedule.every(self.settings.evaluate_every, "evaluate", self._monitor.evaluate)
         self._schedule.every(
             self.settings.snapshot_every, "snapshot", lambda: writer.call(engine.snapshot).result()
         )
-        self._schedule.every(
-            _EXPIRE_EVERY_S,
-            "expire",
-            lambda: writer.call(lambda: engine.expire(self._clock.now())).result(),
-        )
+        self._schedule.every(_EXPIRE_EVERY_S, "expire", self._expire)
         self._schedule.every(_COMPACT_EVERY_S, "compact", self._compact)
         self._schedule.start()
 
+    def _expire(self) -> None:
+        now = self._clock.now()
+        self._step(_EXPIRE_STEPS, lambda: self._engine.expire(now))
+        self._engine.writer.call(lambda: self._engine.forget(now)).result()
+
     def _compact(self) -> None:
-        for _ in range(_COMPACT_STEPS):
-            if not self._engine.writer.call(self._engine.compact).result():
+        self._step(_COMPACT_STEPS, self._engine.compact)
+
+    def _step(self, most: int, step: Callable[[], int]) -> None:
+        """Repeat a step until it finds nothing more to do; commits go on in between."""
+        for _ in range(most):
+            if self._server.should_exit or not self._engine.writer.call(step).result():
                 return
 
     def _end(self) -> None:
@@ -143,6 +161,7 @@ class Daemon:
             self._log.error("writer_still_busy")
         self._engine.store.close()
         self._lock.release()
+        self._socket.close()
         self._log.info("ended")
 
     def _on_signal(self, number: int) -> None:
@@ -293,9 +312,11 @@ def _limits(settings: Settings) -> Limits:
 def _bind(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        bound = socket.socket(family, socket.SOCK_STREAM)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
+        with contextlib.ExitStack() as undo:
+            bound = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind((host, port))
+            undo.pop_all()
     except OSError as error:
         raise SettingsError(
             f"cannot listen on {host}:{port}: {error.strerror or error}",

@@ -1,0 +1,194 @@
+"""The daemon as a whole: starting, housekeeping beside commits, recovering, ending."""
+
+import socket
+import threading
+
+import pytest
+from structlog.testing import capture_logs
+
+from ragmon.clock import SystemClock
+from ragmon.config import load
+from ragmon.daemon.serve import Daemon
+from ragmon.errors import SettingsError, StoreBusyError, StoreError, StoreFullError
+from tests.support.daemons import running
+from tests.support.http import Site
+from tests.support.wait import eventually
+
+
+def settings(data_dir, **flags):
+    given = {"port": 0, "data_dir": str(data_dir), "judge.grounding.enabled": False} | flags
+    return load(None, given, {}).settings
+
+
+# --------------------------------------------------------------------------------- start
+
+
+def test_a_store_that_cannot_be_restored_ends_the_daemon(tmp_path):
+    daemon = Daemon(settings(tmp_path / "data"), SystemClock())
+
+    def damaged() -> int:
+        raise StoreError("the windows cannot be read")
+
+    daemon._engine.restore = damaged
+    with capture_logs() as logged, pytest.raises(StoreError, match="cannot be read"):
+        daemon.run()
+    assert any(each["event"] == "start_failed" for each in logged)
+    with running(tmp_path / "data") as site:  # everything was given back
+        assert site.get("/readyz").status == 200
+
+
+def test_a_port_that_is_taken_is_said_so(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=f"cannot listen on 127.0.0.1:{port}") as caught:
+            Daemon(settings(tmp_path / "data", port=port), SystemClock())
+    assert "another host or port" in str(caught.value)
+
+
+def test_a_second_daemon_on_the_same_data_is_refused(daemon):
+    data_dir = daemon.daemon.settings.data_dir
+    with pytest.raises(StoreBusyError, match="in use by another ragmon"):
+        Daemon(settings(data_dir), SystemClock())
+    assert daemon.post("/v1/queries", b"{}").status == 200
+
+
+def test_ipv6_is_served(tmp_path):
+    with running(tmp_path / "data", host="::1") as site:
+        assert site.url.startswith("http://[::1]:")
+        assert site.get("/readyz").status == 200
+
+
+# -------------------------------------------------------------------------------- trouble
+
+
+class Refusing:
+    """Commits that are refused until told otherwise."""
+
+    def __init__(self, real) -> None:
+        self.real = real
+        self.refuses = True
+
+    def commit(self, group, now):
+        if self.refuses:
+            raise StoreFullError("no space left for the test")
+        self.real.commit(group, now)
+
+
+def test_readiness_comes_back_without_traffic(tmp_path):
+    # Whoever is not ready gets no traffic, so a commit cannot be what makes it ready again.
+    with running(tmp_path / "data", snapshot_every=0.05) as site:
+        site.post("/v1/queries", {"query_id": "before"})
+        site.writer.commits = commits = Refusing(site.writer.commits)
+        save = site.daemon._engine.store.save_windows
+        full = StoreFullError("no space left for the test")
+
+        def refused(*_):
+            raise full
+
+        site.daemon._engine.store.save_windows = refused
+        with capture_logs():
+            assert site.post("/v1/queries", b"{}").status == 503
+            answer = site.get("/readyz")
+            assert answer.status == 503
+            assert "no space left" in answer.text
+            eventually(lambda: site.writer.last_error is full, "it tries, and fails")
+        site.daemon._engine.store.save_windows = save
+        eventually(lambda: site.get("/readyz").status == 200, "ready once there is space")
+        commits.refuses = False
+        assert site.post("/v1/queries", b"{}").status == 200
+
+
+def test_a_snapshot_that_fails_makes_it_unready(tmp_path):
+    with running(tmp_path / "data", snapshot_every=0.05) as site:
+        store = site.daemon._engine.store
+
+        def refused(*_):
+            raise StoreFullError("no space left for windows")
+
+        store.save_windows = refused
+        with capture_logs():
+            assert site.post("/v1/queries", b"{}").status == 200
+            eventually(lambda: site.get("/readyz").status == 503, "it is not ready")
+        del store.save_windows
+        eventually(lambda: site.get("/readyz").status == 200, "it is ready again")
+
+
+# --------------------------------------------------------------------------- housekeeping
+
+
+def test_commits_go_on_between_the_steps_of_housekeeping(tmp_path):
+    with running(tmp_path / "data") as site:
+        daemon, store = site.daemon, site.daemon._engine.store
+        reached, steps = threading.Event(), []
+
+        def step(*_):
+            steps.append(len(steps))
+            reached.set()
+            return 1  # as if there was always more
+
+        store.expire = step
+        expiring = threading.Thread(target=daemon._expire)
+        expiring.start()
+        assert reached.wait(10)
+        assert site.post("/v1/queries", b"{}").status == 200
+        expiring.join(10)
+        del store.expire
+        assert 10 < len(steps) < 1_000
+
+
+def test_housekeeping_ends_with_the_daemon(tmp_path):
+    with running(tmp_path / "data") as site:
+        store = site.daemon._engine.store
+        reached, release = threading.Event(), threading.Event()
+        steps = []
+
+        def step(*_):
+            steps.append(1)
+            reached.set()
+            release.wait(10)
+            return 1
+
+        store.expire = step
+        expiring = threading.Thread(target=site.daemon._expire)
+        expiring.start()
+        assert reached.wait(10)
+        site.daemon.stop()
+        release.set()
+        expiring.join(10)
+        assert len(steps) <= 2
+
+
+# ---------------------------------------------------------------------------------- the end
+
+
+def test_what_was_counted_is_there_after_a_restart(tmp_path):
+    with running(tmp_path / "data", snapshot_every="1h") as site:
+        site.post("/v1/queries", [{"pipeline": "kept", "chunks": []}] * 10)
+    with running(tmp_path / "data") as site:
+        assert site.total("ragmon_queries_total", pipeline="kept") == 10
+        assert site.total("ragmon_zero_result_queries_total", pipeline="kept") == 10
+
+
+def test_a_request_under_way_is_answered_before_the_end(tmp_path):
+    with running(tmp_path / "data") as site:
+        answers = []
+        with site.stalled_writer():
+            asking = threading.Thread(
+                target=lambda: answers.append(site.post("/v1/queries", {"query_id": "last"}))
+            )
+            asking.start()
+            eventually(lambda: site.writer.queued_bytes, "the batch waits")
+            site.daemon.stop()
+        asking.join(10)
+        assert answers[0].json["accepted"] == 1
+    with running(tmp_path / "data") as site:
+        assert site.get("/v1/queries/last").status == 200
+
+
+def test_after_the_end_nobody_listens(tmp_path):
+    with running(tmp_path / "data") as site:
+        url = site.url
+    with pytest.raises(OSError, match="refused"):
+        Site(url).wire()
