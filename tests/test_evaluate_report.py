@@ -27,7 +27,7 @@ EVIL = "<script>alert(1)</script> | `x`"
 
 def cases():
     for number in range(40):
-        kind = "howto" if number % 3 else "error"
+        kind = "how|to" if number % 3 else "error"
         yield Case(
             query=f"question {number} {EVIL}",
             case_id=f"c{number}",
@@ -61,7 +61,7 @@ def evaluated(name, found_at):
 
 GOOD, GOOD_SCORED = evaluated(f"live {EVIL}", lambda number: number % 3)
 BAD, BAD_SCORED = evaluated("new", lambda number: None if number % 2 else number % 5)
-RULES = (Rule(metric="*@5", max_drop=0.05), Rule(metric="error", max_drop=0.0))
+RULES = (Rule(metric="*@5", max_drop=0.05), Rule(metric="error", max_drop=0.0, stratum="kind"))
 DECISION = decide(GOOD, BAD, Policy(rules=RULES))
 
 
@@ -74,7 +74,7 @@ def printed(show, *args):
 
 def test_the_table_of_an_evaluation():
     text = printed(table.show, BAD)
-    for wanted in ("recall@5", "kind=howto", "absent: completeness", "note: a note <b>", "poor"):
+    for wanted in ("recall@5", "kind=how|to", "absent: completeness", "note: a note <b>", "poor"):
         assert wanted in text
 
 

@@ -57,6 +57,12 @@ def test_what_is_known_of_one_case(metric, expected):
     assert scored(FULL, result, ks=(1, 3)).column(metric)[0] == pytest.approx(expected)
 
 
+def test_words_below_the_cut_off_do_not_count():
+    found = scored(FULL, record("1", "ba"), ks=(1,))
+    for metric in ("keyword_rr@1", "keyword_recall@1", "keyword_ndcg@1", "nugget_recall@1"):
+        assert found.column(metric)[0] == 0.0
+
+
 @pytest.mark.parametrize(
     ("case", "result", "unknown"),
     [

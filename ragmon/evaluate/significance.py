@@ -194,8 +194,11 @@ def _bca(column: Floats, means: Floats, level: float) -> tuple[float, float]:
     if squares == 0.0:
         return float(column[0]), float(column[0])
     acceleration = float((deviations**3).sum()) / (6.0 * squares**1.5)
-    below = np.searchsorted(means, column.mean(), "left") + np.searchsorted(means, column.mean())
-    share = np.clip(below / (2.0 * len(means)), 0.5 / len(means), 1.0 - 0.5 / len(means))
+    # Equal means differ in their last bits; of a tie, half counts as below.
+    slack = 1e-9 * float(np.ptp(column))
+    below, up_to = np.searchsorted(means, [column.mean() - slack, column.mean() + slack])
+    half = 0.5 / len(means)
+    share = np.clip(half * (below + up_to), half, 1.0 - half)
     bias = _NORMAL.inv_cdf(float(share))
 
     def corrected(probability: float) -> float:

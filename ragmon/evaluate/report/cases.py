@@ -14,6 +14,7 @@ from ragmon.records import Chunk, QueryRecord
 _MOST_CASES = 12
 _MOST_CHUNKS = 10
 _MOST_CHARACTERS = 600
+_MOST_CHUNK_CHARACTERS = 320
 
 
 def worst(scored: Scored, most: int = _MOST_CASES) -> list[int]:
@@ -94,9 +95,13 @@ def _chunk(chunk: Chunk, case: Case, cited: Collection[str]) -> str:
         *(['<span class="chip good">relevant</span>'] if grade is not None and grade > 0 else []),
         *(['<span class="chip">cited</span>'] if chunk.id in cited else []),
     ]
-    text = f"<div class='chunk'>{escape(_short(chunk.text))}</div>" if chunk.text else ""
+    text = (
+        f"<div class='chunk'>{escape(_short(chunk.text, _MOST_CHUNK_CHARACTERS))}</div>"
+        if chunk.text
+        else ""
+    )
     return f"<li><code>{escape(chunk.id)}</code> {' '.join(marks)}{text}</li>"
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
+def _short(text: str, most: int = _MOST_CHARACTERS) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
