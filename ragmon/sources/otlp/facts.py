@@ -51,13 +51,12 @@ class Facts:
     Most of what is offered is never asked for, so it is read when somebody asks.
     """
 
-    __slots__ = ("_offers", "_said", "evaluations", "input_documents", "is_redacted", "role")
+    __slots__ = ("_offers", "_said", "evaluations", "input_documents", "role")
 
     def __init__(self) -> None:
         self.role = ""
         self.input_documents: list[Document] | None = None
         self.evaluations: list[Evaluation] = []
-        self.is_redacted = False
         self._said: dict[str, Said] = {}
         self._offers: dict[str, list[Offer]] = {}
 

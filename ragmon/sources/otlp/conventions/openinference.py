@@ -36,7 +36,6 @@ from ragmon.sources.otlp.values import (
     first,
     indexed,
     integer,
-    is_redacted,
     loads,
     name,
     number,
@@ -67,9 +66,6 @@ def role(span: Span) -> str:
 def read(span: Span, facts: Facts) -> None:
     """Note what the span says."""
     attributes = span.attributes
-    facts.is_redacted |= is_redacted(attributes.get("input.value")) or is_redacted(
-        attributes.get("output.value")
-    )
     _read_context(attributes, facts)
     facts.evaluations += evaluations(span)
     if _KIND not in attributes:
