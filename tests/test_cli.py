@@ -1,0 +1,278 @@
+"""The commands: what they print, what they refuse, and how they end."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from ragmon import cli
+from ragmon.cli import flags, main
+from ragmon.config import load
+from ragmon.config.loading import keys
+from ragmon.errors import SettingsError
+from tests.support.daemons import running, serve_once
+
+COMMANDS = [command.NAME for command in cli._commands()]
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch, tmp_path):
+    """No settings but those of the test, and a wide terminal."""
+    for name in os.environ:
+        if name.startswith("RAGMON_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*words: str) -> int:
+    """The exit status of a command, as a shell sees it."""
+    try:
+        return main([str(word) for word in words])
+    except SystemExit as end:
+        return end.code
+
+
+# ----------------------------------------------------------------------------- in general
+
+
+def test_the_commands_of_the_design_are_there():
+    assert {"serve", "report", "check-config", "version", "replay", "demo", "backup"} <= set(
+        COMMANDS
+    )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name, capsys):
+    assert run(name, "--help") == 0
+    out = capsys.readouterr().out
+    assert f"usage: ragmon {name}" in out
+    [command] = [each for each in cli._commands() if name == each.NAME]
+    assert command.HELP[0].islower()
+    assert command.__doc__.split()[0] in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param((), id="no command"),
+        pytest.param(("serv",), id="an unknown command"),
+        pytest.param(("version", "--port", "1"), id="a setting for a command that takes none"),
+        pytest.param(("report", "--windw", "1h"), id="an unknown flag"),
+        pytest.param(("backup",), id="a missing argument"),
+    ],
+)
+def test_wrong_usage_is_2(words, capsys):
+    assert run(*words) == 2
+    assert "usage: ragmon" in capsys.readouterr().err
+
+
+def test_an_error_is_one_line_without_a_traceback(capsys):
+    assert run("check-config", "--prot", "1") == 1
+    err = capsys.readouterr().err
+    assert err.startswith("ragmon: ")
+    assert "did you mean `port`" in err
+    assert err.count("\n") == 1
+
+
+def test_python_m_ragmon_is_the_same_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "ragmon", "version"], capture_output=True, text=True, check=True
+    )
+    assert re.match(r"ragmon \d+\.\d+\.\d+ \(Python ", done.stdout)
+
+
+def test_a_reader_that_stops_reading_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m ragmon check-config | head -n 1",
+        shell=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+
+
+# ------------------------------------------------------------------------ settings as flags
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        pytest.param([], {}, id="none"),
+        pytest.param(["--port", "1"], {"port": "1"}, id="two words"),
+        pytest.param(["--port=1"], {"port": "1"}, id="one word"),
+        pytest.param(["--data-dir", "a-b"], {"data_dir": "a-b"}, id="dashes in the name only"),
+        pytest.param(["--retention.max-disk=5GB"], {"retention.max_disk": "5GB"}, id="a section"),
+        pytest.param(["--host", "::"], {"host": "::"}, id="colons"),
+        pytest.param(["--host="], {"host": ""}, id="an empty value"),
+        pytest.param(["--store={a: b=c}"], {"store": "{a: b=c}"}, id="an equals sign in the value"),
+        pytest.param(["--a", "--b"], {"a": "--b"}, id="a value that looks like a flag"),
+    ],
+)
+def test_flags_are_settings(words, expected):
+    assert flags.overrides(words) == expected
+
+
+@pytest.mark.parametrize("words", [["--port"], ["port", "1"], ["-p", "1"], ["--port", "1", "2"]])
+def test_what_is_no_flag_is_refused(words):
+    with pytest.raises(SettingsError):
+        flags.overrides(words)
+
+
+# ---------------------------------------------------------------------------- check-config
+
+
+def test_check_config_shows_every_setting_with_value_origin_and_meaning(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "ragmon.yaml").write_text("retention: {records: 3d}", encoding="utf-8")
+    monkeypatch.setenv("RAGMON_EVALUATE_EVERY", "30s")
+    assert run("check-config", "--port", "9000") == 0
+    out = capsys.readouterr().out
+    shown = {line.split()[0] for line in out.splitlines() if line.strip()}
+    assert set(keys()) - shown == set()
+    rows = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert re.search(r"9000 +--port ", rows["port"])
+    assert re.search(r"3d +ragmon.yaml ", rows["retention.records"])
+    assert re.search(r"30s +RAGMON_EVALUATE_EVERY ", rows["evaluate_every"])
+    assert re.search(r"127.0.0.1 +default ", rows["host"])
+    assert "Port to listen on" in rows["port"]
+
+
+def test_check_config_hides_secrets(tmp_path, capsys):
+    text = "auth: {tokens: [{name: app, token: do-not-print-me, scopes: [ingest]}]}"
+    (tmp_path / "ragmon.yaml").write_text(text, encoding="utf-8")
+    assert run("check-config") == 0
+    out = capsys.readouterr().out
+    assert "app" in out
+    assert "do-not-print-me" not in out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("host: 0.0.0.0", "allow_anonymous", id="open to the network"),
+        pytest.param("store: {kind: sqlit}", "Did you mean sqlite", id="an unknown store"),
+        pytest.param("sources: [{kind: jsonl}]", "sources.0.path", id="a source without its path"),
+        pytest.param(
+            "auth: {tokens: [{name: a, token_file: nowhere}]}", "nowhere", id="a missing token file"
+        ),
+        pytest.param("port: [", "line 1", id="broken YAML"),
+    ],
+)
+def test_check_config_refuses_what_serve_would(tmp_path, capsys, text, said):
+    (tmp_path / "ragmon.yaml").write_text(text, encoding="utf-8")
+    assert run("check-config") == 1
+    checked = capsys.readouterr().err
+    assert said in checked
+    served = serve_once(tmp_path / "data")
+    assert served.returncode == 1
+    assert served.stderr == checked
+
+
+def test_a_client_token_in_the_environment_is_no_setting():
+    assert load(None, {}, {"RAGMON_API_TOKEN": "secret"}).origins == {}
+
+
+# ----------------------------------------------------------------------- token and version
+
+
+def test_a_token_and_its_settings_fit_together(capsys):
+    assert run("token", "grafana", "--scope", "read", "--scope", "ingest") == 0
+    out = capsys.readouterr().out
+    token = re.search(r"rgm_\S+", out)[0]
+    given = yaml.safe_load(out[out.index("auth:") :])["auth"]["tokens"]
+    [made] = load(None, {"auth.tokens": given}, {}).settings.auth.tokens
+    assert made.sha256 == hashlib.sha256(token.encode()).hexdigest()
+    assert (made.name, made.scopes) == ("grafana", ("read", "ingest"))
+    run("token", "grafana")
+    assert token not in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------------------------- report
+
+
+def test_the_report_as_table_and_as_json(daemon, capsys):
+    chunks = [{"id": "a"}, {"id": "b"}]
+    daemon.post(
+        "/v1/queries",
+        [{"pipeline": "shop", "chunks": chunks, "citations": ["a"], "latency_ms": 200}] * 4
+        + [{"pipeline": "shop", "chunks": [], "feedback": "positive"}],
+    )
+    assert run("report", "--url", daemon.url, "--window", "1h") == 0
+    table = capsys.readouterr().out
+    for shown in ("shop", "5", "attribution", "zero", "p95", "mean", "feedback"):
+        assert shown in table
+    assert run("report", "--url", daemon.url, "--window", "1h", "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["queries"] == 5
+    assert printed["metrics"]["zero_result"]["estimate"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["--window", "soon"], "soon", id="a window that makes no sense"),
+        pytest.param(["--token-file", "nowhere"], "nowhere", id="a missing token file"),
+    ],
+)
+def test_a_report_that_is_refused_says_why(daemon, capsys, words, said):
+    assert run("report", "--url", daemon.url, *words) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_report_from_nobody_says_what_to_do(capsys):
+    assert run("report", "--url", "http://127.0.0.1:1") == 1
+    assert "ragmon serve" in capsys.readouterr().err
+
+
+def test_a_report_needs_the_token(tmp_path, capsys, monkeypatch):
+    tokens = [{"name": "ops", "token": "s3cret", "scopes": ["read"]}]
+    with running(tmp_path / "data", auth__tokens=tokens) as site:
+        assert run("report", "--url", site.url) == 1
+        assert "401" in capsys.readouterr().err
+        (tmp_path / "token").write_text("s3cret\n", encoding="utf-8")
+        assert run("report", "--url", site.url, "--token-file", "token", "--json") == 0
+        monkeypatch.setenv("RAGMON_API_TOKEN", "s3cret")
+        assert run("report", "--url", site.url, "--json") == 0
+
+
+# ---------------------------------------------------------------------------------- backup
+
+
+def test_a_backup_of_a_running_daemon_can_be_restored(tmp_path, capsys):
+    with running(tmp_path / "data") as site:
+        site.post("/v1/queries", [{"pipeline": "kept", "query_id": f"q{at}"} for at in range(50)])
+        assert run("backup", "copy.sqlite", "--data-dir", tmp_path / "data") == 0
+        site.post("/v1/queries", {"pipeline": "kept", "query_id": "too late"})
+        assert run("backup", "copy.sqlite", "--data-dir", tmp_path / "data") == 1
+        assert "exists" in capsys.readouterr().err
+    restored = tmp_path / "restored"
+    restored.mkdir()
+    (tmp_path / "copy.sqlite").rename(restored / "ragmon.sqlite")
+    with running(restored) as site:
+        assert site.total("ragmon_queries_total", pipeline="kept") == 50
+        assert site.get("/v1/queries/q49").status == 200
+        assert site.get("/v1/queries/too%20late").status == 404
+
+
+def test_nothing_to_back_up(tmp_path, capsys):
+    assert run("backup", "copy.sqlite", "--data-dir", tmp_path / "none") == 1
+    assert "does not exist" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------- replay
+
+
+def test_replay_counts_a_file_once_however_often_it_is_sent(daemon, tmp_path, capsys):
+    lines = [json.dumps({"pipeline": "replayed", "query": str(at)}) for at in range(1_000)]
+    (tmp_path / "log.jsonl").write_text("\n".join([*lines, "oops"]), encoding="utf-8")
+    for accepted, duplicates in ((1_000, 0), (0, 1_000)):
+        assert run("replay", "log.jsonl", "--to", daemon.url) == 1  # one line is bad
+        told = capsys.readouterr()
+        assert f"{accepted:,} accepted, {duplicates:,} duplicates, 1 rejected" in told.out
+        assert "malformed" in told.err
+    assert daemon.total("ragmon_queries_total", pipeline="replayed") == 1_000
