@@ -64,6 +64,7 @@ def test_mcnemar_against_scipy(lost, won):
     [
         pytest.param(rng(1).random(60), 0.004, id="uniform"),
         pytest.param(rng(2).random(40) ** 6, 0.006, id="skewed"),
+        pytest.param(rng(4).random(12) ** 8, 0.001, id="few and very skewed"),
         pytest.param(
             (rng(3).random(80) < 0.9).astype(float), 2 / 80, id="hits, in steps of a case"
         ),
