@@ -213,7 +213,7 @@ def test_a_kill_around_a_commit_neither_repeats_nor_skips(log, killed):
     ],
 )
 def test_what_cannot_be_committed_now_is_tried_again(log, trouble, monkeypatch):
-    monkeypatch.setattr("ragmon.sources.jsonl._RETRY_S", 0.01)
+    monkeypatch.setattr("ragmon.sources._RETRY_S", 0.01)
     log.disk.trouble = list(trouble)
     log.write("a", "b")
     assert log.read() == ["a", "b"]

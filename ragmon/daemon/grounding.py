@@ -17,12 +17,12 @@ import structlog
 from numpy.typing import NDArray
 
 from ragmon.clock import Clock
-from ragmon.errors import OverloadedError, StoreError
+from ragmon.errors import StoreError
 from ragmon.judges.grounding import Grounding
 from ragmon.judges.worker import Case, read, results, write
 from ragmon.records import QueryRecord, Verdict
 from ragmon.signals.facts import EMBEDDED_JUDGE
-from ragmon.sources import Outcome, Sink, Submission
+from ragmon.sources import Outcome, Sink, Submission, deliver
 from ragmon.stores import Hashes, Reader
 
 SOURCE = "judge:grounding"
@@ -33,6 +33,7 @@ _LEAST_SHARE = 0.001
 _LONGEST_SPAN = 8_192  # records looked at for one batch
 _FIRST_RATE = 100.0  # answers a second, until measured
 _POLL_S = 0.5
+_VERDICT_BYTES = 1_000  # about, for the queue's account
 _RETRY_S = 2.0
 _START_BEHIND = 100_000  # how far back a store that never was judged is read
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: a permutation of the hashes
@@ -163,30 +164,16 @@ class Follower:
 
     def _deliver(self, verdicts: list[Verdict], end: int) -> bool:
         """Commit the verdicts with the position; False when told to stop."""
-        while not self._stop.is_set():
-            done = threading.Event()
-            outcomes: list[Outcome] = []
+        position = (SOURCE, str(end).encode())
 
-            def reply(
-                outcome: Outcome, to: list[Outcome] = outcomes, done: threading.Event = done
-            ) -> None:
-                to.append(outcome)
-                done.set()
+        def make(reply: Callable[[Outcome], None]) -> Submission:
+            size_bytes = _VERDICT_BYTES * len(verdicts)
+            return Submission(SOURCE, size_bytes, reply, changes=verdicts, offset=position)
 
-            submission = Submission(SOURCE, 1_000 * len(verdicts), reply, changes=verdicts)
-            submission.offset = (SOURCE, str(end).encode())
-            try:
-                self._sink.submit(submission)
-            except OverloadedError:
-                self._stop.wait(_RETRY_S)  # ingest goes first
-                continue
-            done.wait()
-            if outcomes[0].error is None:
-                for verdict in verdicts:
-                    self._count(verdict.reason or "scored")
-                return True
-            self._stop.wait(_RETRY_S)
-        return False
+        outcome = deliver(self._sink, make, self._stop)
+        for verdict in verdicts if outcome is not None else ():
+            self._count(verdict.reason or "scored")
+        return outcome is not None
 
 
 class Worker:

@@ -4,6 +4,7 @@ A source decodes what it receives, hands batches to a sink (the daemon's writer)
 it once they are durable.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -11,8 +12,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from ragmon.clock import Clock
-from ragmon.errors import StoreError
+from ragmon.errors import OverloadedError, StoreError
 from ragmon.records import Feedback, Label, QueryRecord, Verdict
+
+_RETRY_S = 1.0
 
 
 class Outcome(Struct, frozen=True):
@@ -87,3 +90,34 @@ class Source(Protocol):
     def stop(self) -> None:
         """End; what was submitted is still answered."""
         ...
+
+
+Make = Callable[[Callable[[Outcome], None]], Submission]
+"""A submission that replies as told; made anew for every attempt."""
+
+
+def deliver(sink: Sink, make: Make, stop: threading.Event) -> Outcome | None:
+    """Submit until it is durable; None when told to stop first.
+
+    An overloaded queue or a failed commit is tried again: nothing of the batch was kept.
+    """
+    while not stop.is_set():
+        done = threading.Event()
+        outcomes: list[Outcome] = []
+
+        def reply(
+            outcome: Outcome, done: threading.Event = done, to: list[Outcome] = outcomes
+        ) -> None:
+            to.append(outcome)
+            done.set()
+
+        try:
+            sink.submit(make(reply))
+        except OverloadedError:
+            stop.wait(_RETRY_S)
+            continue
+        done.wait()
+        if outcomes[0].error is None:
+            return outcomes[0]
+        stop.wait(_RETRY_S)
+    return None

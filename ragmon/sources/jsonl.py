@@ -7,7 +7,7 @@ nor skips a line.
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -18,14 +18,13 @@ from msgspec import Struct
 from pydantic import BaseModel, Field
 
 from ragmon.decode import Bounds, Decoder
-from ragmon.errors import OverloadedError, RecordError, StoreError
+from ragmon.errors import RecordError, StoreError
 from ragmon.records import Feedback, Label, QueryRecord
-from ragmon.sources import Context, Outcome, Submission
+from ragmon.sources import Context, Outcome, Submission, deliver
 
 _READ_BYTES = 1 << 20
 _MOST_LINE_BYTES = 16 << 20
 _HEAD_BYTES = 256
-_RETRY_S = 1.0
 _ROTATION_S = 5.0  # writers may reopen their log only some time after it was renamed
 _AGE = r"[0-9][0-9T_.:-]*"  # what rotation adds to a name: a number or a date
 _KINDS: dict[str, Any] = {"queries": QueryRecord, "feedback": Feedback, "labels": Label}
@@ -158,37 +157,18 @@ class JsonlSource:
     def _deliver(self, lines: list[bytes], offset: int, reached: Place) -> bool:
         """Submit a batch with its position, and wait; False when told to stop."""
         records = list(self._records(lines, offset))
-        while not self._stop.is_set():
-            done = threading.Event()
-            outcomes: list[Outcome] = []
+        position = (self._name, msgspec.msgpack.encode(reached))
+        size_bytes = sum(map(len, lines))
 
-            def reply(
-                outcome: Outcome, done: threading.Event = done, to: list[Outcome] = outcomes
-            ) -> None:
-                to.append(outcome)
-                done.set()
-
-            submission = Submission(
-                "jsonl",
-                sum(map(len, lines)),
-                reply,
-                offset=(self._name, msgspec.msgpack.encode(reached)),
-            )
+        def make(reply: Callable[[Outcome], None]) -> Submission:
             if self._options.records == "queries":
-                submission.records = records
-            else:
-                submission.changes = records
-            try:
-                self._context.sink.submit(submission)
-                done.wait()
-            except OverloadedError:
-                self._stop.wait(_RETRY_S)
-                continue
-            if outcomes[0].error is None:
-                self._count(outcomes[0])
-                return True
-            self._stop.wait(_RETRY_S)
-        return False
+                return Submission("jsonl", size_bytes, reply, records=records, offset=position)
+            return Submission("jsonl", size_bytes, reply, changes=records, offset=position)
+
+        outcome = deliver(self._context.sink, make, self._stop)
+        if outcome is not None:
+            self._count(outcome)
+        return outcome is not None
 
     def _records(self, lines: list[bytes], offset: int) -> Iterator[Any]:
         now = self._context.clock.now()
