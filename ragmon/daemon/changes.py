@@ -1,6 +1,7 @@
 """Feedback and labels: finding their query, today's or last week's, and restating it."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -10,6 +11,9 @@ from ragmon.pipeline import Change, Pipeline, amend
 from ragmon.records import Amendments, Feedback, Label, QueryRecord, Verdict
 from ragmon.stores import Restatement, Store, Waiting
 from ragmon.windows.observations import Observations, pack
+
+Fate = Literal["accepted", "duplicate", "waiting_full"]
+"""What becomes of a change."""
 
 _record = msgspec.msgpack.Decoder(QueryRecord)
 _kinds: dict[str, type[Change]] = {"feedback": Feedback, "label": Label, "verdict": Verdict}
@@ -40,12 +44,12 @@ class Changes:
         self._after: dict[int, Amendments] = {}
         self._records: dict[int, QueryRecord] = {}
 
-    def apply(self, sequence: int, change: Change) -> bool:
-        """Fold one change in; False when it says nothing new (or the record is gone)."""
+    def apply(self, sequence: int, change: Change) -> Fate:
+        """Fold one change in; a duplicate says nothing new, or its record is gone."""
         if sequence not in self._records and not self._open(sequence, change.query_id):
-            return False
+            return "duplicate"
         self._after[sequence], is_new = amend(self._after[sequence], change)
-        return is_new
+        return "accepted" if is_new else "duplicate"
 
     def restated(self) -> Restated:
         """The difference that all changes together make."""
@@ -89,22 +93,24 @@ class Postponed:
         self._room = room
         self._known: dict[str, Amendments] = {}
 
-    def add(self, query_hash: int, change: Change, now: float) -> bool:
-        """Keep one change; False when it says nothing new.
-
-        Raises:
-            NoRoomError: too many changes wait.
-        """
-        known = self._known.get(change.query_id)
-        if known is None:
-            known = self._load(query_hash, change.query_id)
+    def add(self, query_hash: int, change: Change, now: float) -> Fate:
+        """Keep one change, if it is new and there is room."""
+        known = self._known.get(change.query_id) or self._load(query_hash, change.query_id)
         amendments, is_new = amend(known, change)
-        if is_new:
-            if len(self.waiting) >= self._room:
-                raise NoRoomError
-            self.waiting.append(to_waiting(query_hash, change, now))
-            self._known[change.query_id] = amendments
-        return is_new
+        if not is_new:
+            return "duplicate"
+        if len(self.waiting) >= self._room:
+            return "waiting_full"
+        self.waiting.append(to_waiting(query_hash, change, now))
+        self._known[change.query_id] = amendments
+        return "accepted"
+
+    def move(self, query_hash: int, waiting: Waiting) -> None:
+        """Keep one change under another hash, because its own now belongs to another id."""
+        change = from_waiting(waiting)
+        known = self._known.get(change.query_id, Amendments())
+        self._known[change.query_id], _ = amend(known, change)
+        self.waiting.append(waiting._replace(query_hash=query_hash))
 
     def _load(self, query_hash: int, query_id: str) -> Amendments:
         known = Amendments()
@@ -112,10 +118,6 @@ class Postponed:
             if change.query_id == query_id:
                 known, _ = amend(known, change)
         return known
-
-
-class NoRoomError(Exception):
-    """Too many changes wait for their query."""
 
 
 def to_waiting(query_hash: int, change: Change, now: float) -> Waiting:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from ragmon.daemon.changes import Changes, NoRoomError, Postponed, Restated, from_waiting
+from ragmon.daemon.changes import Changes, Fate, Postponed, Restated, from_waiting
 from ragmon.daemon.exemplars import ExemplarStore
 from ragmon.daemon.identities import Identities
 from ragmon.pipeline import Pipeline
@@ -104,9 +104,9 @@ class Committer:
             change = from_waiting(waiting)
             if change.query_id in fresh.sequences:
                 changes.apply(fresh.sequences[change.query_id], change)
-            else:  # another id has come that has the same hash
+            else:
                 query_hash, _ = self._identities.find(change.query_id, fresh.hashes)
-                postponed.waiting.append(waiting._replace(query_hash=query_hash))
+                postponed.move(query_hash, waiting)
 
     def _apply(
         self,
@@ -120,17 +120,18 @@ class Committer:
         for submission in group:
             for position, change in enumerate(submission.changes):
                 admitted = self._pipeline.admit_change(change)
-                query_hash, sequence = 0, fresh.sequences.get(change.query_id)
+                sequence = fresh.sequences.get(change.query_id)
+                query_hash = 0
                 if sequence is None:
                     query_hash, sequence = self._identities.find(change.query_id, fresh.hashes)
-                try:
-                    if sequence is None:
-                        is_new = postponed.add(query_hash, admitted, now)
-                    else:
-                        is_new = changes.apply(sequence, admitted)
-                    submission.duplicates += not is_new
-                except NoRoomError:
-                    submission.refused.append((position, "waiting_full"))
+                fate: Fate = (
+                    postponed.add(query_hash, admitted, now)
+                    if sequence is None
+                    else changes.apply(sequence, admitted)
+                )
+                submission.duplicates += fate == "duplicate"
+                if fate == "waiting_full":
+                    submission.refused.append((position, fate))
 
     def _assemble(
         self, fresh: Fresh, observations: Observations | None, restated: Restated

@@ -99,8 +99,8 @@ class Store(Protocol):
     next_sequence: int
     last_restatement: int
 
-    def hash(self, query_id: str) -> int:
-        """64-bit hash of an id, as ``known`` and ``find`` take it."""
+    def hash(self, query_id: str, attempt: int = 0) -> int:
+        """64-bit hash of an id, as ``known`` and ``find`` take it; another for each attempt."""
         ...
 
     def known(self, hashes: Hashes) -> NDArray[np.bool_]:

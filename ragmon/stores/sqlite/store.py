@@ -44,9 +44,9 @@ class SqliteStore:
             self._position().restatement,
         )
 
-    def hash(self, query_id: str) -> int:
-        """64-bit hash of an id; collisions are a matter of luck, once in 40,000 stores of 30 M."""
-        return hash_id(query_id, self._seed)
+    def hash(self, query_id: str, attempt: int = 0) -> int:
+        """64-bit hash of an id; two of 30 million are alike in one store of 40,000."""
+        return hash_id(query_id, self._seed + attempt)
 
     def known(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Which of the hashes belong to stored records; shape (n,)."""

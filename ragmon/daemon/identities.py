@@ -1,0 +1,67 @@
+"""Which stored query has an id: a hash says where to look, and the id itself is compared.
+
+Two ids may have the same hash. The one that comes later takes its next hash, so neither is
+mistaken for a duplicate of the other.
+"""
+
+import itertools
+from collections.abc import Container, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from ragmon.stores import Store
+
+
+class _Identified(Struct):
+    query_id: str
+
+
+_decode = msgspec.msgpack.Decoder(_Identified).decode
+
+
+class Place(NamedTuple):
+    """Where a query is stored, or would be."""
+
+    query_hash: int
+    sequence: int | None  # None: it is not stored
+
+
+class Identities:
+    """Looks ids up in a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def find(self, query_id: str, taken: Container[int] = ()) -> Place:
+        """The place of one id.
+
+        Args:
+            query_id: of the query.
+            taken: hashes about to be stored with other ids.
+        """
+        for attempt in itertools.count():
+            query_hash = self._store.hash(query_id, attempt)
+            if query_hash in taken:
+                continue
+            sequence = self._store.find(query_hash)
+            if sequence is None or self._is(sequence, query_id):
+                return Place(query_hash, sequence)
+        raise AssertionError("every id has a place")  # pragma: no cover
+
+    def find_all(self, query_ids: Sequence[str]) -> tuple[list[int], list[bool]]:
+        """The hash of each id, and whether it is stored; most are not, which costs little."""
+        hashes = [self._store.hash(each) for each in query_ids]
+        stored = self._store.known(np.array(hashes, dtype=np.uint64)).tolist()
+        hits = [at for at, hit in enumerate(stored) if hit]
+        # In the order they are stored, so that every block is opened once.
+        for at in sorted(hits, key=lambda hit: self._store.find(hashes[hit]) or 0):
+            hashes[at], sequence = self.find(query_ids[at])
+            stored[at] = sequence is not None
+        return hashes, stored
+
+    def _is(self, sequence: int, query_id: str) -> bool:
+        stored = self._store.record(sequence)
+        return stored is not None and _decode(stored).query_id == query_id
