@@ -1,0 +1,36 @@
+"""A language model as judge, over any OpenAI-compatible endpoint.
+
+    judge = build(Options(base_url="http://localhost:11434/v1", model="qwen3"), SystemClock())
+    judge.judge(Case("Who wrote it?", "Ann did.", (("c1", "Ann wrote it in 1907."),)))
+
+The modes: ``claims`` (the answer's claims, each verified against the chunks), ``rubric`` (four
+grades), ``useful_chunks`` (which chunks helped) and ``context_recall`` (what of a reference
+answer the chunks hold). What cannot be judged is a ``Failure`` with a reason, never a score.
+
+Texts are fenced by a random delimiter, and a reply counts only if it carries a second random
+token that no text can know. That keeps scores from being *taken* from a text. It cannot keep a
+gullible model from being persuaded by one: prefer ``claims``, which asks for no score at all.
+"""
+
+from ragmon.judges.llm.cache import Cache, LruCache
+from ragmon.judges.llm.judge import LlmJudge, build
+from ragmon.judges.llm.noise import Noise, noise_sensitivity
+from ragmon.judges.llm.options import Options, Price
+from ragmon.judges.llm.verdict import REASONS, Case, Claim, Failure, Judgement, Tokens
+
+__all__ = [
+    "REASONS",
+    "Cache",
+    "Case",
+    "Claim",
+    "Failure",
+    "Judgement",
+    "LlmJudge",
+    "LruCache",
+    "Noise",
+    "Options",
+    "Price",
+    "Tokens",
+    "build",
+    "noise_sensitivity",
+]

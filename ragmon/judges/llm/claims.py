@@ -1,0 +1,138 @@
+"""Splits a text into claims and verifies each against the chunks."""
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from ragmon.judges.llm.errors import JudgeError
+from ragmon.judges.llm.question import Interview, Question
+from ragmon.judges.llm.verdict import Case, Claim
+
+_WORD = re.compile(r"\w+")
+_MOST_CHARACTERS = 2_000  # of one claim
+
+
+class Extracted(Struct, frozen=True):
+    """The claims of a text."""
+
+    claims: tuple[str, ...]
+
+
+class Verdict(Struct, frozen=True):
+    """On one claim, by its number from 1."""
+
+    claim: int
+    supported: Literal["yes", "no"]
+    chunk: int | None
+
+
+class Verified(Struct, frozen=True):
+    """On a batch of claims."""
+
+    verdicts: tuple[Verdict, ...]
+
+
+def judge_claims(
+    interview: Interview, case: Case, text: str, *, most: int, batch: int
+) -> tuple[Claim, ...]:
+    """The claims of a text, each with whether a chunk supports it; empty when it makes none.
+
+    Args:
+        interview: asks the model.
+        case: whose question and chunks count.
+        text: the answer, or the reference.
+        most: claims taken.
+        batch: claims verified together.
+
+    Raises:
+        JudgeError: the model gave no usable answer.
+    """
+    limit = claims_at_most(text, most)
+    asked = Question(
+        "extract",
+        (("question", case.query), ("text", text)),
+        Extracted,
+        lambda got: _wrong_claims(got, limit),
+        limit,
+    )
+    texts = tuple(dict.fromkeys(each.strip() for each in interview.ask(asked).claims))
+    claims: list[Claim] = []
+    for at in range(0, len(texts), batch):
+        claims += _verified(interview, case, texts[at : at + batch])
+    return tuple(claims)
+
+
+def claims_at_most(text: str, most: int) -> int:
+    """No text makes more claims than it has words for: what bounds the cost of judging it."""
+    return min(most, 3 + len(_WORD.findall(text)) // 4)
+
+
+def share_supported(claims: tuple[Claim, ...]) -> float | None:
+    """Supported over all; None without claims."""
+    return sum(claim.supported for claim in claims) / len(claims) if claims else None
+
+
+def numbered_chunks(case: Case) -> tuple[tuple[str, str], ...]:
+    """The chunks as material."""
+    return tuple((f"passage {n}", text) for n, (_, text) in enumerate(case.chunks, 1))
+
+
+def _verified(interview: Interview, case: Case, texts: tuple[str, ...]) -> list[Claim]:
+    claims = tuple((f"claim {n}", text) for n, text in enumerate(texts, 1))
+    asked = Question(
+        "verify",
+        numbered_chunks(case) + claims,
+        Verified,
+        lambda got: _wrong_verdicts(got, len(texts), len(case.chunks)),
+    )
+    verdicts = sorted(interview.ask(asked).verdicts, key=lambda verdict: verdict.claim)
+    return [
+        Claim(text, verdict.supported == "yes", _chunk_id(case, verdict))
+        for text, verdict in zip(texts, verdicts, strict=True)
+    ]
+
+
+def _chunk_id(case: Case, verdict: Verdict) -> str | None:
+    if verdict.supported == "no" or verdict.chunk is None:
+        return None
+    return case.chunks[verdict.chunk - 1][0]
+
+
+def _wrong_claims(got: Extracted, limit: int) -> str:
+    if len(got.claims) > limit:
+        return f"{len(got.claims)} claims, at most {limit} were asked for"
+    if any(not each.strip() or len(each) > _MOST_CHARACTERS for each in got.claims):
+        return "an empty or endless claim"
+    return ""
+
+
+def _wrong_verdicts(got: Verified, claims: int, chunks: int) -> str:
+    if sorted(verdict.claim for verdict in got.verdicts) != list(range(1, claims + 1)):
+        return f"not one verdict for each of {claims} claims"
+    for verdict in got.verdicts:
+        if verdict.supported == "yes" and verdict.chunk is None:
+            return f"claim {verdict.claim} is supported by no passage"
+        if verdict.chunk is not None and not 1 <= verdict.chunk <= chunks:
+            return f"there is no passage {verdict.chunk}"
+    return ""
+
+
+def checked_case(case: Case, most_characters: int) -> None:
+    """Refuse what cannot be judged as it is.
+
+    Raises:
+        JudgeError: unjudgeable without answer or chunk texts; too_long.
+    """
+    if not case.answer.strip():
+        raise JudgeError("unjudgeable", "no answer")
+    if not any(text.strip() for _, text in case.chunks):
+        raise JudgeError("unjudgeable", "no chunk has a text")
+    if characters(case) > most_characters:
+        raise JudgeError("too_long", f"more than {most_characters} characters")
+
+
+def characters(case: Case) -> int:
+    """Of all its texts."""
+    texts = sum(len(text) for _, text in case.chunks)
+    return texts + len(case.query) + len(case.answer) + len(case.reference or "")

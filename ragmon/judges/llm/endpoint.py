@@ -1,0 +1,269 @@
+"""The endpoint: retries, pauses, the dialect it speaks, and a bound on what is under way."""
+
+import email.utils
+import queue
+import threading
+from typing import Any, NamedTuple
+
+import msgspec
+import requests
+
+from ragmon.clock import Clock
+from ragmon.judges.llm import dialect, wire
+from ragmon.judges.llm.breaker import Breaker
+from ragmon.judges.llm.dialect import Chat, Dialect, Schema
+from ragmon.judges.llm.errors import JudgeError
+from ragmon.judges.llm.options import Options
+from ragmon.judges.llm.verdict import Reason, Tokens
+
+_FIRST_WAIT_S = 0.5
+_DETAIL = 200  # characters of a server's message that are passed on
+_CHARACTERS_A_TOKEN = 4
+_STATUS: dict[int, Reason] = {
+    400: "bad_request",
+    401: "auth",
+    403: "auth",
+    404: "not_found",
+    408: "timeout",
+    413: "too_long",
+    422: "bad_request",
+    429: "rate_limited",
+}
+_AGAIN: frozenset[Reason] = frozenset({"timeout", "network", "rate_limited", "server_error"})
+_TOO_LONG = ("context_length", "context length", "maximum context", "too long", "too many tokens")
+_FILTERED = ("content_filter", "content management policy")
+
+
+class Reply(NamedTuple):
+    """What the model said."""
+
+    text: str
+    tokens: Tokens
+    model: str
+
+
+class _Message(msgspec.Struct):
+    content: str | list[Any] | None = None
+    refusal: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Choice]
+    usage: _Usage | None = None
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _Models(msgspec.Struct):
+    data: list[_Model]
+
+
+class Endpoint:
+    """Sends chats; may be used by several threads, of which ``concurrency`` get through at once."""
+
+    def __init__(self, options: Options, clock: Clock) -> None:
+        """Raises SettingsError when the key cannot be read."""
+        self._options = options
+        self._clock = clock
+        self._key = options.key()
+        self._breaker = Breaker(options.breaker_failures, options.breaker_s)
+        self._dialect = Dialect()
+        self._model = options.model
+        self._naming = threading.Lock()
+        # A session belongs to one request at a time; how many there are bounds what is under way.
+        self._sessions: queue.LifoQueue[requests.Session] = queue.LifoQueue()
+        for _ in range(options.concurrency):
+            self._sessions.put(wire.open_session(options, self._key))
+
+    @property
+    def dialect(self) -> Dialect:
+        """What the endpoint is known to understand."""
+        return self._dialect
+
+    def opens_in(self) -> float:
+        """Seconds until the endpoint is asked again; 0 when it may be asked now."""
+        return self._breaker.opens_in(self._clock.monotonic())
+
+    def close(self) -> None:
+        """Close idle connections."""
+        while True:
+            try:
+                self._sessions.get_nowait().close()
+            except queue.Empty:
+                return
+
+    def model(self) -> str:
+        """The model asked; found out when none was set.
+
+        Raises:
+            JudgeError: the endpoint cannot be asked, or lists no model.
+        """
+        with self._naming:
+            if self._model is None:
+                answer = self._patiently("GET", "/models", None)
+                if answer.status != 200:
+                    raise self._refused(answer)
+                self._model = _first_model(answer.body)
+            return self._model
+
+    def chat(self, system: str, user: str, schema: Schema) -> Reply:
+        """Ask the model.
+
+        Raises:
+            JudgeError: there is no usable reply.
+        """
+        chat = Chat(self.model(), system, user, schema, self._options.max_tokens)
+        speak: Dialect | None = self._dialect
+        while speak is not None:
+            request = dialect.body(speak, chat)
+            answer = self._patiently("POST", "/chat/completions", request)
+            if answer.status == 200:
+                self._dialect = speak
+                return self._reply(answer.body, chat.model, len(system) + len(user))
+            refused = self._refused(answer)
+            if not _may_be_dialect(refused):
+                raise refused
+            speak = dialect.after_refusal(speak, refused.detail)
+        raise refused
+
+    def _patiently(self, method: str, path: str, request: object) -> wire.Answer:
+        """Send, and send again where that may help."""
+        for attempt in range(self._options.attempts):
+            if not self._breaker.allows(self._clock.monotonic()):
+                raise JudgeError("circuit_open", f"endpoint paused for {self.opens_in():.0f} s")
+            try:
+                answer = self._once(method, path, request)
+            except JudgeError as error:
+                self._breaker.failed(self._clock.monotonic(), _beyond(error, self._options))
+                last = attempt + 1 == self._options.attempts
+                if last or error.reason not in _AGAIN or _beyond(error, self._options):
+                    raise
+                self._clock.sleep(error.retry_after_s or _FIRST_WAIT_S * 2.0**attempt)
+                continue
+            self._breaker.succeeded()
+            return answer
+        raise AssertionError  # attempts is at least 1
+
+    def _once(self, method: str, path: str, request: object) -> wire.Answer:
+        """One request; raises what says something about the endpoint, not about the request."""
+        session = self._sessions.get()
+        try:
+            url = self._options.base_url + path
+            call = wire.Call(method, url, request, self._options.timeout_s)
+            answer = wire.send(session, call, self._clock)
+        finally:
+            self._sessions.put(session)
+        if answer.status in (401, 403, 404, 408, 429) or not 200 <= answer.status < 500:
+            error = self._refused(answer)
+            if not (answer.status >= 500 and dialect.is_about_format(error.detail)):
+                raise error
+        return answer
+
+    def _refused(self, answer: wire.Answer) -> JudgeError:
+        detail = self._without_key(_message(answer))
+        reason = _STATUS.get(answer.status, "server_error")
+        if 300 <= answer.status < 400:
+            reason, detail = "not_found", "redirected; is base_url right?"
+        if reason == "bad_request":
+            reason = _kind_of_bad_request(detail)
+        wait = _retry_after_s(answer.retry_after, self._clock.now())
+        return JudgeError(reason, f"{answer.status}: {detail}", retry_after_s=wait)
+
+    def _without_key(self, text: str) -> str:
+        return (text.replace(self._key, "***") if self._key else text)[:_DETAIL]
+
+    def _reply(self, body: bytes, model: str, sent: int) -> Reply:
+        try:
+            completion = msgspec.json.decode(body, type=_Completion)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise JudgeError("malformed", f"not a completion: {error}"[:_DETAIL]) from error
+        if not completion.choices:
+            raise JudgeError("malformed", "a completion without choices")
+        choice = completion.choices[0]
+        if choice.message.refusal or choice.finish_reason == "content_filter":
+            raise JudgeError("refusal", "the model refused")
+        if choice.finish_reason == "length":
+            raise JudgeError("truncated", f"the reply exceeds {self._options.max_tokens} tokens")
+        text = _text(choice.message.content)
+        return Reply(text, _tokens(completion.usage, sent, len(text)), model)
+
+
+def _first_model(body: bytes) -> str:
+    try:
+        models = msgspec.json.decode(body, type=_Models).data
+    except msgspec.DecodeError as error:
+        raise JudgeError("not_found", "set judge.llm.model: the endpoint lists none") from error
+    if not models:
+        raise JudgeError("not_found", "set judge.llm.model: the endpoint lists none")
+    return models[0].id
+
+
+def _may_be_dialect(error: JudgeError) -> bool:
+    """Only an invalid request, or a server that breaks on the format, may be written otherwise."""
+    return error.reason in ("bad_request", "server_error")
+
+
+def _text(content: str | list[Any] | None) -> str:
+    """Some gateways answer in parts."""
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "".join(part for part in parts if isinstance(part, str))
+    return content or ""
+
+
+def _tokens(usage: _Usage | None, sent: int, received: int) -> Tokens:
+    """As counted by the endpoint; guessed from characters when it does not say."""
+    if usage is None:
+        return Tokens(sent // _CHARACTERS_A_TOKEN, received // _CHARACTERS_A_TOKEN)
+    return Tokens(max(usage.prompt_tokens, 0), max(usage.completion_tokens, 0))
+
+
+def _message(answer: wire.Answer) -> str:
+    """What the server says of an error, in whichever of the usual shapes."""
+    try:
+        content = msgspec.json.decode(answer.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return answer.body[:_DETAIL].decode("utf-8", "replace")
+    error = content.get("error", content) if isinstance(content, dict) else content
+    if isinstance(error, dict):
+        return " ".join(
+            str(error[name]) for name in ("message", "code", "param", "detail") if error.get(name)
+        )
+    return str(error)
+
+
+def _kind_of_bad_request(detail: str) -> Reason:
+    lowered = detail.lower()
+    if any(sign in lowered for sign in _TOO_LONG):
+        return "too_long"
+    return "refusal" if any(sign in lowered for sign in _FILTERED) else "bad_request"
+
+
+def _beyond(error: JudgeError, options: Options) -> float:
+    """The Retry-After if it is longer than we wait on the spot, else 0."""
+    wait = error.retry_after_s or 0.0
+    return wait if wait > options.max_retry_after_s else 0.0
+
+
+def _retry_after_s(value: str, now: float) -> float | None:
+    """Seconds from a Retry-After header, which holds seconds or a date; at most a day."""
+    try:
+        wait = float(value)
+    except ValueError:
+        try:
+            wait = email.utils.parsedate_to_datetime(value).timestamp() - now
+        except ValueError:
+            return None
+    return min(max(wait, 0.0), 86_400.0) if wait == wait else None  # noqa: PLR0124 - NaN

@@ -1,0 +1,15 @@
+"""What ends a judgement without a verdict."""
+
+from ragmon.errors import RagmonError
+from ragmon.judges.llm.verdict import REASONS, Reason
+
+
+class JudgeError(RagmonError):
+    """The language model gave no verdict; ``reason`` says why, out of a small set."""
+
+    def __init__(self, reason: Reason, detail: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+        self.retryable = REASONS[reason]
+        self.retry_after_s = retry_after_s

@@ -1,0 +1,144 @@
+"""The judge: an answer in, a judgement or a failure out."""
+
+from msgspec import Struct
+
+from ragmon.clock import Clock
+from ragmon.judges.llm import claims, grades, prompts
+from ragmon.judges.llm.cache import Cache, LruCache
+from ragmon.judges.llm.endpoint import Endpoint
+from ragmon.judges.llm.errors import JudgeError
+from ragmon.judges.llm.options import Options
+from ragmon.judges.llm.question import Interview
+from ragmon.judges.llm.verdict import Case, Claim, Failure, Judgement, Tokens
+
+_CHARACTERS_A_TOKEN = 3  # cautiously: most text has four
+_PROMPT_CHARACTERS = 3_000  # of the instructions of one request
+_TRIES = 2
+_MILLION = 1e6
+
+
+class _Findings(Struct):
+    """What the modes have found so far."""
+
+    scores: dict[str, float]
+    useful: tuple[str, ...] | None = None
+    claims: tuple[Claim, ...] = ()
+    rationale: str = ""
+
+
+class LlmJudge:
+    """Judges answers one by one; may be called by several threads. Close it at the end."""
+
+    def __init__(self, options: Options, endpoint: Endpoint, cache: Cache) -> None:
+        self._options = options
+        self._endpoint = endpoint
+        self._cache = cache
+
+    def judge(self, case: Case) -> Judgement | Failure:
+        """Judge one answer by all modes; the first that fails ends it.
+
+        What was answered before the failure is remembered, so that judging again is cheaper.
+        """
+        interview = Interview(self._endpoint, self._cache)
+        try:
+            claims.checked_case(case, self._options.max_characters)
+            found = self._findings(interview, case)
+        except JudgeError as error:
+            return Failure(
+                reason=error.reason,
+                detail=error.detail,
+                retryable=error.retryable,
+                tokens=interview.tokens,
+                cost_usd=self.cost_usd(interview.model, interview.tokens),
+                model=interview.model,
+            )
+        return Judgement(
+            scores=found.scores,
+            useful=found.useful,
+            claims=found.claims,
+            rationale=found.rationale,
+            tokens=interview.tokens,
+            cost_usd=self.cost_usd(interview.model, interview.tokens),
+            model=interview.model,
+            prompt_version=prompts.VERSION,
+        )
+
+    def cost_usd(self, model: str, tokens: Tokens) -> float | None:
+        """By the price table; None when the model is not in it."""
+        price = self._options.prices.get(model)
+        if price is None:
+            return None
+        return (tokens.prompt * price.prompt + tokens.completion * price.completion) / _MILLION
+
+    def forecast(self, case: Case) -> Tokens:
+        """The most tokens that judging a case can take, apart from repeated requests."""
+        requests = self._requests(case)
+        sent = (claims.characters(case) + _PROMPT_CHARACTERS) // _CHARACTERS_A_TOKEN
+        return Tokens(requests * sent * _TRIES, requests * self._options.max_tokens * _TRIES)
+
+    def forecast_usd(self, case: Case) -> float:
+        """The most that judging a case can cost; 0 when the model has no price."""
+        return self.cost_usd(self._options.model or "", self.forecast(case)) or 0.0
+
+    def opens_in(self) -> float:
+        """Seconds until the endpoint is asked again after failing; 0 when it may be asked now."""
+        return self._endpoint.opens_in()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._endpoint.close()
+
+    def _findings(self, interview: Interview, case: Case) -> _Findings:
+        found = _Findings({})
+        modes = self._options.modes
+        if "rubric" in modes:
+            scores, found.rationale = grades.judge_rubric(interview, case)
+            if "claims" in modes:
+                scores["rubric_faithfulness"] = scores.pop("faithfulness")
+            found.scores |= scores
+        if "claims" in modes:
+            found.claims = self._claims(interview, case, case.answer)
+            _put(found.scores, "faithfulness", claims.share_supported(found.claims))
+        if "useful_chunks" in modes:
+            ranks = grades.judge_usefulness(interview, case)
+            found.useful = tuple(case.chunks[rank - 1][0] for rank in ranks)
+            found.scores["context_precision"] = grades.context_precision(ranks)
+        if "context_recall" in modes and case.reference:
+            held = self._claims(interview, case, case.reference)
+            _put(found.scores, "context_recall", claims.share_supported(held))
+        return found
+
+    def _claims(self, interview: Interview, case: Case, text: str) -> tuple[Claim, ...]:
+        return claims.judge_claims(
+            interview,
+            case,
+            text,
+            most=self._options.max_claims,
+            batch=self._options.claims_per_request,
+        )
+
+    def _requests(self, case: Case) -> int:
+        modes = self._options.modes
+        count = ("rubric" in modes) + ("useful_chunks" in modes)
+        texts = [case.answer] if "claims" in modes else []
+        if "context_recall" in modes and case.reference:
+            texts.append(case.reference)
+        for text in texts:
+            most = claims.claims_at_most(text, self._options.max_claims)
+            count += 1 + -(-most // self._options.claims_per_request)
+        return count
+
+
+def build(options: Options, clock: Clock, cache: Cache | None = None) -> LlmJudge:
+    """A judge; nothing is sent until it is asked.
+
+    Raises:
+        SettingsError: the key file cannot be read.
+    """
+    kept = LruCache(options.cache_entries) if cache is None else cache
+    return LlmJudge(options, Endpoint(options, clock), kept)
+
+
+def _put(scores: dict[str, float], name: str, score: float | None) -> None:
+    if score is not None:
+        scores[name] = score

@@ -1,0 +1,46 @@
+"""Does the judge's view of an answer change when irrelevant chunks stand between the others?"""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragmon.judges.llm.judge import LlmJudge
+from ragmon.judges.llm.verdict import Case, Failure
+
+
+class Noise(Struct, frozen=True):
+    """Faithfulness without and with distractors."""
+
+    clean: float
+    noisy: float
+
+    @property
+    def sensitivity(self) -> float | None:
+        """1 - noisy / clean: the share lost to noise, negative if it rose; None for clean 0."""
+        return 1.0 - self.noisy / self.clean if self.clean > 0 else None
+
+
+def noise_sensitivity(
+    judge: LlmJudge, case: Case, distractors: Sequence[tuple[str, str]]
+) -> Noise | Failure:
+    """Judge a case as it is, and again with distractors between its chunks.
+
+    Args:
+        judge: with claims or rubric among its modes.
+        case: the answer.
+        distractors: (id, text) of chunks that have nothing to do with the question.
+    """
+    mixed = [chunk for pair in zip_longest(case.chunks, distractors) for chunk in pair if chunk]
+    scores = []
+    for each in (case, replace(case, chunks=tuple(mixed))):
+        got = judge.judge(each)
+        if isinstance(got, Failure):
+            return got
+        if "faithfulness" not in got.scores:
+            return Failure(
+                reason="unjudgeable", detail="the answer makes no claim", retryable=False
+            )
+        scores.append(got.scores["faithfulness"])
+    return Noise(*scores)

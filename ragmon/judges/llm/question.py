@@ -1,0 +1,114 @@
+"""Asks the model one thing: fences the material, checks the reply, asks once more if it must."""
+
+import secrets
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from ragmon.judges.llm import prompts
+from ragmon.judges.llm.cache import Cache, content_key
+from ragmon.judges.llm.endpoint import Endpoint
+from ragmon.judges.llm.errors import JudgeError
+from ragmon.judges.llm.reply import parse
+from ragmon.judges.llm.verdict import Tokens
+
+Answer = TypeVar("Answer", bound=Struct)
+_TOKEN_BYTES = 6
+_TRIES = 2  # the reply that cannot be used is asked for once more
+
+
+class Question(Struct, Generic[Answer], frozen=True):
+    """What to ask about which material."""
+
+    prompt: str  # name of the prompt file that states the task
+    material: tuple[tuple[str, str], ...]  # (label, text)
+    kind: type[Answer]
+    check: Callable[[Answer], str]  # what is wrong with an answer, empty if nothing
+    most: int = 0  # fills {most} in the prompt
+
+
+class Interview:
+    """Questions about one answer, with the tokens they took."""
+
+    def __init__(self, endpoint: Endpoint, cache: Cache) -> None:
+        self._endpoint = endpoint
+        self._cache = cache
+        self.tokens = Tokens()
+        self.model = ""
+
+    def ask(self, question: Question[Answer]) -> Answer:
+        """The model's answer, or the one it gave to the same question before.
+
+        Raises:
+            JudgeError: there is none.
+        """
+        self.model = self._endpoint.model()
+        key = self._key(question)
+        kept = self._cache.get(key)
+        if kept is not None:
+            return msgspec.json.decode(kept, type=question.kind)
+        answer = self._asked(question)
+        self._cache.put(key, msgspec.json.encode(answer))
+        return answer
+
+    def _asked(self, question: Question[Answer]) -> Answer:
+        for attempt in range(_TRIES):
+            fence, token = unguessable(question.material), unguessable(question.material)
+            system, user = wording(question, fence, token)
+            reply = self._endpoint.chat(system, user, schema_of(question.kind))
+            self.tokens += reply.tokens
+            try:
+                answer = parse(reply.text, token, question.kind)
+                if complaint := question.check(answer):
+                    raise JudgeError("malformed", complaint)
+            except JudgeError:
+                if attempt + 1 == _TRIES:
+                    raise
+            else:
+                return answer
+        raise AssertionError  # the last try returns or raises
+
+    def _key(self, question: Question[Answer]) -> bytes:
+        parts = [self.model, prompts.VERSION, question.prompt, str(question.most)]
+        return content_key(parts + [text for pair in question.material for text in pair])
+
+
+def wording(question: Question[Any], fence: str, token: str) -> tuple[str, str]:
+    """(system message, user message): the rules and the task, the material and what to reply."""
+    rules = prompts.text("rules").replace("{fence}", fence)
+    task = prompts.text(question.prompt).replace("{most}", str(question.most))
+    reply = prompts.text("reply").replace("{check}", token)
+    blocks = [
+        f"=== BEGIN {label} {fence} ===\n{text}\n=== END {label} {fence} ==="
+        for label, text in question.material
+    ]
+    return f"{rules}\n\n{task}\n\n{reply}", "\n\n".join([*blocks, reply])
+
+
+def unguessable(material: tuple[tuple[str, str], ...]) -> str:
+    """A random word that the material does not hold."""
+    while True:
+        word = secrets.token_hex(_TOKEN_BYTES)
+        if not any(word in text for _, text in material):
+            return word
+
+
+def schema_of(kind: type[Struct]) -> dict[str, Any]:
+    """A JSON schema as OpenAI's strict mode wants it: all fields required, no others, no $ref root.
+
+    ``check`` comes first, as the field that shows whose object this is.
+    """
+    (reference,), parts = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
+    root = _strict(parts.pop(reference["$ref"].rpartition("/")[2]))
+    root["properties"] = {"check": {"type": "string"}, **root["properties"]}
+    root["required"] = list(root["properties"])
+    if parts:
+        root["$defs"] = {name: _strict(part) for name, part in parts.items()}
+    return root
+
+
+def _strict(part: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: part[name] for name in ("type", "properties") if name in part}
+    return kept | {"required": list(part["properties"]), "additionalProperties": False}

@@ -1,0 +1,94 @@
+"""What is judged, and what comes of it."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Reason = Literal[
+    "timeout",
+    "network",
+    "rate_limited",
+    "server_error",
+    "circuit_open",
+    "auth",
+    "not_found",
+    "bad_request",
+    "too_long",
+    "refusal",
+    "truncated",
+    "malformed",
+    "unjudgeable",
+]
+
+REASONS: dict[Reason, bool] = {
+    "timeout": True,
+    "network": True,
+    "rate_limited": True,
+    "server_error": True,
+    "circuit_open": True,
+    "auth": True,
+    "not_found": True,
+    "bad_request": False,
+    "too_long": False,
+    "refusal": False,
+    "truncated": False,
+    "malformed": False,
+    "unjudgeable": False,
+}
+"""Why there is no judgement, and whether to ask again later."""
+
+
+class Case(Struct, frozen=True):
+    """One answer to judge."""
+
+    query: str
+    answer: str
+    chunks: tuple[tuple[str, str], ...]  # (id, text), best first
+    reference: str | None = None  # the true answer, where it is known
+
+
+class Claim(Struct, frozen=True):
+    """One statement of the answer."""
+
+    text: str
+    supported: bool
+    chunk: str | None  # id of the chunk that supports it
+
+
+class Tokens(Struct, frozen=True):
+    """Sent and received."""
+
+    prompt: int = 0
+    completion: int = 0
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        return Tokens(self.prompt + other.prompt, self.completion + other.completion)
+
+
+class Judgement(Struct, frozen=True, kw_only=True):
+    """What the judge says of one answer.
+
+    ``scores`` are in [0, 1]: faithfulness, answer_relevance, completeness, conciseness,
+    context_precision, context_recall, and rubric_faithfulness beside claims. A score that does
+    not apply is left out: an answer without claims has no faithfulness.
+    """
+
+    scores: dict[str, float]
+    useful: tuple[str, ...] | None  # ids of the useful chunks, best first; None: not asked
+    claims: tuple[Claim, ...]
+    rationale: str
+    tokens: Tokens
+    cost_usd: float | None  # None: the model has no price
+    model: str
+    prompt_version: str
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """Why there is no judgement. What it took is counted all the same."""
+
+    reason: Reason
+    detail: str
+    retryable: bool
+    tokens: Tokens = Tokens()
+    cost_usd: float | None = None
+    model: str = ""
