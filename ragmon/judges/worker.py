@@ -7,6 +7,7 @@ input does, which is when the daemon ends, however that ends.
 
 import os
 import resource
+import signal
 import struct
 import sys
 from typing import IO, NamedTuple
@@ -66,5 +67,6 @@ def _cpu_s() -> float:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches it too, but is for the daemon
     os.nice(10)
     serve(sys.stdin.buffer, sys.stdout.buffer, float(sys.argv[1]), SystemClock())
