@@ -27,7 +27,7 @@ SALT = 0x7261676D6F6E
 UNIFORM_SHARE = 0.3
 """Part of the budget spent without looking at the proxy, whatever it says."""
 
-_MEMORY_S = 3_600.0  # time constant of the traffic forecast
+_MEMORY_S = 900.0  # time constant of the traffic forecast: a burst is forgotten in half an hour
 _LEAST_AGE_S = 60.0  # a forecast pretends to have watched at least so long
 _SPREAD_PRIOR = 10.0  # answers' worth of trust in ``_SPREAD``
 _SPREAD = 0.4  # usual √(q(1 - q))
