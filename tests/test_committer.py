@@ -13,6 +13,7 @@ from ragmon.errors import StoreError
 from ragmon.pipeline import amend
 from ragmon.records import Amendments, Feedback, Label, Latency, QueryRecord, Verdict
 from ragmon.sources import Submission
+from ragmon.stores import Position
 from ragmon.stores.sqlite import SqliteStore
 from ragmon.windows import Windows
 from ragmon.windows.series import SeriesKey
@@ -190,6 +191,7 @@ def test_many_changes_of_one_query_are_one_restatement(rig):
 
 def test_feedback_for_a_query_that_expired_waits_like_for_any_unknown_one(rig):
     rig.commit(sent(record("a")))
+    rig.store.save_windows([], b"", Position(rig.store.next_sequence, 0))
     while rig.store.expire(NOON + 1, None):
         pass
     assert rig.commit(sent(changes=[rated("a")])) == (0,)

@@ -138,6 +138,7 @@ class StoreMachine(RuleBasedStateMachine):
         gone = [each for each in self.records if self.store.record(each) is None]
         assert len(gone) == deleted
         assert all(self.records[each][1] < before for each in gone)
+        assert all(each < self.position.sequence for each in gone)
         for each in gone:
             del self.records[each]
             self.amendments.pop(each, None)

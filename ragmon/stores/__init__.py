@@ -150,7 +150,10 @@ class Store(Protocol):
         ...
 
     def expire(self, before: float, max_bytes: int | None) -> int:
-        """Delete one step's worth of records too old or too many; returns how many."""
+        """Delete one step's worth of records too old or too many; returns how many.
+
+        What the saved windows have not counted stays, since a restart will have to count it.
+        """
         ...
 
     def expire_windows(self, oldest: Sequence[int], waiting_before: float) -> None:

@@ -17,40 +17,35 @@ _COMPACT_BYTES = 1 << 20  # compressed
 _COMPACT_BLOCKS = 256
 
 
-def expire(database: Database, before: float, max_bytes: int | None, next_sequence: int) -> int:
+def expire(database: Database, before: float, max_bytes: int | None, below: int) -> int:
     """Delete up to four blocks that are too old, or the oldest while the file is too big.
 
     Args:
         database: where.
         before: unix seconds; blocks without a newer record are too old.
         max_bytes: what the file may hold, if that is limited.
-        next_sequence: remembered, so that numbers go on when the newest block is gone.
+        below: blocks from this sequence number on are left alone.
 
     Returns:
         How many records went.
     """
     expired = (
         "SELECT first_sequence, records FROM blocks WHERE last_timestamp < ?"
-        " ORDER BY last_timestamp LIMIT ?"
+        " AND first_sequence < ? ORDER BY last_timestamp LIMIT ?"
     )
-    rows = database.rows(expired, before, _EXPIRE_BLOCKS)
+    rows = database.rows(expired, before, below, _EXPIRE_BLOCKS)
     if not rows and max_bytes is not None and database.used_bytes() > max_bytes:
-        rows = database.rows(expired, float("inf"), _EXPIRE_BLOCKS)
+        rows = database.rows(expired, float("inf"), below, _EXPIRE_BLOCKS)
     if rows:
-        _delete(database, rows, next_sequence)
+        with database.transaction() as db:
+            for first, records in rows:
+                db.execute("DELETE FROM blocks WHERE first_sequence = ?", (first,))
+                db.execute(
+                    "DELETE FROM amendments WHERE sequence >= ? AND sequence < ?",
+                    (first, first + records),
+                )
     database.shrink(_VACUUM_PAGES)
     return sum(records for _, records in rows)
-
-
-def _delete(database: Database, blocks: list[tuple[int, int]], next_sequence: int) -> None:
-    with database.transaction() as db:
-        db.execute("REPLACE INTO meta VALUES ('next_sequence', ?)", (str(next_sequence),))
-        for first, records in blocks:
-            db.execute("DELETE FROM blocks WHERE first_sequence = ?", (first,))
-            db.execute(
-                "DELETE FROM amendments WHERE sequence >= ? AND sequence < ?",
-                (first, first + records),
-            )
 
 
 def compact(database: Database, start: int, below: int) -> tuple[int, int]:

@@ -33,6 +33,7 @@ class SqliteStore:
         self._block: tuple[int, list[bytes]] = (0, [])  # the one last opened
         self._awaited: Counter[int] = Counter()  # changes that wait, by hash
         self._load_awaited()
+        self._saved = self._position()  # what the saved windows have counted
         # Numbers go on also where the newest records and restatements are already gone.
         self.next_sequence = max(
             self._db.number("SELECT max(first_sequence + records) FROM blocks"),
@@ -41,7 +42,7 @@ class SqliteStore:
         )
         self.last_restatement = max(
             self._db.number("SELECT max(number) FROM restatements"),
-            self._position().restatement,
+            self._saved.restatement,
         )
 
     def hash(self, query_id: str, attempt: int = 0) -> int:
@@ -137,6 +138,7 @@ class SqliteStore:
             }
             db.executemany("REPLACE INTO meta VALUES (?, ?)", state.items())
             db.execute("DELETE FROM restatements WHERE number <= ?", (position.restatement,))
+        self._saved = position
 
     def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
         """The last snapshot: position, totals, and the buckets from old to new."""
@@ -144,7 +146,7 @@ class SqliteStore:
         if not totals:
             return Position(), None, iter(())
         with decoded(self._db.path):
-            return self._position(), unzip(totals[0][0]), self._saved_buckets()
+            return self._saved, unzip(totals[0][0]), self._saved_buckets()
 
     def _saved_buckets(self) -> Iterator[SavedBucket]:
         with decoded(self._db.path):
@@ -173,9 +175,12 @@ class SqliteStore:
             yield from (Restatement(unzip(old), unzip(new)) for old, new in restatements)
 
     def expire(self, before: float, max_bytes: int | None) -> int:
-        """Delete one step's worth of records too old or too many; returns how many."""
+        """Delete one step's worth of records too old or too many; returns how many.
+
+        What the saved windows have not counted stays, since a restart will have to count it.
+        """
         self._block = (0, [])
-        deleted = maintenance.expire(self._db, before, max_bytes, self.next_sequence)
+        deleted = maintenance.expire(self._db, before, max_bytes, self._saved.sequence)
         if deleted:
             oldest = self._db.rows("SELECT min(first_sequence) FROM blocks")[0][0]
             self._ids.drop_runs(self.next_sequence if oldest is None else oldest)
