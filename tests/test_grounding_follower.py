@@ -54,7 +54,7 @@ class Site:
             sink=self.engine.writer,
             worker=self.worker,
             clock=ManualClock(NOW),
-            count=self.counted.append,
+            told=lambda verdict: self.counted.append(verdict.reason or "scored"),
         )
 
     def log(self, *records):
@@ -124,7 +124,7 @@ def test_a_restart_goes_on_where_the_verdicts_end(site, tmp_path):
         sink=site.engine.writer,
         worker=again,
         clock=ManualClock(NOW),
-        count=site.counted.append,
+        told=lambda _: None,
     )
     site.follower.progress = Progress(int(position), 1.0)
     site.follow()
@@ -161,6 +161,7 @@ def test_behind_its_capacity_a_share_is_drawn_and_known(site):
 def test_answers_that_expired_are_passed_over(site):
     site.log(*(answered(number, timestamp=NOW - 500_000.0) for number in range(10)))
     site.log(*(answered(number) for number in range(10, 20)))
+    site.ask(site.engine.snapshot)  # only what the saved windows have counted expires
     site.ask(lambda: site.engine.store.expire(NOW - 400_000.0, None))
     site.follow()
     assert [case.answer for case in site.worker.asked] == [f"It is {n}." for n in range(10, 20)]

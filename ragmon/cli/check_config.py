@@ -13,6 +13,7 @@ from ragmon.cli import flags
 from ragmon.config.settings import Settings
 from ragmon.config.units import duration_text
 from ragmon.daemon.build import check_exposure, grants, resolve
+from ragmon.daemon.otlp import build_exporter
 
 NAME = "check-config"
 HELP = "check and explain the configuration"
@@ -30,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     check_exposure(settings)
     grants(settings)
     resolve("ragmon.stores", "store", settings.store)
+    build_exporter(settings)
     for at, source in enumerate(settings.sources):
         resolve("ragmon.sources", f"sources.{at}", source)
     table = Table(box=box.SIMPLE_HEAD)

@@ -136,6 +136,19 @@ class Judge(Section):
     """An answer with a lower faithfulness counts as unfaithful."""
 
 
+class Otlp(Section):
+    """When a trace is complete."""
+
+    linger: Positive = 2.0
+    """After the last span of a trace that has its root."""
+    idle_timeout: Positive = 60.0
+    """After the last span of a trace whose root did not come."""
+    max_traces: Annotated[int, Field(ge=1)] = 200_000
+    """Traces that wait for more spans; beyond it the oldest is taken as complete."""
+    grpc: str = ""
+    """Address for OTLP over gRPC, for example 127.0.0.1:4317; needs ragmon[grpc]; empty: off."""
+
+
 class Log(Section):
     """What ragmon says of itself."""
 
@@ -190,6 +203,9 @@ class Settings(BaseSettings):
     auth: Auth = Auth()
     limits: Limits = Limits()
     judge: Judge = Judge()
+    otlp: Otlp = Otlp()
+    otlp_export: dict[str, Any] | None = None
+    """Where ragmon's verdicts go as OTLP, for example {endpoint: http://localhost:6006/v1/traces}."""
     log: Log = Log()
     store: Annotated[dict[str, Any], AfterValidator(_of_some_kind)] = {"kind": "sqlite"}
     """The store, by kind."""

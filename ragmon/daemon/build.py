@@ -94,12 +94,17 @@ def check_exposure(settings: Settings) -> None:
     Raises:
         SettingsError: it would be open to the network.
     """
-    if settings.auth.tokens or settings.auth.allow_anonymous or _is_loopback(settings.host):
+    if settings.auth.tokens or settings.auth.allow_anonymous:
         return
-    raise SettingsError(
-        f"host {settings.host} is reachable from other machines, but no token is configured",
-        hint="Configure auth.tokens, or set auth.allow_anonymous: true to accept everybody",
-    )
+    addresses = {"host": settings.host}
+    if settings.otlp.grpc:
+        addresses["otlp.grpc"] = settings.otlp.grpc.rpartition(":")[0].strip("[]")
+    for name, host in addresses.items():
+        if not _is_loopback(host):
+            raise SettingsError(
+                f"{name} {host} is reachable from other machines, but no token is configured",
+                hint="Configure auth.tokens, or set auth.allow_anonymous: true to accept everybody",
+            )
 
 
 def _is_loopback(host: str) -> bool:

@@ -59,14 +59,14 @@ class Follower:
         sink: Sink,
         worker: "Worker",
         clock: Clock,
-        count: Callable[[str], None],
+        told: Callable[[Verdict], None],
     ) -> None:
         self._open = reader
         self._newest = newest
         self._sink = sink
         self._worker = worker
         self._clock = clock
-        self._count = count
+        self._told = told  # every verdict, once it is durable
         self._stop = threading.Event()
         self._log = structlog.get_logger("grounding")
         self._rate = _FIRST_RATE
@@ -172,7 +172,7 @@ class Follower:
 
         outcome = deliver(self._sink, make, self._stop)
         for verdict in verdicts if outcome is not None else ():
-            self._count(verdict.reason or "scored")
+            self._told(verdict)
         return outcome is not None
 
 

@@ -24,12 +24,14 @@ from ragmon.daemon import grounding
 from ragmon.daemon.build import build_engine, check_exposure, grants, resolve
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.daemon.monitor import LiveMonitor
+from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, judged
 from ragmon.daemon.schedule import Schedule
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
-from ragmon.signals.facts import EMBEDDED_JUDGE
+from ragmon.records import Verdict
 from ragmon.sources import Context, Source
 from ragmon.sources.http import ENDPOINTS, HttpSource, Options
+from ragmon.sources.otlp import source as otlp
 from ragmon.web.api import Api
 from ragmon.web.auth import Authorizer
 from ragmon.web.protocol import bounded_protocol
@@ -61,7 +63,17 @@ class Daemon:
         self._monitor = LiveMonitor(self._engine, settings, self._own, clock)
         self._schedule = Schedule(clock, lambda job: self._own.skipped_runs.labels(job).inc())
         self._sources = self._build_sources()
+        self._exporter = build_exporter(settings)
         self._follower = self._build_follower()
+        traces = build_source(
+            settings=settings,
+            limits=_limits(settings),
+            engine=self._engine,
+            own=self._own,
+            authorizer=self._authorizer,
+            clock=clock,
+        )
+        self._otlp = OtlpIn(settings, traces, self._authorizer)
         self._server = _Server(self._configure())
         self.url = _url(self._socket)
 
@@ -105,8 +117,10 @@ class Daemon:
         self._monitor.restored = True
         self._monitor.turned_at = self._clock.monotonic()
         self._plan()
-        for source in self._sources:
+        for source in (*self._sources, self._otlp):
             source.start()
+        if self._exporter is not None:
+            self._exporter.start()
         if self._follower is not None:
             store, follower = self._engine.store, self._follower
             position = self._engine.writer.call(lambda: store.offset(grounding.SOURCE))
@@ -151,7 +165,9 @@ class Daemon:
         """Drain, commit, save, close."""
         if self._follower is not None:
             self._follower.stop()
-        for source in self._sources:
+        if self._exporter is not None and self._monitor.restored:
+            self._exporter.stop()
+        for source in (*self._sources, self._otlp):
             if self._monitor.restored:
                 source.stop()
         if self._monitor.restored:
@@ -193,7 +209,7 @@ class Daemon:
             protect_metrics=self.settings.auth.protect_metrics,
         )
         return uvicorn.Config(
-            _route(source, api.application()),
+            _route(source, self._otlp.source, api.application()),
             http=bounded_protocol(limits, lambda reason: self._own.rejected("http", reason)),
             ws="none",
             proxy_headers=False,
@@ -234,8 +250,14 @@ class Daemon:
             sink=self._engine.writer,
             worker=grounding.Worker(judge.max_cpu),
             clock=self._clock,
-            count=lambda outcome: self._own.judged(EMBEDDED_JUDGE, outcome),
+            told=self._tell,
         )
+
+    def _tell(self, verdict: Verdict) -> None:
+        """A verdict is durable: count it, and show it in the user's tracing tool."""
+        self._own.judged(verdict.judge, verdict.reason or "scored")
+        if self._exporter is not None and (shown := judged(verdict)) is not None:
+            self._exporter.submit(shown)
 
     def _watch(self) -> None:
         """Gauges and counters of parts that know nothing of Prometheus."""
@@ -285,7 +307,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _route(source: App, api: App) -> App:
+def _route(source: App, traces: App, api: App) -> App:
     """The hot paths first; everything else is Starlette's."""
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
@@ -293,6 +315,8 @@ def _route(source: App, api: App) -> App:
         reads_queries = path == "/v1/queries" and method in ("GET", "HEAD")
         if path in ENDPOINTS and not reads_queries:
             await source(scope, receive, send)
+        elif path in otlp.PATHS:
+            await traces(scope, receive, send)
         else:
             await api(scope, receive, send)
 

@@ -1,0 +1,141 @@
+"""OpenTelemetry in and out, by the settings."""
+
+import asyncio
+from typing import Any
+
+from pydantic import ValidationError
+
+from ragmon.asgi import Limits
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.daemon.engine import Engine
+from ragmon.errors import SettingsError
+from ragmon.exposition.own import OwnMetrics
+from ragmon.privacy import redact_text
+from ragmon.records import Verdict
+from ragmon.sources.otlp import export
+from ragmon.sources.otlp.assembly import Patience
+from ragmon.sources.otlp.source import Options, OtlpSource
+from ragmon.web.auth import Authorizer
+
+
+class OtlpIn:
+    """The HTTP routes, the thread that completes traces and, when set, the gRPC server."""
+
+    def __init__(self, settings: Settings, source: OtlpSource, authorizer: Authorizer) -> None:
+        self.source = source
+        self._address = settings.otlp.grpc
+        self._most_bytes = settings.limits.decompressed
+        self._authorizer = authorizer
+        self._server_type = _grpc_server() if self._address else None
+        self._server: Any = None
+
+    def start(self) -> None:
+        """Begin; called on the event loop."""
+        self.source.start()
+        if self._server_type is not None:
+            self._server = self._server_type(
+                self._address,
+                self.source,
+                self._authorizer,
+                asyncio.get_running_loop(),
+                most_bytes=self._most_bytes,
+            )
+            self._server.start()
+
+    def stop(self) -> None:
+        """End; what is not complete stays in the store."""
+        if self._server is not None:
+            self._server.stop()
+        self.source.stop()
+
+
+def build_source(
+    *,
+    settings: Settings,
+    limits: Limits,
+    engine: Engine,
+    own: OwnMetrics,
+    authorizer: Authorizer,
+    clock: Clock,
+) -> OtlpSource:
+    """The source and its gauges; it starts when the windows are restored."""
+    otlp = settings.otlp
+    source = OtlpSource(
+        Options(
+            limits=limits,
+            in_flight=settings.limits.queue,
+            retention_s=settings.retention.records,
+            max_skew_s=settings.max_clock_skew,
+            redact=None if settings.privacy.text == "keep" else redact_text,
+            patience=Patience(
+                linger_s=otlp.linger, idle_s=otlp.idle_timeout, most_traces=otlp.max_traces
+            ),
+        ),
+        sink=engine.writer,
+        tally=own,
+        authorize=authorizer,
+        clock=clock,
+        spans=engine.store.spans(),
+        call=engine.writer.call,
+    )
+    assembly = source.worker.assembly
+    own.watch(
+        "ragmon_otlp_pending_traces",
+        "Traces that wait for more spans.",
+        lambda: len(assembly),
+    )
+    own.watch_total(
+        "ragmon_otlp_evicted_traces",
+        "Traces taken as complete early because otlp.max_traces was reached.",
+        lambda: assembly.counts.complete.get("evicted", 0),
+    )
+    own.watch_total(
+        "ragmon_otlp_late_spans",
+        "Spans that came after their trace was complete; only feedback is read of them.",
+        lambda: assembly.counts.late,
+    )
+    return source
+
+
+def build_exporter(settings: Settings) -> export.Exporter | None:
+    """What sends ragmon's verdicts to the user's tracing tool, when that is set.
+
+    Raises:
+        SettingsError: ``otlp_export`` holds something unknown.
+    """
+    if settings.otlp_export is None:
+        return None
+    try:
+        return export.Exporter(export.Options(**settings.otlp_export))
+    except ValidationError as error:
+        problems = "; ".join(
+            f"otlp_export.{'.'.join(str(part) for part in each['loc'])}: {each['msg']}"
+            for each in error.errors(include_url=False, include_input=False)
+        )
+        raise SettingsError(problems) from None
+
+
+def judged(verdict: Verdict) -> export.Judged | None:
+    """A verdict as it is exported; None when it has no score."""
+    if verdict.score is None:
+        return None
+    explanation = "; ".join(f"{each.reason}: {each.detail}" for each in verdict.doubts)
+    return export.Judged(
+        verdict.query_id,
+        verdict.judge,
+        "faithfulness",
+        verdict.score,
+        explanation,
+        verdict.timestamp,
+    )
+
+
+def _grpc_server() -> type[Any]:
+    try:
+        from ragmon.sources.otlp.grpc_server import GrpcServer  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"otlp.grpc needs {error.name}", hint="pip install 'ragmon[grpc]'"
+        ) from error
+    return GrpcServer
