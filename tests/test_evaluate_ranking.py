@@ -94,6 +94,7 @@ def test_ties_are_broken_as_trec_eval_breaks_them():
     assert batch.reciprocal_rank(judged).tolist() == [0.5]  # one number in single precision
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within ir_measures
 def test_unjudged_against_ir_measures(collection):
     qrels, run, _ = collection
     distinct = {
@@ -107,6 +108,7 @@ def test_unjudged_against_ir_measures(collection):
     np.testing.assert_allclose(batch.unjudged(judged, 10), expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within ir_measures
 def test_err_against_gdeval(collection):
     qrels, run, _ = collection
     some = list(run)[:500]
