@@ -26,7 +26,7 @@ bench: $(INSTALLED)
 
 # The lock names no index, so that any mirror serves it.
 lock: $(INSTALLED)
-	$(RUN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+	$(RUN)/uv pip compile pyproject.toml --extra demo --extra dev --extra grpc --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-emit-find-links --no-header -q \
 		-o requirements.lock
 
