@@ -108,6 +108,10 @@ def test_tried_again(server, judging, clock, script, requests, waited):
             1,
             id="a number as content",
         ),
+        pytest.param(
+            Fault(200, "plain", {"Content-Encoding": "gzip"}), "network", 3, id="not as encoded"
+        ),
+        pytest.param(Fault(200, "x" * (5 << 20)), "network", 3, id="endless"),
         pytest.param(says("I'd say four."), "malformed", 2, id="prose"),
         pytest.param(says(""), "malformed", 2, id="silence"),
     ],

@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
     """What many windows came to."""
 
     coverage: float  # share of intervals that hold the process mean
-    multiplier: float  # variance of plain sampling of as many, over the mean squared error
+    multiplier: float  # mean squared error of plain sampling by the same draws, over ours
     multiplier_error: float  # half the width of its 95 % interval
     bias: float  # mean error
     bias_error: float  # its standard error
@@ -52,39 +52,45 @@ def simulate(
 ) -> Outcome:
     """Windows of one world, each sampled by what earlier verdicts said of the proxy."""
     rng = np.random.default_rng(seed)
-    shared, scored, pilots = [], [], _pilots(world, rng)
+    pilots = _pilots(world, rng)
+    windows = []
     for number in range(runs):
         y, f = world.draw(rng, answers)
         known = pilots[number % len(pilots)]
-        a, b = window(y, f, known, n, seed=1 + seed * runs + number)
-        shared.append(a)
-        scored.append(b)
-    return summary(judged.estimate(np.array(shared), np.array(scored)), world.good)
+        windows.append(window(y, f, known, n, seed=1 + seed * runs + number))
+    shared, scored, plain = (np.array(each) for each in zip(*windows, strict=True))
+    return summary(judged.estimate(shared, scored), plain, world.good)
 
 
-def window(y: Floats, f: Floats, known: Relation, n: float, *, seed: int) -> tuple[Floats, Floats]:
-    """Sums of one window with about n judged, through doubt, inclusion, draw and rows."""
+def window(
+    y: Floats, f: Floats, known: Relation, n: float, *, seed: int
+) -> tuple[Floats, Floats, float]:
+    """(both sums of a window with about n judged, mean of a plain sample by the same draws)."""
     surprise = spread(judged.doubt(f, known))
     probability = inclusion(surprise, surprise.mean(), n / len(y))
-    drawn = draws([f"{seed}-{number}" for number in range(len(y))]) < probability
+    uniform = draws(f"{seed}-{number}" for number in range(len(y)))
+    drawn = uniform < probability
     rows = judged.shared_rows(f, probability, drawn)
     scores = judged.scored_rows(f, probability, np.where(drawn, y, np.nan))
-    return rows.sum(axis=0), scores.sum(axis=0)
+    return rows.sum(axis=0), scores.sum(axis=0), float(y[uniform < n / len(y)].mean())
 
 
-def summary(estimates: Estimate, truth: float) -> Outcome:
+def summary(estimates: Estimate, plain: Floats, truth: float) -> Outcome:
     """Against the mean of the process."""
     n = float(estimates.samples.mean())
     error = estimates.mean - truth
+    ours, theirs = np.square(error), np.square(plain - truth)
+    multiplier = float(theirs.mean() / ours.mean())
+    spared = theirs - multiplier * ours  # what makes the ratio uncertain
     covered = (estimates.lower <= truth) & (truth <= estimates.upper)
-    plain = truth * (1.0 - truth) / n
     return Outcome(
         coverage=float(covered.mean()),
-        multiplier=plain / float(np.square(error).mean()),
-        multiplier_error=1.96 * plain / float(np.square(error).mean()) * (2 / len(error)) ** 0.5,
+        multiplier=multiplier,
+        multiplier_error=1.96 * float(spared.std() / ours.mean()) / len(error) ** 0.5,
         bias=float(error.mean()),
         bias_error=float(error.std() / np.sqrt(len(error))),
-        width=float((estimates.upper - estimates.lower).mean()) / (2 * 1.96 * plain**0.5),
+        width=float((estimates.upper - estimates.lower).mean())
+        / (2 * 1.96 * (truth * (1.0 - truth) / n) ** 0.5),
     )
 
 
