@@ -1,0 +1,137 @@
+"""Prometheus rules: they load, fire when they should, and every alert says what to do."""
+
+import functools
+import re
+import subprocess
+from pathlib import Path
+
+import promql_parser
+import pytest
+import yaml
+
+from tests.support.tools import program
+
+ROOT = Path(__file__).parents[1]
+RULES = ROOT / "deploy/prometheus/rules"
+CASES = ROOT / "deploy/prometheus/tests"
+RUNBOOKS = ROOT / "deploy/runbooks"
+METRICS = ROOT / "tests/golden/metrics.txt"
+
+FOREIGN = {"up"}  # written by Prometheus itself
+SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
+ALERT_FILES = sorted(path for path in RULES.glob("*.yaml") if path.stem != "recording")
+
+
+def rules(path: Path) -> list[dict]:
+    groups = yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+@functools.cache
+def exported() -> frozenset[str]:
+    """Names of series on ``/metrics``, and of those that PromQL makes of a histogram or summary."""
+    names = set()
+    for line in METRICS.read_text(encoding="utf-8").splitlines():
+        if line.startswith("# TYPE"):
+            _, _, name, kind = line.split()
+            names.add(name)
+            if kind == "histogram":
+                names |= {f"{name}_{part}" for part in ("bucket", "sum", "count")}
+    return frozenset(names)
+
+
+def recorded() -> set[str]:
+    return {rule["record"] for rule in rules(RULES / "recording.yaml")}
+
+
+def named(expression: str) -> set[str]:
+    """Metrics that a PromQL expression reads."""
+    found: set[str] = set()
+    waiting = [promql_parser.parse(expression)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, promql_parser.VectorSelector):
+            found.add(node.name)
+        parts = [getattr(node, part, None) for part in ("lhs", "rhs", "expr", "vector_selector")]
+        waiting += [part for part in parts if part is not None]
+        waiting += getattr(node, "args", None) or []
+    return found
+
+
+def identity(path: Path) -> str:
+    return path.stem
+
+
+@pytest.mark.parametrize("path", ALERT_FILES, ids=identity)
+def test_a_file_holds_one_alert_that_says_what_to_do(path):
+    for rule in rules(path):
+        assert rule["alert"] == path.stem
+        assert rule["labels"]["severity"] in {"critical", "warning"}
+        assert {"summary", "description", "runbook_url"} == set(rule["annotations"])
+        assert rule["annotations"]["runbook_url"].endswith(f"/deploy/runbooks/{path.stem}.md")
+        assert rule["for"]
+
+
+@pytest.mark.parametrize("path", sorted(RULES.glob("*.yaml")), ids=identity)
+def test_every_metric_named_is_there(path):
+    for rule in rules(path):
+        names = named(rule["expr"])
+        assert names
+        assert names <= exported() | recorded() | FOREIGN
+
+
+def test_every_recording_rule_is_read_and_named_by_level_metric_operation():
+    read = set().union(*(named(rule["expr"]) for path in ALERT_FILES for rule in rules(path)))
+    assert recorded() == {name for name in read if ":" in name}
+    for name in recorded():
+        assert re.fullmatch(r"[a-z_]+:ragmon_[a-z_]+:[a-z_]+\d+[mhd]", name)
+
+
+@pytest.mark.parametrize("path", ALERT_FILES, ids=identity)
+def test_every_alert_has_a_runbook_that_names_what_exists(path):
+    text = (RUNBOOKS / f"{path.stem}.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == SECTIONS
+    mentioned = set(re.findall(r"(?<!:)\bragmon_\w+", text))
+    assert mentioned <= exported()
+    assert set(re.findall(r"\w+:ragmon_\w+:\w+", text)) <= recorded()
+
+
+def test_no_runbook_is_left_over():
+    assert {path.stem for path in RUNBOOKS.glob("*.md")} == {path.stem for path in ALERT_FILES}
+
+
+@pytest.mark.parametrize("path", ALERT_FILES, ids=identity)
+def test_every_alert_is_seen_to_fire_and_to_keep_still(path):
+    text = (CASES / f"{path.stem}.yaml").read_text(encoding="utf-8")
+    expected = {
+        sample["value"]
+        for case in yaml.safe_load(text)["tests"]
+        for check in case["promql_expr_test"]
+        for sample in check["exp_samples"]
+    }
+    assert expected == {0, 1}
+
+
+def test_the_limits_in_the_rules_are_the_defaults():
+    from ragmon.config import Settings
+
+    queue = (RULES / "RagmonQueueNearLimit.yaml").read_text(encoding="utf-8")
+    assert f"0.8 * {Settings().limits.queue}" in queue
+    slow_s = Settings().latency.slow_ms / 1000
+    recording = (RULES / "recording.yaml").read_text(encoding="utf-8")
+    assert f'le=~"{slow_s:.0f}|{slow_s:.1f}"' in recording
+
+
+def test_promtool_takes_the_rules():
+    command = [program("promtool"), "check", "rules", "--lint=all", "--lint-fatal"]
+    done = subprocess.run(
+        [*command, *sorted(RULES.glob("*.yaml"))], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", sorted(CASES.glob("*.yaml")), ids=identity)
+def test_alerts_fire_when_they_should(path):
+    command = [program("promtool"), "test", "rules", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
