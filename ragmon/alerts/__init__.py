@@ -1,0 +1,122 @@
+"""Alerts: what detectors found, as states that begin and end, with evidence and remedies.
+
+``machine`` turns the findings of a minute into transitions, ``inhibition`` and ``silences`` say
+which of them a person should hear of, ``evidence`` says why, ``sentences`` and ``remedies`` say
+it in words. Everything is data in, data out: the daemon stores what comes back and delivers it.
+"""
+
+import hashlib
+from typing import Literal
+
+from msgspec import Struct
+
+from ragmon.detectors import AlertKey, Finding, Severity
+
+State = Literal["pending", "firing", "no_data", "resolved"]
+"""inactive is no alert; no_data: it fired, and now nothing is seen, so it goes on."""
+
+Change = Literal["pending", "inactive", "firing", "no_data", "notified", "renotified", "resolved"]
+"""notified: it fired unheard, inhibited or silenced, and is heard now."""
+
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+
+
+class SliceShare(Struct, frozen=True):
+    """One slice's part in a change."""
+
+    dimension: str
+    value: str
+    n: float
+    mean: float  # loss since the change
+    expected: float  # loss before
+    share: float  # of the excess losses of the whole
+
+
+class ModeShift(Struct, frozen=True):
+    """How often one stage failed, before and since."""
+
+    mode: str
+    before: float
+    since: float
+
+
+class Evidence(Struct, frozen=True):
+    """Why an alert is believed, as it stood when it opened."""
+
+    sentence: str
+    excess: float | None = None  # losses beyond what was expected
+    slices: tuple[SliceShare, ...] = ()  # that drive the change, the largest part first
+    modes: tuple[ModeShift, ...] = ()
+    remedies: tuple[str, ...] = ()
+    runbook: str = ""  # path below the documentation
+
+
+class Alert(Struct, frozen=True, kw_only=True):
+    """One alert from its beginning to its end."""
+
+    key: AlertKey
+    name: str
+    state: State
+    severity: Severity
+    began_at: float  # unix seconds: pending, or firing at once
+    fired_at: float | None = None
+    ended_at: float | None = None
+    bad_at: float  # last found bad or unknown
+    notified_at: float | None = None  # last told to a person
+    inhibited_by: str = ""  # the fingerprint of the cause
+    silenced_by: str = ""  # id of the silence, or name of the maintenance window
+    finding: Finding
+    evidence: Evidence | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for every episode of this alert."""
+        return fingerprint(self.key)
+
+    @property
+    def episode(self) -> str:
+        """This episode alone."""
+        return f"{self.fingerprint}-{int(self.began_at)}"
+
+    @property
+    def heard(self) -> bool:
+        """Whether a person should hear of it now."""
+        return not self.inhibited_by and not self.silenced_by
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What identifies it towards receivers and silences; no numbers."""
+        stream = self.key.stream
+        found = {
+            "alertname": self.name,
+            "pipeline": stream.pipeline,
+            "metric": stream.metric,
+            "type": self.key.kind,
+            "severity": self.severity,
+            "dimension": stream.dimension,
+            "value": stream.value,
+            "rule": self.key.rule,
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+class AlertEvent(Struct, frozen=True, kw_only=True):
+    """One transition. Its id is the same if it is made again, so receivers may drop repeats."""
+
+    id: str
+    at: float
+    change: Change
+    notify: bool  # deliver it
+    alert: Alert
+
+
+def fingerprint(key: AlertKey) -> str:
+    """What an alert is about, as 16 hexadecimal digits."""
+    parts = "\x00".join((key.kind, *key.stream, key.rule))
+    return hashlib.blake2b(parts.encode(), digest_size=8).hexdigest()
+
+
+def event(change: Change, alert: Alert, at: float, *, notify: bool) -> AlertEvent:
+    """A transition with its stable id."""
+    identity = f"{alert.episode}-{change}-{int(at)}"
+    return AlertEvent(id=identity, at=at, change=change, notify=notify, alert=alert)

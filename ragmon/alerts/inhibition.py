@@ -1,0 +1,86 @@
+"""A cause speaks for its symptoms: which open alert explains another one of its pipeline."""
+
+from collections.abc import Iterable
+
+from ragmon.alerts import SEVERITIES, Alert
+from ragmon.detectors import AlertKey
+
+# From cause to symptom. An outage explains everything, an error an empty result, and so on.
+_CHAIN = (
+    ("traffic",),
+    ("error",),
+    ("zero_result",),
+    ("hit", "low_score"),
+    (
+        "attribution",
+        "uncited",
+        "cited_unretrieved",
+        "grounding",
+        "faithfulness",
+        "positive_feedback",
+        "judged",
+    ),
+)
+# Slowness has causes and effects of its own, but for an outage; its metrics are one news.
+_LATENCY_CHAIN = (("traffic",), ("latency", "latency_p50", "slow"))
+_ONE_NEWS = frozenset(_LATENCY_CHAIN[1])
+_AFTERMATH_S = 900.0  # or the symptom's own window: what began in an incident may outlast it
+
+
+def cause_of(alert: Alert, others: Iterable[Alert]) -> Alert | None:
+    """The alert that explains this one, open or just over; the first cause of all."""
+    causes = [each for each in others if explains(each, alert) and _at_work(each, alert)]
+    return min(causes, key=lambda each: (stage(each.key), each.key), default=None)
+
+
+def explains(cause: Alert, symptom: Alert) -> bool:
+    """Whether hearing of the cause makes the symptom no news.
+
+    This is a strict order, so no two alerts can silence one another.
+    """
+    one, other = cause.key, symptom.key
+    if one.stream.pipeline != other.stream.pipeline or "canary" in (one.kind, other.kind):
+        return False  # that a version is worse is news in any incident
+    whole_of = not one.stream.dimension and bool(other.stream.dimension)
+    if whole_of or one.stream[2:] == other.stream[2:]:
+        if _before(one.stream.metric, other.stream.metric):
+            return True
+        if one.stream.metric == other.stream.metric and whole_of:
+            return True
+        if {one.stream.metric, other.stream.metric} <= _ONE_NEWS or one.stream == other.stream:
+            return _said_before(cause, symptom)
+    return False
+
+
+def stage(key: AlertKey) -> int:
+    """How near to the root cause a metric stands; 0 is an outage."""
+    chains = (_CHAIN, _LATENCY_CHAIN)
+    places = [
+        at for chain in chains for at, names in enumerate(chain) if key.stream.metric in names
+    ]
+    return min(places, default=len(_CHAIN))
+
+
+def _before(one: str, other: str) -> bool:
+    for chain in (_CHAIN, _LATENCY_CHAIN):
+        place = {metric: at for at, metrics in enumerate(chain) for metric in metrics}
+        if one in place and other in place and place[one] < place[other]:
+            return True
+    return False
+
+
+def _said_before(cause: Alert, symptom: Alert) -> bool:
+    """Of two alerts that say the same the later one is no news, unless it is graver."""
+    graver = SEVERITIES.index(symptom.severity) > SEVERITIES.index(cause.severity)
+    first, second = ((each.fired_at or each.began_at, each.key) for each in (cause, symptom))
+    return first < second and not graver
+
+
+def _at_work(cause: Alert, symptom: Alert) -> bool:
+    """Whether a cause fires, or was firing when the symptom did and may still show in it."""
+    if cause.state == "pending":
+        return False
+    if cause.ended_at is None:
+        return True
+    window = max(_AFTERMATH_S, symptom.finding.window_s or 0.0)
+    return symptom.began_at <= cause.ended_at and symptom.bad_at - cause.ended_at <= window

@@ -1,0 +1,225 @@
+"""The state machine: findings of a minute in, transitions out.
+
+inactive → pending → firing → resolved. A finding that is absent means the stream is fine; one
+that is unknown neither fires nor resolves. The book is all the machine remembers: stored in the
+transaction that stores its events, it lets a restart neither repeat nor forget.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ragmon.alerts import Alert, AlertEvent, Change, Evidence, event
+from ragmon.alerts.inhibition import cause_of
+from ragmon.alerts.remedies import name_of
+from ragmon.alerts.silences import Maintenance, Silence, silenced_by
+from ragmon.detectors import AlertKey, Finding
+
+MOST_RECENT = 200
+
+Explain = Callable[[Finding], Evidence]
+
+
+class Timing(Struct, frozen=True, kw_only=True):
+    """When an alert fires, repeats and ends; seconds."""
+
+    wait: dict[str, float] = field(default_factory=lambda: {"threshold": 120.0})
+    """By kind: bad for so long before it fires."""
+    keep: dict[str, float] = field(default_factory=lambda: {"threshold": 300.0, "slo": 300.0})
+    """By kind: fine for so long before it ends."""
+    renotify: float = 4 * 3_600.0
+    """From one notification of an alert to the next."""
+
+
+class Hush(Struct, frozen=True):
+    """What nobody wants to hear of."""
+
+    silences: tuple[Silence, ...] = ()
+    maintenance: tuple[Maintenance, ...] = ()
+
+
+DEFAULT_TIMING = Timing()
+HEAR_ALL = Hush()
+
+
+class _Minute(Struct, frozen=True):
+    """What every transition of one step depends on."""
+
+    now: float
+    timing: Timing
+    explain: Explain
+
+
+class Book(Struct, frozen=True):
+    """Every alert that is not over, and the last that are."""
+
+    open: tuple[Alert, ...] = ()
+    recent: tuple[Alert, ...] = ()  # resolved, the newest first
+
+    def dump(self) -> bytes:
+        """As bytes."""
+        return msgspec.msgpack.encode(self)
+
+    @staticmethod
+    def load(data: bytes) -> "Book":
+        """What ``dump`` wrote."""
+        return msgspec.msgpack.decode(data, type=Book)
+
+
+def step(
+    book: Book,
+    findings: Sequence[Finding],
+    now: float,
+    explain: Explain,
+    *,
+    timing: Timing = DEFAULT_TIMING,
+    hush: Hush = HEAR_ALL,
+) -> tuple[Book, tuple[AlertEvent, ...]]:
+    """One minute further.
+
+    Args:
+        book: what is known of alerts.
+        findings: of every detector in this minute.
+        now: the end of the minute, unix seconds.
+        explain: gathers the evidence of a finding; called once an alert, when it fires.
+        timing: delays.
+        hush: silences and maintenance windows.
+
+    Returns:
+        The new book, and the transitions in the order of what they are about.
+    """
+    minute = _Minute(now, timing, explain)
+    found = {finding.alert: finding for finding in findings}
+    held = {alert.key: alert for alert in book.open}
+    events: list[AlertEvent] = []
+    moved: list[Alert] = []
+    for key in sorted(found.keys() | held.keys()):
+        alert, made = _advance(held.get(key), found.get(key), minute)
+        events += made
+        if alert is not None:
+            moved.append(alert)
+    open_now = [alert for alert in moved if alert.state != "resolved"]
+    causes = (*moved, *book.recent)
+    heard = [_hush(alert, causes, hush, now) for alert in open_now]
+    return _notify(book, moved, heard, events, minute)
+
+
+def _advance(
+    alert: Alert | None, finding: Finding | None, minute: _Minute
+) -> tuple[Alert | None, list[AlertEvent]]:
+    """The next state of one alert; None when there is none."""
+    if alert is None:
+        if finding is None or finding.status == "unknown":
+            return None, []
+        return _begin(finding, minute)
+    if finding is None:
+        return _fine(alert, minute)
+    if finding.status == "unknown":
+        return _unknown(alert, minute.now)
+    return _bad(alert, finding, minute)
+
+
+def _begin(finding: Finding, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
+    alert = Alert(
+        key=finding.alert,
+        name=name_of(finding.alert),
+        state="pending",
+        severity=finding.severity,
+        began_at=minute.now,
+        bad_at=minute.now,
+        finding=finding,
+    )
+    if minute.timing.wait.get(finding.alert.kind, 0.0) > 0.0:
+        return alert, [event("pending", alert, minute.now, notify=False)]
+    return _fire(alert, minute)
+
+
+def _bad(alert: Alert, finding: Finding, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
+    alert = replace(alert, finding=finding, bad_at=minute.now)
+    if alert.state == "pending":
+        if minute.now - alert.began_at >= minute.timing.wait.get(alert.key.kind, 0.0):
+            return _fire(alert, minute)
+        return alert, []
+    if alert.state == "no_data":
+        alert = replace(alert, state="firing")
+        return alert, [event("firing", alert, minute.now, notify=False)]
+    return alert, []
+
+
+def _fire(alert: Alert, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
+    evidence = minute.explain(alert.finding)
+    alert = replace(alert, state="firing", fired_at=minute.now, evidence=evidence)
+    return alert, [event("firing", alert, minute.now, notify=False)]
+
+
+def _unknown(alert: Alert, now: float) -> tuple[Alert, list[AlertEvent]]:
+    alert = replace(alert, bad_at=now)
+    if alert.state != "firing":
+        return alert, []
+    alert = replace(alert, state="no_data")
+    return alert, [event("no_data", alert, now, notify=False)]
+
+
+def _fine(alert: Alert, minute: _Minute) -> tuple[Alert | None, list[AlertEvent]]:
+    now = minute.now
+    if alert.state == "pending":
+        return None, [event("inactive", alert, now, notify=False)]
+    if now - alert.bad_at < minute.timing.keep.get(alert.key.kind, 0.0):
+        return alert, []
+    alert = replace(alert, state="resolved", ended_at=now)
+    # Whoever heard that it fired hears that it is over, silenced meanwhile or not.
+    return alert, [event("resolved", alert, now, notify=alert.notified_at is not None)]
+
+
+def _hush(alert: Alert, others: Sequence[Alert], hush: Hush, now: float) -> Alert:
+    cause = cause_of(alert, others)
+    silence = silenced_by(alert.labels, hush.silences, hush.maintenance, now)
+    by = cause.fingerprint if cause is not None else ""
+    if (by, silence) == (alert.inhibited_by, alert.silenced_by):
+        return alert
+    return replace(alert, inhibited_by=by, silenced_by=silence)
+
+
+def _notify(
+    book: Book,
+    moved: Sequence[Alert],
+    heard: Sequence[Alert],
+    events: Sequence[AlertEvent],
+    minute: _Minute,
+) -> tuple[Book, tuple[AlertEvent, ...]]:
+    """Mark what a person should hear of, and add what becomes due without a transition."""
+    now = minute.now
+    told = [_tell(alert, now, minute.timing.renotify) for alert in heard]
+    after = {new.key: new for new in told}
+    transitions = [
+        event(
+            each.change,
+            after.get(each.alert.key, each.alert),
+            each.at,
+            notify=each.notify or _now_told(each, after, now),
+        )
+        for each in events
+    ]
+    fresh = {each.alert.key for each in transitions if each.notify}
+    for old, new in zip(heard, told, strict=True):
+        if new.notified_at == now and new.key not in fresh:
+            change: Change = "notified" if old.notified_at is None else "renotified"
+            transitions.append(event(change, new, now, notify=True))
+    over = [alert for alert in moved if alert.state == "resolved"]
+    recent = (*over, *book.recent)[:MOST_RECENT]
+    return Book(tuple(told), recent), tuple(transitions)
+
+
+def _tell(alert: Alert, now: float, renotify_s: float) -> Alert:
+    if alert.state != "firing" or not alert.heard:
+        return alert
+    if alert.notified_at is not None and now - alert.notified_at < renotify_s:
+        return alert
+    return replace(alert, notified_at=now)
+
+
+def _now_told(each: AlertEvent, after: dict[AlertKey, Alert], now: float) -> bool:
+    new = after.get(each.alert.key)
+    return each.change == "firing" and new is not None and new.notified_at == now

@@ -1,0 +1,159 @@
+"""What each alert is called and what to try, by metric: data, in the order worth trying."""
+
+from msgspec import Struct
+
+from ragmon.detectors import AlertKey
+
+
+class Remedy(Struct, frozen=True):
+    """The field's advice for one metric."""
+
+    name: str  # of the alert, and of its runbook
+    tries: tuple[str, ...]
+
+
+REMEDIES = {
+    "traffic": Remedy(
+        "RagmonNoTraffic",
+        (
+            "Look whether the application itself is up and reached by its users",
+            "Look whether its logging client can reach ragmon: its spool grows if it cannot",
+            "Look for a deployment or a credential that changed at the time of the last query",
+        ),
+    ),
+    "judged": Remedy(
+        "RagmonNoJudgements",
+        (
+            "Look at ragmon_judged_total by outcome: time-outs and refusals name the reason",
+            "Look at the judge's budget: ragmon_judge_budget_remaining_ratio",
+        ),
+    ),
+    "error": Remedy(
+        "RagmonErrors",
+        (
+            "Read the errors of the failing queries: most share one cause",
+            "Check the vector store, the model endpoint, their quotas and time-outs",
+            "Roll back what was deployed at the time of the change",
+        ),
+    ),
+    "zero_result": Remedy(
+        "RagmonZeroResults",
+        (
+            "Check that the index is there, complete and the one the retriever asks",
+            "Check filters and permissions: a tag that no document carries returns nothing",
+            "Check a similarity threshold against the scores of the embedding in use",
+            "Read the failing queries: a new topic or language needs documents",
+        ),
+    ),
+    "hit": Remedy(
+        "RagmonHitRate",
+        (
+            "Check index coverage: were documents removed, or not embedded again after a change?",
+            "Check that queries and documents are embedded by the same model and version",
+            "Look at chunking: an answer cut in two is found by neither half",
+            "If relevant chunks are found but rank low: the reranker, query expansion",
+        ),
+    ),
+    "low_score": Remedy(
+        "RagmonLowScores",
+        (
+            "Look for embedding drift: a changed model moves all scores",
+            "Read the queries: scores fall when users ask about what the index does not hold",
+            "Check query rewriting and expansion",
+        ),
+    ),
+    "attribution": Remedy(
+        "RagmonAttribution",
+        (
+            "Retrieve fewer chunks: a smaller k leaves less that is not used",
+            "Make chunks better: shorter, about one thing, without duplicates",
+            "Check that the prompt still asks for citations",
+        ),
+    ),
+    "uncited": Remedy(
+        "RagmonUncited",
+        (
+            "Check that the prompt still asks for citations, and that their form is still parsed",
+            "Look whether answers come from the model's memory: compare them with the chunks",
+        ),
+    ),
+    "cited_unretrieved": Remedy(
+        "RagmonStrayCitations",
+        (
+            "Look whether chunk ids in the prompt and in the log are the same",
+            "Invented citations: lower the temperature, number the chunks, reject unknown ids",
+        ),
+    ),
+    "grounding": Remedy(
+        "RagmonGrounding",
+        (
+            "Compare the worst answers with their chunks: invented, or retrieved and misread?",
+            "Check prompt and model version: did either change at the time of the change?",
+            "Check the order and length of the context: what stands in the middle is overlooked",
+        ),
+    ),
+    "faithfulness": Remedy(
+        "RagmonFaithfulness",
+        (
+            "Check prompt and model version: did either change at the time of the change?",
+            "Check the order and length of the context: what stands in the middle is overlooked",
+            "Let the model decline when the chunks do not answer",
+            "Check that the judge itself did not change: its version is in the verdicts",
+        ),
+    ),
+    "positive_feedback": Remedy(
+        "RagmonFeedback",
+        (
+            "Read the answers that were disliked, by slice: is it one topic or one group?",
+            "Look at hit rate and grounding at the same time: which of them moved first?",
+            "Check the length, language and tone of the answers",
+        ),
+    ),
+    "slow": Remedy(
+        "RagmonSlow",
+        (
+            "See which stage grew: retrieval (index, filters) or generation (model, length)",
+            "Look for retries and time-outs, and at the provider's status",
+            "Shorten the context: fewer or smaller chunks",
+        ),
+    ),
+    "latency": Remedy(
+        "RagmonLatency",
+        (
+            "See which stage grew: retrieval (index, filters) or generation (model, length)",
+            "Only the slowest grew: look at long contexts, cold caches, retries",
+        ),
+    ),
+    "latency_p50": Remedy(
+        "RagmonLatencyMedian",
+        (
+            "Every query grew: look at the model or embedding in use, and at load",
+            "See which stage grew: retrieval (index, filters) or generation (model, length)",
+        ),
+    ),
+}
+
+NO_FEEDBACK = Remedy(
+    "RagmonNoFeedback",
+    (
+        "Look whether the rating buttons are shown and their events sent",
+        "Look whether ratings carry the query ids that ragmon knows",
+    ),
+)
+
+
+def remedy_of(key: AlertKey) -> Remedy:
+    """The advice for an alert."""
+    if key.kind == "no_data" and key.stream.metric == "positive_feedback":
+        return NO_FEEDBACK
+    return REMEDIES[key.stream.metric]
+
+
+def name_of(key: AlertKey) -> str:
+    """What an alert is called, the same whichever detector raised it."""
+    return remedy_of(key).name
+
+
+def runbook_of(key: AlertKey) -> str:
+    """Path of its runbook below ``deploy``."""
+    return f"runbooks/{remedy_of(key).name}.md"

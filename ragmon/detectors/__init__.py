@@ -1,0 +1,123 @@
+"""Detectors: is a stream of losses worse than it should be? One file a kind.
+
+A kind exports
+
+- ``Options``: its settings, under ``detectors.rules`` as ``{kind: <file>, …}``;
+- ``State(options)``: what it remembers, as arrays over all streams at once, with ``grow``,
+  ``clear``, ``dump`` and ``load``;
+- ``step(state, tick) -> list[Finding]``: one minute further.
+
+``catalogue`` finds the kinds, ``detection`` drives them. A *loss* is never negative and up is
+bad; a *stream* is the losses of one metric in one pipeline, whole or one slice of it. Everything
+is fed by minutes of (n, Σ loss, Σ loss²), so that live traffic, a restart and a replay agree.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from ragmon.detectors.baselines import Baseline
+    from ragmon.detectors.minutes import MinuteLog
+    from ragmon.detectors.references import References
+    from ragmon.detectors.streams import StreamTable
+
+Severity = Literal["info", "warning", "critical"]
+Status = Literal["bad", "unknown"]
+
+MINUTE_S = 60.0
+
+
+class StreamKey(NamedTuple):
+    """One stream; ``dimension`` is empty for a pipeline as a whole."""
+
+    pipeline: str
+    metric: str
+    dimension: str = ""
+    value: str = ""
+
+
+class AlertKey(NamedTuple):
+    """What an alert is about; its identity, whatever its numbers."""
+
+    kind: str
+    stream: StreamKey
+    rule: str = ""  # tells two rules of one kind apart
+
+
+class Measured(Struct, frozen=True):
+    """A mean loss with its 95 % interval."""
+
+    mean: float
+    lower: float
+    upper: float
+    n: float
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """What a detector says of a stream in one minute; a stream it does not mention is fine."""
+
+    alert: AlertKey
+    status: Status  # unknown: nothing was seen, which neither fires nor resolves
+    severity: Severity = "warning"
+    observed: Measured | None = None  # since the change, or over the rule's window
+    reference: Measured | None = None
+    reference_text: str = ""  # what the reference is, in words
+    tolerated: float = 0.0  # loss from which a minute counts against the stream
+    changed_at: float | None = None  # unix seconds, estimated
+    window_s: float | None = None
+    evidence: float | None = None  # likelihood ratio against "nothing changed"
+    threshold: float | None = None  # of the evidence, or the limit of a plain rule
+    guarantee: str = ""
+
+
+class Tick(Struct, frozen=True):
+    """One closed minute of every stream."""
+
+    minute: int  # unix minutes
+    log: "MinuteLog"
+    streams: "StreamTable"
+    cells: Any  # (streams, 3): n, Σ loss, Σ loss² of what became known in this minute
+    references: "References"
+    renewed: bool  # the references were renewed; each ten minutes
+    settled: int  # streams that existed then; those beyond wait for the next renewal
+    allowed: float  # false alarms in thirty days, of one kind and all its streams together
+    total: float  # the same, of everything together
+    baseline: "Baseline | None" = None
+
+    @property
+    def now(self) -> float:
+        """The end of the minute, unix seconds."""
+        return (self.minute + 1) * MINUTE_S
+
+
+class DetectorState(Protocol):
+    """What a kind remembers between two minutes."""
+
+    def grow(self, streams: int) -> None:
+        """Make room for that many streams."""
+        ...
+
+    def clear(self, streams: Sequence[int]) -> None:
+        """Forget some streams."""
+        ...
+
+    def dump(self) -> bytes:
+        """Everything, for ``load`` in another process."""
+        ...
+
+    def load(self, data: bytes) -> None:
+        """Continue where ``dump`` was taken."""
+        ...
+
+
+class Kind(Protocol):
+    """The module of a kind."""
+
+    Options: Any
+    State: Any
+
+    def step(self, state: Any, tick: Tick) -> list[Finding]:
+        """One minute further."""
+        ...

@@ -1,0 +1,95 @@
+"""Worse than this stream's own past at this time of day."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from pydantic import BaseModel
+
+from ragmon.detectors import Finding, Severity, Tick, budget
+from ragmon.detectors.arrays import Fields, Floats, Ints
+from ragmon.detectors.core import Charts
+from ragmon.detectors.episodes import Null, chosen, finding, follow, reference_of
+from ragmon.detectors.losses import DETECTED
+
+KIND = "anomaly"
+
+
+class Options(BaseModel, frozen=True, extra="forbid"):
+    """Settings."""
+
+    metrics: tuple[str, ...] = DETECTED
+    """What is watched."""
+    slices: bool = True
+    """Watch the values of the configured slices too."""
+    severity: Severity = "warning"
+    """Of the alerts."""
+    accept_after: float = 3 * 86_400.0
+    """Seconds after which a lasting change becomes the new normal and the alert resolves."""
+
+
+class State(Charts):
+    """Charts of every stream."""
+
+    limits: Floats  # A
+    _FIELDS: ClassVar[Fields] = Charts._FIELDS | {"limits": ((), "f8", np.inf)}
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.options = options
+
+    def clear(self, streams: Sequence[int] | Ints) -> None:  # type: ignore[override]
+        """Forget some streams."""
+        super().clear(np.asarray(streams, dtype=np.int64))
+
+
+def step(state: State, tick: Tick) -> list[Finding]:
+    """One minute further."""
+    references = tick.references
+    if tick.renewed:
+        active = chosen(tick, state.options.metrics, slices=state.options.slices)
+        active &= references.ready
+        shares = budget.weights(tick.streams.keys, active)
+        state.limits = budget.minutes_to_false_alarm(shares, tick.allowed)
+    null = Null(
+        references.mean,
+        references.tolerated,
+        references.phi * references.spread,
+        references.weights,
+    )
+    follow(state, tick, null, state.limits)
+    _accept(state, tick)
+    return [_describe(state, tick, row) for row in np.flatnonzero(state.open).tolist()]
+
+
+def _accept(state: State, tick: Tick) -> None:
+    """What lasted long enough is how it is now."""
+    age = tick.minute - state.opened
+    rows = np.flatnonzero(state.open & (age * 60.0 >= state.options.accept_after))
+    for row in rows.tolist():
+        tick.log.rebase(row, int(state.since[row]))
+    state.reset(rows)
+
+
+def _describe(state: State, tick: Tick, row: int) -> Finding:
+    references, key = tick.references, tick.streams.keys[row]
+    assert key is not None
+    binary = bool(tick.streams.binary[row])
+    days = int(references.days[row])
+    n, mean, variance = (
+        float(each[row]) for each in (references.n, references.mean, references.variance)
+    )
+    limit = float(state.limits[row])
+    return finding(
+        KIND,
+        key,
+        state,
+        row,
+        binary=binary,
+        severity=state.options.severity,
+        reference=reference_of(n, mean, variance, binary=binary),
+        reference_text=f"at this hour ({days} days)" if days else "over the last day",
+        tolerated=float(references.tolerated[row]),
+        limit=limit,
+        guarantee=budget.guarantee(limit, tick.total),
+    )

@@ -1,0 +1,119 @@
+"""A saved level to compare with: losses by stream and hour of day, with where they came from."""
+
+from collections.abc import Mapping
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from ragmon.detectors import StreamKey
+from ragmon.detectors.arrays import Floats, Ints
+from ragmon.detectors.minutes import TEN, MinuteLog
+from ragmon.detectors.references import TAU
+from ragmon.detectors.streams import StreamTable
+from ragmon.stats.intervals import effective_n_fraction, wilson_cc
+
+HOURS = 24
+CONFIDENCE = 0.95
+ENOUGH = 30
+
+Cells = tuple[tuple[float, float, float], ...]
+
+
+class SavedStream(Struct, frozen=True):
+    """(n, Σ loss, Σ loss²) by hour of day (UTC), or once for all hours."""
+
+    stream: StreamKey
+    cells: Cells
+
+
+class Baseline(Struct, frozen=True, kw_only=True):
+    """A saved level."""
+
+    name: str
+    source: Literal["traffic", "golden"]
+    created_at: float  # unix seconds
+    provenance: str  # from which window or run
+    streams: tuple[SavedStream, ...]
+
+
+class Limits(Struct, frozen=True):
+    """What a baseline says in one hour; shapes (streams,), n = 0 where it says nothing."""
+
+    n: Floats
+    mean: Floats
+    variance: Floats
+    upper: Floats  # one-sided limit of the mean that holds for all its hours together
+
+
+def from_log(
+    log: MinuteLog, streams: StreamTable, name: str, *, first: int, last: int, now: float
+) -> Baseline:
+    """The losses of minutes [first, last), incidents excluded, by hour of day."""
+    by_hour = np.zeros((HOURS, len(log), 3))
+    tens = np.arange(-(-first // TEN), last // TEN)
+    for hour in range(HOURS):
+        wanted = tens[tens // 6 % HOURS == hour]
+        by_hour[hour] = log.tens(wanted).sum(axis=0)
+    saved = [
+        SavedStream(key, _plain(by_hour[:, row]))
+        for key, row in sorted(streams.rows.items())
+        if by_hour[:, row, 0].any()
+    ]
+    provenance = f"traffic, {(last - first) / 1440.0:.1f} days"
+    return Baseline(
+        name=name,
+        source="traffic",
+        created_at=now,
+        provenance=provenance,
+        streams=tuple(saved),
+    )
+
+
+def from_totals(
+    name: str,
+    totals: Mapping[StreamKey, tuple[float, float, float]],
+    provenance: str,
+    now: float,
+    *,
+    source: Literal["traffic", "golden"] = "golden",
+) -> Baseline:
+    """A single level a stream, whatever the hour: an evaluation run, or a quiet service."""
+    saved = tuple(SavedStream(key, (cell,)) for key, cell in sorted(totals.items()))
+    return Baseline(name=name, source=source, created_at=now, provenance=provenance, streams=saved)
+
+
+def limits(baseline: Baseline, streams: StreamTable, hour: int, phi: Floats) -> Limits:
+    """The saved level of each stream in an hour of day, with its upper confidence limit.
+
+    The limit is shared out over the hours, so that it holds in all of them at once: else one
+    unlucky hour in twenty would be in permanent alarm.
+    """
+    n, total, squares, cells = (np.zeros(len(streams)) for _ in range(4))
+    for saved in baseline.streams:
+        row = streams.rows.get(saved.stream)
+        if row is not None:
+            n[row], total[row], squares[row] = saved.cells[hour % len(saved.cells)]
+            cells[row] = sum(cell[0] >= ENOUGH for cell in saved.cells)
+    n[n < ENOUGH] = 0.0
+    mean = total / np.maximum(n, 1.0)
+    variance = np.maximum(squares / np.maximum(n, 1.0) - mean * mean, 0.0)
+    z = _one_sided(cells)
+    size = np.where(streams.binary, n, effective_n_fraction(n, mean, variance)) / phi
+    _, upper = wilson_cc(mean, np.maximum(size, 1e-9), z)
+    day = np.where(cells > 1, z * TAU, 0.0)  # from traffic: one day is not like another
+    upper = mean + np.hypot(upper - mean, day)
+    return Limits(n, mean, variance, np.where(n > 0.0, upper, 1.0))
+
+
+def _one_sided(cells: Floats) -> Floats:
+    by_count = {
+        count: NormalDist().inv_cdf(1.0 - (1.0 - CONFIDENCE) / max(count, 1.0))
+        for count in set(cells.tolist())
+    }
+    return np.array([by_count[count] for count in cells.tolist()])
+
+
+def _plain(cells: Floats | Ints) -> Cells:
+    return tuple((float(n), float(total), float(squares)) for n, total, squares in cells)

@@ -1,0 +1,57 @@
+"""How often a false alarm may happen, shared out over everything that is watched.
+
+Weighted Bonferroni: a stream with weight w (weights sum to one) may be wrong w times the
+allowance, so its evidence must reach A = 43,200 / (allowed · w), minutes in thirty days over
+false alarms in thirty days. Rates add up whatever the dependence between streams.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ragmon.detectors import StreamKey
+from ragmon.detectors.arrays import Bools, Floats
+from ragmon.detectors.core import MONTH_MINUTES
+
+SLICES_TOGETHER = 1.0  # all slices of a metric weigh as much as the whole
+
+
+def weights(keys: Sequence[StreamKey | None], active: Bools) -> Floats:
+    """The share of the allowance of each stream; they sum to one over the active ones.
+
+    Within a pipeline and metric the whole weighs one and its slices one together.
+    """
+    slices: dict[tuple[str, str], int] = {}
+    for key, counts in zip(keys, active.tolist(), strict=True):
+        if key is not None and counts and key.dimension:
+            slices[key.pipeline, key.metric] = slices.get((key.pipeline, key.metric), 0) + 1
+    raw = np.zeros(len(keys))
+    for row, (key, counts) in enumerate(zip(keys, active.tolist(), strict=True)):
+        if key is not None and counts:
+            several = slices.get((key.pipeline, key.metric), 1)
+            raw[row] = SLICES_TOGETHER / several if key.dimension else 1.0
+    total = math.fsum(raw.tolist())  # the same whatever the order of the streams
+    return raw / total if total else raw
+
+
+def minutes_to_false_alarm(shares: Floats, allowed: float) -> Floats:
+    """A of each stream; infinite where the share is zero.
+
+    Args:
+        shares: weights that sum to at most one.
+        allowed: false alarms in thirty days, of all streams together.
+    """
+    found = np.full(len(shares), np.inf)
+    np.divide(MONTH_MINUTES, allowed * shares, out=found, where=shares > 0.0)
+    return found
+
+
+def guarantee(limit: float, total: float) -> str:
+    """What a threshold promises, in words."""
+    months = limit / MONTH_MINUTES
+    own = f"{months:,.0f} months" if months >= 1.5 else f"{limit / 1_440.0:,.0f} days"
+    return (
+        f"if nothing changed, this stream would raise a false alarm once in {own} on average at "
+        f"most, and everything that is watched together {total:g} in 30 days"
+    )

@@ -1,0 +1,333 @@
+"""A version worse than the stable one, minute by minute, so that season cancels.
+
+In each minute the canary's n_a losses and the stable version's n_b are set against a pooled past
+level theta. With f = n_a / (n_a + n_b) the bets a_k = theta + d_k (1 - f) and
+b_k = theta - d_k f satisfy n_a (a_k - theta) = -n_b (b_k - theta) = c, and
+
+    g_k = llr(a; a_k : theta) + llr(b; b_k : theta) - c tol / (theta (1 - theta))
+
+has log E[exp g_k] <= (c / v) (theta_a - theta_b - tol) <= 0 whenever the canary's true loss is
+at most the stable one's plus ``tol`` (by convexity for any losses in [0, 1], then
+log(1 + y) <= y). The levels need only agree within a minute. The weighted mean of
+exp(sum of g_k) is then a supermartingale: the chance that it ever reaches 1 / alpha is at most
+alpha, however often one looks (Ville).
+
+After Turner, Ly and Grünwald (2024), Generic E-variables for Exact Sequential k-Sample Tests.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+import msgspec
+import numpy as np
+from pydantic import BaseModel, Field
+
+from ragmon.detectors import MINUTE_S, AlertKey, Finding, Severity, StreamKey, Tick
+from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
+from ragmon.detectors.core import CAP, RESOLVED, SHIFTS, SHORTEST_MINUTES, mixture
+from ragmon.detectors.episodes import measured
+from ragmon.detectors.losses import DETECTED, LOSSES
+from ragmon.windows.series import OTHER, VERSION
+
+KIND = "canary"
+
+_ENOUGH = 30
+_NEAR_MINUTES = 120  # the level of these, where they hold enough, follows the season
+_ENOUGH_NEAR = 500
+_LOWEST, _HIGHEST = 1e-4, 0.995
+_DAY = 1_440
+_GONE_MINUTES = 60  # without traffic, after which a version is not running any more
+_PRIOR_MINUTES = 30.0  # what the stream's own scatter is worth against the pair's
+_MOST_PAIRS = 2_000
+_UNBOUNDED = tuple(loss.metric for loss in LOSSES if loss.shape == "weighted")
+
+
+class Options(BaseModel, frozen=True, extra="forbid"):
+    """Settings."""
+
+    metrics: tuple[str, ...] = tuple(name for name in DETECTED if name not in _UNBOUNDED)
+    """What is compared; losses in [0, 1] only."""
+    stable: dict[str, str] = {}
+    """The stable version of a pipeline; by default the one with the most queries last week."""
+    alpha: float = Field(default=0.01, gt=0.0, lt=1.0)
+    """Chance to call a version worse that is not, over all metrics and however long it runs."""
+    tolerance: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """How much worse a version may be."""
+    severity: Severity = "critical"
+    """Of the alerts."""
+
+
+class Pair(NamedTuple):
+    """A version that is compared with another on one metric."""
+
+    pipeline: str
+    metric: str
+    canary: str
+    stable: str
+
+
+class Minute(NamedTuple):
+    """What every pair saw in one minute."""
+
+    number: int  # unix minutes
+    canary: Floats  # (pairs, 3)
+    stable: Floats
+    phi: Floats  # (pairs,) over-dispersion
+    caps: Floats  # the most that this minute may count
+
+
+class Tests(Arrays):
+    """One row a pair."""
+
+    canary: Ints  # row of the canary's stream
+    stable: Ints
+    evidence: Floats  # (pairs, 8) W_k
+    best: Floats  # (pairs, 8) the smallest W_k so far
+    since: Ints  # (pairs, 8) when that was: the change point under k
+    theta: Floats  # NaN: learning
+    dispersion: Floats  # (pairs, 3) minutes, Σ z, Σ z² of the canary's excess
+    open: Bools
+    opened: Ints
+    changed: Ints
+    recovery: Floats
+    seen: Floats  # (pairs, 2, 3) canary and stable since the test began
+    _FIELDS: ClassVar[Fields] = {
+        "canary": ((), "i8", 0),
+        "stable": ((), "i8", 0),
+        "evidence": ((8,), "f8", 0),
+        "best": ((8,), "f8", 0),
+        "since": ((8,), "i8", 0),
+        "theta": ((), "f8", np.nan),
+        "dispersion": ((3,), "f8", 0),
+        "open": ((), "?", 0),
+        "opened": ((), "i8", 0),
+        "changed": ((), "i8", 0),
+        "recovery": ((), "f8", 0),
+        "seen": ((2, 3), "f8", 0),
+    }
+
+
+class State:
+    """The running comparisons."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.pairs: list[Pair] = []
+        self.tests = Tests()
+
+    def grow(self, streams: int) -> None:
+        """Nothing: rows are pairs, not streams."""
+
+    def clear(self, streams: Sequence[int] | Ints) -> None:
+        """End the comparisons that use one of these streams."""
+        rows = np.asarray(streams, dtype=np.int64)
+        gone = np.isin(self.tests.canary, rows) | np.isin(self.tests.stable, rows)
+        self.keep(~gone)
+
+    def keep(self, kept: Bools) -> None:
+        """Drop the comparisons for which ``kept`` is false."""
+        self.pairs = [pair for pair, each in zip(self.pairs, kept.tolist(), strict=True) if each]
+        for name in self.tests._FIELDS:
+            setattr(self.tests, name, getattr(self.tests, name)[kept])
+
+    def dump(self) -> bytes:
+        """Everything, as bytes."""
+        return msgspec.msgpack.encode((self.pairs, self.tests.dump()))
+
+    def load(self, data: bytes) -> None:
+        """Continue where ``dump`` was taken."""
+        self.pairs, body = msgspec.msgpack.decode(data, type=tuple[list[Pair], bytes])
+        self.tests.load(body)
+
+
+def step(state: State, tick: Tick) -> list[Finding]:
+    """One minute further."""
+    if tick.renewed:
+        _match(state, tick)
+    if not state.pairs:
+        return []
+    tests = state.tests
+    a, b = tick.cells[tests.canary], tick.cells[tests.stable]
+    phi = _overdispersion(tests, tick.references.scatter[tests.stable])
+    calm = tick.references.caps[tests.stable] > CAP
+    caps = np.where(calm, CAP, CAP / 2.0)  # a burst may hit one of the versions alone
+    minute = Minute(tick.minute, a, b, phi, caps)
+    compare(tests, minute, state.options.tolerance)
+    _observe_scatter(tests, a, b)
+    _recover(tests, tick.minute, a, phi)
+    limits = _limits(state)
+    worse = mixture(np.exp(np.minimum(tests.evidence, 600.0))) >= limits
+    fresh = np.flatnonzero(worse & ~tests.open & ~np.isnan(tests.theta))
+    _open(tests, fresh, tick.minute)
+    return [_describe(state, tick, row, limits) for row in np.flatnonzero(tests.open).tolist()]
+
+
+def compare(tests: Tests, minute: Minute, tolerance: float) -> None:
+    """Add one minute to the evidence of every pair that runs."""
+    a, b = minute.canary, minute.stable
+    both = (a[:, 0] > 0.0) & (b[:, 0] > 0.0) & ~np.isnan(tests.theta) & ~tests.open
+    if not both.any():
+        return
+    gain = np.zeros((len(a), len(SHIFTS)))
+    gain[both] = gains(a[both], b[both], tests.theta[both], tolerance)
+    tests.evidence += np.minimum(gain / minute.phi[:, None], minute.caps[:, None])
+    lower = both[:, None] & ((tests.evidence < tests.best) | (tests.since == 0))
+    np.copyto(tests.best, tests.evidence, where=lower)
+    np.copyto(tests.since, minute.number + 1, where=lower)
+    tests.seen[both, 0] += a[both]
+    tests.seen[both, 1] += b[both]
+
+
+def gains(a: Floats, b: Floats, theta: Floats, tolerance: float) -> Floats:
+    """g_k of one minute, (pairs, 8); every n positive."""
+    n_a, n_b = a[:, 0, None], b[:, 0, None]
+    odds = n_a / n_b
+    th = np.clip(theta, 2.0 * _LOWEST, 1.0 - 2.0 * (1.0 - _HIGHEST))[:, None]
+    below = np.maximum(th - SHIFTS * n_a / (n_a + n_b), _LOWEST)
+    above = np.minimum(th + (th - below) / odds, _HIGHEST)
+    below = th - (above - th) * odds
+    gain = _llr(a, above, th) + _llr(b, below, th)
+    return np.asarray(gain - n_a * (above - th) * tolerance / (th * (1.0 - th)), dtype=np.float64)
+
+
+def _llr(cells: Floats, alternative: Floats, null: Floats) -> Floats:
+    n, lost = cells[:, 0, None], cells[:, 1, None]
+    good = np.log((1.0 - alternative) / (1.0 - null))
+    return np.asarray(lost * np.log(alternative / null) + (n - lost) * good, dtype=np.float64)
+
+
+def _match(state: State, tick: Tick) -> None:
+    """Begin and end comparisons as versions come and go, and renew theta from the past."""
+    log, streams, tests = tick.log, tick.streams, state.tests
+    recent = log.window(_GONE_MINUTES)[:, 0]
+    state.keep((recent[tests.canary] > 0.0) & (recent[tests.stable] > 0.0))
+    week = log.span(tick.minute - 7 * _DAY, tick.minute)[:, 0]
+    for pipeline, versions in _versions(streams.rows, recent).items():
+        stable = state.options.stable.get(pipeline) or max(
+            versions, key=lambda each: (week[versions[each]], each)
+        )
+        for version in sorted(versions):
+            if version != stable and stable in versions:
+                _begin(state, tick, pipeline, version, stable)
+    day = _pooled(tests, log.span(tick.minute - _DAY, tick.minute))
+    near = _pooled(tests, log.span(tick.minute - _NEAR_MINUTES, tick.minute))
+    enough_near = (near[:, 0] >= _ENOUGH_NEAR) & (near[:, 1] >= _ENOUGH)
+    pooled = np.where(enough_near[:, None], near, day)
+    level = pooled[:, 1] / np.maximum(pooled[:, 0], 1.0)
+    tests.theta = np.where(pooled[:, 0] >= _ENOUGH, level, np.nan)
+
+
+def _pooled(tests: Tests, cells: Floats) -> Floats:
+    return np.asarray(cells[tests.canary] + cells[tests.stable], dtype=np.float64)
+
+
+def _versions(rows: dict[StreamKey, int], recent: Floats) -> dict[str, dict[str, int]]:
+    """Traffic rows of the versions that run now, by pipeline."""
+    found: dict[str, dict[str, int]] = {}
+    for key, row in rows.items():
+        running = key.metric == "traffic" and key.dimension == VERSION and recent[row] > 0.0
+        if running and key.value not in ("", OTHER):
+            found.setdefault(key.pipeline, {})[key.value] = row
+    return {pipeline: versions for pipeline, versions in found.items() if len(versions) > 1}
+
+
+def _begin(state: State, tick: Tick, pipeline: str, canary: str, stable: str) -> None:
+    known = {pair for pair in state.pairs if pair.pipeline == pipeline}
+    if any((pair.canary, pair.stable) == (stable, canary) for pair in known):
+        return  # the roles stay as they were when the comparison began
+    for metric in state.options.metrics:
+        pair = Pair(pipeline, metric, canary, stable)
+        mine, other = (
+            tick.streams.rows.get(StreamKey(pipeline, metric, VERSION, version))
+            for version in (canary, stable)
+        )
+        if pair in known or mine is None or other is None or len(state.pairs) >= _MOST_PAIRS:
+            continue
+        state.pairs.append(pair)
+        state.tests.grow(len(state.pairs))
+        state.tests.canary[-1], state.tests.stable[-1] = mine, other
+
+
+def _overdispersion(tests: Tests, scatter: Floats) -> Floats:
+    """The phi of each pair: what its minutes scatter more than independent losses would."""
+    minutes = scatter[:, :, 0]
+    known = ~np.isnan(minutes)
+    own = np.where(known, minutes, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    n, total, squares = tests.dispersion.T
+    beyond = squares - total * total / np.maximum(n, 1.0)
+    phi = (_PRIOR_MINUTES * np.maximum(own, 1.0) + beyond) / (_PRIOR_MINUTES + n)
+    return np.asarray(np.maximum(phi, 1.0), dtype=np.float64)
+
+
+def _observe_scatter(tests: Tests, a: Floats, b: Floats) -> None:
+    """Count the canary's standardised excess of this minute, for the minutes to come."""
+    n_a, n_b = a[:, 0], b[:, 0]
+    known = (n_a > 0.0) & (n_b > 0.0) & ~np.isnan(tests.theta)
+    if not known.any():
+        return
+    seen = tests.seen[known]
+    level = (seen[..., 1] + _ENOUGH * tests.theta[known, None]) / (seen[..., 0] + _ENOUGH)
+    variance = np.maximum(level * (1.0 - level), _LOWEST)  # a worse canary scatters more by itself
+    excess = a[known, 1] / n_a[known] - b[known, 1] / n_b[known]
+    z = excess / np.sqrt(variance[:, 0] / n_a[known] + variance[:, 1] / n_b[known])
+    tests.dispersion[known] += np.stack([np.ones_like(z), z, z * z], axis=1)
+
+
+def _open(tests: Tests, rows: Ints, minute: int) -> None:
+    tests.open[rows] = True
+    tests.opened[rows] = minute
+    tests.recovery[rows] = 0.0
+    risen = tests.evidence[rows] - tests.best[rows]
+    tests.changed[rows] = tests.since[rows, risen.argmax(axis=1)]
+
+
+def _recover(tests: Tests, minute: int, a: Floats, phi: Floats) -> None:
+    """A canary that loses as little as the stable version did is tested anew."""
+    rows = np.flatnonzero(tests.open)
+    if not len(rows):
+        return
+    canary, stable = tests.seen[rows, 0], tests.seen[rows, 1]
+    level = canary[:, 1] / np.maximum(canary[:, 0], 1.0)
+    good = np.clip(stable[:, 1] / np.maximum(stable[:, 0], 1.0), _LOWEST, _HIGHEST)
+    middle = np.clip((good + level) / 2.0, good, _HIGHEST)
+    gain = _llr(a[rows], good[:, None], middle[:, None])[:, 0]
+    before = np.maximum(tests.recovery[rows], 0.0)
+    tests.recovery[rows] = before + np.minimum(gain / phi[rows], CAP)
+    age = minute - tests.opened[rows]
+    over = rows[(tests.recovery[rows] >= RESOLVED) & (age >= SHORTEST_MINUTES)]
+    for name in ("evidence", "best", "since", "open", "recovery", "seen"):
+        getattr(tests, name)[over] = 0
+
+
+def _limits(state: State) -> Floats:
+    """1 / alpha of each pair: a canary's alpha is shared out over its metrics."""
+    metrics: dict[tuple[str, str, str], int] = {}
+    for pair in state.pairs:
+        comparison = (pair.pipeline, pair.canary, pair.stable)
+        metrics[comparison] = metrics.get(comparison, 0) + 1
+    shared = [metrics[pair.pipeline, pair.canary, pair.stable] for pair in state.pairs]
+    return np.array(shared) / state.options.alpha
+
+
+def _describe(state: State, tick: Tick, row: int, limits: Floats) -> Finding:
+    pair, tests = state.pairs[row], state.tests
+    binary = bool(tick.streams.binary[tests.canary[row]])
+    evidence = float(mixture(np.exp(np.minimum(tests.evidence[row : row + 1], 600.0)))[0])
+    alpha = state.options.alpha
+    return Finding(
+        alert=AlertKey(KIND, StreamKey(pair.pipeline, pair.metric, VERSION, pair.canary)),
+        status="bad",
+        severity=state.options.severity,
+        observed=measured(tests.seen[row, 0], binary=binary),
+        reference=measured(tests.seen[row, 1], binary=binary),
+        reference_text=f"in version {pair.stable} over the same minutes",
+        tolerated=float(tests.theta[row]) + state.options.tolerance,
+        changed_at=float(tests.changed[row]) * MINUTE_S,
+        evidence=min(evidence, math.exp(600.0)),
+        threshold=float(limits[row]),
+        guarantee=(
+            f"a version that is no worse is called worse with a chance of at most {alpha:.0%}, "
+            "over all its metrics and for as long as it runs"
+        ),
+    )

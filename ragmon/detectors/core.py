@@ -1,0 +1,179 @@
+"""The evidence that all continuous detectors share: a mixture Shiryaev-Roberts e-detector.
+
+Null hypothesis: the mean loss is at most u0. For shifts d_k = .005 * 2^k, k = 0..7, every minute
+bets on a mean of u0 + d_k; its gain g_k is an e-variable's logarithm under the null, linear in
+(n, Σ loss, Σ loss²). With R_k <- (1 + R_k) exp(min(g_k / phi, cap)) the weighted mean of
+R_k over k exceeds A on average not before A minutes with data, for any past-dependent stream whose
+conditional mean stays at most u0. Under a cap of 3 no minute counts more than e^3, so a burst
+alone cannot fire; streams that are known to have no bursts have a cap that lets one minute do.
+
+Sources: Shin, Ramdas and Rinaldo (2023), E-detectors, NEJSDS 2(2):229-260; for losses that are
+not 0/1 the empirical Bernstein bet of Fan, Grama and Liu (2015), EJP 20(1).
+"""
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
+
+SHIFTS = 0.005 * 2.0 ** np.arange(8)
+BELIEF = np.array([1.0, 2.0, 4.0, 4.0, 3.0, 2.0, 1.0, 1.0]) / 18.0
+"""How much is staked on each shift: most on falls of two to ten points. Sums to one."""
+
+CAP = 3.0
+CALM_CAP = 12.0  # of streams without bursts
+MONTH_MINUTES = 43_200.0
+RESOLVED = math.log(1_440.0)  # evidence of recovery: one wrong resolution a day of incident
+SHORTEST_MINUTES = 5  # before an incident may resolve
+
+_LOWEST, _HIGHEST = 1e-4, 0.99
+_CEILING = 0.995
+_BOLDEST = 0.95
+_FULL = 1e30  # evidence is not counted beyond; keeps the sum finite
+
+
+def coefficients(u0: Floats, variance: Floats, binary: Bools, phi: Floats) -> Floats:
+    """What n, Σ loss and Σ loss² of a minute each add to the evidence.
+
+    Args:
+        u0: mean loss tolerated; shape (s,).
+        variance: of a single loss; used where losses are not 0/1.
+        binary: losses are 0 or 1.
+        phi: over-dispersion, at least 1.
+
+    Returns:
+        Shape (s, 3, 8): the gain over k is ``cells @ coefficients``.
+    """
+    u = np.clip(u0, _LOWEST, _HIGHEST)[:, None]
+    found = np.where(
+        binary[:, None, None], _likelihood(u), _bernstein(u, np.maximum(variance, 0.0)[:, None])
+    )
+    return np.asarray(found / phi[:, None, None], dtype=np.float64)
+
+
+def _likelihood(u: Floats) -> Floats:
+    """Log likelihood ratio of u + d_k against u."""
+    shifted = np.minimum(u + SHIFTS, _CEILING)
+    bad, good = np.log(shifted / u), np.log((1.0 - shifted) / (1.0 - u))
+    return np.stack([good, bad - good, np.zeros_like(bad)], axis=1)
+
+
+def _bernstein(u: Floats, variance: Floats) -> Floats:
+    """Empirical Bernstein bet, for losses without an upper bound."""
+    bet = np.minimum(u * SHIFTS / (variance + SHIFTS**2), _BOLDEST)
+    psi = -np.log1p(-bet) - bet
+    return np.stack([-bet - psi, (bet + 2.0 * psi) / u, -psi / u**2], axis=1)
+
+
+def gains(cells: Floats, weights: Floats) -> Floats:
+    """Evidence of one minute, (s, 8), from cells (s, 3) and ``coefficients``."""
+    n, s1, s2 = cells[:, 0, None], cells[:, 1, None], cells[:, 2, None]
+    # Written out, because a matrix product may add in another order on another machine.
+    return n * weights[:, 0] + s1 * weights[:, 1] + s2 * weights[:, 2]
+
+
+def mixture(evidence: Floats) -> Floats:
+    """The stakes together, (s,), from the evidence of each shift (s, 8)."""
+    return np.asarray((evidence * BELIEF).sum(axis=1), dtype=np.float64)
+
+
+class Charts(Arrays):
+    """The e-detector of s streams, and what is known of their open incidents."""
+
+    evidence: Floats  # (s, 8): R_k
+    cusum: Floats  # (s, 8): the same bets, restarted whenever they are behind
+    start: Ints  # (s, 8): minute in which cusum_k last started
+    open: Bools  # (s,): an incident is open
+    opened: Ints  # (s,): the minute it opened in
+    since: Ints  # (s,): the minute the change is estimated to have happened in
+    seen: Floats  # (s, 3): n, Σ loss, Σ loss² since then
+    recovery: Floats  # (s,): evidence that it is over
+    peak: Floats  # (s,): evidence when it opened
+    _FIELDS: ClassVar[Fields] = {
+        "evidence": ((8,), "f8", 0),
+        "cusum": ((8,), "f8", 0),
+        "start": ((8,), "i8", 0),
+        "open": ((), "?", 0),
+        "opened": ((), "i8", 0),
+        "since": ((), "i8", 0),
+        "seen": ((3,), "f8", 0),
+        "recovery": ((), "f8", 0),
+        "peak": ((), "f8", 0),
+    }
+
+    def watch(
+        self, minute: int, cells: Floats, weights: Floats, limits: Floats, caps: Floats
+    ) -> Ints:
+        """Count one minute of the streams without an open incident.
+
+        Args:
+            minute: unix minutes.
+            cells: (s, 3); nothing happens where n = 0.
+            weights: ``coefficients``, (s, 3, 8).
+            limits: (s,) A; infinite where a stream is not judged.
+            caps: (s,) the most that one minute may count.
+
+        Returns:
+            The streams whose evidence reached their limit; they are open now.
+        """
+        active = (cells[:, 0] > 0.0) & ~self.open & (limits < np.inf)
+        gain = np.minimum(gains(cells, weights), caps[:, None])
+        gain[~active] = 0.0
+        self._restart_cusum(minute, gain, active)
+        grown = (active[:, None] + self.evidence) * np.exp(gain)
+        np.minimum(grown, _FULL, out=self.evidence)
+        fired = np.flatnonzero(active & (mixture(self.evidence) >= limits))
+        if len(fired):
+            self._open(fired, minute)
+        return fired
+
+    def recover(
+        self, minute: int, cells: Floats, normal: Floats, tolerated: Floats, spread: Floats
+    ) -> Ints:
+        """Count one minute towards the end of the open incidents.
+
+        Args:
+            minute: unix minutes.
+            cells: (s, 3).
+            normal: (s,) mean loss without incident.
+            tolerated: (s,) u0.
+            spread: (s,) over-dispersion times the variance of a loss over that of 0/1.
+
+        Returns:
+            The streams that resolved; they start anew.
+        """
+        rows = np.flatnonzero(self.open)
+        if not len(rows):
+            return rows
+        self.seen[rows] += cells[rows]
+        n, s1 = cells[rows, 0], cells[rows, 1]
+        level = self.seen[rows, 1] / np.maximum(self.seen[rows, 0], 1.0)
+        good = np.clip(normal[rows], _LOWEST, _HIGHEST)
+        middle = np.clip(np.maximum(tolerated[rows], (good + level) / 2.0), good, _CEILING)
+        gain = s1 * np.log(good / middle) + (n - s1) * np.log((1.0 - good) / (1.0 - middle))
+        before = np.maximum(self.recovery[rows], 0.0)
+        self.recovery[rows] = before + np.minimum(gain / spread[rows], CAP)
+        over = (self.recovery[rows] >= RESOLVED) & (minute - self.opened[rows] >= SHORTEST_MINUTES)
+        closed = rows[over]
+        self.reset(closed)
+        return closed
+
+    def reset(self, rows: Ints) -> None:
+        """Start anew."""
+        for name, (_, _, fill) in Charts._FIELDS.items():
+            getattr(self, name)[rows] = fill
+
+    def _restart_cusum(self, minute: int, gain: Floats, active: Bools) -> None:
+        restarts = (self.cusum <= 0.0) & active[:, None]
+        np.copyto(self.start, minute, where=restarts)
+        self.cusum = np.where(restarts, gain, self.cusum + gain)
+
+    def _open(self, rows: Ints, minute: int) -> None:
+        self.open[rows] = True
+        self.opened[rows] = minute
+        best = self.cusum[rows].argmax(axis=1)
+        self.since[rows] = self.start[rows, best]
+        self.recovery[rows] = 0.0
+        self.peak[rows] = mixture(self.evidence[rows])

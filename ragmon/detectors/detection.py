@@ -1,0 +1,294 @@
+"""All detectors over all streams: observations in, findings of each closed minute out.
+
+The same calls serve live traffic and a finished log; only who says how far time has come
+differs: live it is the clock, in a replay the newest timestamp.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragmon.detectors import Finding, StreamKey, Tick
+from ragmon.detectors.arrays import Bools, Floats, Ints
+from ragmon.detectors.baselines import Baseline
+from ragmon.detectors.latencies import LatencyEdges
+from ragmon.detectors.losses import INDEX, WEIGHTED, LossMap, cells
+from ragmon.detectors.minutes import TEN, MinuteLog, SavedBucket
+from ragmon.detectors.references import ReferenceOptions, References
+from ragmon.detectors.streams import StreamTable
+from ragmon.windows.moments import group
+from ragmon.windows.observations import Observations
+
+FORGET_DAYS = 8
+_BLOCK_S = 600.0  # of a replay; thresholds of latencies settle later than that
+_LATENCIES = [INDEX["latency"], INDEX["latency_p50"]]
+_LATENCY_NAMES = ("latency", "latency_p50")
+
+
+_Saved = tuple[list[bytes], list[tuple[str, bytes]], int]
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What all detectors share."""
+
+    false_alarms_per_month: float = 1.0
+    lag_s: float = 60.0  # a minute is judged this long after its end
+    delta: float = 0.01
+    z: float = 2.5
+    max_streams: int = 2_000
+
+
+class Closed(Struct, frozen=True):
+    """What was found in one minute."""
+
+    minute: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def now(self) -> float:
+        """The end of the minute, unix seconds."""
+        return (self.minute + 1) * 60.0
+
+
+class Detection:
+    """The log, the references and every detector's state."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rules: Sequence[tuple[ModuleType, Any]],
+        options: Options | None = None,
+    ) -> None:
+        """Begin with nothing.
+
+        Args:
+            columns: keys of the observation columns.
+            rules: the module and the ``Options`` of each rule.
+            options: what all rules share.
+        """
+        self.options = options or Options()
+        self.log = MinuteLog()
+        self.streams = StreamTable(self.options.max_streams)
+        self.references = References()
+        self.latencies = LatencyEdges()
+        self.baseline: Baseline | None = None
+        self._losses = LossMap(columns)
+        self._rules = [(module, module.State(options)) for module, options in rules]
+        self._settled = 0
+
+    def begin(self, now: float) -> None:
+        """Judge from now on; what is older is history."""
+        self.log.begin(int(now // 60))
+
+    def fold(self, observations: Observations) -> None:
+        """Count new records, at most an hour ahead of the minute under judgement."""
+        self._fold(observations, None)
+
+    def restate(self, old: Observations, new: Observations) -> None:
+        """Count what became known of records that were counted as ``old``."""
+        self._fold(new, old)
+
+    def add(self, key: StreamKey, minutes: Ints, found: Floats) -> None:
+        """Count cells (m, 3) of one stream: judgements, arrivals by source."""
+        row = self.streams.row(key)
+        if row < 0 or not len(minutes):
+            return
+        self._grow()
+        self._seen(np.array([row]), int(minutes.max()))
+        self.log.add(minutes, np.full(len(minutes), row), found, np.ones(len(minutes), np.bool_))
+
+    def due(self, now: float) -> int:
+        """The minute up to which everything is to be judged at a moment; exclusive."""
+        return int((now - self.options.lag_s) // 60)
+
+    def advance(self, until: int) -> Iterator[Closed]:
+        """Judge every minute before ``until``, in order."""
+        if self.log.frontier < 0:
+            self.log.begin(until)
+        while self.log.frontier < until:
+            yield self._minute()
+
+    def resume(self, now: float) -> None:
+        """The monitor was away: go on now, and take its own absence for no silence."""
+        self.log.begin(self.due(now))
+        for _, state in self._rules:
+            if hasattr(state, "resume"):
+                state.resume()
+
+    def use_baseline(self, baseline: Baseline | None) -> None:
+        """Compare with another baseline, or with none, from the next minute on."""
+        self.baseline = baseline
+
+    def dump(self) -> bytes:
+        """Everything but the buckets of the log, which ``log.dump_dirty`` saves."""
+        rules = [(module.KIND, state.dump()) for module, state in self._rules]
+        parts = (self.streams, self.log, self.references, self.latencies)
+        return msgspec.msgpack.encode(([part.dump() for part in parts], rules, self._settled))
+
+    def load(self, data: bytes, buckets: Sequence[SavedBucket]) -> None:
+        """Continue where ``dump`` was taken, with the buckets saved until then."""
+        parts, rules, self._settled = msgspec.msgpack.decode(data, type=_Saved)
+        held: list[Any] = [self.streams, self.log, self.references, self.latencies]
+        for part, body in zip(held, parts, strict=True):
+            part.load(body)
+        self._grow()
+        for saved in buckets:
+            self.log.load_bucket(saved)
+        for (module, state), (kind, body) in zip(self._rules, rules, strict=False):
+            if kind == module.KIND:  # rules that were changed begin anew
+                state.load(body)
+        self._grow()
+
+    def _fold(self, new: Observations, old: Observations | None) -> None:
+        if not len(new):
+            return
+        minutes = new.timestamps.astype(np.int64) // 60
+        pipelines = [dims[0] for dims in new.dims]
+        which = new.dim_index.astype(np.int64)
+        edges = self.latencies.thresholds_ms(pipelines, which, minutes)
+        found = cells(self._losses.losses(new.values, edges))
+        if old is None:
+            self._observe_latencies(new, pipelines, minutes)
+        else:
+            found = found - cells(self._losses.losses(old.values, edges))
+        key = new.dim_index.astype(np.int64) << 40 | minutes
+        at, sums = group(key, found.reshape(len(found), -1))
+        self._spread(
+            new, minutes[at], new.dim_index[at].astype(np.int64), sums.reshape(len(at), -1, 3)
+        )
+
+    def _spread(self, new: Observations, minutes: Ints, dims: Ints, sums: Floats) -> None:
+        """Add the sums of each (dims, minute) to the streams they belong to."""
+        changed: Bools = np.asarray(sums.any(axis=2), dtype=np.bool_)
+        rows, whens, values, firsts = [], [], [], []
+        for at in range(len(minutes)):
+            members = self.streams.members(new.dims[dims[at]], new.slices, changed[at])
+            series, loss = np.nonzero(changed[at] & (members >= 0))
+            rows.append(members[series, loss])
+            whens.append(np.full(len(series), minutes[at]))
+            values.append(sums[at, loss])
+            firsts.append((sums[at, loss, 0] > 0.0) | WEIGHTED[loss])
+        self._grow()
+        row, when = np.concatenate(rows), np.concatenate(whens)
+        self._seen(row, when)
+        self.log.add(when, row, np.concatenate(values), np.concatenate(firsts))
+
+    def _observe_latencies(
+        self, new: Observations, pipelines: Sequence[str], minutes: Ints
+    ) -> None:
+        latency = self._losses.latency_ms(new.values)
+        names = np.array(pipelines)[new.dim_index]
+        for pipeline in sorted(set(pipelines)):
+            mine = names == pipeline
+            self.latencies.observe(pipeline, minutes[mine], latency[mine])
+
+    def _minute(self) -> Closed:
+        minute = self.log.frontier
+        found = self.log.take()
+        renewed = minute % TEN == 0
+        if minute % 60 == 0:
+            self._close_hour(minute // 60 - 1)
+        if renewed:
+            self._refresh(minute)
+        total = self.options.false_alarms_per_month
+        tick = Tick(
+            minute=minute,
+            log=self.log,
+            streams=self.streams,
+            cells=found,
+            references=self.references,
+            renewed=renewed,
+            settled=self._settled,
+            allowed=total / self._sharing(),
+            total=total,
+            baseline=self.baseline,
+        )
+        findings = [each for module, state in self._rules for each in module.step(state, tick)]
+        return Closed(minute, tuple(sorted(findings, key=lambda each: each.alert)))
+
+    def _sharing(self) -> int:
+        """How many kinds share the allowance; a regression needs a baseline."""
+        kinds = {module.KIND for module, _ in self._rules}
+        return max(1, ("anomaly" in kinds) + ("regression" in kinds and self.baseline is not None))
+
+    def _close_hour(self, hour: int) -> None:
+        self.references.close_hour(self.log, hour, self._incidents())
+        for pipeline in self.latencies.close_hour(hour):
+            stale = [
+                row
+                for key, row in self.streams.rows.items()
+                if key.pipeline == pipeline and key.metric in _LATENCY_NAMES
+            ]
+            self._clear(stale)  # another threshold is another stream
+        if hour % 24 == 0:
+            self._clear(self.streams.forget((hour - FORGET_DAYS * 24) * 60))
+
+    def _refresh(self, minute: int) -> None:
+        shared = ReferenceOptions(self.options.delta, self.options.z)
+        self.references.refresh(self.log, minute, self.streams.binary, self._incidents(), shared)
+        self._settled = len(self.streams)
+
+    def _incidents(self) -> Bools:
+        """Streams that some detector holds an incident open for."""
+        found = np.zeros(len(self.streams), dtype=np.bool_)
+        for module, state in self._rules:
+            if module.KIND in ("anomaly", "regression"):
+                found |= state.open
+        return found
+
+    def _clear(self, rows: Sequence[int]) -> None:
+        if not rows:
+            return
+        self.log.clear(list(rows))
+        self.references.clear(list(rows))
+        for _, state in self._rules:
+            state.clear(rows)
+
+    def _grow(self) -> None:
+        """Every array holds every stream."""
+        size = len(self.streams)
+        if len(self.log) == size:
+            return
+        self.log.grow(size)
+        self.references.grow(size)
+        for _, state in self._rules:
+            state.grow(size)
+
+    def _seen(self, rows: Ints, minutes: Ints | int) -> None:
+        np.maximum.at(self.streams.last_minute, rows, minutes)
+
+
+def replay(detection: Detection, observations: Observations) -> Iterator[Closed]:
+    """Judge a finished log, as if its records had come in the order of their timestamps."""
+    order = np.argsort(observations.timestamps, kind="stable")
+    blocks = observations.timestamps[order] // _BLOCK_S
+    if not len(order):
+        return
+    detection.begin(float(observations.timestamps[order[0]]))
+    for part in np.split(order, np.flatnonzero(np.diff(blocks)) + 1):
+        detection.fold(_part(observations, part))
+        yield from detection.advance(detection.due(float(observations.timestamps[part[-1]])))
+    yield from detection.advance(int(observations.timestamps[order[-1]] // 60) + 1)
+
+
+def _part(whole: Observations, rows: Ints) -> Observations:
+    return replace(
+        whole,
+        dim_index=whole.dim_index[rows],
+        timestamps=whole.timestamps[rows],
+        values=whole.values[rows],
+    )
+
+
+def totals(streams: StreamTable, found: Floats) -> Mapping[StreamKey, tuple[float, float, float]]:
+    """Cells (streams, 3) by key, where there are observations."""
+    return {
+        key: (float(found[row, 0]), float(found[row, 1]), float(found[row, 2]))
+        for key, row in streams.rows.items()
+        if found[row, 0] > 0.0
+    }

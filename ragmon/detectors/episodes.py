@@ -1,0 +1,98 @@
+"""What anomaly and regression share: evidence against a null, incidents that open and close."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from ragmon.detectors import MINUTE_S, AlertKey, Finding, Measured, Severity, StreamKey, Tick
+from ragmon.detectors.arrays import Bools, Floats, Ints
+from ragmon.detectors.core import Charts
+from ragmon.stats.intervals import mean_interval
+from ragmon.windows.series import VERSION
+
+
+class Null(Struct, frozen=True):
+    """What a stream is judged against; shapes (streams,) but for ``weights``."""
+
+    mean: Floats
+    tolerated: Floats
+    spread: Floats  # over-dispersion times the variance of a loss over that of 0/1
+    weights: Floats  # (streams, 3, 8)
+
+
+def follow(charts: Charts, tick: Tick, null: Null, limits: Floats) -> tuple[Ints, Ints]:
+    """One minute of every stream: recoveries first, then new incidents.
+
+    Returns:
+        Rows that opened and rows that closed.
+    """
+    before = charts.since.copy()
+    closed = charts.recover(tick.minute, tick.cells, null.mean, null.tolerated, null.spread)
+    for row in closed.tolist():
+        tick.log.exclude(np.array([row]), int(before[row]), tick.minute)
+    opened = charts.watch(tick.minute, tick.cells, null.weights, limits, tick.references.caps)
+    for row in opened.tolist():
+        charts.seen[row] = tick.log.span(int(charts.since[row]), tick.minute + 1)[row]
+        tick.log.exclude(np.array([row]), int(charts.since[row]), tick.minute)
+    return opened, closed
+
+
+def measured(cells: Sequence[float] | Floats, *, binary: bool) -> Measured | None:
+    """A mean with its interval; None without observations."""
+    n, total, squares = (float(each) for each in cells)
+    if n <= 0.0:
+        return None
+    mean, lower, upper = mean_interval(n, total, squares, binary=binary)
+    return Measured(float(mean), float(lower), float(upper), n)
+
+
+def reference_of(n: float, mean: float, variance: float, *, binary: bool) -> Measured | None:
+    """The same from moments of a reference."""
+    return measured((n, n * mean, n * (variance + mean * mean)), binary=binary)
+
+
+def finding(
+    kind: str,
+    stream: StreamKey,
+    charts: Charts,
+    row: int,
+    *,
+    binary: bool,
+    severity: Severity,
+    reference: Measured | None,
+    reference_text: str,
+    tolerated: float,
+    limit: float,
+    guarantee: str,
+    rule: str = "",
+) -> Finding:
+    """What an open incident says of itself."""
+    return Finding(
+        alert=AlertKey(kind, stream, rule),
+        status="bad",
+        severity=severity,
+        observed=measured(charts.seen[row], binary=binary),
+        reference=reference,
+        reference_text=reference_text,
+        tolerated=tolerated,
+        changed_at=float(charts.since[row]) * MINUTE_S,
+        evidence=float(charts.peak[row]),
+        threshold=limit,
+        guarantee=guarantee,
+    )
+
+
+def chosen(tick: Tick, metrics: Sequence[str], *, slices: bool) -> Bools:
+    """Streams of some metrics; slices too when asked, but versions, which ``canary`` compares."""
+    wanted = set(metrics)
+    return np.array(
+        [
+            row < tick.settled
+            and key is not None
+            and key.metric in wanted
+            and (not key.dimension or (slices and key.dimension != VERSION))
+            for row, key in enumerate(tick.streams.keys)
+        ],
+        dtype=np.bool_,
+    )

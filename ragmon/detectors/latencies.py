@@ -1,0 +1,111 @@
+"""The usual median and 95th percentile of each pipeline's latency, on the histogram's edges.
+
+They are learned once from the first day and then kept, so that the share of queries above them
+is a stream like any other, with its own season and reference. They are learned anew only when
+that share has left the range in which a change would show.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from ragmon.detectors.arrays import Floats, Ints
+from ragmon.stats.latency import BINS, EDGES_MS, bins, nearest_edge, quantiles, share_above
+
+_HOURS = 25
+ENOUGH = 200
+SETTLE = 15
+"""Minutes before new thresholds hold. What is folded that far ahead does not see them."""
+_USABLE = ((0.2, 0.8), (0.005, 0.3))  # share above the median, and above the 95th percentile
+
+
+class Learned(NamedTuple):
+    """Indices in ``EDGES_MS``, and the minute from which they hold."""
+
+    median: int
+    p95: int
+    since: int
+
+
+class _Held(Struct, array_like=True):
+    """One pipeline."""
+
+    counts: bytes
+    learned: Learned | None = None
+
+
+class LatencyEdges:
+    """Latency histograms of the last day by hour, and what was learned from them."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Ints] = {}  # (hours, BINS)
+        self._learned: dict[str, Learned] = {}
+
+    def observe(self, pipeline: str, minutes: Ints, latency_ms: Floats) -> None:
+        """Count latencies, NaN aside, under the hour of their minute."""
+        known = ~np.isnan(latency_ms)
+        if not known.any():
+            return
+        counts = self._counts.setdefault(pipeline, np.zeros((_HOURS, BINS), dtype=np.int64))
+        hours = minutes[known] // 60 % _HOURS
+        np.add.at(counts, (hours, bins(latency_ms[known])), 1)
+
+    def thresholds_ms(self, pipelines: list[str], which: Ints, minutes: Ints) -> Floats:
+        """Median and 95th percentile for each of n records; NaN where they do not hold.
+
+        Args:
+            pipelines: names.
+            which: (n,) into ``pipelines``.
+            minutes: (n,) of the records.
+        """
+        unknown = (np.nan, np.nan, np.inf)
+        rows = []
+        for pipeline in pipelines:
+            held = self._learned.get(pipeline)
+            edges = unknown if held is None else (*EDGES_MS[[*held[:2]]].tolist(), held.since)
+            rows.append(edges)
+        found = np.array(rows)[which]
+        return np.where(minutes[:, None] >= found[:, 2:], found[:, :2], np.nan)
+
+    def close_hour(self, hour: int) -> list[str]:
+        """Learn at the end of an hour; returns the pipelines whose thresholds changed."""
+        changed = []
+        for pipeline, counts in self._counts.items():
+            total = counts.sum(axis=0)
+            total -= counts[(hour + 1) % _HOURS]  # what the next hour holds already
+            if total.sum() >= ENOUGH and self._stale(pipeline, total):
+                median, p95 = quantiles(total, (0.5, 0.95)).tolist()
+                since = (hour + 1) * 60 + SETTLE
+                self._learned[pipeline] = Learned(nearest_edge(median), nearest_edge(p95), since)
+                changed.append(pipeline)
+            counts[(hour + 2) % _HOURS] = 0
+        return changed
+
+    def dump(self) -> bytes:
+        """Everything, as bytes."""
+        return msgspec.msgpack.encode(
+            {
+                pipeline: _Held(counts.astype(np.int32).tobytes(), self._learned.get(pipeline))
+                for pipeline, counts in self._counts.items()
+            }
+        )
+
+    def load(self, data: bytes) -> None:
+        """Continue where ``dump`` was taken."""
+        stored = msgspec.msgpack.decode(data, type=dict[str, _Held])
+        for pipeline, held in stored.items():
+            counts = np.frombuffer(held.counts, dtype=np.int32).reshape(_HOURS, BINS)
+            self._counts[pipeline] = counts.astype(np.int64)
+            if held.learned is not None:
+                self._learned[pipeline] = held.learned
+
+    def _stale(self, pipeline: str, counts: Ints) -> bool:
+        held = self._learned.get(pipeline)
+        if held is None:
+            return True
+        shares = [float(share_above(counts, edge)) for edge in held[:2]]
+        return not all(
+            low <= share <= high for share, (low, high) in zip(shares, _USABLE, strict=True)
+        )

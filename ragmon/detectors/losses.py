@@ -1,0 +1,163 @@
+"""What observations lose: each metric as a loss that is never negative, so that up is bad.
+
+Losses are rounded to multiples of 2^-20 and so are their squares: sums of them are exact in
+whatever order they are added, which is why live traffic, a restart, a replay and replicas agree
+bit for bit.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from ragmon.detectors.arrays import Bools, Floats, Ints
+
+_GRID = float(1 << 20)
+_HIT_K = 5
+
+Shape = Literal["binary", "fraction", "weighted", "count"]
+"""binary: 0 or 1; fraction: in [0, 1]; weighted: Horvitz-Thompson, unbounded; count: always 0."""
+
+
+class Loss(Struct, frozen=True):
+    """One metric seen as a loss."""
+
+    metric: str
+    shape: Shape
+    detected: bool  # judged by detectors without being asked for
+    good: str  # what 1 - loss is called in a sentence, "" where the loss itself has a name
+    bad: str  # what the loss is called
+
+
+LOSSES = (
+    Loss("traffic", "count", detected=False, good="", bad="traffic"),
+    Loss("judged", "count", detected=False, good="", bad="judgements"),
+    Loss("error", "binary", detected=True, good="", bad="error rate"),
+    Loss("zero_result", "binary", detected=True, good="", bad="zero-result rate"),
+    Loss("hit", "binary", detected=True, good="hit rate", bad="miss rate"),
+    Loss("low_score", "binary", detected=True, good="", bad="low-score rate"),
+    Loss("attribution", "fraction", detected=True, good="attribution", bad="unattributed share"),
+    Loss("uncited", "binary", detected=True, good="", bad="uncited rate"),
+    Loss("cited_unretrieved", "binary", detected=True, good="", bad="stray-citation rate"),
+    Loss("grounding", "fraction", detected=True, good="grounding", bad="ungrounded share"),
+    Loss("faithfulness", "weighted", detected=True, good="faithfulness", bad="unfaithful share"),
+    Loss("positive_feedback", "binary", detected=True, good="positive feedback", bad="not liked"),
+    Loss("slow", "binary", detected=True, good="", bad="slow rate"),
+    Loss("latency_p50", "binary", detected=True, good="", bad="share above the usual median"),
+    Loss("latency", "binary", detected=True, good="", bad="share above the usual 95th percentile"),
+    Loss("mode_retrieval", "binary", detected=False, good="", bad="retrieval failures"),
+    Loss("mode_ranking", "binary", detected=False, good="", bad="ranking failures"),
+    Loss("mode_generation", "binary", detected=False, good="", bad="generation failures"),
+)
+
+INDEX = {loss.metric: index for index, loss in enumerate(LOSSES)}
+DETECTED = tuple(loss.metric for loss in LOSSES if loss.detected)
+MODES = ("mode_retrieval", "mode_ranking", "mode_generation")
+BINARY: Bools = np.array([loss.shape == "binary" for loss in LOSSES])
+WEIGHTED: Bools = np.array([loss.shape == "weighted" for loss in LOSSES])
+
+_AS_THEY_ARE = {
+    "error": "error",
+    "zero_result": "zero_result",
+    "low_score": "low_score",
+    "uncited": "uncited",
+    "cited_unretrieved": "cited_unretrieved",
+    "slow": "slow",
+    "failure_mode{mode=retrieval}": "mode_retrieval",
+    "failure_mode{mode=ranking}": "mode_ranking",
+    "failure_mode{mode=generation}": "mode_generation",
+}
+_COMPLEMENTS = {
+    "attribution": "attribution",
+    "grounding": "grounding",
+    "positive_feedback": "positive_feedback",
+}
+_EVIDENCE = ("label", "judge", "score", "citation")  # of relevance, the best first
+
+
+class LossMap:
+    """From a matrix of observations to a matrix of losses."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        position = {name: index for index, name in enumerate(columns)}
+        self.columns = tuple(columns)
+        self._plain = _pairs(_AS_THEY_ARE, position)
+        self._complement = _pairs(_COMPLEMENTS, position)
+        self._hits = [position[name] for name in _hit_columns(columns) if name in position]
+        self._total_ms = position.get("latency_ms{stage=total}")
+
+    def losses(self, values: Floats, edges_ms: Floats | None = None) -> Floats:
+        """Losses of n records, NaN where unknown.
+
+        Args:
+            values: observations, (n, columns).
+            edges_ms: the usual median and 95th percentile of each record's pipeline, (n, 2);
+                NaN where they are not known yet.
+
+        Returns:
+            Shape (n, len(LOSSES)).
+        """
+        found = np.full((len(values), len(LOSSES)), np.nan)
+        found[:, INDEX["traffic"]] = 0.0
+        sources, targets = self._plain
+        found[:, targets] = values[:, sources]
+        sources, targets = self._complement
+        found[:, targets] = 1.0 - values[:, sources]
+        hit = np.full(len(values), np.nan)
+        for source in self._hits:
+            hit = np.where(np.isnan(hit), values[:, source], hit)
+        found[:, INDEX["hit"]] = 1.0 - hit
+        if self._total_ms is not None and edges_ms is not None:
+            total = values[:, self._total_ms, None]
+            above = np.where(np.isnan(total) | np.isnan(edges_ms), np.nan, total > edges_ms)
+            found[:, [INDEX["latency_p50"], INDEX["latency"]]] = above
+        return found
+
+    def latency_ms(self, values: Floats) -> Floats:
+        """Total latencies of n records, NaN where unknown."""
+        if self._total_ms is None:
+            return np.full(len(values), np.nan)
+        return values[:, self._total_ms]
+
+
+def cells(losses: Floats) -> Floats:
+    """Losses (n, m) as addable cells (n, m, 3) of n, Σ loss and Σ loss², exact in any order."""
+    known = ~np.isnan(losses)
+    found = np.empty((*losses.shape, 3))
+    value = np.where(known, losses, 0.0)
+    found[..., 0] = known
+    found[..., 1] = np.rint(value * _GRID) / _GRID
+    found[..., 2] = np.rint(value * value * _GRID) / _GRID
+    return found
+
+
+def weighted_cells(score: Floats, probability: Floats) -> Floats:
+    """What judged answers add to a stream that already counted each answer with loss 0.
+
+    Args:
+        score: the judge's, in [0, 1]; shape (n,).
+        probability: with which each answer was drawn, positive.
+
+    Returns:
+        Shape (n, 3): Horvitz-Thompson losses (1 - score) / probability, with n = 0.
+    """
+    found = cells((1.0 - score) / probability)
+    found[:, 0] = 0.0
+    return found
+
+
+def _pairs(wanted: dict[str, str], position: dict[str, int]) -> tuple[Ints, Ints]:
+    held = [(position[name], INDEX[metric]) for name, metric in wanted.items() if name in position]
+    pairs = np.array(held, dtype=np.int64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _hit_columns(columns: Sequence[str]) -> list[str]:
+    """hit@k by each evidence, the best first, for the configured k nearest to 5."""
+    held = {name for name in columns if name.startswith("hit{k=")}
+    ks = {int(name[len("hit{k=") : name.index(",")]) for name in held}
+    if not ks:
+        return []
+    k = min(ks, key=lambda each: (abs(each - _HIT_K), each))
+    return [f"hit{{k={k},evidence={evidence}}}" for evidence in _EVIDENCE]

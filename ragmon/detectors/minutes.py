@@ -1,0 +1,221 @@
+"""The minutes and ten-minutes of every stream: what detectors read and references are made of.
+
+A bucket holds (n, Σ loss, Σ loss²). Two rings: 128 minutes, and 8 days of ten minutes. A stream
+takes 31 kB (128 + 1,160 buckets of 24 bytes), whatever its traffic.
+
+A minute is *taken* once, when it is closed. What becomes known of it later is counted in the
+minute then open if it is a first observation and at most an hour late (ratings, verdicts,
+delayed batches), so evidence is delayed and never lost; later still, or a mere change of mind,
+it enters the references only.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from ragmon.detectors.arrays import Bools, Floats, Ints, grown, pack, unpack
+
+RECENT = 128  # minutes
+TEN = 10
+TENS = 8 * 144 + 8
+LATE = 60  # minutes after which an observation only enters the references
+_TIERS = (1, TEN)
+
+
+class SavedBucket(NamedTuple):
+    """One bucket of one ring, for every stream."""
+
+    tier: int  # 0: minutes, 1: ten minutes
+    bucket: int
+    body: bytes
+
+
+class _Position(Struct, array_like=True, frozen=True):
+    frontier: int
+    arrays: bytes
+
+
+class _Ring:
+    """Buckets by number, each with a row a stream."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self.cells: Floats = np.zeros((slots, 0, 3))
+        self.epochs: Ints = np.full(slots, -1, dtype=np.int64)
+        self.dirty: set[int] = set()
+
+    def grow(self, streams: int) -> None:
+        more = streams - self.cells.shape[1]
+        if more > 0:
+            self.cells = np.concatenate([self.cells, np.zeros((self.slots, more, 3))], axis=1)
+
+    def add(self, buckets: Ints, streams: Ints, cells: Floats) -> None:
+        """Add cells (m, 3), leaving out what the ring has overwritten."""
+        for bucket in np.unique(buckets).tolist():
+            self.open(bucket)
+        slots = buckets % self.slots
+        kept = self.epochs[slots] == buckets
+        self.dirty.update(np.unique(buckets[kept]).tolist())
+        np.add.at(self.cells, (slots[kept], streams[kept]), cells[kept])
+
+    def open(self, bucket: int) -> int:
+        """The slot of a bucket, emptied if it held an older one."""
+        slot = bucket % self.slots
+        if self.epochs[slot] < bucket:
+            self.epochs[slot] = bucket
+            self.cells[slot] = 0.0
+        return slot
+
+    def read(self, buckets: Ints) -> Floats:
+        """Cells of some buckets, (m, streams, 3); zeros where they are not held."""
+        slots = buckets % self.slots
+        found = self.cells[slots]
+        found[self.epochs[slots] != buckets] = 0.0
+        return found
+
+    def total(self, first: int, last: int, streams: Ints | None = None) -> Floats:
+        """Sum over [first, last), (streams, 3)."""
+        buckets = np.arange(max(first, last - self.slots), last)
+        slots = buckets % self.slots
+        held = slots[self.epochs[slots] == buckets]
+        if streams is not None:
+            picked: Floats = self.cells[held[:, None], streams].sum(axis=0)
+            return picked
+        total = np.zeros(self.cells.shape[1:])
+        for part in np.split(held, np.flatnonzero(np.diff(held) != 1) + 1):
+            if len(part):
+                total += self.cells[part[0] : part[-1] + 1].sum(axis=0)  # a slice is no copy
+        return total
+
+
+class MinuteLog:
+    """Eight days of losses by stream."""
+
+    def __init__(self) -> None:
+        self.frontier = -1  # the first minute not taken yet; -1 before ``begin``
+        self.carry: Floats = np.zeros((0, 3))
+        self.excluded: Bools = np.zeros((TENS, 0), dtype=np.bool_)
+        self._rings = (_Ring(RECENT), _Ring(TENS))
+
+    def __len__(self) -> int:
+        return len(self.carry)
+
+    def grow(self, streams: int) -> None:
+        """Make room for that many streams."""
+        self.carry = grown(self.carry, streams)
+        for ring in self._rings:
+            ring.grow(streams)
+        more = np.zeros((TENS, max(0, streams - self.excluded.shape[1])), dtype=np.bool_)
+        self.excluded = np.concatenate([self.excluded, more], axis=1)
+
+    def clear(self, streams: Ints | list[int]) -> None:
+        """Forget some streams."""
+        self.carry[streams] = 0.0
+        self.excluded[:, streams] = False
+        for ring in self._rings:
+            ring.cells[:, streams] = 0.0
+
+    def begin(self, minute: int) -> None:
+        """Judge from this minute on; what is older enters the references only."""
+        self.frontier = max(self.frontier, minute)
+
+    def add(self, minutes: Ints, streams: Ints, cells: Floats, first: Bools) -> None:
+        """Count cells.
+
+        Args:
+            minutes: (m,) unix minutes, at most an hour beyond the frontier.
+            streams: (m,) rows.
+            cells: (m, 3); of a stream and minute there may be several.
+            first: (m,) whether these are first observations and not changes of mind.
+        """
+        for ring, width in zip(self._rings, _TIERS, strict=True):
+            ring.add(minutes // width, streams, cells)
+        late = (minutes < self.frontier) & (minutes >= self.frontier - LATE) & first
+        if late.any():
+            np.add.at(self.carry, streams[late], cells[late])
+
+    def take(self) -> Floats:
+        """Close the minute at the frontier: its cells with what came late, (streams, 3)."""
+        slot = self._rings[0].open(self.frontier)
+        taken: Floats = self._rings[0].cells[slot] + self.carry
+        self.carry[:] = 0.0
+        self.frontier += 1
+        ten = self.frontier // TEN
+        if self._rings[1].epochs[ten % TENS] < ten:
+            self._rings[1].open(ten)
+            self.excluded[ten % TENS] = False
+        return taken
+
+    def tens(self, buckets: Ints, *, incidents: bool = False) -> Floats:
+        """Ten-minute cells (m, streams, 3), without those of incidents unless asked for."""
+        found = self._rings[1].read(buckets)
+        if not incidents:
+            found[self.excluded[buckets % TENS]] = 0.0
+        return found
+
+    def minutes(self, first: int, last: int) -> Floats:
+        """Minute cells over [first, last), (last - first, streams, 3)."""
+        return self._rings[0].read(np.arange(first, last))
+
+    def window(self, minutes: int, streams: Ints | None = None) -> Floats:
+        """Sum of the last taken minutes, (streams, 3); to ten minutes beyond two hours."""
+        return self.span(self.frontier - minutes, self.frontier, streams)
+
+    def span(self, first: int, last: int, streams: Ints | None = None) -> Floats:
+        """Sum over minutes [first, last), (streams, 3), as it is known now."""
+        recent, tens = self._rings
+        if last - first <= RECENT - TEN and first > self.frontier - RECENT:
+            return recent.total(first, last, streams)
+        edge = last // TEN * TEN
+        if edge <= self.frontier - RECENT:
+            return tens.total(first // TEN, -(-last // TEN), streams)
+        return tens.total(first // TEN, edge // TEN, streams) + recent.total(edge, last, streams)
+
+    def exclude(self, streams: Ints, first: int, last: int) -> None:
+        """Keep minutes [first, last] of some streams out of the references."""
+        for ten in range(max(first // TEN, last // TEN - TENS + 1), last // TEN + 1):
+            self.excluded[ten % TENS, streams] = True
+
+    def excluded_in(self, first: int, last: int) -> Bools:
+        """Whether some of minutes [first, last) belongs to an incident; (streams,)."""
+        slots = np.arange(first // TEN, -(-last // TEN)) % TENS
+        return np.asarray(self.excluded[slots].any(axis=0), dtype=np.bool_)
+
+    def rebase(self, stream: int, minute: int) -> None:
+        """From now on the references of a stream see only what came after a minute."""
+        ten = minute // TEN
+        epochs = self._rings[1].epochs
+        self.excluded[:, stream] = epochs <= ten
+
+    def dump_dirty(self) -> Iterator[SavedBucket]:
+        """Every bucket changed since the last dump; then they count as clean."""
+        for tier, ring in enumerate(self._rings):
+            for bucket in sorted(ring.dirty):
+                if ring.epochs[bucket % ring.slots] == bucket:
+                    body = ring.cells[bucket % ring.slots].tobytes()
+                    yield SavedBucket(tier, bucket, body)
+            ring.dirty.clear()
+
+    def load_bucket(self, saved: SavedBucket) -> None:
+        """Put a saved bucket back, after ``load``."""
+        ring = self._rings[saved.tier]
+        cells = np.frombuffer(saved.body).reshape(-1, 3)
+        ring.cells[ring.open(saved.bucket), : len(cells)] = cells
+
+    def dump(self) -> bytes:
+        """What is not in the buckets."""
+        held = pack({"carry": self.carry, "excluded": np.packbits(self.excluded, axis=1)})
+        return msgspec.msgpack.encode(_Position(self.frontier, held))
+
+    def load(self, data: bytes) -> None:
+        """Continue where ``dump`` was taken; the buckets follow by ``load_bucket``."""
+        stored = msgspec.msgpack.decode(data, type=_Position)
+        arrays = unpack(stored.arrays)
+        self.frontier = stored.frontier
+        self.grow(len(arrays["carry"]))
+        self.carry = arrays["carry"]
+        bits = np.unpackbits(arrays["excluded"], axis=1, count=len(self.carry))
+        self.excluded = bits.astype(np.bool_)

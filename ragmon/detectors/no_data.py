@@ -1,0 +1,195 @@
+"""Something stopped: traffic, ratings, judgements or a source. Nothing is not zero.
+
+Silence is measured in observations that were expected meanwhile, so that a night or a quiet
+pipeline is no outage: the expected rate is that of the same hour a week ago, or the least of
+the same hour of the days that are known. It must exceed twice the longest silence that ended by
+itself, because traffic comes in bursts.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from ragmon.detectors import MINUTE_S, AlertKey, Finding, Measured, Severity, Tick
+from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
+from ragmon.detectors.core import MONTH_MINUTES
+from ragmon.detectors.minutes import TEN, MinuteLog
+from ragmon.detectors.references import DAY_TENS, DAYS
+from ragmon.windows.series import VERSION
+
+KIND = "no_data"
+
+WATCHED = ("traffic", "judged", "positive_feedback")
+_FADES = 0.9  # a day, of the longest silence
+_DAY = 1_440
+_FIRST_DAY = 0.25  # of the rate of the last two hours, while no day is known
+_LONGER = 2.0
+_HALVES = 2
+_HALF_HOUR = 3  # ten-minutes
+
+
+class Options(BaseModel, frozen=True, extra="forbid"):
+    """Settings."""
+
+    metrics: tuple[str, ...] = WATCHED
+    """traffic, judged, positive_feedback (ratings of any kind), or any other metric."""
+    min_gap: float = Field(default=180.0, ge=60.0)
+    """Seconds of silence below which nothing is said."""
+    severity: Severity = "critical"
+    """Of the alerts for traffic; others are warnings."""
+
+
+class State(Arrays):
+    """The present silence of every stream."""
+
+    silent: Ints  # minutes without an observation
+    expected: Floats  # observations expected in them
+    longest: Floats  # the most that were expected in a silence that ended by itself
+    rate: Floats  # observations expected a minute, or a query for what depends on traffic
+    open: Bools
+    _FIELDS: ClassVar[Fields] = {
+        "silent": ((), "i8", 0),
+        "expected": ((), "f8", 0),
+        "longest": ((), "f8", 0),
+        "rate": ((), "f8", 0),
+        "open": ((), "?", 0),
+    }
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.options = options
+        self.ready = False
+        self.watched: Ints = np.zeros(0, dtype=np.int64)
+        self.traffic: Ints = np.zeros(0, dtype=np.int64)  # each one's pipeline; -1: itself
+
+    def clear(self, streams: Sequence[int] | Ints) -> None:  # type: ignore[override]
+        """Forget some streams."""
+        super().clear(np.asarray(streams, dtype=np.int64))
+
+    def resume(self) -> None:
+        """The monitor itself was away: what it did not see was no silence."""
+        self.silent[:] = 0
+        self.expected[:] = 0.0
+
+
+def step(state: State, tick: Tick) -> list[Finding]:
+    """One minute further."""
+    if tick.renewed or not state.ready:
+        _watch(state, tick)
+    if tick.renewed:
+        _renew(state, tick)
+    rows = state.watched
+    if not len(rows):
+        return []
+    n = tick.cells[rows, 0]
+    of = np.where(state.traffic >= 0, tick.cells[state.traffic, 0], 1.0)
+    ended = n > 0.0
+    _learn(state, rows[ended])
+    state.silent[rows] = np.where(ended, 0, state.silent[rows] + 1)
+    state.expected[rows] = np.where(ended, 0.0, state.expected[rows] + state.rate[rows] * of)
+    state.open[rows] &= ~ended
+    least = np.maximum(_odds(tick.allowed, len(rows)), _LONGER * state.longest[rows])
+    long_enough = state.silent[rows] * MINUTE_S >= state.options.min_gap
+    state.open[rows] |= long_enough & (state.expected[rows] >= least)
+    return [_describe(state, tick, row) for row in rows[state.open[rows]].tolist()]
+
+
+def usual_rate(log: MinuteLog, ten: int) -> Floats:
+    """Observations a minute about this time: a week ago, else the least of the known days.
+
+    Of a day it is the least of the half hours within an hour of this time.
+
+    Streams that are younger than a day get a part of their rate over the last two hours.
+    """
+    near = np.arange(-_HALVES * _HALF_HOUR, _HALVES * _HALF_HOUR)
+    wanted = ten - DAY_TENS * np.arange(1, DAYS + 1)[:, None] + near
+    held = log.tens(wanted.ravel(), incidents=True)[..., 0]
+    halves = held.reshape(DAYS, 2 * _HALVES, _HALF_HOUR, -1).sum(axis=2) / (_HALF_HOUR * TEN)
+    by_day = halves.min(axis=1)  # evenings come a little earlier, mornings a little later
+    age = _age_days(log, ten)
+    known = np.arange(1, DAYS + 1)[:, None] <= age
+    least = np.where(known, by_day, np.inf).min(axis=0)
+    recent = log.span((ten - 12) * TEN, ten * TEN)[:, 0] / 120.0
+    young = np.where(np.isinf(least), _FIRST_DAY * recent, least)
+    return np.asarray(np.where(age >= DAYS, by_day[DAYS - 1], young), dtype=np.float64)
+
+
+def _age_days(log: MinuteLog, ten: int) -> Floats:
+    """How many past days hold all that ``usual_rate`` looks at, for each stream."""
+    tens = np.arange(ten - DAY_TENS * (DAYS + 1) + 1, ten + 1)
+    held = log.tens(tens, incidents=True)[..., 0] > 0.0
+    first = np.where(held.any(axis=0), held.argmax(axis=0), len(tens))
+    held_tens = len(tens) - first - _HALVES * _HALF_HOUR
+    return np.asarray(np.maximum(held_tens, 0) // DAY_TENS, dtype=np.float64)
+
+
+def _watch(state: State, tick: Tick) -> None:
+    """Which streams are watched, and the traffic that each depends on."""
+    keys, options = tick.streams.keys, state.options
+    watched = [
+        row
+        for row, key in enumerate(keys)
+        if row < tick.settled
+        and key is not None
+        and key.metric in options.metrics
+        and key.dimension != VERSION
+        and (not key.dimension or not key.pipeline)
+    ]
+    state.watched = np.array(watched, dtype=np.int64)
+    state.traffic = np.array([_traffic_of(tick, row) for row in watched], dtype=np.int64)
+    state.ready = True
+
+
+def _renew(state: State, tick: Tick) -> None:
+    """The rates at this time of day."""
+    state.rate[:] = usual_rate(tick.log, tick.minute // TEN)
+    depends = state.traffic >= 0
+    # Ratings and judgements follow the traffic: expected is their share of the queries.
+    day = tick.log.span(tick.minute - _DAY, tick.minute)[:, 0]
+    queries = np.maximum(day[state.traffic], 1.0)
+    share = day[state.watched] / queries
+    state.rate[state.watched] = np.where(depends, share, state.rate[state.watched])
+    state.longest *= _FADES ** (TEN / _DAY)
+
+
+def _traffic_of(tick: Tick, row: int) -> int:
+    key = tick.streams.keys[row]
+    assert key is not None
+    if key.metric == "traffic":
+        return -1
+    return tick.streams.rows.get(key._replace(metric="traffic"), -1)
+
+
+def _learn(state: State, rows: Ints) -> None:
+    """A silence that ended before it was called an outage is normal."""
+    normal = rows[~state.open[rows]]
+    state.longest[normal] = np.maximum(state.longest[normal], state.expected[normal])
+
+
+def _odds(allowed: float, streams: int) -> float:
+    """Expected observations whose absence would be chance too rarely to matter."""
+    return float(np.log(MONTH_MINUTES * max(streams, 1) / allowed))
+
+
+def _describe(state: State, tick: Tick, row: int) -> Finding:
+    key = tick.streams.keys[row]
+    assert key is not None
+    expected = float(state.expected[row])
+    return Finding(
+        alert=AlertKey(KIND, key),
+        status="bad",
+        severity=state.options.severity if key.metric == "traffic" else "warning",
+        observed=Measured(0.0, 0.0, 0.0, 0.0),
+        reference=Measured(expected, expected, expected, expected),
+        reference_text="expected meanwhile, by the same hour of past days",
+        changed_at=float(tick.minute + 1 - state.silent[row]) * MINUTE_S,
+        window_s=float(state.silent[row]) * MINUTE_S,
+        evidence=float(np.exp(min(expected, 600.0))),
+        threshold=max(_odds(tick.allowed, len(state.watched)), _LONGER * float(state.longest[row])),
+        guarantee=(
+            f"so long a silence would happen by chance at most {tick.allowed:g} times in 30 days, "
+            "if queries arrived independently at their usual rate"
+        ),
+    )

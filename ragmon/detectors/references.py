@@ -1,0 +1,229 @@
+"""What each stream should lose now: its own past at this time of day, and how far to trust it.
+
+u0 = m + max(delta, z sqrt(m(1-m) r phi / n + tau² (1 + 1/D))): the level, the sampling error of
+the reference, and how much days differ from one another. phi is how much more minutes scatter
+than independent losses would; r how much less a fraction scatters than a coin.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from msgspec import Struct
+
+from ragmon.detectors import core
+from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats
+from ragmon.detectors.minutes import TEN, MinuteLog
+
+DAY_TENS = 144
+DAYS = 7
+HALF_WIDTH_TENS = 3  # +-30 minutes
+GUARD_TENS = 12  # two hours
+ENOUGH = 30
+ENOUGH_BY_HOUR = 100  # losses at this time of day that beat a plain last day
+TAU = 0.005  # a day's effect, before days have shown theirs
+_PSEUDO = 20.0
+_HOURS = 26
+_SCALES = (1, 5, 15)
+_WEEK_HOURS = 168
+_KNOWN_HOURS = 20
+_SURPRISE = 8.0  # evidence in one minute that independent losses hardly ever give in a week
+_GROWTH = 0.5  # of phi from 5 to 15 minutes, below which it is chance
+_FEW_LOSSES = 5.0  # an hour with fewer says nothing of scatter
+_TRIMMED_FROM = 5
+_LEFT_BY_TRIMMING = 0.4  # of the variance of five to seven normal values without the extremes
+
+
+class ReferenceOptions(Struct, frozen=True):
+    """How references are made."""
+
+    delta: float = 0.01
+    z: float = 2.5
+
+
+class Level(Struct, frozen=True):
+    """A pooled past; shapes (streams,)."""
+
+    n: Floats
+    mean: Floats
+    variance: Floats  # of a single loss
+    days: Floats  # 0: the plain last day
+    between: Floats  # variance of a day's mean, beyond sampling
+
+
+class References(Arrays):
+    """The reference of every stream in force; frozen while an incident is open."""
+
+    n: Floats
+    mean: Floats
+    variance: Floats
+    days: Floats
+    spread: Floats  # r: variance of a loss over that of a coin of that mean
+    phi: Floats
+    tolerated: Floats  # u0
+    ready: Bools
+    weights: Floats  # (streams, 3, 8) of the core
+    caps: Floats  # the most evidence that one minute may give
+    surprise: Floats  # (streams, hours) the most that one did, NaN where an hour is not known
+    scatter: Floats  # (streams, hours, scales) chi² / df, NaN where an hour says nothing
+    _FIELDS: ClassVar[Fields] = {
+        "n": ((), "f8", 0),
+        "mean": ((), "f8", 0),
+        "variance": ((), "f8", 0),
+        "days": ((), "f8", 0),
+        "spread": ((), "f8", 1),
+        "phi": ((), "f8", 1),
+        "tolerated": ((), "f8", 0),
+        "ready": ((), "?", 0),
+        "weights": ((3, 8), "f8", 0),
+        "caps": ((), "f8", core.CAP),
+        "surprise": ((_WEEK_HOURS,), "f8", np.nan),
+        "scatter": ((_HOURS, len(_SCALES)), "f8", np.nan),
+    }
+
+    def close_hour(self, log: MinuteLog, hour: int, incident: Bools) -> None:
+        """Learn the scatter of the hour just taken, and whether it held bursts."""
+        minutes = log.minutes(hour * 60, hour * 60 + 60)
+        hidden = incident | log.excluded_in(hour * 60, hour * 60 + 60)
+        found = dispersion(minutes)
+        found[hidden] = np.nan
+        self.scatter[:, hour % _HOURS] = found
+        worth = np.array([core.gains(cells, self.weights).max(axis=1) for cells in minutes])
+        unknown = hidden | ~self.ready | (minutes[..., 0].sum(axis=0) <= 0.0)
+        self.surprise[:, hour % _WEEK_HOURS] = np.where(unknown, np.nan, worth.max(axis=0))
+        known = ~np.isnan(self.surprise)
+        most = np.where(known, self.surprise, 0.0).max(axis=1)
+        calm = (known.sum(axis=1) >= _KNOWN_HOURS) & (most <= _SURPRISE)
+        self.caps = np.where(calm, core.CALM_CAP, core.CAP)
+
+    def refresh(
+        self, log: MinuteLog, minute: int, binary: Bools, frozen: Bools, options: ReferenceOptions
+    ) -> None:
+        """Renew every reference that is not frozen; due each ten minutes."""
+        level = best_level(log, minute // TEN)
+        hour = minute // 60
+        past = np.arange(hour - 25, hour - 1) % _HOURS  # the last day, two hours ago
+        phi = overdispersion(self.scatter[:, past])
+        coin = np.maximum(level.mean * (1.0 - level.mean), 1e-9)
+        ratio = (_PSEUDO + level.n * level.variance / coin) / (_PSEUDO + level.n)
+        spread = np.where(binary, 1.0, ratio)
+        sampling = coin * spread * phi / np.maximum(level.n, 1.0)
+        error = np.sqrt(sampling + level.between * (1.0 + 1.0 / np.maximum(level.days, 1.0)))
+        found = {
+            "n": level.n,
+            "mean": level.mean,
+            "variance": level.variance,
+            "days": level.days,
+            "spread": spread,
+            "phi": phi,
+            "tolerated": level.mean + np.maximum(options.delta, options.z * error),
+            "ready": level.n >= ENOUGH,
+        }
+        for name, values in found.items():
+            np.copyto(getattr(self, name), values, where=~frozen)
+        fresh = core.coefficients(self.tolerated, self.variance, binary, self.phi)
+        np.copyto(self.weights, fresh, where=~frozen[:, None, None])
+
+
+def best_level(log: MinuteLog, ten: int) -> Level:
+    """The same time of day where enough is known, else the last day, two hours ago."""
+    by_hour, plain = same_time_of_day(log, ten), last_day(log, ten)
+    chosen = (by_hour.n >= ENOUGH_BY_HOUR) & (by_hour.days >= 1)
+    return Level(
+        *(
+            np.where(chosen, getattr(by_hour, name), getattr(plain, name))
+            for name in Level.__struct_fields__
+        )
+    )
+
+
+def last_day(log: MinuteLog, ten: int) -> Level:
+    """The last 24 hours before a guard of two."""
+    last = ten - GUARD_TENS
+    total = log.tens(np.arange(last - DAY_TENS, last)).sum(axis=0)
+    n, mean, variance = _moments(total)
+    return Level(n, mean, variance, np.zeros(len(n)), np.full(len(n), 2.0 * TAU**2))
+
+
+def same_time_of_day(log: MinuteLog, ten: int) -> Level:
+    """+-30 minutes around this time on each of the last seven days.
+
+    The best and the worst day are dropped from five days on: an incident that nobody noticed
+    and an unusually good day count as little.
+    """
+    near = np.arange(-HALF_WIDTH_TENS, HALF_WIDTH_TENS + 1)
+    wanted = ten - DAY_TENS * np.arange(1, DAYS + 1)[:, None] + near
+    held = log.tens(wanted.ravel()).reshape(DAYS, len(near), -1, 3).sum(axis=1)
+    kept = _trimmed(held)
+    days = (kept[..., 0] > 0.0).sum(axis=0).astype(np.float64)
+    held_days = (held[..., 0] > 0.0).sum(axis=0)
+    n, mean, variance = _moments(kept.sum(axis=0))
+    return Level(n, mean, variance, days, _between(kept, variance, days, days < held_days))
+
+
+def dispersion(minutes: Floats) -> Floats:
+    """Pearson's chi² over its degrees of freedom at 1, 5 and 15 minutes; (streams, 3).
+
+    Args:
+        minutes: the cells of one hour, (60, streams, 3).
+    """
+    total = minutes.sum(axis=0)
+    _, mean, variance = _moments(total)
+    usable = (total[:, 1] >= _FEW_LOSSES) & (variance > 0.0)
+    found = np.full((minutes.shape[1], len(_SCALES)), np.nan)
+    for at, scale in enumerate(_SCALES):
+        sums = minutes.reshape(60 // scale, scale, -1, 3).sum(axis=1)
+        n = sums[..., 0]
+        occupied = (n > 0.0).sum(axis=0)
+        expected = np.where(usable, n * variance, 1.0)
+        terms = np.square(sums[..., 1] - n * mean) / np.where(expected > 0.0, expected, 1.0)
+        known = usable & (occupied > 1)
+        chi2 = terms.sum(axis=0) / np.maximum(occupied - 1.0, 1.0)
+        found[:, at] = np.where(known, chi2, np.nan)
+    return found
+
+
+def overdispersion(scatter: Floats) -> Floats:
+    """phi: the largest mean over hours of any scale, at least 1; scatter (streams, hours, 3).
+
+    Scatter that still grows from 5 to 15 minutes goes on growing beyond: that growth is added
+    once more.
+    """
+    known = ~np.isnan(scatter)
+    mean = np.where(known, scatter, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    growth = np.maximum(mean[:, 2] - mean[:, 1] - _GROWTH, 0.0)
+    largest = np.maximum(mean.max(axis=1, initial=1.0), mean[:, 2] + growth)
+    return np.asarray(largest, dtype=np.float64)
+
+
+def _trimmed(days: Floats) -> Floats:
+    """Days (7, streams, 3) without the best and the worst of five or more."""
+    n = days[..., 0]
+    held = n > 0.0
+    mean = days[..., 1] / np.maximum(n, 1.0)
+    best = np.where(held, mean, np.inf).argmin(axis=0)
+    worst = np.where(held, mean, -np.inf).argmax(axis=0)
+    number = np.arange(len(days))[:, None]
+    extreme = (number == best) | (number == worst)
+    dropped = extreme & (held.sum(axis=0) >= _TRIMMED_FROM)
+    return np.where(dropped[..., None], 0.0, days)
+
+
+def _between(days: Floats, variance: Floats, count: Floats, trimmed: Bools) -> Floats:
+    """tau²: how much the means of days differ beyond sampling, with a prior worth two days."""
+    n = days[..., 0]
+    held = n > 0.0
+    means = days[..., 1] / np.maximum(n, 1.0)
+    centre = np.where(held, means, 0.0).sum(axis=0) / np.maximum(count, 1.0)
+    squares = np.where(held, np.square(means - centre), 0.0).sum(axis=0)
+    sampling = np.where(held, variance / np.maximum(n, 1.0), 0.0).sum(axis=0)
+    beyond = squares / np.maximum(count - 1.0, 1.0) - sampling / np.maximum(count, 1.0)
+    beyond = np.maximum(beyond, 0.0) / np.where(trimmed, _LEFT_BY_TRIMMING, 1.0)
+    extra = np.maximum(count - 1.0, 0.0) * beyond
+    return np.asarray((2.0 * TAU**2 + extra) / (count + 1.0), dtype=np.float64)
+
+
+def _moments(total: Floats) -> tuple[Floats, Floats, Floats]:
+    n = total[..., 0]
+    mean = total[..., 1] / np.maximum(n, 1.0)
+    variance = np.maximum(total[..., 2] / np.maximum(n, 1.0) - mean * mean, 0.0)
+    return n, mean, variance

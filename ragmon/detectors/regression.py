@@ -1,0 +1,144 @@
+"""Worse than a saved baseline, whose own uncertainty counts."""
+
+import math
+from collections.abc import Sequence
+from itertools import count
+
+import numpy as np
+from msgspec import Struct
+from pydantic import BaseModel
+
+from ragmon.detectors import Finding, Severity, Tick, budget, core
+from ragmon.detectors.arrays import Floats, Ints
+from ragmon.detectors.baselines import CONFIDENCE, HOURS, Baseline, Limits, limits
+from ragmon.detectors.core import Charts
+from ragmon.detectors.episodes import Null, chosen, finding, follow, reference_of
+from ragmon.detectors.losses import DETECTED
+
+KIND = "regression"
+
+
+class Options(BaseModel, frozen=True, extra="forbid"):
+    """Settings."""
+
+    metrics: tuple[str, ...] = DETECTED
+    """What is watched."""
+    slices: bool = True
+    """Watch the slices that the baseline knows."""
+    severity: Severity = "warning"
+    """Of the alerts."""
+    delta: float = 0.01
+    """How much more loss than the baseline's upper limit is tolerated."""
+
+
+class State(Charts):
+    """Charts of every stream, and the null of the hour."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.options = options
+        self.baseline = ""  # that the evidence was gathered against
+        self.limits: Floats = np.zeros(0)
+        self.null: Null | None = None
+        self.saved: Limits | None = None
+
+    def clear(self, streams: Sequence[int] | Ints) -> None:  # type: ignore[override]
+        """Forget some streams."""
+        super().clear(np.asarray(streams, dtype=np.int64))
+
+
+def step(state: State, tick: Tick) -> list[Finding]:
+    """One minute further; golden baselines judge no traffic."""
+    baseline = tick.baseline
+    if baseline is None or baseline.source != "traffic":
+        state.clear(np.arange(len(state)))
+        return []
+    if tick.renewed or state.null is None or state.baseline != _identity(baseline):
+        _renew(state, tick, baseline)
+    assert state.null is not None
+    follow(state, tick, state.null, state.limits)
+    return [_describe(state, tick, baseline, row) for row in np.flatnonzero(state.open).tolist()]
+
+
+def _renew(state: State, tick: Tick, baseline: Baseline) -> None:
+    if state.baseline and state.baseline != _identity(baseline):
+        state.clear(np.arange(len(state)))  # evidence against another level says nothing
+    state.baseline = _identity(baseline)
+    references, binary = tick.references, tick.streams.binary
+    saved = limits(baseline, tick.streams, tick.minute // 60 % HOURS, references.phi)
+    tolerated = saved.upper + state.options.delta
+    active = chosen(tick, state.options.metrics, slices=state.options.slices)
+    active &= saved.n > 0.0
+    shares = budget.weights(tick.streams.keys, active)
+    state.limits = budget.minutes_to_false_alarm(shares, tick.allowed)
+    weights = core.coefficients(tolerated, saved.variance, binary, references.phi)
+    spread = references.phi * references.spread
+    state.null = Null(saved.mean, tolerated, spread, weights)
+    state.saved = saved
+
+
+def _identity(baseline: Baseline) -> str:
+    return f"{baseline.name}@{baseline.created_at}"
+
+
+def _describe(state: State, tick: Tick, baseline: Baseline, row: int) -> Finding:
+    key = tick.streams.keys[row]
+    assert key is not None
+    assert state.saved is not None
+    assert state.null is not None
+    binary = bool(tick.streams.binary[row])
+    n, mean, variance = (
+        float(each[row]) for each in (state.saved.n, state.saved.mean, state.saved.variance)
+    )
+    limit = float(state.limits[row])
+    return finding(
+        KIND,
+        key,
+        state,
+        row,
+        binary=binary,
+        severity=state.options.severity,
+        reference=reference_of(n, mean, variance, binary=binary),
+        reference_text=f"in baseline {baseline.name}",
+        tolerated=float(state.null.tolerated[row]),
+        limit=limit,
+        guarantee=budget.guarantee(limit, tick.total),
+    )
+
+
+class Paired(Struct, frozen=True):
+    """Two golden runs over the same cases."""
+
+    worse: int  # cases that passed and fail now
+    better: int
+    fall: float  # in the share that passes
+    p_value: float  # of a fall at least this large if nothing had changed
+    provable: float  # the smallest fall that these cases could show at the 5 % level
+
+
+def compare_golden(before: Sequence[bool], after: Sequence[bool]) -> Paired:
+    """Exact one-sided McNemar test of two golden runs, case by case.
+
+    Args:
+        before: whether each case passed in the baseline run.
+        after: the same cases now.
+
+    Raises:
+        ValueError: not the same cases.
+
+    Source: McNemar (1947), Psychometrika 12:153-157, with the exact binomial tail.
+    """
+    if len(before) != len(after) or not before:
+        raise ValueError("a paired comparison needs the same cases, at least one")
+    pairs = list(zip(before, after, strict=True))
+    worse = sum(was and not now for was, now in pairs)
+    better = sum(now and not was for was, now in pairs)
+    p_value = _tail(worse + better, worse)
+    needed = next(k for k in count(1) if _tail(better + k, k) <= 1.0 - CONFIDENCE)
+    provable = max(needed - better, 0) / len(pairs)
+    return Paired(worse, better, (worse - better) / len(pairs), p_value, provable)
+
+
+def _tail(n: int, least: int) -> float:
+    """P(at least ``least`` heads in n tosses)."""
+    return float(sum(math.comb(n, k) for k in range(least, n + 1)) / 2**n)

@@ -1,0 +1,50 @@
+"""From ``detectors.rules`` to detectors, and the rules that apply when none are given."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ragmon.detectors.catalogue import modules
+from ragmon.errors import SettingsError
+
+DEFAULT_RULES: tuple[dict[str, Any], ...] = (
+    {"kind": "anomaly"},
+    {"kind": "canary"},
+    {"kind": "no_data"},
+    {"kind": "regression"},
+    # What people expect, as rates over windows and not one page a query.
+    {"kind": "threshold", "metric": "slow", "limit": 0.2, "window": 900.0},
+    {"kind": "threshold", "metric": "zero_result", "limit": 0.3, "window": 900.0},
+    {"kind": "threshold", "metric": "low_score", "limit": 0.5, "window": 900.0},
+    {"kind": "threshold", "metric": "hit", "drop": 0.05, "window": 3_600.0},
+)
+
+
+def build(rules: Sequence[Mapping[str, Any]] = DEFAULT_RULES) -> list[tuple[ModuleType, BaseModel]]:
+    """The module and the checked options of each rule.
+
+    Raises:
+        SettingsError: an unknown kind, or options it does not know; names the rule.
+    """
+    return [_resolve(f"detectors.rules[{at}]", rule) for at, rule in enumerate(rules)]
+
+
+def _resolve(setting: str, rule: Mapping[str, Any]) -> tuple[ModuleType, BaseModel]:
+    known = modules()
+    kind = str(rule.get("kind", ""))
+    if kind not in known:
+        near = difflib.get_close_matches(kind, known, n=1, cutoff=0.4)
+        hint = f"Did you mean {near[0]}?" if near else f"Use one of {', '.join(known)}"
+        raise SettingsError(f"{setting}: unknown kind {kind!r}", hint=hint)
+    rest = {name: value for name, value in rule.items() if name != "kind"}
+    try:
+        return known[kind], known[kind].Options(**rest)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{setting}.{'.'.join(str(part) for part in each['loc'])}: {each['msg']}"
+            for each in error.errors(include_url=False, include_input=False)
+        )
+        raise SettingsError(problems) from None

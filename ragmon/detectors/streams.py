@@ -1,0 +1,116 @@
+"""Which streams exist, and how observations reach them.
+
+A stream begins with its first loss, so a metric that nobody records costs nothing. Their number
+is bounded; what comes after the limit is not judged, and is counted in ``dropped``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ragmon.detectors import StreamKey
+from ragmon.detectors.arrays import Bools, Ints
+from ragmon.detectors.losses import BINARY, INDEX, LOSSES
+from ragmon.windows.series import VERSION, Dims
+
+
+class StreamTable:
+    """Streams by row."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.dropped = 0
+        self.rows: dict[StreamKey, int] = {}
+        self.keys: list[StreamKey | None] = []
+        self.loss: Ints = np.zeros(0, dtype=np.int64)
+        self.last_minute: Ints = np.zeros(0, dtype=np.int64)
+        self._free: list[int] = []
+        self._members: dict[tuple[Dims, tuple[str, ...]], Ints] = {}
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def binary(self) -> Bools:
+        """Whether the losses of each row are 0 or 1."""
+        return BINARY[self.loss]
+
+    def row(self, key: StreamKey) -> int:
+        """The row of a stream, which begins to exist; -1 when the table is full."""
+        found = self.rows.get(key)
+        if found is not None:
+            return found
+        if not self._free and len(self.keys) >= self.limit:
+            self.dropped += 1
+            return -1
+        if self._free:
+            row = self._free.pop()
+            self.keys[row] = key
+        else:
+            row = len(self.keys)
+            self.keys.append(key)
+            self.loss = np.append(self.loss, 0)
+            self.last_minute = np.append(self.last_minute, 0)
+        self.rows[key] = row
+        self.loss[row] = INDEX[key.metric]
+        self.last_minute[row] = 0
+        return row
+
+    def members(self, dims: Dims, slices: tuple[str, ...], wanted: Bools) -> Ints:
+        """Rows of (pipeline, version, slices…) by loss, -1 where there is none; (series, losses).
+
+        Args:
+            dims: pipeline, version and the value of each slice.
+            slices: names of the dims after pipeline and version.
+            wanted: (losses,) those that have observations now; their streams begin to exist.
+        """
+        known = self._members.get((dims, slices))
+        if known is None:
+            if len(self._members) > 4 * self.limit:
+                self._members.clear()  # bounded, whatever the clients send
+            held = [("", ""), (VERSION, dims[1]), *zip(slices, dims[2:], strict=True)]
+            known = np.full((sum(not name or bool(value) for name, value in held), len(LOSSES)), -1)
+            self._members[dims, slices] = known
+        missing = wanted & (known < 0).any(axis=0)
+        if missing.any():
+            self._begin(known, dims, slices, np.flatnonzero(missing))
+        return known
+
+    def forget(self, before: int) -> list[int]:
+        """Drop the streams last seen before a minute; returns their rows."""
+        stale = [row for row in self.rows.values() if self.last_minute[row] < before]
+        for row in stale:
+            key = self.keys[row]
+            assert key is not None
+            del self.rows[key]
+            self.keys[row] = None
+        self._free += stale
+        if stale:
+            self._members.clear()
+        return stale
+
+    def dump(self) -> bytes:
+        """Everything, as bytes."""
+        return msgspec.msgpack.encode((self.keys, self.last_minute.tobytes(), self.dropped))
+
+    def load(self, data: bytes) -> None:
+        """Continue where ``dump`` was taken."""
+        kind = tuple[list[StreamKey | None], bytes, int]
+        keys, last, self.dropped = msgspec.msgpack.decode(data, type=kind)
+        self.keys = keys
+        self.rows = {key: row for row, key in enumerate(keys) if key is not None}
+        self._free = [row for row, key in enumerate(keys) if key is None]
+        self.loss = np.array([INDEX[key.metric] if key else 0 for key in keys], dtype=np.int64)
+        self.last_minute = np.frombuffer(last, dtype=np.int64).copy()
+        self._members.clear()
+
+    def _begin(self, known: Ints, dims: Dims, slices: Sequence[str], losses: Ints) -> None:
+        names: list[tuple[str, str]] = [("", "")]
+        pairs: list[tuple[str, Any]] = [(VERSION, dims[1]), *zip(slices, dims[2:], strict=True)]
+        names += [(name, value) for name, value in pairs if value]
+        for series, (dimension, value) in enumerate(names):
+            for loss in losses.tolist():
+                key = StreamKey(dims[0], LOSSES[loss].metric, dimension, value)
+                known[series, loss] = self.row(key)

@@ -1,0 +1,144 @@
+"""A plain limit on a window, with a minimum of samples: what people expect, and slow."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import BaseModel, Field, model_validator
+
+from ragmon.detectors import AlertKey, Finding, Measured, Severity, Tick
+from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
+from ragmon.detectors.baselines import HOURS, limits
+from ragmon.detectors.episodes import chosen, measured, reference_of
+from ragmon.detectors.losses import INDEX
+from ragmon.stats.intervals import effective_n_fraction, wilson_cc
+
+KIND = "threshold"
+
+
+class Options(BaseModel, frozen=True, extra="forbid"):
+    """Settings: exactly one of ``limit`` and ``drop``."""
+
+    metric: Literal[tuple(INDEX)]  # type: ignore[valid-type]
+    """Whose loss is limited."""
+    limit: float | None = Field(default=None, gt=0.0)
+    """Mean loss over the window from which it is bad."""
+    drop: float | None = Field(default=None, gt=0.0)
+    """The same, above the active baseline's mean at this hour."""
+    window: float = Field(default=3_600.0, ge=60.0, le=7 * 86_400.0)
+    """Seconds."""
+    min_samples: float = Field(default=50.0, ge=1.0)
+    """Below, the window says nothing."""
+    sure: float = Field(default=3.0, ge=0.0)
+    """Standard errors by which the limit must be exceeded; 0 looks at the mean alone."""
+    hysteresis: float = Field(default=0.9, gt=0.0, le=1.0)
+    """It is over once the mean is below this share of the limit."""
+    pipelines: tuple[str, ...] = ()
+    """Only these; none given: every pipeline."""
+    slices: bool = False
+    """Slices too."""
+    severity: Severity = "warning"
+    """Of the alerts."""
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> "Options":
+        if (self.limit is None) == (self.drop is None):
+            raise ValueError("give exactly one of limit and drop")
+        return self
+
+
+class State(Arrays):
+    """Which streams are over their limit."""
+
+    open: Bools
+    _FIELDS: ClassVar[Fields] = {"open": ((), "?", 0)}
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.options = options
+        self.watched: Ints = np.zeros(0, dtype=np.int64)
+        self.limits: Floats = np.zeros(0)
+        self.saved: list[Measured | None] = []
+        self.baseline = -1.0  # when the one was made that the limits come from; 0: none
+
+    def clear(self, streams: Sequence[int] | Ints) -> None:  # type: ignore[override]
+        """Forget some streams."""
+        super().clear(np.asarray(streams, dtype=np.int64))
+
+
+def step(state: State, tick: Tick) -> list[Finding]:
+    """One minute further."""
+    baseline = tick.baseline.created_at if tick.baseline else 0.0
+    if tick.renewed or state.baseline != baseline:
+        state.baseline = baseline
+        _renew(state, tick)
+    rows = state.watched
+    if not len(rows):
+        return []
+    options, limit = state.options, state.limits
+    cells = tick.log.window(int(options.window // 60), rows)
+    n, binary = cells[:, 0], tick.streams.binary[rows]
+    mean = cells[:, 1] / np.maximum(n, 1.0)
+    enough = n >= options.min_samples
+    if not (state.open[rows] | (enough & (mean >= limit))).any():
+        return []
+    variance = np.maximum(cells[:, 2] / np.maximum(n, 1.0) - mean * mean, 0.0)
+    size = np.where(binary, n, effective_n_fraction(n, mean, variance))
+    lower, _ = wilson_cc(np.minimum(mean, 1.0), np.maximum(size, 1e-9), options.sure)
+    exceeded = enough & (mean >= limit) & ((lower >= limit) | (options.sure == 0.0))
+    stays = state.open[rows] & ((mean >= options.hysteresis * limit) | ~enough)
+    state.open[rows] = exceeded | stays
+    return [
+        _describe(state, tick, at, cells[at], known=bool(enough[at]))
+        for at in np.flatnonzero(state.open[rows]).tolist()
+    ]
+
+
+def _renew(state: State, tick: Tick) -> None:
+    """Which streams are watched, and the limit of each in this hour."""
+    options, keys = state.options, tick.streams.keys
+    watched = chosen(tick, (options.metric,), slices=options.slices)
+    if options.pipelines:
+        watched &= np.array([key is not None and key.pipeline in options.pipelines for key in keys])
+    limit = np.full(len(keys), options.limit or 0.0)
+    saved: list[Measured | None] = [None] * len(keys)
+    if options.drop is not None:
+        if tick.baseline is None or tick.baseline.source != "traffic":
+            watched[:] = False
+        else:
+            hour = tick.minute // 60 % HOURS
+            level = limits(tick.baseline, tick.streams, hour, np.ones(len(keys)))
+            watched &= level.n > 0.0
+            limit = level.mean + options.drop
+            for row in np.flatnonzero(watched).tolist():
+                n, mean, variance = (
+                    float(each[row]) for each in (level.n, level.mean, level.variance)
+                )
+                saved[row] = reference_of(n, mean, variance, binary=bool(tick.streams.binary[row]))
+    state.open &= watched
+    state.watched = np.flatnonzero(watched)
+    state.limits = limit[state.watched]
+    state.saved = [saved[row] for row in state.watched.tolist()]
+
+
+def _describe(state: State, tick: Tick, at: int, cells: Floats, *, known: bool) -> Finding:
+    options, row = state.options, int(state.watched[at])
+    key = tick.streams.keys[row]
+    assert key is not None
+    limit = float(state.limits[at])
+    text = f"by a limit of {limit:.6g}"
+    if options.drop is not None and tick.baseline is not None:
+        text = f"in baseline {tick.baseline.name}"
+    rule = f"limit={options.limit:g}" if options.limit is not None else f"drop={options.drop:g}"
+    return Finding(
+        alert=AlertKey(KIND, key, f"{rule}/{int(options.window)}s"),
+        status="bad" if known else "unknown",
+        severity=options.severity,
+        observed=measured(cells, binary=bool(tick.streams.binary[row])),
+        reference=state.saved[at],
+        reference_text=text,
+        tolerated=limit,
+        window_s=options.window,
+        threshold=limit,
+        guarantee="none: a plain limit; `ragmon backtest` shows what it would have cost",
+    )

@@ -1,0 +1,1 @@
+"""Alert stories as data, and the driver that lives through them."""

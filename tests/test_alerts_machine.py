@@ -1,0 +1,145 @@
+"""Findings in, transitions out: nothing twice, nothing forgotten."""
+
+import pytest
+
+from ragmon.alerts import Evidence
+from ragmon.alerts.machine import Book, Hush, Timing, step
+from ragmon.alerts.silences import Maintenance, Matcher, Silence
+from ragmon.detectors import AlertKey, Finding, StreamKey
+
+NOW = 1_740_000_000.0
+
+
+def finding(metric="hit", kind="anomaly", status="bad", severity="warning", dimension="", rule=""):
+    stream = StreamKey("docs", metric, dimension, "acme" if dimension else "")
+    return Finding(alert=AlertKey(kind, stream, rule), status=status, severity=severity)
+
+
+def explain(found):
+    return Evidence(sentence=found.alert.stream.metric)
+
+
+def run(minutes, *, timing=None, hush=None, book=None):
+    """Findings by minute; returns (minute, change, metric, heard) of each transition."""
+    book, seen, ids = book or Book(), [], []
+    for at, findings in enumerate(minutes):
+        book, events = step(
+            book,
+            findings,
+            NOW + 60.0 * at,
+            explain,
+            timing=timing or Timing(),
+            hush=hush(at) if hush else Hush(),
+        )
+        book = Book.load(book.dump())  # a restart in every minute
+        ids += [each.id for each in events]
+        seen += [(at, each.change, each.alert.key.stream.metric, each.notify) for each in events]
+    assert len(set(ids)) == len(ids)
+    return seen
+
+
+BAD, SURE = [finding()], [finding(kind="threshold")]
+UNKNOWN = [finding(status="unknown")]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"),
+    [
+        pytest.param([BAD, BAD, []], ["0 firing!", "2 resolved!"], id="fires once, resolves once"),
+        pytest.param([UNKNOWN, []], [], id="silence does not fire"),
+        pytest.param(
+            [BAD, UNKNOWN, UNKNOWN, BAD, []],
+            ["0 firing!", "1 no_data", "3 firing", "4 resolved!"],
+            id="nor does it resolve",
+        ),
+        pytest.param(
+            [SURE, SURE, SURE], ["0 pending", "2 firing!"], id="a plain limit waits two minutes"
+        ),
+        pytest.param([SURE, [], SURE], ["0 pending", "1 inactive", "2 pending"], id="in a row"),
+        pytest.param(
+            [SURE, SURE, SURE, [], SURE, *[[]] * 6],
+            ["0 pending", "2 firing!", "9 resolved!"],
+            id="and is kept for five after",
+        ),
+        pytest.param(
+            [BAD] * 242, ["0 firing!", "240 renotified!"], id="is repeated after four hours"
+        ),
+    ],
+)
+def test_transitions(minutes, expected):
+    assert [f"{at} {change}{'!' * heard}" for at, change, _, heard in run(minutes)] == expected
+
+
+ZERO, HIT, FAITH = finding("zero_result"), finding("hit"), finding("faithfulness")
+
+
+@pytest.mark.parametrize(
+    ("minutes", "heard"),
+    [
+        pytest.param([[ZERO, HIT, FAITH]], ["0 zero_result"], id="a cause speaks for symptoms"),
+        pytest.param([[HIT, FAITH]], ["0 hit"], id="whichever is nearest to the root"),
+        pytest.param([[ZERO], [ZERO, HIT], [HIT], [HIT]], ["0 zero_result", "2 zero_result"],
+                     id="also when it is just over"),
+        pytest.param([[ZERO], [], [HIT]], ["0 zero_result", "1 zero_result", "2 hit"],
+                     id="what comes later is news"),
+        pytest.param([[HIT], [HIT, ZERO], [ZERO], []],
+                     ["0 hit", "1 zero_result", "2 hit", "3 zero_result"],
+                     id="who heard of it hears its end"),
+        pytest.param([[HIT, finding(dimension="tenant")]], ["0 hit"], id="a whole for its slices"),
+        pytest.param([[finding("slow", "anomaly")], [finding("slow"), finding("latency")]],
+                     ["0 slow"], id="slowness is one news"),
+        pytest.param([[HIT], [HIT, finding(kind="slo", severity="critical")]],
+                     ["0 hit", "1 hit"], id="a graver alert is heard"),
+        pytest.param([[ZERO, finding("hit", "canary", dimension="version")]],
+                     ["0 zero_result", "0 hit"], id="a bad version is news in any incident"),
+        pytest.param([[finding("traffic", "no_data"), finding("latency")]], ["0 traffic"],
+                     id="an outage explains everything"),
+    ],
+)  # fmt: skip
+def test_causes_speak_for_symptoms(minutes, heard):
+    assert [f"{at} {metric}" for at, _, metric, told in run(minutes) if told] == heard
+
+
+def silence(start, end):
+    matchers = (Matcher("metric", "hit|slow", regex=True), Matcher("pipeline", "docs"))
+    return Silence(id="s1", matchers=matchers, starts_at=NOW + start, ends_at=NOW + end)
+
+
+def test_a_silence_ends():
+    hush = Hush(silences=(silence(-60.0, 120.0),))
+    found = run([[HIT]] * 4 + [[]], hush=lambda _: hush)
+    assert found == [
+        (0, "firing", "hit", False),
+        (2, "notified", "hit", True),
+        (4, "resolved", "hit", True),
+    ]
+
+
+def test_what_nobody_heard_of_ends_unheard():
+    hush = Hush(silences=(silence(-60.0, 600.0),))
+    assert [told for *_, told in run([[HIT], []], hush=lambda _: hush)] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("labels", "matches"),
+    [({"metric": "hit", "pipeline": "docs"}, True), ({"metric": "hit"}, False), ({}, False)],
+)
+def test_a_silence_matches_every_condition(labels, matches):
+    assert silence(0.0, 1.0).matches(labels) is matches
+    assert not Silence(id="all", matchers=(), starts_at=0.0, ends_at=1.0).matches(labels)
+
+
+@pytest.mark.parametrize(
+    ("day", "hour", "active"),
+    [
+        pytest.param(5, 23, True, id="Saturday night"),
+        pytest.param(6, 1, True, id="past midnight"),
+        pytest.param(6, 3, False, id="when it is over"),
+        pytest.param(4, 23, False, id="not on Friday"),
+    ],
+)
+def test_maintenance_comes_back(day, hour, active):
+    window = Maintenance(name="reindex", weekdays=(5,), start_s=22 * 3600.0, duration_s=4 * 3600.0)
+    monday = 1_739_750_400.0  # 17 February 2025
+    for week in range(3):
+        assert window.active(monday + (7 * week + day) * 86_400.0 + hour * 3_600.0) is active

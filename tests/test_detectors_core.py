@@ -1,0 +1,139 @@
+"""The e-detector: its bets are fair, it fires, forgets and recovers as promised."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragmon.detectors.core import (
+    BELIEF,
+    CALM_CAP,
+    CAP,
+    SHIFTS,
+    Charts,
+    coefficients,
+    gains,
+    mixture,
+)
+
+KNOWN = 43_200.0
+
+
+def weights(u0, *, variance=0.0, binary=True, phi=1.0, streams=1):
+    one = np.ones(streams)
+    return coefficients(u0 * one, variance * one, np.full(streams, binary), phi * one)
+
+
+def charts(streams=1):
+    found = Charts()
+    found.grow(streams)
+    return found
+
+
+def minute(n, lost, streams=1):
+    return np.tile([float(n), float(lost), float(lost)], (streams, 1))
+
+
+def test_the_stakes_sum_to_one():
+    assert BELIEF.sum() == pytest.approx(1.0)
+    assert mixture(np.ones((3, 8))).tolist() == pytest.approx([1.0, 1.0, 1.0])
+
+
+@given(
+    u0=st.floats(0.001, 0.9),
+    below=st.floats(0.0, 1.0),
+    n=st.integers(1, 25),
+    phi=st.floats(1.0, 9.0),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_bet_on_coins_is_not_favourable_while_the_loss_is_tolerated(u0, below, n, phi):
+    lost = np.arange(n + 1)
+    cells = np.stack([np.full(n + 1, float(n)), lost, lost], axis=1)
+    p = u0 * below
+    chance = np.array([math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in lost])
+    gain = np.minimum(gains(cells, weights(u0, phi=phi, streams=n + 1)), CALM_CAP)
+    assert (chance @ np.exp(gain) <= 1.0 + 1e-9).all()
+
+
+@given(
+    values=st.lists(st.floats(0.0, 8.0), min_size=2, max_size=6),
+    scale=st.floats(1.0, 3.0),
+    variance=st.floats(0.0, 5.0),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_bet_on_unbounded_losses_is_not_favourable_either(values, scale, variance):
+    values = np.array(values)
+    u0 = min(scale * values.mean(), 0.99)
+    if values.mean() > u0 or u0 < 1e-4:
+        return
+    cells = np.stack([np.ones(len(values)), values, values**2], axis=1)
+    bets = weights(u0, variance=variance, binary=False, streams=len(values))
+    assert (np.exp(gains(cells, bets)).mean(axis=0) <= 1.0 + 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("cells", "caps", "minutes"),
+    [
+        pytest.param((60, 60), CAP, 4, id="under the cap four minutes are needed at least"),
+        pytest.param((6_000, 6_000), CALM_CAP, 1, id="a stream without bursts needs one"),
+        pytest.param((60, 6), CAP, None, id="the tolerated loss never fires"),
+        pytest.param((0, 0), CAP, None, id="silence proves nothing"),
+    ],
+)
+def test_when_it_fires(cells, caps, minutes):
+    chart, fired = charts(), None
+    for at in range(1, 61):
+        if len(chart.watch(at, minute(*cells), weights(0.1), np.array([KNOWN]), np.array([caps]))):
+            fired = at
+            break
+    assert (fired is not None) == (minutes is not None)
+    assert minutes is None or minutes <= fired <= minutes + 1
+
+
+def test_silence_is_no_evidence():
+    chart = charts()
+    chart.watch(1, minute(60, 12), weights(0.1), np.array([KNOWN]), np.array([CAP]))
+    before = chart.dump()
+    chart.watch(2, minute(0, 0), weights(0.1), np.array([KNOWN]), np.array([CAP]))
+    assert chart.dump() == before
+
+
+def test_the_change_point_is_where_the_evidence_began():
+    rng, chart, found = np.random.default_rng(3), charts(200), []
+    for at in range(400):
+        lost = rng.binomial(60, 0.1 if at < 300 else 0.25, 200).astype(float)
+        cells = np.stack([np.full(200, 60.0), lost, lost], axis=1)
+        rows = chart.watch(
+            at, cells, weights(0.1, streams=200), np.full(200, KNOWN), np.full(200, CAP)
+        )
+        found += chart.since[rows].tolist()
+    assert len(found) > 190
+    assert abs(np.median(found) - 300) <= 1
+    assert np.mean(np.abs(np.array(found) - 300) <= 5) > 0.8
+
+
+def test_recovery_takes_a_clear_answer_and_starts_anew():
+    chart = charts()
+    weigh, limits, caps = weights(0.1), np.array([KNOWN]), np.array([CAP])
+    normal, tolerated, spread = np.array([0.08]), np.array([0.1]), np.ones(1)
+    at = 0
+    while not chart.open[0]:
+        at += 1
+        chart.watch(at, minute(60, 30), weigh, limits, caps)
+    chart.seen[0] = (300.0, 150.0, 150.0)
+    for _ in range(30):
+        at += 1
+        assert not len(chart.recover(at, minute(60, 30), normal, tolerated, spread))
+    bad_until = at
+    while chart.open[0]:
+        at += 1
+        chart.recover(at, minute(60, 5), normal, tolerated, spread)
+    assert 2 <= at - bad_until <= 5
+    assert chart.evidence.sum() == 0.0
+
+
+def test_shifts_double():
+    assert SHIFTS[0] == 0.005
+    assert np.allclose(SHIFTS[1:] / SHIFTS[:-1], 2.0)

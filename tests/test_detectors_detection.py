@@ -1,0 +1,118 @@
+"""The whole of detection: live, restarted and replayed it says the same."""
+
+import numpy as np
+import pytest
+
+from ragmon.detectors import StreamKey, rules
+from ragmon.detectors.detection import Detection, Options, replay
+from ragmon.detectors.minutes import SavedBucket
+from ragmon.errors import SettingsError
+from ragmon.windows.observations import Observations, concatenate
+from tests.scenarios.story import COLUMNS, START, STORIES, load, queries
+
+RULES = (*rules.DEFAULT_RULES, {"kind": "slo", "metric": "hit", "objective": 0.8})
+
+
+def fresh():
+    return Detection(COLUMNS, rules.build(RULES), Options())
+
+
+@pytest.fixture(scope="module")
+def story():
+    return load(STORIES / "zero_results.yaml")
+
+
+@pytest.fixture(scope="module")
+def batches(story):
+    return [(minute, batch) for minute, batch in queries(story) if batch is not None]
+
+
+def run(detection, batches):
+    found = []
+    for minute, batch in batches:
+        detection.fold(batch)
+        found += detection.advance(detection.due((minute + 1) * 60.0))
+    return found
+
+
+@pytest.fixture(scope="module")
+def live(batches):
+    detection = fresh()
+    detection.begin(START * 60.0)
+    return run(detection, batches)
+
+
+def test_something_is_found(live):
+    assert any(each.findings for each in live)
+
+
+def test_a_replay_agrees_bit_for_bit(live, batches):
+    whole = concatenate([batch for _, batch in batches])
+    shuffled = np.random.default_rng(1).permutation(len(whole))
+    mixed = Observations(
+        whole.slices,
+        whole.dims,
+        whole.dim_index[shuffled],
+        whole.timestamps[shuffled],
+        whole.values[shuffled],
+    )
+    replayed = list(replay(fresh(), mixed))
+    assert replayed[: len(live)] == live
+
+
+def test_a_restart_is_invisible(live, batches, story):
+    first, half = fresh(), story.history + 63  # in the middle of the incident
+    first.begin(START * 60.0)
+    found = run(first, batches[:half])
+    buckets = {(each.tier, each.bucket): each for each in first.log.dump_dirty()}
+    state = first.dump()
+    second = fresh()
+    second.load(state, [SavedBucket(*each) for each in buckets.values()])
+    assert found + run(second, batches[half:]) == live
+
+
+def test_later_feedback_counts_once():
+    detection = fresh()
+    detection.begin(START * 60.0)
+    at = COLUMNS.index("positive_feedback")
+    unrated = np.full((1, len(COLUMNS)), np.nan)
+    unrated[0, COLUMNS.index("error")] = 0.0
+    rated = unrated.copy()
+    rated[0, at] = 0.0
+
+    def batch(values):
+        stamp = np.array([START * 60.0 + 5.0])
+        return Observations((), [("docs", "v1")], np.zeros(1, np.int32), stamp, values)
+
+    detection.fold(batch(unrated))
+    list(detection.advance(START + 5))
+    detection.restate(batch(unrated), batch(rated))
+    row = detection.streams.rows[StreamKey("docs", "positive_feedback")]
+    traffic = detection.streams.rows[StreamKey("docs", "traffic")]
+    taken = detection.log.take()
+    assert taken[row].tolist() == [1.0, 1.0, 1.0]
+    assert taken[traffic, 0] == 0.0
+
+
+def test_streams_are_bounded():
+    detection = Detection(COLUMNS, [], Options(max_streams=20))
+    values = np.zeros((100, len(COLUMNS)))
+    dims = [(f"p{at}", "v1") for at in range(100)]
+    stamps = np.full(100, START * 60.0)
+    detection.fold(Observations((), dims, np.arange(100, dtype=np.int32), stamps, values))
+    assert len(detection.streams) == 20
+    assert detection.streams.dropped > 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ({"kind": "anomoly"}, "Did you mean anomaly?"),
+        ({"kind": "anomaly", "severty": "info"}, r"rules\[0\].severty"),
+        ({"kind": "threshold", "metric": "slow"}, "exactly one of limit and drop"),
+        ({"kind": "slo", "metric": "speed", "objective": 0.9}, r"rules\[0\].metric"),
+    ],
+)
+def test_a_wrong_rule_is_named(rule, says):
+    with pytest.raises(SettingsError, match=says):
+        rules.build([rule])

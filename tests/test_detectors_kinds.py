@@ -1,0 +1,183 @@
+"""Each kind on minutes made by hand; ``test_alerts_scenarios`` has them all together."""
+
+import numpy as np
+import pytest
+
+from ragmon.detectors import StreamKey, budget, catalogue, rules
+from ragmon.detectors.baselines import from_log, from_totals
+from ragmon.detectors.canary import gains
+from ragmon.detectors.detection import Detection, Options
+from ragmon.detectors.regression import compare_golden
+
+START = 29_000_160
+HIT = StreamKey("docs", "hit")
+
+
+def world(*rule):
+    detection = Detection([], rules.build(rule), Options(lag_s=0.0))
+    detection.begin(START * 60.0)
+    return detection
+
+
+def live(detection, minutes, cells):
+    """Minutes of the same cells by stream; returns the last findings."""
+    closed = None
+    for _ in range(minutes):
+        now = detection.log.frontier
+        for key, cell in cells.items():
+            detection.add(key, np.array([now]), np.array([cell], dtype=float))
+        (closed,) = detection.advance(now + 1)
+    return closed.findings
+
+
+def test_every_kind_is_found():
+    assert set(catalogue.modules()) == {
+        "anomaly", "canary", "no_data", "regression", "slo", "threshold",
+    }  # fmt: skip
+
+
+def test_shares_sum_to_one_and_slices_weigh_as_much_as_the_whole():
+    keys = [HIT, *(HIT._replace(dimension="tenant", value=str(at)) for at in range(4)), None]
+    shares = budget.weights(keys, np.ones(6, dtype=bool))
+    assert shares.tolist() == pytest.approx([0.5, 0.125, 0.125, 0.125, 0.125, 0.0])
+    limits = budget.minutes_to_false_alarm(shares, 2.0)
+    assert limits[0] == pytest.approx(43_200.0)
+    assert limits[-1] == np.inf
+    assert "once in 3 months" in budget.guarantee(43_200.0 * 3, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("bad", "found"),
+    [(10, {"critical", "warning"}), (2.4, {"warning"}), (0.5, set())],
+)
+def test_burn_rates(bad, found):
+    detection = world({"kind": "slo", "metric": "hit", "objective": 0.99})
+    findings = live(detection, 4_400, {HIT: (60, bad, bad)})
+    assert {finding.severity for finding in findings} == found
+
+
+@pytest.mark.parametrize(
+    ("n", "lost", "found"),
+    [
+        pytest.param(60, 30, 1, id="far above the limit"),
+        pytest.param(60, 12.2, 0, id="hardly above it is not sure"),
+        pytest.param(0.5, 0.5, 0, id="too few samples"),
+    ],
+)
+def test_a_plain_limit(n, lost, found):
+    detection = world({"kind": "threshold", "metric": "hit", "limit": 0.2, "window": 600.0})
+    assert len(live(detection, 30, {HIT: (n, lost, lost)})) == found
+
+
+def test_a_plain_limit_has_hysteresis_and_does_not_end_in_silence():
+    detection = world({"kind": "threshold", "metric": "hit", "limit": 0.2, "window": 600.0})
+    live(detection, 30, {HIT: (60, 30, 30)})
+    assert live(detection, 12, {HIT: (60, 11.5, 11.5)})[0].status == "bad"
+    assert live(detection, 12, {})[0].status == "unknown"
+    assert live(detection, 12, {HIT: (60, 6, 6)}) == ()
+
+
+@pytest.mark.parametrize(
+    ("rate", "silence", "found"),
+    [
+        pytest.param(60, 2, 0, id="two minutes are no outage"),
+        pytest.param(60, 4, 1, id="four minutes of a busy pipeline are"),
+        pytest.param(0.1, 60, 0, id="an hour of a quiet one is not"),
+        pytest.param(0.1, 400, 1, id="half a day is"),
+    ],
+)
+def test_silence(rate, silence, found):
+    detection, rng = world({"kind": "no_data"}), np.random.default_rng(1)
+    traffic = StreamKey("docs", "traffic")
+    for _ in range(2 * 1_440 + 20):
+        n = rng.poisson(rate)
+        live(detection, 1, {traffic: (n, 0, 0)} if n else {})
+    live(detection, 1, {traffic: (1, 0, 0)})
+    assert len(live(detection, silence, {})) == found
+    assert live(detection, 1, {traffic: (1, 0, 0)}) == ()
+
+
+def test_a_night_without_traffic_is_no_outage():
+    detection, traffic = world({"kind": "no_data"}), StreamKey("docs", "traffic")
+    for day in range(3):
+        evening = 600 - 7 * day  # a little earlier every day
+        assert live(detection, evening, {traffic: (30, 0, 0)}) == ()
+        night = [live(detection, 1, {}) for _ in range(1_440 - evening)]
+        assert day < 1 or not any(night)
+
+
+def test_the_monitors_own_absence_is_no_silence():
+    detection, traffic = world({"kind": "no_data"}), StreamKey("docs", "traffic")
+    live(detection, 1_600, {traffic: (30, 0, 0)})
+    detection.resume((detection.log.frontier + 300) * 60.0)
+    assert live(detection, 2, {}) == ()
+
+
+def test_a_regression_against_a_week_of_traffic():
+    detection = world({"kind": "regression"})
+    live(detection, 3_000, {HIT: (20, 2, 2)})
+    last = detection.log.frontier
+    baseline = from_log(
+        detection.log, detection.streams, "good", first=START, last=last, now=last * 60.0
+    )
+    assert len(baseline.streams[0].cells) == 24
+    detection.use_baseline(baseline)
+    assert live(detection, 60, {HIT: (20, 2, 2)}) == ()
+    (found,) = live(detection, 60, {HIT: (20, 6, 6)})
+    assert found.reference.mean == pytest.approx(0.1)
+    assert found.reference_text == "in baseline good"
+
+
+def test_a_golden_baseline_judges_no_traffic():
+    detection = world({"kind": "regression"})
+    detection.use_baseline(from_totals("golden", {HIT: (300.0, 3.0, 3.0)}, "run", 0.0))
+    assert live(detection, 120, {HIT: (20, 10, 10)}) == ()
+
+
+@pytest.mark.parametrize(
+    ("worse", "better", "p_value", "provable"),
+    [(0, 0, 1.0, 0.05), (5, 0, 1 / 32, 0.05), (6, 2, 37 / 256, 0.07)],
+)
+def test_golden_runs_are_compared_case_by_case(worse, better, p_value, provable):
+    same = 100 - worse - better
+    before = [True] * (same + worse) + [False] * better
+    after = [True] * same + [False] * worse + [True] * better
+    found = compare_golden(before, after)
+    assert (found.worse, found.better) == (worse, better)
+    assert found.p_value == pytest.approx(p_value)
+    assert found.provable == pytest.approx(provable)
+
+
+def test_other_cases_cannot_be_paired():
+    with pytest.raises(ValueError, match="same cases"):
+        compare_golden([True], [True, False])
+
+
+@pytest.mark.parametrize(("share", "level"), [(0.1, 0.07), (0.5, 0.02), (0.9, 0.4)])
+def test_a_canarys_bets_are_fair_at_any_common_level(share, level):
+    rng, runs = np.random.default_rng(4), 40_000
+    theta = np.full(runs, level)
+    for real in (0.5 * level, level, 1.5 * level):  # season moves both versions
+        arms = []
+        for n in (20 * share, 20 * (1 - share)):
+            size = np.full(runs, round(n))
+            lost = rng.binomial(size, real)
+            arms.append(np.stack([size, lost, lost], axis=1).astype(float))
+        worth = np.exp(gains(*arms, theta, 0.0))
+        error = 4.0 * worth.std(axis=0) / runs**0.5
+        assert (worth.mean(axis=0) <= 1.0 + error).all()
+
+
+def test_a_canary_that_goes_away_is_not_compared_any_more():
+    detection = world({"kind": "canary", "metrics": ["hit"]})
+    versions = {
+        StreamKey("docs", metric, "version", name): (30, lost if metric == "hit" else 0, 0)
+        for name, lost in (("old", 2), ("new", 9))
+        for metric in ("traffic", "hit")
+    }
+    old = {key: cell for key, cell in versions.items() if key.value == "old"}
+    live(detection, 300, old)
+    (found,) = live(detection, 60, versions)
+    assert found.alert.stream.value == "new"
+    assert found.reference_text == "in version old over the same minutes"
+    assert live(detection, 80, old) == ()

@@ -1,0 +1,96 @@
+"""What is expected of a stream, and how far it is trusted."""
+
+import numpy as np
+import pytest
+
+from ragmon.detectors import core
+from ragmon.detectors.minutes import MinuteLog
+from ragmon.detectors.references import (
+    ReferenceOptions,
+    References,
+    dispersion,
+    overdispersion,
+    same_time_of_day,
+)
+
+START = 29_000_160
+RUNS = 60
+
+
+def lived(level, days, rate=60.0, storm=0.0, seed=1):
+    """A log and the references of RUNS streams, after some days of a level by minute."""
+    rng, log, references = np.random.default_rng(seed), MinuteLog(), References()
+    log.grow(RUNS)
+    references.grow(RUNS)
+    log.begin(START)
+    quiet = np.zeros(RUNS, dtype=bool)
+    for minute in range(START, START + int(days * 1_440)):
+        n = rng.poisson(rate, RUNS)
+        lost = rng.binomial(n, level(minute - START))
+        burst = (rng.random(RUNS) < storm) * 30
+        cells = np.stack([n + burst, lost + burst, lost + burst], axis=1).astype(float)
+        log.add(np.full(RUNS, minute), np.arange(RUNS), cells, np.ones(RUNS, bool))
+        log.take()
+        if minute % 10 == 0:
+            references.refresh(log, minute, ~quiet, quiet, ReferenceOptions())
+        if minute % 60 == 0 and minute > START:
+            references.close_hour(log, minute // 60 - 1, quiet)
+    return log, references
+
+
+@pytest.fixture(scope="module")
+def steady():
+    return lived(lambda _: 0.1, 1.3)
+
+
+def test_nothing_is_expected_before_there_is_enough():
+    _, references = lived(lambda _: 0.1, 0.02)
+    assert not references.ready.any()
+
+
+def test_a_steady_stream_is_known(steady):
+    _, references = steady
+    assert references.ready.all()
+    assert references.days.tolist() == [1.0] * RUNS
+    assert references.mean.mean() == pytest.approx(0.1, abs=0.002)
+    assert (references.tolerated > references.mean + 0.0099).all()
+    assert references.phi.mean() == pytest.approx(1.05, abs=0.08)
+    assert (references.caps == core.CALM_CAP).mean() > 0.9
+
+
+def test_bursts_are_known_and_capped():
+    _, references = lived(lambda _: 0.1, 1.3, storm=6 / 1_440)
+    assert (references.caps == core.CAP).mean() > 0.8
+
+
+def test_the_expectation_follows_the_time_of_day():
+    def level(at):
+        return 0.1 + 0.05 * np.sin(2 * np.pi * at / 1_440)
+
+    _, references = lived(level, 2.25)  # six o'clock: the worst hour
+    assert references.mean.mean() == pytest.approx(0.15, abs=0.005)
+
+
+def test_the_best_and_the_worst_day_are_dropped():
+    log, _ = lived(lambda at: 0.9 if 3 <= at / 1_440 < 4 else 0.1, 6.05, rate=20.0)
+    found = same_time_of_day(log, log.frontier // 10)
+    assert found.mean.mean() == pytest.approx(0.1, abs=0.01)
+    assert found.days.tolist() == [4.0] * RUNS
+
+
+def test_correlated_losses_are_overdispersed():
+    rng = np.random.default_rng(2)
+    n = np.full((60, RUNS), 60.0)
+    independent = rng.binomial(60, 0.1, (60, RUNS)).astype(float)
+    bursts = np.repeat(rng.binomial(12, 0.1, (12, RUNS)) * 5.0, 5, axis=0)
+    for lost, low, high in ((independent, 0.8, 1.2), (bursts, 3.0, 40.0)):
+        found = dispersion(np.stack([n, lost, lost], axis=2))
+        assert low < np.nanmean(found) < high
+        assert overdispersion(found[:, None]).min() >= 1.0
+
+
+def test_an_hour_with_few_losses_says_nothing():
+    cells = np.zeros((60, 1, 3))
+    cells[:, :, 0] = 10.0
+    cells[0, 0, 1:] = 2.0
+    assert np.isnan(dispersion(cells)).all()
