@@ -42,8 +42,8 @@ class Pipeline:
         return record if self._privacy == "keep" else apply_privacy(record, self._privacy)
 
     def admit_change(self, change: Change) -> Change:
-        """Feedback as it may be stored; labels and verdicts hold no free text of users."""
-        if self._privacy == "keep" or not isinstance(change, Feedback):
+        """Feedback or a label as it may be stored; verdicts hold nothing that users wrote."""
+        if self._privacy == "keep" or isinstance(change, Verdict):
             return change
         return apply_privacy(change, self._privacy)
 

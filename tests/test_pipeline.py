@@ -80,6 +80,12 @@ def test_privacy_of_feedback(privacy, comment):
     assert admitted == rated(1.0, comment=comment)
 
 
+def test_privacy_of_labels():
+    change = labelled(faithful=1.0, labeller="ann@example.org")
+    admitted = Pipeline(CATALOGUE, privacy="redact").admit_change(change)
+    assert admitted.labeller.startswith("[email]")
+
+
 @pytest.mark.parametrize("change", [labelled(faithful=1.0), judged(0.5)])
 def test_labels_and_verdicts_hold_nothing_private(change):
     assert Pipeline(CATALOGUE, privacy="drop").admit_change(change) is change

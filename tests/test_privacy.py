@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmon.privacy import DROPPED, apply, credentials, personal, redact_text
-from ragmon.records import MAX_FEEDBACK_TEXT, Chunk, Feedback, Latency, QueryRecord
+from ragmon.records import MAX_FEEDBACK_TEXT, MAX_ID, Chunk, Feedback, Label, Latency, QueryRecord
 
 HEX = "9f86d081884c7d659a2feaa0c55ad015"
 WORD = "Zt7Qx2LmV9bRk4Wd8Yp1Hs6Nc3Gf5Ja0Ue"
@@ -315,6 +315,31 @@ def test_a_redacted_comment_still_fits_its_field():
     feedback = Feedback(query_id="q", rating=1.0, comment="a@b.co " * (MAX_FEEDBACK_TEXT // 7))
     redacted = apply(feedback, "redact")
     assert msgspec.json.decode(msgspec.json.encode(redacted), type=Feedback) == redacted
+
+
+@pytest.mark.parametrize("policy", ["redact", "drop"])
+def test_labellers_lose_their_address_and_stay_apart(policy):
+    anna, bob = (
+        apply(Label(query_id="q-1", labeller=name, faithful=1.0), policy).labeller
+        for name in ("anna@example.com", "bob@example.com")
+    )
+    assert anna.startswith("[email]")
+    assert bob.startswith("[email]")
+    assert anna != bob  # or the second's label would replace the first's
+
+
+@pytest.mark.parametrize(
+    ("policy", "labeller"), [("keep", "anna@example.com"), ("redact", "human"), ("drop", "team-7")]
+)
+def test_other_labels_stay_as_they_are(policy, labeller):
+    label = Label(query_id="q-1", labeller=labeller, relevant_ids=["c-1"])
+    assert apply(label, policy) is label
+
+
+def test_a_redacted_labeller_still_fits_its_field():
+    label = Label(query_id="q-1", labeller="a@b.co " * (MAX_ID // 7), faithful=0.5)
+    redacted = apply(label, "redact")
+    assert msgspec.json.decode(msgspec.json.encode(redacted), type=Label) == redacted
 
 
 @given(TEXTS, TEXTS, TEXTS)

@@ -12,6 +12,7 @@ Every pattern runs in linear time on any text: repeats are bounded or possessive
 with an unbounded one can only start where the characters it repeats begin.
 """
 
+import hashlib
 from bisect import bisect_right
 from typing import Literal, TypeVar
 
@@ -19,10 +20,10 @@ from msgspec.structs import replace
 
 from ragmon.privacy import credentials, personal
 from ragmon.privacy.search import find, rewrite
-from ragmon.records import MAX_FEEDBACK_TEXT, MAX_ID, MAX_TEXT, Chunk, Feedback, QueryRecord
+from ragmon.records import MAX_FEEDBACK_TEXT, MAX_ID, MAX_TEXT, Chunk, Feedback, Label, QueryRecord
 
 Policy = Literal["keep", "redact", "drop"]
-Record = TypeVar("Record", QueryRecord, Feedback)
+Record = TypeVar("Record", QueryRecord, Feedback | Label)
 
 DROPPED = "[dropped]"
 """Stands for an error text, because a query without one would count as answered."""
@@ -35,10 +36,10 @@ def apply(record: Record, policy: Policy) -> Record:
     """The record as it may be written.
 
     ``redact`` rewrites query, answer, error, comment, chunk texts and sources, tag values, user
-    and session ids. ``drop`` removes query, answer, comment and chunk texts, replaces the error
-    and redacts the rest; what counts are made of (ids, scores, latencies) stays. Citations must
-    therefore be parsed from the answer before. Ids, versions and models are keys that other
-    records refer to: they are never rewritten.
+    and session ids, and labellers, who stay apart by a hash. ``drop`` removes query, answer,
+    comment and chunk texts, replaces the error and redacts the rest; what counts are made of
+    (ids, scores, latencies) stays. Citations must therefore be parsed from the answer before.
+    Ids, versions and models are keys that other records refer to: they are never rewritten.
 
     Returns:
         The same object when nothing was to be changed.
@@ -48,6 +49,10 @@ def apply(record: Record, policy: Policy) -> Record:
     if isinstance(record, Feedback):
         comment = None if policy == "drop" else _redact(record.comment, MAX_FEEDBACK_TEXT)
         return record if comment == record.comment else replace(record, comment=comment)
+    if isinstance(record, Label):
+        return (
+            record if (name := _alias(record.labeller)) is None else replace(record, labeller=name)
+        )
     return _redact_query(record if policy == "redact" else _drop_texts(record))
 
 
@@ -89,6 +94,15 @@ def _redact_query(record: QueryRecord) -> QueryRecord:
         chunks=record.chunks
         and [Chunk(c.id, c.score, redact(c.text), redact(c.source, _MAX_SOURCE)) for c in chunks],
     )
+
+
+def _alias(name: str) -> str | None:
+    """A name that holds nothing private and is still nobody else's; None if it holds nothing."""
+    redacted = redact_text(name)
+    if redacted == name:
+        return None
+    mark = hashlib.sha256(name.encode()).hexdigest()[:8]  # or one label would replace another
+    return f"{redacted[: MAX_ID - len(mark) - 1]}-{mark}"
 
 
 def _suspects(texts: list[str]) -> set[str]:
