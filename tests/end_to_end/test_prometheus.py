@@ -1,0 +1,181 @@
+"""A real Prometheus scrapes a real daemon and answers PromQL."""
+
+import json
+import socket
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+import requests
+
+from ragmon.clock import SystemClock
+from tests.support.daemons import Process
+from tests.support.tools import program
+from tests.support.wait import eventually
+
+pytestmark = pytest.mark.end_to_end
+
+TOKENS = "[{name: prometheus, token: scrape-me, scopes: [read]}, {name: app, token: send}]"
+
+SCRAPE = """
+global: {{scrape_interval: 500ms, scrape_timeout: 400ms}}
+scrape_configs:
+  - job_name: ragmon
+    authorization: {{credentials: scrape-me}}
+    static_configs: [{{targets: ["{target}"]}}]
+"""
+
+
+class Prometheus:
+    """Its HTTP API."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def up(self) -> bool:
+        try:
+            return requests.get(f"{self._url}/-/ready", timeout=5).ok
+        except requests.ConnectionError:
+            return False
+
+    def ask(self, path: str, **params: object) -> object:
+        answer = requests.get(f"{self._url}/api/v1/{path}", params=params, timeout=10).json()
+        assert answer["status"] == "success", answer
+        return answer["data"]
+
+    def values(self, query: str) -> dict[str, float]:
+        """Values of an instant query, by their labels as JSON."""
+        found = self.ask("query", query=query)["result"]
+        return {
+            json.dumps({k: v for k, v in each["metric"].items() if k not in ("instance", "job")}):
+            float(each["value"][1])
+            for each in found
+        }  # fmt: skip
+
+    def value(self, query: str) -> float | None:
+        return next(iter(self.values(query).values()), None)
+
+
+@contextmanager
+def scraping(folder, target: str):
+    """A Prometheus on a free port."""
+    prometheus = program("prometheus")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = folder / "prometheus.yml"
+    config.write_text(SCRAPE.format(target=target), encoding="utf-8")
+    with (folder / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                prometheus, f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}",
+                f"--web.listen-address=127.0.0.1:{port}",
+                "--enable-feature=exemplar-storage", "--query.lookback-delta=5m",
+            ],
+            stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        site = Prometheus(f"http://127.0.0.1:{port}")
+        eventually(site.up, "Prometheus is ready", 30)
+        yield site
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def logged(first: int, count: int) -> list[dict]:
+    now = SystemClock().now()
+    return [
+        {
+            "query_id": f"p-{at}",
+            "timestamp": now - 5,
+            "pipeline": "shop",
+            "version": "v1",
+            "chunks": [] if at % 4 == 0 else [{"id": "a", "score": 0.8}, {"id": "b", "score": 0.4}],
+            "citations": [] if at % 4 == 0 else ["a"],
+            "latency_ms": 120.0 if at % 10 else 7_000.0,
+            "trace_id": f"{at:032x}",
+        }
+        for at in range(first, first + count)
+    ]
+
+
+def test_a_real_prometheus_scrapes_and_answers(tmp_path):
+    with Process(tmp_path / "data", "--auth.tokens", TOKENS, "--auth.protect_metrics", "true",
+                 ready=False) as site:  # fmt: skip
+        app = site.with_token("send")
+        eventually(lambda: site.with_token("scrape-me").get("/readyz").status == 200, "ready")
+        app.post("/v1/queries", logged(0, 100))
+        with scraping(tmp_path, site.url.removeprefix("http://")) as prometheus:
+            total = 'ragmon_queries_total{pipeline="shop"}'
+            eventually(lambda: prometheus.value(total) == 100, "the first queries are scraped")
+            app.post("/v1/queries", logged(100, 100))
+            eventually(lambda: prometheus.value(total) == 200, "the next are scraped")
+
+            assert prometheus.value('up{job="ragmon"}') == 1
+            # Counters, as dashboards use them.
+            assert prometheus.value(f"sum(increase({total}[1m])) > 0")
+            by_version = prometheus.values("sum by (version) (ragmon_zero_result_queries_total)")
+            assert by_version == {'{"version": "v1"}': 50}
+            slow = prometheus.value(
+                "histogram_quantile(0.95, sum by (le) "
+                '(ragmon_query_duration_seconds_bucket{stage="total"}))'
+            )
+            assert 5 < slow <= 10
+            # Rolling gauges with their companions, joined on equal labels.
+            ratio = 'ragmon_zero_result_ratio{pipeline="shop",window="5m"}'
+            assert prometheus.value(ratio) == 0.25
+            companions = prometheus.value(
+                f"{ratio} >= ragmon_zero_result_ratio_lower <= ragmon_zero_result_ratio_upper"
+            )
+            assert companions == 0.25
+            assert prometheus.value(f"ragmon_zero_result_ratio_samples and {ratio}") == 200
+            assert prometheus.value(
+                'ragmon_latency_seconds{stage="total",quantile="0.5",window="5m"}'
+            ) == pytest.approx(0.12, rel=0.01)
+            assert prometheus.value('ragmon_slice_window_queries{value="v1",window="5m"}') == 200
+            assert prometheus.value("ragmon_build_info") == 1
+            # Types and help as Prometheus understood them.
+            metadata = prometheus.ask("metadata")
+            for name, kind in (
+                ("ragmon_queries", "counter"),
+                ("ragmon_query_duration_seconds", "histogram"),
+                ("ragmon_zero_result_ratio", "gauge"),
+                ("ragmon_latency_seconds", "summary"),
+            ):
+                assert metadata[name][0]["type"] == kind
+                assert metadata[name][0]["help"]
+            # Exemplars lead from a slow bucket to a query.
+            exemplars = eventually(
+                lambda: prometheus.ask(
+                    "query_exemplars",
+                    query='ragmon_query_duration_seconds_bucket{stage="total",le="10"}',
+                    start=SystemClock().now() - 600,
+                    end=SystemClock().now() + 60,
+                ),
+                "exemplars are kept",
+            )
+            found = exemplars[0]["exemplars"][0]
+            at = int(found["labels"]["trace_id"], 16)
+            assert float(found["value"]) == 7
+            assert app.with_token("scrape-me").get(f"/v1/queries/p-{at}").status == 200
+        assert site.terminate() == 0
+
+
+def test_counters_go_on_over_a_restart_of_ragmon(tmp_path):
+    # The same port, since that is what a target is.
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = ("--port", str(free.getsockname()[1]))
+    total = 'ragmon_queries_total{pipeline="shop"}'
+    site = Process(tmp_path / "data", *port)
+    site.post("/v1/queries", [dict(each, version="") for each in logged(0, 50)])
+    with scraping(tmp_path, site.url.removeprefix("http://")) as prometheus:
+        eventually(lambda: prometheus.value(total) == 50, "the first are scraped")
+        site.kill()
+        eventually(lambda: prometheus.value("up") == 0, "it is seen to be down")
+        with Process(tmp_path / "data", *port) as site:
+            site.post("/v1/queries", [dict(each, version="") for each in logged(50, 25)])
+            eventually(lambda: prometheus.value(total) == 75, "the next are scraped")
+            assert prometheus.value(f"resets({total}[5m])") == 0
+            assert prometheus.value("min_over_time(up[1m])") == 0
