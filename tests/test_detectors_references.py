@@ -55,12 +55,19 @@ def test_a_steady_stream_is_known(steady):
     assert references.mean.mean() == pytest.approx(0.1, abs=0.002)
     assert (references.tolerated > references.mean + 0.0099).all()
     assert references.phi.mean() == pytest.approx(1.05, abs=0.08)
-    assert (references.caps == core.CALM_CAP).mean() > 0.9
 
 
-def test_bursts_are_known_and_capped():
-    _, references = lived(lambda _: 0.1, 1.3, storm=6 / 1_440)
-    assert (references.caps == core.CAP).mean() > 0.8
+@pytest.mark.parametrize(
+    ("days", "storm", "cap"),
+    [
+        pytest.param(1.3, 0.0, core.CAP, id="who is young may have bursts"),
+        pytest.param(3.3, 0.0, core.CALM_CAP, id="three days without are calm"),
+        pytest.param(3.3, 3 / 1_440, core.CAP, id="one burst is enough for a week"),
+    ],
+)
+def test_bursts_are_capped(days, storm, cap):
+    _, references = lived(lambda _: 0.1, days, storm=storm)
+    assert (references.caps == cap).mean() > 0.9
 
 
 def test_the_expectation_follows_the_time_of_day():

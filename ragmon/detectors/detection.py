@@ -96,11 +96,24 @@ class Detection:
     def add(self, key: StreamKey, minutes: Ints, found: Floats) -> None:
         """Count cells (m, 3) of one stream: judgements, arrivals by source."""
         row = self.streams.row(key)
-        if row < 0 or not len(minutes):
-            return
+        if row >= 0 and len(minutes):
+            self.add_cells(minutes, np.full(len(minutes), row), found)
+
+    def add_cells(
+        self, minutes: Ints, rows: Ints, found: Floats, first: Bools | None = None
+    ) -> None:
+        """Count cells of many streams.
+
+        Args:
+            minutes: (m,) unix minutes.
+            rows: (m,) of ``streams``.
+            found: (m, 3) cells.
+            first: (m,) false for changes of mind, which are history only.
+        """
         self._grow()
-        self._seen(np.array([row]), int(minutes.max()))
-        self.log.add(minutes, np.full(len(minutes), row), found, np.ones(len(minutes), np.bool_))
+        np.maximum.at(self.streams.last_minute, rows, minutes)
+        new = np.ones(len(rows), dtype=np.bool_) if first is None else first
+        self.log.add(minutes, rows, found, new)
 
     def due(self, now: float) -> int:
         """The minute up to which everything is to be judged at a moment; exclusive."""
@@ -173,10 +186,12 @@ class Detection:
             whens.append(np.full(len(series), minutes[at]))
             values.append(sums[at, loss])
             firsts.append((sums[at, loss, 0] > 0.0) | WEIGHTED[loss])
-        self._grow()
-        row, when = np.concatenate(rows), np.concatenate(whens)
-        self._seen(row, when)
-        self.log.add(when, row, np.concatenate(values), np.concatenate(firsts))
+        self.add_cells(
+            np.concatenate(whens),
+            np.concatenate(rows),
+            np.concatenate(values),
+            np.concatenate(firsts),
+        )
 
     def _observe_latencies(
         self, new: Observations, pipelines: Sequence[str], minutes: Ints
@@ -258,9 +273,6 @@ class Detection:
         self.references.grow(size)
         for _, state in self._rules:
             state.grow(size)
-
-    def _seen(self, rows: Ints, minutes: Ints | int) -> None:
-        np.maximum.at(self.streams.last_minute, rows, minutes)
 
 
 def replay(detection: Detection, observations: Observations) -> Iterator[Closed]:

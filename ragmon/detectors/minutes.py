@@ -1,7 +1,7 @@
 """The minutes and ten-minutes of every stream: what detectors read and references are made of.
 
 A bucket holds (n, Σ loss, Σ loss²). Two rings: 128 minutes, and 8 days of ten minutes. A stream
-takes 31 kB (128 + 1,160 buckets of 24 bytes), whatever its traffic.
+takes 32 kB (128 + 1,160 buckets of 24 bytes and a mark), whatever its traffic.
 
 A minute is *taken* once, when it is closed. What becomes known of it later is counted in the
 minute then open if it is a first observation and at most an hour late (ratings, verdicts,
@@ -102,6 +102,11 @@ class MinuteLog:
 
     def __len__(self) -> int:
         return len(self.carry)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the rings."""
+        return sum(ring.cells.nbytes for ring in self._rings) + self.excluded.nbytes
 
     def grow(self, streams: int) -> None:
         """Make room for that many streams."""

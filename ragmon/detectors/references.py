@@ -25,7 +25,7 @@ _PSEUDO = 20.0
 _HOURS = 26
 _SCALES = (1, 5, 15)
 _WEEK_HOURS = 168
-_KNOWN_HOURS = 20
+_KNOWN_HOURS = 72  # without a burst, before a stream counts as calm
 _SURPRISE = 8.0  # evidence in one minute that independent losses hardly ever give in a week
 _GROWTH = 0.5  # of phi from 5 to 15 minutes, below which it is chance
 _FEW_LOSSES = 5.0  # an hour with fewer says nothing of scatter
@@ -88,7 +88,8 @@ class References(Arrays):
         found[hidden] = np.nan
         self.scatter[:, hour % _HOURS] = found
         worth = np.array([core.gains(cells, self.weights).max(axis=1) for cells in minutes])
-        unknown = hidden | ~self.ready | (minutes[..., 0].sum(axis=0) <= 0.0)
+        # Incidents count too: a burst that raised a false alarm must not raise another.
+        unknown = ~self.ready | (minutes[..., 0].sum(axis=0) <= 0.0)
         self.surprise[:, hour % _WEEK_HOURS] = np.where(unknown, np.nan, worth.max(axis=0))
         known = ~np.isnan(self.surprise)
         most = np.where(known, self.surprise, 0.0).max(axis=1)
