@@ -1,67 +1,25 @@
 """Groups of submissions become commits: nothing lost, nothing twice, nothing half."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmon.daemon.committer import Committer
-from ragmon.daemon.exemplars import ExemplarStore
 from ragmon.errors import StoreError
 from ragmon.pipeline import amend
-from ragmon.records import Amendments, Feedback, Label, Latency, QueryRecord, Verdict
-from ragmon.sources import Submission
+from ragmon.records import Amendments, Label, Latency, QueryRecord, Verdict
 from ragmon.stores import Position
 from ragmon.stores.sqlite import SqliteStore
 from ragmon.windows import Windows
-from ragmon.windows.series import SeriesKey
 from tests.support.examples import DAY_S, NOON, pipeline, record, windows
+from tests.support.rig import Rig, rated, sent
 
 PIPELINE = pipeline(ks=(1,))
 
 
-class Rig:
-    """A committer with everything real around it."""
-
-    def __init__(self, directory: Path, most_waiting: int = 1_000) -> None:
-        self.store = SqliteStore(directory, synchronous="NORMAL")
-        self.windows = windows(PIPELINE)
-        self.exemplars = ExemplarStore()
-        self.committer = Committer(
-            self.store, PIPELINE, self.windows, self.exemplars, most_waiting=most_waiting
-        )
-
-    def commit(self, *group: Submission, now: float = NOON) -> tuple[int, ...]:
-        """Commit a group; the duplicates of each submission."""
-        self.committer.commit(group, now)
-        return tuple(each.duplicates for each in group)
-
-    def sums(self, name: str, window: float = 300.0, now: float = NOON, **labels: str) -> tuple:
-        """(n, Σx) of a column of the default pipeline in a window."""
-        at = PIPELINE.catalogue.index(name, **labels)
-        row = self.windows.merge(window, now).rows[self.windows.series.keys[SeriesKey("default")]]
-        return float(row[at]), float(row[len(PIPELINE.columns) + at])
-
-    @property
-    def counted(self) -> float:
-        number = self.windows.series.keys.get(SeriesKey("default"))
-        return 0.0 if number is None else float(self.windows.totals.rows[number, -1])
-
-
-def sent(*records: QueryRecord, changes=(), offset: bytes | None = None) -> Submission:
-    place = None if offset is None else ("source", offset)
-    return Submission("test", 0, lambda _: None, records=records, changes=changes, offset=place)
-
-
-def rated(query_id: str, rating: float = 1.0, at: float = NOON) -> Feedback:
-    return Feedback(query_id=query_id, rating=rating, timestamp=at)
-
-
 @pytest.fixture
 def rig(tmp_path):
-    found = Rig(tmp_path)
+    found = Rig(tmp_path, PIPELINE)
     yield found
     found.store.close()
 
@@ -123,7 +81,7 @@ def test_feedback_before_its_query_waits(rig, tmp_path):
     assert rig.sums("positive_feedback") == (1, 1)
     assert rig.store.waiting_count() == 1
     rig.store.close()
-    again = Rig(tmp_path)
+    again = Rig(tmp_path, PIPELINE)
     again.commit(sent(record("b")))
     assert again.sums("positive_feedback") == (1, 1)
     assert again.store.waiting_count() == 0
@@ -141,7 +99,7 @@ def test_waiting_feedback_sent_again_is_a_duplicate_and_takes_no_room(rig):
 
 
 def test_too_much_that_waits_is_refused_where_it_stands(tmp_path):
-    rig = Rig(tmp_path, most_waiting=2)
+    rig = Rig(tmp_path, PIPELINE, most_waiting=2)
     submission = sent(record("q"), changes=[rated("a"), rated("q"), rated("b"), rated("c")])
     rig.commit(submission)
     assert submission.refused == [(3, "waiting_full")]
@@ -360,7 +318,7 @@ def test_any_stream_is_as_if_it_had_been_known_at_once(tmp_path_factory, request
     @settings(deadline=None, max_examples=60)
     @given(groups)
     def check(stream):
-        rig, model = Rig(tmp_path_factory.mktemp("store")), Model()
+        rig, model = Rig(tmp_path_factory.mktemp("store"), PIPELINE), Model()
         for group in stream:
             batch = [sent(*each, changes=each_changes) for each, each_changes in group]
             assert rig.commit(*batch) == model.commit(group)

@@ -1,0 +1,264 @@
+"""The queries behind a number, against a pass over every record."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragmon import queries
+from ragmon.pipeline import Pipeline, amend
+from ragmon.queries import Wanted
+from ragmon.records import Amendments, Feedback, Label, Latency, QueryRecord, Verdict
+from ragmon.stores.sqlite import maintenance
+from tests.support.examples import NOON, chunks, pipeline, query_records, record
+from tests.support.rig import Rig, rated, sent
+
+PIPELINE = pipeline(ks=(1, 3), slow_ms=1_000.0, low_score=0.3)
+FAILURES = queries.failures(PIPELINE)
+
+
+def newest(rig: Rig, pipeline_: Pipeline | None = None, **wanted: Any) -> list[dict[str, Any]]:
+    defaults = {"since": 0.0, "until": 2e9, "pipeline": "", "failing": (), "limit": 50}
+    with rig.store.reader() as reader:
+        return queries.newest(reader, pipeline_ or rig.pipeline, Wanted(**(defaults | wanted)))
+
+
+def ids(found: list[dict[str, Any]]) -> list[str]:
+    return [each["record"]["query_id"] for each in found]
+
+
+@pytest.fixture
+def rig(tmp_path):
+    found = Rig(tmp_path, PIPELINE)
+    yield found
+    found.store.close()
+
+
+# ---- against brute force --------------------------------------------------------------------
+
+
+class Everything:
+    """Every record with what is known of it, in the order of its number."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, QueryRecord] = {}
+        self.known: dict[str, Amendments] = {}
+
+    def add(self, group_records, group_changes) -> None:
+        for each in group_records:
+            self.records.setdefault(each.query_id, each)
+        for each in group_changes:
+            before = self.known.get(each.query_id, Amendments())
+            self.known[each.query_id], _ = amend(before, each)
+
+    def newest(self, wanted: Wanted) -> list[str]:
+        found = []
+        for sequence, (query_id, query) in enumerate(self.records.items()):
+            known = self.known.get(query_id, Amendments())
+            row = PIPELINE.observe([query], [known]).values[0]
+            fits = wanted.since <= query.timestamp <= wanted.until
+            fits &= wanted.pipeline in ("", query.pipeline)
+            bad = [row[column] == value for column, value in map(FAILURES.get, wanted.failing)]
+            if fits and (any(bad) or not wanted.failing):
+                by_score = wanted.failing == ("unfaithful",)
+                rank = 1.0 - self.faithfulness(row) if by_score else query.timestamp
+                found.append((rank, sequence, query_id))
+        return [query_id for _, _, query_id in sorted(found, reverse=True)[: wanted.limit]]
+
+    def faithfulness(self, row: np.ndarray) -> float:
+        index = PIPELINE.catalogue.index
+        human = row[index("faithfulness", judge="human")]
+        return row[index("faithfulness", judge="grounding")] if np.isnan(human) else human
+
+
+names = st.sampled_from([f"q{at}" for at in range(15)])
+stamps = st.integers(0, 20).map(lambda age: NOON - age)
+changes = st.one_of(
+    st.builds(rated, names, st.sampled_from([-1.0, 1.0]), stamps),
+    st.builds(
+        Label,
+        query_id=names,
+        relevant_ids=st.none() | st.lists(st.sampled_from("abz"), max_size=2),
+        faithful=st.sampled_from([0.0, 0.4, 1.0]),
+        timestamp=stamps,
+    ),
+    st.builds(
+        Verdict,
+        query_id=names,
+        judge=st.just("grounding"),
+        score=st.none() | st.sampled_from([0.1, 0.3, 0.9]),
+        timestamp=stamps,
+    ),
+)
+groups = st.tuples(
+    st.lists(query_records(stamps, names), max_size=5), st.lists(changes, max_size=4)
+)
+wanted = st.builds(
+    Wanted,
+    since=st.sampled_from([0.0, NOON - 12, NOON - 3]),
+    until=st.sampled_from([2e9, NOON - 1, NOON - 10]),
+    pipeline=st.sampled_from(["", "", "docs", "nobody"]),
+    failing=st.lists(st.sampled_from(sorted(FAILURES)), max_size=2, unique=True).map(tuple),
+    limit=st.sampled_from([1, 2, 5, 50]),
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(groups, max_size=6), st.lists(wanted, min_size=1, max_size=6), st.booleans())
+def test_newest_are_those_of_a_pass_over_everything(stream, asked, compacted):
+    everything = Everything()
+    with tempfile.TemporaryDirectory() as name:
+        rig = Rig(Path(name), PIPELINE)
+        for group_records, group_changes in stream:
+            rig.commit(sent(*group_records, changes=group_changes))
+            everything.add(group_records, group_changes)
+        if compacted:
+            maintenance.compact(rig.store._db, 0, rig.store.next_sequence)
+        for each in asked:
+            assert ids(newest(rig, **each._asdict())) == everything.newest(each), each
+        rig.store.close()
+
+
+# ---- by hand --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("failing", "expected"),
+    [
+        pytest.param((), ["slow", "disliked", "empty", "failed", "fine"], id="any, newest first"),
+        pytest.param(("error",), ["failed"], id="failed"),
+        pytest.param(("zero_result",), ["empty"], id="nothing retrieved"),
+        pytest.param(("slow", "error"), ["slow", "failed"], id="either"),
+        pytest.param(("disliked",), ["disliked"], id="disliked later"),
+        pytest.param(("retrieval",), ["empty", "failed"], id="retrieval is to blame"),
+        pytest.param(("generation",), ["disliked"], id="generation is to blame"),
+        pytest.param(("unfaithful",), [], id="nobody was judged"),
+    ],
+)
+def test_failing(rig, failing, expected):
+    rig.commit(
+        sent(
+            record("fine", at=NOON - 5, chunks=chunks("a")),
+            record("failed", at=NOON - 4, error="E"),
+            record("empty", at=NOON - 3, chunks=[]),
+            record("disliked", at=NOON - 2, chunks=chunks("a")),
+            record("slow", at=NOON - 1, latency_ms=Latency(2_000.0)),
+        )
+    )
+    rig.commit(sent(changes=[rated("disliked", -1.0)]))
+    assert ids(newest(rig, failing=failing)) == expected
+
+
+def test_the_least_faithful_come_first(rig):
+    scores = {"worst": 0.1, "bad": 0.4, "good": 0.9}
+    rig.commit(sent(*(record(each, at=NOON + at) for at, each in enumerate(scores))))
+    rig.commit(
+        sent(
+            changes=[
+                Verdict(query_id=each, judge="grounding", score=score, timestamp=NOON)
+                for each, score in scores.items()
+            ]
+        )
+    )
+    assert ids(newest(rig, failing=("unfaithful",))) == ["worst", "bad"]
+    assert ids(newest(rig, failing=("unfaithful",), limit=1)) == ["worst"]
+    human = Label(query_id="bad", faithful=0.0, timestamp=NOON)
+    rig.commit(sent(changes=[human]))
+    assert ids(newest(rig, failing=("unfaithful",))) == ["bad", "worst"]
+
+
+def test_a_changed_mind_leaves_the_list(rig):
+    rig.commit(sent(record("a", feedback=-1.0)))
+    assert ids(newest(rig, failing=("disliked",))) == ["a"]
+    rig.commit(sent(changes=[rated("a", 1.0)]))
+    assert newest(rig, failing=("disliked",)) == []
+
+
+@pytest.mark.parametrize("ks", [(1, 3, 5), (3,)], ids=["a signal more", "a signal less"])
+def test_amendments_from_before_the_signals_changed_are_worked_out_anew(rig, ks):
+    rig.commit(sent(record("a", chunks=chunks("x", "y")), record("b", chunks=chunks("x", "y"))))
+    rig.commit(sent(changes=[Label(query_id="b", relevant_ids=["z"], timestamp=NOON)]))
+    now = pipeline(ks=ks, slow_ms=1_000.0, low_score=0.3)
+    assert ids(newest(rig, now, failing=("miss",))) == ["b"]
+
+
+def test_only_blocks_that_can_matter_are_opened(rig):
+    for at in range(10):
+        rig.commit(sent(record(f"q{at}", at=NOON + at)))
+    with rig.store.reader() as reader:
+        seen = []
+        blocks = reader.blocks
+
+        def watched(since, until):
+            for block in blocks(since, until):
+                seen.append(block.first_sequence)
+                yield block
+
+        reader.blocks = watched
+        wanted_ = Wanted(0.0, 2e9, "", (), 2)
+        assert ids(queries.newest(reader, PIPELINE, wanted_)) == ["q9", "q8"]
+    assert seen == [9, 8, 7]
+
+
+def test_names_are_checked():
+    assert queries.check_failing(["miss", "slow"], PIPELINE) == ("miss", "slow")
+    assert queries.check_failing([], PIPELINE) == ()
+    with pytest.raises(ValueError, match="'sad' is not one of zero_result, error"):
+        queries.check_failing(["miss", "sad"], PIPELINE)
+
+
+# ---- one query ------------------------------------------------------------------------------
+
+
+def described(rig: Rig, query_id: str) -> dict[str, Any]:
+    sequence = rig.store.find(rig.store.hash(query_id))
+    with rig.store.reader() as reader:
+        found = reader.record(sequence)
+    assert found is not None
+    return queries.describe(*found, rig.pipeline)
+
+
+def test_one_query_with_everything_known_of_it(rig):
+    query = record("a", chunks=chunks("x", "y"), citations=["y"], latency_ms=Latency(5.0))
+    rig.commit(sent(query))
+    label = Label(query_id="a", relevant_ids=["y"], timestamp=NOON)
+    verdict = Verdict(query_id="a", judge="grounding", score=0.25, timestamp=NOON)
+    rig.commit(sent(changes=[rated("a", -1.0), label, verdict]))
+    found = described(rig, "a")
+    assert msgspec.convert(found["record"], QueryRecord) == query
+    assert found["feedback"] == {"query_id": "a", "rating": -1.0, "timestamp": NOON}
+    assert msgspec.convert(found["labels"], list[Label]) == [label]
+    assert msgspec.convert(found["verdicts"], list[Verdict]) == [verdict]
+    assert found["failure_mode"] == "generation"
+    signals = found["signals"]
+    assert signals["attribution"] == 0.5
+    assert signals["grounding"] == 0.25
+    assert signals["hit{k=1,evidence=label}"] == 0.0
+    assert signals["hit{k=3,evidence=label}"] == 1.0
+    assert signals["negative_feedback"] == 1.0
+    assert not [name for name in signals if name.startswith(("failure_mode", "latency_ms"))]
+    assert "low_score" not in signals  # unknown is left out
+    msgspec.json.encode(found)
+
+
+@pytest.mark.parametrize(
+    ("feedback", "changes_", "expected"),
+    [
+        pytest.param(None, [], None, id="never rated"),
+        pytest.param(-1.0, [], -1.0, id="as logged"),
+        pytest.param(
+            -1.0,
+            [Feedback(query_id="a", rating=1.0, comment="now fine", timestamp=NOON)],
+            {"query_id": "a", "rating": 1.0, "comment": "now fine", "timestamp": NOON},
+            id="as said later",
+        ),
+    ],
+)
+def test_feedback_of_one_query(rig, feedback, changes_, expected):
+    rig.commit(sent(record("a", feedback=feedback), changes=changes_))
+    assert described(rig, "a")["feedback"] == expected
