@@ -1,5 +1,6 @@
 """``POST /v1/queries``, ``/v1/feedback`` and ``/v1/labels``: every answer they can give."""
 
+import asyncio
 import gzip
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,7 +8,10 @@ import msgspec
 import pytest
 import zstandard
 
+from ragmon.asgi import Limits
+from ragmon.clock import SystemClock
 from ragmon.errors import StoreError, StoreFullError
+from ragmon.sources.http import HttpSource, Options
 from tests.support.daemons import running
 from tests.support.http import NDJSON, PROBLEM
 from tests.support.wait import eventually
@@ -394,3 +398,40 @@ def test_a_failed_commit_is_503_and_leaves_no_trace(tmp_path, error, reason):
         assert site.post("/v1/queries", queries("failed", "failed-1")).json == OK
         assert site.get("/readyz").status == 200
         assert counted(site, "failed") == 1
+
+
+def test_a_request_that_the_end_cuts_off_is_told_to_come_again():
+    class Silent:
+        """A sink that never answers, and a tally that nobody reads."""
+
+        def submit(self, submission):
+            waiting.set()
+
+        def rejected(self, source, reason, count=1):
+            counted.append((source, reason))
+
+    counted, sent = [], []
+    limits = Limits(body=100, decompressed=100, headers=1_000, read_timeout_s=5)
+    options = Options(
+        limits=limits, in_flight=100, listed_errors=1, retention_s=1e9, max_skew_s=300
+    )
+    source = HttpSource(options, Silent(), Silent(), lambda *_: None, SystemClock().now)
+    scope = {"path": "/v1/queries", "method": "POST", "headers": [], "query_string": b""}
+
+    async def receive():
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def keep(message):
+        sent.append(message)
+
+    async def cut_off():
+        task = asyncio.create_task(source(scope, receive, keep))
+        await asyncio.wait_for(waiting.wait(), 5)
+        task.cancel()
+        await task
+
+    waiting = asyncio.Event()
+    asyncio.run(cut_off())
+    assert sent[0]["status"] == 503
+    assert (b"retry-after", b"2") in sent[0]["headers"]
+    assert counted == [("http", "ending")]

@@ -36,7 +36,7 @@ from ragmon.web.api import Api
 from ragmon.web.auth import Authorizer
 from ragmon.web.protocol import bounded_protocol
 
-_DRAIN_S = 4.0
+_DRAIN_S = 3.0  # for requests, then for the queue; with all else it ends within 10 s
 _EXPIRE_EVERY_S = 30.0
 _COMPACT_EVERY_S = 20.0
 _EXPIRE_STEPS = 50
@@ -173,9 +173,10 @@ class Daemon:
         if self._monitor.restored:
             self._schedule.stop()
             self._engine.writer.call(self._engine.snapshot)
-        if not self._engine.writer.stop(_DRAIN_S):
+        if self._engine.writer.stop(_DRAIN_S):
+            self._engine.store.close()
+        else:  # on a disk that hangs; to close the store would hang as well
             self._log.error("writer_still_busy")
-        self._engine.store.close()
         self._lock.release()
         self._socket.close()
         self._log.info("ended")

@@ -106,8 +106,13 @@ class HttpSource:
                 decoded = await self._decode(endpoint, body, header(scope, b"content-type"))
                 await self._answer(endpoint, decoded, len(body), send)
         except Problem as problem:
-            self._tally.rejected(endpoint.source, problem.reason)
-            await send_problem(send, problem)
+            await self._refuse(endpoint, problem, send)
+        except asyncio.CancelledError:  # the server ends and waits no longer; so does this task
+            await self._refuse(endpoint, _unavailable("ragmon is ending", "ending"), send)
+
+    async def _refuse(self, endpoint: Endpoint, problem: Problem, send: Send) -> None:
+        self._tally.rejected(endpoint.source, problem.reason)
+        await send_problem(send, problem)
 
     async def _decode(self, endpoint: Endpoint, body: bytes, content_type: str) -> Decoded:
         now = self._now()
