@@ -37,6 +37,11 @@ class Baseline(Struct, frozen=True, kw_only=True):
     provenance: str  # from which window or run
     streams: tuple[SavedStream, ...]
 
+    @property
+    def title(self) -> str:
+        """What it is called in a sentence."""
+        return self.name if self.name.startswith("the first") else f"baseline {self.name}"
+
 
 class Limits(Struct, frozen=True):
     """What a baseline says in one hour; shapes (streams,), n = 0 where it says nothing."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ragmon.detectors import Finding, StreamKey, Tick
 from ragmon.detectors.arrays import Bools, Floats, Ints
-from ragmon.detectors.baselines import Baseline
+from ragmon.detectors.baselines import Baseline, from_log
 from ragmon.detectors.latencies import LatencyEdges
 from ragmon.detectors.losses import INDEX, WEIGHTED, LossMap, cells
 from ragmon.detectors.minutes import TEN, MinuteLog, SavedBucket
@@ -30,7 +30,7 @@ _LATENCIES = [INDEX["latency"], INDEX["latency_p50"]]
 _LATENCY_NAMES = ("latency", "latency_p50")
 
 
-_Saved = tuple[list[bytes], list[tuple[str, bytes]], int]
+_Saved = tuple[list[bytes], list[tuple[str, bytes]], int, Baseline | None]
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -41,6 +41,7 @@ class Options(Struct, frozen=True, kw_only=True):
     delta: float = 0.01
     z: float = 2.5
     max_streams: int = 2_000
+    first_days: int = 3  # are the baseline until one is saved, so that a slow drift is seen; 0: no
 
 
 class Closed(Struct, frozen=True):
@@ -141,11 +142,13 @@ class Detection:
         """Everything but the buckets of the log, which ``log.dump_dirty`` saves."""
         rules = [(module.KIND, state.dump()) for module, state in self._rules]
         parts = (self.streams, self.log, self.references, self.latencies)
-        return msgspec.msgpack.encode(([part.dump() for part in parts], rules, self._settled))
+        return msgspec.msgpack.encode(
+            ([part.dump() for part in parts], rules, self._settled, self.baseline)
+        )
 
     def load(self, data: bytes, buckets: Sequence[SavedBucket]) -> None:
         """Continue where ``dump`` was taken, with the buckets saved until then."""
-        parts, rules, self._settled = msgspec.msgpack.decode(data, type=_Saved)
+        parts, rules, self._settled, self.baseline = msgspec.msgpack.decode(data, type=_Saved)
         held: list[Any] = [self.streams, self.log, self.references, self.latencies]
         for part, body in zip(held, parts, strict=True):
             part.load(body)
@@ -240,8 +243,20 @@ class Detection:
                 if key.pipeline == pipeline and key.metric in _LATENCY_NAMES
             ]
             self._clear(stale)  # another threshold is another stream
+        if self.baseline is None and self.options.first_days:
+            self._take_first_days()
         if hour % 24 == 0:
             self._clear(self.streams.forget((hour - FORGET_DAYS * 24) * 60))
+
+    def _take_first_days(self) -> None:
+        """What fades slowly looks normal to its own recent past: keep the first days."""
+        first, days = self.log.oldest(), self.options.first_days
+        last = self.log.frontier - 1
+        if last - first >= days * 1_440:
+            name = f"the first {days} days"
+            self.baseline = from_log(
+                self.log, self.streams, name, first=first, last=last, now=last * 60.0
+            )
 
     def _refresh(self, minute: int) -> None:
         shared = ReferenceOptions(self.options.delta, self.options.z)

@@ -179,6 +179,15 @@ class MinuteLog:
             return tens.total(first // TEN, -(-last // TEN), streams)
         return tens.total(first // TEN, edge // TEN, streams) + recent.total(edge, last, streams)
 
+    def oldest(self) -> int:
+        """The first minute of the oldest bucket with observations; the frontier if there is none.
+
+        To ten minutes.
+        """
+        ring = self._rings[1]
+        held = ring.epochs[(ring.cells[..., 0] > 0.0).any(axis=1)]
+        return int(held.min()) * TEN if len(held) else self.frontier
+
     def exclude(self, streams: Ints, first: int, last: int) -> None:
         """Keep minutes [first, last] of some streams out of the references."""
         for ten in range(max(first // TEN, last // TEN - TENS + 1), last // TEN + 1):

@@ -99,7 +99,7 @@ def _describe(state: State, tick: Tick, baseline: Baseline, row: int) -> Finding
         binary=binary,
         severity=state.options.severity,
         reference=reference_of(n, mean, variance, binary=binary),
-        reference_text=f"in baseline {baseline.name}",
+        reference_text=f"in {baseline.title}",
         tolerated=float(state.null.tolerated[row]),
         limit=limit,
         guarantee=budget.guarantee(limit, tick.total),

@@ -128,7 +128,7 @@ def _describe(state: State, tick: Tick, at: int, cells: Floats, *, known: bool) 
     limit = float(state.limits[at])
     text = f"by a limit of {limit:.6g}"
     if options.drop is not None and tick.baseline is not None:
-        text = f"in baseline {tick.baseline.name}"
+        text = f"in {tick.baseline.title}"
     rule = f"limit={options.limit:g}" if options.limit is not None else f"drop={options.drop:g}"
     return Finding(
         alert=AlertKey(KIND, key, f"{rule}/{int(options.window)}s"),
