@@ -1,10 +1,12 @@
 """The follower reads every answer once, or a known share; crashes repeat and skip nothing."""
 
 import sys
+import threading
 
 import msgspec
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from ragmon.clock import ManualClock
 from ragmon.config import Settings
@@ -200,3 +202,20 @@ def test_the_real_worker_judges_in_a_process_and_comes_back_after_its_end():
     assert "ragmon.judges.worker" in worker._command
     assert worker._command[0] == sys.executable
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(supported), type=Case) == supported
+
+
+def test_an_end_in_the_middle_of_a_batch_is_no_trouble(site):
+    asked, ended = threading.Event(), threading.Event()
+
+    def judge(cases):
+        asked.set()
+        assert ended.wait(10)
+        raise EOFError("the judge's process ended")
+
+    site.worker.judge, site.worker.stop = judge, ended.set
+    site.log(answered(1))
+    with capture_logs() as logged:
+        site.follower.start(b"0")
+        assert asked.wait(10)
+        site.follower.stop()
+    assert logged == []

@@ -98,6 +98,8 @@ class Follower:
                 try:
                     moved = self.step(reader)
                 except (StoreError, OSError, EOFError, msgspec.MsgspecError) as error:
+                    if self._stop.is_set():
+                        return  # `stop` ended the worker in the middle of a batch
                     self._log.warning("step_failed", error=str(error))
                     self._worker.restart()
                     self._stop.wait(_RETRY_S)

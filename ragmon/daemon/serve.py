@@ -7,6 +7,7 @@ It ends on SIGTERM and SIGINT by itself: uvicorn would re-raise the signal, and 
 import asyncio
 import contextlib
 import gc
+import itertools
 import signal
 import socket
 import threading
@@ -39,7 +40,6 @@ from ragmon.web.protocol import bounded_protocol
 _DRAIN_S = 3.0  # for requests, then for the queue; with all else it ends within 10 s
 _EXPIRE_EVERY_S = 30.0
 _COMPACT_EVERY_S = 20.0
-_EXPIRE_STEPS = 50
 _COMPACT_STEPS = 200
 
 
@@ -149,15 +149,15 @@ class Daemon:
 
     def _expire(self) -> None:
         now = self._clock.now()
-        self._step(_EXPIRE_STEPS, lambda: self._engine.expire(now))
+        self._step(lambda: self._engine.expire(now))
         self._engine.writer.call(lambda: self._engine.forget(now)).result()
 
     def _compact(self) -> None:
-        self._step(_COMPACT_STEPS, self._engine.compact)
+        self._step(self._engine.compact, most=_COMPACT_STEPS)
 
-    def _step(self, most: int, step: Callable[[], int]) -> None:
+    def _step(self, step: Callable[[], int], most: int | None = None) -> None:
         """Repeat a step until it finds nothing more to do; commits go on in between."""
-        for _ in range(most):
+        for _ in itertools.count() if most is None else range(most):
             if self._server.should_exit or not self._engine.writer.call(step).result():
                 return
 
