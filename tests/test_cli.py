@@ -64,6 +64,7 @@ def test_every_command_explains_itself(name, capsys):
         pytest.param(("serv",), id="an unknown command"),
         pytest.param(("version", "--port", "1"), id="a setting for a command that takes none"),
         pytest.param(("report", "--windw", "1h"), id="an unknown flag"),
+        pytest.param(("report", "--to", "http://127.0.0.1:1"), id="the start of a flag"),
         pytest.param(("backup",), id="a missing argument"),
     ],
 )

@@ -67,11 +67,20 @@ def test_it_shows_pipelines_metrics_and_intervals(daemon):
 
 
 def test_its_links_lead_somewhere(daemon):
-    daemon.post("/v1/queries", {"pipeline": "links & more", "chunks": []})
+    daemon.post("/v1/queries", {"query_id": "l-1", "pipeline": "links & 100%/+?#", "chunks": []})
     links = read(daemon.get("/").text).links
     assert len(links) >= 5
     for link in links:
         assert daemon.get(link).status == 200, link
+    (behind,) = (link for link in links if "100" in link)
+    (query,) = daemon.get(behind).json["queries"]
+    assert query["record"]["query_id"] == "l-1"
+
+
+def test_the_queries_behind_a_number_are_of_its_window(daemon):
+    daemon.post("/v1/queries", {"pipeline": "windowed", "chunks": []})
+    links = read(daemon.get("/?window=5m").text).links
+    assert "/v1/queries?pipeline=windowed&failing=retrieval&since=5m" in links
 
 
 def test_an_empty_store_says_what_to_do(tmp_path):

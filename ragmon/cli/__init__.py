@@ -21,7 +21,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _commands():
-        sub = commands.add_parser(command.NAME, help=command.HELP, description=command.__doc__)
+        sub = commands.add_parser(
+            command.NAME,
+            help=command.HELP,
+            description=command.__doc__,
+            allow_abbrev=False,  # `--to` must not be taken for `--token-file`
+        )
         command.arguments(sub)
         sub.set_defaults(run=command.run)
     args, rest = parser.parse_known_args(argv)

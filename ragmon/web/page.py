@@ -4,14 +4,15 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
+from urllib.parse import urlencode
 
 _WINDOWS = ("5m", "1h", "24h", "7d")
 _STYLE = """
 :root{color-scheme:light dark;--line:#8884;--dim:#888;--bar:#3b82f6}
 body{font:15px/1.45 system-ui,sans-serif;margin:0 auto;max-width:72rem;padding:1rem}
-h1{font-size:1.3rem}h2{font-size:1.1rem;margin:2rem 0 .3rem}nav a{margin-right:.8rem}
+h1{font-size:1.3rem}h2{font-size:1.1rem;margin:2rem 0 .3rem}nav a,nav b{margin-right:.8rem}
 .ok{color:#16a34a}.bad{color:#dc2626}.dim{color:var(--dim)}
-div.table{overflow-x:auto}table{border-collapse:collapse;width:100%}
+div.table{overflow-x:auto;margin-bottom:1.5rem}table{border-collapse:collapse;width:100%}
 td,th{padding:.25rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 td:first-child,th:first-child{text-align:left}
 .range{display:inline-block;position:relative;width:10rem;height:.7rem;background:var(--line)}
@@ -29,7 +30,7 @@ def status_page(report: dict[str, Any], problems: list[str]) -> str:
         f"<b>{name}</b>" if name == window else f'<a href="/?window={name}">{name}</a>'
         for name in _WINDOWS
     )
-    sections = [_pipeline(each) for each in report["pipelines"]]
+    sections = [_pipeline(each, window) for each in report["pipelines"]]
     empty = '<p class="dim">No query yet in this window: POST one to /v1/queries.</p>'
     return f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1">
@@ -42,8 +43,8 @@ def status_page(report: dict[str, Any], problems: list[str]) -> str:
 </body></html>"""
 
 
-def _pipeline(series: dict[str, Any]) -> str:
-    rows = [*_metrics(series), *_modes(series)]
+def _pipeline(series: dict[str, Any], window: str) -> str:
+    rows = [*_metrics(series), *_modes(series, window)]
     slices = "".join(_slice(each) for each in series["slices"])
     name = escape(series["pipeline"])
     latency = " · ".join(
@@ -64,12 +65,12 @@ def _metrics(series: dict[str, Any]) -> Iterable[str]:
         yield _row(name, each)
 
 
-def _modes(series: dict[str, Any]) -> Iterable[str]:
-    pipeline = escape(series["pipeline"], quote=True)
+def _modes(series: dict[str, Any], window: str) -> Iterable[str]:
     for mode, each in series["failure_modes"].items():
         row = _row(f"failure mode: {mode}", each)
         if mode in ("retrieval", "ranking", "generation") and each["estimate"]:
-            link = f"/v1/queries?pipeline={pipeline}&amp;failing={mode}"
+            asked = {"pipeline": series["pipeline"], "failing": mode, "since": window}
+            link = escape(f"/v1/queries?{urlencode(asked)}")
             row = row.replace("</td>", f' <a href="{link}">queries</a></td>', 1)
         yield row
 
