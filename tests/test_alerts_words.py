@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from ragmon.alerts import Alert
+from ragmon.alerts import Alert, event
 from ragmon.alerts.evidence import explain
 from ragmon.alerts.grouping import groups
+from ragmon.alerts.lines import line
 from ragmon.alerts.remedies import REMEDIES, name_of, runbook_of
 from ragmon.alerts.sentences import sentence
 from ragmon.detectors import AlertKey, Finding, Measured, StreamKey, rules
@@ -110,6 +111,42 @@ def test_evidence_names_the_slice_and_the_stage():
     assert evidence.modes[0].since > 3 * evidence.modes[0].before
     assert "docs hit rate 75.0%" in evidence.sentence
     assert evidence.runbook == "runbooks/RagmonHitRate.md"
+
+
+@pytest.mark.parametrize(
+    ("change", "notify", "expected"),
+    [
+        ("firing", True, "open"),
+        ("notified", True, "open"),
+        ("resolved", True, "resolve"),
+        ("renotified", True, None),
+        ("firing", False, None),
+        ("pending", False, None),
+    ],
+)
+def test_lines_are_what_was_heard(change, notify, expected):
+    key = AlertKey("canary", StreamKey("docs", "latency_p50", "version", "v2"))
+    alert = Alert(
+        key=key,
+        name=name_of(key),
+        state="firing",
+        severity="critical",
+        began_at=NOW,
+        bad_at=NOW,
+        finding=finding("latency_p50"),
+    )
+    found = line(event(change, alert, NOW, notify=notify))
+    assert (found and found["event"]) == expected
+    if found:
+        assert found == {
+            "ts": "2025-02-19T21:20:00Z",
+            "pipeline": "docs",
+            "metric": "latency",
+            "alert": "RagmonLatencyMedian",
+            "type": "canary",
+            "version": "v2",
+            "event": expected,
+        }
 
 
 def test_one_message_a_pipeline_the_cause_first():

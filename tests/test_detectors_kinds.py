@@ -181,3 +181,16 @@ def test_a_canary_that_goes_away_is_not_compared_any_more():
     assert found.alert.stream.value == "new"
     assert found.reference_text == "in version old over the same minutes"
     assert live(detection, 80, old) == ()
+
+
+def test_the_first_days_are_the_baseline_until_one_is_saved():
+    detection = Detection([], rules.build([{"kind": "regression"}]), Options(first_days=1))
+    detection.begin(START * 60.0)
+    live(detection, 1_440, {HIT: (20, 2, 2)})
+    assert detection.baseline is None
+    live(detection, 61, {HIT: (20, 2, 2)})
+    assert detection.baseline.title == "the first day"
+    saved = from_totals("mine", {HIT: (300.0, 30.0, 30.0)}, "", 0.0, source="traffic")
+    detection.use_baseline(saved)
+    live(detection, 120, {HIT: (20, 2, 2)})
+    assert detection.baseline.title == "baseline mine"

@@ -253,7 +253,7 @@ class Detection:
         first, days = self.log.oldest(), self.options.first_days
         last = self.log.frontier - 1
         if last - first >= days * 1_440:
-            name = f"the first {days} days"
+            name = f"the first {days} days" if days > 1 else "the first day"
             self.baseline = from_log(
                 self.log, self.streams, name, first=first, last=last, now=last * 60.0
             )

@@ -11,13 +11,15 @@ import msgspec
 import numpy as np
 
 from ragmon.detectors import StreamKey
-from ragmon.detectors.arrays import Bools, Ints
+from ragmon.detectors.arrays import Bools, Ints, grown
 from ragmon.detectors.losses import BINARY, INDEX, LOSSES
 from ragmon.windows.series import VERSION, Dims
 
+_BLOCK = 16
+
 
 class StreamTable:
-    """Streams by row."""
+    """Streams by row; rows without a stream have no key."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -42,17 +44,13 @@ class StreamTable:
         found = self.rows.get(key)
         if found is not None:
             return found
-        if not self._free and len(self.keys) >= self.limit:
+        if not self._free:
+            self._extend()
+        if not self._free:
             self.dropped += 1
             return -1
-        if self._free:
-            row = self._free.pop()
-            self.keys[row] = key
-        else:
-            row = len(self.keys)
-            self.keys.append(key)
-            self.loss = np.append(self.loss, 0)
-            self.last_minute = np.append(self.last_minute, 0)
+        row = self._free.pop()
+        self.keys[row] = key
         self.rows[key] = row
         self.loss[row] = INDEX[key.metric]
         self.last_minute[row] = 0
@@ -105,6 +103,15 @@ class StreamTable:
         self.loss = np.array([INDEX[key.metric] if key else 0 for key in keys], dtype=np.int64)
         self.last_minute = np.frombuffer(last, dtype=np.int64).copy()
         self._members.clear()
+
+    def _extend(self) -> None:
+        """More rows at once, because every array of every detector grows with them."""
+        before = len(self.keys)
+        more = min(max(_BLOCK, before // 2), self.limit - before)
+        self.keys += [None] * more
+        self.loss = grown(self.loss, before + more)
+        self.last_minute = grown(self.last_minute, before + more)
+        self._free = list(range(before + more - 1, before - 1, -1))
 
     def _begin(self, known: Ints, dims: Dims, slices: Sequence[str], losses: Ints) -> None:
         names: list[tuple[str, str]] = [("", "")]

@@ -35,7 +35,7 @@ class Monitor:
             state
             for module, state in self.detection._rules
             if module.KIND in ("anomaly", "regression")
-        ).open.copy()
+        ).open[self.rows]
 
 
 def false_alarms(

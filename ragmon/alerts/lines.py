@@ -1,0 +1,29 @@
+"""Transitions as plain lines, for a backtest and for whatever reads its output."""
+
+from datetime import UTC, datetime
+
+from ragmon.alerts import AlertEvent
+from ragmon.windows.series import VERSION
+
+_EVENTS = {"firing": "open", "notified": "open", "resolved": "resolve"}
+_METRICS = {"latency_p50": "latency"}
+
+
+def line(event: AlertEvent) -> dict[str, str] | None:
+    """What was heard of, as one flat object; None for what nobody would have heard of."""
+    kind = _EVENTS.get(event.change)
+    if kind is None or not event.notify:
+        return None
+    stream = event.alert.key.stream
+    found = {
+        "ts": datetime.fromtimestamp(event.at, UTC).isoformat().replace("+00:00", "Z"),
+        "pipeline": stream.pipeline,
+        "metric": _METRICS.get(stream.metric, stream.metric),
+        "alert": event.alert.name,
+        "type": event.alert.key.kind,
+        "version": stream.value if stream.dimension == VERSION else "",
+        "event": kind,
+    }
+    if stream.dimension and stream.dimension != VERSION:
+        found |= {"dimension": stream.dimension, "value": stream.value}
+    return found
