@@ -20,7 +20,8 @@ METRICS = ROOT / "tests/golden/metrics.txt"
 
 FOREIGN = {"up"}  # written by Prometheus itself
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
-ALERT_FILES = sorted(path for path in RULES.glob("*.yaml") if path.stem != "recording")
+RECORDING = sorted(RULES.glob("recording-*.yaml"))
+ALERT_FILES = sorted(path for path in RULES.glob("*.yaml") if path not in RECORDING)
 
 
 def rules(path: Path) -> list[dict]:
@@ -42,7 +43,7 @@ def exported() -> frozenset[str]:
 
 
 def recorded() -> set[str]:
-    return {rule["record"] for rule in rules(RULES / "recording.yaml")}
+    return {rule["record"] for path in RECORDING for rule in rules(path)}
 
 
 def named(expression: str) -> set[str]:
@@ -119,7 +120,7 @@ def test_the_limits_in_the_rules_are_the_defaults():
     queue = (RULES / "RagmonQueueNearLimit.yaml").read_text(encoding="utf-8")
     assert f"0.8 * {Settings().limits.queue}" in queue
     slow_s = Settings().latency.slow_ms / 1000
-    recording = (RULES / "recording.yaml").read_text(encoding="utf-8")
+    recording = (RULES / "recording-slow-queries.yaml").read_text(encoding="utf-8")
     assert f'le=~"{slow_s:.0f}|{slow_s:.1f}"' in recording
 
 
