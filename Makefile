@@ -19,6 +19,8 @@ test: $(INSTALLED) tools
 	$(RUN)/pytest
 
 golden: $(INSTALLED)
+	cp deploy/prometheus/rules/*.yaml helm/ragmon/rules/
+	$(RUN)/python grafana/generate.py
 	GOLDEN=1 $(RUN)/pytest -q $$(grep -lE "support.golden|GOLDEN" tests/test_*.py)
 
 bench: $(INSTALLED)
@@ -29,6 +31,9 @@ lock: $(INSTALLED)
 	$(RUN)/uv pip compile pyproject.toml --extra demo --extra dev --extra grpc --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-emit-find-links --no-header -q \
 		-o requirements.lock
+	$(RUN)/uv pip compile pyproject.toml -c requirements.lock --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-emit-find-links --no-header -q \
+		-o deploy/requirements.lock
 
 # Real programs for the end-to-end tests, where they can be had.
 tools:

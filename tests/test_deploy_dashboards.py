@@ -5,11 +5,10 @@ import json
 import re
 from pathlib import Path
 
+import promql_parser
 import pytest
 
 from tests.support.metrics import samples
-
-promql_parser = pytest.importorskip("promql_parser", reason="promql-parser is not installed")
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "grafana/dashboards"

@@ -135,7 +135,6 @@ def test_what_cannot_be_used_is_status_2(folder, capsys, command, said):
 
 
 def test_the_packaged_set_and_its_worse_release(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("bm25s", reason="the demo's extra is not installed")
     monkeypatch.chdir(tmp_path)
     command = ["evaluate", "--demo", "--quiet"]
     assert main([*command, "--save-baseline", "live", "--json", "now.json"]) == 0

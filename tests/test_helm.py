@@ -5,14 +5,13 @@ import json
 import re
 from pathlib import Path
 
+import helm_python
+import jsonschema
 import pytest
 import yaml
 
 from ragmon.config import load
 from tests.support.golden import same
-
-jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
-helm_python = pytest.importorskip("helm_python", reason="helm-python-sdk is not installed")
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "helm/ragmon"

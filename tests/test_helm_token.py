@@ -7,10 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import helm_python
 import pytest
 import yaml
-
-helm_python = pytest.importorskip("helm_python", reason="helm-python-sdk is not installed")
 
 CHART = Path(__file__).parents[1] / "helm/ragmon"
 SECRETS = "/api/v1/namespaces/ops/secrets"

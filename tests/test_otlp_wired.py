@@ -7,6 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import grpc
 import pytest
 
 from ragmon.config import load
@@ -51,7 +52,6 @@ def test_captured_traces_are_counted_as_queries(tmp_path, folder):
 
 
 def test_the_same_traces_over_grpc(tmp_path):
-    grpc = pytest.importorskip("grpc")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"

@@ -5,12 +5,11 @@ import re
 import subprocess
 from pathlib import Path
 
+import promql_parser
 import pytest
 import yaml
 
 from tests.support.tools import program
-
-promql_parser = pytest.importorskip("promql_parser", reason="promql-parser is not installed")
 
 ROOT = Path(__file__).parents[1]
 RULES = ROOT / "deploy/prometheus/rules"

@@ -6,7 +6,7 @@ import time
 import uuid
 from pathlib import Path
 
-from harness import batches, daemon, post_all, synthetic
+from harness import Daemon, batches, cpu_per, daemon, post_all, synthetic
 from msgspec import json
 from msgspec.structs import replace
 
@@ -15,12 +15,13 @@ from ragmon.config import Settings
 from ragmon.daemon.build import build_engine
 from ragmon.records import QueryRecord
 from ragmon.sources import Submission
+from ragmon.windows.estimates import estimate
 
 SMALL = 10_000
 LARGE = int(os.environ.get("BENCH_RECORDS", "3000000"))
 GROUP = 2_000
+BATCH = 200
 DAYS_S = 6 * 86_400.0
-SERIES = ("--windows", "5m,1h,24h,7d")
 
 
 def fill(folder: Path, count: int) -> float:
@@ -49,24 +50,48 @@ def fill(folder: Path, count: int) -> float:
     return 1e6 * (time.process_time() - started) / count
 
 
-def http_cost(folder: Path, seed: int) -> tuple[float, float, float, float]:
-    """us CPU a record over HTTP (best of three), seconds to ready, MB, ms of an evaluation."""
+def http_cost(folder: Path, seed: int) -> tuple[float, float, float]:
+    """us CPU a record over HTTP (best of three), seconds to ready, MB."""
     started = time.perf_counter()
     with daemon(folder) as running:
         ready = time.perf_counter() - started
+        _await_judge(running)
         best = float("inf")
         for run in range(3):
             records = synthetic(12_000, seed=seed + run, now=time.time())
             before = running.cpu_s
             load = post_all(running.url, batches(records, 200))
             best = min(best, 1e6 * (running.cpu_s - before) / load.accepted)
+        return best, ready, running.memory_mb()
+
+
+def _await_judge(running: Daemon) -> None:
+    """The embedded judge looks at what was stored without it, once; that is no cost of ingest."""
+    for _ in range(240):
         page = running.get("/metrics").decode()
-        took = [
-            line
-            for line in page.splitlines()
-            if line.startswith("ragmon_evaluation_duration_seconds ")
+        found = [
+            line for line in page.splitlines() if line.startswith("ragmon_judge_queue_length ")
         ]
-        return best, ready, running.memory_mb(), 1000 * float(took[0].split()[1])
+        if not found or float(found[0].split()[1]) < BATCH:
+            return
+        time.sleep(0.5)
+
+
+def evaluation_cost(folder: Path) -> tuple[int, float]:
+    """Series, and ms CPU to merge and estimate every window of them."""
+    settings = Settings(data_dir=folder)
+    engine = build_engine(settings, SystemClock())
+    engine.restore()
+    windows, now = engine.windows, time.time()
+
+    def evaluate() -> None:
+        for length in settings.windows:
+            estimate(windows.merge(length, now), windows.columns)
+
+    evaluate()
+    took = cpu_per(1, evaluate) / 1_000
+    engine.store.close()
+    return len(windows.series), took
 
 
 def run() -> list[tuple[str, str, str]]:
@@ -76,7 +101,8 @@ def run() -> list[tuple[str, str, str]]:
         fill(folder, SMALL)
         small, *_ = http_cost(folder, seed=100)
         filling = fill(folder, LARGE)
-        large, ready, memory, evaluation = http_cost(folder, seed=200)
+        large, ready, memory = http_cost(folder, seed=200)
+        series, evaluation = evaluation_cost(folder)
         size = sum(path.stat().st_size for path in folder.iterdir())
     per_record = size / (LARGE + SMALL + 72_000)
     return [
@@ -88,8 +114,8 @@ def run() -> list[tuple[str, str, str]]:
         ),
         ("back-fill without HTTP", f"{filling:.1f} us/record", ""),
         (f"restart with {LARGE:,} stored", f"{ready:.1f} s to ready", "<= 20 s"),
-        ("memory, 60 series and 6 days of buckets", f"{memory:.0f} MB", "<= 300 MB"),
-        ("evaluation and rendering, 60 series x 4 windows", f"{evaluation:.0f} ms", ""),
+        (f"memory, {series} series and 6 days of buckets", f"{memory:.0f} MB", "<= 300 MB"),
+        (f"evaluation of {series} series x 4 windows, CPU", f"{evaluation:.0f} ms", "<= 50 ms"),
         ("disk", f"{per_record:.0f} B/record", "<= 1,200 B"),
     ]
 
