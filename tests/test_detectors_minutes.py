@@ -72,7 +72,8 @@ def test_incidents_are_no_history_until_they_are_accepted():
     tens = np.arange(START // 10, START // 10 + 4)
     held.exclude(np.array([0]), START + 10, START + 25)
     assert held.tens(tens)[:, 0, 0].tolist() == [10.0, 0.0, 0.0, 10.0]
-    assert held.tens(tens, incidents=True)[:, 0, 0].tolist() == [10.0] * 4
+    assert held.tens_total(START // 10, START // 10 + 4).tolist() == [[20.0, 0.0, 0.0]]
+    assert held.counts(tens, np.array([0]))[:, 0].tolist() == [10.0] * 4
     assert held.excluded_in(START + 10, START + 20).tolist() == [True]
     held.rebase(0, START + 10)
     assert held.tens(tens)[:, 0, 0].tolist() == [0.0, 0.0, 10.0, 10.0]

@@ -154,11 +154,29 @@ class MinuteLog:
             self.excluded[ten % TENS] = False
         return taken
 
-    def tens(self, buckets: Ints, *, incidents: bool = False) -> Floats:
-        """Ten-minute cells (m, streams, 3), without those of incidents unless asked for."""
+    def tens(self, buckets: Ints) -> Floats:
+        """Ten-minute cells (m, streams, 3) without those of incidents."""
         found = self._rings[1].read(buckets)
-        if not incidents:
-            found[self.excluded[buckets % TENS]] = 0.0
+        hidden = self.excluded[buckets % TENS]
+        if hidden.any():
+            found[hidden] = 0.0
+        return found
+
+    def tens_total(self, first: int, last: int) -> Floats:
+        """Sum of ten-minutes [first, last) without those of incidents, (streams, 3)."""
+        ring = self._rings[1]
+        total = ring.total(first, last)
+        buckets = np.arange(first, last)
+        for bucket in buckets[self.excluded[buckets % TENS].any(axis=1)].tolist():
+            hidden = self.excluded[bucket % TENS]
+            total[hidden] -= ring.read(np.array([bucket]))[0, hidden]
+        return total
+
+    def counts(self, buckets: Ints, streams: Ints) -> Floats:
+        """Observations in ten-minutes, incidents included, of some streams; (m, streams)."""
+        slots = buckets % TENS
+        found: Floats = self._rings[1].cells[slots[:, None], streams, 0]
+        found[self._rings[1].epochs[slots] != buckets] = 0.0
         return found
 
     def minutes(self, first: int, last: int) -> Floats:

@@ -96,7 +96,7 @@ def step(state: State, tick: Tick) -> list[Finding]:
     return [_describe(state, tick, row) for row in rows[state.open[rows]].tolist()]
 
 
-def usual_rate(log: MinuteLog, ten: int) -> Floats:
+def usual_rate(log: MinuteLog, ten: int, streams: Ints) -> Floats:
     """Observations a minute about this time: a week ago, else the least of the known days.
 
     Of a day it is the least of the half hours within an hour of this time.
@@ -105,21 +105,21 @@ def usual_rate(log: MinuteLog, ten: int) -> Floats:
     """
     near = np.arange(-_HALVES * _HALF_HOUR, _HALVES * _HALF_HOUR)
     wanted = ten - DAY_TENS * np.arange(1, DAYS + 1)[:, None] + near
-    held = log.tens(wanted.ravel(), incidents=True)[..., 0]
+    held = log.counts(wanted.ravel(), streams)
     halves = held.reshape(DAYS, 2 * _HALVES, _HALF_HOUR, -1).sum(axis=2) / (_HALF_HOUR * TEN)
     by_day = halves.min(axis=1)  # evenings come a little earlier, mornings a little later
-    age = _age_days(log, ten)
+    age = _age_days(log, ten, streams)
     known = np.arange(1, DAYS + 1)[:, None] <= age
     least = np.where(known, by_day, np.inf).min(axis=0)
-    recent = log.span((ten - 12) * TEN, ten * TEN)[:, 0] / 120.0
+    recent = log.span((ten - 12) * TEN, ten * TEN, streams)[:, 0] / 120.0
     young = np.where(np.isinf(least), _FIRST_DAY * recent, least)
     return np.asarray(np.where(age >= DAYS, by_day[DAYS - 1], young), dtype=np.float64)
 
 
-def _age_days(log: MinuteLog, ten: int) -> Floats:
+def _age_days(log: MinuteLog, ten: int, streams: Ints) -> Floats:
     """How many past days hold all that ``usual_rate`` looks at, for each stream."""
     tens = np.arange(ten - DAY_TENS * (DAYS + 1) + 1, ten + 1)
-    held = log.tens(tens, incidents=True)[..., 0] > 0.0
+    held = log.counts(tens, streams) > 0.0
     first = np.where(held.any(axis=0), held.argmax(axis=0), len(tens))
     held_tens = len(tens) - first - _HALVES * _HALF_HOUR
     return np.asarray(np.maximum(held_tens, 0) // DAY_TENS, dtype=np.float64)
@@ -144,13 +144,13 @@ def _watch(state: State, tick: Tick) -> None:
 
 def _renew(state: State, tick: Tick) -> None:
     """The rates at this time of day."""
-    state.rate[:] = usual_rate(tick.log, tick.minute // TEN)
+    rate = usual_rate(tick.log, tick.minute // TEN, state.watched)
     depends = state.traffic >= 0
     # Ratings and judgements follow the traffic: expected is their share of the queries.
     day = tick.log.span(tick.minute - _DAY, tick.minute)[:, 0]
     queries = np.maximum(day[state.traffic], 1.0)
     share = day[state.watched] / queries
-    state.rate[state.watched] = np.where(depends, share, state.rate[state.watched])
+    state.rate[state.watched] = np.where(depends, share, rate)
     state.longest *= _FADES ** (TEN / _DAY)
 
 

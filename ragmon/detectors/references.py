@@ -140,7 +140,7 @@ def best_level(log: MinuteLog, ten: int) -> Level:
 def last_day(log: MinuteLog, ten: int) -> Level:
     """The last 24 hours before a guard of two."""
     last = ten - GUARD_TENS
-    total = log.tens(np.arange(last - DAY_TENS, last)).sum(axis=0)
+    total = log.tens_total(last - DAY_TENS, last)
     n, mean, variance = _moments(total)
     return Level(n, mean, variance, np.zeros(len(n)), np.full(len(n), 2.0 * TAU**2))
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from itertools import count
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from pydantic import BaseModel
@@ -46,12 +47,23 @@ class State(Charts):
         """Forget some streams."""
         super().clear(np.asarray(streams, dtype=np.int64))
 
+    def dump(self) -> bytes:
+        """Everything, as bytes."""
+        return msgspec.msgpack.encode((self.baseline, super().dump()))
+
+    def load(self, data: bytes) -> None:
+        """Continue where ``dump`` was taken."""
+        self.baseline, charts = msgspec.msgpack.decode(data, type=tuple[str, bytes])
+        super().load(charts)
+
 
 def step(state: State, tick: Tick) -> list[Finding]:
     """One minute further; golden baselines judge no traffic."""
     baseline = tick.baseline
     if baseline is None or baseline.source != "traffic":
-        state.clear(np.arange(len(state)))
+        if state.baseline:
+            state.clear(np.arange(len(state)))
+            state.baseline = ""
         return []
     if tick.renewed or state.null is None or state.baseline != _identity(baseline):
         _renew(state, tick, baseline)
