@@ -1,5 +1,6 @@
 """Posting batches to a running ragmon, until they are durable."""
 
+import threading
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -32,6 +33,7 @@ class Delivery:
         token: str,
         clock: Clock | None = None,
         explain: Callable[[dict[str, Any]], None] = lambda _: None,
+        stop: threading.Event | None = None,
     ) -> None:
         self.session = requests.Session()
         if token:
@@ -40,12 +42,13 @@ class Delivery:
         self._url = url.rstrip("/")
         self._clock = clock or SystemClock()
         self._explain = explain
+        self.stop = stop or threading.Event()
 
     def post(self, path: str, ndjson: bytes) -> None:
         """Send a batch.
 
         Raises:
-            RemoteError: it was refused, or ragmon stayed away.
+            RemoteError: it was refused, ragmon stayed away, or ``stop`` was set meanwhile.
         """
         for attempt in range(_ATTEMPTS):
             answer = self._try(path, ndjson)
@@ -55,7 +58,8 @@ class Delivery:
             if answer is not None and answer.status_code not in (429, 502, 503, 504):
                 problem = f"{answer.status_code}: {remote.detail(answer)}"
                 raise RemoteError(f"{self._url}{path} answered {problem}")
-            self._clock.sleep(_wait_s(answer, attempt, self._clock.now()))
+            if self.stop.wait(_wait_s(answer, attempt, self._clock.now())):
+                raise RemoteError("stopped before everything was delivered")
         raise RemoteError(f"{self._url} took no batch in {_ATTEMPTS} attempts")
 
     def _try(self, path: str, ndjson: bytes) -> requests.Response | None:

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         settings = _settings(args, folder)
         configure(settings.log.format, "warning")
         daemon = _start(Daemon, settings)
-        play = Play(args, daemon.stop)
+        play = Play(args, settings, daemon)
         thread = threading.Thread(target=play.run, name="demo", daemon=True)
 
         def ready(url: str) -> None:
@@ -73,12 +73,13 @@ def run(args: argparse.Namespace) -> int:
 class Play:
     """What runs beside the daemon."""
 
-    def __init__(self, args: argparse.Namespace, end: Any) -> None:
+    def __init__(self, args: argparse.Namespace, settings: Settings, daemon: Any) -> None:
         self.url = ""
         self.stop = threading.Event()
         self.failure: RagmonError | None = None
         self._args = args
-        self._end = end
+        self._judged = settings.judge.grounding.enabled
+        self._daemon = daemon
         self._console = Console()
         self._clock = SystemClock()
 
@@ -87,14 +88,14 @@ class Play:
         try:
             self._run()
         except RagmonError as error:
-            if not self.stop.is_set():
+            if not self._daemon.ending:  # what Ctrl-C cuts off is no failure
                 self.failure = error
-                self._end()
+                self._daemon.stop()
 
     def _run(self) -> None:
         application = build_application(self._clock)
         plan = plan_for(application, now=self._clock.now(), seed=self._args.seed)
-        delivery = Delivery(self.url, "")
+        delivery = Delivery(self.url, "", stop=self.stop)
         self._back_fill(application, plan, delivery)
         self._await_judge(delivery)
         if self.stop.is_set():
@@ -104,7 +105,7 @@ class Play:
         self._console.print(_story(plan, delivery, self.url))
         self._links(plan)
         if self._args.once:
-            self._end()
+            self._daemon.stop()
             return
         self._console.print("Live traffic goes on. [bold]Ctrl-C[/bold] ends it.")
 
@@ -129,10 +130,10 @@ class Play:
         until = self._clock.monotonic() + _JUDGE_S
         with Progress(console=console, transient=True) as progress:
             task = progress.add_task("Reading the answers", total=1.0)
-            while not self.stop.is_set() and self._clock.monotonic() < until:
+            while self._judged and not self.stop.is_set() and self._clock.monotonic() < until:
                 report = remote.get(delivery.session, self.url, "/v1/report", window="24h")
                 found = report["metrics"].get("grounding_coverage")
-                coverage = found["estimate"] if found else 1.0
+                coverage = found["estimate"] if found else 0.0
                 progress.update(task, completed=coverage)
                 if coverage > _ENOUGH:
                     return

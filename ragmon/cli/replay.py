@@ -125,12 +125,16 @@ class Replay:
         connections = 1 if self._speed else _CONNECTIONS
         with ThreadPoolExecutor(connections) as pool:
             waiting: list[Future[None]] = []
-            for batch in self._batches(path):
-                waiting.append(pool.submit(self._delivery.post, self._path, b"\n".join(batch)))
-                while len(waiting) > 2 * connections or (waiting and waiting[0].done()):
-                    waiting.pop(0).result()
-            for future in waiting:
-                future.result()
+            try:
+                for batch in self._batches(path):
+                    waiting.append(pool.submit(self._delivery.post, self._path, b"\n".join(batch)))
+                    while len(waiting) > 2 * connections or (waiting and waiting[0].done()):
+                        waiting.pop(0).result()
+                for future in waiting:
+                    future.result()
+            except BaseException:
+                self._delivery.stop.set()  # or the pool would try on for minutes after Ctrl-C
+                raise
 
     def _batches(self, path: Path) -> Iterator[list[bytes]]:
         most = 1 if self._speed else _BATCH

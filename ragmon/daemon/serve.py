@@ -90,6 +90,11 @@ class Daemon:
         """End, from any thread."""
         self._server.should_exit = True
 
+    @property
+    def ending(self) -> bool:
+        """Whether it was told to end."""
+        return self._server.should_exit
+
     async def _serve(self, ready: Callable[[str], None] | None) -> None:
         loop = asyncio.get_running_loop()
         if threading.current_thread() is threading.main_thread():
