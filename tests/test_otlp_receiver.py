@@ -167,6 +167,20 @@ def test_an_unready_store_asks_to_come_again(site, path, monkeypatch):
     assert site.tally.counts["otlp", "store_full"] == 1
 
 
+def test_spans_that_come_faster_than_they_are_read_are_asked_to_come_again(site):
+    text = "x" * 900_000
+    sent = [site.send(as_json(span(each, 9, {"output.value": text})), content_type=JSON)
+            for each in range(1, 30)]  # fmt: skip
+    refused = [answer for answer in sent if answer.status != 200]
+    assert {answer.status for answer in refused} == {503}
+    assert 1 <= int(refused[0].headers["retry-after"]) <= 5
+    assert len(sent) - len(refused) == 19  # 16 MiB, and the request that went beyond
+    assert site.tally.counts["otlp", "overloaded"] == len(refused)
+    site.source.worker.step()
+    again = site.send(as_json(span(30, 9, {"output.value": text})), content_type=JSON)
+    assert again.status == 200
+
+
 def test_metrics_are_taken_and_dropped(site):
     assert site.send(b"anything", "/v1/metrics").status == 200
     assert site.pending() == 0

@@ -25,7 +25,7 @@ class OtlpIn:
     def __init__(self, settings: Settings, source: OtlpSource, authorizer: Authorizer) -> None:
         self.source = source
         self._address = settings.otlp.grpc
-        self._most_bytes = settings.limits.decompressed
+        self._most_bytes = settings.limits.body
         self._authorizer = authorizer
         self._server_type = _grpc_server() if self._address else None
         self._server: Any = None

@@ -60,7 +60,7 @@ class GrpcServer:
     def _export(self, path: str, body: bytes, context: grpc.ServicerContext) -> bytes:
         try:
             self._authorize(_as_scope(context), "ingest")
-            taking = self._source.take(path, body, "protobuf")
+            taking = self._source.take_whole(path, body)
             refused = asyncio.run_coroutine_threadsafe(taking, self._loop).result(_PATIENCE_S)
         except Problem as problem:
             self._source.count_refused(problem.reason)

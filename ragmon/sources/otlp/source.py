@@ -127,6 +127,16 @@ class OtlpSource:
             self._tally.rejected("otlp", problem.reason)
             await send_answer(send, failure(encoding, problem), problem.headers)
 
+    async def take_whole(self, path: str, body: bytes) -> dict[str, int]:
+        """As ``take``, for protobuf that was received already: it counts as being in flight.
+
+        Raises:
+            Problem: 400 or 503.
+        """
+        with self._shares.one() as share:
+            share.take(len(body))
+            return await self.take(path, body, "protobuf")
+
     async def take(self, path: str, body: bytes, encoding: Encoding) -> dict[str, int]:
         """Make a request durable; returns the spans refused, by reason.
 
@@ -167,6 +177,8 @@ class OtlpSource:
             self._tally.rejected("otlp_attributes", reason, count)
 
     async def _keep(self, parts: Sequence[Part]) -> None:
+        if self.worker.is_behind:
+            raise _unavailable("traces come faster than they can be read", "overloaded")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[StoreError | None] = loop.create_future()
 

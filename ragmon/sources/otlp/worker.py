@@ -28,6 +28,8 @@ _RETRY_S = 1.0
 _BATCH = 200  # traces mapped before the next are looked at: it bounds what is in memory twice
 _RECENT = 100
 _RECENT_BYTES = 16 << 20
+_MOST_BEHIND = 16 << 20
+_PART_BYTES = 400  # what a part takes besides its body
 
 
 class Bounding(Struct, frozen=True, kw_only=True):
@@ -62,6 +64,8 @@ class Worker:
         self._call = call
         self._bounding = bounding
         self._inbox: deque[Part] = deque()
+        self._delivered = 0  # bytes; written by the thread that delivers
+        self._drained = 0  # bytes; written by this thread
         self._stopping = threading.Event()
         self._log = structlog.get_logger("otlp")
         self._thread = threading.Thread(target=self._run, name="otlp", daemon=True)
@@ -76,9 +80,15 @@ class Worker:
         if self._thread.is_alive():
             self._thread.join()
 
-    def deliver(self, parts: Iterable[Part]) -> None:
-        """Spans that are durable now; from any thread."""
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits to be looked at that no more should be taken for now."""
+        return self._delivered - self._drained > _MOST_BEHIND
+
+    def deliver(self, parts: Sequence[Part]) -> None:
+        """Spans that are durable now; from one thread, the writer's."""
         self._inbox.extend(parts)
+        self._delivered += _size_of(parts)
 
     def restore(self) -> None:
         """Wait again for what was not complete when ragmon ended."""
@@ -109,6 +119,7 @@ class Worker:
             for each in complete:
                 self.assembly.put_back(each, now)
             self._inbox.extendleft(reversed(late))
+            self._drained -= _size_of(late)
             return False
         self._remember(complete, bodies)
         return True
@@ -130,6 +141,7 @@ class Worker:
         parts = []
         while self._inbox:
             parts.append(self._inbox.popleft())
+        self._drained += _size_of(parts)
         return parts
 
     def _fetch(self, complete: Sequence[Complete]) -> list[tuple[bytes, ...]]:
@@ -204,6 +216,10 @@ class Worker:
             self._recent_bytes += sum(map(len, held))
             while self._recent_bytes > _RECENT_BYTES and self.recent:
                 self._recent_bytes -= sum(map(len, self.recent.popleft()[1]))
+
+
+def _size_of(parts: Iterable[Part]) -> int:
+    return sum(_PART_BYTES + len(part.body) for part in parts)
 
 
 def _name(spans: Sequence[Span]) -> str:
