@@ -1,8 +1,9 @@
 """Which traces are complete: pure, with time passed in.
 
-A trace is complete when it has an entry (a root, or the span that a request from outside began)
-and nothing came for a moment; without one, when nothing came for long. Spans wait in the store;
-here is only what tells when to fetch them, and the newest bodies so that most need no fetching.
+A trace is complete when it has its entry, the root, and nothing came for a moment; without one,
+when nothing came for long: a service that another asked cannot know when the other has ended.
+Spans wait in the store; here is only what tells when to fetch them, and the newest bodies so that
+most need no fetching.
 """
 
 from collections import OrderedDict, deque
@@ -25,7 +26,7 @@ class Patience(Struct, frozen=True, kw_only=True):
     """Beyond it the oldest is taken as complete."""
     most_spans: int = 10_000
     """In one trace; beyond it the trace is taken as complete."""
-    kept_bytes: int = 32 << 20
+    kept_bytes: int = 16 << 20
     """Bodies kept in memory; older ones are read from the store again."""
     remembered: int = 50_000
     """Complete traces whose late spans are recognised."""

@@ -63,8 +63,6 @@ class _Span(_Named, frozen=True):
     trace_id: str = ""
     span_id: str = ""
     parent_span_id: str | None = ""
-    kind: _Whole = 0
-    flags: _Whole = 0
     start_time_unix_nano: _Whole = 0
     end_time_unix_nano: _Whole = 0
     events: list[_Event] | None = None
@@ -142,8 +140,6 @@ def _span(
         attributes(span.attributes, decoded),
         whole(status.code),
         status.message[:MAX_VALUE],
-        whole(span.kind),
-        whole(span.flags),
         *origin,
         tuple(
             Event(

@@ -85,8 +85,6 @@ def _span(span: Any, scope: str, resource: Resource, decoded: Decoded) -> Span:
         attributes(span.attributes, decoded),
         status.code,
         status.message[:MAX_VALUE],
-        span.kind,
-        span.flags,
         scope,
         resource,
         tuple(_event(each, decoded) for each in events[:MAX_ATTRIBUTES]) if events else (),

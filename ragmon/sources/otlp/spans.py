@@ -15,9 +15,6 @@ MAX_VALUE = 1_000_000
 MAX_NAME = 256
 
 ERROR = 2
-SERVER, CONSUMER = 2, 5
-REMOTE_PARENT = 0x300
-"""Both bits of ``flags``: it is known whether the parent is remote, and it is."""
 
 Attributes = dict[str, Any]
 
@@ -59,8 +56,6 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
     attributes: Attributes
     status: int = 0  # 0 unset, 1 ok, 2 error
     message: str = ""
-    kind: int = 0
-    flags: int = 0
     scope: str = ""  # the instrumentation that made it
     resource: Resource = Resource()
     events: tuple[Event, ...] = ()
@@ -68,12 +63,8 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_entry(self) -> bool:
-        """Whether the trace, or this service's part of it, begins here."""
-        return (
-            not self.parent_id
-            or self.kind in (SERVER, CONSUMER)
-            or self.flags & REMOTE_PARENT == REMOTE_PARENT
-        )
+        """Whether the trace begins here; one service's part of it is not the whole."""
+        return not self.parent_id
 
     @property
     def duration_ms(self) -> float:

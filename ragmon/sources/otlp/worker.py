@@ -27,8 +27,8 @@ _TURN_S = 0.25
 _RETRY_S = 1.0
 _BATCH = 200  # traces mapped before the next are looked at: it bounds what is in memory twice
 _RECENT = 100
-_RECENT_BYTES = 16 << 20
-_MOST_BEHIND = 16 << 20
+_RECENT_BYTES = 8 << 20
+_MOST_BEHIND = 8 << 20
 _PART_BYTES = 400  # what a part takes besides its body
 
 
