@@ -228,6 +228,52 @@ def test_restating_is_as_if_it_had_been_known_from_the_beginning(changes, length
     assert early.restatements == 0
 
 
+lives = st.lists(
+    st.tuples(
+        st.lists(stamped, max_size=4),
+        st.lists(st.tuples(st.integers(0, 30), ratings), max_size=2),
+        st.sampled_from([0.0, 7.0, 600.0, 3_600.0, 90_000.0]),
+    ),
+    max_size=8,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(lives)
+def test_windows_that_were_looked_at_before_are_as_if_they_had_not_been(life):
+    """Totals of long runs are kept between two looks, and must follow everything."""
+    held, now = windows(PIPELINE), NOON
+    counted: list[QueryRecord] = []
+    for fresh, changes, later in life:
+        if fresh:
+            held.fold(PIPELINE.observe(fresh))
+            counted += fresh
+        for at, rating in changes:
+            if at < len(counted):
+                old, counted[at] = counted[at], replace(counted[at], feedback=rating)
+                held.restate(PIPELINE.observe([old]), PIPELINE.observe([counted[at]]))
+        now += later
+        anew = windows(PIPELINE)
+        if counted:
+            anew.fold(PIPELINE.observe(counted))
+        for length in LENGTHS:
+            found, expected = (by_key(each, each.merge(length, now)) for each in (held, anew))
+            assert_same(found, expected)
+
+
+def test_what_was_kept_of_a_forgotten_series_is_forgotten():
+    held = windows(PIPELINE, limit=2)
+    held.fold(PIPELINE.observe([record(at=NOON - DAY_S, pipeline="old", latency_ms=Latency(9.0))]))
+    held.merge(7 * DAY_S, NOON)
+    held.series._last_seen[:] = 0.0  # as after a long time
+    held.forget(NOON)
+    held.fold(PIPELINE.observe([record(at=NOON, pipeline="new")]))
+    merged = held.merge(7 * DAY_S, NOON)
+    number = held.series.keys[SeriesKey("new")]
+    assert merged.rows[number, -1] == 1
+    assert not merged.latency[number].any()
+
+
 def test_counters_keep_what_was_counted_and_gain_what_is_new():
     held = windows(PIPELINE)
     disliked, liked = record(feedback=-1.0), record(feedback=1.0)

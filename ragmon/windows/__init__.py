@@ -5,6 +5,7 @@ several replicas arrive at the same numbers.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -21,6 +22,7 @@ from ragmon.windows.totals import STAGES, Totals
 
 LATENCY = "latency_ms"
 TOP_SCORE = "top_score"
+_EVER = 1 << 40  # finest buckets: a stretch of time that holds all others
 
 
 class Merged(Struct, frozen=True):
@@ -124,8 +126,8 @@ class Windows:
             numbers, each = self.series.membership(dims, observations.slices)
             dropped += each * int(records[index])
             members[index, : len(numbers)] = numbers
-            for number in numbers:
-                self.series.seen(number, float(newest[index]))
+        series, pair = _pairs(members)
+        self.series.seen(series, newest[pair])
         return members, dropped
 
     def _add(
@@ -136,18 +138,19 @@ class Windows:
         growth: NDArray[np.float64] | None = None,
     ) -> None:
         """Add rows to every series, tier and bucket they belong to, and growth to the totals."""
-        width = self.tiers[0].width_s
-        finest = observations.timestamps.astype(np.int64) // width
-        series, buckets, sums = _by_series(observations.dim_index, finest, members, rows)
+        dim_index = observations.dim_index
+        finest = observations.timestamps.astype(np.int64) // self.tiers[0].width_s
+        sums = _by_series(dim_index, finest, members, rows)
         for level, ring in enumerate(self.rings):
-            held = buckets * width // ring.tier.width_s
-            touched = ring.add(series, held, sums, restating=growth is not None)
+            if level:
+                sums = _widened(sums, ring.tier.width_s // self.tiers[level - 1].width_s)
+            touched = ring.add(*sums, restating=growth is not None)
             self.dirty[level].update(touched.tolist())
         if growth is not None:
-            series, _, sums = _by_series(observations.dim_index, finest, members, growth)
-            sums[self.totals.rows[series, -1] == 0.0] = 0.0
-        first, sums = group(series, sums)
-        self.totals.rows[series[first]] += sums
+            sums = _by_series(dim_index, finest, members, growth)
+            sums.rows[self.totals.rows[sums.series, -1] == 0.0] = 0.0
+        ever = _widened(sums, _EVER)
+        self.totals.rows[ever.series] += ever.rows
 
     def _add_latency(self, observations: Observations, members: NDArray[np.int64]) -> None:
         latency = observations.values[:, self._latency]
@@ -167,21 +170,38 @@ class Windows:
                 ring.add(bucket, codes[buckets == bucket])
 
 
+class _Sums(NamedTuple):
+    """Rows of distinct pairs of series and bucket."""
+
+    series: NDArray[np.int64]
+    buckets: NDArray[np.int64]
+    rows: NDArray[np.float64]
+
+
 def _by_series(
     dim_index: NDArray[np.int32],
-    finest: NDArray[np.int64],
+    buckets: NDArray[np.int64],
     members: NDArray[np.int64],
     rows: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Rows summed by series and finest bucket: (series, buckets, sums).
+) -> _Sums:
+    """The rows of records, summed by series and bucket.
 
     First by dims, of which there are fewer than records, then by the series these belong to.
     """
-    first, sums = group(dim_index.astype(np.int64) << 40 | finest, rows)
+    first, sums = group(dim_index.astype(np.int64) << 40 | buckets, rows)
     series, pair = _pairs(members[dim_index[first]])
-    buckets = finest[first][pair]
-    first, sums = group(series << 40 | buckets, sums[pair])
-    return series[first], buckets[first], sums
+    held = buckets[first][pair]
+    first, sums = group(series << 40 | held, sums[pair])
+    return _Sums(series[first], held[first], sums)
+
+
+def _widened(sums: _Sums, factor: int) -> _Sums:
+    """The sums over buckets that many times as wide."""
+    wider = sums.buckets // factor
+    if sums.buckets.min() == sums.buckets.max():  # one row a series already
+        return _Sums(sums.series, wider, sums.rows)
+    first, rows = group(sums.series << 40 | wider, sums.rows)
+    return _Sums(sums.series[first], wider[first], rows)
 
 
 def _pairs(members: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragmon.stats.latency import BINS
+from ragmon.windows.kept import KeptTotals
 from ragmon.windows.tiers import Run, Tier
 
 Codes = NDArray[np.int32]
@@ -73,16 +74,19 @@ class LatencyRing:
         self.stages = stages
         self.buckets: dict[int, Bucket] = {}
         self._newest = -1
+        self._kept: KeptTotals[np.int64] = KeptTotals()
 
     def add(self, bucket: int, codes: Codes) -> None:
         """Count codes in a bucket that the ring still holds."""
         if bucket > self._newest - self.tier.slots:
             self.buckets.setdefault(bucket, Bucket()).add(codes)
+            self._kept.add(np.full(len(codes), bucket), codes, 1)
             self._advance(bucket)
 
     def put(self, bucket: int, codes: Codes, counts: Codes) -> None:
         """Set one bucket as it was saved."""
         self.buckets[bucket] = Bucket(codes, counts)
+        self._kept.clear()
         self._advance(bucket)
 
     def get(self, bucket: int) -> tuple[Codes, Codes]:
@@ -92,21 +96,28 @@ class LatencyRing:
 
     def total(self, run: Run, series: int) -> NDArray[np.int64]:
         """Counts over a run of buckets; shape (series, stages, BINS)."""
+        size = series * self.stages * BINS
+        kept = self._kept.get(run, size)
+        if kept is None:
+            kept = self._count(run, size)
+            self._kept.keep(run, kept)
+        return kept.reshape(series, self.stages, BINS)
+
+    def _count(self, run: Run, size: int) -> NDArray[np.int64]:
         parts = [
             self.buckets[bucket].counted()
             for bucket in range(run.first, run.first + run.length)
             if bucket in self.buckets
         ]
-        size = series * self.stages * BINS
         if not parts:
-            return np.zeros((series, self.stages, BINS), dtype=np.int64)
+            return np.zeros(size, dtype=np.int64)
         codes = np.concatenate([part[0] for part in parts])
         counts = np.concatenate([part[1] for part in parts])
-        total = np.bincount(codes, weights=counts, minlength=size)[:size]
-        return total.astype(np.int64).reshape(series, self.stages, BINS)
+        return np.bincount(codes, weights=counts, minlength=size)[:size].astype(np.int64)
 
     def clear(self, series: list[int]) -> None:
         """Forget everything about some series."""
+        self._kept.clear()
         for bucket in self.buckets.values():
             codes, _ = bucket.counted()
             bucket.keep(~np.isin(codes // (self.stages * BINS), series))
@@ -118,3 +129,4 @@ class LatencyRing:
         oldest = bucket - self.tier.slots
         for stale in [number for number in self.buckets if number <= oldest]:
             del self.buckets[stale]
+            self._kept.forget(stale)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ragmon.windows.kept import KeptTotals
 from ragmon.windows.tiers import Run, Tier
 
 Floats = NDArray[np.float64]
@@ -56,30 +57,31 @@ class Ring:
         self.tier = tier
         self.cells = _zeros((tier.slots, capacity, width))
         self.epochs = np.full(tier.slots, -1, dtype=np.int64)  # bucket number held by each slot
+        self._kept: KeptTotals[np.float64] = KeptTotals()
 
     def add(self, series: Ints, buckets: Ints, rows: Floats, *, restating: bool = False) -> Ints:
-        """Add rows to (series, bucket); returns the bucket numbers that took part.
+        """Add rows to distinct pairs of series and bucket; returns the buckets that took part.
 
         Buckets that the ring has already overwritten are left out: a coarser tier has them.
         Restating leaves out cells without records too, where there is nothing to correct.
         """
+        distinct = np.unique(buckets)
+        self._open(distinct)
         slots = buckets % self.tier.slots
-        held = self.epochs[slots]
-        self._open(buckets[buckets > held])
-        kept = buckets >= self.epochs[slots]
+        kept = buckets == self.epochs[slots]
         if restating:
             kept &= self.cells[slots, series, -1] > 0.0
         if not kept.all():
             series, buckets, slots, rows = series[kept], buckets[kept], slots[kept], rows[kept]
-        if not len(series):
-            return buckets
-        first, sums = group(series * self.tier.slots + slots, rows)
-        self.cells[slots[first], series[first]] += sums
-        return np.unique(buckets)
+            distinct = np.unique(buckets)
+        self.cells[slots, series] += rows
+        self._kept.add(buckets, series, rows)
+        return distinct
 
     def put(self, bucket: int, series: Ints, rows: Floats) -> None:
         """Set one bucket as it was saved."""
         self._open(np.array([bucket]))
+        self._kept.clear()
         self.cells[bucket % self.tier.slots, series] = rows
 
     def holds(self, bucket: int) -> bool:
@@ -94,6 +96,13 @@ class Ring:
 
     def total(self, run: Run, count: int) -> Floats:
         """Sum over a run of buckets, for the first ``count`` series; shape (count, width)."""
+        kept = self._kept.get(run, count)
+        if kept is None:
+            kept = self._sum(run, count)
+            self._kept.keep(run, kept)
+        return kept
+
+    def _sum(self, run: Run, count: int) -> Floats:
         result = np.zeros((count, self.cells.shape[2]))
         buckets = np.arange(run.first, run.first + run.length)[-self.tier.slots :]
         slots = buckets % self.tier.slots
@@ -104,17 +113,20 @@ class Ring:
 
     def clear(self, series: Sequence[int]) -> None:
         """Forget everything about some series."""
+        self._kept.clear()
         for number in series:
             used = np.flatnonzero(self.cells[:, number, -1])
             self.cells[used, number] = 0.0
 
     def _open(self, buckets: Ints) -> None:
-        """Make room for buckets newer than what their slots hold."""
-        for bucket in np.unique(buckets):
+        """Make room for those of the distinct buckets that are newer than what their slots hold."""
+        for bucket in buckets:
             slot = bucket % self.tier.slots
-            if self.epochs[slot] >= bucket:
+            held = int(self.epochs[slot])
+            if held >= bucket:
                 continue
-            if self.epochs[slot] >= 0:
+            if held >= 0:
+                self._kept.forget(held)
                 used = np.flatnonzero(self.cells[slot, :, -1])
                 self.cells[slot, used] = 0.0  # untouched pages stay untouched
             self.epochs[slot] = bucket

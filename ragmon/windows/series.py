@@ -6,6 +6,9 @@ The number is bounded. What comes after the limit is counted under ``other``, an
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from ragmon.records import QueryRecord
 
 OTHER = "other"
@@ -57,7 +60,7 @@ class SeriesTable:
         self._rest = (SeriesKey(OTHER), *(SeriesKey(OTHER, each, OTHER) for each in dimensions))
         self._named = 0
         self.keys: dict[SeriesKey, int] = {}
-        self._last_seen: dict[int, float] = {}
+        self._last_seen = np.zeros(self.capacity)
         self._members: dict[tuple[Dims, tuple[str, ...]], Membership] = {}
         self._free = list(range(self.capacity - 1, -1, -1))
         for key in self._rest:
@@ -85,22 +88,21 @@ class SeriesTable:
             found = self._members[dims, slices] = self._resolve(dims, slices)
         return found
 
-    def seen(self, number: int, when: float) -> None:
-        """Note that a series has an observation at that moment."""
-        if when > self._last_seen.get(number, 0.0):
-            self._last_seen[number] = when
+    def seen(self, numbers: NDArray[np.int64], when: ArrayLike) -> None:
+        """Note that each of the series has an observation at that moment."""
+        np.maximum.at(self._last_seen, numbers, when)
 
     def forget(self, before: float) -> list[int]:
         """Drop the series last seen before that moment; returns their numbers."""
         stale = {
             key: number
             for key, number in self.keys.items()
-            if key not in self._rest and self._last_seen.get(number, 0.0) < before
+            if key not in self._rest and self._last_seen[number] < before
         }
         for key, number in stale.items():
             del self.keys[key]
             self._named -= not _is_other(key)
-            self._last_seen.pop(number, None)
+            self._last_seen[number] = 0.0
             self._free.append(number)
         if stale:
             self._members.clear()

@@ -71,9 +71,7 @@ def load_bucket(windows: Windows, saved: SavedBucket) -> None:
     numbers = _numbers(windows, stored.series)
     known = numbers >= 0
     windows.rings[saved.tier].put(saved.bucket, numbers[known], rows[known])
-    start = saved.bucket * width
-    for number in numbers[known].tolist():
-        windows.series.seen(number, float(start))
+    windows.series.seen(numbers[known], float(saved.bucket * width))
     codes = np.frombuffer(stored.codes, dtype=np.int32)
     counts = np.frombuffer(stored.counts, dtype=np.int32)
     owner = numbers[codes // PER_SERIES]
