@@ -97,7 +97,7 @@ class Follower:
             while not self._stop.is_set():
                 try:
                     moved = self.step(reader)
-                except (StoreError, OSError, EOFError, msgspec.MsgspecError) as error:
+                except (StoreError, OSError, EOFError, ValueError, msgspec.MsgspecError) as error:
                     if self._stop.is_set():
                         return  # `stop` ended the worker in the middle of a batch
                     self._log.warning("step_failed", error=str(error))
