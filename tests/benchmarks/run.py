@@ -1,6 +1,8 @@
 """Every benchmark of this folder: printed as tables, and kept in README.md beside this file.
 
-    python tests/benchmarks/run.py [NAME ...]     for example: run.py ingest scale
+    python tests/benchmarks/run.py [NAME ...] [--write]     for example: run.py ingest scale
+
+Without names all of them run, and are written down.
 
 Figures are whole-process CPU; what can be compared between machines are the ratios to a floor
 measured in the same run.
@@ -26,7 +28,7 @@ def main(names: list[str]) -> int:
     sections = []
     for path in sorted(HERE.glob("bench_*.py")):
         name = path.stem.removeprefix("bench_")
-        if names and name not in names:
+        if set(names) - {"--write"} and name not in names:
             continue
         module = importlib.import_module(path.stem)
         if not hasattr(module, "run"):  # prints tables of its own
@@ -41,7 +43,7 @@ def main(names: list[str]) -> int:
             table.add_row(*map(str, row))
         console.print(table)
         sections.append(_markdown(name, title, rows))
-    if not names:
+    if not names or "--write" in names:
         (HERE / "README.md").write_text(_page(sections), encoding="utf-8")
     return 0
 
