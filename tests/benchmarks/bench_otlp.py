@@ -94,6 +94,8 @@ def _unlimited(options):
 def _through(site, bodies):
     for body in bodies:
         assert site.send(body).status == 200
+        if site.source.worker.is_behind:
+            site.source.worker.step()  # its thread does in the daemon
     site.wait()
 
 
