@@ -9,7 +9,7 @@ from ragmon.detectors.core import CALM_CAP, MONTH_MINUTES, Charts, coefficients
 RATES = (0.05, 1.0, 10.0, 100.0)
 LEVELS = (0.02, 0.05, 0.1)
 SHIFTS = (0.02, 0.05, 0.1)
-_GRID = np.linspace(3.0, 12.0, 19)  # thresholds tried for the oracle
+_GRID = np.linspace(0.25, 12.0, 48)  # thresholds tried for the oracle
 _WINDOW = 60
 
 
@@ -169,7 +169,10 @@ def _llr(cell, level, shift):
 
 
 def _calibrated(per_month):
-    """The threshold at one alarm a month: the logarithm of the rate falls in a straight line."""
-    seen = np.flatnonzero(per_month > 0.0)[-6:]
-    slope, rate = np.polyfit(_GRID[seen], np.log(per_month[seen]), 1)
-    return float(np.clip(-rate / slope, _GRID[0], _GRID[-1]))
+    """The least threshold with at most one alarm a month, between those that were tried."""
+    often = np.flatnonzero(per_month > 1.0)
+    if not len(often):
+        return float(_GRID[0])
+    last = min(int(often[-1]), len(_GRID) - 2)
+    high, low = np.log(np.maximum(per_month[last : last + 2], 1e-2))
+    return float(_GRID[last] + (_GRID[last + 1] - _GRID[last]) * high / (high - low))
