@@ -56,7 +56,7 @@ class Site:
             sink=self.engine.writer,
             worker=self.worker,
             clock=ManualClock(NOW),
-            told=lambda verdict: self.counted.append(verdict.reason or "scored"),
+            told=lambda _, verdict: self.counted.append(verdict.reason or "scored"),
         )
 
     def log(self, *records):
@@ -126,7 +126,7 @@ def test_a_restart_goes_on_where_the_verdicts_end(site, tmp_path):
         sink=site.engine.writer,
         worker=again,
         clock=ManualClock(NOW),
-        told=lambda _: None,
+        told=lambda _record, _verdict: None,
     )
     site.follower.progress = Progress(int(position), 1.0)
     site.follow()

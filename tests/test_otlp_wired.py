@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragmon.config import load
 from ragmon.daemon.build import check_exposure
@@ -95,7 +96,10 @@ def test_verdicts_go_out_to_the_tracing_tool(tmp_path):
         collector.shutdown()
         collector.server_close()
         thread.join(10)
-    assert b"faithfulness" in received[0]
+    request = ExportTraceServiceRequest.FromString(received[0])
+    spans = request.resource_spans[0].scope_spans[0].spans
+    assert {span.name for span in spans} == {"ragmon faithfulness"}
+    assert all(span.parent_span_id == span.links[0].span_id for span in spans)
 
 
 def test_grpc_obeys_the_loopback_rule():

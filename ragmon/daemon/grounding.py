@@ -59,7 +59,7 @@ class Follower:
         sink: Sink,
         worker: "Worker",
         clock: Clock,
-        told: Callable[[Verdict], None],
+        told: Callable[[QueryRecord, Verdict], None],
     ) -> None:
         self._open = reader
         self._newest = newest
@@ -121,6 +121,8 @@ class Follower:
         verdicts = self._judge(drawn, share) if drawn else []
         if not self._deliver(verdicts, end):
             return False
+        for record, verdict in zip(drawn, verdicts, strict=True):
+            self._told(record, verdict)
         self.progress = Progress(end, share)
         return True
 
@@ -172,10 +174,7 @@ class Follower:
             size_bytes = _VERDICT_BYTES * len(verdicts)
             return Submission(SOURCE, size_bytes, reply, changes=verdicts, offset=position)
 
-        outcome = deliver(self._sink, make, self._stop)
-        for verdict in verdicts if outcome is not None else ():
-            self._told(verdict)
-        return outcome is not None
+        return deliver(self._sink, make, self._stop) is not None
 
 
 class Worker:

@@ -12,7 +12,7 @@ from ragmon.daemon.engine import Engine
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.privacy import redact_text
-from ragmon.records import Verdict
+from ragmon.records import QueryRecord, Verdict
 from ragmon.sources.otlp import export
 from ragmon.sources.otlp.assembly import Patience
 from ragmon.sources.otlp.source import Options, OtlpSource
@@ -116,7 +116,7 @@ def build_exporter(settings: Settings) -> export.Exporter | None:
         raise SettingsError(problems) from None
 
 
-def judged(verdict: Verdict) -> export.Judged | None:
+def judged(record: QueryRecord, verdict: Verdict) -> export.Judged | None:
     """A verdict as it is exported; None when it has no score."""
     if verdict.score is None:
         return None
@@ -128,6 +128,7 @@ def judged(verdict: Verdict) -> export.Judged | None:
         verdict.score,
         explanation,
         verdict.timestamp,
+        record.span_id or "",
     )
 
 

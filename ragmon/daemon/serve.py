@@ -29,7 +29,7 @@ from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, judged
 from ragmon.daemon.schedule import Schedule
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
-from ragmon.records import Verdict
+from ragmon.records import QueryRecord, Verdict
 from ragmon.sources import Context, Source
 from ragmon.sources.http import ENDPOINTS, HttpSource, Options
 from ragmon.sources.otlp import source as otlp
@@ -259,10 +259,10 @@ class Daemon:
             told=self._tell,
         )
 
-    def _tell(self, verdict: Verdict) -> None:
+    def _tell(self, record: QueryRecord, verdict: Verdict) -> None:
         """A verdict is durable: count it, and show it in the user's tracing tool."""
         self._own.judged(verdict.judge, verdict.reason or "scored")
-        if self._exporter is not None and (shown := judged(verdict)) is not None:
+        if self._exporter is not None and (shown := judged(record, verdict)) is not None:
             self._exporter.submit(shown)
 
     def _watch(self) -> None:
