@@ -4,6 +4,8 @@ A code names a (series, stage, bin); a bucket is the sorted distinct codes and t
 What was just added waits uncounted in a list, because most of it is read only much later.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,13 +21,13 @@ _DENSE = 16  # below this many counters a code, counting beats sorting
 class Bucket:
     """One stretch of time."""
 
-    __slots__ = ("_codes", "_counts", "_waiting", "_waiting_size")
+    __slots__ = ("_counts", "_gaps", "_waiting", "_waiting_size")
 
     def __init__(self, codes: Codes | None = None, counts: Codes | None = None) -> None:
-        self._codes = np.empty(0, dtype=np.int32) if codes is None else codes
-        self._counts = np.empty(0, dtype=np.int32) if counts is None else counts
         self._waiting: list[Codes] = []
         self._waiting_size = 0
+        nothing = np.empty(0, dtype=np.int32)
+        self._set(nothing if codes is None else codes, nothing if counts is None else counts)
 
     def add(self, codes: Codes) -> None:
         """Count each code once more."""
@@ -36,24 +38,37 @@ class Bucket:
 
     def counted(self) -> tuple[Codes, Codes]:
         """Sorted distinct codes, and how often each was seen."""
+        codes, counts = np.cumsum(self._gaps, dtype=np.int32), self._counts.astype(np.int32)
         if self._waiting:
-            self._merge(*_distinct(np.concatenate(self._waiting)))
+            codes, counts = _merged(codes, counts, *_distinct(np.concatenate(self._waiting)))
+            self._set(codes, counts)
             self._waiting.clear()
             self._waiting_size = 0
-        return self._codes, self._counts
+        return codes, counts
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Drop the codes for which ``kept`` is false."""
-        self._codes, self._counts = self._codes[kept], self._counts[kept]
+        codes, counts = self.counted()
+        self._set(codes[kept], counts[kept])
 
-    def _merge(self, codes: Codes, counts: Codes) -> None:
-        if not len(self._codes):
-            self._codes, self._counts = codes, counts
-            return
-        both, inverse = np.unique(np.concatenate([self._codes, codes]), return_inverse=True)
-        weights = np.concatenate([self._counts, counts])
-        self._counts = np.bincount(inverse, weights=weights).astype(np.int32)
-        self._codes = both
+    def _set(self, codes: Codes, counts: Codes) -> None:
+        """Most gaps and counts are small: in narrow integers a bucket takes half the memory."""
+        self._gaps = _narrow(np.diff(codes, prepend=np.int32(0)))
+        self._counts = _narrow(counts)
+
+
+def _narrow(values: Codes) -> NDArray[np.unsignedinteger[Any]]:
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
+
+
+def _merged(
+    codes: Codes, counts: Codes, more_codes: Codes, more_counts: Codes
+) -> tuple[Codes, Codes]:
+    if not len(codes):
+        return more_codes, more_counts
+    both, inverse = np.unique(np.concatenate([codes, more_codes]), return_inverse=True)
+    weights = np.concatenate([counts, more_counts])
+    return both, np.bincount(inverse, weights=weights).astype(np.int32)
 
 
 def _distinct(codes: Codes) -> tuple[Codes, Codes]:
