@@ -23,7 +23,7 @@ BELIEF = np.array([1.0, 2.0, 4.0, 4.0, 3.0, 2.0, 1.0, 1.0]) / 18.0
 """How much is staked on each shift: most on falls of two to ten points. Sums to one."""
 
 CAP = 3.0
-CALM_CAP = 12.0  # of streams without bursts
+CALM_CAP = 20.0  # of streams without bursts
 MONTH_MINUTES = 43_200.0
 RESOLVED = math.log(1_440.0)  # evidence of recovery: one wrong resolution a day of incident
 SHORTEST_MINUTES = 5  # before an incident may resolve
