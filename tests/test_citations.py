@@ -25,6 +25,7 @@ IDS = ["intro", "api-3", "7", "faq/pay"]
         pytest.param("", None, id="nothing"),
         pytest.param("In [2024] and [see above].", None, id="a year and a remark"),
         pytest.param("Only [9].", None, id="nothing that was retrieved"),
+        pytest.param("[1] [999] [1000]", ["intro", "999"], id="at most three digits"),
         pytest.param("[0]", None, id="zero is no position"),
         pytest.param("[-1]", None, id="nor is minus one"),
         pytest.param("[²] [٣]", None, id="nor are other digits"),

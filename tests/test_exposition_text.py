@@ -81,6 +81,10 @@ def test_histograms_are_cumulative():
     ]
 
 
+def test_a_sum_of_zero_is_a_sum():
+    assert "h_sum 0" in histogram_lines("h", (), [0.0], [3, 0], 0.0)
+
+
 def test_a_negative_sum_is_left_out_of_a_histogram():
     # A sum that can fall is no counter: OpenMetrics forbids it, and rate() would be wrong.
     lines = histogram_lines("h", (), [0.0, 1.0], [3, 1, 0], -7.5)

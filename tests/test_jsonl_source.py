@@ -29,6 +29,7 @@ class Disk:
         self.offsets: dict[str, bytes] = {}
         self.counted: dict[str, int] = {}
         self.trouble: list[Exception] = []
+        self.outcome: Outcome | None = None  # instead of all being accepted
         self.killed: str = ""  # "before" or "after" the next commit
 
     def submit(self, submission) -> None:
@@ -45,13 +46,13 @@ class Disk:
         self.offsets[source] = position
         if self.killed == "after":
             raise Killed
-        submission.reply(Outcome(accepted=len(submission.records)))
+        submission.reply(self.outcome or Outcome(accepted=len(submission.records)))
 
     def accepted(self, source, count):
         self.counted["accepted"] = self.counted.get("accepted", 0) + count
 
     def duplicated(self, source, count):
-        assert count == 0
+        self.counted["duplicates"] = self.counted.get("duplicates", 0) + count
 
     def rejected(self, source, reason, count=1):
         assert source == "jsonl"
@@ -116,7 +117,7 @@ def test_lines_are_read_as_they_come(log):
     assert log.read() == ["a", "b"]
     log.write("c")
     assert log.read() == ["a", "b", "c"]
-    assert log.disk.counted == {"accepted": 3}
+    assert log.disk.counted == {"accepted": 3, "duplicates": 0}
 
 
 def test_half_a_line_waits_for_its_other_half(log):
@@ -137,10 +138,18 @@ def test_bad_lines_are_counted_and_told_with_their_place(log):
     with capture_logs() as logged:
         assert log.read() == ["a", "c"]
     assert log.disk.counted == {
-        "accepted": 2, "malformed": 1, "invalid": 1, "encoding": 1, "too_old": 1,
+        "accepted": 2, "duplicates": 0, "malformed": 1, "invalid": 1, "encoding": 1, "too_old": 1,
     }  # fmt: skip
     assert [each["at_byte"] for each in logged] == [17, 26, 60, 73]
     assert logged[1]["field"] == "latency_ms"
+
+
+def test_what_becomes_of_a_batch_is_counted(tmp_path):
+    log = Follower(tmp_path, records="feedback")
+    log.disk.outcome = Outcome(1, 2, [(0, "waiting_full"), (3, "waiting_full")])
+    log.path.write_text('{"query_id":"a","rating":1}\n' * 5, encoding="utf-8")
+    log.read()
+    assert log.disk.counted == {"accepted": 1, "duplicates": 2, "waiting_full": 2}
 
 
 def test_a_line_without_end_is_given_up_in_pieces(log):
