@@ -9,6 +9,7 @@ from ragmon.windows.tiers import Run
 
 _WORTH_KEEPING = 8  # buckets
 _MOST = 6  # runs: two or three windows reach into any tier
+_NEAR = 3  # buckets: what a window moves on by between two evaluations
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -23,6 +24,14 @@ class KeptTotals(Generic[Scalar]):
         """The first ``size`` totals of a run; None when they are not known."""
         kept = self._totals.get(run)
         return None if kept is None or len(kept) < size else kept[:size]
+
+    def near(self, run: Run, size: int) -> tuple[Run, NDArray[Scalar]] | None:
+        """A run of which few buckets differ, with a copy of its first ``size`` totals."""
+        for other, kept in self._totals.items():
+            differ = abs(other.first - run.first) + abs(other.end - run.end)
+            if differ <= _NEAR and len(kept) >= size:
+                return other, kept[:size].copy()
+        return None
 
     def keep(self, run: Run, total: NDArray[Scalar]) -> None:
         """Remember the totals of a run, if that saves anything."""
@@ -42,7 +51,7 @@ class KeptTotals(Generic[Scalar]):
             rows: shape (n, ...), or one value for all.
         """
         for run, kept in list(self._totals.items()):
-            inside = (buckets >= run.first) & (buckets < run.first + run.length)
+            inside = (buckets >= run.first) & (buckets < run.end)
             if not inside.any():
                 continue
             if index[inside].max() < len(kept):
@@ -53,7 +62,7 @@ class KeptTotals(Generic[Scalar]):
 
     def forget(self, bucket: int) -> None:
         """Forget the runs that hold a bucket."""
-        for run in [run for run in self._totals if run.first <= bucket < run.first + run.length]:
+        for run in [run for run in self._totals if run.first <= bucket < run.end]:
             del self._totals[run]
 
     def clear(self) -> None:

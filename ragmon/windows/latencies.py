@@ -4,6 +4,7 @@ A code names a (series, stage, bin); a bucket is the sorted distinct codes and t
 What was just added waits uncounted in a list, because most of it is read only much later.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -119,16 +120,24 @@ class LatencyRing:
         return kept.reshape(series, self.stages, BINS)
 
     def _count(self, run: Run, size: int) -> NDArray[np.int64]:
-        parts = [
-            self.buckets[bucket].counted()
-            for bucket in range(run.first, run.first + run.length)
-            if bucket in self.buckets
-        ]
-        if not parts:
-            return np.zeros(size, dtype=np.int64)
-        codes = np.concatenate([part[0] for part in parts])
-        counts = np.concatenate([part[1] for part in parts])
-        return np.bincount(codes, weights=counts, minlength=size)[:size].astype(np.int64)
+        near = self._kept.near(run, size)
+        if near is None:
+            return self._counted_in(range(run.first, run.end), np.zeros(size, dtype=np.int64))
+        other, total = near
+        before, after = set(range(other.first, other.end)), set(range(run.first, run.end))
+        self._counted_in(before - after, total, sign=-1)
+        return self._counted_in(after - before, total)
+
+    def _counted_in(
+        self, buckets: Iterable[int], total: NDArray[np.int64], sign: int = 1
+    ) -> NDArray[np.int64]:
+        """The total with the counts of some buckets added, in place."""
+        for bucket in buckets:
+            if bucket in self.buckets:
+                codes, counts = self.buckets[bucket].counted()
+                within = codes < len(total)
+                total[codes[within]] += sign * counts[within]
+        return total
 
     def clear(self, series: list[int]) -> None:
         """Forget everything about some series."""

@@ -26,6 +26,11 @@ class Run(NamedTuple):
     first: int
     length: int
 
+    @property
+    def end(self) -> int:
+        """The bucket after the last."""
+        return self.first + self.length
+
 
 def tiers_for(longest_window_s: float) -> tuple[Tier, ...]:
     """10 s for 15 minutes, 1 minute for 100, 10 minutes for 25 hours, then hours.
