@@ -261,6 +261,23 @@ def test_windows_that_were_looked_at_before_are_as_if_they_had_not_been(life):
             assert_same(found, expected)
 
 
+def test_windows_that_move_on_drop_what_leaves_them_and_gain_what_enters():
+    hours = [
+        record(at=NOON - 1_800.0 * at, pipeline=f"p{at % 3}", latency_ms=Latency(10.0 + at))
+        for at in range(-24, 2 * 24 * 8)
+    ]
+    held, anew = windows(PIPELINE), windows(PIPELINE)
+    held.fold(PIPELINE.observe(hours))
+    anew.fold(PIPELINE.observe(hours))
+    for step in range(70):
+        now = NOON + 600.0 * step
+        for length in LENGTHS:
+            found = by_key(held, held.merge(length, now))
+            for ring in (*anew.rings, *anew.latencies):
+                ring._kept.clear()
+            assert_same(found, by_key(anew, anew.merge(length, now)))
+
+
 def test_what_was_kept_of_a_forgotten_series_is_forgotten():
     held = windows(PIPELINE, limit=2)
     held.fold(PIPELINE.observe([record(at=NOON - DAY_S, pipeline="old", latency_ms=Latency(9.0))]))
