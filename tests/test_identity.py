@@ -26,6 +26,7 @@ EDGES = st.sampled_from([0, 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1])
 many = st.lists(HASHES | EDGES, max_size=60, unique=True).map(lambda x: np.array(x, np.uint64))
 
 
+@settings(deadline=None)
 @given(HASHES | EDGES, HASHES | EDGES)
 def test_signed_hashes_fit_sqlite_and_keep_their_order(a, b):
     assert -(2**63) <= signed(a) < 2**63
@@ -33,6 +34,7 @@ def test_signed_hashes_fit_sqlite_and_keep_their_order(a, b):
     assert (signed(a) < signed(b)) == (a < b)
 
 
+@settings(deadline=None)
 @given(many, st.integers(1, 7), HASHES | EDGES)
 def test_a_packed_run_finds_what_is_in_it_and_nothing_else(hashes, chunk, other):
     with pytest.MonkeyPatch.context() as patch:
@@ -52,6 +54,7 @@ def test_a_packed_run_finds_what_is_in_it_and_nothing_else(hashes, chunk, other)
         assert find(other) is None
 
 
+@settings(deadline=None)
 @given(many, many)
 def test_a_filter_never_forgets(added, others):
     filter_ = Filter()

@@ -5,7 +5,7 @@ import itertools
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmon.pipeline import Pipeline, amend, effective
@@ -94,6 +94,7 @@ def test_labels_and_verdicts_hold_nothing_private(change):
 # ---- observing ------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.lists(query_records(), max_size=10))
 def test_observations_stand_in_the_order_of_the_records(queries):
     observed_by = pipeline(slices=("tenant", "region"))
@@ -153,6 +154,7 @@ def by_author(known: Amendments) -> dict[tuple[str, str], object]:
     return found
 
 
+@settings(deadline=None)
 @given(st.lists(changes, max_size=6, unique_by=lambda each: (author(each), each.timestamp)))
 def test_the_newest_word_of_each_counts_in_whatever_order_they_come(said):
     expected = {}
@@ -162,6 +164,7 @@ def test_the_newest_word_of_each_counts_in_whatever_order_they_come(said):
         assert by_author(amended(*order)) == expected
 
 
+@settings(deadline=None)
 @given(st.lists(changes, min_size=1, max_size=6))
 def test_saying_it_again_says_nothing_new(said):
     known = amended(*said)
@@ -234,6 +237,7 @@ def test_without_amendments_the_record_is_itself():
     assert effective(query, Amendments()) is query
 
 
+@settings(deadline=None)
 @given(st.lists(changes, max_size=6))
 def test_amendments_are_stored_as_they_are(said):
     known = amended(*said)

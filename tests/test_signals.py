@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmon.records import Latency, QueryRecord
@@ -304,6 +304,7 @@ def definitions(query: QueryRecord) -> dict[str, float | None]:
     return found
 
 
+@settings(deadline=None)
 @given(query_records())
 def test_every_column_follows_its_definition(query):
     row = CATALOGUE.observe([query])[0]
@@ -317,6 +318,7 @@ def test_every_column_follows_its_definition(query):
             assert row[at] == pytest.approx(wanted, nan_ok=True), column.key
 
 
+@settings(deadline=None)
 @given(st.lists(query_records(), min_size=1, max_size=20))
 def test_a_batch_is_observed_as_its_records_are(queries):
     together = CATALOGUE.observe(queries)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build
@@ -99,6 +99,7 @@ def test_mode_by_score(options, expected):
     assert MODES[int(row.argmax())] == expected
 
 
+@settings(deadline=None)
 @given(query_records())
 def test_every_query_has_exactly_one_mode(query):
     row = modes([query], relevant_score=0.5, low_score=0.2)[0]

@@ -378,6 +378,7 @@ def test_latency_has_a_histogram_for_each_stage():
     assert latency[held.series.keys[SeriesKey("default")]].sum(axis=1).tolist() == [0, 1, 1]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 60_000), min_size=1, max_size=300))
 def test_a_latency_bucket_counts_codes(codes):
     """Whatever share of it is counted at once."""

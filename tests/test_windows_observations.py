@@ -50,6 +50,7 @@ def test_unpacking_gives_what_was_packed(observed_by, batch):
 @pytest.mark.parametrize(
     ("before", "after"), [pytest.param(FEW, MORE, id="more"), pytest.param(MORE, FEW, id="fewer")]
 )
+@settings(deadline=None)
 @given(batch=batches)
 def test_columns_that_were_not_packed_are_unknown(before, after, batch):
     packed = pack(before.observe(batch), before.columns)

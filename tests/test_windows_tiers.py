@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragmon.windows.tiers import DAY_S, HOUR_S, MINUTE_S, cover, tiers_for
@@ -84,6 +84,7 @@ def test_runs(window, expected):
     assert found == [(width, seconds(start), seconds(end)) for width, start, end in expected]
 
 
+@settings(deadline=None)
 @given(
     tiers=st.sampled_from([WEEK, MONTH]),
     now=st.floats(1.6e9, 1.8e9),
@@ -116,6 +117,7 @@ def test_now_is_rounded_to_ten_seconds():
         assert stretches(WEEK, cover(WEEK, now - 300, now, now))[-1][1] - now < 10
 
 
+@settings(deadline=None)
 @given(now=st.floats(1.6e9, 1.8e9), share=st.floats(0, 1))
 def test_a_week_costs_few_cells(now, share):
     runs = cover(WEEK, now - 10 - share * 7 * DAY_S, now, now)
