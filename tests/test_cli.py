@@ -167,11 +167,15 @@ def test_check_config_hides_secrets(tmp_path, capsys):
 def test_check_config_refuses_what_serve_would(tmp_path, capsys, text, said):
     (tmp_path / "ragmon.yaml").write_text(text, encoding="utf-8")
     assert run("check-config") == 1
-    checked = capsys.readouterr().err
-    assert said in checked
+    assert said in capsys.readouterr().err
+
+
+def test_serve_refuses_in_the_same_words(tmp_path, capsys):
+    (tmp_path / "ragmon.yaml").write_text("host: 0.0.0.0", encoding="utf-8")
+    assert run("check-config") == 1
     served = serve_once(tmp_path / "data")
     assert served.returncode == 1
-    assert served.stderr == checked
+    assert served.stderr == capsys.readouterr().err
 
 
 def test_a_client_token_in_the_environment_is_no_setting():

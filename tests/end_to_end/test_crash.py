@@ -10,7 +10,7 @@ from tests.support.wait import eventually
 pytestmark = pytest.mark.end_to_end
 
 KILLS = 3
-BETWEEN_KILLS = 2_000  # queries acknowledged before the next one
+BETWEEN_KILLS = 1_000  # queries acknowledged before the next one
 OFTEN = ("--snapshot_every", "200ms")  # so that kills meet snapshots as well
 
 
@@ -68,7 +68,7 @@ def test_a_followed_file_is_read_once_across_kills(tmp_path):
     for _ in range(KILLS):
         site = Process(tmp_path / "data", *OFTEN, "--sources", source)
         seen = counted(site)
-        write(6_000)
+        write(4_000)
         eventually(lambda site=site, seen=seen: counted(site) > seen, "it reads")
         site.kill()
     with Process(tmp_path / "data", *OFTEN, "--sources", source) as site:

@@ -100,82 +100,81 @@ def logged(first: int, count: int) -> list[dict]:
     ]
 
 
+TOTAL = 'ragmon_queries_total{pipeline="shop"}'
+
+
+def check_counters(prometheus: Prometheus) -> None:
+    """As dashboards use them."""
+    assert prometheus.value(f"sum(increase({TOTAL}[1m])) > 0")
+    by_version = prometheus.values("sum by (version) (ragmon_zero_result_queries_total)")
+    assert by_version == {'{"version": "v1"}': 50}
+    slow = prometheus.value(
+        "histogram_quantile(0.95, sum by (le) "
+        '(ragmon_query_duration_seconds_bucket{stage="total"}))'
+    )
+    assert 5 < slow <= 10
+
+
+def check_gauges(prometheus: Prometheus) -> None:
+    """A ratio with its companions, joined on equal labels; quantiles; slices."""
+    ratio = 'ragmon_zero_result_ratio{pipeline="shop",window="5m"}'
+    assert prometheus.value(ratio) == 0.25
+    within = f"{ratio} >= ragmon_zero_result_ratio_lower <= ragmon_zero_result_ratio_upper"
+    assert prometheus.value(within) == 0.25
+    assert prometheus.value(f"ragmon_zero_result_ratio_samples and {ratio}") == 200
+    median = 'ragmon_latency_seconds{stage="total",quantile="0.5",window="5m"}'
+    assert prometheus.value(median) == pytest.approx(0.12, rel=0.01)
+    assert prometheus.value('ragmon_slice_window_queries{value="v1",window="5m"}') == 200
+    assert prometheus.value("ragmon_build_info") == 1
+
+
+def check_metadata(prometheus: Prometheus) -> None:
+    """Types and help as Prometheus understood them."""
+    metadata = prometheus.ask("metadata")
+    for name, kind in (
+        ("ragmon_queries", "counter"),
+        ("ragmon_query_duration_seconds", "histogram"),
+        ("ragmon_zero_result_ratio", "gauge"),
+        ("ragmon_latency_seconds", "summary"),
+    ):
+        assert metadata[name][0]["type"] == kind
+        assert metadata[name][0]["help"]
+
+
+def slow_query(prometheus: Prometheus) -> str:
+    """The query that the exemplar of a slow bucket leads to."""
+    now = SystemClock().now()
+    asked = {"start": now - 600, "end": now + 60}
+    bucket = 'ragmon_query_duration_seconds_bucket{stage="total",le="10"}'
+    exemplars = eventually(
+        lambda: prometheus.ask("query_exemplars", query=bucket, **asked), "exemplars are kept"
+    )
+    found = exemplars[0]["exemplars"][0]
+    assert float(found["value"]) == 7
+    return f"p-{int(found['labels']['trace_id'], 16)}"
+
+
 def test_a_real_prometheus_scrapes_and_answers(tmp_path):
-    with Process(tmp_path / "data", "--auth.tokens", TOKENS, "--auth.protect_metrics", "true",
-                 ready=False) as site:  # fmt: skip
-        app = site.with_token("send")
-        eventually(lambda: site.with_token("scrape-me").get("/readyz").status == 200, "ready")
+    flags = ("--auth.tokens", TOKENS, "--auth.protect_metrics", "true")
+    with Process(tmp_path / "data", *flags, ready=False) as site:
+        app, reader = site.with_token("send"), site.with_token("scrape-me")
+        eventually(lambda: reader.get("/readyz").status == 200, "ready")
         app.post("/v1/queries", logged(0, 100))
         with scraping(tmp_path, site.url.removeprefix("http://")) as prometheus:
-            total = 'ragmon_queries_total{pipeline="shop"}'
-            eventually(lambda: prometheus.value(total) == 100, "the first queries are scraped")
+            eventually(lambda: prometheus.value(TOTAL) == 100, "the first queries are scraped")
             app.post("/v1/queries", logged(100, 100))
-            eventually(lambda: prometheus.value(total) == 200, "the next are scraped")
+            eventually(lambda: prometheus.value(TOTAL) == 200, "the next are scraped")
+            check_counters(prometheus)
+            check_gauges(prometheus)
+            check_metadata(prometheus)
+            assert reader.get(f"/v1/queries/{slow_query(prometheus)}").status == 200
 
-            assert prometheus.value('up{job="ragmon"}') == 1
-            # Counters, as dashboards use them.
-            assert prometheus.value(f"sum(increase({total}[1m])) > 0")
-            by_version = prometheus.values("sum by (version) (ragmon_zero_result_queries_total)")
-            assert by_version == {'{"version": "v1"}': 50}
-            slow = prometheus.value(
-                "histogram_quantile(0.95, sum by (le) "
-                '(ragmon_query_duration_seconds_bucket{stage="total"}))'
-            )
-            assert 5 < slow <= 10
-            # Rolling gauges with their companions, joined on equal labels.
-            ratio = 'ragmon_zero_result_ratio{pipeline="shop",window="5m"}'
-            assert prometheus.value(ratio) == 0.25
-            companions = prometheus.value(
-                f"{ratio} >= ragmon_zero_result_ratio_lower <= ragmon_zero_result_ratio_upper"
-            )
-            assert companions == 0.25
-            assert prometheus.value(f"ragmon_zero_result_ratio_samples and {ratio}") == 200
-            assert prometheus.value(
-                'ragmon_latency_seconds{stage="total",quantile="0.5",window="5m"}'
-            ) == pytest.approx(0.12, rel=0.01)
-            assert prometheus.value('ragmon_slice_window_queries{value="v1",window="5m"}') == 200
-            assert prometheus.value("ragmon_build_info") == 1
-            # Types and help as Prometheus understood them.
-            metadata = prometheus.ask("metadata")
-            for name, kind in (
-                ("ragmon_queries", "counter"),
-                ("ragmon_query_duration_seconds", "histogram"),
-                ("ragmon_zero_result_ratio", "gauge"),
-                ("ragmon_latency_seconds", "summary"),
-            ):
-                assert metadata[name][0]["type"] == kind
-                assert metadata[name][0]["help"]
-            # Exemplars lead from a slow bucket to a query.
-            exemplars = eventually(
-                lambda: prometheus.ask(
-                    "query_exemplars",
-                    query='ragmon_query_duration_seconds_bucket{stage="total",le="10"}',
-                    start=SystemClock().now() - 600,
-                    end=SystemClock().now() + 60,
-                ),
-                "exemplars are kept",
-            )
-            found = exemplars[0]["exemplars"][0]
-            at = int(found["labels"]["trace_id"], 16)
-            assert float(found["value"]) == 7
-            assert app.with_token("scrape-me").get(f"/v1/queries/p-{at}").status == 200
-        assert site.terminate() == 0
-
-
-def test_counters_go_on_over_a_restart_of_ragmon(tmp_path):
-    # The same port, since that is what a target is.
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = ("--port", str(free.getsockname()[1]))
-    total = 'ragmon_queries_total{pipeline="shop"}'
-    site = Process(tmp_path / "data", *port)
-    site.post("/v1/queries", [dict(each, version="") for each in logged(0, 50)])
-    with scraping(tmp_path, site.url.removeprefix("http://")) as prometheus:
-        eventually(lambda: prometheus.value(total) == 50, "the first are scraped")
-        site.kill()
-        eventually(lambda: prometheus.value("up") == 0, "it is seen to be down")
-        with Process(tmp_path / "data", *port) as site:
-            site.post("/v1/queries", [dict(each, version="") for each in logged(50, 25)])
-            eventually(lambda: prometheus.value(total) == 75, "the next are scraped")
-            assert prometheus.value(f"resets({total}[5m])") == 0
-            assert prometheus.value("min_over_time(up[1m])") == 0
+            # Counters go on over a restart on the same port, which is what a target is.
+            site.kill()
+            eventually(lambda: prometheus.value("up") == 0, "it is seen to be down")
+            port = site.url.rsplit(":", 1)[1]
+            with Process(tmp_path / "data", *flags, "--port", port, ready=False) as restarted:
+                app.post("/v1/queries", logged(200, 25))
+                eventually(lambda: prometheus.value(TOTAL) == 225, "the next are scraped")
+                assert prometheus.value(f"resets({TOTAL}[5m])") == 0
+                assert restarted.terminate() == 0
