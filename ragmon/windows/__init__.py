@@ -191,7 +191,7 @@ def _by_series(
     first, sums = group(dim_index.astype(np.int64) << 40 | buckets, rows)
     series, pair = _pairs(members[dim_index[first]])
     held = buckets[first][pair]
-    first, sums = group(series << 40 | held, sums[pair])
+    first, sums = group(series << 40 | held, sums, pair)
     return _Sums(series[first], held[first], sums)
 
 

@@ -16,6 +16,7 @@ from ragmon.windows.tiers import Run, Tier
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+_SHORT = 8  # up to so many rows, one pass for each takes half the time of reduceat
 
 
 def row_width(columns: int) -> int:
@@ -37,17 +38,43 @@ def expand(values: Floats) -> Floats:
     return rows
 
 
-def group(keys: Ints, rows: Floats) -> tuple[Ints, Floats]:
-    """Sum rows of equal key; returns the index of each group's first row, and the sums."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
+def group(keys: Ints, rows: Floats, of: Ints | None = None) -> tuple[Ints, Floats]:
+    """Sum rows of equal key.
+
+    Args:
+        keys: one or more; shape (n,).
+        rows: what is summed.
+        of: the row of each key; None: they stand in the same order.
+
+    Returns:
+        The index of the first of each distinct key, in the order of the keys, and the sums.
+    """
+    order = None
+    if (keys[1:] < keys[:-1]).any():
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        of = order if of is None else of[order]
     begins = np.empty(len(keys), dtype=np.bool_)
     begins[0] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
-    if begins.all():
-        return order, rows[order]
+    np.not_equal(keys[1:], keys[:-1], out=begins[1:])
     starts = np.flatnonzero(begins)
-    return order[starts], np.add.reduceat(rows[order], starts, axis=0)
+    taken = rows if of is None else rows[of]
+    return starts if order is None else order[starts], _sum_stretches(taken, starts)
+
+
+def _sum_stretches(rows: Floats, starts: Ints) -> Floats:
+    """Sums of neighbouring rows, each stretch from one start to the next."""
+    if len(starts) == len(rows):
+        return rows
+    lengths = np.diff(starts, append=len(rows))
+    most = int(lengths.max())
+    if most > _SHORT:
+        return np.add.reduceat(rows, starts, axis=0)
+    sums = rows[starts]
+    for place in range(1, most):
+        longer = np.flatnonzero(lengths > place)
+        sums[longer] += rows[starts[longer] + place]
+    return sums
 
 
 class Ring:
