@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from ragmon.clock import ManualClock
 from ragmon.config import Settings
 from ragmon.daemon.build import build_engine
-from ragmon.daemon.grounding import SOURCE, Follower, Progress, Worker
+from ragmon.daemon.grounding import SOURCE, Follower, Worker
 from ragmon.judges.grounding import Grounding
 from ragmon.judges.worker import Case
 from ragmon.records import Chunk, QueryRecord
@@ -53,6 +53,7 @@ class Site:
         self.follower = Follower(
             reader=self.engine.store.reader,
             newest=lambda: self.engine.store.next_sequence,
+            position=lambda: self.ask(lambda: self.engine.store.offset(SOURCE)),
             sink=self.engine.writer,
             worker=self.worker,
             clock=ManualClock(NOW),
@@ -118,17 +119,17 @@ def test_a_restart_goes_on_where_the_verdicts_end(site, tmp_path):
     site.log(*(answered(number) for number in range(40)))
     site.follow()
     site.log(*(answered(number) for number in range(40, 60)))
-    position = site.ask(lambda: site.engine.store.offset(SOURCE))
     again = Scripted()
     site.follower = Follower(
         reader=site.engine.store.reader,
         newest=lambda: site.engine.store.next_sequence,
+        position=lambda: site.ask(lambda: site.engine.store.offset(SOURCE)),
         sink=site.engine.writer,
         worker=again,
         clock=ManualClock(NOW),
         told=lambda _record, _verdict: None,
     )
-    site.follower.progress = Progress(int(position), 1.0)
+    site.follower.resume()
     site.follow()
     assert [case.answer for case in again.asked] == [f"It is {n}." for n in range(40, 60)]
     assert site.estimate("grounding")[0] == 60
@@ -215,7 +216,7 @@ def test_an_end_in_the_middle_of_a_batch_is_no_trouble(site):
     site.worker.judge, site.worker.stop = judge, ended.set
     site.log(answered(1))
     with capture_logs() as logged:
-        site.follower.start(b"0")
+        site.follower.start()
         assert asked.wait(10)
         site.follower.stop()
     assert logged == []

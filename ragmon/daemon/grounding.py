@@ -56,6 +56,7 @@ class Follower:
         *,
         reader: Callable[[], Reader],
         newest: Callable[[], int],
+        position: Callable[[], bytes | None],
         sink: Sink,
         worker: "Worker",
         clock: Clock,
@@ -63,6 +64,7 @@ class Follower:
     ) -> None:
         self._open = reader
         self._newest = newest
+        self._position = position  # from where the last run went on
         self._sink = sink
         self._worker = worker
         self._clock = clock
@@ -74,10 +76,8 @@ class Follower:
         self.progress = Progress(0, 1.0)
         self._thread = threading.Thread(target=self._run, name="grounding", daemon=True)
 
-    def start(self, position: bytes | None) -> None:
+    def start(self) -> None:
         """Go on from where the last run ended."""
-        begin = int(position) if position else max(0, self._newest() - _START_BEHIND)
-        self.progress = Progress(begin, 1.0)
         self._thread.start()
 
     def stop(self) -> None:
@@ -92,7 +92,14 @@ class Follower:
         """Records not looked at yet."""
         return max(0, self._newest() - self.progress.sequence)
 
+    def resume(self) -> None:
+        """Find out from where to go on."""
+        position = self._position()
+        begin = int(position) if position else max(0, self._newest() - _START_BEHIND)
+        self.progress = Progress(begin, 1.0)
+
     def _run(self) -> None:
+        self.resume()
         with self._open() as reader:
             while not self._stop.is_set():
                 try:

@@ -1,0 +1,119 @@
+"""The HTTP side: the port, the routes and the server that stands behind them."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+
+from ragmon.asgi import App, Limits, Receive, Scope, Send
+from ragmon.config import Settings
+from ragmon.daemon.monitor import LiveMonitor
+from ragmon.daemon.parts import Shell
+from ragmon.errors import SettingsError
+from ragmon.sources.http import ENDPOINTS, HttpSource, Options
+from ragmon.sources.otlp import source as otlp
+from ragmon.web.api import Api
+from ragmon.web.protocol import bounded_protocol
+
+
+class Server(uvicorn.Server):
+    """Leaves signals to the daemon, which ends in an order of its own."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def configure(shell: Shell, monitor: LiveMonitor, traces: App, *, drain_s: float) -> uvicorn.Config:
+    """How the server answers."""
+    limits, own = limits_of(shell.settings), shell.own
+    source = HttpSource(
+        Options(
+            limits=limits,
+            in_flight=shell.settings.limits.queue,
+            listed_errors=shell.settings.limits.errors,
+            retention_s=shell.settings.retention.records,
+            max_skew_s=shell.settings.max_clock_skew,
+        ),
+        shell.engine.writer,
+        own,
+        shell.authorizer,
+        shell.clock.now,
+    )
+    api = Api(
+        monitor,
+        lambda reason: own.rejected("api", reason),
+        shell.authorizer,
+        limits=limits,
+        protect_metrics=shell.settings.auth.protect_metrics,
+    )
+    return uvicorn.Config(
+        _route(source, traces, api.application()),
+        http=bounded_protocol(limits, lambda reason: own.rejected("http", reason)),
+        ws="none",
+        proxy_headers=False,
+        loop="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=int(drain_s),
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """What one request may take."""
+    limits = settings.limits
+    return Limits(
+        body=limits.body,
+        decompressed=limits.decompressed,
+        headers=limits.headers,
+        read_timeout_s=limits.read_timeout,
+    )
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """The port, listening.
+
+    Raises:
+        SettingsError: it cannot be had.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        with contextlib.ExitStack() as undo:
+            bound = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind((host, port))
+            undo.pop_all()
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            hint="Set another host or port, or stop what listens there",
+        ) from error
+    bound.listen(2048)
+    return bound
+
+
+def url_of(bound: socket.socket) -> str:
+    """Where a client finds it."""
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _route(source: App, traces: App, api: App) -> App:
+    """The hot paths first; everything else is Starlette's."""
+
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        path, method = scope.get("path"), scope.get("method")
+        reads_queries = path == "/v1/queries" and method in ("GET", "HEAD")
+        if path in ENDPOINTS and not reads_queries:
+            await source(scope, receive, send)
+        elif path in otlp.PATHS:
+            await traces(scope, receive, send)
+        else:
+            await api(scope, receive, send)
+
+    return route

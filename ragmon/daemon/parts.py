@@ -1,0 +1,97 @@
+"""What runs beside the writer: sources, judges, whatever else needs the restored windows.
+
+A part is built from the shell before anything runs, started on the event loop when the windows
+are restored, and stopped while the writer still commits. Parts end in the opposite order.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.daemon import grounding
+from ragmon.daemon.build import resolve
+from ragmon.daemon.engine import Engine
+from ragmon.daemon.otlp import judged
+from ragmon.daemon.schedule import Schedule
+from ragmon.exposition.own import OwnMetrics
+from ragmon.records import QueryRecord, Verdict
+from ragmon.sources import Context, Source
+from ragmon.sources.otlp.export import Exporter
+from ragmon.web.auth import Authorizer
+
+
+class Shell(Struct, frozen=True):
+    """What every part is made from."""
+
+    settings: Settings
+    clock: Clock
+    engine: Engine
+    own: OwnMetrics
+    schedule: Schedule
+    authorizer: Authorizer
+
+
+class Part(Protocol):
+    """Something with a life of its own."""
+
+    def start(self) -> None:
+        """Begin, without waiting; scheduled work is added to the shell's schedule."""
+        ...
+
+    def stop(self) -> None:
+        """End; what was submitted to the writer is still committed."""
+        ...
+
+
+def build_sources(shell: Shell) -> list[Source]:
+    """The configured sources besides HTTP.
+
+    Raises:
+        SettingsError: an unknown kind, or options it does not know.
+    """
+    writer, store = shell.engine.writer, shell.engine.store
+    context = Context(
+        sink=writer,
+        tally=shell.own,
+        clock=shell.clock,
+        offset=lambda name: writer.call(lambda: store.offset(name)).result(),
+        retention_s=shell.settings.retention.records,
+        max_skew_s=shell.settings.max_clock_skew,
+    )
+    sources: list[Source] = []
+    for at, given in enumerate(shell.settings.sources):
+        module, options = resolve("ragmon.sources", f"sources.{at}", given)
+        sources.append(module.build(options, context))
+    return sources
+
+
+def build_judges(shell: Shell, exporter: Exporter | None) -> Sequence[Part]:
+    """The embedded judge; its verdicts are also shown in the user's tracing tool."""
+    judge = shell.settings.judge.grounding
+    if not judge.enabled:
+        return ()
+    writer, store = shell.engine.writer, shell.engine.store
+
+    def tell(record: QueryRecord, verdict: Verdict) -> None:
+        shell.own.judged(verdict.judge, verdict.reason or "scored")
+        if exporter is not None and (shown := judged(record, verdict)) is not None:
+            exporter.submit(shown)
+
+    follower = grounding.Follower(
+        reader=store.reader,
+        newest=lambda: store.next_sequence,
+        position=lambda: writer.call(lambda: store.offset(grounding.SOURCE)).result(),
+        sink=writer,
+        worker=grounding.Worker(judge.max_cpu),
+        clock=shell.clock,
+        told=tell,
+    )
+    shell.own.watch(
+        "ragmon_judge_queue_length",
+        "Queries that the embedded judge has not looked at yet.",
+        lambda: follower.backlog,
+    )
+    return (follower,)
