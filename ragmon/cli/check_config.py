@@ -12,7 +12,8 @@ from rich.table import Table
 from ragmon.cli import flags
 from ragmon.config.settings import Settings
 from ragmon.config.units import duration_text
-from ragmon.daemon.build import check_exposure, grants, resolve
+from ragmon.daemon.build import build_pipeline, check_exposure, grants, resolve
+from ragmon.daemon.detecting import build_detection, build_timing
 from ragmon.daemon.otlp import build_exporter
 
 NAME = "check-config"
@@ -32,6 +33,8 @@ def run(args: argparse.Namespace) -> int:
     grants(settings)
     resolve("ragmon.stores", "store", settings.store)
     build_exporter(settings)
+    build_detection(settings, build_pipeline(settings).columns)
+    build_timing(settings)
     for at, source in enumerate(settings.sources):
         resolve("ragmon.sources", f"sources.{at}", source)
     table = Table(box=box.SIMPLE_HEAD)
@@ -62,6 +65,8 @@ def _covers(given: str, key: str) -> bool:
 
 
 def _durations(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {duration_text(each)}" for name, each in value.items())
     each = value if isinstance(value, tuple) else (value,)
     return ", ".join(duration_text(seconds) for seconds in each)
 

@@ -1,7 +1,7 @@
 """Every setting, with its default and what it does. ``ragmon serve`` alone works."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -14,7 +14,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from ragmon.config.units import Bytes, Seconds, listed
+from ragmon.config.units import Bytes, Seconds, listed, time_of_day
 
 Listed = BeforeValidator(listed)
 Positive = Annotated[Seconds, Field(gt=0)]
@@ -149,6 +149,63 @@ class Otlp(Section):
     """Address for OTLP over gRPC, for example 127.0.0.1:4317; needs ragmon[grpc]; empty: off."""
 
 
+class Detectors(Section):
+    """What counts as worse than it should be."""
+
+    false_alarms_per_month: Annotated[float, Field(gt=0, le=10_000)] = 1.0
+    """False alarms expected in 30 days, of everything that is watched together."""
+    lag: Annotated[Seconds, Field(ge=0, le=3_600)] = 60.0
+    """A minute is judged this long after its end, so that its queries have come."""
+    delta: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    """A rise of a loss by less than this is nobody's concern."""
+    z: Annotated[float, Field(ge=0, le=10)] = 2.5
+    """Standard errors of the reference that are granted to it."""
+    max_streams: Annotated[int, Field(ge=1, le=100_000)] = 2_000
+    """Metrics of pipelines and slices that are watched; 32 kB each."""
+    first_days: Annotated[int, Field(ge=0, le=7)] = 3
+    """The first days are the baseline until one is set; 0: there is none until then."""
+    defaults: bool = True
+    """The shipped rules apply."""
+    rules: tuple[dict[str, Any], ...] = ()
+    """More rules, by kind; one of the same kind and metric takes the shipped one's place."""
+
+
+Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+WEEK: tuple[Weekday, ...] = get_args(Weekday)
+
+
+class MaintenanceWindow(Section):
+    """A stretch of every week in which alerts are not heard; UTC."""
+
+    name: str
+    """What alerts name as their silencer."""
+    days: Annotated[tuple[Weekday, ...], Listed] = WEEK
+    """On which it begins."""
+    start: Annotated[
+        str, BeforeValidator(time_of_day), Field(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")
+    ]
+    """When it begins, HH:MM."""
+    duration: Positive
+    """How long it lasts, also past midnight."""
+    pipelines: Annotated[tuple[str, ...], Listed] = ()
+    """Only these; none given: all."""
+
+
+class Alerts(Section):
+    """When an alert fires, repeats and ends, and what it shows."""
+
+    wait: dict[str, Annotated[Seconds, Field(ge=0)]] = {"threshold": 120.0}
+    """How long it must be bad before the alert fires, by kind of detector."""
+    keep: dict[str, Annotated[Seconds, Field(ge=0)]] = {"threshold": 300.0, "slo": 300.0}
+    """How long it must be fine before the alert ends, by kind of detector."""
+    renotify: Positive = 4 * 3_600.0
+    """From one notification of a firing alert to the next."""
+    texts: Literal["keep", "redact", "drop"] = "redact"
+    """What alerts show of the texts of their worst queries; they may leave the house."""
+    maintenance: tuple[MaintenanceWindow, ...] = ()
+    """Weekly windows, for example {name: reindexing, days: [sun], start: 02:00, duration: 2h}."""
+
+
 class Log(Section):
     """What ragmon says of itself."""
 
@@ -206,6 +263,8 @@ class Settings(BaseSettings):
     otlp: Otlp = Otlp()
     otlp_export: dict[str, Any] | None = None
     """Where ragmon's verdicts go as OTLP, for example {endpoint: http://localhost:6006/v1/traces}."""
+    detectors: Detectors = Detectors()
+    alerts: Alerts = Alerts()
     log: Log = Log()
     store: Annotated[dict[str, Any], AfterValidator(_of_some_kind)] = {"kind": "sqlite"}
     """The store, by kind."""

@@ -61,3 +61,8 @@ def listed(value: Any) -> Any:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return [value] if isinstance(value, int | float) else value
+
+
+def time_of_day(value: Any) -> Any:
+    """``22:00``, which YAML reads as a number to the base of 60."""
+    return f"{value // 60:02d}:{value % 60:02d}" if isinstance(value, int) else value

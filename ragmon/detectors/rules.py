@@ -15,6 +15,7 @@ DEFAULT_RULES: tuple[dict[str, Any], ...] = (
     {"kind": "canary"},
     {"kind": "no_data"},
     {"kind": "regression"},
+    {"kind": "slo", "metric": "error", "objective": 0.95},
     # What people expect, as rates over windows and not one page a query.
     {"kind": "threshold", "metric": "slow", "limit": 0.2, "window": 900.0},
     {"kind": "threshold", "metric": "zero_result", "limit": 0.3, "window": 900.0},
@@ -30,6 +31,17 @@ def build(rules: Sequence[Mapping[str, Any]] = DEFAULT_RULES) -> list[tuple[Modu
         SettingsError: an unknown kind, or options it does not know; names the rule.
     """
     return [_resolve(f"detectors.rules[{at}]", rule) for at, rule in enumerate(rules)]
+
+
+def combined(given: Sequence[Mapping[str, Any]], *, defaults: bool) -> list[Mapping[str, Any]]:
+    """Given rules, then the shipped ones that are not of the same kind and metric."""
+    taken = {_subject(rule) for rule in given}
+    kept = [rule for rule in DEFAULT_RULES if defaults and _subject(rule) not in taken]
+    return [*given, *kept]
+
+
+def _subject(rule: Mapping[str, Any]) -> tuple[str, str]:
+    return str(rule.get("kind", "")), str(rule.get("metric", ""))
 
 
 def _resolve(setting: str, rule: Mapping[str, Any]) -> tuple[ModuleType, BaseModel]:
