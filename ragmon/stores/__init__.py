@@ -6,7 +6,7 @@ query id, and commits everything that one group of requests changes in one trans
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from msgspec import Struct
@@ -90,6 +90,97 @@ class Spans(Protocol):
 
     def delete(self, trace_ids: Iterable[bytes]) -> None:
         """Forget these traces."""
+        ...
+
+
+class Notification(NamedTuple):
+    """One transition of an alert on its way to one sink."""
+
+    sink: str
+    event_id: str  # twice the same for one sink is one notification
+    fingerprint: str  # of the alert; its notifications are delivered in order
+    at: float  # unix seconds of the transition
+    body: bytes
+
+
+class Pending(NamedTuple):
+    """A notification that is not delivered yet, and how often that was tried."""
+
+    number: int
+    sink: str
+    event_id: str
+    fingerprint: str
+    at: float
+    body: bytes
+    attempts: int
+
+
+class Due(NamedTuple):
+    """What to try now; without anything, when something comes due (None: nothing waits)."""
+
+    rows: list[Pending]
+    next_at: float | None
+
+
+class Settled(NamedTuple):
+    """How one attempt ended."""
+
+    number: int
+    fate: Literal["delivered", "retried", "dead"]
+    at: float  # unix seconds: when it ended; for retried, when it is due again
+    error: str = ""
+
+
+class Undelivered(NamedTuple):
+    """The outbox in numbers."""
+
+    length: int
+    oldest_at: float | None
+    dead: int
+
+
+class DeadLetter(NamedTuple):
+    """A notification that was given up."""
+
+    sink: str
+    event_id: str
+    fingerprint: str
+    at: float
+    body: bytes
+    attempts: int
+    buried_at: float
+    reason: str
+
+
+class Outbox(Protocol):
+    """Notifications that no receiver has yet; called on the writer's thread.
+
+    A store also offers ``insert`` within a transaction of its own, so that a transition and its
+    notifications become durable together.
+    """
+
+    def put(self, rows: Iterable[Notification]) -> None:
+        """Make them durable, or raise StoreError and change nothing."""
+        ...
+
+    def due(self, sink: str, now: float, limit: int) -> Due:
+        """The oldest notification of each alert, where it is due."""
+        ...
+
+    def settle(self, outcomes: Sequence[Settled]) -> None:
+        """Write down how attempts ended, all or nothing."""
+        ...
+
+    def abandon(self, known: Sequence[str], now: float, reason: str) -> int:
+        """Bury what waits for sinks that are not among the known; returns how many."""
+        ...
+
+    def undelivered(self) -> Undelivered:
+        """How much waits, since when, and how much was given up."""
+        ...
+
+    def dead(self, limit: int) -> list[DeadLetter]:
+        """What was given up last, the newest first."""
         ...
 
 
@@ -178,6 +269,10 @@ class Store(Protocol):
 
     def spans(self) -> Spans:
         """Where spans wait for the rest of their trace."""
+        ...
+
+    def outbox(self) -> Outbox:
+        """Where notifications wait for their receivers."""
         ...
 
     def close(self) -> None:

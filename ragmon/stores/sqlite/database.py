@@ -13,7 +13,7 @@ import zstandard
 
 from ragmon.errors import StoreBusyError, StoreCorruptError, StoreError, StoreFullError
 
-FORMAT = 1
+FORMAT = 2
 
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
@@ -29,6 +29,14 @@ CREATE TABLE runs (run INTEGER, first_hash INTEGER, entries BLOB, PRIMARY KEY (r
 CREATE TABLE restatements (number INTEGER PRIMARY KEY, old BLOB, new BLOB);
 CREATE TABLE windows (tier INTEGER, bucket INTEGER, body BLOB, PRIMARY KEY (tier, bucket));
 CREATE TABLE offsets (source TEXT PRIMARY KEY, position BLOB) WITHOUT ROWID;
+CREATE TABLE outbox (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, sink TEXT, event_id TEXT, fingerprint TEXT, at REAL,
+    body BLOB, attempts INTEGER DEFAULT 0, due REAL DEFAULT 0, error TEXT DEFAULT '');
+CREATE UNIQUE INDEX outbox_by_event ON outbox (sink, event_id);
+CREATE INDEX outbox_by_alert ON outbox (sink, fingerprint, number);
+CREATE TABLE dead_letters (
+    number INTEGER PRIMARY KEY, sink TEXT, event_id TEXT, fingerprint TEXT, at REAL, body BLOB,
+    attempts INTEGER, buried_at REAL, reason TEXT);
 """
 _WAL_PAGES = 1_000  # checkpoint every 16 MB
 _WAL_KEEP_BYTES = 32 << 20

@@ -16,6 +16,7 @@ from ragmon.stores import Commit, Hashes, Position, Restatement, Waiting
 from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 from ragmon.stores.sqlite.identity import IdIndex, hash_id, signed, unsigned
+from ragmon.stores.sqlite.outbox import SqliteOutbox
 from ragmon.stores.sqlite.reader import SqliteReader, read_block
 from ragmon.stores.sqlite.spans import SqliteSpans
 from ragmon.windows.snapshot import SavedBucket
@@ -214,6 +215,10 @@ class SqliteStore:
     def spans(self) -> SqliteSpans:
         """Where spans wait for the rest of their trace."""
         return SqliteSpans(self._db)
+
+    def outbox(self) -> SqliteOutbox:
+        """Where notifications wait for their receivers."""
+        return SqliteOutbox(self._db)
 
     def close(self) -> None:
         """Checkpoint and close."""

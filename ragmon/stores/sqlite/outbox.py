@@ -1,0 +1,102 @@
+"""Notifications that no receiver has yet: written with what they tell of, gone once delivered."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from ragmon.stores import DeadLetter, Due, Notification, Pending, Settled, Undelivered
+from ragmon.stores.sqlite.database import Database
+
+MOST_DEAD = 10_000
+_KEEP_DEAD_S = 30 * 86_400.0
+_LONGEST_WAIT_S = 3_600.0  # a row that waits longer was planned before the clock was set back
+
+# At most one row an alert, its oldest: what came later waits, so that order holds.
+_DUE = (
+    "SELECT number, sink, event_id, fingerprint, at, body, attempts FROM outbox WHERE number IN"
+    " (SELECT min(number) FROM outbox WHERE sink = ?1 GROUP BY fingerprint)"
+    " AND (due <= ?2 OR due > ?3) ORDER BY number LIMIT ?4"
+)
+_NEXT = (
+    "SELECT min(due) FROM outbox WHERE number IN"
+    " (SELECT min(number) FROM outbox WHERE sink = ?1 GROUP BY fingerprint)"
+)
+_BURY = (
+    "INSERT INTO dead_letters (sink, event_id, fingerprint, at, body, attempts, buried_at, reason)"
+    " SELECT sink, event_id, fingerprint, at, body, attempts + 1, ?2, ?3 FROM outbox"
+    " WHERE number = ?1"
+)
+
+
+class SqliteOutbox:
+    """See ``Outbox`` for what the methods promise."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    @staticmethod
+    def insert(connection: sqlite3.Connection, rows: Iterable[Notification]) -> None:
+        """Add notifications within a transaction of the caller's."""
+        connection.executemany(
+            "INSERT OR IGNORE INTO outbox (sink, event_id, fingerprint, at, body)"
+            " VALUES (?, ?, ?, ?, ?)",
+            rows,
+        )
+
+    def put(self, rows: Iterable[Notification]) -> None:
+        """Make them durable, or raise StoreError and change nothing."""
+        with self._db.transaction() as db:
+            self.insert(db, rows)
+
+    def due(self, sink: str, now: float, limit: int) -> Due:
+        """What to try now, and when to look again if there is nothing."""
+        rows = self._db.rows(_DUE, sink, now, now + _LONGEST_WAIT_S, limit)
+        if rows:
+            return Due([Pending(*row) for row in rows], None)
+        return Due([], self._db.rows(_NEXT, sink)[0][0])
+
+    def settle(self, outcomes: Sequence[Settled]) -> None:
+        """Write down how attempts ended, all or nothing."""
+        again = [(each.at, each.error, each.number) for each in outcomes if each.fate == "retried"]
+        dead = [(each.number, each.at, each.error) for each in outcomes if each.fate == "dead"]
+        over = [(each.number,) for each in outcomes if each.fate != "retried"]
+        with self._db.transaction() as db:
+            db.executemany(
+                "UPDATE outbox SET due = ?, error = ?, attempts = attempts + 1 WHERE number = ?",
+                again,
+            )
+            db.executemany(_BURY, dead)
+            db.executemany("DELETE FROM outbox WHERE number = ?", over)
+            if dead:
+                _forget_dead(db, max(at for _, at, _ in dead))
+
+    def abandon(self, known: Sequence[str], now: float, reason: str) -> int:
+        """Bury what waits for sinks that are not among the known; returns how many."""
+        marks = ", ".join("?" * len(known))
+        sql = f"SELECT number FROM outbox WHERE sink NOT IN ({marks})"  # noqa: S608 - only marks
+        strangers = self._db.rows(sql, *known)
+        self.settle([Settled(number, "dead", now, reason) for (number,) in strangers])
+        return len(strangers)
+
+    def undelivered(self) -> Undelivered:
+        """How much waits, since when, and how much was given up."""
+        [(length, oldest)] = self._db.rows("SELECT count(*), min(at) FROM outbox")
+        return Undelivered(length, oldest, self._db.number("SELECT count(*) FROM dead_letters"))
+
+    def dead(self, limit: int) -> list[DeadLetter]:
+        """What was given up last, the newest first."""
+        rows = self._db.rows(
+            "SELECT sink, event_id, fingerprint, at, body, attempts, buried_at, reason"
+            " FROM dead_letters ORDER BY buried_at DESC, number DESC LIMIT ?",
+            limit,
+        )
+        return [DeadLetter(*row) for row in rows]
+
+
+def _forget_dead(db: sqlite3.Connection, now: float) -> None:
+    """Keep a month of dead letters, and not too many."""
+    db.execute("DELETE FROM dead_letters WHERE buried_at < ?", (now - _KEEP_DEAD_S,))
+    db.execute(
+        "DELETE FROM dead_letters WHERE number <= (SELECT number FROM dead_letters"
+        " ORDER BY number DESC LIMIT 1 OFFSET ?)",
+        (MOST_DEAD,),
+    )
