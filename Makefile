@@ -19,8 +19,10 @@ test: $(INSTALLED) tools
 	$(RUN)/pytest
 
 golden: $(INSTALLED)
-	cp deploy/prometheus/rules/*.yaml helm/ragmon/rules/
 	$(RUN)/python grafana/generate.py
+	rm -f helm/ragmon/rules/* helm/ragmon/dashboards/*
+	cp deploy/prometheus/rules/*.yaml helm/ragmon/rules/
+	cp grafana/dashboards/*.json helm/ragmon/dashboards/
 	GOLDEN=1 $(RUN)/pytest -q $$(grep -lE "support.golden|GOLDEN" tests/test_*.py)
 
 bench: $(INSTALLED)

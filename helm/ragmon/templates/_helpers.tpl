@@ -12,6 +12,10 @@
 {{- end -}}
 {{- end -}}
 
+{{- define "ragmon.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
 {{- define "ragmon.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "ragmon.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -21,10 +25,25 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "ragmon.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/component: monitor
 app.kubernetes.io/part-of: ragmon
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* Metadata of an object: (dict "root" $, and what differs of "name" "namespace" "labels" "annotations"). */ -}}
+{{- define "ragmon.metadata" -}}
+name: {{ default (include "ragmon.fullname" .root) .name }}
+namespace: {{ default (include "ragmon.namespace" .root) .namespace }}
+labels:
+  {{- include "ragmon.labels" .root | nindent 2 }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge dict (default dict .annotations) .root.Values.commonAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
@@ -37,15 +56,23 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
 {{- define "ragmon.image" -}}
-{{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- with .Values.image -}}
+{{- $name := ternary .repository (printf "%s/%s" .registry .repository) (empty .registry) -}}
+{{- if .digest -}}
+{{- printf "%s@%s" $name .digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- printf "%s:%s" $name (default $.Chart.AppVersion .tag) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "ragmon.secretName" -}}
 {{- default (printf "%s-token" (include "ragmon.fullname" .)) .Values.auth.existingSecret -}}
+{{- end -}}
+
+{{- /* Port of config.otlp.grpc, or nothing. */ -}}
+{{- define "ragmon.grpcPort" -}}
+{{- dig "otlp" "grpc" "" .Values.config | splitList ":" | last -}}
 {{- end -}}
 
 {{- /* What the user sets, and what belongs to the chart: address, data, tokens as files. */ -}}
@@ -59,26 +86,26 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- toYaml (merge $own .Values.config) -}}
 {{- end -}}
 
-{{- /* Combinations that cannot work fail before anything is installed. */ -}}
-{{- define "ragmon.validate" -}}
-{{- $config := .Values.config -}}
-{{- range list "host" "port" "data_dir" -}}
-{{- if hasKey $config . -}}
-{{- fail (printf "config.%s is set by the chart; take it out" .) -}}
+{{- /* What selects and scrapes the pod: the same for a ServiceMonitor and a PodMonitor. */ -}}
+{{- define "ragmon.endpoint" -}}
+- port: http
+  path: /metrics
+  interval: {{ .interval }}
+  scrapeTimeout: {{ .scrapeTimeout }}
+  relabelings:
+    # The rules select this job by its name.
+    - targetLabel: job
+      replacement: ragmon
+    {{- with .relabelings }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .metricRelabelings }}
+  metricRelabelings: {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end -}}
-{{- end -}}
-{{- $auth := default dict $config.auth -}}
-{{- if hasKey $auth "tokens" -}}
-{{- fail "config.auth.tokens would stand in a ConfigMap; use auth.existingSecret and auth.extraTokens" -}}
-{{- end -}}
-{{- if $auth.protect_metrics -}}
-{{- fail "config.auth.protect_metrics: the kubelet's probes cannot send a token; use networkPolicy.enabled" -}}
-{{- end -}}
-{{- if and .Values.persistence.existingClaim (not .Values.persistence.enabled) -}}
-{{- fail "persistence.existingClaim needs persistence.enabled" -}}
-{{- end -}}
-{{- $limits := default dict $config.limits -}}
-{{- if and $limits.queue .Values.prometheusRule.enabled (ne (toString (int64 $limits.queue)) (toString (int64 .Values.prometheusRule.queueBytes))) -}}
-{{- fail "prometheusRule.queueBytes must equal config.limits.queue, in bytes" -}}
-{{- end -}}
+
+{{- /* A Prometheus duration of one unit, in milliseconds. */ -}}
+{{- define "ragmon.milliseconds" -}}
+{{- $unit := regexFind "[a-z]+$" . -}}
+{{- mul (trimSuffix $unit . | int) (get (dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000) $unit) -}}
 {{- end -}}

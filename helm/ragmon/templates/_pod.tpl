@@ -1,0 +1,117 @@
+{{- /* Where a pod runs, the same for ragmon and for `helm test`. */ -}}
+{{- define "ragmon.placement" -}}
+{{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "priorityClassName" "runtimeClassName" "dnsPolicy" "dnsConfig" "hostAliases" }}
+{{- with index $.Values $key }}
+{{ $key }}: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- if not .Values.hostUsers }}
+hostUsers: false
+{{- end }}
+securityContext: {{- toYaml .Values.podSecurityContext | nindent 2 }}
+# Variables such as RAGMON_PORT that Kubernetes would add are no settings.
+enableServiceLinks: false
+{{- end -}}
+
+{{- define "ragmon.pod" -}}
+serviceAccountName: {{ include "ragmon.serviceAccountName" . }}
+automountServiceAccountToken: {{ .Values.serviceAccount.automount }}
+terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+{{- include "ragmon.placement" . }}
+{{- with .Values.topologySpreadConstraints }}
+topologySpreadConstraints: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.extraInitContainers }}
+initContainers: {{- tpl (toYaml .) $ | nindent 2 }}
+{{- end }}
+containers:
+  {{- include "ragmon.container" . | nindent 2 }}
+  {{- with .Values.extraContainers }}
+  {{- tpl (toYaml .) $ | nindent 2 }}
+  {{- end }}
+volumes: {{- include "ragmon.volumes" . | nindent 2 }}
+{{- end -}}
+
+{{- define "ragmon.container" -}}
+- name: ragmon
+  image: {{ include "ragmon.image" . | quote }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args: {{- concat (list "serve" "--config" "/etc/ragmon/ragmon.yaml") .Values.extraArgs | toYaml | nindent 4 }}
+  securityContext: {{- toYaml .Values.containerSecurityContext | nindent 4 }}
+  ports:
+    - name: http
+      containerPort: 8321
+      protocol: TCP
+    {{- with include "ragmon.grpcPort" . }}
+    - name: otlp-grpc
+      containerPort: {{ . }}
+      protocol: TCP
+    {{- end }}
+  {{- with .Values.extraEnv }}
+  env: {{- tpl (toYaml .) $ | nindent 4 }}
+  {{- end }}
+  {{- with .Values.extraEnvFrom }}
+  envFrom: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.lifecycle }}
+  lifecycle: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  startupProbe:
+    httpGet: {path: /livez, port: http}
+    {{- toYaml .Values.startupProbe | nindent 4 }}
+  livenessProbe:
+    httpGet: {path: /livez, port: http}
+    {{- toYaml .Values.livenessProbe | nindent 4 }}
+  readinessProbe:
+    httpGet: {path: /readyz, port: http}
+    {{- toYaml .Values.readinessProbe | nindent 4 }}
+  resources: {{- toYaml .Values.resources | nindent 4 }}
+  volumeMounts:
+    - {name: data, mountPath: /data}
+    - {name: tmp, mountPath: /tmp}
+    - {name: config, mountPath: /etc/ragmon, readOnly: true}
+    - {name: tokens, mountPath: /run/ragmon/tokens, readOnly: true}
+    {{- if .Values.secretFiles }}
+    - {name: secrets, mountPath: /run/ragmon/secrets, readOnly: true}
+    {{- end }}
+    {{- with .Values.extraVolumeMounts }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end -}}
+
+{{- define "ragmon.volumes" -}}
+- name: tmp
+  emptyDir: {}
+- name: config
+  configMap:
+    name: {{ include "ragmon.fullname" . }}
+{{- $own := dict "name" "chart" "existingSecret" (include "ragmon.secretName" .) "key" .Values.auth.key }}
+{{ include "ragmon.secretVolume" (dict "name" "tokens" "files" (prepend .Values.auth.extraTokens $own)) }}
+{{- with .Values.secretFiles }}
+{{ include "ragmon.secretVolume" (dict "name" "secrets" "files" .) }}
+{{- end }}
+{{- if not .Values.persistence.enabled }}
+- name: data
+  emptyDir: {}
+{{- else if .Values.persistence.existingClaim }}
+- name: data
+  persistentVolumeClaim:
+    claimName: {{ .Values.persistence.existingClaim }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* Keys of Secrets as files that only ragmon's group reads. */ -}}
+{{- define "ragmon.secretVolume" -}}
+- name: {{ .name }}
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- range .files }}
+      - secret:
+          name: {{ .existingSecret }}
+          items: [{key: {{ .key | quote }}, path: {{ .name | quote }}}]
+      {{- end }}
+{{- end -}}

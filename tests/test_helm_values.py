@@ -1,0 +1,308 @@
+"""What the chart's values do: settings arrive whole, rights stay few, and nonsense is refused."""
+
+import re
+
+import helm_python
+import pytest
+
+from ragmon.config import load
+from tests.support.chart import CHART, VARIANTS, container, objects, of_kind, pod, texts
+
+OWN = [name for name in VARIANTS if name not in {"everything", "dashboards"}]
+
+
+@pytest.fixture(scope="module")
+def chart():
+    with helm_python.Chart.load(CHART) as loaded:
+        yield loaded
+
+
+def settings(chart, tmp_path, values: dict):
+    """What ragmon makes of the rendered ragmon.yaml."""
+    path = tmp_path / "ragmon.yaml"
+    path.write_text(of_kind(chart, "ConfigMap", **values)["data"]["ragmon.yaml"], encoding="utf-8")
+    return load(path, environment={}).settings
+
+
+def secret_files(chart, volume: str, **values) -> dict[str, tuple[str, str]]:
+    """File to (Secret, key) of a volume of Secrets."""
+    (found,) = (each for each in pod(chart, **values)["volumes"] if each["name"] == volume)
+    sources = [each["secret"] for each in found["projected"]["sources"]]
+    return {item["path"]: (each["name"], item["key"]) for each in sources for item in each["items"]}
+
+
+@pytest.mark.parametrize("variant", OWN)
+def test_ragmon_takes_the_rendered_settings(chart, variant, tmp_path):
+    values = VARIANTS[variant]
+    got = settings(chart, tmp_path, values)
+    assert (got.host, got.port, str(got.data_dir)) == ("0.0.0.0", 8321, "/data")
+    names = ["chart", *(each["name"] for each in values.get("auth", {}).get("extraTokens", []))]
+    assert [token.name for token in got.auth.tokens] == names
+    files = {f"/run/ragmon/tokens/{name}" for name in secret_files(chart, "tokens", **values)}
+    assert {str(token.token_file) for token in got.auth.tokens} == files
+
+
+def test_numbers_of_the_user_arrive_whole(chart, tmp_path):
+    got = settings(chart, tmp_path, VARIANTS["settings"])
+    assert got.limits.queue == 134_217_728
+    assert got.privacy.text == "redact"
+    assert got.slices == ("tenant", "locale")
+
+
+def test_no_secret_but_the_token_is_made_and_none_stands_in_clear(chart):
+    made = {each["kind"] for each in objects(chart, VARIANTS["existing"])}
+    assert "Secret" not in made
+    assert secret_files(chart, "tokens", **VARIANTS["existing"]) == {
+        "chart": ("rag-tokens", "admin.token"),
+        "checkout": ("rag-tokens", "checkout"),
+    }
+    assert secret_files(chart, "secrets", **VARIANTS["secrets"]) == {
+        "openai": ("judge", "api-key"),
+        "slack": ("sinks", "slack.url"),
+    }
+    mounts = {
+        each["mountPath"]: each for each in container(chart, **VARIANTS["secrets"])["volumeMounts"]
+    }
+    assert mounts["/run/ragmon/secrets"]["readOnly"]
+
+
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if name != "openshift"])
+def test_the_pod_has_few_rights(chart, variant):
+    found = pod(chart, **VARIANTS[variant])
+    assert found["securityContext"]["runAsNonRoot"]
+    assert found["securityContext"]["runAsUser"] == 10001
+    assert found["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not found["automountServiceAccountToken"]
+    assert found["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_openshift_may_choose_the_ids(chart):
+    assert pod(chart, **VARIANTS["openshift"])["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def test_probes_ask_what_they_mean(chart):
+    asked = container(chart)
+    paths = {name: asked[name]["httpGet"]["path"] for name in asked if name.endswith("Probe")}
+    assert paths == {
+        "startupProbe": "/livez",
+        "livenessProbe": "/livez",
+        "readinessProbe": "/readyz",
+    }
+    patient = container(chart, **VARIANTS["everything"])["readinessProbe"]
+    assert (patient["periodSeconds"], patient["timeoutSeconds"]) == (10, 3)
+
+
+def test_a_change_of_settings_restarts_the_pod(chart):
+    def checksum(**values):
+        template = of_kind(chart, "StatefulSet", **values)["spec"]["template"]
+        return template["metadata"]["annotations"]["checksum/config"]
+
+    assert checksum() == checksum(service={"port": 80})
+    assert checksum() != checksum(config={"max_series": 7})
+
+
+def test_what_cannot_be_upgraded_keeps_still(chart):
+    def fixed(**values):
+        spec = of_kind(chart, "StatefulSet", **values)["spec"]
+        return spec["selector"], spec["serviceName"], spec["volumeClaimTemplates"]
+
+    changed = {
+        "image": {"tag": "9.9.9"},
+        "commonLabels": {"a": "b"},
+        "commonAnnotations": {"a": "b"},
+        "podLabels": {"c": "d"},
+    }
+    assert fixed() == fixed(**changed)
+
+
+def test_whatever_selects_the_pod_finds_it(chart):
+    labels = of_kind(chart, "StatefulSet")["spec"]["template"]["metadata"]["labels"]
+    policy = of_kind(chart, "NetworkPolicy", **VARIANTS["networkpolicy"])["spec"]
+    selectors = [
+        of_kind(chart, "Service")["spec"]["selector"],
+        policy["podSelector"]["matchLabels"],
+    ]
+    for kind, variant in [
+        ("StatefulSet", "default"),
+        ("PodDisruptionBudget", "disruption"),
+        ("PodMonitor", "podmonitor"),
+    ]:
+        found = of_kind(chart, kind, **VARIANTS[variant])
+        selectors.append(found["spec"]["selector"]["matchLabels"])
+    for selector in selectors:
+        assert selector.items() <= labels.items()
+    # … and the pod of `helm test` is not taken for ragmon.
+    test = of_kind(chart, "Pod")["metadata"]["labels"]
+    assert not selectors[0].items() <= test.items()
+    service = of_kind(chart, "Service")["metadata"]["labels"]
+    monitor = of_kind(chart, "ServiceMonitor", serviceMonitor={"enabled": True})
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service.items()
+
+
+@pytest.mark.parametrize(
+    ("kind", "endpoints", "values"),
+    [
+        ("ServiceMonitor", "endpoints", VARIANTS["monitoring"]),
+        ("PodMonitor", "podMetricsEndpoints", VARIANTS["podmonitor"]),
+    ],
+)
+def test_the_scraped_job_is_the_one_that_the_rules_select(chart, kind, endpoints, values):
+    (endpoint,) = of_kind(chart, kind, **values)["spec"][endpoints]
+    assert {"targetLabel": "job", "replacement": "ragmon"} in endpoint["relabelings"]
+    ports = {each["name"] for each in container(chart)["ports"]}
+    assert endpoint["port"] in ports
+
+
+def test_routes_lead_to_the_service(chart):
+    service = of_kind(chart, "Service")
+    ports = {each["name"]: each["port"] for each in service["spec"]["ports"]}
+    ingress = of_kind(chart, "Ingress", **VARIANTS["ingress"])
+    assert [each["host"] for each in ingress["spec"]["rules"]] == VARIANTS["ingress"]["ingress"][
+        "hosts"
+    ]
+    for each in ingress["spec"]["rules"]:
+        (path,) = each["http"]["paths"]
+        assert path["backend"]["service"]["name"] == service["metadata"]["name"]
+        assert path["backend"]["service"]["port"]["name"] in ports
+    route = of_kind(chart, "HTTPRoute", **VARIANTS["httproute"])
+    assert route["apiVersion"] == "gateway.networking.k8s.io/v1"
+    assert route["spec"].keys() == {"parentRefs", "hostnames", "rules"}
+    (rule,) = route["spec"]["rules"]
+    assert rule["backendRefs"] == [{"name": service["metadata"]["name"], "port": ports["http"]}]
+    assert len(rule["matches"]) == 2
+
+
+def test_otlp_over_grpc_is_open_where_it_is_configured(chart):
+    service = of_kind(chart, "Service", **VARIANTS["grpc"])["spec"]["ports"]
+    assert {each["name"]: each["port"] for each in service} == {"http": 8321, "otlp-grpc": 4317}
+    ports = container(chart, **VARIANTS["grpc"])["ports"]
+    assert {each["name"]: each["containerPort"] for each in ports} == {
+        "http": 8321,
+        "otlp-grpc": 4317,
+    }
+    assert [each["name"] for each in of_kind(chart, "Service")["spec"]["ports"]] == ["http"]
+
+
+def test_more_replicas_want_a_shared_store(chart):
+    shared = {"replicas": 3, "config": {"store": {"kind": "shared"}}}
+    assert of_kind(chart, "StatefulSet", **shared)["spec"]["replicas"] == 3
+
+
+TOKEN = {"scopes": ["read"], "existingSecret": "a", "key": "b"}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param({"replicas": 2}, "one writer", id="two writers of one store"),
+        pytest.param({"replica": 1}, "replica", id="a typo"),
+        pytest.param({"image": {"tga": "1"}}, "tga", id="a typo inside"),
+        pytest.param({"config": {"port": 1}}, "config.port is set by the chart", id="its own port"),
+        pytest.param(
+            {"config": {"auth": {"tokens": [{"name": "a", "token": "b"}]}}},
+            "existingSecret",
+            id="a token in a ConfigMap",
+        ),
+        pytest.param(
+            {"config": {"auth": {"protect_metrics": True}}}, "probes", id="probes without a token"
+        ),
+        pytest.param(
+            {"persistence": {"enabled": False, "existingClaim": "a"}},
+            "existingClaim",
+            id="a claim, unused",
+        ),
+        pytest.param(
+            {"persistence": {"existingClaim": "a", "dataSource": {"name": "b"}}},
+            "dataSource",
+            id="an old volume made from a snapshot",
+        ),
+        pytest.param(
+            {"auth": {"extraTokens": [{"name": "chart", **TOKEN}]}}, "chart", id="the chart's name"
+        ),
+        pytest.param(
+            {"auth": {"extraTokens": [{"name": "a", **TOKEN}, {"name": "a", **TOKEN}]}},
+            "two tokens are named a",
+            id="two tokens of one name",
+        ),
+        pytest.param({"ingress": {"enabled": True}}, "ingress.hosts", id="an Ingress for nothing"),
+        pytest.param(
+            {"httpRoute": {"enabled": True}}, "parentRefs", id="a route without a gateway"
+        ),
+        pytest.param(
+            {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}},
+            "twice",
+            id="scraped twice",
+        ),
+        pytest.param(
+            {"serviceMonitor": {"interval": "5s"}},
+            "serviceMonitor.scrapeTimeout",
+            id="a scrape longer than its interval",
+        ),
+        pytest.param(
+            {"prometheusRule": {"disabled": ["RagmonGone"]}},
+            "no alert RagmonGone",
+            id="an alert that is not there",
+        ),
+        pytest.param(
+            {"config": {"otlp": {"grpc": "127.0.0.1:4317"}}},
+            "config.otlp.grpc",
+            id="gRPC for the pod alone",
+        ),
+        pytest.param(
+            {"config": {"otlp": {"grpc": "0.0.0.0:4317"}}, "service": {"grpcPort": 8321}},
+            "service.grpcPort",
+            id="two ports of one number",
+        ),
+        pytest.param({"service": {"nodePort": 30_000}}, "nodePort", id="a node's port, closed"),
+        pytest.param(
+            {"service": {"loadBalancerSourceRanges": ["192.0.2.0/24"]}},
+            "LoadBalancer",
+            id="networks of no balancer",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused(chart, values, message):
+    with pytest.raises(helm_python.HelmError, match=re.escape(message)):
+        texts(chart, values)
+
+
+def notes(chart, **values) -> str:
+    return texts(chart, values)["NOTES.txt"]
+
+
+def test_notes_say_what_is_next(chart):
+    text = notes(chart)
+    assert "port-forward svc/rag-ragmon 8321:8321" in text
+    assert "get secret rag-ragmon-token -o jsonpath='{.data.token}'" in text
+    assert "http://rag-ragmon.ops.svc:8321/v1/queries" in text
+    assert "serviceMonitor.enabled=true" in text
+    assert "WARNING" not in text
+    assert "serviceMonitor.enabled=true" not in notes(chart, **VARIANTS["monitoring"])
+    assert "https://ragmon.example.org/" in notes(chart, **VARIANTS["ingress"])
+    assert "OTLP over gRPC at rag-ragmon.ops.svc:4317" in notes(chart, **VARIANTS["grpc"])
+
+
+@pytest.mark.parametrize(
+    ("values", "warning"),
+    [
+        pytest.param(VARIANTS["ephemeral"], "persistence is off", id="no volume"),
+        pytest.param(VARIANTS["paused"], "replicas is 0", id="paused"),
+        pytest.param(
+            {"config": {"auth": {"allow_anonymous": True}}}, "allow_anonymous", id="no token"
+        ),
+        pytest.param(
+            {"ingress": {"enabled": True, "hosts": ["a.example.org"]}}, "no TLS", id="in clear"
+        ),
+        pytest.param(VARIANTS["loadbalancer"], "beyond the cluster", id="open"),
+    ],
+)
+def test_notes_warn(chart, values, warning):
+    (told,) = re.findall(r"WARNING: (.+)", notes(chart, **values))
+    assert warning in told
