@@ -19,7 +19,7 @@ test: $(INSTALLED) tools
 	$(RUN)/pytest
 
 golden: $(INSTALLED)
-	$(RUN)/python grafana/generate.py
+	$(RUN)/python -m grafana.generate
 	rm -f helm/ragmon/rules/* helm/ragmon/dashboards/*
 	cp deploy/prometheus/rules/*.yaml helm/ragmon/rules/
 	cp grafana/dashboards/*.json helm/ragmon/dashboards/

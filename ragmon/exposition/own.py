@@ -49,7 +49,7 @@ class OwnMetrics:
         self.skipped_runs = self._counter(
             "ragmon_scheduled_runs_skipped",
             "Scheduled runs left out as the last one went on.",
-            "job",
+            "task",
         )
         self._judged = self._counter(
             "ragmon_judged", "Answers judged, by outcome: scored, or why not.", "judge", "outcome"

@@ -1,0 +1,175 @@
+"""A whole dashboard: variables, annotations, links, and the panels put into rows."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from grafana.metrics import COUNTED
+from grafana.panels import DATASOURCE, FULL, Json, Panel
+
+SCHEMA = 39  # what Grafana 10 writes; later releases migrate it as they load it
+
+_OPEN = f"ragmon_alert_state{{{COUNTED}}} == 2"
+_RECENTLY = f"increase(ragmon_queries_total{{{COUNTED}}}[5m])"
+_BEFORE = f"increase(ragmon_queries_total{{{COUNTED}}}[1h] offset 5m)"
+# A version that is asked now and was not in the hour before, while its pipeline was.
+_DEPLOYED = (
+    f"(sum by (job, pipeline, version) ({_RECENTLY}) > 0)"
+    f" unless (sum by (job, pipeline, version) ({_BEFORE}) > 0)"
+    f" and on (job, pipeline) (sum by (job, pipeline) ({_BEFORE}) > 0)"
+)
+
+
+class Row(Struct, frozen=True):
+    """Panels under a heading."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+class Board(Struct, frozen=True):
+    """What one dashboard asks and shows."""
+
+    name: str  # of the file; with ``ragmon-`` the uid
+    title: str
+    description: str
+    rows: tuple[Row, ...]
+    variables: tuple[Json, ...] = ()  # beside those that every board has
+
+    def json(self) -> Json:
+        """The dashboard as Grafana loads it."""
+        return {
+            "uid": f"ragmon-{self.name}",
+            "title": f"ragmon: {self.title}",
+            "description": self.description,
+            "tags": ["ragmon"],
+            "schemaVersion": SCHEMA,
+            "editable": False,
+            "graphTooltip": 1,
+            "refresh": "30s",
+            "time": {"from": "now-24h", "to": "now"},
+            "timezone": "browser",
+            "links": [_others(), _status_page()],
+            "templating": {"list": [*_variables(), *self.variables]},
+            "annotations": {"list": _annotations()},
+            "panels": list(_placed(self.rows)),
+        }
+
+
+def variable(name: str, label: str, query: str, *, several: bool = False) -> Json:
+    """A choice out of the values of a label; several at once begin with all."""
+    chosen = {"text": "All", "value": "$__all"}
+    return {
+        "name": name,
+        "label": label,
+        "type": "query",
+        "datasource": DATASOURCE,
+        "query": {"query": query, "refId": name},
+        "definition": query,
+        "refresh": 2,
+        "sort": 1,
+        "multi": several,
+        "includeAll": several,
+    } | ({"allValue": ".+", "current": chosen} if several else {})
+
+
+def _variables() -> list[Json]:
+    queries = "label_values(ragmon_window_queries"
+    return [
+        {
+            "name": "datasource",
+            "label": "Data source",
+            "type": "datasource",
+            "query": "prometheus",
+        },
+        variable("job", "Job", "label_values(ragmon_build_info, job)", several=True),
+        variable("pipeline", "Pipeline", f'{queries}{{job=~"$job"}}, pipeline)', several=True),
+        variable("window", "Window", f'{queries}{{job=~"$job"}}, window)'),
+        _choice("compare", "Compare with", ("1d", "1h", "7d", "28d")),
+        {
+            "name": "ragmon",
+            "label": "Address of ragmon",
+            "type": "textbox",
+            "query": "http://127.0.0.1:8321",
+            "current": {"text": "http://127.0.0.1:8321", "value": "http://127.0.0.1:8321"},
+        },
+    ]
+
+
+def _choice(name: str, label: str, values: tuple[str, ...]) -> Json:
+    options = [
+        {"text": f"{value} ago", "value": value, "selected": value == values[0]} for value in values
+    ]
+    return {
+        "name": name,
+        "label": label,
+        "type": "custom",
+        "query": ",".join(f"{value} ago : {value}" for value in values),
+        "options": options,
+        "current": {"text": f"{values[0]} ago", "value": values[0]},
+        "multi": False,
+        "includeAll": False,
+    }
+
+
+def _annotations() -> list[Json]:
+    return [
+        _annotation("Alerts", "red", _OPEN, "{{alert}}", "{{pipeline}} {{severity}}"),
+        _annotation("Deployments", "blue", _DEPLOYED, "{{version}}", "{{pipeline}}: new version"),
+    ]
+
+
+def _annotation(name: str, colour: str, expression: str, title: str, text: str) -> Json:
+    return {
+        "name": name,
+        "datasource": DATASOURCE,
+        "enable": True,
+        "iconColor": colour,
+        "expr": expression,
+        "titleFormat": title,
+        "textFormat": text,
+        "step": "60s",
+    }
+
+
+def _others() -> Json:
+    return {
+        "title": "ragmon",
+        "type": "dashboards",
+        "tags": ["ragmon"],
+        "asDropdown": False,
+        "includeVars": True,
+        "keepTime": True,
+        "targetBlank": False,
+    }
+
+
+def _status_page() -> Json:
+    return {
+        "title": "Status page",
+        "type": "link",
+        "icon": "external link",
+        "url": "${ragmon}/?window=${window}",
+        "targetBlank": True,
+    }
+
+
+def _placed(rows: tuple[Row, ...]) -> Iterator[Json]:
+    """Every row's heading and panels, left to right and downwards."""
+    number, y = 1, 0
+    for row in rows:
+        yield {
+            "id": number,
+            "type": "row",
+            "title": row.title,
+            "collapsed": False,
+            "gridPos": {"h": 1, "w": FULL, "x": 0, "y": y},
+            "panels": [],
+        }
+        number, x, y, height = number + 1, 0, y + 1, 0
+        for panel in row.panels:
+            if x + panel.width > FULL:
+                x, y, height = 0, y + height, 0
+            yield panel.json(number, x, y)
+            number, x, height = number + 1, x + panel.width, max(height, panel.height)
+        y += height

@@ -1,0 +1,1 @@
+"""The dashboards, one file a question; each exports ``BOARD``."""

@@ -1,0 +1,141 @@
+"""How fast? Latency of the application by stage, and of ragmon's own answer to it."""
+
+from grafana.board import Board, Row
+from grafana.metrics import COUNTED, OWN, increase, overall, quantile, rate, ratio, selector
+from grafana.panels import Panel, Query, chart, heatmap, stat
+
+_DURATION = "ragmon_query_duration_seconds"
+_TOTAL = 'stage="total"'
+
+
+def _over_all(q: float) -> Query:
+    """A quantile over the chosen pipelines since the last hour, out of the counters' buckets."""
+    grown = f"sum by (le) (increase({_DURATION}_bucket{{{COUNTED}, {_TOTAL}}}[$window]))"
+    return Query(f"histogram_quantile({q}, {grown})", f"p{100 * q:g}")
+
+
+def _quantile(title: str, q: float) -> Panel:
+    return stat(
+        title,
+        f"{100 * q:g} % of the queries in the window were faster, over the chosen pipelines.",
+        "s",
+        _over_all(q),
+    )
+
+
+_NOW = Row(
+    "Now",
+    (
+        _quantile("Median", 0.5),
+        _quantile("95 %", 0.95),
+        _quantile("99 %", 0.99),
+        stat(
+            "Slow",
+            "Share of queries slower than latency.slow_ms.",
+            "percentunit",
+            Query(overall("ragmon_slow_ratio"), "slow"),
+            (0.01, "orange"),
+            (0.05, "red"),
+        ),
+        stat(
+            "Queries",
+            "Queries counted, per second.",
+            "reqps",
+            Query(f"sum(rate(ragmon_queries_total{{{COUNTED}}}[$__rate_interval]))", "queries"),
+        ),
+        stat(
+            "Acknowledged",
+            "99 % of the batches that ragmon took were on disk within this time.",
+            "s",
+            Query(quantile(0.99, "ragmon_commit_duration_seconds", "", of=OWN), "p99"),
+        ),
+    ),
+)
+
+_LATENCY = Row(
+    "Latency",
+    (
+        chart(
+            "Quantiles in the window",
+            "Total latency over the window, within 1 %.",
+            "s",
+            Query(
+                selector("ragmon_latency_seconds", _TOTAL, 'quantile=~"0.5|0.95|0.99"'),
+                "{{pipeline}} p{{quantile}}",
+            ),
+            min=0,
+        ),
+        chart(
+            "95 % by stage",
+            "Where the time goes: retrieval and generation beside the total.",
+            "s",
+            Query(
+                selector("ragmon_latency_seconds", 'quantile="0.95"'),
+                "{{pipeline}} {{stage}}",
+            ),
+            min=0,
+        ),
+        heatmap(
+            "Latencies",
+            "How many queries took how long; dots are exemplars, which lead to the query.",
+            "s",
+            Query(
+                increase(f"{_DURATION}_bucket", "le", _TOTAL),
+                "{{le}}",
+                buckets=True,
+                exemplars=True,
+            ),
+        ),
+        chart(
+            "95 % right now",
+            "Out of the counters of all replicas, from point to point, by stage.",
+            "s",
+            Query(quantile(0.95, _DURATION, "stage"), "{{stage}}", exemplars=True),
+            min=0,
+        ),
+        chart(
+            "Mean by stage",
+            "Mean latency from point to point.",
+            "s",
+            Query(
+                f"{rate(f'{_DURATION}_sum', 'pipeline, stage')}"
+                f" / {rate(f'{_DURATION}_count', 'pipeline, stage')}",
+                "{{pipeline}} {{stage}}",
+            ),
+            min=0,
+        ),
+        ratio("Slow", "Share of queries slower than latency.slow_ms.", "ragmon_slow_ratio"),
+        chart(
+            "95 % by version",
+            "Total latency over the window, release by release.",
+            "s",
+            Query(
+                selector(
+                    "ragmon_slice_latency_seconds",
+                    'dimension="version"',
+                    _TOTAL,
+                    'quantile="0.95"',
+                ),
+                "{{pipeline}} {{value}}",
+            ),
+            min=0,
+        ),
+        chart(
+            "Acknowledgement",
+            "From taking a group of batches to having it on disk and counted.",
+            "s",
+            *(
+                Query(quantile(q, "ragmon_commit_duration_seconds", "", of=OWN), f"p{100 * q:g}")
+                for q in (0.5, 0.95, 0.99)
+            ),
+            min=0,
+        ),
+    ),
+)
+
+BOARD = Board(
+    "how-fast",
+    "how fast?",
+    "Latency by stage with exemplars, and how fast ragmon itself acknowledges.",
+    (_NOW, _LATENCY),
+)

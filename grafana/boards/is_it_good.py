@@ -1,0 +1,161 @@
+"""Is it good? Quality now, against its own past, with intervals."""
+
+from grafana.board import Board, Row, variable
+from grafana.metrics import COUNTED, SELECTED, overall, rate, ratio, selector
+from grafana.panels import Query, chart, column, stat, table
+
+_AT_K = ('k="$k"', 'evidence="$evidence"')
+_RATIOS = "error|zero_result|attribution|uncited|grounding|unfaithful|positive_feedback|slow"
+
+
+def _every(suffix: str = "", offset: str = "") -> Query:
+    """One of the values of each ratio, by pipeline and metric."""
+    name = f'__name__=~"ragmon_({_RATIOS})_ratio{suffix}"'
+    value = f"{{{name}, {SELECTED}}}{offset}"
+    named = f'label_replace({value}, "metric", "$1", "__name__", "ragmon_(.+)_ratio.*")'
+    return Query(f"max by (pipeline, metric) ({named})", "", instant=True)
+
+
+_NOW = Row(
+    "Now",
+    (
+        stat(
+            "Queries",
+            "Queries in the window, over the chosen pipelines.",
+            "short",
+            Query(f"sum({selector('ragmon_window_queries')})", "queries"),
+        ),
+        stat(
+            "Found nothing",
+            "Share of queries for which retrieval found nothing.",
+            "percentunit",
+            Query(overall("ragmon_zero_result_ratio"), "zero results"),
+            (0.05, "orange"),
+            (0.2, "red"),
+        ),
+        stat(
+            "Hit rate at $k",
+            "Share of queries with a relevant chunk among the first $k, as $evidence tells.",
+            "percentunit",
+            Query(overall("ragmon_hit_ratio", *_AT_K), "hit"),
+        ),
+        stat(
+            "Grounding",
+            "How much of the answers their chunks hold, by the embedded judge.",
+            "percentunit",
+            Query(overall("ragmon_grounding_ratio"), "grounding"),
+        ),
+        stat(
+            "Liked",
+            "Share of the rated answers that users liked.",
+            "percentunit",
+            Query(overall("ragmon_positive_feedback_ratio"), "liked"),
+        ),
+        stat(
+            "Open alerts",
+            "Alerts that fire now.",
+            "short",
+            Query(f"sum(ragmon_alert_state{{{COUNTED}}} == bool 2)", "alerts"),
+            (1, "red"),
+        ),
+    ),
+)
+
+_TABLE = Row(
+    "Every ratio",
+    (
+        table(
+            "Now, and $compare ago",
+            "Each ratio with its 95 % interval and samples, beside what it was $compare ago.",
+            "percentunit",
+            {
+                "Now": _every(),
+                "From": _every("_lower"),
+                "To": _every("_upper"),
+                "Before": _every(offset=" offset $compare"),
+                "Samples": _every("_samples"),
+            },
+            {"pipeline": "Pipeline", "metric": "Ratio"},
+            overrides=(column("Samples", unit="short", decimals=0),),
+        ),
+    ),
+)
+
+_RETRIEVAL = Row(
+    "Retrieval",
+    (
+        ratio(
+            "Found nothing",
+            "Share of queries for which retrieval found nothing.",
+            "ragmon_zero_result_ratio",
+        ),
+        ratio(
+            "Hit rate at $k",
+            "Share with a relevant chunk among the first $k, as $evidence tells.",
+            "ragmon_hit_ratio",
+            *_AT_K,
+        ),
+        ratio(
+            "Reciprocal rank",
+            "Mean of 1/rank of the first relevant chunk, as $evidence tells.",
+            "ragmon_reciprocal_rank",
+            'evidence="$evidence"',
+        ),
+        ratio(
+            "Attribution",
+            "Mean share of the retrieved chunks that the answer cites.",
+            "ragmon_attribution_ratio",
+        ),
+    ),
+)
+
+_ANSWERS = Row(
+    "Answers",
+    (
+        ratio(
+            "Grounding",
+            "How much of an answer its chunks hold, by the embedded judge.",
+            "ragmon_grounding_ratio",
+        ),
+        ratio(
+            "Unfaithful answers",
+            "Share of the judged answers below judge.unfaithful_below.",
+            "ragmon_unfaithful_ratio",
+        ),
+        ratio(
+            "Answers that cite nothing",
+            "Share of the answers that cite none of the chunks they were given.",
+            "ragmon_uncited_ratio",
+        ),
+        ratio(
+            "Liked",
+            "Share of the rated answers that users liked.",
+            "ragmon_positive_feedback_ratio",
+        ),
+    ),
+)
+
+_TRAFFIC = Row(
+    "Traffic",
+    (
+        chart(
+            "Queries",
+            "Queries counted, per second.",
+            "reqps",
+            Query(rate("ragmon_queries_total", "pipeline, version"), "{{pipeline}} {{version}}"),
+            min=0,
+        ),
+        ratio("Errors", "Share of queries that failed.", "ragmon_error_ratio"),
+    ),
+)
+
+BOARD = Board(
+    "is-it-good",
+    "is it good?",
+    "Quality of retrieval and answers now, by pipeline, with 95 % intervals and its own past.",
+    (_NOW, _RETRIEVAL, _ANSWERS, _TABLE, _TRAFFIC),
+    (
+        variable("k", "k", "label_values(ragmon_hit_ratio, k)"),
+        variable("evidence", "Evidence", "label_values(ragmon_hit_ratio, evidence)"),
+    ),
+)

@@ -1,0 +1,159 @@
+"""The judges: what they say, how much they read, what it costs, and whether people agree."""
+
+from grafana.board import Board, Row
+from grafana.metrics import OWN, increase, overall, rate, ratio, selector
+from grafana.panels import Query, chart, stack, stat
+
+_JUDGED = "ragmon_judged_total"
+_JUDGES, _PEOPLE = 'judge!="human"', 'judge="human"'
+_COST = "ragmon_judge_cost_dollars_total"
+
+_NOW = Row(
+    "Now",
+    (
+        stat(
+            "Faithfulness",
+            "How much of the answers is supported, by the best judge that read them.",
+            "percentunit",
+            Query(overall("ragmon_faithfulness_ratio", _JUDGES), "faithfulness"),
+        ),
+        stat(
+            "Unfaithful answers",
+            "Share of the judged answers below judge.unfaithful_below.",
+            "percentunit",
+            Query(overall("ragmon_unfaithful_ratio"), "unfaithful"),
+        ),
+        stat(
+            "Read",
+            "Share of the answers that the embedded judge read.",
+            "percentunit",
+            Query(overall("ragmon_grounding_coverage_ratio"), "read"),
+        ),
+        stat(
+            "Waiting",
+            "Answers that wait for a judge.",
+            "short",
+            Query(f"sum(ragmon_judge_queue_length{{{OWN}}})", "waiting"),
+        ),
+        stat(
+            "Budget left",
+            "Share of the judge's budget that remains, of the tighter of its limits.",
+            "percentunit",
+            Query(f"min(ragmon_judge_budget_remaining_ratio{{{OWN}}})", "left"),
+        ),
+        stat(
+            "Cost in a day",
+            "What the sampled judge cost in the last 24 hours.",
+            "currencyUSD",
+            Query(f"sum(increase({_COST}{{{OWN}}}[1d]))", "cost"),
+        ),
+    ),
+)
+
+_VERDICTS = Row(
+    "Verdicts",
+    (
+        ratio(
+            "Faithfulness",
+            "How much of an answer is supported by its chunks, judge by judge.",
+            "ragmon_faithfulness_ratio",
+            legend="{{pipeline}} {{judge}}",
+        ),
+        ratio(
+            "Grounding",
+            "How much of an answer its chunks hold, by the embedded judge.",
+            "ragmon_grounding_ratio",
+        ),
+        ratio(
+            "Unfaithful answers",
+            "Share of the judged answers below judge.unfaithful_below.",
+            "ragmon_unfaithful_ratio",
+        ),
+        chart(
+            "Judged answers in the window",
+            "How many verdicts stand behind the faithfulness of each judge.",
+            "short",
+            Query(selector("ragmon_faithfulness_ratio_samples"), "{{pipeline}} {{judge}}"),
+            min=0,
+        ),
+    ),
+)
+
+_AGREEMENT = Row(
+    "Against people",
+    (
+        chart(
+            "Distance from human labels",
+            "A judge's faithfulness less that of the human labels, over the window.",
+            "percentunit",
+            Query(
+                f"{selector('ragmon_faithfulness_ratio', _JUDGES)}"
+                " - on (job, instance, pipeline, window) group_left () "
+                f"{selector('ragmon_faithfulness_ratio', _PEOPLE)}",
+                "{{pipeline}} {{judge}}",
+            ),
+        ),
+        chart(
+            "Human labels in the window",
+            "Answers that people labelled, by /v1/labels.",
+            "short",
+            Query(selector("ragmon_faithfulness_ratio_samples", _PEOPLE), "{{pipeline}}"),
+            min=0,
+        ),
+    ),
+)
+
+_WORK = Row(
+    "Work and cost",
+    (
+        stack(
+            "Judged",
+            "Answers by judge and outcome, per second; scored, or why not.",
+            "reqps",
+            Query(rate(_JUDGED, "judge, outcome", of=OWN), "{{judge}} {{outcome}}"),
+        ),
+        ratio(
+            "Read by the embedded judge",
+            "Share of the answers that it read; the rest went beyond its share of the CPU.",
+            "ragmon_grounding_coverage_ratio",
+        ),
+        chart(
+            "Waiting",
+            "Answers that wait for a judge.",
+            "short",
+            Query(f"sum by (job) (ragmon_judge_queue_length{{{OWN}}})", "{{job}}"),
+            min=0,
+        ),
+        chart(
+            "Tokens",
+            "Tokens of the sampled judge by kind, from point to point.",
+            "short",
+            Query(
+                increase("ragmon_judge_tokens_total", "judge, kind", of=OWN), "{{judge}} {{kind}}"
+            ),
+            min=0,
+        ),
+        chart(
+            "Cost",
+            "What the sampled judge costs an hour, at the present rate.",
+            "currencyUSD",
+            Query(f"3600 * {rate(_COST, 'judge', of=OWN)}", "{{judge}}"),
+            min=0,
+        ),
+        chart(
+            "Budget left",
+            "Share of the budget that remains, of the tighter of the limits.",
+            "percentunit",
+            Query(f"min by (job) (ragmon_judge_budget_remaining_ratio{{{OWN}}})", "{{job}}"),
+            min=0,
+            max=1,
+        ),
+    ),
+)
+
+BOARD = Board(
+    "judge",
+    "the judge",
+    "What the judges say and how surely, what they read, what they cost, and human labels.",
+    (_NOW, _VERDICTS, _WORK, _AGREEMENT),
+)

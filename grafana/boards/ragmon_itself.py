@@ -1,0 +1,239 @@
+"""ragmon itself: whether the monitor can be believed."""
+
+from grafana.board import Board, Row
+from grafana.metrics import OWN, quantile, rate
+from grafana.panels import Query, chart, stack, stat, table
+
+
+def _sum(metric: str, by: str = "job") -> str:
+    return f"sum by ({by}) ({metric}{{{OWN}}})"
+
+
+def _age(timestamp: str) -> str:
+    return f"time() - max by (job) ({timestamp}{{{OWN}}})"
+
+
+_NOW = Row(
+    "Now",
+    (
+        stat(
+            "Up",
+            "Processes of ragmon that Prometheus reached at its last scrape.",
+            "short",
+            Query(f"sum(up{{{OWN}}})", "up"),
+        ),
+        stat(
+            "Evaluated",
+            "Since the windows were last evaluated.",
+            "s",
+            Query(f"time() - max(ragmon_evaluation_timestamp_seconds{{{OWN}}})", "age"),
+            (120, "red"),
+        ),
+        stat(
+            "Newest query",
+            "Since the newest query was asked.",
+            "s",
+            Query(f"time() - max(ragmon_watermark_timestamp_seconds{{{OWN}}})", "age"),
+            (3600, "orange"),
+        ),
+        stat(
+            "Taken",
+            "Records, feedback and labels made durable, per second.",
+            "reqps",
+            Query(f"sum(rate(ragmon_ingest_records_total{{{OWN}}}[$__rate_interval]))", "taken"),
+        ),
+        stat(
+            "Refused",
+            "What was refused, per second; the reasons stand below.",
+            "reqps",
+            Query(f"sum(rate(ragmon_rejected_total{{{OWN}}}[$__rate_interval]))", "refused"),
+            (0.001, "orange"),
+        ),
+        stat(
+            "Store",
+            "Bytes of the store on disk.",
+            "bytes",
+            Query(f"sum(ragmon_store_bytes{{{OWN}}})", "store"),
+        ),
+    ),
+)
+
+_INGEST = Row(
+    "What comes in",
+    (
+        stack(
+            "Taken",
+            "Records, feedback and labels made durable, by source.",
+            "reqps",
+            Query(rate("ragmon_ingest_records_total", "source", of=OWN), "{{source}}"),
+        ),
+        stack(
+            "Refused",
+            "What was refused, by source and reason.",
+            "reqps",
+            Query(rate("ragmon_rejected_total", "source, reason", of=OWN), "{{source}} {{reason}}"),
+        ),
+        chart(
+            "Sent again",
+            "What had been sent before and was not counted again, by source.",
+            "reqps",
+            Query(rate("ragmon_duplicates_total", "source", of=OWN), "{{source}}"),
+            min=0,
+        ),
+        chart(
+            "Queue",
+            "Bytes received and not yet committed; at limits.queue ragmon answers 503.",
+            "bytes",
+            Query(_sum("ragmon_ingest_queue_bytes"), "{{job}}"),
+            min=0,
+        ),
+        chart(
+            "Commit",
+            "From taking a group of batches to having it on disk and counted.",
+            "s",
+            *(
+                Query(quantile(q, "ragmon_commit_duration_seconds", "", of=OWN), f"p{100 * q:g}")
+                for q in (0.5, 0.95, 0.99)
+            ),
+            min=0,
+        ),
+        chart(
+            "Commits that failed",
+            "Groups of batches that could not be written, per second.",
+            "reqps",
+            Query(rate("ragmon_commit_failures_total", "job", of=OWN), "{{job}}"),
+            min=0,
+        ),
+        chart(
+            "Traces waiting",
+            "OpenTelemetry traces that wait for more spans.",
+            "short",
+            Query(_sum("ragmon_otlp_pending_traces"), "{{job}}"),
+            min=0,
+        ),
+        chart(
+            "Traces cut short",
+            "Spans that came after their trace was counted, and traces that had to make room.",
+            "reqps",
+            Query(rate("ragmon_otlp_late_spans_total", "job", of=OWN), "late spans"),
+            Query(rate("ragmon_otlp_evicted_traces_total", "job", of=OWN), "evicted traces"),
+            min=0,
+        ),
+    ),
+)
+
+_WINDOWS = Row(
+    "Windows",
+    (
+        chart(
+            "Evaluation",
+            "How long the last evaluation of all windows took.",
+            "s",
+            Query(_sum("ragmon_evaluation_duration_seconds"), "{{job}}"),
+            min=0,
+        ),
+        chart(
+            "Age",
+            "Since the windows were last evaluated, and since the newest query was asked.",
+            "s",
+            Query(_age("ragmon_evaluation_timestamp_seconds"), "{{job}}: evaluation"),
+            Query(_age("ragmon_watermark_timestamp_seconds"), "{{job}}: newest query"),
+            min=0,
+        ),
+        chart(
+            "Restated",
+            "Queries whose windows changed after the fact: feedback, labels, verdicts.",
+            "reqps",
+            Query(rate("ragmon_window_restatements_total", "job", of=OWN), "{{job}}"),
+            min=0,
+        ),
+        chart(
+            "Feedback and labels that wait",
+            "For a query that has not come yet, up to limits.waiting.",
+            "short",
+            Query(_sum("ragmon_waiting_changes"), "{{job}}"),
+            min=0,
+        ),
+        chart(
+            "Series given up",
+            "Slices beyond max_series, which are counted under other.",
+            "reqps",
+            Query(rate("ragmon_series_dropped_total", "job", of=OWN), "{{job}}"),
+            min=0,
+        ),
+        chart(
+            "Runs left out",
+            "Scheduled work that was skipped, as its last run went on.",
+            "reqps",
+            Query(rate("ragmon_scheduled_runs_skipped_total", "task", of=OWN), "{{task}}"),
+            min=0,
+        ),
+    ),
+)
+
+_OUT = Row(
+    "What goes out",
+    (
+        stack(
+            "Notifications",
+            "Notifications by sink and outcome, per second.",
+            "reqps",
+            Query(
+                rate("ragmon_notifications_total", "sink, outcome", of=OWN), "{{sink}} {{outcome}}"
+            ),
+        ),
+        chart(
+            "Notifications that wait",
+            "Not yet delivered.",
+            "short",
+            Query(_sum("ragmon_notification_queue_length"), "{{job}}"),
+            min=0,
+        ),
+        chart(
+            "Scrape",
+            "How long Prometheus took to read /metrics.",
+            "s",
+            Query(f"max by (job) (scrape_duration_seconds{{{OWN}}})", "{{job}}"),
+            min=0,
+        ),
+        chart(
+            "Samples",
+            "Samples on /metrics; slices and windows multiply them.",
+            "short",
+            Query(f"sum by (job) (scrape_samples_scraped{{{OWN}}})", "{{job}}"),
+            min=0,
+        ),
+    ),
+)
+
+_PLACE = Row(
+    "Disk and version",
+    (
+        chart(
+            "Store",
+            "Bytes of the store on disk; retention.max_disk limits them.",
+            "bytes",
+            Query(_sum("ragmon_store_bytes"), "{{job}}"),
+            min=0,
+        ),
+        table(
+            "Version",
+            "The release of ragmon that runs.",
+            "short",
+            {
+                "Processes": Query(
+                    f"count by (job, version) (ragmon_build_info{{{OWN}}})", "", instant=True
+                )
+            },
+            {"job": "Job", "version": "Version"},
+            width=12,
+        ),
+    ),
+)
+
+BOARD = Board(
+    "ragmon-itself",
+    "ragmon itself",
+    "Whether the monitor can be believed: what comes in, how fresh it is, what goes out.",
+    (_NOW, _INGEST, _WINDOWS, _OUT, _PLACE),
+)
