@@ -9,6 +9,7 @@ RagmonError
 │   └── StoreCorruptError   the file is damaged
 ├── OverloadedError    the bounded queue is full
 └── RemoteError        another ragmon, or a sink, did not answer as it should
+    └── SinkError           an alert was not delivered; ``retryable`` says whether waiting helps
 """
 
 
@@ -73,3 +74,14 @@ class OverloadedError(RagmonError):
 
 class RemoteError(RagmonError):
     """Another server did not answer as it should."""
+
+
+class SinkError(RemoteError):
+    """An alert was not delivered."""
+
+    def __init__(
+        self, message: str, *, retryable: bool, retry_after_s: float = 0.0, hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.retryable = retryable
+        self.retry_after_s = retry_after_s  # what the receiver asked for; 0: nothing

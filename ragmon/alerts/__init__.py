@@ -40,6 +40,14 @@ class ModeShift(Struct, frozen=True):
     since: float
 
 
+class WorstQuery(Struct, frozen=True):
+    """A query that shows what is wrong."""
+
+    query_id: str
+    query: str = ""  # its text, as far as it may be shown
+    why: str = ""
+
+
 class Evidence(Struct, frozen=True):
     """Why an alert is believed, as it stood when it opened."""
 
@@ -49,6 +57,7 @@ class Evidence(Struct, frozen=True):
     modes: tuple[ModeShift, ...] = ()
     remedies: tuple[str, ...] = ()
     runbook: str = ""  # path below the documentation
+    worst: tuple[WorstQuery, ...] = ()  # up to five
 
 
 class Alert(Struct, frozen=True, kw_only=True):
