@@ -22,6 +22,7 @@ from tests.support.stores import (
     KINDS,
     commit_of,
     copied,
+    encode,
     nothing,
     numbers,
     opened,
@@ -179,7 +180,7 @@ class StoreMachine(RuleBasedStateMachine):
         for each in IDS:
             assert self.store.find(self.store.hash(each)) == by_id.get(each)
         for sequence, (name, _) in self.records.items():
-            assert self.store.record(sequence) == name.encode()
+            assert self.store.record(sequence) == encode(name)
         assert self.store.record(self.next_sequence) is None
 
     @invariant()
@@ -227,11 +228,11 @@ class StoreMachine(RuleBasedStateMachine):
                 assert block.amendments == {
                     each: self.amendments[each] for each in held if each in self.amendments
                 }
-            assert seen == {each: name.encode() for each, (name, _) in self.records.items()}
+            assert seen == {each: encode(name) for each, (name, _) in self.records.items()}
             for each in range(self.next_sequence + 1):
                 found = None
                 if each in self.records:
-                    found = (self.records[each][0].encode(), self.amendments.get(each))
+                    found = (encode(self.records[each][0]), self.amendments.get(each))
                 assert reader.record(each) == found
 
 

@@ -20,7 +20,7 @@ from ragmon.stores.sqlite import SqliteStore
 from ragmon.stores.sqlite.database import translated
 from ragmon.stores.sqlite.store import FILE
 from ragmon.windows.snapshot import SavedBucket
-from tests.support.stores import commit_of, numbers, small_pieces
+from tests.support.stores import commit_of, encode, numbers, small_pieces
 
 NAMES = [f"id-{at}" for at in range(60)]
 PAGE = 16_384
@@ -45,7 +45,7 @@ def healthy(tmp_path):
                 waiting=[late],
                 offsets=[("source", b"offset")],
             )
-            commit.records = [chance.randbytes(900) for _ in range(6)]
+            commit.records = encode([chance.randbytes(900) for _ in range(6)])
             store.commit(commit)
             store.index()
             if start == 30:

@@ -11,7 +11,7 @@ from ragmon.stores import Position, Restatement, Waiting
 from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.store import FILE, SqliteStore
 from ragmon.windows.snapshot import SavedBucket
-from tests.support.stores import commit_of, nothing, numbers, packed
+from tests.support.stores import commit_of, encode, nothing, numbers, packed
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def fill(store, blocks, records=1, size=100, first_at=0.0):
             [f"id-{first + at}" for at in range(records)],
             [first_at + first + at for at in range(records)],
         )
-        commit.records = [chance.randbytes(size) for _ in range(records)]
+        commit.records = encode([chance.randbytes(size) for _ in range(records)])
         store.commit(commit)
 
 
@@ -134,7 +134,7 @@ def test_a_commit_that_fails_at_any_statement_changes_nothing(store, tmp_path, f
 def test_a_commit_without_room_changes_nothing(store, tmp_path):
     before = prepared(store)
     commit = full_commit(store)
-    commit.records = [random.Random(1).randbytes(1 << 20)] * 2
+    commit.records = encode([random.Random(1).randbytes(1 << 20)] * 2)
     pages = store._db.number("PRAGMA page_count")
     store._db.connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreFullError, match="Free space") as caught:

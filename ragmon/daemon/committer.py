@@ -20,7 +20,7 @@ from ragmon.stores import Commit, Store, Waiting
 from ragmon.windows import Windows
 from ragmon.windows.observations import Observations, pack
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode_into = msgspec.msgpack.Encoder().encode_into
 
 
 class Fresh(NamedTuple):
@@ -49,6 +49,7 @@ class Committer:
         self._windows = windows
         self._exemplars = exemplars
         self._most_waiting = most_waiting
+        self._encoded = bytearray()  # fresh memory for every commit would cost more than encoding
 
     def commit(self, group: Sequence[Submission], now: float) -> None:
         """Make the group durable and count it; fills in each submission's duplicates and refusals.
@@ -68,9 +69,11 @@ class Committer:
         observations = self._pipeline.observe(fresh.records) if fresh.records else None
         commit = self._assemble(fresh, observations, restated)
         commit.waiting = postponed.waiting
+        commit.awaited, commit.judged = changes.awaited, changes.judged
         commit.arrived = sorted({waiting.query_hash for waiting in arrived})
         commit.offsets = [each.offset for each in group if each.offset is not None]
-        if commit.records or commit.amendments or commit.waiting or commit.offsets:
+        late = (commit.amendments, commit.waiting, commit.offsets, commit.judged)
+        if fresh.records or any(late):
             self._store.commit(commit)
         self._count(observations, restated)
         self._exemplars.observe(fresh.records)
@@ -142,7 +145,8 @@ class Committer:
             restatement=restated.packed(self._pipeline.columns),
         )
         if observations is not None:
-            commit.records = [_encode(record) for record in fresh.records]
+            _encode_into(fresh.records, self._encoded)
+            commit.records = self._encoded
             commit.first_timestamp = float(observations.timestamps.min())
             commit.last_timestamp = float(observations.timestamps.max())
             commit.observations = pack(observations, self._pipeline.columns)

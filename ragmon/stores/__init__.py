@@ -12,6 +12,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from ragmon.alerts import AlertEvent
+from ragmon.alerts.silences import Silence
+from ragmon.detectors import minutes
 from ragmon.windows.snapshot import SavedBucket
 
 Hashes = NDArray[np.uint64]
@@ -40,11 +43,18 @@ class Waiting(NamedTuple):
     received: float
 
 
+class Awaited(NamedTuple):
+    """An answer that was drawn for the sampled judge."""
+
+    sequence: int
+    since: float  # unix seconds
+
+
 class Commit(Struct, kw_only=True):
     """One transaction."""
 
-    records: Sequence[bytes] = ()
-    hashes: Hashes
+    records: bytes | bytearray = b""  # one msgpack array; only looked at during the commit
+    hashes: Hashes  # of the records' ids, in the same order
     first_timestamp: float = 0.0
     last_timestamp: float = 0.0
     observations: bytes = b""
@@ -53,6 +63,8 @@ class Commit(Struct, kw_only=True):
     waiting: Sequence[Waiting] = ()
     arrived: Sequence[int] = ()  # hashes whose waiting feedback is now applied
     offsets: Sequence[tuple[str, bytes]] = ()  # how far each followed source was read
+    awaited: Sequence[Awaited] = ()  # drawn for the sampled judge
+    judged: Sequence[int] = ()  # sequence numbers whose verdict is no longer awaited
 
 
 class Block(NamedTuple):
@@ -184,6 +196,95 @@ class Outbox(Protocol):
         ...
 
 
+class Judging(Protocol):
+    """Answers that wait for the sampled judge, and what judging remembers.
+
+    Called on the writer's thread. Draws and verdicts are part of a ``Commit``.
+    """
+
+    def awaited(self, after: int, limit: int) -> list[Awaited]:
+        """Those that wait, in the order they were logged, from beyond a sequence number."""
+        ...
+
+    def awaited_count(self) -> int:
+        """How many wait."""
+        ...
+
+    def remembered(self, name: str) -> bytes | None:
+        """What was kept under a name."""
+        ...
+
+    def remember(self, name: str, body: bytes) -> None:
+        """Keep something under a name; it is on disk when this returns."""
+        ...
+
+
+class SavedDetection(NamedTuple):
+    """Detectors and alerts as they were saved."""
+
+    state: bytes
+    book: bytes
+    catching_up: bool
+    position: Position
+    buckets: Iterator[minutes.SavedBucket]  # from old to new
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """What one turn of detection changes, saved as a whole."""
+
+    state: bytes  # of the detectors
+    buckets: Sequence[minutes.SavedBucket]  # those that changed
+    oldest: tuple[int, int]  # older buckets of each tier go
+    book: bytes  # of the alerts
+    catching_up: bool
+    position: Position  # how far the detectors have counted
+    events: Sequence[AlertEvent] = ()
+    notifications: Sequence[Notification] = ()
+
+
+class AlertLog(Protocol):
+    """Detectors, alerts and silences; called on the writer's thread.
+
+    What was committed after the saved position is kept, since a restart counts it again.
+    """
+
+    def position(self) -> Position:
+        """How far the saved detectors have counted."""
+        ...
+
+    def load(self) -> SavedDetection | None:
+        """What was saved last."""
+        ...
+
+    def save(self, turn: Turn) -> None:
+        """Make it durable, or raise StoreError and change nothing; known events stay."""
+        ...
+
+    def ended(self, since: float, limit: int) -> list[AlertEvent]:
+        """The ends of alerts, the newest first."""
+        ...
+
+    def episode(self, name: str) -> list[AlertEvent]:
+        """Every transition of one alert, in order."""
+        ...
+
+    def silences(self) -> list[Silence]:
+        """Every silence, those that are over too."""
+        ...
+
+    def add_silence(self, silence: Silence) -> None:
+        """Keep one; of the same id it takes the place."""
+        ...
+
+    def delete_silence(self, name: str) -> bool:
+        """Delete one; False when there was none."""
+        ...
+
+    def expire(self, before: float) -> None:
+        """Delete transitions and silences that ended before."""
+        ...
+
+
 class Store(Protocol):
     """What the writer needs; one thread calls everything, others read through ``reader``."""
 
@@ -271,8 +372,16 @@ class Store(Protocol):
         """Where spans wait for the rest of their trace."""
         ...
 
+    def judging(self) -> Judging:
+        """Where answers wait for the sampled judge."""
+        ...
+
     def outbox(self) -> Outbox:
         """Where notifications wait for their receivers."""
+        ...
+
+    def alert_log(self) -> AlertLog:
+        """Where detectors, alerts and silences are kept."""
         ...
 
     def close(self) -> None:

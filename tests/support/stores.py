@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from ragmon.stores import Commit, Store
 from ragmon.stores.sqlite import identity, maintenance
 from ragmon.windows.observations import Observations, pack, unpack
 
+encode = msgspec.msgpack.encode
 COLUMNS = ("number",)
 KINDS = kinds("ragmon.stores")
 
@@ -63,10 +65,10 @@ def numbers(observations: bytes) -> list[int]:
 def commit_of(
     store: Store, ids: Sequence[str], timestamps: Sequence[float], **fields: Any
 ) -> Commit:
-    """New records, each of which is the bytes of its id."""
+    """New records, each of which is its id."""
     first = store.next_sequence
     return Commit(
-        records=[each.encode() for each in ids],
+        records=encode(ids),
         hashes=np.array([store.hash(each) for each in ids], dtype=np.uint64),
         first_timestamp=min(timestamps, default=0.0),
         last_timestamp=max(timestamps, default=0.0),

@@ -65,7 +65,7 @@ class Database:
                 self.connection.close()
                 raise
 
-    def zip(self, body: bytes) -> bytes:
+    def zip(self, body: bytes | bytearray) -> bytes:
         """Compressed; ``unzip`` reverses it."""
         return self._zip.compress(body)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragmon.stores.sqlite.database import Database, decoded, unzip
+from ragmon.stores.sqlite.reader import unpack_records
 from ragmon.windows.observations import join
 
 _EXPIRE_BLOCKS = 4
@@ -93,10 +94,10 @@ def _join(database: Database, first: int, last: int) -> None:
         first,
         last,
     )
-    records: list[bytes] = []
+    records: list[msgspec.Raw] = []
     with decoded(database.path):
         for row in rows:
-            records += msgspec.msgpack.decode(unzip(row[5]), type=list[bytes])
+            records += unpack_records(row[5])
         joined = join([unzip(row[4]) for row in rows])
     with database.transaction() as db:
         db.execute("DELETE FROM blocks WHERE first_sequence BETWEEN ? AND ?", (first, last))

@@ -31,10 +31,20 @@ def read_block(db: _Rows, sequence: int) -> tuple[int, list[bytes]] | None:
     ).fetchone()
     if row is None or sequence >= row[0] + row[1]:
         return None
-    records = msgspec.msgpack.decode(unzip(row[2]), type=list[bytes])
+    records = unpack_records(row[2])
     if len(records) != row[1]:
         raise ValueError(f"block {row[0]} holds {len(records)} records, not {row[1]}")
-    return row[0], records
+    return row[0], [bytes(each) for each in records]
+
+
+def unpack_records(body: bytes) -> list[msgspec.Raw]:
+    """The encoded records of a stored block; each keeps all of them in memory.
+
+    Raises:
+        msgspec.MsgspecError: the block is damaged.
+        zstandard.ZstdError: likewise.
+    """
+    return msgspec.msgpack.decode(unzip(body), type=list[msgspec.Raw])
 
 
 class SqliteReader:

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from ragmon.stores import Commit, Hashes, Position, Restatement, Waiting
 from ragmon.stores.sqlite import maintenance
+from ragmon.stores.sqlite.alerting import SqliteAlertLog
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 from ragmon.stores.sqlite.identity import IdIndex, hash_id, signed, unsigned
+from ragmon.stores.sqlite.judging import SqliteJudging
 from ragmon.stores.sqlite.outbox import SqliteOutbox
 from ragmon.stores.sqlite.reader import SqliteReader, read_block
 from ragmon.stores.sqlite.spans import SqliteSpans
@@ -30,11 +32,13 @@ class SqliteStore:
     def __init__(self, directory: Path, *, synchronous: str = "FULL") -> None:
         self._db = Database(directory / FILE, synchronous)
         self._ids = IdIndex(self._db)
+        self._judging = SqliteJudging(self._db)
         self._seed = self._db.number("SELECT value FROM meta WHERE name = 'seed'")
         self._block: tuple[int, list[bytes]] = (0, [])  # the one last opened
         self._awaited: Counter[int] = Counter()  # changes that wait, by hash
         self._load_awaited()
         self._saved = self._position()  # what the saved windows have counted
+        self._alerts = SqliteAlertLog(self._db)
         # Numbers go on also where the newest records and restatements are already gone.
         self.next_sequence = max(
             self._db.number("SELECT max(first_sequence + records) FROM blocks"),
@@ -61,7 +65,7 @@ class SqliteStore:
     def commit(self, commit: Commit) -> None:
         """Make it durable, or raise StoreError and change nothing."""
         first, restatement = self.next_sequence, self.last_restatement
-        block = self._pack_block(first, commit) if commit.records else None
+        block = self._pack_block(first, commit) if len(commit.hashes) else None
         with self._db.transaction() as db:
             if block:
                 db.execute("INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)", block)
@@ -79,11 +83,12 @@ class SqliteStore:
                 db.executemany("INSERT INTO waiting VALUES (?, ?, ?, ?)", late)
             if commit.offsets:
                 db.executemany("REPLACE INTO offsets VALUES (?, ?)", commit.offsets)
+            self._judging.write(db, commit)
         for each in commit.arrived:
             self._awaited.pop(each, None)
         self._awaited.update(waiting.query_hash for waiting in commit.waiting)
         self._ids.add(commit.hashes, first)
-        self.next_sequence = first + len(commit.records)
+        self.next_sequence = first + len(commit.hashes)
         self.last_restatement = restatement
 
     def record(self, sequence: int) -> bytes | None:
@@ -138,7 +143,8 @@ class SqliteStore:
                 "next_sequence": str(self.next_sequence),
             }
             db.executemany("REPLACE INTO meta VALUES (?, ?)", state.items())
-            db.execute("DELETE FROM restatements WHERE number <= ?", (position.restatement,))
+            counted = min(position.restatement, self._alerts.position().restatement)
+            db.execute("DELETE FROM restatements WHERE number <= ?", (counted,))
         self._saved = position
 
     def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
@@ -181,7 +187,7 @@ class SqliteStore:
         What the saved windows have not counted stays, since a restart will have to count it.
         """
         self._block = (0, [])
-        deleted = maintenance.expire(self._db, before, max_bytes, self._saved.sequence)
+        deleted = maintenance.expire(self._db, before, max_bytes, self._counted())
         if deleted:
             oldest = self._db.rows("SELECT min(first_sequence) FROM blocks")[0][0]
             self._ids.drop_runs(self.next_sequence if oldest is None else oldest)
@@ -197,7 +203,7 @@ class SqliteStore:
     def compact(self, start: int, below: int) -> tuple[int, int]:
         """Join one stretch of small blocks; returns how many, and where to look next."""
         self._block = (0, [])
-        return maintenance.compact(self._db, start, below)
+        return maintenance.compact(self._db, start, min(below, self._counted()))
 
     def index(self) -> None:
         """Write the id index of the newest records to disk when a run of it is due."""
@@ -216,13 +222,25 @@ class SqliteStore:
         """Where spans wait for the rest of their trace."""
         return SqliteSpans(self._db)
 
+    def judging(self) -> SqliteJudging:
+        """Where answers wait for the sampled judge."""
+        return self._judging
+
     def outbox(self) -> SqliteOutbox:
         """Where notifications wait for their receivers."""
         return SqliteOutbox(self._db)
 
+    def alert_log(self) -> SqliteAlertLog:
+        """Where detectors, alerts and silences are kept."""
+        return self._alerts
+
     def close(self) -> None:
         """Checkpoint and close."""
         self._db.close()
+
+    def _counted(self) -> int:
+        """Up to where both windows and detectors have counted; a restart needs the rest."""
+        return min(self._saved.sequence, self._alerts.position().sequence)
 
     def _load_awaited(self) -> None:
         rows = self._db.rows("SELECT query_hash, count(*) FROM waiting GROUP BY query_hash")
@@ -231,10 +249,10 @@ class SqliteStore:
     def _pack_block(self, first: int, commit: Commit) -> tuple[object, ...]:
         return (
             first,
-            len(commit.records),
+            len(commit.hashes),
             commit.first_timestamp,
             commit.last_timestamp,
             commit.hashes.tobytes(),
             self._db.zip(commit.observations),
-            self._db.zip(msgspec.msgpack.encode(commit.records)),
+            self._db.zip(commit.records),
         )
