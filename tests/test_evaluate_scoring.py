@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from ragmon.evaluate import ranking
+from ragmon.evaluate.accounts import Account
 from ragmon.evaluate.cases import Case, CaseSet
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.scoring import Options, score
@@ -104,6 +105,10 @@ def test_the_monitor_and_the_evaluation_agree_on_hits():
 class Strict:
     name = "strict"
     metrics = ("faithfulness", "completeness")
+    concurrency = 1
+
+    def account(self):
+        return Account(name=self.name, judged=1)
 
     def grade(self, case, result):
         return {"faithfulness": 0.25} if result.answer else {}
@@ -115,7 +120,8 @@ def test_judges_and_what_is_absent_without_them():
     found = score(cases, run, Options(), [Strict()])
     np.testing.assert_equal(found.column("faithfulness/strict"), [0.25, np.nan])
     assert found.absent["completeness/strict"] == "no case has what it needs"
-    assert "needs an LLM judge" in found.absent["answer_relevancy"]
+    assert found.absent["answer_relevancy"].startswith("was not asked of the LLM judge")
+    assert found.accounts == (Account(name="strict", judged=1),)
     assert "completeness" not in found.absent
 
 

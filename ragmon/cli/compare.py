@@ -10,11 +10,19 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from ragmon.cli import judging
 from ragmon.cli.evaluate import write
+from ragmon.clock import SystemClock
 from ragmon.errors import RagmonError
-from ragmon.evaluate.comparison import compare
-from ragmon.evaluate.document import load
-from ragmon.evaluate.preference import NOT_CONFIGURED
+from ragmon.evaluate.comparison import compare, pair
+from ragmon.evaluate.document import Evaluation, load
+from ragmon.evaluate.preference import (
+    NO_ANSWERS,
+    NOT_CONFIGURED,
+    Preferences,
+    duels_of,
+    preferences,
+)
 from ragmon.evaluate.report import table
 
 NAME = "compare"
@@ -30,14 +38,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--noise", action="store_true", help="the second answered with noise added: what is lost"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="everything as JSON")
+    parser.add_argument("--duels", type=int, default=200, help="answers an LLM judge compares")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    judging.arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
     try:
-        comparison = compare(load(args.first), load(args.second), args.moves)
+        first, second = load(args.first), load(args.second)
+        comparison = compare(first, second, args.moves)
+        preferred = _preferences(args, first, second)
         if args.json is not None:
-            write(args.json, msgspec.json.format(msgspec.json.encode(comparison), indent=1))
+            content = msgspec.structs.asdict(comparison) | {"preferences": preferred}
+            write(args.json, msgspec.json.format(msgspec.json.encode(content), indent=1))
     except RagmonError as error:
         print(f"ragmon: {error}", file=sys.stderr)
         return 2
@@ -45,5 +59,30 @@ def run(args: argparse.Namespace) -> int:
     table.show_comparison(console, comparison)
     if args.noise:
         table.show_noise(console, comparison)
-    console.print(f"[dim]pairwise preference: {NOT_CONFIGURED}[/]")
+    if isinstance(preferred, str):
+        console.print(f"[dim]pairwise preference: {preferred}[/]")
+    else:
+        table.show_preferences(console, preferred)
     return 0
+
+
+def _preferences(
+    args: argparse.Namespace, first: Evaluation, second: Evaluation
+) -> Preferences | str:
+    """Which answers a judge prefers, or why that is not known."""
+    options = judging.options(args)
+    if options is None:
+        return NOT_CONFIGURED
+    from ragmon.evaluate.llm import Arbiter  # noqa: PLC0415 - only here
+
+    duels = duels_of(first, second, pair(first, second), args.duels)
+    if not duels:
+        return NO_ANSWERS
+    with judging.replies(args.replies) as cache:
+        arbiter = Arbiter(options, SystemClock(), cache)
+        try:
+            expected = arbiter.forecast(duels)
+            judging.announce(f"{len(duels):,} pairs", expected.tokens, expected.cost_usd, args)
+            return preferences(duels, arbiter, judging.progress(args, "comparing"))
+        finally:
+            arbiter.close()

@@ -5,21 +5,22 @@ Exit status: 0 done, 1 a --min limit was missed, 2 the data or the arguments can
 
 import argparse
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import track
 
+from ragmon.cli import judging
 from ragmon.clock import Clock, SystemClock
 from ragmon.config.units import seconds
 from ragmon.errors import RagmonError
 from ragmon.evaluate import loaders
-from ragmon.evaluate.cases import CaseSet, Run
+from ragmon.evaluate.cases import CaseSet, Labelled, Run, by_case
 from ragmon.evaluate.document import Evaluation, describe, save
 from ragmon.evaluate.embedding import load as load_embedder
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.gate import limits
-from ragmon.evaluate.judges import Grounding, Judge
+from ragmon.evaluate.judges import Grounding, Humans, Judge
 from ragmon.evaluate.report import junit, table
 from ragmon.evaluate.report.page import html
 from ragmon.evaluate.rules import rules_of
@@ -52,10 +53,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--k", default="1,3,5,10", help="cut-offs, by commas")
     how.add_argument("--gain", choices=("linear", "exponential"), default="linear")
     how.add_argument("--by", action="append", metavar="KEY", help="strata; default: all small keys")
-    how.add_argument("--no-judge", action="store_true", help="leave the grounding judge out")
+    how.add_argument("--no-judge", action="store_true", help="leave all judges out")
+    text = "noise sensitivity: have the LLM judge again with N irrelevant chunks mixed in"
+    how.add_argument("--distractors", type=int, default=0, metavar="N", help=text)
     how.add_argument(
         "--embedder", default="", help="sentence-transformers:MODEL or module:function"
     )
+    judging.arguments(parser)
     _outputs(parser)
 
 
@@ -84,24 +88,41 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, clock: Clock) -> int:
-    case_set, answers = _source(args, clock)
+    case_set, answers, faithful = _source(args, clock)
     answers = loaders.with_texts(answers, case_set.corpus)
     if args.save_run is not None:
         loaders.write_run(args.save_run, answers)
+    with ExitStack() as stack:
+        judges = _judges(args, case_set, answers, clock, stack)
+        if faithful:
+            judges.append(Humans(faithful))
+        options = Options(ks=_cutoffs(args.k), gain=args.gain)
+        scored = score(case_set, answers, options, judges, judging.progress(args, "judging"))
+    evaluation = describe(scored, _name(args), clock.now(), args.by)
+    return _write(args, evaluation, scored)
+
+
+def _judges(
+    args: argparse.Namespace, case_set: CaseSet, answers: Run, clock: Clock, stack: ExitStack
+) -> list[Judge]:
+    """Everyone who is to grade the answers."""
     judges: list[Judge] = [] if args.no_judge else [Grounding()]
     if args.embedder:
         judges.append(load_embedder(args.embedder))
-    scored = score(
-        case_set,
-        answers,
-        Options(ks=_cutoffs(args.k), gain=args.gain),
-        judges,
-        lambda pairs: track(
-            pairs, "judging", disable=args.quiet, console=Console(stderr=True), transient=True
-        ),
-    )
-    evaluation = describe(scored, _name(args), clock.now(), args.by)
-    return _write(args, evaluation, scored)
+    configured = None if args.no_judge else judging.options(args)
+    if configured is not None:
+        from ragmon.evaluate.llm import LanguageModel, Setup, pool_of  # noqa: PLC0415 - only here
+
+        cache = stack.enter_context(judging.replies(args.replies))
+        setup = Setup(options=configured, distractors=args.distractors, pool=pool_of(answers))
+        model = LanguageModel(setup, clock, cache)
+        stack.callback(model.close)
+        by_id = by_case(case_set.cases, answers)
+        known = [(each, by_id[each.case_id]) for each in case_set.cases if each.case_id in by_id]
+        expected = model.forecast(known)
+        judging.announce(f"{expected.answers:,} answers", expected.tokens, expected.cost_usd, args)
+        judges.append(model)
+    return judges
 
 
 def _write(args: argparse.Namespace, evaluation: Evaluation, scored: Scored) -> int:
@@ -134,22 +155,23 @@ def write(path: Path, content: bytes) -> None:
         raise DataError(f"cannot be written: {error.strerror}", path=path) from error
 
 
-def _source(args: argparse.Namespace, clock: Clock) -> tuple[CaseSet, Run]:
+def _source(args: argparse.Namespace, clock: Clock) -> Labelled:
+    """Cases, what was answered, and what people said of the answers by case id."""
     if args.demo:
         from ragmon.cli import golden  # noqa: PLC0415 - needs the demo's extra
 
-        return golden.answered(clock, args.demo_version)
+        return Labelled(*golden.answered(clock, args.demo_version))
     if args.from_store is not None:
         return _stored(args, clock.now())
     if args.cases is None:
         raise DataError("no cases", hint="Name a file, or use --demo or --from-store")
     case_set = loaders.read_cases(args.cases, split=args.split)
     if args.endpoint or args.request:
-        return case_set, _asked(args, case_set, clock)
-    return case_set, loaders.read_run(args.answers or args.cases)
+        return Labelled(case_set, _asked(args, case_set, clock))
+    return Labelled(case_set, loaders.read_run(args.answers or args.cases))
 
 
-def _stored(args: argparse.Namespace, now: float) -> tuple[CaseSet, Run]:
+def _stored(args: argparse.Namespace, now: float) -> Labelled:
     from ragmon.evaluate.stored import labelled  # noqa: PLC0415 - only here
     from ragmon.stores.sqlite.reader import SqliteReader  # noqa: PLC0415
     from ragmon.stores.sqlite.store import FILE  # noqa: PLC0415

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -47,6 +47,14 @@ class CaseSet(Struct, frozen=True):
     cases: tuple[Case, ...]
     notes: tuple[str, ...] = ()  # what a reader of the report should know of the data
     corpus: Path | None = None  # BEIR's corpus.jsonl: the texts behind the ids
+
+
+class Labelled(NamedTuple):
+    """Cases, how they were answered, and what people said of those very answers."""
+
+    cases: CaseSet
+    run: Run
+    faithful: Mapping[str, float] = {}  # in [0, 1], by case id
 
 
 def id_of(query: str) -> str:

@@ -62,6 +62,7 @@ class Comparison(Struct, frozen=True):
     contrasts: list[Contrast]
     moves: list[Move]  # the largest first
     reversals: dict[str, str]  # by metric
+    notes: list[str] = []  # what makes the two hard to compare
 
 
 class Paired(Struct, frozen=True):
@@ -124,7 +125,24 @@ def compare(first: Evaluation, second: Evaluation, most_moves: int = 20) -> Comp
         contrasts=_contrasts(metrics, before[paired.rows_first], differences),
         moves=_moves(metrics, first, paired, before, differences)[:most_moves],
         reversals=_reversals(metrics, first, second),
+        notes=judge_changes(first, second),
     )
+
+
+def judge_changes(first: Evaluation, second: Evaluation) -> list[str]:
+    """Judges that are not the same on both sides, or that failed: their scores tell less."""
+    before = {each.name: each for each in first.judges}
+    notes = []
+    for now in second.judges:
+        was = before.get(now.name)
+        if was is not None and (was.model, was.prompt_version) != (now.model, now.prompt_version):
+            notes.append(
+                f"*/{now.name} was judged by {was.model} (prompts {was.prompt_version}) and by "
+                f"{now.model} ({now.prompt_version}): a change may be the judge's"
+            )
+        if now.failed:
+            notes.append(f"in {second.name} {now}; what failed has no score")
+    return notes
 
 
 def _contrasts(metrics: Sequence[Metric], before: Floats, differences: Floats) -> list[Contrast]:

@@ -13,13 +13,16 @@ from msgspec import Struct
 
 from ragmon import __version__
 from ragmon.evaluate import strata
+from ragmon.evaluate.accounts import Account
 from ragmon.evaluate.cases import Metadata
 from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.judges import Humans
 from ragmon.evaluate.metrics import Better, Kind, Metric, band
 from ragmon.evaluate.ranking import ELEVEN_LEVELS, batch, curve, diminishing_k
 from ragmon.evaluate.ranking.judged import Floats
 from ragmon.evaluate.scoring import Scored, judged_pairs
 from ragmon.evaluate.significance import bca_intervals
+from ragmon.stats.agreement import agreement, confusion_rows
 
 SCHEMA = "ragmon/evaluation/1"
 _SEED = 20_240_501  # the same data give the same bounds
@@ -64,12 +67,31 @@ class Curves(Struct, frozen=True):
     precision: list[float]  # interpolated, at each recall level
 
 
-class CaseLine(Struct, frozen=True):
+class CaseLine(Struct, frozen=True, omit_defaults=True):
     """What a comparison needs to know of a case."""
 
     case_id: str
     query: str
     metadata: Metadata = {}
+    answer: str | None = None  # of the system; pairwise preference compares two
+    truth: str | None = None
+
+
+class Figure(Struct, frozen=True):
+    """A number with its 95 % interval."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+class Agreement(Struct, frozen=True):
+    """How a judge agrees with the people who labelled the same answers, both cut at one half."""
+
+    judge: str
+    labels: int
+    balanced_accuracy: Figure | None  # unknown without both good and bad answers
+    kappa: Figure | None
 
 
 class Evaluation(Struct, frozen=True, kw_only=True):
@@ -85,6 +107,8 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     absent: dict[str, str] = {}  # metrics that could not be had, with the reason
     notes: list[str] = []
     missing: list[str] = []  # cases without a result
+    judges: list[Account] = []  # what they were asked, and what they could not judge
+    agreement: list[Agreement] = []  # of judges with people, where people labelled answers
     cases: list[CaseLine]
     scores: dict[str, list[float | None]]  # by metric, in the order of ``cases``
 
@@ -134,7 +158,14 @@ def describe(
         absent=dict(scored.absent),
         notes=list(scored.notes),
         missing=list(scored.missing),
-        cases=[CaseLine(case.case_id, case.query, case.metadata) for case in scored.cases],
+        judges=list(scored.accounts),
+        agreement=_agreement(scored),
+        cases=[
+            CaseLine(
+                case.case_id, case.query, case.metadata, record.answer, case.ground_truth_answer
+            )
+            for case, record in zip(scored.cases, scored.records, strict=True)
+        ],
         scores={key: _listed(column) for key, column in zip(names, scored.values.T, strict=True)},
     )
 
@@ -198,6 +229,30 @@ def _stratum(group: strata.Group, scored: Scored) -> Stratum:
             if mean is not None
         },
     )
+
+
+def _agreement(scored: Scored) -> list[Agreement]:
+    """Every judge of faithfulness beside the people."""
+    columns = {
+        each.name.partition("/")[2]: scored.values[:, at]
+        for at, each in enumerate(scored.metrics)
+        if each.base == "faithfulness"
+    }
+    labels = columns.pop(Humans.name, None)
+    if labels is None:
+        return []
+    found = {
+        name: agreement(confusion_rows(column, labels).sum(axis=0))
+        for name, column in columns.items()
+    }
+    return [
+        Agreement(name, each.labels, _figure(each.balanced_accuracy), _figure(each.kappa))
+        for name, each in found.items()
+    ]
+
+
+def _figure(found: tuple[float, float, float]) -> Figure | None:
+    return None if math.isnan(found[0]) else Figure(*found)
 
 
 def _curves(scored: Scored) -> Curves | None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ragmon.errors import SettingsError
+from ragmon.evaluate.accounts import Account, Ledger
 from ragmon.evaluate.cases import Case
 from ragmon.records import QueryRecord
 
@@ -25,10 +26,12 @@ class Similarity:
     """
 
     metrics: tuple[str, ...] = ("semantic_similarity", "query_similarity")
+    concurrency = 1
 
     def __init__(self, embed: Embed, name: str) -> None:
         self.name = name
         self._embed = embed
+        self._ledger = Ledger(name)
 
     def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:
         """What can be compared."""
@@ -36,10 +39,15 @@ class Similarity:
         given = {name: text for name, text in others.items() if text}
         if not record.answer or not given:
             return {}
+        self._ledger.judged()
         vectors = np.asarray(self._embed([record.answer, *given.values()]), dtype=np.float64)
         lengths = np.linalg.norm(vectors, axis=1)
         cosines = vectors[1:] @ vectors[0] / np.maximum(lengths[1:] * lengths[0], 1e-12)
         return dict(zip(given, np.clip(cosines, 0.0, 1.0).tolist(), strict=True))
+
+    def account(self) -> Account:
+        """How many answers it compared."""
+        return self._ledger.account()
 
 
 def load(setting: str) -> Similarity:

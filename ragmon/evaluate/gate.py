@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from ragmon.evaluate.comparison import Paired, pair
+from ragmon.evaluate.comparison import Paired, judge_changes, pair
 from ragmon.evaluate.document import Evaluation
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.ranking.judged import Floats
@@ -86,7 +86,11 @@ def decide(baseline: Evaluation, current: Evaluation, policy: Policy) -> Decisio
         if target.rule.max_drop is not None
     ]
     checks += _judge(falls, policy)
-    notes = [*current.notes, *(f"{name}: {why}" for name, why in current.absent.items())]
+    notes = [
+        *current.notes,
+        *judge_changes(baseline, current),
+        *(f"{name}: {why}" for name, why in current.absent.items()),
+    ]
     return Decision(baseline.name, current.name, len(paired.rows_first), checks, notes)
 
 

@@ -6,14 +6,16 @@ A metric whose judge is not there is absent with the reason, never made up.
 from collections.abc import Mapping
 from typing import Protocol
 
+from ragmon.evaluate.accounts import Account, Ledger
 from ragmon.evaluate.cases import Case
 from ragmon.records import QueryRecord
 
 NEEDS_LLM = {
     "answer_relevancy": "does the answer address the question",
-    "completeness": "does it cover every claim of the case",
+    "completeness": "does it hold all that the chunks say of the question",
     "conciseness": "is it free of filler",
     "judged_context_precision": "which chunks were useful, by the judge instead of labels",
+    "noise_sensitivity": "what irrelevant chunks do to faithfulness",
 }
 """Metrics that only a language model can give, with the question each one answers."""
 
@@ -23,9 +25,14 @@ class Judge(Protocol):
 
     name: str
     metrics: tuple[str, ...]
+    concurrency: int  # answers at a time
 
     def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:
         """Scores in [0, 1] by metric; a metric it cannot give for this answer is left out."""
+        ...
+
+    def account(self) -> Account:
+        """What it was asked, and what that took."""
         ...
 
 
@@ -34,21 +41,53 @@ class Grounding:
 
     name = "grounding"
     metrics: tuple[str, ...] = ("faithfulness", "context_recall")
+    concurrency = 1  # it computes; threads would share one core
 
     def __init__(self) -> None:
         from ragmon.judges import grounding  # noqa: PLC0415 - reads its artefact
 
         self._judge = grounding.load()
+        self._ledger = Ledger(self.name)
 
     def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:
         """Faithfulness of the answer, and recall of the context by the true answer."""
         texts = [chunk.text for chunk in record.chunks or () if chunk.text]
         if not texts:
             return {}
-        asked = {"faithfulness": record.answer, "context_recall": case.ground_truth_answer}
-        judged = {
-            name: self._judge.score(case.query, text, texts).score
-            for name, text in asked.items()
-            if text
-        }
-        return {name: score for name, score in judged.items() if score is not None}
+        found = {}
+        if record.answer:
+            got = self._judge.score(case.query, record.answer, texts)
+            if got.score is None:
+                self._ledger.failed(got.reason_none or "unknown")
+            else:
+                self._ledger.judged()
+                found["faithfulness"] = got.score
+        if case.ground_truth_answer:
+            held = self._judge.score(case.query, case.ground_truth_answer, texts).score
+            found |= {} if held is None else {"context_recall": held}
+        return found
+
+    def account(self) -> Account:
+        """How many answers it read, and why not the others."""
+        return self._ledger.account()
+
+
+class Humans:
+    """What people said of the recorded answers, beside what judges say."""
+
+    name = "human"
+    metrics: tuple[str, ...] = ("faithfulness",)
+    concurrency = 1
+
+    def __init__(self, faithful: Mapping[str, float]) -> None:
+        """Verdicts in [0, 1] by case id."""
+        self._faithful = faithful
+
+    def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:  # noqa: ARG002
+        """The verdict on this case, if there is one."""
+        found = self._faithful.get(case.case_id)
+        return {} if found is None else {"faithfulness": found}
+
+    def account(self) -> Account:
+        """How many answers were labelled."""
+        return Account(name=self.name, judged=len(self._faithful))

@@ -73,6 +73,19 @@ GUIDES: dict[str, Guide] = {
     ),
     "faithfulness": Guide("answer supported by the chunks", _GROUND, 0.9, 0.7),
     "context_recall": Guide("true answer supported by the chunks", _RETRIEVE, 0.9, 0.7),
+    "answer_relevancy": Guide(
+        "answer addresses the question, graded",
+        "State the question last in the prompt; check what the retriever was asked.",
+        *(0.85, 0.65),
+    ),
+    "completeness": Guide("answer holds all that the chunks say of it", _RETRIEVE, 0.8, 0.6),
+    "conciseness": Guide("answer without filler", "Ask for a length; end boilerplate.", 0.8, 0.6),
+    "judged_context_precision": Guide("useful chunks ranked first, by a judge", _RANK, 0.8, 0.5),
+    "noise_sensitivity": Guide(
+        "share of faithfulness lost to irrelevant chunks",
+        _FEWER,
+        *(0.05, 0.2, "lower", "quantity"),
+    ),
     "attribution": Guide("retrieved chunks that the answer cites", _FEWER, 0.6, 0.3),
     "zero_result": Guide(
         "nothing retrieved", _RETRIEVE, 0.01, 0.05, better="lower", kind="proportion"

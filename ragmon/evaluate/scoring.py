@@ -1,16 +1,19 @@
 """Cases and a run to a matrix of scores, one row a case."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ragmon.evaluate import content
+from ragmon.evaluate.accounts import Account
 from ragmon.evaluate.cases import Case, CaseSet, Run, by_case, never_found, unmatched
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.judges import NEEDS_LLM, Judge
 from ragmon.evaluate.metrics import Metric, metric
+from ragmon.evaluate.parallel import Track, each_of
 from ragmon.evaluate.ranking import batch, judge
 from ragmon.evaluate.ranking.judged import Floats, Judged
 from ragmon.evaluate.ranking.single import Gain
@@ -21,9 +24,6 @@ from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build
 
 Columns = dict[str, Floats]
-Track = Callable[[Sequence[tuple[Case, QueryRecord]]], Iterable[tuple[Case, QueryRecord]]]
-
-
 _LIVE = ("_coverage", "_moment", "_feedback")
 """Endings of signals that speak of live traffic alone."""
 
@@ -46,6 +46,7 @@ class Scored(Struct, frozen=True):
     absent: Mapping[str, str]  # metrics that could not be had at all, with the reason
     notes: tuple[str, ...]
     missing: tuple[str, ...]  # ids of cases without a result, which are not in ``cases``
+    accounts: tuple[Account, ...] = ()  # of the judges
 
     def column(self, name: str) -> Floats:
         """Scores of one metric, shape (n,).
@@ -74,7 +75,7 @@ def score(
         run: what was answered.
         options: how to score.
         judges: who grades the answers.
-        track: wraps the pairs while they are judged, to show progress.
+        track: wraps the work of a judge, to show progress.
 
     Raises:
         DataError: no case has a result, or the ids of chunks and labels have nothing in common.
@@ -104,6 +105,7 @@ def score(
         absent=absent,
         notes=(*case_set.notes, *_notes(pairs, missing, extra)),
         missing=tuple(missing),
+        accounts=tuple(each.account() for each in judges),
     )
 
 
@@ -158,17 +160,22 @@ def _judged_columns(
 ) -> tuple[Columns, dict[str, str]]:
     columns: Columns = {}
     given = {name for each in judges for name in each.metrics}
+    asked = any(name in given for name in NEEDS_LLM)
+    reason = "was not asked of the LLM judge ({})"
+    reason = reason if asked else "needs an LLM judge ({}); none is configured"
     absent = {
-        name: f"needs an LLM judge ({question}); none is configured"
-        for name, question in NEEDS_LLM.items()
-        if name not in given
+        name: reason.format(question) for name, question in NEEDS_LLM.items() if name not in given
     }
     for each in judges:
-        grades = [each.grade(case, record) for case, record in track(pairs)]
+        grades = list(each_of(partial(_graded, each), pairs, each, track))
         for name in each.metrics:
             column = np.array([grade.get(name, np.nan) for grade in grades], dtype=np.float64)
             columns[f"{name}/{each.name}"] = column
     return columns, absent
+
+
+def _graded(judge: Judge, pair: tuple[Case, QueryRecord]) -> Mapping[str, float]:
+    return judge.grade(*pair)
 
 
 def _with_truth(case: Case, record: QueryRecord) -> QueryRecord:

@@ -52,6 +52,7 @@ _SIGNS = {
     "verify": "decide for each numbered claim",
     "rubric": "grade the answer",
     "useful": "which of the numbered passages are useful",
+    "prefer": "which of two answers",
 }
 
 
@@ -117,6 +118,10 @@ def honest(chat: Chat) -> dict[str, Any]:
                 "completeness": 3,
                 "conciseness": 1,
             }
+        case "prefer":
+            wanted = chat.blocks.get("reference")
+            said = {chat.blocks[f"{at} answer"]: at for at in ("second", "first")}
+            return {"justification": "It is so.", "better": said.get(wanted, "tie")}
         case _:
             words = set(re.findall(r"\w{4,}", chat.blocks["question"].lower()))
             return {

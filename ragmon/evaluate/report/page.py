@@ -11,7 +11,7 @@ from ragmon.evaluate.metrics import GUIDES, Guide, base_of
 from ragmon.evaluate.report import plots
 from ragmon.evaluate.report.cases import worst_cases
 from ragmon.evaluate.report.style import STYLE
-from ragmon.evaluate.report.text import grouped, headlines, interval, number
+from ragmon.evaluate.report.text import agreement, grouped, headlines, interval, number
 from ragmon.evaluate.scoring import Scored
 
 
@@ -30,6 +30,7 @@ def html(evaluation: Evaluation, scored: Scored | None = None) -> str:
         _distributions(evaluation),
         worst_cases(scored) if scored is not None else "",
         _metrics(evaluation),
+        _judges(evaluation),
         _absent(evaluation.absent),
     ]
     when = datetime.fromtimestamp(evaluation.created_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -57,6 +58,20 @@ def _headline(evaluation: Evaluation) -> str:
 def _notes(notes: Sequence[str]) -> str:
     items = "".join(f"<li>{escape(note)}" for note in notes)
     return f'<ul class="notes">{items}</ul>' if items else ""
+
+
+def _judges(evaluation: Evaluation) -> str:
+    """Who judged, what failed, what it took, and how far people agree."""
+    items = [
+        f"<li>{escape(str(each))}"
+        + (f'<div class="dim">such as: {escape(each.example)}</div>' if each.example else "")
+        + "</li>"
+        for each in evaluation.judges
+    ]
+    items += [f"<li>{escape(agreement(each))}</li>" for each in evaluation.agreement]
+    if not items:
+        return ""
+    return f'<section><h2>Judges</h2><ul class="notes">{"".join(items)}</ul></section>'
 
 
 def _absent(absent: Mapping[str, str]) -> str:

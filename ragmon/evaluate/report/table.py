@@ -8,7 +8,8 @@ from ragmon.evaluate.comparison import Comparison
 from ragmon.evaluate.document import Evaluation
 from ragmon.evaluate.gate import Decision
 from ragmon.evaluate.generation import noise_sensitivity
-from ragmon.evaluate.report.text import grouped, headlines, interval, number, signed
+from ragmon.evaluate.preference import Preferences
+from ragmon.evaluate.report.text import agreement, grouped, headlines, interval, number, signed
 
 _BAND = {"good": "green", "fair": "yellow", "poor": "red", "": "default"}
 _VERDICT = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
@@ -27,10 +28,42 @@ def show(console: Console, evaluation: Evaluation) -> None:
         console.print(_strata(evaluation))
     if evaluation.curves is not None and evaluation.curves.enough_k is not None:
         console.print(f"recall hardly rises after k = {evaluation.curves.enough_k}")
+    for account in evaluation.judges:
+        colour = "yellow" if account.failed else "dim"
+        console.print(f"[{colour}]judge: {escape(str(account))}[/]")
+        if account.example:
+            console.print(f"[yellow]  such as: {escape(account.example)}[/]")
+    for found in evaluation.agreement:
+        console.print(escape(agreement(found)))
     for name, reason in evaluation.absent.items():
         console.print(f"[dim]absent: {escape(name)}: {escape(reason)}[/]")
     for note in evaluation.notes:
         console.print(f"[yellow]note: {escape(note)}[/]")
+
+
+def show_preferences(console: Console, found: Preferences) -> None:
+    """What a judge made of the answers themselves."""
+    table = _table("pairwise preference, asked both ways round", "", "pairs")
+    for name, count in (
+        ("the second is better", found.wins),
+        ("the first is better", found.losses),
+        ("tie", found.ties),
+        ("  of which the choice followed the position", found.inconsistent),
+        ("could not be judged", found.failed),
+    ):
+        table.add_row(name, f"{count:,}")
+    console.print(table)
+    if found.win_share is not None and found.interval is not None:
+        low, high = found.interval
+        share = f"{number(found.win_share)} ({number(low)} – {number(high)})"
+        console.print(f"the second wins {share} of what was decided")
+    if found.position_bias is not None:
+        console.print(
+            f"position bias {signed(found.position_bias)} over {found.inconsistent:,} pairs "
+            "(+1: always the first shown, −1: always the second)"
+        )
+    if found.account is not None:
+        console.print(f"[dim]judge: {escape(str(found.account))}[/]")
 
 
 def show_decision(console: Console, decision: Decision) -> None:
@@ -96,6 +129,8 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
     console.print(moves)
     for metric, text in comparison.reversals.items():
         console.print(f"[yellow]Simpson's paradox in {metric}: {escape(text)}[/]")
+    for note in comparison.notes:
+        console.print(f"[yellow]note: {escape(note)}[/]")
     if comparison.only_first or comparison.only_second:
         console.print(
             f"[dim]{comparison.only_first} cases only in {escape(comparison.first)}, "

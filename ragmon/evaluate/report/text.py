@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ragmon.evaluate.document import Evaluation, Mean, Summary
+from ragmon.evaluate.document import Agreement, Evaluation, Mean, Summary
 from ragmon.evaluate.metrics import base_of, is_headline
 
 GROUPS = ("Retrieval", "Answers", "Behaviour")
@@ -10,7 +10,7 @@ _ANSWERS = frozenset(
     {
         *("faithfulness", "answer_relevancy", "completeness", "conciseness", "exact_match"),
         *("token_f1", "rouge_l", "semantic_similarity", "query_similarity", "context_utilization"),
-        *("attribution", "uncited", "cited_unretrieved"),
+        *("attribution", "uncited", "cited_unretrieved", "noise_sensitivity"),
     }
 )
 _BEHAVIOUR = frozenset(
@@ -38,6 +38,20 @@ def interval(mean: Mean) -> str:
     if mean.lower is None or mean.upper is None:
         return ""
     return f"{number(mean.lower)} – {number(mean.upper)}"
+
+
+def agreement(found: Agreement) -> str:
+    """How a judge agrees with people, in a sentence."""
+    parts = [
+        f"{name} {number(each.value)} ({number(each.lower)} – {number(each.upper)})"
+        for name, each in (
+            ("balanced accuracy", found.balanced_accuracy),
+            ("kappa", found.kappa),
+        )
+        if each is not None
+    ]
+    told = ", ".join(parts) or "unknown without both good and bad answers"
+    return f"{found.judge} against {found.labels:,} human labels: {told}"
 
 
 def group_of(name: str) -> str:

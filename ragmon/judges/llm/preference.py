@@ -1,0 +1,120 @@
+"""Which of two answers is better, in the order in which they are shown."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from ragmon.clock import Clock
+from ragmon.judges.llm.cache import Cache, LruCache
+from ragmon.judges.llm.endpoint import Endpoint
+from ragmon.judges.llm.errors import JudgeError
+from ragmon.judges.llm.judge import LlmJudge
+from ragmon.judges.llm.options import Options
+from ragmon.judges.llm.question import Interview, Question
+from ragmon.judges.llm.verdict import Failure, Tokens
+
+Choice = Literal["first", "second", "tie"]
+
+_CHARACTERS_A_TOKEN = 3  # cautiously: most text has four
+_PROMPT_CHARACTERS = 2_500  # of the instructions
+_TRIES = 2
+
+
+class Pair(Struct, frozen=True):
+    """Two answers to one question."""
+
+    query: str
+    first: str
+    second: str
+    reference: str | None = None  # the true answer, where it is known
+
+
+class Preferred(Struct, frozen=True):
+    """The choice, after its reason."""
+
+    justification: str
+    better: Choice
+
+
+def material_of(pair: Pair) -> tuple[tuple[str, str], ...]:
+    """(label, text) of everything that is shown."""
+    shown = [("question", pair.query)]
+    if pair.reference:
+        shown.append(("reference", pair.reference))
+    return (*shown, ("first answer", pair.first), ("second answer", pair.second))
+
+
+def judge_pair(interview: Interview, pair: Pair, most_characters: int) -> Choice:
+    """The better one.
+
+    Raises:
+        JudgeError: the model gave no usable answer, or the texts are too long.
+    """
+    material = material_of(pair)
+    if sum(len(text) for _, text in material) > most_characters:
+        raise JudgeError("too_long", f"more than {most_characters} characters")
+    return interview.ask(Question("prefer", material, Preferred, lambda _: "")).better
+
+
+class Preference(Struct, frozen=True):
+    """A choice, and what it took."""
+
+    choice: Choice
+    tokens: Tokens
+    cost_usd: float | None  # None: the model has no price
+    model: str
+
+
+class PairJudge:
+    """Compares answers; may be called by several threads. Close it at the end."""
+
+    def __init__(self, options: Options, endpoint: Endpoint, cache: Cache) -> None:
+        self._options = options
+        self._endpoint = endpoint
+        self._cache = cache
+        self._prices = LlmJudge(options, endpoint, cache)
+
+    def prefer(self, pair: Pair) -> Preference | Failure:
+        """Which of two answers is better, as shown."""
+        interview = Interview(self._endpoint, self._cache)
+        try:
+            choice = judge_pair(interview, pair, self._options.max_characters)
+        except JudgeError as error:
+            return Failure(
+                reason=error.reason,
+                detail=error.detail,
+                retryable=error.retryable,
+                tokens=interview.tokens,
+                cost_usd=self.cost_usd(interview.model, interview.tokens),
+                model=interview.model,
+            )
+        cost_usd = self.cost_usd(interview.model, interview.tokens)
+        return Preference(choice, interview.tokens, cost_usd, interview.model)
+
+    def cost_usd(self, model: str, tokens: Tokens) -> float | None:
+        """By the price table; None when the model is not in it."""
+        return self._prices.cost_usd(model, tokens)
+
+    def forecast(self, pair: Pair) -> Tokens:
+        """The most tokens that one way round can take, apart from repeated requests."""
+        texts = sum(len(text) for _, text in material_of(pair))
+        sent = (texts + _PROMPT_CHARACTERS) // _CHARACTERS_A_TOKEN
+        return Tokens(sent * _TRIES, self._options.max_tokens * _TRIES)
+
+    def opens_in(self) -> float:
+        """Seconds until the endpoint is asked again after failing; 0 when it may be asked now."""
+        return self._endpoint.opens_in()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._endpoint.close()
+
+
+def build(options: Options, clock: Clock, cache: Cache | None = None) -> PairJudge:
+    """A judge of pairs; nothing is sent until it is asked.
+
+    Raises:
+        SettingsError: the key file cannot be read.
+    """
+    kept = LruCache(options.cache_entries) if cache is None else cache
+    return PairJudge(options, Endpoint(options, clock), kept)
