@@ -1,4 +1,4 @@
-"""deploy/kubernetes, for those without Helm: rendered from the chart; what kustomize makes of it."""
+"""deploy/kubernetes, for those without Helm: rendered from the chart, and as kustomize sees it."""
 
 import os
 import subprocess

@@ -60,7 +60,7 @@ class Daemon:
             http.configure(self._shell, self._monitor, self._traces.source, drain_s=_DRAIN_S)
         )
         self.url = http.url_of(self._socket)
-        watch(own, self._engine)
+        watch(own, self._engine, settings)
 
     def run(self, ready: Callable[[str], None] | None = None) -> None:
         """Serve until told to end.

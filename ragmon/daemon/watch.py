@@ -1,11 +1,32 @@
 """Gauges and counters of parts that know nothing of Prometheus."""
 
+import shutil
+
+from ragmon.config import Settings
 from ragmon.daemon.engine import Engine
 from ragmon.exposition.own import OwnMetrics
 
 
-def watch(own: OwnMetrics, engine: Engine) -> None:
+def limits(settings: Settings, store_bytes: int) -> dict[str, float]:
+    """What may be reached, in bytes, so that rules on it copy no numbers.
+
+    ``disk`` is what the store holds and what the file system still has room for.
+    """
+    free = shutil.disk_usage(settings.data_dir).free
+    found = {"queue": float(settings.limits.queue), "disk": float(store_bytes + free)}
+    if settings.retention.max_disk is not None:
+        found["max_disk"] = float(settings.retention.max_disk)
+    return found
+
+
+def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     """Have the engine asked at each scrape."""
+    own.watch_each(
+        "ragmon_limit_bytes",
+        "What may be reached: limits.queue, retention.max_disk, and the store's disk.",
+        "limit",
+        lambda: limits(settings, engine.store.size_bytes()),
+    )
     own.watch(
         "ragmon_ingest_queue_bytes",
         "Accepted and not yet committed.",

@@ -17,6 +17,7 @@ COUNTERS = (
     # metric, column, help
     ("query_errors", "error", "Queries that failed."),
     ("zero_result_queries", "zero_result", "Queries that retrieved nothing."),
+    ("slow_queries", "slow", "Queries that took longer than latency.slow_ms."),
     ("chunks_retrieved", "retrieved_chunks", "Chunks retrieved."),
     ("chunks_cited", "cited_chunks", "Retrieved chunks that answers cite."),
 )

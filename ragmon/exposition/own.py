@@ -1,9 +1,9 @@
 """The monitor watching itself, through prometheus_client."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
@@ -64,6 +64,12 @@ class OwnMetrics:
         """A gauge that is asked for its value at each scrape."""
         Gauge(name, text, registry=self.registry).set_function(value)
 
+    def watch_each(
+        self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
+    ) -> None:
+        """Gauges told apart by one label, asked for at each scrape."""
+        self.registry.register(_Each(name, text, label, values))
+
     def watch_total(self, name: str, text: str, value: Callable[[], float]) -> None:
         """A counter kept elsewhere, asked for at each scrape."""
         self.registry.register(_Kept(name, text, value))
@@ -107,3 +113,18 @@ class _Kept(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(self._name, self._text, self._value())
+
+
+class _Each(Collector):
+    """Gauges whose values live elsewhere."""
+
+    def __init__(
+        self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self._name, self._text, self._label, self._values = name, text, label, values
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(self._name, self._text, labels=[self._label])
+        for value, number in self._values().items():
+            family.add_metric([value], number)
+        yield family
