@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ragmon import amended
@@ -13,7 +14,7 @@ from ragmon.pipeline import Pipeline
 from ragmon.records import Amendments, QueryRecord
 from ragmon.signals.failure_mode import MODES
 from ragmon.stores import Block, Reader
-from ragmon.windows.observations import unpack
+from ragmon.windows.observations import Observations, unpack
 
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 
@@ -101,10 +102,8 @@ def _matches(
     reader: Reader, pipeline: Pipeline, block: Block, wanted: Wanted
 ) -> Iterator[tuple[int, float, float]]:
     """Positions, timestamps and unfaithfulness of the records of a block that fit."""
-    observations = unpack(block.observations, pipeline.columns)
+    observations = current(reader, pipeline, block)
     values = observations.values
-    if block.amendments:
-        values = _amended(reader, pipeline, block, values)
     fits = (observations.timestamps >= wanted.since) & (observations.timestamps <= wanted.until)
     if wanted.pipeline:
         chosen = np.array([dims[0] == wanted.pipeline for dims in observations.dims])
@@ -122,10 +121,17 @@ def _matches(
         yield at, float(observations.timestamps[at]), 1.0 - float(score[at])
 
 
+def current(reader: Reader, pipeline: Pipeline, block: Block) -> Observations:
+    """What the records of a block say, with later feedback, labels and verdicts in place."""
+    found = unpack(block.observations, pipeline.columns)
+    if not block.amendments:
+        return found
+    return replace(found, values=_amended(reader, pipeline, block, found.values))
+
+
 def _amended(
     reader: Reader, pipeline: Pipeline, block: Block, values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The observations with later feedback, labels and verdicts in place."""
     layout = amended.layout_of(pipeline.columns)
     found = {
         sequence - block.first_sequence: amended.decode(body)

@@ -1,19 +1,17 @@
 """Send logged queries from files to a running ragmon, at the pace of the log or as fast as it can.
 
-Files are JSON lines, also gzip-compressed. Lines without a query_id get one from their position,
-so that sending a file twice counts it once.
+Files are JSON lines, also compressed with gzip or zstd. Lines without a query_id get one from
+their position, so that sending a file twice counts it once.
 """
 
 import argparse
-import gzip
 import sys
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -23,6 +21,7 @@ from ragmon.cli import remote
 from ragmon.cli.delivery import Delivery
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
+from ragmon.files import unpacked
 
 NAME = "replay"
 HELP = "send logged queries from files"
@@ -34,7 +33,9 @@ _SHOWN_ERRORS = 10
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lines, or .gz")
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="JSON lines, plain, gzip or zstd"
+    )
     remote.arguments(parser, "--to")
     parser.add_argument(
         "--records",
@@ -139,7 +140,7 @@ class Replay:
     def _batches(self, path: Path) -> Iterator[list[bytes]]:
         most = 1 if self._speed else _BATCH
         batch: list[bytes] = []
-        with path.open("rb") as raw, _lines(raw, path) as stream:
+        with path.open("rb") as raw, unpacked(raw) as stream:
             for number, line in enumerate(stream, 1):
                 if line.strip():
                     batch.append(self._prepare(line.rstrip(b"\r\n"), path, number))
@@ -182,19 +183,9 @@ class Replay:
             self._clock.sleep(wait)
 
 
-@contextmanager
-def _lines(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
-    """The file, unpacked."""
-    if path.suffix != ".gz":
-        yield raw
-        return
-    with gzip.open(raw) as unpacked:
-        yield cast("IO[bytes]", unpacked)
-
-
 def _last_timestamp(path: Path) -> float:
     last = None
-    with path.open("rb") as raw, _lines(raw, path) as stream:
+    with path.open("rb") as raw, unpacked(raw) as stream:
         for line in stream:
             try:
                 record = msgspec.json.decode(line)

@@ -82,6 +82,11 @@ class Detection:
         self._rules = [(module, module.State(options)) for module, options in rules]
         self._settled = 0
 
+    @property
+    def rules(self) -> list[tuple[ModuleType, Any]]:
+        """The module and the options of each rule."""
+        return [(module, state.options) for module, state in self._rules]
+
     def begin(self, now: float) -> None:
         """Judge from now on; what is older is history."""
         self.log.begin(int(now // 60))

@@ -73,6 +73,7 @@ _COMPLEMENTS = {
     "grounding": "grounding",
     "positive_feedback": "positive_feedback",
 }
+_TOTAL_MS = "latency_ms{stage=total}"
 _EVIDENCE = ("label", "judge", "score", "citation")  # of relevance, the best first
 
 
@@ -85,7 +86,7 @@ class LossMap:
         self._plain = _pairs(_AS_THEY_ARE, position)
         self._complement = _pairs(_COMPLEMENTS, position)
         self._hits = [position[name] for name in _hit_columns(columns) if name in position]
-        self._total_ms = position.get("latency_ms{stage=total}")
+        self._total_ms = position.get(_TOTAL_MS)
 
     def losses(self, values: Floats, edges_ms: Floats | None = None) -> Floats:
         """Losses of n records, NaN where unknown.
@@ -119,6 +120,12 @@ class LossMap:
         if self._total_ms is None:
             return np.full(len(values), np.nan)
         return values[:, self._total_ms]
+
+
+def sources(columns: Sequence[str]) -> tuple[str, ...]:
+    """Those columns that losses are made of, in their order."""
+    wanted = {*_AS_THEY_ARE, *_COMPLEMENTS, *_hit_columns(columns), _TOTAL_MS}
+    return tuple(name for name in columns if name in wanted)
 
 
 def cells(losses: Floats) -> Floats:

@@ -62,6 +62,11 @@ class State(Arrays):
         """Nothing to forget."""
 
 
+def rule_name(options: Options) -> str:
+    """What tells this rule from others on the same metric; a severity follows in its alerts."""
+    return f"{options.objective:g}"
+
+
 def step(state: State, tick: Tick) -> list[Finding]:
     """One minute further."""
     options = state.options
@@ -103,7 +108,7 @@ def _describe(options: Options, tick: Tick, row: int, burn: Burn, cells: Floats)
     assert key is not None
     allowed = burn.factor * (1.0 - options.objective)
     return Finding(
-        alert=AlertKey(KIND, key, f"{options.objective:g}/{burn.severity}"),
+        alert=AlertKey(KIND, key, f"{rule_name(options)}/{burn.severity}"),
         status="bad",
         severity=burn.severity,
         observed=measured(cells, binary=bool(tick.streams.binary[row])),

@@ -14,6 +14,7 @@ from ragmon.detectors.losses import INDEX
 from ragmon.stats.intervals import effective_n_fraction, wilson_cc
 
 KIND = "threshold"
+_SURE = 3.0
 
 
 class Options(BaseModel, frozen=True, extra="forbid"):
@@ -29,7 +30,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Seconds."""
     min_samples: float = Field(default=50.0, ge=1.0)
     """Below, the window says nothing."""
-    sure: float = Field(default=3.0, ge=0.0)
+    sure: float = Field(default=_SURE, ge=0.0)
     """Standard errors by which the limit must be exceeded; 0 looks at the mean alone."""
     hysteresis: float = Field(default=0.9, gt=0.0, le=1.0)
     """It is over once the mean is below this share of the limit."""
@@ -64,6 +65,13 @@ class State(Arrays):
     def clear(self, streams: Sequence[int] | Ints) -> None:  # type: ignore[override]
         """Forget some streams."""
         super().clear(np.asarray(streams, dtype=np.int64))
+
+
+def rule_name(options: Options) -> str:
+    """What tells this rule from others on the same metric."""
+    rule = f"limit={options.limit:g}" if options.limit is not None else f"drop={options.drop:g}"
+    sure = "" if options.sure == _SURE else f",sure={options.sure:g}"
+    return f"{rule}{sure}/{int(options.window)}s"
 
 
 def step(state: State, tick: Tick) -> list[Finding]:
@@ -129,9 +137,8 @@ def _describe(state: State, tick: Tick, at: int, cells: Floats, *, known: bool) 
     text = f"by a limit of {limit:.6g}"
     if options.drop is not None and tick.baseline is not None:
         text = f"in {tick.baseline.title}"
-    rule = f"limit={options.limit:g}" if options.limit is not None else f"drop={options.drop:g}"
     return Finding(
-        alert=AlertKey(KIND, key, f"{rule}/{int(options.window)}s"),
+        alert=AlertKey(KIND, key, rule_name(options)),
         status="bad" if known else "unknown",
         severity=options.severity,
         observed=measured(cells, binary=bool(tick.streams.binary[row])),

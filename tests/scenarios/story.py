@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import yaml
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ragmon.alerts import AlertEvent
 from ragmon.alerts.evidence import explain
@@ -16,12 +17,13 @@ from ragmon.detectors.detection import Detection, Options
 from ragmon.detectors.rules import DEFAULT_RULES, build
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
-from ragmon.windows.observations import Observations
+from ragmon.windows.observations import Observations, concatenate
 
 STORIES = Path(__file__).parent
 START = 29_000_160  # unix minutes, midnight
 COLUMNS = tuple(column.key for column in build_catalogue(SignalOptions(low_score=0.2)).columns)
 _LATENCY = "latency_ms{stage=total}"
+_HIT = "hit{k=5,evidence=citation}"
 
 
 class Incident(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,6 +95,46 @@ def queries(story: Story) -> Iterator[tuple[int, Observations | None]]:
         yield minute, _minute(story, minute, at, now, rng)
 
 
+def whole(story: Story) -> Observations:
+    """All its queries."""
+    return concatenate([batch for _, batch in queries(story) if batch is not None])
+
+
+def part(told: Observations, rows: np.ndarray) -> Observations:
+    """Some of the queries, in that order."""
+    return replace(
+        told,
+        dim_index=told.dim_index[rows],
+        timestamps=told.timestamps[rows],
+        values=told.values[rows],
+    )
+
+
+def log(story: Story) -> Iterator[bytes]:
+    """Its queries as an application would log them."""
+    told = whole(story)
+    wanted = ("error", "zero_result", _HIT, "positive_feedback", _LATENCY)
+    columns = told.values[:, [COLUMNS.index(name) for name in wanted]].tolist()
+    stamps, which = told.timestamps.tolist(), told.dim_index.tolist()
+    for at, (error, empty, hit, liked, latency) in enumerate(columns):
+        pipeline, version = told.dims[which[at]]
+        record: dict[str, Any] = {
+            "query_id": f"q{at}",
+            "timestamp": stamps[at],
+            "pipeline": pipeline,
+            "version": version,
+            "latency_ms": latency,
+            "chunks": [] if empty else [{"id": "d1"}],
+        }
+        if hit == hit:  # NaN: unknown
+            record["citations"] = ["d1"] if hit else []
+        if liked == liked:
+            record["feedback"] = liked * 2.0 - 1.0
+        if error:
+            record["error"] = "TimeoutError"
+        yield msgspec.json.encode(record)
+
+
 def _minute(
     story: Story, minute: int, at: int, now: list[Incident], rng: np.random.Generator
 ) -> Observations | None:
@@ -137,12 +179,15 @@ def _fill(
     for incident in now:
         levels.update(incident.loss)
         slower *= incident.latency
-    lost = {name: rng.random(count) < level for name, level in levels.items()}
+    drawn = {name: rng.random(count) for name in levels}
+    if "hit" in drawn:
+        drawn["zero_result"] = drawn["hit"]  # a query without documents is a miss
+    lost = {name: drawn[name] < level for name, level in levels.items()}
     at = {name: COLUMNS.index(name) for name in ("error", "zero_result", "positive_feedback")}
     values[mine, at["error"]] = lost.get("error", np.zeros(count))
     values[mine, at["zero_result"]] = lost.get("zero_result", np.zeros(count))
     if "hit" in story.loss:
-        values[mine, COLUMNS.index("hit{k=5,evidence=citation}")] = ~lost["hit"]
+        values[mine, COLUMNS.index(_HIT)] = ~lost["hit"]
     if "positive_feedback" in story.loss:
         rated = rng.random(count) < 0.3
         values[mine, at["positive_feedback"]] = np.where(rated, ~lost["positive_feedback"], np.nan)

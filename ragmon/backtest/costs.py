@@ -1,0 +1,120 @@
+"""What each rule would have cost: alerts in thirty days, and what is promised of them."""
+
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+from msgspec import Struct
+
+from ragmon.backtest.history import Episode, History, episodes
+from ragmon.detectors import AlertKey
+from ragmon.detectors.losses import INDEX, LossMap, cells
+from ragmon.detectors.rules import DEFAULT_RULES, build
+from ragmon.windows.observations import Observations
+
+MONTH_DAYS = 30.0
+
+Rule = tuple[ModuleType, Any]
+
+_NAIVE_DROP = {"kind": "threshold", "metric": "hit", "drop": 0.05, "sure": 0.0, "min_samples": 1.0}
+_PER_QUERY = {
+    "slow": "a page for each slow query",
+    "zero_result": "a page for each query without documents",
+    "low_score": "a page for each low best score",
+}
+
+
+class Cost(Struct, frozen=True, kw_only=True):
+    """One rule over the whole log."""
+
+    rule: str
+    heard: int  # episodes that somebody would have heard of
+    unheard: int
+    per_month: float  # heard, in thirty days
+    firing_s: float  # together
+    promise: str  # how many false ones are allowed for
+
+
+def simpler(rules: Sequence[Rule]) -> list[Rule]:
+    """The plain rules that people start with, but for those that are among ``rules``."""
+    plain = [rule for rule in DEFAULT_RULES if rule["kind"] == "threshold"]
+    taken = {(module.KIND, named(module, options)) for module, options in rules}
+    return [
+        (module, options)
+        for module, options in build([*plain, _NAIVE_DROP])
+        if (module.KIND, named(module, options)) not in taken
+    ]
+
+
+def named(module: ModuleType, options: Any) -> str:
+    """A rule in a few words: ``threshold hit drop=0.05/3600s``."""
+    metric = getattr(options, "metric", "")
+    return " ".join(part for part in (module.KIND, metric, _own_name(module, options)) if part)
+
+
+def raised_by(rule: Rule, key: AlertKey) -> bool:
+    """Whether an alert is of a rule."""
+    module, options = rule
+    metric = getattr(options, "metric", key.stream.metric)
+    own = _own_name(module, options)
+    same = key.kind == module.KIND and key.stream.metric == metric
+    return same and (key.rule == own or key.rule.startswith(f"{own}/") or not own)
+
+
+def by_rule(rules: Sequence[Rule], history: History, *, aside: bool, total: float) -> list[Cost]:
+    """The cost of each rule, in their order, those without any alert too.
+
+    Args:
+        rules: that were in force.
+        history: what happened.
+        aside: of the rules that nobody asked for.
+        total: false alarms a month that are allowed, of everything together.
+    """
+    found = episodes(history.aside if aside else history.events)
+    return [
+        _cost(rule, [each for each in found if raised_by(rule, each.key)], history, total)
+        for rule in rules
+    ]
+
+
+def per_query(
+    observations: Observations, columns: Sequence[str], history: History
+) -> list[tuple[str, int, float]]:
+    """What alerting on single queries would have cost: (rule, pages, pages in thirty days).
+
+    Rules of which no query says anything are left out.
+    """
+    sums = cells(LossMap(columns).losses(observations.values)).sum(axis=0)
+    known = [(text, sums[INDEX[metric]]) for metric, text in _PER_QUERY.items()]
+    return [(text, int(lost), _monthly(lost, history)) for text, (n, lost, _) in known if n > 0.0]
+
+
+def _cost(rule: Rule, found: Iterable[Episode], history: History, total: float) -> Cost:
+    held = list(found)
+    heard = [each for each in held if each.heard]
+    lasted = ((history.last if each.ended is None else each.ended) - each.opened for each in heard)
+    return Cost(
+        rule=named(*rule),
+        heard=len(heard),
+        unheard=len(held) - len(heard),
+        per_month=_monthly(len(heard), history),
+        firing_s=sum(lasted),
+        promise=_promise(*rule, total),
+    )
+
+
+def _promise(module: ModuleType, options: Any, total: float) -> str:
+    if module.KIND == "canary":
+        return f"at most {options.alpha:.0%} of versions"
+    if module.KIND in ("threshold", "slo"):
+        return "none: a plain limit"
+    return f"at most {total:g} in all"
+
+
+def _own_name(module: ModuleType, options: Any) -> str:
+    name: str = module.rule_name(options) if hasattr(module, "rule_name") else ""
+    return name
+
+
+def _monthly(count: float, history: History) -> float:
+    return count * MONTH_DAYS / max(history.days, 1.0)

@@ -1,0 +1,105 @@
+"""Query logs as files of JSON lines, plain or compressed: good lines are kept, bad ones named."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ragmon.backtest.queries import Gatherer, Queries, Refusal
+from ragmon.decode import Bounds, Decoder
+from ragmon.errors import RecordError, SettingsError
+from ragmon.files import BROKEN, chunks, unpacked
+from ragmon.pipeline import Pipeline
+from ragmon.records import UNSTAMPED, QueryRecord
+
+
+def read(
+    paths: Sequence[Path],
+    pipeline: Pipeline,
+    *,
+    now: float,
+    max_skew_s: float = 0.0,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Queries:
+    """Every query of some files, in whatever order they stand there.
+
+    Args:
+        paths: JSON lines as ``POST /v1/queries`` takes them; gzip and zstd are told by content.
+        pipeline: what a query says.
+        now: unix seconds; a query from the future is refused, as live.
+        max_skew_s: how far in the future a timestamp may lie.
+        progress: told the bytes of the files read so far.
+
+    Raises:
+        SettingsError: a file cannot be read to its end.
+    """
+    gatherer = Gatherer(pipeline.columns, pipeline.slices)
+    reader = _Reader(pipeline, gatherer, Bounds(0.0, now + max_skew_s), now)
+    before = 0
+    for path in paths:
+        try:
+            with path.open("rb") as raw, unpacked(raw) as stream:
+                for line, chunk in chunks(stream):
+                    reader.take(str(path), line, chunk)
+                    progress(before + raw.tell())
+            before += path.stat().st_size
+        except BROKEN as error:
+            raise SettingsError(f"cannot read {path}: {error}") from error
+    return gatherer.gathered()
+
+
+class _Reader:
+    """Whole lines to observations, thousands at a time."""
+
+    def __init__(self, pipeline: Pipeline, gatherer: Gatherer, bounds: Bounds, now: float) -> None:
+        self._pipeline = pipeline
+        self._gatherer = gatherer
+        self._bounds = bounds
+        self._now = now
+        self._all = msgspec.json.Decoder(QueryRecord)
+        self._one = Decoder(QueryRecord)
+
+    def take(self, path: str, line: int, chunk: bytes) -> None:
+        """Decode and observe some lines, the first of which has the number ``line``."""
+        records = self._at_once(chunk)
+        if records is None:
+            records = list(self._one_by_one(path, line, chunk))
+        if records:
+            admitted = [self._pipeline.admit(record) for record in records]
+            observed = self._pipeline.observe(admitted)
+            self._gatherer.add(observed, [record.query_id for record in records])
+
+    def _at_once(self, chunk: bytes) -> list[QueryRecord] | None:
+        """Every record; None when something is wrong with one of them."""
+        try:
+            if not chunk.isascii():
+                chunk.decode()  # fields that are not decoded are not checked otherwise
+            records = self._all.decode_lines(chunk)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        stamps = [record.timestamp for record in records]
+        fine = not stamps or (
+            min(stamps) >= self._bounds.oldest and max(stamps) <= self._bounds.newest
+        )
+        return records if fine and b"\\u0000" not in chunk else None
+
+    def _one_by_one(self, path: str, line: int, chunk: bytes) -> Iterator[QueryRecord]:
+        for number, each in enumerate(chunk.split(b"\n"), line):
+            if each.strip():
+                try:
+                    yield self._decode(each)
+                except RecordError as error:
+                    said = (error.field, error.args[0], error.hint)
+                    self._gatherer.refuse(Refusal(path, number, *said))
+
+    def _decode(self, line: bytes) -> QueryRecord:
+        record = self._one(line, UNSTAMPED, Bounds(UNSTAMPED, math.inf))
+        if record.timestamp == UNSTAMPED:
+            hint = "nothing else says when it was asked"
+            raise RecordError("invalid", "timestamp", "is missing", hint=hint)
+        if record.timestamp > self._bounds.newest:
+            ahead = record.timestamp - self._now
+            message = f"lies {ahead:,.0f} s in the future"
+            raise RecordError("future", "timestamp", message, hint="check the logger's clock")
+        return record

@@ -1,0 +1,112 @@
+"""Queries in the least space: of each its time, its slices and what losses are made of."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import xxhash
+from msgspec import Struct, field
+from numpy.typing import NDArray
+
+from ragmon.detectors.losses import sources
+from ragmon.windows.observations import Observations
+from ragmon.windows.series import Dims
+
+MOST_REFUSALS = 10
+
+
+class Refusal(Struct, frozen=True):
+    """A line that is no query."""
+
+    path: str
+    line: int
+    field: str
+    error: str
+    remedy: str
+
+
+class Queries(Struct, frozen=True):
+    """Everything that was read."""
+
+    observations: Observations  # in any order
+    columns: tuple[str, ...]  # of the observations
+    duplicates: int = 0
+    refused: int = 0
+    refusals: tuple[Refusal, ...] = ()  # the first of them
+
+
+class Gatherer(Struct):
+    """Batches of observations, put together without what detectors do not look at."""
+
+    columns: tuple[str, ...]
+    slices: tuple[str, ...]
+    duplicates: int = 0
+    refused: int = 0
+    refusals: list[Refusal] = field(default_factory=list)
+    _dims: dict[Dims, int] = field(default_factory=dict)
+    _index: list[NDArray[np.int32]] = field(default_factory=list)
+    _timestamps: list[NDArray[np.float64]] = field(default_factory=list)
+    _values: list[NDArray[np.float64]] = field(default_factory=list)
+    _ids: list[NDArray[np.uint64]] = field(default_factory=list)
+
+    def add(self, batch: Observations, ids: list[str] | None = None) -> None:
+        """Keep a batch over ``columns``.
+
+        Args:
+            batch: what was observed.
+            ids: query ids by which later repeats are found, "" where a query has none; None when
+                there are no repeats.
+        """
+        kept = [self.columns.index(name) for name in sources(self.columns)]
+        index = [self._number(dims) for dims in self._widened(batch)]
+        self._index.append(np.array(index, dtype=np.int32)[batch.dim_index])
+        self._timestamps.append(batch.timestamps)
+        self._values.append(batch.values[:, kept])
+        hashed = [xxhash.xxh3_64_intdigest(each.encode()) if each else 0 for each in ids or ()]
+        self._ids.append(np.array(hashed or [0] * len(batch), dtype=np.uint64))
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Count a line that is no query."""
+        self.refused += 1
+        if len(self.refusals) < MOST_REFUSALS:
+            self.refusals.append(refusal)
+
+    def gathered(self) -> Queries:
+        """Everything; of repeated ids the first."""
+        kept = _first_of_each(np.concatenate(self._ids)) if self._ids else np.zeros(0, np.bool_)
+        columns = sources(self.columns)
+        return Queries(
+            Observations(
+                self.slices,
+                list(self._dims),
+                _joined(self._index, kept),
+                _joined(self._timestamps, kept),
+                _joined(self._values, kept) if self._values else np.zeros((0, len(columns))),
+            ),
+            columns,
+            duplicates=int(len(kept) - kept.sum()),
+            refused=self.refused,
+            refusals=tuple(self.refusals),
+        )
+
+    def _number(self, dims: Dims) -> int:
+        return self._dims.setdefault(dims, len(self._dims))
+
+    def _widened(self, batch: Observations) -> Iterator[Dims]:
+        """Dims over the slices in force now; others are not told apart any more."""
+        for dims in batch.dims:
+            held = dict(zip(batch.slices, dims[2:], strict=True))
+            yield (dims[0], dims[1], *(held.get(name, "") for name in self.slices))
+
+
+def _first_of_each(ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which queries are not repeats of an earlier one; an id of 0 is none."""
+    kept: NDArray[np.bool_] = ids == 0
+    kept[np.unique(ids, return_index=True)[1]] = True
+    return kept
+
+
+def _joined(parts: list[NDArray], kept: NDArray[np.bool_]) -> NDArray:  # type: ignore[type-arg]
+    if not parts:
+        return np.zeros(0)
+    whole = np.concatenate(parts)
+    return whole if kept.all() else whole[kept]

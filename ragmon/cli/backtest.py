@@ -1,0 +1,163 @@
+"""Run the detectors over past queries and show what would have fired, before enabling them.
+
+Queries come from files (JSON lines as ragmon takes them, also compressed with gzip or zstd), or
+from the store of `data_dir` when no file is given. Detectors and alerts are those of the
+configuration, on the same code as live.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TimeRemainingColumn
+
+from ragmon.alerts.lines import line
+from ragmon.alerts.machine import Hush
+from ragmon.backtest import costs, logs, stored, table
+from ragmon.backtest.history import History, between, live_through
+from ragmon.backtest.queries import Queries
+from ragmon.cli import flags
+from ragmon.clock import Clock, SystemClock
+from ragmon.config import Settings
+from ragmon.config.settings import Privacy
+from ragmon.config.units import seconds
+from ragmon.daemon.build import build_pipeline
+from ragmon.daemon.detecting import build_detection, build_maintenance, build_timing
+from ragmon.detectors import AlertKey
+from ragmon.detectors.detection import Detection
+from ragmon.errors import SettingsError
+
+NAME = "backtest"
+HELP = "show which alerts past queries would have raised"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    flags.arguments(parser)
+    parser.usage = f"{parser.prog} [--config FILE] [--SETTING=VALUE ...] [FILE ...]"
+    add = parser.add_argument
+    add("files", nargs="*", type=Path, metavar="FILE", help="JSON lines, plain, gzip or zstd")
+    add("--format", choices=("table", "jsonl"), default="table", help="jsonl: a line a transition")
+    add("--last", metavar="DURATION", default="", help="only the end of the log, for example 14d")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, live through it, say what would have fired."""
+    unclear = [word for word in args.rest if word.startswith("--") and "=" not in word]
+    if unclear:  # its value would be taken for a file
+        raise SettingsError(f"{unclear[0]} needs a value", hint=f"Write {unclear[0]}=VALUE")
+    settings = flags.settings(args).settings
+    detection = build_detection(settings, ())
+    build_timing(settings)
+    queries = _read(args, settings, SystemClock())
+    return _backtest(args, settings, detection, queries)
+
+
+def _backtest(
+    args: argparse.Namespace, settings: Settings, configured: Detection, queries: Queries
+) -> int:
+    rules = configured.rules
+    simpler = costs.simpler(rules)
+
+    def is_aside(key: AlertKey) -> bool:
+        return any(costs.raised_by(rule, key) for rule in simpler)
+
+    detection = Detection(queries.columns, [*rules, *simpler], configured.options)
+    observations = queries.observations
+    with _progress("Judging", float(observations.timestamps.max())) as reached:
+        history = live_through(
+            detection,
+            observations,
+            timing=build_timing(settings),
+            hush=Hush(maintenance=build_maintenance(settings)),
+            is_aside=is_aside,
+            progress=reached,
+        )
+    if args.format == "jsonl":
+        _print_lines(history)
+        return 0
+    total = configured.options.false_alarms_per_month
+    bill = table.Bill(
+        costs.by_rule(rules, history, aside=False, total=total),
+        costs.by_rule(simpler, history, aside=True, total=total),
+        costs.per_query(observations, queries.columns, history),
+    )
+    Console().print(table.view(queries, history, bill))
+    return 0
+
+
+def _read(args: argparse.Namespace, settings: Settings, clock: Clock) -> Queries:
+    """The queries asked for; refused lines are named on stderr."""
+    queries = _from_files(args.files, settings, clock) if args.files else _from_store(settings)
+    for each in queries.refusals:
+        place = f"{each.path}:{each.line}"
+        print(f"{place}: {each.field or 'line'}: {each.error}; {each.remedy}", file=sys.stderr)
+    if queries.refused:
+        print(f"{queries.refused:,} lines refused", file=sys.stderr)
+    if not len(queries.observations):
+        raise SettingsError("there are no queries", hint="Name files of JSON lines")
+    if args.last:
+        newest = float(queries.observations.timestamps.max())
+        kept = between(queries.observations, newest - _seconds(args.last), newest)
+        return replace(queries, observations=kept)
+    return queries
+
+
+def _from_files(files: list[Path], settings: Settings, clock: Clock) -> Queries:
+    for path in files:
+        if not path.is_file():
+            raise SettingsError(f"{path} is no file")
+    # Texts are not kept, so nothing needs to be redacted.
+    pipeline = build_pipeline(settings.model_copy(update={"privacy": Privacy(text="keep")}))
+    with _progress("Reading", sum(path.stat().st_size for path in files)) as reached:
+        return logs.read(
+            files,
+            pipeline,
+            now=clock.now(),
+            max_skew_s=settings.max_clock_skew,
+            progress=reached,
+        )
+
+
+def _from_store(settings: Settings) -> Queries:
+    from ragmon.stores.sqlite.reader import SqliteReader  # noqa: PLC0415 - only here
+    from ragmon.stores.sqlite.store import FILE  # noqa: PLC0415
+
+    path = settings.data_dir / FILE
+    if not path.is_file():
+        raise SettingsError(
+            f"there is no store in {settings.data_dir}", hint="Name files, or set data_dir"
+        )
+    with SqliteReader(path) as reader:
+        return stored.read(reader, build_pipeline(settings), 0.0, float("inf"))
+
+
+def _print_lines(history: History) -> None:
+    for event in history.events:
+        found = line(event)
+        if found is not None:
+            print(msgspec.json.encode(found).decode())
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(seconds(text))
+    except ValueError as error:
+        raise SettingsError(f"--last: {error}") from error
+
+
+@contextmanager
+def _progress(what: str, total: float) -> Iterator[Callable[[float], None]]:
+    """A bar on stderr while the block runs, where somebody looks at it."""
+    console = Console(stderr=True)
+    columns = ("{task.description}", BarColumn(), TimeRemainingColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda reached: progress.update(task, completed=reached)
