@@ -10,11 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from ragmon.cli import flags
+from ragmon.clock import SystemClock
 from ragmon.config.settings import Settings
 from ragmon.config.units import duration_text
 from ragmon.daemon.build import build_pipeline, check_exposure, grants, resolve
 from ragmon.daemon.detecting import build_detection, build_timing
 from ragmon.daemon.otlp import build_exporter
+from ragmon.daemon.routing import build_routes
 
 NAME = "check-config"
 HELP = "check and explain the configuration"
@@ -35,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     build_exporter(settings)
     build_detection(settings, build_pipeline(settings).columns)
     build_timing(settings)
+    build_routes(settings, SystemClock(), settings.external_url)
     for at, source in enumerate(settings.sources):
         resolve("ragmon.sources", f"sources.{at}", source)
     table = Table(box=box.SIMPLE_HEAD)

@@ -205,7 +205,15 @@ def _is_section(path: str) -> bool:
 
 def _is_known(path: str) -> bool:
     """A setting, a section, or something inside a free-form setting such as ``store``."""
-    free = ("store.", "sources.", "auth.tokens.", "otlp_export.", "alerts.wait.", "alerts.keep.")
+    free = (
+        "store.",
+        "sources.",
+        "sinks.",
+        "auth.tokens.",
+        "otlp_export.",
+        "alerts.wait.",
+        "alerts.keep.",
+    )
     return path in keys() or _is_section(path) or path.startswith(free)
 
 

@@ -14,6 +14,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from ragmon.config.masked import masked
 from ragmon.config.units import Bytes, Seconds, listed, time_of_day
 
 Listed = BeforeValidator(listed)
@@ -21,6 +22,7 @@ Positive = Annotated[Seconds, Field(gt=0)]
 Rank = Annotated[int, Field(ge=1, le=1000)]
 TagKey = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_.-]*$")]
 Scope = Literal["ingest", "read", "admin"]
+Severity = Literal["info", "warning", "critical"]
 
 
 class Section(BaseModel):
@@ -206,6 +208,59 @@ class Alerts(Section):
     """Weekly windows, for example {name: reindexing, days: [sun], start: 02:00, duration: 2h}."""
 
 
+class Sink(Section):
+    """Where alerts go: what every kind has in common, and the options of the kind."""
+
+    kind: str
+    """Which; every other setting that is not below is one of its own."""
+    name: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{0,64}$")] = ""
+    """In metrics and logs; none: the kind."""
+    min_severity: Severity = "info"
+    """Less severe alerts do not go there."""
+    pipelines: Annotated[tuple[str, ...], Listed] = ()
+    """Only alerts of these; none: of all."""
+    give_up_after: Positive = 86_400.0
+    """How long a notification is tried before it becomes a dead letter."""
+    options: Annotated[dict[str, Any], AfterValidator(masked)] = {}
+    """Everything else that is given, checked by the kind."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_its_kind(cls, given: Any) -> Any:
+        """What is not common belongs to the kind."""
+        if not isinstance(given, dict):
+            return given
+        common = {key: given[key] for key in cls.model_fields if key in given and key != "options"}
+        return common | {"options": {str(k): v for k, v in given.items() if k not in common}}
+
+
+class Probe(Section):
+    """A golden set that is put to the live service again and again."""
+
+    name: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]
+    """In metrics and logs."""
+    cases: Path
+    """The golden set, in any form that `ragmon evaluate` reads; read anew for each run."""
+    endpoint: Annotated[str, Field(pattern="^https?://.+$")]
+    """The service."""
+    request: Annotated[dict[str, Any], AfterValidator(masked)] = {}
+    """How to ask it and where its answer stands, as `ragmon evaluate --request` takes."""
+    every: Annotated[Seconds, Field(ge=10)] = 3_600.0
+    """How often; a run that is not done by then is given up."""
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 2
+    """Questions at a time."""
+    attempts: Annotated[int, Field(ge=1, le=10)] = 2
+    """Tries for each question."""
+    timeout: Positive = 60.0
+    """For one try."""
+    ks: Annotated[tuple[Rank, ...], Field(min_length=1), Listed] = (1, 3, 5, 10)
+    """The k of precision, recall, NDCG and hit."""
+    limit: Annotated[int, Field(ge=1, le=100_000)] = 1_000
+    """Most questions of a run; the first ones of the set."""
+    baseline: Path | None = None
+    """What `ragmon evaluate --json` wrote, to compare with; none: the first run without failures."""
+
+
 class Log(Section):
     """What ragmon says of itself."""
 
@@ -261,7 +316,7 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     judge: Judge = Judge()
     otlp: Otlp = Otlp()
-    otlp_export: dict[str, Any] | None = None
+    otlp_export: Annotated[dict[str, Any] | None, AfterValidator(masked)] = None
     """Where ragmon's verdicts go as OTLP, for example {endpoint: http://localhost:6006/v1/traces}."""
     detectors: Detectors = Detectors()
     alerts: Alerts = Alerts()
@@ -270,6 +325,16 @@ class Settings(BaseSettings):
     """The store, by kind."""
     sources: tuple[dict[str, Any], ...] = ()
     """Sources besides HTTP, by kind, for example {kind: jsonl, path: /var/log/rag.jsonl}."""
+    sinks: tuple[Sink, ...] = ()
+    """Where alerts go, by kind, for example {kind: alertmanager, url: http://localhost:9093}."""
+    probes: tuple[Probe, ...] = ()
+    """Golden sets on a schedule: {name: faq, cases: golden.jsonl, endpoint: http://localhost/ask}."""
+    external_url: Annotated[str, Field(pattern="^(https?://.+)?$")] = ""
+    """Address of ragmon as people reach it, for links in alerts; empty: where it listens."""
+    runbooks_url: Annotated[str, Field(pattern="^https?://.+$")] = (
+        "https://github.com/ragmon/ragmon/blob/main/deploy/runbooks"
+    )
+    """Where the runbooks are that alerts link to."""
 
     @model_validator(mode="after")
     def _keeps_its_windows(self) -> "Settings":
@@ -277,4 +342,11 @@ class Settings(BaseSettings):
             raise ValueError("windows: the longest window exceeds retention.windows")
         if min(self.windows) < 10:
             raise ValueError("windows: the shortest window is 10s")
+        return self
+
+    @model_validator(mode="after")
+    def _tells_its_probes_apart(self) -> "Settings":
+        names = [probe.name for probe in self.probes]
+        if len(set(names)) < len(names):
+            raise ValueError("probes: two have the same name")
         return self

@@ -19,10 +19,11 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon import http
 from ragmon.daemon.build import build_engine, check_exposure, grants
+from ragmon.daemon.delivery import build_delivery
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source
-from ragmon.daemon.parts import Part, Shell, build_judges, build_sources
+from ragmon.daemon.parts import Part, Shell, build_judges, build_probes, build_sources
 from ragmon.daemon.schedule import Schedule
 from ragmon.daemon.upkeep import Upkeep
 from ragmon.daemon.watch import watch
@@ -54,6 +55,7 @@ class Daemon:
         self._monitor = LiveMonitor(self._engine, settings, own, clock)
         self._upkeep = Upkeep(self._engine, clock, lambda: self.ending)
         self._traces = self._build_traces()
+        self._delivery = build_delivery(self._shell, http.url_of(self._socket))
         self._parts = self._build_parts()
         self._started: list[Part] = []
         self._server = http.Server(
@@ -161,8 +163,10 @@ class Daemon:
         shell = self._shell
         exporter = build_exporter(shell.settings)
         return [
+            self._delivery,
             *build_sources(shell),
             self._traces,
             *((exporter,) if exporter is not None else ()),
             *build_judges(shell, exporter),
+            *build_probes(shell),
         ]

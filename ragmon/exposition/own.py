@@ -54,6 +54,9 @@ class OwnMetrics:
         self._judged = self._counter(
             "ragmon_judged", "Answers judged, by outcome: scored, or why not.", "judge", "outcome"
         )
+        self._notifications = self._counter(
+            "ragmon_notifications", "Attempts to deliver an alert, by outcome.", "sink", "outcome"
+        )
         for source in SOURCES:
             self._ingested.labels(source)
             self._duplicates.labels(source)
@@ -91,6 +94,10 @@ class OwnMetrics:
     def judged(self, judge: str, outcome: str) -> None:
         """One answer went through a judge."""
         self._judged.labels(judge, outcome).inc()
+
+    def notified(self, sink: str, outcome: str, count: int = 1) -> None:
+        """An attempt to deliver an alert ended: delivered, retried or dead."""
+        self._notifications.labels(sink, outcome).inc(count)
 
     def render(self, *, openmetrics: bool) -> bytes:
         """Everything, without the closing line of OpenMetrics."""

@@ -134,11 +134,14 @@ class Due(NamedTuple):
     next_at: float | None
 
 
+Fate = Literal["delivered", "retried", "dead"]
+
+
 class Settled(NamedTuple):
     """How one attempt ended."""
 
     number: int
-    fate: Literal["delivered", "retried", "dead"]
+    fate: Fate
     at: float  # unix seconds: when it ended; for retried, when it is due again
     error: str = ""
 
@@ -245,12 +248,11 @@ class Turn(Struct, frozen=True, kw_only=True):
 class AlertLog(Protocol):
     """Detectors, alerts and silences; called on the writer's thread.
 
-    What was committed after the saved position is kept, since a restart counts it again.
+    From when it is first asked for, what the saved detectors have not counted is kept, since a
+    restart will have to count it.
     """
 
-    def position(self) -> Position:
-        """How far the saved detectors have counted."""
-        ...
+    counted: Position  # how far the saved detectors have counted
 
     def load(self) -> SavedDetection | None:
         """What was saved last."""
@@ -282,6 +284,59 @@ class AlertLog(Protocol):
 
     def expire(self, before: float) -> None:
         """Delete transitions and silences that ended before."""
+        ...
+
+
+class BaselineRow(Struct, frozen=True, kw_only=True):
+    """What is known of one version of a saved baseline."""
+
+    name: str
+    version: int = 0  # numbered by the store
+    kind: Literal["traffic", "golden"]  # of golden runs: only compared with golden runs
+    created_at: float  # unix seconds
+    created_by: str
+    provenance: str  # which window or which run
+    samples: float  # queries, or cases
+    promoted: bool = False
+
+
+class Baselines(Protocol):
+    """Saved baselines, versioned; called on the writer's thread."""
+
+    def add(self, row: BaselineRow, body: bytes) -> BaselineRow:
+        """Keep another version, which is numbered here and not promoted."""
+        ...
+
+    def rows(self) -> list[BaselineRow]:
+        """Every version of every baseline, the newest first."""
+        ...
+
+    def find(self, name: str, version: int | None = None) -> tuple[BaselineRow, bytes] | None:
+        """One version; None: the promoted one, else the newest."""
+        ...
+
+    def promoted(self, kind: str) -> tuple[BaselineRow, bytes] | None:
+        """The promoted baseline of a kind, of whatever name."""
+        ...
+
+    def promote(self, row: BaselineRow) -> None:
+        """Use this version from now on: of traffic the only one, of a golden set one a name."""
+        ...
+
+    def delete(self, name: str, version: int | None = None) -> int:
+        """Forget one version, or all; returns how many there were."""
+        ...
+
+
+class ProbeRuns(Protocol):
+    """What each golden probe found last; called on the writer's thread."""
+
+    def load(self) -> dict[str, bytes]:
+        """What was saved of each probe."""
+        ...
+
+    def save(self, name: str, body: bytes) -> None:
+        """Make it durable, or raise StoreError and change nothing."""
         ...
 
 
@@ -382,6 +437,14 @@ class Store(Protocol):
 
     def alert_log(self) -> AlertLog:
         """Where detectors, alerts and silences are kept."""
+        ...
+
+    def baselines(self) -> Baselines:
+        """Where baselines are kept."""
+        ...
+
+    def probe_runs(self) -> ProbeRuns:
+        """Where golden probes keep what they found."""
         ...
 
     def close(self) -> None:

@@ -1,0 +1,25 @@
+"""Free-form settings that may hold secrets: used as they are, never shown as they are."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+
+class Masked(dict[str, Any]):
+    """A dictionary whose texts are hidden wherever it is printed."""
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key}: {_shown(key, value)}" for key, value in self.items()) + "}"
+
+
+def masked(values: Mapping[str, Any] | None) -> Masked | None:
+    """The same values, not to be seen."""
+    return None if values is None else Masked(values)
+
+
+def _shown(key: str, value: Any) -> str:
+    if value is None or isinstance(value, bool | int | float) or key.endswith(("_file", "_env")):
+        return str(value)
+    if isinstance(value, str) and (host := urlsplit(value).hostname):
+        return f"{urlsplit(value).scheme}://{host}/…"  # the path may be the secret
+    return "(hidden)"

@@ -1,0 +1,64 @@
+"""Outcomes of deliveries on their way into the store, without waiting for each."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from ragmon.errors import StoreError
+from ragmon.stores import Outbox, Settled
+
+
+class Call(Protocol):
+    """Runs something on the thread that owns the store."""
+
+    def __call__(self, function: Callable[[], Any], /) -> Future[Any]:
+        """Begin; raises StoreError when that thread has ended."""
+        ...
+
+
+class Ledger:
+    """One write at a time; what comes meanwhile goes together into the next.
+
+    What could not be written is kept and written first: until then nothing else may be taken
+    from the outbox, or it would be delivered twice.
+    """
+
+    def __init__(self, outbox: Outbox, call: Call) -> None:
+        self._outbox = outbox
+        self._call = call
+        self._open: list[Settled] = []
+        self._writing: list[Settled] = []
+        self._written: Future[None] | None = None
+
+    def add(self, settled: Settled) -> None:
+        """Write it down soon.
+
+        Raises:
+            StoreError: something before it could not be written; all of it is kept.
+        """
+        self._open.append(settled)
+        if self._written is None or self._written.done():
+            self._turn()
+
+    def flush(self) -> None:
+        """Return once everything is written.
+
+        Raises:
+            StoreError: it is not; all of it is kept.
+        """
+        while self._open or self._written is not None:
+            self._turn()
+
+    def _turn(self) -> None:
+        """Wait for the write under way, and begin one of what is open."""
+        if self._written is not None:
+            written, self._written = self._written, None
+            try:
+                written.result()
+            except StoreError:
+                self._open[:0] = self._writing
+                raise
+        if self._open:
+            batch = list(self._open)
+            self._written = self._call(lambda: self._outbox.settle(batch))
+            self._writing, self._open = batch, []

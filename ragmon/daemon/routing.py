@@ -1,0 +1,77 @@
+"""Which alerts go to which sink."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from ragmon.alerts import SEVERITIES, Alert, AlertEvent
+from ragmon.alerts.message import Links
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.daemon.build import resolve
+from ragmon.detectors import Severity
+from ragmon.errors import SettingsError
+from ragmon.sinks import Context, Sink
+from ragmon.stores import Notification
+
+encode_event = msgspec.msgpack.Encoder().encode
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """A configured sink, and what goes there."""
+
+    name: str
+    sink: Sink
+    min_severity: Severity = "info"
+    pipelines: tuple[str, ...] = ()  # none: all
+    give_up_after_s: float = 86_400.0
+
+    def takes(self, alert: Alert) -> bool:
+        """Whether an alert goes there, from its beginning to its end."""
+        if self.pipelines and alert.key.stream.pipeline not in self.pipelines:
+            return False
+        return SEVERITIES.index(alert.severity) >= SEVERITIES.index(self.min_severity)
+
+
+def build_routes(settings: Settings, clock: Clock, url: str) -> tuple[Route, ...]:
+    """The configured sinks.
+
+    Args:
+        settings: the settings.
+        clock: given to the sinks.
+        url: where ragmon listens, for links unless ``external_url`` is set.
+
+    Raises:
+        SettingsError: an unknown kind, options it does not know, or a name that is taken.
+    """
+    links = Links(settings.external_url or url, settings.runbooks_url)
+    routes: list[Route] = []
+    for at, given in enumerate(settings.sinks):
+        setting, name = f"sinks.{at}", given.name or given.kind
+        if name in (route.name for route in routes):
+            raise SettingsError(
+                f"{setting}: there is another sink called {name!r}", hint="Set another `name`"
+            )
+        module, options = resolve("ragmon.sinks", setting, {"kind": given.kind} | given.options)
+        routes.append(
+            Route(
+                name=name,
+                sink=module.build(options, Context(clock, links)),
+                min_severity=given.min_severity,
+                pipelines=given.pipelines,
+                give_up_after_s=given.give_up_after,
+            )
+        )
+    return tuple(routes)
+
+
+def notifications(events: Iterable[AlertEvent], routes: Sequence[Route]) -> list[Notification]:
+    """What has to be delivered of these transitions, in their order."""
+    return [
+        Notification(route.name, event.id, event.alert.fingerprint, event.at, encode_event(event))
+        for event in events
+        if event.notify
+        for route in routes
+        if route.takes(event.alert)
+    ]

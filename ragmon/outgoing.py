@@ -1,0 +1,252 @@
+"""HTTP to receivers of alerts: bounded in time and size, no redirects, no secret in an error."""
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import requests
+import urllib3
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from requests.auth import AuthBase
+
+from ragmon.clock import Clock
+from ragmon.errors import SettingsError, SinkError
+
+_RETRYABLE = frozenset({408, 425, 429})
+_MOST_BYTES = 64 << 10
+_PART_BYTES = 8 << 10
+_MOST_DETAIL = 200
+_CONNECT_S = 5.0
+_FAILED = (requests.RequestException, urllib3.exceptions.HTTPError, OSError, UnicodeError)
+_SECRET_LENGTH = 8  # a shorter part of a path is a word
+
+
+def check_url(value: str) -> str:
+    """A URL that can be posted to.
+
+    Raises:
+        ValueError: it is none, or holds credentials.
+    """
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("write a URL such as https://example.org/path")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("no credentials in a URL: use username and password_file")
+    return value
+
+
+Url = Annotated[str, AfterValidator(check_url)]
+
+
+class HttpOptions(BaseModel):
+    """What every sink that posts takes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
+    """Seconds for one request, from connecting to the last byte."""
+    ca_file: Path | None = None
+    """Certificates to trust besides the system's own, PEM."""
+
+
+class Access(HttpOptions):
+    """A receiver that asks who is there: basic authentication, or a bearer token."""
+
+    username: str | None = None
+    """For basic authentication."""
+    password: SecretStr | None = None
+    """Its password."""
+    password_file: Path | None = None
+    """A file that holds it."""
+    password_env: str | None = None
+    """A variable that holds it."""
+    token: SecretStr | None = None
+    """A bearer token."""
+    token_file: Path | None = None
+    """A file that holds it."""
+    token_env: str | None = None
+    """A variable that holds it."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "Access":
+        password = check_secret(self, "password", required=self.username is not None)
+        token = check_secret(self, "token", required=False)
+        if (password and self.username is None) or (password and token):
+            raise ValueError("give username and password, or a token")
+        return self
+
+
+def check_secret(options: BaseModel, name: str, *, required: bool) -> bool:
+    """Whether a secret is given, in one way.
+
+    Raises:
+        ValueError: it is given twice, or not although it must be.
+    """
+    ways = [way for way in _ways(name) if getattr(options, way) is not None]
+    if len(ways) > 1 or (required and not ways):
+        raise ValueError(f"give {'exactly' if required else 'at most'} one of " + _listed(name))
+    return bool(ways)
+
+
+def secret(options: BaseModel, name: str) -> str:
+    """A secret; read anew each time, so that one that is replaced needs no restart.
+
+    Raises:
+        SettingsError: its file or variable is not there, or empty.
+    """
+    itself, file, variable = (getattr(options, way) for way in _ways(name))
+    if itself is not None:
+        value: str = itself.get_secret_value()
+        return value.strip()
+    if variable is not None:
+        value = os.environ.get(variable, "").strip()
+        if not value:
+            raise SettingsError(f"{name}_env: the variable {variable} is not set")
+        return value
+    try:
+        value = Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise SettingsError(f"{name}_file: cannot read {file}: {reason}") from None
+    if not value:
+        raise SettingsError(f"{name}_file: {file} is empty")
+    return value
+
+
+class Poster:
+    """One receiver's connection; for one thread."""
+
+    def __init__(self, options: HttpOptions, clock: Clock) -> None:
+        self._options = options
+        self._clock = clock
+        self._session = requests.Session()
+        self._session.headers.update({"User-Agent": "ragmon", "Accept-Encoding": "identity"})
+        if options.ca_file is not None:
+            if not options.ca_file.is_file():
+                raise SettingsError(f"ca_file: {options.ca_file} is not a file")
+            self._session.verify = str(options.ca_file)
+
+    def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], hide: Sequence[str] = ()
+    ) -> None:
+        """Send JSON, and return once it is accepted.
+
+        Args:
+            url: where to.
+            body: what.
+            headers: besides the content type.
+            hide: secrets that an answer might repeat.
+
+        Raises:
+            SinkError: it was not accepted; neither the URL's path nor a secret is in the message.
+            SettingsError: a secret cannot be read.
+        """
+        auth = _Credentials(self._options)
+        host = urlsplit(url).netloc
+        until = self._clock.monotonic() + self._options.timeout_s
+        try:
+            with self._session.post(
+                url,
+                data=body,
+                headers={"Content-Type": "application/json", **headers},
+                timeout=(min(_CONNECT_S, self._options.timeout_s), self._options.timeout_s),
+                allow_redirects=False,  # would turn into GET, and take secrets elsewhere
+                auth=auth,
+                stream=True,
+            ) as answer:
+                said = self._read(answer, until)
+        except (TimeoutError, requests.Timeout, urllib3.exceptions.TimeoutError):
+            took = f"{self._options.timeout_s:g} s"
+            raise SinkError(f"{host} did not answer within {took}", retryable=True) from None
+        except _FAILED as error:  # its text holds the URL
+            why = type(error).__name__
+            raise SinkError(f"no connection to {host} ({why})", retryable=True) from None
+        if not 200 <= answer.status_code < 300:
+            hidden = (url, *_parts(url), auth.secret, *hide)
+            detail = _without(said.decode("utf-8", "replace"), hidden)
+            raise _refusal(host, answer, detail, self._clock.now())
+
+    def _read(self, answer: requests.Response, until: float) -> bytes:
+        """The beginning of the answer's text, which is only for the log: the status counts.
+
+        A server that drips cannot hold us beyond the timeout.
+        """
+        said = b""
+        with contextlib.suppress(urllib3.exceptions.HTTPError, OSError):
+            while len(said) < _MOST_BYTES and self._clock.monotonic() < until:
+                part = answer.raw.read1(_PART_BYTES)
+                if not part:
+                    break
+                said += part
+        return said
+
+
+class _Credentials(AuthBase):
+    """What the options say. As an auth it also keeps requests from looking into a .netrc."""
+
+    def __init__(self, options: HttpOptions) -> None:
+        self.secret = ""
+        self._add: requests.auth.AuthBase | None = None
+        if isinstance(options, Access) and options.username is not None:
+            self.secret = secret(options, "password")
+            self._add = requests.auth.HTTPBasicAuth(options.username.encode(), self.secret.encode())
+        elif isinstance(options, Access) and check_secret(options, "token", required=False):
+            self.secret = secret(options, "token")
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Called by requests."""
+        if self._add is not None:
+            return self._add(request)
+        if self.secret:
+            request.headers["Authorization"] = f"Bearer {self.secret}"
+        return request
+
+
+def retry_after_s(header: str, now: float) -> float:
+    """Seconds that a Retry-After header asks for, written as a number or a date; 0: none."""
+    if header.strip().isdecimal():
+        return float(header)
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - now)
+    except ValueError:
+        return 0.0
+
+
+def _refusal(host: str, answer: requests.Response, detail: str, now: float) -> SinkError:
+    code = answer.status_code
+    if 300 <= code < 400:
+        hint = "Redirects are not followed: configure the address it leads to"
+        return SinkError(f"{host} answered {code}", retryable=True, hint=hint)
+    return SinkError(
+        f"{host} answered {code}" + (f": {detail}" if detail else ""),
+        retryable=code in _RETRYABLE or not 400 <= code < 500,
+        retry_after_s=retry_after_s(answer.headers.get("Retry-After", ""), now),
+    )
+
+
+def _without(text: str, secrets: Sequence[str]) -> str:
+    """One line of what was answered, without what is secret."""
+    for each in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(each, "***")
+    return " ".join(text.split())[:_MOST_DETAIL]
+
+
+def _parts(url: str) -> list[str]:
+    """What of a URL's path and query may be the receiver's secret."""
+    parts = urlsplit(url)
+    path = parts.path + (f"?{parts.query}" if parts.query else "")
+    long = [each for each in re.split("[/?&=]", path) if len(each) >= _SECRET_LENGTH]
+    return [path, *long] if len(path) > 1 else []
+
+
+def _ways(name: str) -> tuple[str, str, str]:
+    return name, f"{name}_file", f"{name}_env"
+
+
+def _listed(name: str) -> str:
+    return ", ".join(_ways(name)[:-1]) + f" and {name}_env"

@@ -1,0 +1,67 @@
+"""Prometheus Alertmanager, API v2. For a cluster configure one such sink for each of its peers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ragmon.alerts import Alert, AlertEvent
+from ragmon.alerts.message import Links, annotations, rfc3339
+from ragmon.outgoing import Access, Poster, Url
+from ragmon.sinks import Context
+
+_REPEAT_EVERY_S = 60.0
+_FADES_AFTER_S = 4 * _REPEAT_EVERY_S  # as Prometheus does: a dead ragmon's alerts end by themselves
+
+
+class Options(Access):
+    """``sinks: [{kind: alertmanager, url: http://localhost:9093}]``."""
+
+    url: Url
+    """Of Alertmanager itself; a path prefix may be part of it."""
+
+
+def build(options: Options, context: Context) -> "Alertmanager":
+    """A sink that posts to one Alertmanager."""
+    return Alertmanager(options, context)
+
+
+class Alertmanager:
+    """It groups, silences and routes; an alert is its set of labels."""
+
+    repeat_every_s = _REPEAT_EVERY_S
+
+    def __init__(self, options: Options, context: Context) -> None:
+        self._url = options.url.rstrip("/") + "/api/v2/alerts"
+        self._context = context
+        self._poster = Poster(options, context.clock)
+
+    def deliver(self, event: AlertEvent) -> None:
+        """Open it, or end it."""
+        self.repeat([event.alert])
+
+    def repeat(self, alerts: Sequence[Alert]) -> None:
+        """Say that these are open, for the next minutes."""
+        until = self._context.clock.now() + _FADES_AFTER_S
+        posted = [to_alert(each, until, self._context.links) for each in alerts]
+        self._poster.post(self._url, msgspec.json.encode(posted), {})
+
+
+def to_alert(alert: Alert, until: float, links: Links) -> dict[str, Any]:
+    """One alert as it is posted.
+
+    Args:
+        alert: as it stands.
+        until: unix seconds when it ends unless it is said again.
+        links: addresses for people.
+    """
+    began = alert.fired_at or alert.began_at
+    ended = until if alert.ended_at is None else max(alert.ended_at, began)
+    return {
+        "labels": alert.labels,
+        # Again when it is over: the notification of the end has what the last post had.
+        "annotations": annotations(alert, links),
+        "startsAt": rfc3339(began),
+        "endsAt": rfc3339(ended),
+        "generatorURL": links.alert(alert),
+    }

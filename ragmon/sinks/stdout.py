@@ -1,0 +1,46 @@
+"""Standard output: text for people, or a line of JSON for whatever reads it."""
+
+import sys
+from typing import Literal
+
+import msgspec
+from pydantic import BaseModel, ConfigDict
+
+from ragmon.alerts import AlertEvent
+from ragmon.alerts.message import message, plain
+from ragmon.errors import SinkError
+from ragmon.sinks import Context
+
+
+class Options(BaseModel):
+    """``sinks: [{kind: stdout}]``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    format: Literal["text", "json"] = "text"
+    """json: one line a transition, with everything that is known of it."""
+
+
+def build(options: Options, context: Context) -> "Stdout":
+    """A sink that writes to standard output."""
+    return Stdout(options, context)
+
+
+class Stdout:
+    """Works as long as somebody reads it."""
+
+    def __init__(self, options: Options, context: Context) -> None:
+        self._options = options
+        self._context = context
+
+    def deliver(self, event: AlertEvent) -> None:
+        """Write one transition."""
+        text = plain(message(event, self._context.links)) + "\n"
+        if self._options.format == "json":
+            text = msgspec.json.encode(event).decode() + "\n"
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise SinkError(f"cannot write to stdout: {reason}", retryable=True) from None

@@ -1,0 +1,133 @@
+"""A webhook in the shape of Alertmanager's own (version 4), signed by Standard Webhooks 1.0.
+
+Whatever takes Alertmanager's webhooks takes these. Each post holds one alert.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pydantic import SecretStr, model_validator
+
+from ragmon.alerts import AlertEvent
+from ragmon.alerts.message import Links, annotations, rfc3339, status
+from ragmon.errors import SettingsError
+from ragmon.outgoing import Access, Poster, Url, check_secret, secret
+from ragmon.sinks import Context
+
+_PREFIX = "whsec_"
+_KEY_BYTES = (24, 64)
+_NEVER = "0001-01-01T00:00:00Z"
+
+
+class Options(Access):
+    """``sinks: [{kind: webhook, url: https://…, secret_file: /run/secrets/webhook}]``."""
+
+    url: Url
+    """Where to post."""
+    secret: SecretStr | None = None
+    """Signs every post: ``whsec_…``; while one is being replaced, both, with a space between."""
+    secret_file: Path | None = None
+    """A file that holds it."""
+    secret_env: str | None = None
+    """A variable that holds it."""
+
+    @model_validator(mode="after")
+    def _one_secret(self) -> "Options":
+        check_secret(self, "secret", required=False)
+        if self.secret is not None:
+            keys(self.secret.get_secret_value())
+        return self
+
+
+def build(options: Options, context: Context) -> "Webhook":
+    """A sink that posts to one URL."""
+    return Webhook(options, context)
+
+
+class Webhook:
+    """One receiver; signed if there is a secret."""
+
+    def __init__(self, options: Options, context: Context) -> None:
+        self._options = options
+        self._context = context
+        self._signed = check_secret(options, "secret", required=False)
+        self._poster = Poster(options, context.clock)
+
+    def deliver(self, event: AlertEvent) -> None:
+        """Post one transition; a repeat has the same ``webhook-id`` and a fresh signature."""
+        payload = msgspec.json.encode(body(event, self._context.links))
+        now = int(self._context.clock.now())
+        headers = {"webhook-id": event.id, "webhook-timestamp": str(now)}
+        given = secret(self._options, "secret") if self._signed else ""
+        if given:
+            headers["webhook-signature"] = signature(event.id, now, payload, _keys(given))
+        self._poster.post(self._options.url, payload, headers, given.split())
+
+
+def body(event: AlertEvent, links: Links) -> dict[str, Any]:
+    """The payload, of one alert: its group is its own labels."""
+    alert = event.alert
+    noted = annotations(alert, links)
+    group = ", ".join(f'{name}="{_quoted(value)}"' for name, value in sorted(alert.labels.items()))
+    one = {
+        "status": status(alert),
+        "labels": alert.labels,
+        "annotations": noted,
+        "startsAt": rfc3339(alert.fired_at or alert.began_at),
+        "endsAt": _NEVER if alert.ended_at is None else rfc3339(alert.ended_at),
+        "generatorURL": links.alert(alert),
+        "fingerprint": alert.fingerprint,
+    }
+    return {
+        "version": "4",
+        "groupKey": f"{{}}:{{{group}}}",
+        "truncatedAlerts": 0,
+        "status": status(alert),
+        "receiver": "ragmon",
+        "groupLabels": alert.labels,
+        "commonLabels": alert.labels,
+        "commonAnnotations": noted,
+        "externalURL": links.external_url,
+        "alerts": [one],
+    }
+
+
+def signature(message_id: str, timestamp: int, payload: bytes, keys: list[bytes]) -> str:
+    """One signature for each key, as Standard Webhooks 1.0 has it."""
+    signed = f"{message_id}.{timestamp}.".encode() + payload
+    digests = (hmac.digest(key, signed, hashlib.sha256) for key in keys)
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
+
+def keys(text: str) -> list[bytes]:
+    """The keys of one or more secrets with white space between.
+
+    Raises:
+        ValueError: one of them is no secret; it is not shown.
+    """
+    found = []
+    for each in text.split():
+        try:
+            key = base64.b64decode(each.removeprefix(_PREFIX), validate=True)
+        except binascii.Error:
+            key = b""
+        if not each.startswith(_PREFIX) or not _KEY_BYTES[0] <= len(key) <= _KEY_BYTES[1]:
+            raise ValueError("a secret is whsec_ and the base64 of 24 to 64 random bytes")
+        found.append(key)
+    return found
+
+
+def _keys(text: str) -> list[bytes]:
+    try:
+        return keys(text)
+    except ValueError as error:
+        raise SettingsError(f"secret: {error}") from None
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
