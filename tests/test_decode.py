@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragmon.decode import Bounds, Decoder, ignored_fields, reasons, rejection, split
+from ragmon.decode import Bounds, Decoder, ignored_fields, reasons, rejection
 from ragmon.errors import RecordError
 from ragmon.records import Feedback, Label, QueryRecord
 
@@ -134,7 +134,14 @@ def refused(line: bytes, decode=query) -> RecordError:
             "<= 1000",
             id="too many chunks",
         ),
-        pytest.param(b'{"query":"\xff"}', "encoding", "", "UTF-8", id="invalid UTF-8"),
+        pytest.param(b'{"query":"\xff"}', "encoding", "", "at byte 10", id="invalid UTF-8"),
+        pytest.param(
+            b'{"model":"m","chunks":[{"id":"a","text":"b\xe9t\xe9"}]}',
+            "encoding",
+            "",
+            "at byte 42",
+            id="invalid UTF-8 at depth",
+        ),
         pytest.param(
             b'{"query":"\xed\xa0\x80"}', "encoding", "", "UTF-8", id="an encoded surrogate"
         ),
@@ -353,67 +360,6 @@ def test_any_json_is_a_finite_record_or_a_refusal(value):
     numbers = [record.cost_usd, record.feedback, *(c.score for c in record.chunks or ())]
     assert all(math.isfinite(number) for number in numbers if number is not None)
     assert msgspec.json.decode(msgspec.json.encode(record), type=QueryRecord) == record
-
-
-@given(st.binary(max_size=200))
-@example(b"\xff")
-@example(b"[" * 200)
-def test_any_bytes_are_records_or_a_refusal(body):
-    try:
-        lines = split(body)
-    except RecordError:
-        return
-    for _, line in lines:
-        ignored_fields(line, QueryRecord)
-        try:
-            query(line, NOW, BOUNDS)
-        except RecordError:
-            continue
-
-
-# ----------------------------------------------------------------------- bodies into lines
-
-TWO = b'{"query_id":"a"}', b'{"query_id":"b"}'
-NDJSON = "application/x-ndjson"
-
-
-@pytest.mark.parametrize(
-    ("body", "content_type", "expected"),
-    [
-        pytest.param(TWO[0], "application/json", [1], id="one object"),
-        pytest.param(b'{\n "query_id":\n "a"\n}', "", [1], id="one object over several lines"),
-        pytest.param(b"[" + b",".join(TWO) + b"]", "application/json", [1, 2], id="an array"),
-        pytest.param(b" \n [" + b",".join(TWO) + b"]\n", "", [1, 2], id="an array after a blank"),
-        pytest.param(b"[]", "application/json", [], id="an empty array"),
-        pytest.param(b"\n".join(TWO), NDJSON, [1, 2], id="NDJSON"),
-        pytest.param(b"\n".join(TWO) + b"\n", NDJSON + "; charset=utf-8", [1, 2], id="with a LF"),
-        pytest.param(b"\r\n".join(TWO), NDJSON, [1, 2], id="with CR LF"),
-        pytest.param(b"\n\n" + b"\n \n".join(TWO), NDJSON, [3, 5], id="blank lines are counted"),
-        pytest.param(b"\n".join(TWO), "", [1, 2], id="NDJSON that does not say so"),
-        pytest.param(b"\n".join(TWO), "application/json", [1, 2], id="NDJSON that says JSON"),
-        pytest.param(b"", NDJSON, [], id="no line"),
-        pytest.param(b"[" + b",".join(TWO) + b"]", NDJSON, [1, 2], id="an array that says NDJSON"),
-        pytest.param(b"[1]\n" + TWO[0], NDJSON, [1, 2], id="NDJSON whose first line is an array"),
-        pytest.param(b"[oops\n" + TWO[0], NDJSON, [1, 2], id="NDJSON whose first line is broken"),
-    ],
-)
-def test_a_body_becomes_numbered_lines(body, content_type, expected):
-    assert [number for number, _ in split(body, content_type)] == expected
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param(b'[{"query_id":"a"},', id="half an array"),
-        pytest.param(b'[{"query_id":"a"}] {}', id="something after the array"),
-        pytest.param(b"[" * 100_000, id="100,000 brackets"),
-    ],
-)
-def test_a_broken_array_is_no_body(body):
-    with pytest.raises(RecordError) as caught:
-        split(body, "application/json")
-    assert caught.value.reason == "malformed"
-    assert "JSON object" in caught.value.hint
 
 
 # -------------------------------------------------------------------------- ignored fields

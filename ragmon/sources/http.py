@@ -22,20 +22,13 @@ from ragmon.asgi import (
     send_json,
     send_problem,
 )
-from ragmon.decode import (
-    Bounds,
-    Decoder,
-    Rejection,
-    ignored_fields,
-    reasons,
-    rejection,
-    split,
-)
+from ragmon.bodies import decode_body
+from ragmon.decode import Bounds, Decoder, Rejection, ignored_fields, reasons
 from ragmon.errors import OverloadedError, RecordError
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import Outcome, Sink, Submission, Tally
 
-_STEP = 256  # lines decoded before other requests get a turn
+_STRETCHES = 8  # of a body, decoded before other requests get a turn
 _RETRY_AFTER_S = 2
 
 
@@ -65,7 +58,7 @@ ENDPOINTS = {
 }
 
 
-class Decoded(NamedTuple):
+class Found(NamedTuple):
     """What a body held."""
 
     records: list[Any]
@@ -103,8 +96,8 @@ class HttpSource:
             self._authorize(scope, "ingest")
             with self._shares.one() as share:
                 body = await read_body(scope, receive, self._options.limits, share)
-                decoded = await self._decode(endpoint, body, header(scope, b"content-type"))
-                await self._answer(endpoint, decoded, len(body), send)
+                found = await self._decode(endpoint, body, header(scope, b"content-type"))
+                await self._answer(endpoint, found, len(body), send)
         except Problem as problem:
             await self._refuse(endpoint, problem, send)
         except asyncio.CancelledError:  # the server ends and waits no longer; so does this task
@@ -114,34 +107,31 @@ class HttpSource:
         self._tally.rejected(endpoint.source, problem.reason)
         await send_problem(send, problem)
 
-    async def _decode(self, endpoint: Endpoint, body: bytes, content_type: str) -> Decoded:
+    async def _decode(self, endpoint: Endpoint, body: bytes, content_type: str) -> Found:
         now = self._now()
         bounds = Bounds(now - self._options.retention_s, now + self._options.max_skew_s)
+        found = Found([], [], [], {})
         try:
-            lines = split(body, content_type)
+            for at, part in enumerate(
+                decode_body(endpoint.decode, body, content_type, now, bounds)
+            ):
+                if at == 0:
+                    found.ignored.update(ignored_fields(part.sample, endpoint.kind))
+                found.records.extend(part.records)
+                found.lines.extend(part.lines)
+                found.rejections.extend(part.rejections)
+                if at % _STRETCHES == _STRETCHES - 1:
+                    await asyncio.sleep(0)
         except RecordError as error:
             raise Problem(400, str(error), reason=error.reason) from None
-        decoded = Decoded([], [], [], {})
-        if lines:
-            decoded.ignored.update(ignored_fields(lines[0][1], endpoint.kind))
-        for at, (number, line) in enumerate(lines):
-            try:
-                decoded.records.append(endpoint.decode(line, now, bounds))
-                decoded.lines.append(number)
-            except RecordError as error:
-                decoded.rejections.append(rejection(number, error))
-            if at % _STEP == _STEP - 1:
-                await asyncio.sleep(0)
-        return decoded
+        return found
 
-    async def _answer(
-        self, endpoint: Endpoint, decoded: Decoded, size_bytes: int, send: Send
-    ) -> None:
+    async def _answer(self, endpoint: Endpoint, found: Found, size_bytes: int, send: Send) -> None:
         outcome = Outcome()
-        if decoded.records:
-            outcome = await self._commit(endpoint, decoded.records, size_bytes)
-        late = [_late_rejection(decoded.lines[at], reason) for at, reason in outcome.refused]
-        rejections = sorted(decoded.rejections + late, key=lambda each: each.line)
+        if found.records:
+            outcome = await self._commit(endpoint, found.records, size_bytes)
+        late = [_late_rejection(found.lines[at], reason) for at, reason in outcome.refused]
+        rejections = sorted(found.rejections + late, key=lambda each: each.line)
         self._count(endpoint.source, outcome, rejections)
         content: dict[str, Any] = {
             "accepted": outcome.accepted,
@@ -150,8 +140,8 @@ class HttpSource:
         }
         if len(rejections) > self._options.listed_errors:
             content["rejected_total"] = len(rejections)
-        if decoded.ignored:
-            content["ignored_fields"] = decoded.ignored
+        if found.ignored:
+            content["ignored_fields"] = found.ignored
         nothing_good = rejections and not outcome.accepted and not outcome.duplicates
         await send_json(send, 422 if nothing_good else 200, content)
 
