@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragmon.alerts import Alert, AlertEvent, Evidence, SliceShare
 from ragmon.alerts.sentences import length, percent
@@ -95,7 +96,9 @@ class Links(Struct, frozen=True):
 def message(event: AlertEvent, links: Links) -> Message:
     """What to tell of a transition."""
     title = f"{_WORDS.get(event.change, 'Firing')}: {summary(event.alert)}"
-    return _told(event.alert, title, event.at, links)
+    told = _told(event.alert, title, event.at, links)
+    # What is over needs no remedy.
+    return replace(told, tries=(), worst=()) if told.status == "resolved" else told
 
 
 def status(alert: Alert) -> Literal["firing", "resolved"]:

@@ -75,7 +75,7 @@ def body(told: Message, event_id: str) -> dict[str, Any]:
             for fact in told.facts[:_MOST_FIELDS]
         ]
         blocks.append({"type": "section", "fields": fields})
-    if told.tries and told.status == "firing":
+    if told.tries:
         tries = (f"{at}. {_escaped(each)}" for at, each in enumerate(told.tries, 1))
         blocks.append(_section("*What to try*\n" + _lines(tries)))
     if told.worst:
