@@ -2,9 +2,9 @@
 
 import contextlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from starlette.applications import Starlette
@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from ragmon.asgi import Limits, Problem, Scope, check_headers
+from ragmon.asgi import Limits, Problem, Scope, Shares, check_headers, read_body
 from ragmon.errors import RagmonError
 from ragmon.web.page import status_page
 
@@ -57,6 +57,23 @@ class Monitor(Protocol):
         ...
 
 
+class Page(NamedTuple):
+    """One more thing that is asked."""
+
+    path: str
+    method: str
+    scope: str  # that a token needs
+    answer: Endpoint
+
+
+class Section(Protocol):
+    """Pages that belong together, in a module of their own."""
+
+    def pages(self) -> Sequence[Page]:
+        """What it answers."""
+        ...
+
+
 class Api:
     """The cold paths."""
 
@@ -68,7 +85,9 @@ class Api:
         *,
         limits: Limits,
         protect_metrics: bool,
+        more: Sequence[Section] = (),
     ) -> None:
+        self._more = more
         self._monitor = monitor
         self._refused = refused  # told the reason of every refusal
         self._authorize = authorize
@@ -86,6 +105,15 @@ class Api:
                 Route("/v1/report", self._guarded(self.report)),
                 Route("/v1/queries", self._guarded(self.queries)),
                 Route("/v1/queries/{query_id:path}", self._guarded(self.query)),
+                *(
+                    Route(
+                        page.path,
+                        self._guarded(page.answer, scope=page.scope),
+                        methods=[page.method],
+                    )
+                    for section in self._more
+                    for page in section.pages()
+                ),
             ],
             exception_handlers={
                 Problem: self._problem,
@@ -118,7 +146,7 @@ class Api:
         asked = request.query_params
         end = _moment("end", asked["end"], self._monitor.now()) if asked.get("end") else None
         window, pipeline = asked.get("window", "24h"), asked.get("pipeline", "")
-        return _json(await self._report(window, pipeline, end))
+        return json_answer(await self._report(window, pipeline, end))
 
     async def queries(self, request: Request) -> Response:
         """The newest queries that fit."""
@@ -130,7 +158,7 @@ class Api:
             found = await self._monitor.queries(asked.get("pipeline", ""), failing, since, limit)
         except ValueError as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
-        return _json({"queries": found})
+        return json_answer({"queries": found})
 
     async def query(self, request: Request) -> Response:
         """One query."""
@@ -138,7 +166,7 @@ class Api:
         found = await self._monitor.query(query_id)
         if found is None:
             raise Problem(404, f"no query has the id {query_id!r}", reason="not_found")
-        return _json(found)
+        return json_answer(found)
 
     async def _report(self, window: str, pipeline: str, end: float | None = None) -> dict[str, Any]:
         try:
@@ -146,11 +174,11 @@ class Api:
         except ValueError as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
 
-    def _guarded(self, endpoint: Endpoint, *, probe: bool = False) -> Endpoint:
+    def _guarded(self, endpoint: Endpoint, *, probe: bool = False, scope: str = "read") -> Endpoint:
         async def answer(request: Request) -> Response:
             check_headers(request.scope, self._limits)
             if not probe or self._protect:
-                self._authorize(request.scope, "read")
+                self._authorize(request.scope, scope)
             try:
                 return await endpoint(request)
             except RagmonError as error:
@@ -180,8 +208,19 @@ class Api:
         return await self._problem(request, problem)
 
 
-def _json(content: Any) -> Response:
-    return Response(msgspec.json.encode(content), media_type="application/json")
+def json_answer(content: Any, status: int = 200) -> Response:
+    """JSON."""
+    return Response(msgspec.json.encode(content), status, media_type="application/json")
+
+
+async def body_of(request: Request, limits: Limits) -> bytes:
+    """The body of a request, within the limits.
+
+    Raises:
+        Problem: it is too large, broken, or did not come.
+    """
+    with Shares(limits.decompressed).one() as share:
+        return await read_body(request.scope, request.receive, limits, share)
 
 
 def _state(problems: list[str]) -> Response:

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from ragmon.stores import Commit, Hashes, Position, Restatement, Waiting
 from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.alerting import SqliteAlertLog
+from ragmon.stores.sqlite.baselines import SqliteBaselines
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 from ragmon.stores.sqlite.identity import IdIndex, hash_id, signed, unsigned
 from ragmon.stores.sqlite.judging import SqliteJudging
 from ragmon.stores.sqlite.outbox import SqliteOutbox
+from ragmon.stores.sqlite.probes import SqliteProbeRuns
 from ragmon.stores.sqlite.reader import SqliteReader, read_block
 from ragmon.stores.sqlite.spans import SqliteSpans
 from ragmon.windows.snapshot import SavedBucket
@@ -38,7 +40,7 @@ class SqliteStore:
         self._awaited: Counter[int] = Counter()  # changes that wait, by hash
         self._load_awaited()
         self._saved = self._position()  # what the saved windows have counted
-        self._alerts = SqliteAlertLog(self._db)
+        self._alerts: SqliteAlertLog | None = None
         # Numbers go on also where the newest records and restatements are already gone.
         self.next_sequence = max(
             self._db.number("SELECT max(first_sequence + records) FROM blocks"),
@@ -143,8 +145,8 @@ class SqliteStore:
                 "next_sequence": str(self.next_sequence),
             }
             db.executemany("REPLACE INTO meta VALUES (?, ?)", state.items())
-            counted = min(position.restatement, self._alerts.position().restatement)
-            db.execute("DELETE FROM restatements WHERE number <= ?", (counted,))
+            counted = self._counted(position)
+            db.execute("DELETE FROM restatements WHERE number <= ?", (counted.restatement,))
         self._saved = position
 
     def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
@@ -187,7 +189,7 @@ class SqliteStore:
         What the saved windows have not counted stays, since a restart will have to count it.
         """
         self._block = (0, [])
-        deleted = maintenance.expire(self._db, before, max_bytes, self._counted())
+        deleted = maintenance.expire(self._db, before, max_bytes, self._counted().sequence)
         if deleted:
             oldest = self._db.rows("SELECT min(first_sequence) FROM blocks")[0][0]
             self._ids.drop_runs(self.next_sequence if oldest is None else oldest)
@@ -203,7 +205,9 @@ class SqliteStore:
     def compact(self, start: int, below: int) -> tuple[int, int]:
         """Join one stretch of small blocks; returns how many, and where to look next."""
         self._block = (0, [])
-        return maintenance.compact(self._db, start, min(below, self._counted()))
+        if self._alerts is not None:
+            below = min(below, self._alerts.counted.sequence)
+        return maintenance.compact(self._db, start, below)
 
     def index(self) -> None:
         """Write the id index of the newest records to disk when a run of it is due."""
@@ -232,15 +236,31 @@ class SqliteStore:
 
     def alert_log(self) -> SqliteAlertLog:
         """Where detectors, alerts and silences are kept."""
+        if self._alerts is None:
+            self._alerts = SqliteAlertLog(self._db)
         return self._alerts
+
+    def baselines(self) -> SqliteBaselines:
+        """Where baselines are kept."""
+        return SqliteBaselines(self._db)
+
+    def probe_runs(self) -> SqliteProbeRuns:
+        """Where golden probes keep what they found."""
+        return SqliteProbeRuns(self._db)
 
     def close(self) -> None:
         """Checkpoint and close."""
         self._db.close()
 
-    def _counted(self) -> int:
-        """Up to where both windows and detectors have counted; a restart needs the rest."""
-        return min(self._saved.sequence, self._alerts.position().sequence)
+    def _counted(self, windows: Position | None = None) -> Position:
+        """How far windows and detectors, if there are any, have both counted."""
+        saved = windows or self._saved
+        if self._alerts is None:
+            return saved
+        judged = self._alerts.counted
+        return Position(
+            min(saved.sequence, judged.sequence), min(saved.restatement, judged.restatement)
+        )
 
     def _load_awaited(self) -> None:
         rows = self._db.rows("SELECT query_hash, count(*) FROM waiting GROUP BY query_hash")

@@ -1,0 +1,306 @@
+"""Baselines: made from live traffic or from an evaluation run, kept in versions, promoted.
+
+A promoted baseline of traffic is what ``regression`` compares with; one of a golden run is what
+``ragmon gate`` compares other golden runs with. The two are never compared with one another:
+they are answers to different questions.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from ragmon.clock import Clock
+from ragmon.config.units import seconds
+from ragmon.detectors.baselines import Baseline, from_log
+from ragmon.detectors.losses import INDEX, LOSSES
+from ragmon.detectors.minutes import MinuteLog
+from ragmon.detectors.streams import StreamTable
+from ragmon.stores import BaselineRow, Baselines
+from ragmon.web.baselines import Wanted
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SCHEMA = "ragmon/evaluation/"
+_LEAST_S = 3_600.0
+
+
+class Minutes(NamedTuple):
+    """What traffic baselines are made of."""
+
+    log: MinuteLog
+    streams: StreamTable
+
+
+class _Metric(Struct):
+    name: str
+    mean: float
+
+
+class _Run(Struct):
+    """What matters here of what ``ragmon evaluate --json`` wrote."""
+
+    schema: str
+    name: str
+    created_at: float
+    metrics: list[_Metric]
+    cases: list[msgspec.Raw]
+
+
+class Shelf:
+    """Baselines of one store; lives on the thread that the store does."""
+
+    def __init__(
+        self,
+        held: Baselines,
+        minutes: Callable[[], Minutes],
+        use: Callable[[Baseline | None], None] = lambda _: None,
+    ) -> None:
+        """Take hold of them.
+
+        Args:
+            held: by the store.
+            minutes: of the traffic so far.
+            use: told what traffic is to be compared with from now on.
+        """
+        self._held = held
+        self._minutes = minutes
+        self._use = use
+
+    def rows(self) -> list[BaselineRow]:
+        """Every version of every baseline, the newest first."""
+        return self._held.rows()
+
+    def find(self, name: str, version: int | None = None) -> tuple[BaselineRow, bytes] | None:
+        """One version; None: the promoted one, else the newest."""
+        return self._held.find(name, version)
+
+    def keep_window(self, name: str, length_s: float, now: float, by: str) -> BaselineRow:
+        """Save what the last stretch of traffic looked like, incidents excluded.
+
+        Raises:
+            ValueError: no good name, or no traffic in that time.
+        """
+        _check_name(name)
+        if length_s < _LEAST_S:
+            raise ValueError("from: shorter than an hour says too little")
+        log, streams = self._minutes()
+        last = max(log.frontier, 0)
+        first = max(last - int(length_s // 60), log.oldest())
+        found = from_log(log, streams, name, first=first, last=last, now=now)
+        if not found.streams:
+            raise ValueError("from: there was no traffic in that time")
+        row = BaselineRow(
+            name=name,
+            kind="traffic",
+            created_at=now,
+            created_by=by,
+            provenance=found.provenance,
+            samples=_queries(found),
+        )
+        return self._held.add(row, msgspec.msgpack.encode(found))
+
+    def keep_run(self, name: str, run: bytes, now: float, by: str) -> BaselineRow:
+        """Save a golden run.
+
+        Args:
+            name: of the baseline.
+            run: what ``ragmon evaluate --json`` wrote.
+            now: unix seconds.
+            by: who saves it.
+
+        Raises:
+            ValueError: no good name, or no evaluation.
+        """
+        _check_name(name)
+        try:
+            found = msgspec.json.decode(run, type=_Run)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ValueError(f"run: is no evaluation: {error}") from None
+        if not found.schema.startswith(_SCHEMA) or not found.cases:
+            raise ValueError("run: must be what `ragmon evaluate --json` wrote, with cases")
+        row = BaselineRow(
+            name=name,
+            kind="golden",
+            created_at=now,
+            created_by=by,
+            provenance=f"run {found.name}, {len(found.metrics)} metrics",
+            samples=float(len(found.cases)),
+        )
+        return self._held.add(row, run)
+
+    def promote(self, name: str, version: int | None = None) -> BaselineRow:
+        """Compare with this one from now on; None: with the newest version.
+
+        Raises:
+            KeyError: there is none.
+        """
+        newest = [row for row in self._held.rows() if row.name == name]
+        wanted = [row for row in newest if version in (None, row.version)]
+        if not wanted:
+            raise KeyError(name)
+        row = max(wanted, key=lambda each: each.version)
+        self._held.promote(row)
+        if row.kind == "traffic":
+            self.apply()
+        return msgspec.structs.replace(row, promoted=True)
+
+    def delete(self, name: str, version: int | None = None) -> int:
+        """Forget one version, or all; returns how many.
+
+        Raises:
+            KeyError: there is none.
+        """
+        count = self._held.delete(name, version)
+        if not count:
+            raise KeyError(name)
+        self.apply()
+        return count
+
+    def apply(self) -> None:
+        """Have traffic compared with the promoted baseline, or with none."""
+        self._use(self.promoted())
+
+    def promoted(self) -> Baseline | None:
+        """What traffic is compared with."""
+        found = self._held.promoted("traffic")
+        return None if found is None else decode(*found)
+
+
+def decode(row: BaselineRow, body: bytes) -> Baseline:
+    """A saved baseline of traffic."""
+    found = msgspec.msgpack.decode(body, type=Baseline)
+    versioned = f"{row.name} v{row.version}" if row.version > 1 else row.name
+    return msgspec.structs.replace(found, name=versioned)
+
+
+def describe(row: BaselineRow, body: bytes) -> dict[str, Any]:
+    """One baseline with what it says, as JSON may hold it."""
+    if row.kind == "golden":
+        return asdict(row) | {"run": msgspec.Raw(body)}
+    return asdict(row) | {"levels": levels(decode(row, body))}
+
+
+def levels(baseline: Baseline) -> list[dict[str, Any]]:
+    """What each stream of a baseline loses, all hours together."""
+    found = []
+    for saved in baseline.streams:
+        n, lost = (sum(cell[at] for cell in saved.cells) for at in (0, 1))
+        loss = LOSSES[INDEX[saved.stream.metric]]
+        if n > 0.0 and loss.shape != "count":
+            good = bool(loss.good)
+            value = 1.0 - lost / n if good else lost / n
+            found.append(
+                saved.stream._asdict() | {"what": loss.good or loss.bad, "value": value, "n": n}
+            )
+    return found
+
+
+def _queries(baseline: Baseline) -> float:
+    return sum(
+        cell[0]
+        for saved in baseline.streams
+        if saved.stream.metric == "traffic" and not saved.stream.dimension and saved.stream.pipeline
+        for cell in saved.cells
+    )
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"name: {name[:100]!r} is not letters, digits, dots, dashes, underscores")
+
+
+class LiveBaselines:
+    """The shelf of a running daemon, asked from the event loop; see ``web.baselines.Keeper``."""
+
+    def __init__(
+        self,
+        shelf: Callable[[], Shelf],
+        active: Callable[[], Baseline | None],
+        call: Callable[[Callable[[], Any]], Future[Any]],
+        clock: Clock,
+    ) -> None:
+        """Nothing is asked of the store yet.
+
+        Args:
+            shelf: made on the writer's thread.
+            active: what traffic is compared with now, also one that nobody saved.
+            call: runs something on the writer's thread.
+            clock: of the daemon.
+        """
+        self._make = shelf
+        self._active = active
+        self._call = call
+        self._clock = clock
+        self._shelf: Shelf | None = None
+
+    async def baselines(self) -> dict[str, Any]:
+        """Every version of every baseline, and what is compared with now."""
+
+        def read() -> dict[str, Any]:
+            active = self._active()
+            named = active and {"name": active.name, "provenance": active.provenance}
+            return {"baselines": [asdict(row) for row in self.shelf.rows()], "active": named}
+
+        found: dict[str, Any] = await self._on_writer(read)
+        return found
+
+    async def baseline(self, name: str, version: int | None) -> dict[str, Any]:
+        """One version with what it says.
+
+        Raises:
+            KeyError: there is none.
+        """
+        found = await self._on_writer(lambda: self.shelf.find(name, version))
+        if found is None:
+            raise KeyError(name)
+        return describe(*found)
+
+    async def keep_baseline(self, name: str, wanted: Wanted) -> dict[str, Any]:
+        """Save another version.
+
+        Raises:
+            ValueError: it cannot be made.
+        """
+        now, by = self._clock.now(), wanted.by[:256]
+        length_s = seconds(wanted.window) if wanted.window else 0.0
+
+        def keep() -> BaselineRow:
+            if wanted.run is not None:
+                row = self.shelf.keep_run(name, bytes(wanted.run), now, by)
+            else:
+                row = self.shelf.keep_window(name, length_s, now, by)
+            return self.shelf.promote(name, row.version) if wanted.promote else row
+
+        return asdict(await self._on_writer(keep))
+
+    async def promote_baseline(self, name: str, version: int | None) -> dict[str, Any]:
+        """Compare with this one from now on.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return asdict(await self._on_writer(lambda: self.shelf.promote(name, version)))
+
+    async def delete_baseline(self, name: str, version: int | None) -> int:
+        """Forget one version, or all.
+
+        Raises:
+            KeyError: there is none.
+        """
+        count: int = await self._on_writer(lambda: self.shelf.delete(name, version))
+        return count
+
+    @property
+    def shelf(self) -> Shelf:
+        """On the writer's thread only."""
+        if self._shelf is None:
+            self._shelf = self._make()
+        return self._shelf
+
+    async def _on_writer(self, work: Callable[[], Any]) -> Any:
+        return await asyncio.wrap_future(self._call(work))
