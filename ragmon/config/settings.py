@@ -258,7 +258,7 @@ class Probe(Section):
     limit: Annotated[int, Field(ge=1, le=100_000)] = 1_000
     """Most questions of a run; the first ones of the set."""
     baseline: Path | None = None
-    """What `ragmon evaluate --json` wrote, to compare with; none: the first run without failures."""
+    """A file of `ragmon evaluate --json` to compare with; none: the first run without failures."""
 
 
 class Log(Section):

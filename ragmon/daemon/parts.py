@@ -95,3 +95,16 @@ def build_judges(shell: Shell, exporter: Exporter | None) -> Sequence[Part]:
         lambda: follower.backlog,
     )
     return (follower,)
+
+
+def build_probes(shell: Shell) -> Sequence[Part]:
+    """Golden sets on a schedule; without any, nothing of the evaluation is even imported.
+
+    Raises:
+        SettingsError: the cases of one are not there, or its ``request`` is not understood.
+    """
+    if not shell.settings.probes:
+        return ()
+    from ragmon.daemon import probes  # noqa: PLC0415 - see above
+
+    return (probes.build(shell),)

@@ -22,6 +22,9 @@ from ragmon.records import QueryRecord
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S = 60.0
 _ERROR_CHARACTERS = 500
+FAILURES = ("network", "timeout", "refused", "server_error", "malformed")
+"""Why a question has no answer: nothing came, not in time, 4xx, 5xx, or not what was expected."""
+_MALFORMED = ("no JSON", "unusable answer", "the answer holds")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -88,6 +91,25 @@ def drive(
     Raises:
         DataError: a header names an unset variable, or every single query failed.
     """
+    run = ask_all(cases, template, pace, clock, done)
+    failed = [record for record in run.values() if record.error is not None]
+    if run and len(failed) == len(run):
+        raise DataError(f"{template.url}: every query failed, first with: {failed[0].error}")
+    return run
+
+
+def ask_all(
+    cases: Sequence[Case],
+    template: Template,
+    pace: Pace,
+    clock: Clock,
+    done: Callable[[], None] = lambda: None,
+) -> Run:
+    """As ``drive``, for whom a service that is down is a finding too.
+
+    Raises:
+        DataError: a header names an unset variable.
+    """
     service = _Service(template, pace, clock)
     with ThreadPoolExecutor(pace.concurrency, thread_name_prefix="endpoint") as pool:
         asked = {pool.submit(service.ask, case): case.case_id for case in cases}
@@ -95,11 +117,16 @@ def drive(
         for future in as_completed(asked):
             found[asked[future]] = future.result()
             done()
-    run = {case.case_id: found[case.case_id] for case in cases}
-    failed = [record for record in run.values() if record.error is not None]
-    if run and len(failed) == len(run):
-        raise DataError(f"{template.url}: every query failed, first with: {failed[0].error}")
-    return run
+    return {case.case_id: found[case.case_id] for case in cases}
+
+
+def failure_of(error: str) -> str:
+    """Which of ``FAILURES`` the error of a recorded query is."""
+    if error[:1].isdigit():
+        return "server_error" if error.startswith("5") else "refused"
+    if error.partition(":")[0].endswith("Timeout"):
+        return "timeout"
+    return "malformed" if error.startswith(_MALFORMED) else "network"
 
 
 class _Service:

@@ -1,0 +1,408 @@
+"""Golden probes: one run, the rhythm of runs, what survives a restart, what Prometheus is told."""
+
+import threading
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from prometheus_client import CollectorRegistry, generate_latest
+
+from ragmon.clock import ManualClock
+from ragmon.config.settings import Probe
+from ragmon.daemon.probes import Planned, Probes, Process, State, plan
+from ragmon.errors import SettingsError, StoreFullError
+from ragmon.evaluate.document import describe, save
+from ragmon.evaluate.endpoint import Template
+from ragmon.evaluate.loaders import read_cases
+from ragmon.evaluate.probe import Golden, Job, Outcome, compare
+from ragmon.evaluate.probing import run
+from ragmon.evaluate.scoring import Options, score
+from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
+from ragmon.records import Chunk, QueryRecord
+from tests.support.daemons import running
+from tests.support.rag_service import answering, golden_lines
+from tests.support.wait import eventually
+
+
+@pytest.fixture
+def service():
+    with answering() as found:
+        yield found
+
+
+@pytest.fixture
+def golden(tmp_path):
+    path = tmp_path / "golden.jsonl"
+    path.write_text(golden_lines(40))
+    return path
+
+
+def job(url="http://127.0.0.1:9/ask", cases="golden.jsonl", **more):
+    given = {"probe": "faq", "cases": str(cases), "template": Template(url=url, timeout_s=5.0)}
+    given |= {"concurrency": 4, "attempts": 1, "ks": (1, 3), "most_cases": 100, "grounding": False}
+    return Job(**given | more)
+
+
+# ---- one run --------------------------------------------------------------------------------
+
+
+def test_a_run_asks_every_question_and_scores_the_answers(service, golden):
+    service.ranks = dict.fromkeys(range(10), 1) | dict.fromkeys(range(10, 20))
+    found = run(job(service.url, golden, grounding=True), ManualClock(7.0))
+    assert (found.end, found.cases, found.started_at, found.failures) == ("finished", 40, 7.0, {})
+    means = {each.metric: each.mean for each in found.means}
+    assert means["hit@1"] == 0.5
+    assert means["hit@3"] == means["recall@3"] == 0.75
+    assert means["reciprocal_rank"] == pytest.approx((20 + 10 / 2) / 40)
+    assert means["faithfulness/grounding"] > 0.7
+    assert means["error"] == 0.0
+    assert set(means) == {
+        *(f"{name}@{k}" for name in ("precision", "recall", "ndcg", "hit") for k in (1, 3)),
+        *("reciprocal_rank", "faithfulness/grounding", "error"),
+    }
+    assert all(each.lower <= each.mean <= each.upper for each in found.means)
+    assert found.golden.scores["hit@1"][9:11] == (0.0, 0.0)
+    assert found.golden.scores["hit@1"][20] == 1.0
+
+
+def test_only_the_first_questions_are_asked(service, golden):
+    assert run(job(service.url, golden, most_cases=3), ManualClock()).cases == 3
+    assert sorted(service.asked) == ["question 0", "question 1", "question 2"]
+
+
+def test_a_service_that_is_down_is_a_finding(service, golden):
+    service.status = 503
+    found = run(job(service.url, golden), ManualClock())
+    assert found.failures == {"server_error": 40}
+    assert [(each.metric, each.mean) for each in found.means] == [("error", 1.0)]
+    assert State().after(found).reference is None  # not what later runs are to be compared with
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        pytest.param({"cases": "nowhere.jsonl"}, "nowhere.jsonl: cannot be read", id="no cases"),
+        pytest.param({"baseline": "no.json"}, "no.json: cannot be read", id="no baseline"),
+        pytest.param(
+            {"template": Template(url="http://x", headers={"key": "${NOT_SET_AT_ALL}"})},
+            "NOT_SET_AT_ALL is not set",
+            id="no secret",
+        ),
+    ],
+)
+def test_a_run_that_comes_to_nothing_says_why(golden, more, error):
+    found = run(job(**{"cases": golden} | more), ManualClock())
+    assert found.end == "failed"
+    assert error in found.error
+
+
+# ---- golden against golden ------------------------------------------------------------------
+
+
+def scored(hits, name="run", ids=None):
+    ids = ids or [f"c{at}" for at in range(len(hits))]
+    scores = {"hit@3": tuple(hits), "precision@3": tuple(hits)}
+    return Golden(name=name, created_at=0.0, case_ids=tuple(ids), scores=scores)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param([1.0] * 8, [1.0] * 8, (0, 0, 0.0, 1.0), id="the same"),
+        pytest.param([1.0] * 8, [0.0] * 5 + [1.0] * 3, (5, 0, 0.625, 2**-5), id="five got worse"),
+        pytest.param([0.0, 1.0], [1.0, 0.0], (1, 1, 0.0, 0.75), id="one each way"),
+        pytest.param([1.0, None, 1.0], [0.0, 0.0, None], (1, 0, 1.0, 0.5), id="known in both"),
+    ],
+)
+def test_two_runs_are_compared_case_by_case(before, after, expected):
+    found = compare(scored(before), scored(after))
+    assert list(found) == ["hit@3"]
+    paired = found["hit@3"]
+    assert (paired.worse, paired.better, paired.fall, paired.p_value) == expected
+
+
+def test_cases_are_paired_by_id():
+    assert compare(scored([1.0], ids=["a"]), scored([0.0], ids=["b"])) == {}
+    found = compare(scored([1.0, 0.0], ids=["a", "b"]), scored([0.0, 1.0], ids=["b", "a"]))
+    assert (found["hit@3"].worse, found["hit@3"].better) == (0, 0)
+
+
+def test_the_first_whole_run_is_the_reference_until_a_baseline_is_named():
+    first, later = scored([1.0] * 8, "first"), scored([0.0] * 8, "later")
+    state = State().after(outcome(first, failures={"timeout": 1}))
+    assert (state.reference, state.failures["timeout"]) == (None, 1)
+    state = state.after(outcome(first)).after(outcome(later))
+    assert state.reference is first
+    assert state.falls["hit@3"].worse == 8
+    assert state.runs == {"finished": 3, "failed": 0}
+    state = state.after(Outcome(probe="faq", started_at=3.0, duration_s=0.0, error="no"))
+    assert (state.reference, state.falls, state.runs["failed"]) == (first, {}, 1)
+    named = scored([0.0] * 8, "named")
+    assert state.after(outcome(later, baseline=named)).falls["hit@3"].worse == 0
+
+
+def outcome(golden, started_at=0.0, **more):
+    return Outcome(probe="faq", started_at=started_at, duration_s=1.0, golden=golden, **more)
+
+
+def test_an_evaluation_as_baseline(service, golden, tmp_path):
+    cases = read_cases(golden)
+    answers = {
+        case.case_id: QueryRecord(
+            query_id=case.case_id, timestamp=0.0, chunks=[Chunk(id=f"d{case.case_id[1:]}")]
+        )
+        for case in cases.cases
+    }
+    file = tmp_path / "live.json"
+    save(describe(score(cases, answers, Options(ks=(1, 3))), "live", 5.0), file)
+    service.ranks = dict.fromkeys(range(40))
+    asked = job(service.url, golden, baseline=str(file))
+    assert "no relevant id was ever retrieved" in run(asked, ManualClock()).error
+    found = run(replace(asked, ids_match=True), ManualClock())  # it was, by an earlier run
+    assert (found.baseline.name, found.baseline.created_at) == ("live", 5.0)
+    assert State().after(found).falls["hit@3"].worse == 40
+
+
+# ---- the rhythm -----------------------------------------------------------------------------
+
+
+class Hand:
+    """A runner that does what the test says; refuses two runs at a time."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.jobs = []
+        self.busy = threading.Lock()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.golden = scored([1.0])
+
+    def run(self, job, timeout_s):
+        assert self.busy.acquire(blocking=False)
+        try:
+            self.jobs.append((job.probe, timeout_s))
+            assert self.gate.wait(20)
+            return outcome(self.golden, self.clock.now())
+        finally:
+            self.busy.release()
+
+    def stop(self):
+        self.gate.set()
+
+
+class Shelf:
+    def __init__(self):
+        self.kept = {}
+        self.error = None
+
+    def load(self):
+        return dict(self.kept)
+
+    def save(self, name, body):
+        if self.error is not None:
+            raise self.error
+        self.kept[name] = body
+
+
+class Asked:
+    """A schedule that runs nothing by itself."""
+
+    def every(self, seconds, name, job):
+        self.look = job
+
+
+class Site:
+    """Probes with everything around them in the test's hand."""
+
+    def __init__(self, clock, shelf, *names, every_s=600.0):
+        self.clock, self.hand, self.asked = clock, Hand(clock), Asked()
+        planned = [Planned(job(probe=name), every_s) for name in names]
+        self.probes = Probes(
+            planned, runner=self.hand, shelf=shelf, schedule=self.asked, clock=clock
+        )
+        self.done = []
+        self.probes.finished = lambda name, state: self.done.append((name, state))
+        self.probes.start()
+        eventually(lambda: hasattr(self.asked, "look"), "what was found before is loaded")
+
+    def look(self, *, done):
+        self.asked.look()
+        eventually(lambda: len(self.done) == done, f"{done} runs are done")
+        assert eventually(lambda: not self.probes._waiting, "nothing waits") is True
+
+
+@pytest.fixture
+def site():
+    made = []
+
+    def make(*args, **more):
+        made.append(Site(*args, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.probes.stop()
+
+
+def test_a_run_is_due_when_the_last_began_long_enough_ago(site):
+    clock = ManualClock(1_000.0)
+    found = site(clock, Shelf(), "faq")
+    found.look(done=1)
+    clock.sleep(599.0)
+    found.look(done=1)
+    clock.sleep(1.0)
+    found.look(done=2)
+    assert found.hand.jobs == [("faq", 600.0)] * 2
+
+
+def test_the_rhythm_and_the_results_survive_a_restart(site):
+    clock, shelf = ManualClock(1_000.0), Shelf()
+    site(clock, shelf, "faq").look(done=1)
+    clock.sleep(300.0)
+    again = site(clock, shelf, "faq", "new")
+    assert again.probes.states["faq"].runs == {"finished": 1, "failed": 0}
+    again.look(done=1)
+    assert again.hand.jobs == [("new", 600.0)]
+    (view, _) = again.probes.views()
+    assert (view.probe, view.started_at) == ("faq", 1_000.0)
+
+
+def test_a_clock_that_is_set_back_does_not_stop_the_probes(site):
+    found = site(ManualClock(10_000.0), Shelf(), "faq")
+    found.look(done=1)
+    found.clock.step(-5_000.0)
+    found.look(done=2)
+
+
+def test_never_two_runs_at_a_time(site):
+    found = site(ManualClock(0.0), Shelf(), "a", "b")
+    found.hand.gate.clear()
+    found.asked.look()
+    eventually(lambda: found.hand.jobs, "the first run began")
+    found.asked.look()  # due as well, and neither begun twice nor beside the other
+    found.hand.gate.set()
+    eventually(lambda: len(found.done) == 2, "both are done")
+    assert sorted(name for name, _ in found.hand.jobs) == ["a", "b"]
+
+
+def test_a_store_that_refuses_costs_no_result(site):
+    shelf = Shelf()
+    shelf.error = StoreFullError("disk full")
+    found = site(ManualClock(0.0), shelf, "faq")
+    found.look(done=1)
+    assert found.probes.states["faq"].last is not None
+
+
+def test_what_another_release_saved_is_passed_over(site):
+    shelf = Shelf()
+    shelf.kept["faq"] = msgspec.msgpack.encode({"last": 7})
+    assert site(ManualClock(0.0), shelf, "faq").probes.states["faq"] == State()
+
+
+def test_the_end_does_not_wait_for_a_run(service, golden):
+    service.gate = threading.Event()
+    process = Process(ManualClock())
+    found = []
+    thread = threading.Thread(
+        target=lambda: found.append(process.run(job(service.url, golden), 60.0))
+    )
+    thread.start()
+    eventually(lambda: service.asked, "the run is under way")
+    process.stop()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert "ended with status -9" in found[0].error
+    assert process.run(job(service.url, golden), 60.0).error == "stopped"
+
+
+def test_a_run_is_bounded_in_time(service, golden):
+    service.gate = threading.Event()
+    found = Process(ManualClock()).run(job(service.url, golden), 0.5)
+    assert "not done within 0.5 s" in found.error
+
+
+# ---- settings and metrics -------------------------------------------------------------------
+
+
+def test_a_probe_as_configured(golden):
+    given = {"name": "faq", "cases": golden, "endpoint": "http://rag/ask", "every": "10m"}
+    request = {"body": {"q": "{query}"}, "headers": {"authorization": "Bearer ${TOKEN}"}}
+    made = plan(Probe(**given, request=request, ks=[5, 1], timeout=3), grounding=True)
+    assert made.every_s == 600.0
+    assert made.job.template.url == "http://rag/ask"
+    assert made.job.template.body == {"q": "{query}"}
+    assert (made.job.template.timeout_s, made.job.ks) == (3.0, (1, 5))
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        pytest.param({"cases": "nowhere.jsonl"}, "cases: nowhere.jsonl is not there", id="cases"),
+        pytest.param({"baseline": "live.json"}, "baseline: live.json is not there", id="baseline"),
+        pytest.param({"request": {"boddy": {}}}, "request: .*boddy", id="a typo"),
+    ],
+)
+def test_a_probe_that_cannot_be_run_is_refused_at_the_start(golden, more, said):
+    given = {"name": "faq", "cases": golden, "endpoint": "http://rag/ask"} | more
+    with pytest.raises(SettingsError, match=f"probes \\(faq\\): {said}"):
+        plan(Probe(**given), grounding=True)
+
+
+def page(*views):
+    registry = CollectorRegistry()
+    registry.register(ProbeMetrics(lambda: views))
+    lines = generate_latest(registry).decode().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def test_the_series_of_a_probe():
+    view = ProbeView(
+        "faq",
+        started_at=5.0,
+        duration_s=2.0,
+        cases=40,
+        quality=[
+            Quality("recall@3", 0.5, 0.4, 0.6, 40),
+            Quality("faithfulness/grounding", 0.9, None, None, 1),
+        ],
+        falls=[Fall("hit@3", 0.25, 0.01)],
+        runs={"finished": 3},
+        failures={"timeout": 2},
+    )
+    assert sorted(page(view)) == [
+        'ragmon_probe_cases{probe="faq"} 40.0',
+        'ragmon_probe_failures_total{probe="faq",reason="timeout"} 2.0',
+        'ragmon_probe_faithfulness_ratio_samples{judge="grounding",probe="faq"} 1.0',
+        'ragmon_probe_faithfulness_ratio{judge="grounding",probe="faq"} 0.9',
+        'ragmon_probe_fall_p_value{metric="hit@3",probe="faq"} 0.01',
+        'ragmon_probe_fall_ratio{metric="hit@3",probe="faq"} 0.25',
+        'ragmon_probe_last_run_duration_seconds{probe="faq"} 2.0',
+        'ragmon_probe_last_run_timestamp_seconds{probe="faq"} 5.0',
+        'ragmon_probe_recall_lower{k="3",probe="faq"} 0.4',
+        'ragmon_probe_recall_samples{k="3",probe="faq"} 40.0',
+        'ragmon_probe_recall_upper{k="3",probe="faq"} 0.6',
+        'ragmon_probe_recall{k="3",probe="faq"} 0.5',
+        'ragmon_probe_runs_total{outcome="finished",probe="faq"} 3.0',
+    ]
+
+
+def test_before_the_first_run_there_is_no_quality():
+    assert page(ProbeView("faq", runs={"finished": 0}, failures={"timeout": 0})) == [
+        'ragmon_probe_runs_total{outcome="finished",probe="faq"} 0.0',
+        'ragmon_probe_failures_total{probe="faq",reason="timeout"} 0.0',
+    ]
+
+
+def test_a_daemon_probes_a_live_service_and_remembers(service, golden, tmp_path):
+    given = {"name": "faq", "cases": str(golden), "endpoint": service.url, "ks": [3]}
+    service.ranks = dict.fromkeys(range(10))
+    with running(tmp_path / "data", probes=[given]) as site:
+        labels = {"probe": "faq", "k": "3"}
+        eventually(lambda: site.total("ragmon_probe_runs_total"), "a run is done", 40)
+        assert site.total("ragmon_probe_hit_ratio", **labels) == 0.75
+        assert site.total("ragmon_probe_cases") == 40
+    asked = len(service.asked)
+    with running(tmp_path / "data", probes=[given]) as site:
+        eventually(lambda: site.total("ragmon_probe_runs_total"), "the last run is known")
+        assert site.total("ragmon_probe_hit_ratio", **labels) == 0.75
+    assert len(service.asked) == asked == 40  # not due again
