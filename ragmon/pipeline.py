@@ -12,13 +12,15 @@ from msgspec.structs import force_setattr, replace
 
 from ragmon import citations
 from ragmon.privacy import apply as apply_privacy
-from ragmon.records import Amendments, Feedback, Label, QueryRecord, Verdict
+from ragmon.privacy import redact_text
+from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdict
+from ragmon.signals import judged
 from ragmon.signals.catalogue import Catalogue
-from ragmon.windows.observations import Observations, index_dims
+from ragmon.windows.observations import Observations, Sparse, index_dims
 from ragmon.windows.series import dims_of
 
 Privacy = Literal["keep", "redact", "drop"]
-Change = Feedback | Label | Verdict
+Change = Feedback | Label | Verdict | Draw
 """What may come after its query, and restates it."""
 
 
@@ -31,6 +33,7 @@ class Pipeline:
         self.catalogue = catalogue
         self.slices = slices
         self.columns = tuple(column.key for column in catalogue.columns)
+        self.judged = judged.layout(catalogue.options.ks)
         self._privacy = privacy
 
     def admit(self, record: QueryRecord) -> QueryRecord:
@@ -42,9 +45,11 @@ class Pipeline:
         return record if self._privacy == "keep" else apply_privacy(record, self._privacy)
 
     def admit_change(self, change: Change) -> Change:
-        """Feedback or a label as it may be stored; verdicts hold nothing that users wrote."""
-        if self._privacy == "keep" or isinstance(change, Verdict):
+        """Feedback, a label or a verdict as it may be stored: judges quote what users wrote."""
+        if self._privacy == "keep" or isinstance(change, Draw):
             return change
+        if isinstance(change, Verdict):
+            return _without_quotes(change, self._privacy)
         return apply_privacy(change, self._privacy)
 
     def observe(
@@ -56,7 +61,9 @@ class Pipeline:
         dims, dim_index = index_dims([dims_of(record, self.slices) for record in records])
         timestamps = np.array([record.timestamp for record in records], dtype=np.float64)
         values = self.catalogue.observe(records, known)
-        return Observations(self.slices, dims, dim_index, timestamps, values)
+        found = judged.observe(records, known, self.judged) if known is not None else None
+        sparse = Sparse(self.judged.names, *found) if found is not None else None
+        return Observations(self.slices, dims, dim_index, timestamps, values, sparse)
 
 
 def amend(known: Amendments, change: Change) -> tuple[Amendments, bool]:
@@ -64,11 +71,15 @@ def amend(known: Amendments, change: Change) -> tuple[Amendments, bool]:
 
     The newest feedback by its timestamp counts, the newest label of each labeller and the newest
     verdict of each judge. The same again, sent later, is not new (clients that leave the
-    timestamp out may retry), but from then on it counts as said then.
+    timestamp out may retry), but from then on it counts as said then. An answer is drawn once in
+    each round.
 
     Returns:
         The same ``known`` where nothing is to be remembered.
     """
+    if isinstance(change, Draw):
+        is_later = known.draw is None or change.round > known.draw.round
+        return (replace(known, draw=change) if is_later else known), is_later
     mine = _said_before(known, change)
     if mine is not None and mine.timestamp >= change.timestamp:
         return known, False
@@ -82,7 +93,21 @@ def amend(known: Amendments, change: Change) -> tuple[Amendments, bool]:
     return replace(known, labels=(*labels, change)), is_new
 
 
-def _said_before(known: Amendments, change: Change) -> Change | None:
+def _without_quotes(verdict: Verdict, privacy: Privacy) -> Verdict:
+    if not (verdict.rationale or verdict.doubts):
+        return verdict
+    clean = redact_text if privacy == "redact" else _nothing
+    doubts = tuple(replace(each, detail=clean(each.detail)) for each in verdict.doubts)
+    return replace(verdict, rationale=clean(verdict.rationale), doubts=doubts)
+
+
+def _nothing(_: str) -> str:
+    return ""
+
+
+def _said_before(
+    known: Amendments, change: Feedback | Label | Verdict
+) -> Feedback | Label | Verdict | None:
     """What the same user, labeller or judge said of the query."""
     if isinstance(change, Feedback):
         return known.feedback

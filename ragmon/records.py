@@ -176,7 +176,33 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     probability: float = 1.0  # with which the answer was drawn for judging, in (0, 1]
     doubts: tuple[Doubt, ...] = ()
     traits: tuple[float, ...] = ()  # what a calibration may learn from
+    raw: float | None = None  # the score before a calibration changed it
+    doubted_below: float | None = None  # where a calibration cuts; None: as configured
+    scores: dict[str, float] = {}  # of a judge that says more than faithfulness, by metric
+    useful: tuple[str, ...] | None = None  # ids of the chunks it found useful, best first
+    rationale: str = ""
     version: str = ""
+    timestamp: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """The judge gave no verdict at all, not even that nothing can be said."""
+        return bool(self.reason)
+
+
+class Draw(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer that the sampled judge could have been asked about, drawn or not.
+
+    What is fixed here weighs the verdict later, so it is never changed, except that a later
+    round of drawing raises the probability.
+    """
+
+    query_id: Id
+    probability: float  # with which it was drawn, whatever came of it; in (0, 1]
+    proxy: float  # the embedded judge's score, or a fixed number where it has none
+    share: float = 1.0  # part of the probability: with which it was looked at, in (0, 1]
+    drawn: bool = False
+    round: int = 0
     timestamp: float = 0.0
 
 
@@ -186,3 +212,4 @@ class Amendments(Struct, frozen=True, omit_defaults=True):
     feedback: Feedback | None = None
     labels: tuple[Label, ...] = ()  # one a labeller
     verdicts: tuple[Verdict, ...] = ()  # one a judge
+    draw: Draw | None = None

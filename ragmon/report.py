@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from ragmon.signals import Column
+from ragmon.signals.judged import JUDGES
+from ragmon.stats.agreement import CONFUSION, Figure, agreement
 from ragmon.windows import LATENCY, Merged
-from ragmon.windows.estimates import QUANTILES, Estimates, estimate
+from ragmon.windows.estimates import QUANTILES, Estimates, estimate, shown
 from ragmon.windows.series import SeriesKey
 
 _STAGES = ("total", "retrieval", "generation")
@@ -29,9 +31,11 @@ def build(
     over_all = Merged(
         merged.rows[whole].sum(axis=0, keepdims=True),
         merged.latency[whole].sum(axis=0, keepdims=True),
+        None if merged.judged is None else merged.judged[whole].sum(axis=0, keepdims=True),
     )
     overall = estimate(over_all, columns)
     estimates = estimate(merged, columns)
+    columns = shown(columns)
     pipelines = []
     for key, number in sorted(chosen.items()):
         if key.dimension or not estimates.queries[number]:
@@ -84,6 +88,32 @@ def _series(estimates: Estimates, number: int, columns: Sequence[Column]) -> dic
         },
         "metrics": metrics,
         "failure_modes": modes,
+        "judge_agreement": _agreement(estimates, number),
+    }
+
+
+def _agreement(estimates: Estimates, number: int) -> dict[str, Any]:
+    """How each judge agrees with people, where both said something."""
+    found: dict[str, Any] = {}
+    for judge, counts in zip(JUDGES, estimates.confusion[number], strict=True):
+        if not counts.any():
+            continue
+        figures = agreement(counts)
+        called = zip(CONFUSION, counts.tolist(), strict=True)
+        found[judge] = {
+            "labels": figures.labels,
+            "balanced_accuracy": _figure(figures.balanced_accuracy),
+            "kappa": _figure(figures.kappa),
+            "answers": {name: round(count) for name, count in called},
+        }
+    return found
+
+
+def _figure(figure: Figure) -> dict[str, float | None]:
+    return {
+        "estimate": _plain(figure.value),
+        "lower": _plain(figure.lower),
+        "upper": _plain(figure.upper),
     }
 
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ragmon.pipeline import Pipeline, amend, effective
-from ragmon.records import Amendments, Feedback, Label, QueryRecord, Verdict
+from ragmon.records import Amendments, Doubt, Feedback, Label, QueryRecord, Verdict
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build
 from tests.support.examples import chunks, pipeline, query_records, record
@@ -89,6 +90,23 @@ def test_privacy_of_labels():
 @pytest.mark.parametrize("change", [labelled(faithful=1.0), judged(0.5)])
 def test_labels_and_verdicts_hold_nothing_private(change):
     assert Pipeline(CATALOGUE, privacy="drop").admit_change(change) is change
+
+
+@pytest.mark.parametrize(
+    ("privacy", "said"),
+    [
+        pytest.param("keep", "ask ann@example.org", id="kept"),
+        pytest.param("redact", "ask [email]", id="redacted"),
+        pytest.param("drop", "", id="dropped"),
+    ],
+)
+def test_what_a_judge_quotes_is_as_private_as_the_answer(privacy, said):
+    quoted = "ask ann@example.org"
+    verdict = replace(judged(0.5), rationale=quoted, doubts=(Doubt(0, 3, "claim", quoted, 0.0),))
+    admitted = Pipeline(CATALOGUE, privacy=privacy).admit_change(verdict)
+    assert admitted.rationale == said
+    assert [each.detail for each in admitted.doubts] == [said]
+    assert admitted.score == 0.5
 
 
 # ---- observing ------------------------------------------------------------------------------

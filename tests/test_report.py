@@ -102,6 +102,7 @@ def test_a_report_of_nothing(name):
         "latency_ms": {},
         "metrics": {},
         "failure_modes": {},
+        "judge_agreement": {},
         "pipelines": [],
     }
 

@@ -291,6 +291,8 @@ def definitions(query: QueryRecord) -> dict[str, float | None]:
         found[f"faithfulness{{judge={judge}}}"] = None
     for moment in ("w", "wy", "wwy"):
         found[f"grounding_moment{{of={moment}}}"] = None
+    for moment in ("answers", "proxy"):
+        found[f"sampled_moment{{of={moment}}}"] = None
     for stage in ("total", "retrieval", "generation"):
         found[f"latency_ms{{stage={stage}}}"] = getattr(latency, stage)
     for evidence in ("label", "citation", "score"):

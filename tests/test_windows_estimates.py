@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from ragmon.records import Latency
 from ragmon.stats.intervals import mean_interval, unbounded_mean_interval
-from ragmon.windows.estimates import QUANTILES, Estimates, estimate
+from ragmon.windows.estimates import QUANTILES, Estimates, estimate, shown
 from ragmon.windows.series import SeriesKey
 from tests.support.examples import NOON, chunks, pipeline, query_records, record, windows
 
 PIPELINE = pipeline(ks=(1, 3), relevant_score=0.5, low_score=0.2)
-KINDS = {column.key: column.kind for column in PIPELINE.catalogue.columns}
+KINDS = {column.key: column.kind for column in shown(PIPELINE.catalogue.columns)}
 
 
 def estimated(queries) -> tuple[Estimates, int]:

@@ -8,15 +8,21 @@ from msgspec import Struct
 
 from ragmon import amended
 from ragmon.pipeline import Change, Pipeline, amend
-from ragmon.records import Amendments, Feedback, Label, QueryRecord, Verdict
-from ragmon.stores import Restatement, Store, Waiting
+from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdict
+from ragmon.signals.facts import SAMPLED_JUDGE
+from ragmon.stores import Awaited, Restatement, Store, Waiting
 from ragmon.windows.observations import Observations, pack
 
 Fate = Literal["accepted", "duplicate", "waiting_full"]
 """What becomes of a change."""
 
 _record = msgspec.msgpack.Decoder(QueryRecord)
-_kinds: dict[str, type[Change]] = {"feedback": Feedback, "label": Label, "verdict": Verdict}
+_kinds: dict[str, type[Change]] = {
+    "feedback": Feedback,
+    "label": Label,
+    "verdict": Verdict,
+    "draw": Draw,
+}
 
 
 class Restated(Struct, frozen=True):
@@ -43,12 +49,19 @@ class Changes:
         self._before: dict[int, Amendments] = {}
         self._after: dict[int, Amendments] = {}
         self._records: dict[int, QueryRecord] = {}
+        self.awaited: list[Awaited] = []  # drawn for the sampled judge
+        self.judged: list[int] = []  # no longer awaited
 
     def apply(self, sequence: int, change: Change) -> Fate:
         """Fold one change in; a duplicate says nothing new, or its record is gone."""
         if sequence not in self._records and not self._open(sequence, change.query_id):
             return "duplicate"
         self._after[sequence], is_new = amend(self._after[sequence], change)
+        if isinstance(change, Draw):
+            if is_new and change.drawn:
+                self.awaited.append(Awaited(sequence, change.timestamp))
+        elif isinstance(change, Verdict) and change.judge == SAMPLED_JUDGE:
+            self.judged.append(sequence)
         return "accepted" if is_new else "duplicate"
 
     def restated(self) -> Restated:

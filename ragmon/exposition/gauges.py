@@ -4,10 +4,13 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragmon.exposition.text import Family, Labels, labelled, number
 from ragmon.signals import Column
-from ragmon.windows.estimates import QUANTILES, Estimates
+from ragmon.signals.judged import JUDGES
+from ragmon.stats.agreement import CONFUSION, agreement
+from ragmon.windows.estimates import QUANTILES, Estimates, shown
 from ragmon.windows.series import SeriesKey
 
 STAGES = ("total", "retrieval", "generation")
@@ -15,12 +18,17 @@ STAGES = ("total", "retrieval", "generation")
 Lines = dict[str, list[str]]
 _Prefixes = tuple[str, str, str, str]
 
+_AGREEMENT = {
+    "balanced_accuracy": "Mean share of the good and of the bad answers that a judge recognises",
+    "kappa": "Cohen's kappa of a judge and the human labels",
+}
+
 
 class Gauges:
     """Renders estimates; the labels of a series are put together once."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
-        self._columns = columns
+        self._columns = shown(columns)
         self._prefixes: dict[tuple[SeriesKey, str], list[_Prefixes | None]] = {}
 
     def families(
@@ -54,6 +62,8 @@ class Gauges:
         queries = labelled(f"{stem}window_queries", labels)
         _append(lines, f"{stem}window_queries", f"{queries} {int(estimates.queries[at])}")
         self._ratios(lines, key, window, estimates, at)
+        if estimates.confusion[at].any():
+            _agreement(lines, stem, labels, estimates.confusion[at])
         for stage, values in zip(STAGES, estimates.latency_ms[at], strict=True):
             for quantile, value in zip(QUANTILES, values.tolist(), strict=True):
                 if not math.isnan(value):
@@ -99,6 +109,7 @@ class Gauges:
             }
             for suffix, help_ in helps.items():
                 yield Family(name + suffix, "gauge", help_, lines.get(name + suffix, ()))
+        yield from _agreement_families(lines, stem, of)
         name = f"{stem}latency_seconds"
         help_ = f"Latency quantile by stage, {of} the window; within 1 %."
         # A summary is what may carry `quantile`; its sum and count are of the window, left out.
@@ -135,6 +146,37 @@ def _prefix(key: SeriesKey, window: str, column: Column) -> _Prefixes | None:
         labelled(f"{name}_upper", labels),
         labelled(f"{name}_samples", labels),
     )
+
+
+def _agreement(lines: Lines, stem: str, labels: Labels, confusion: NDArray[np.float64]) -> None:
+    """How each judge agrees with people."""
+    for judge, counts in zip(JUDGES, confusion, strict=True):
+        if not counts.any():
+            continue
+        own = (*labels, ("judge", judge))
+        answers = f"{stem}judge_agreement_answers"
+        for call, count in zip(CONFUSION, counts.tolist(), strict=True):
+            text = labelled(answers, (*own, ("call", call)))
+            _append(lines, answers, f"{text} {round(count)}")
+        found = agreement(counts)
+        for measure in _AGREEMENT:
+            figure = getattr(found, measure)
+            for suffix, value in zip(("", "_lower", "_upper"), figure, strict=True):
+                if not math.isnan(value):
+                    name = f"{stem}judge_agreement_{measure}{suffix}"
+                    _append(lines, name, f"{labelled(name, own)} {number(value)}")
+
+
+def _agreement_families(lines: Lines, stem: str, of: str) -> Iterator[Family]:
+    name = f"{stem}judge_agreement_answers"
+    text = f"Labelled answers by who calls them good, {of} the window."
+    yield Family(name, "gauge", text, lines.get(name, ()))
+    for measure, text in _AGREEMENT.items():
+        name = f"{stem}judge_agreement_{measure}"
+        yield Family(name, "gauge", f"{text}, {of} the window.", lines.get(name, ()))
+        for suffix, end in (("_lower", "Lower"), ("_upper", "Upper")):
+            bound = f"{end} end of the 95 % interval of {name}."
+            yield Family(name + suffix, "gauge", bound, lines.get(name + suffix, ()))
 
 
 def _append(lines: Lines, name: str, line: str) -> None:

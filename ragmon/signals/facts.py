@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from ragmon.records import Amendments, Chunk, QueryRecord
 
 EMBEDDED_JUDGE = "grounding"
+SAMPLED_JUDGE = "llm"
 NAN = float("nan")
 NEVER = float("inf")
 """The rank of something that was looked for and not found."""
 
 _COLUMNS = 13
+_LATER = 8  # columns that only verdicts and labels fill
 
 
 class Facts(Struct, frozen=True):
@@ -41,6 +43,10 @@ class Facts(Struct, frozen=True):
     grounding: NDArray[np.float64]  # its score in [0, 1]
     probability: NDArray[np.float64]  # with which it was drawn for the embedded judge
     faithful: NDArray[np.float64]  # what people say of it, in [0, 1]
+    doubted_below: NDArray[np.float64]  # where the embedded judge's calibration cuts, if it does
+    sampled: NDArray[np.float64]  # the sampled judge's score of faithfulness, in [0, 1]
+    share: NDArray[np.float64]  # with which it was looked at when the sample was drawn
+    proxy: NDArray[np.float64]  # what the proxy said then, in [0, 1]
 
 
 def extract(
@@ -62,23 +68,29 @@ def extract(
 
 
 def _unjudged(count: int) -> NDArray[np.float64]:
-    """judged, grounding, probability, faithful of records that nobody has judged yet."""
-    facts = np.full((4, count), NAN)
+    """The last columns of ``Facts`` of records that nobody has judged yet."""
+    facts = np.full((_LATER, count), NAN)
     facts[0] = 0.0
     return facts
 
 
 def _verdict_facts(known: Sequence[Amendments]) -> NDArray[np.float64]:
-    """judged, grounding, probability, faithful; shape (4, n)."""
+    """From ``judged`` on; shape (_LATER, n)."""
     facts = _unjudged(len(known))
     for at, each in enumerate(known):
         for verdict in each.verdicts:
             if verdict.judge == EMBEDDED_JUDGE:
                 score = NAN if verdict.score is None else verdict.score
                 facts[:3, at] = 1.0, score, verdict.probability
+                if verdict.doubted_below is not None:
+                    facts[4, at] = verdict.doubted_below
+            elif verdict.judge == SAMPLED_JUDGE and verdict.score is not None:
+                facts[5, at] = verdict.score
         said = [label for label in each.labels if label.faithful is not None]
         if said:
             facts[3, at] = max(said, key=lambda label: label.timestamp).faithful
+        if each.draw is not None:
+            facts[6:, at] = each.draw.share, each.draw.proxy
     return facts
 
 

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from ragmon.signals import SignalOptions
 from ragmon.signals.facts import NEVER, Facts
-from ragmon.signals.unfaithful import best_score
+from ragmon.signals.unfaithful import best_score, limit
 
 NAME = "failure_mode"
 HELP = "Share of queries by failure mode: retrieval, ranking, generation, none or unknown."
@@ -44,7 +44,7 @@ def diagnose(facts: Facts, options: SignalOptions) -> NDArray[np.intp]:
     buried = retrieved & (rank > options.diagnosis_k)
     uncited = retrieved & (facts.cited == 0)
     faithfulness = best_score(facts)
-    unfaithful = retrieved & (faithfulness < options.unfaithful_below)
+    unfaithful = retrieved & (faithfulness < limit(facts, options))
     bad_answer = uncited | unfaithful | (facts.rating < 0) | ((facts.failed == 1) & retrieved)
     evidence = (rank, facts.cited, facts.rating, faithfulness)
     checked = np.logical_or.reduce([~np.isnan(each) for each in evidence])

@@ -12,11 +12,13 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.signals import Column
+from ragmon.signals.judged import layout_of
 from ragmon.stats.latency import BINS, bins
 from ragmon.windows.latencies import LatencyRing
 from ragmon.windows.moments import Ring, expand, group, row_width
-from ragmon.windows.observations import Observations
+from ragmon.windows.observations import Observations, Sparse
 from ragmon.windows.series import SeriesTable
+from ragmon.windows.sparse import SparseRing
 from ragmon.windows.tiers import cover, tiers_for
 from ragmon.windows.totals import STAGES, Totals
 
@@ -30,6 +32,7 @@ class Merged(Struct, frozen=True):
 
     rows: NDArray[np.float64]  # (series, row_width)
     latency: NDArray[np.int64]  # (series, stages, bins)
+    judged: NDArray[np.float64] | None = None  # (series, width of the layout); None: nothing
 
 
 class Windows:
@@ -45,6 +48,8 @@ class Windows:
         width = row_width(len(self.columns))
         self.rings = [Ring(tier, self.series.capacity, width) for tier in self.tiers]
         self.latencies = [LatencyRing(tier, STAGES) for tier in self.tiers]
+        self.layout = layout_of(self.columns)
+        self.judged = [SparseRing(tier, self.layout.width) for tier in self.tiers]
         self.totals = Totals(self.series.capacity, width)
         self.dirty: list[set[int]] = [set() for _ in self.tiers]
         self.watermark = 0.0  # newest timestamp counted
@@ -81,6 +86,9 @@ class Windows:
         delta = expand(new.values) - expand(old.values)
         members, _ = self._members(new)
         self._add(new, members, delta, growth=np.maximum(delta, 0.0))
+        for sign, observations in ((-1.0, old), (1.0, new)):
+            if observations.judged is not None:
+                self._add_judged(new, members, observations.judged, sign)
         self.restatements += len(new)
 
     def merge(self, window_s: float, now: float, end: float | None = None) -> Merged:
@@ -95,10 +103,12 @@ class Windows:
         newest = max(now, self.watermark)  # a clock that runs ahead has moved the rings on
         rows = np.zeros((count, row_width(len(self.columns))))
         latency = np.zeros((count, STAGES, BINS), dtype=np.int64)
+        judged = np.zeros((count, self.layout.width))
         for run in cover(self.tiers, (now if end is None else end) - window_s, stop, newest):
             rows += self.rings[run.tier].total(run, count)
             latency += self.latencies[run.tier].total(run, count)
-        return Merged(rows, latency)
+            judged += self.judged[run.tier].total(run, count)
+        return Merged(rows, latency, judged)
 
     def forget(self, now: float) -> int:
         """Drop the series unseen for longer than the longest tier; returns how many."""
@@ -109,6 +119,8 @@ class Windows:
                 ring.clear(stale)
             for latencies in self.latencies:
                 latencies.clear(stale)
+            for judged in self.judged:
+                judged.clear(stale)
             self.totals.clear(stale)
         return len(stale)
 
@@ -151,6 +163,21 @@ class Windows:
             sums.rows[self.totals.rows[sums.series, -1] == 0.0] = 0.0
         ever = _widened(sums, _EVER)
         self.totals.rows[ever.series] += ever.rows
+
+    def _add_judged(
+        self, of: Observations, members: NDArray[np.int64], sparse: Sparse, sign: float
+    ) -> None:
+        """Add what verdicts say to the cells that hold their records, in every tier."""
+        rows = sign * self.layout.converted(sparse.names, sparse.rows)
+        series, pair = _pairs(members[of.dim_index[sparse.record]])
+        seconds = of.timestamps[sparse.record].astype(np.int64)[pair]
+        for ring, judged in zip(self.rings, self.judged, strict=True):
+            buckets = seconds // ring.tier.width_s
+            slots = buckets % ring.tier.slots
+            held = ring.epochs[slots] == buckets
+            held &= ring.cells[slots, series, -1] > 0.0
+            if held.any():
+                judged.add(series[held], buckets[held], rows[pair][held])
 
     def _add_latency(self, observations: Observations, members: NDArray[np.int64]) -> None:
         latency = observations.values[:, self._latency]

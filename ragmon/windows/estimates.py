@@ -7,6 +7,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.signals import Column
+from ragmon.signals.judged import Layout, layout_of
+from ragmon.stats import judged
 from ragmon.stats.intervals import (
     effective_n_weighted,
     mean_interval,
@@ -22,7 +24,7 @@ QUANTILES = (0.5, 0.9, 0.95, 0.99)
 
 
 class Estimates(Struct, frozen=True):
-    """Shapes (series, columns) unless said otherwise; NaN where there are no samples."""
+    """Shapes (series, shown columns) unless said otherwise; NaN where there are no samples."""
 
     mean: Floats
     lower: Floats  # 95 % interval
@@ -30,6 +32,12 @@ class Estimates(Struct, frozen=True):
     samples: Floats
     queries: Floats  # (series,)
     latency_ms: Floats  # (series, stages, QUANTILES)
+    confusion: Floats  # (series, JUDGES, CONFUSION)
+
+
+def shown(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns of the observations, and after them those that a sample estimates."""
+    return (*columns, *layout_of(columns).columns)
 
 
 def estimate(merged: Merged, columns: Sequence[Column]) -> Estimates:
@@ -47,7 +55,39 @@ def estimate(merged: Merged, columns: Sequence[Column]) -> Estimates:
     )
     _weigh_grounding(mean, lower, upper, merged.rows, columns)
     latency = quantiles(merged.latency, QUANTILES)
-    return Estimates(mean, lower, upper, n, merged.rows[:, -1], latency)
+    layout = layout_of(columns)
+    sampled = judged.estimate(*sampled_sums(merged, columns))
+    return Estimates(
+        np.concatenate([mean, sampled.mean], axis=1),
+        np.concatenate([lower, sampled.lower], axis=1),
+        np.concatenate([upper, sampled.upper], axis=1),
+        np.concatenate([n, sampled.samples], axis=1),
+        merged.rows[:, -1],
+        latency,
+        layout.confusion(_judged_sums(merged, layout)),
+    )
+
+
+def sampled_sums(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats]:
+    """The sums behind the sampled scores, for ``ragmon.stats.judged``.
+
+    Returns:
+        Sums over ``SHARED``, shape (series, 1, len(SHARED)), and over ``SCORED``, shape
+        (series, scores, len(SCORED)).
+    """
+    layout = layout_of(columns)
+    sums = _judged_sums(merged, layout)
+    shared = layout.shared(sums).copy()
+    for of, at in (("answers", 0), ("proxy", 1)):
+        column = _position(columns)["sampled_moment", (("of", of),)]
+        shared[:, at] = merged.rows[:, len(columns) + column]
+    return shared[:, None, :], layout.scored(sums)
+
+
+def _judged_sums(merged: Merged, layout: Layout) -> Floats:
+    if merged.judged is None:
+        return np.zeros((len(merged.rows), layout.width))
+    return merged.judged
 
 
 def _weigh_grounding(
@@ -57,7 +97,7 @@ def _weigh_grounding(
 
     The same numbers when every answer was judged.
     """
-    position = {(column.name, column.labels): at for at, column in enumerate(columns)}
+    position = _position(columns)
     w, wy, wwy = (position["grounding_moment", (("of", of),)] for of in ("w", "wy", "wwy"))
     count = len(columns)
     n, sum_w, sum_ww = rows[:, w], rows[:, count + w], rows[:, 2 * count + w]
@@ -71,3 +111,7 @@ def _weigh_grounding(
     low, high = wilson_cc(center, n_effective)
     for at in (position["grounding", ()], position["faithfulness", (("judge", "grounding"),)]):
         mean[judged, at], lower[judged, at], upper[judged, at] = center, low, high
+
+
+def _position(columns: Sequence[Column]) -> dict[tuple[str, tuple[tuple[str, str], ...]], int]:
+    return {(column.name, column.labels): at for at, column in enumerate(columns)}

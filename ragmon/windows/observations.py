@@ -10,6 +10,14 @@ from numpy.typing import NDArray
 from ragmon.windows.series import Dims
 
 
+class Sparse(Struct, frozen=True):
+    """Sums that few records take part in: rows of (m, width), each of one record."""
+
+    names: tuple[str, ...]  # of the blocks that a row is made of
+    record: NDArray[np.int32]  # (m,) distinct
+    rows: NDArray[np.float64]  # (m, width)
+
+
 class Observations(Struct, frozen=True):
     """n observed records over ``columns``; NaN means unknown."""
 
@@ -18,6 +26,7 @@ class Observations(Struct, frozen=True):
     dim_index: NDArray[np.int32]  # (n,) into dims
     timestamps: NDArray[np.float64]  # (n,) unix seconds
     values: NDArray[np.float64]  # (n, columns)
+    judged: Sparse | None = None  # what verdicts and labels add
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -30,6 +39,7 @@ class _Packed(Struct, array_like=True, frozen=True):
     dim_index: bytes
     timestamps: bytes
     values: bytes
+    judged: tuple[tuple[str, ...], bytes, bytes] | None = None
 
 
 _decoder = msgspec.msgpack.Decoder(_Packed)
@@ -45,6 +55,7 @@ def pack(observations: Observations, columns: Sequence[str]) -> bytes:
             observations.dim_index.astype(np.int32).tobytes(),
             observations.timestamps.tobytes(),
             np.ascontiguousarray(observations.values.T).tobytes(),
+            _pack_sparse(observations.judged),
         )
     )
 
@@ -60,7 +71,22 @@ def unpack(packed: bytes, columns: Sequence[str]) -> Observations:
         if name in position:
             values[:, index] = held[position[name]]
     dim_index = np.frombuffer(stored.dim_index, dtype=np.int32)
-    return Observations(stored.slices, stored.dims, dim_index, timestamps, values)
+    judged = _unpack_sparse(stored.judged)
+    return Observations(stored.slices, stored.dims, dim_index, timestamps, values, judged)
+
+
+def _pack_sparse(sparse: Sparse | None) -> tuple[tuple[str, ...], bytes, bytes] | None:
+    if sparse is None:
+        return None
+    return sparse.names, sparse.record.astype(np.int32).tobytes(), sparse.rows.tobytes()
+
+
+def _unpack_sparse(packed: tuple[tuple[str, ...], bytes, bytes] | None) -> Sparse | None:
+    if packed is None:
+        return None
+    names, record, rows = packed
+    records = np.frombuffer(record, dtype=np.int32)
+    return Sparse(names, records, np.frombuffer(rows).reshape(len(records), -1))
 
 
 def join(packed: Sequence[bytes]) -> bytes:
@@ -71,7 +97,10 @@ def join(packed: Sequence[bytes]) -> bytes:
 
 
 def concatenate(batches: Sequence[Observations]) -> Observations:
-    """The batches after one another, over the union of their slices."""
+    """The batches after one another, over the union of their slices.
+
+    They are as logged: what verdicts add comes by restatement and is not part of a block.
+    """
     slices = tuple(dict.fromkeys(name for batch in batches for name in batch.slices))
     dims: list[Dims] = []
     for batch in batches:

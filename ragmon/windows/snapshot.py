@@ -13,6 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.signals import Column
+from ragmon.signals.judged import Layout, layout_of
 from ragmon.stats.latency import BINS
 from ragmon.windows import Merged, Windows
 from ragmon.windows.moments import row_width
@@ -30,12 +31,19 @@ class SavedBucket(NamedTuple):
     body: bytes
 
 
+class _Judged(Struct, array_like=True, frozen=True):
+    names: tuple[str, ...]  # of the blocks of a row
+    series: bytes  # int32, positions in the bucket's ``series``
+    rows: bytes  # float64
+
+
 class _Bucket(Struct, array_like=True, frozen=True):
     columns: list[str]
     series: list[SeriesKey]
     rows: bytes  # (series, row_width) float64
     codes: bytes  # int32, by position in ``series``
     counts: bytes  # int32
+    judged: _Judged | None = None
 
 
 class _Totals(Struct, array_like=True, frozen=True):
@@ -79,6 +87,10 @@ def load_bucket(windows: Windows, saved: SavedBucket) -> None:
     order = np.argsort(renumbered, kind="stable")
     order = order[owner[order] >= 0]
     windows.latencies[saved.tier].put(saved.bucket, renumbered[order], counts[order])
+    if stored.judged is not None:
+        at, judged = _judged_rows(stored.judged, windows.layout)
+        kept = numbers[at] >= 0
+        windows.judged[saved.tier].put(saved.bucket, numbers[at][kept], judged[kept])
 
 
 def add_saved(
@@ -95,7 +107,8 @@ def add_saved(
     numbers = dict(keys)
     rows = list(merged.rows)
     latency = [counts.reshape(-1) for counts in merged.latency]
-    names = _names(columns)
+    names, layout = _names(columns), layout_of(columns)
+    judged = list(np.zeros((len(rows), layout.width)) if merged.judged is None else merged.judged)
     for body in saved:
         stored = msgspec.msgpack.decode(body, type=_Bucket)
         added = _rows(stored.rows, stored.columns, names, len(stored.series))
@@ -107,11 +120,16 @@ def add_saved(
             if number == len(rows):
                 rows.append(np.zeros(row_width(len(names))))
                 latency.append(np.zeros(PER_SERIES, dtype=np.int64))
+                judged.append(np.zeros(layout.width))
             rows[number] = rows[number] + added[at]
             mine = slice(ends[at], ends[at + 1])
             latency[number][codes[mine] % PER_SERIES] += counts[mine]
+        if stored.judged is not None:
+            for at, row in zip(*_judged_rows(stored.judged, layout), strict=True):
+                number = numbers[stored.series[at]]
+                judged[number] = judged[number] + row
     total = np.stack(latency).reshape(len(rows), STAGES, BINS)
-    return Merged(np.stack(rows), total), numbers
+    return Merged(np.stack(rows), total, np.stack(judged)), numbers
 
 
 def dump_totals(windows: Windows) -> bytes:
@@ -166,8 +184,27 @@ def _dump_bucket(windows: Windows, tier: int, bucket: int) -> bytes:
             rows.tobytes(),
             packed.tobytes(),
             counts[kept].tobytes(),
+            _dump_judged(windows, tier, bucket, position),
         )
     )
+
+
+def _dump_judged(
+    windows: Windows, tier: int, bucket: int, position: NDArray[np.int64]
+) -> _Judged | None:
+    cells = windows.judged[tier].get(bucket)
+    if cells is None:
+        return None
+    at = position[cells.series]
+    kept = at >= 0
+    names = windows.layout.names
+    return _Judged(names, at[kept].astype(np.int32).tobytes(), cells.rows[kept].tobytes())
+
+
+def _judged_rows(stored: _Judged, layout: Layout) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Positions in the bucket's series, and rows over the layout in force now."""
+    at = np.frombuffer(stored.series, dtype=np.int32)
+    return at, layout.converted(stored.names, np.frombuffer(stored.rows).reshape(len(at), -1))
 
 
 def _numbers(windows: Windows, series: list[SeriesKey]) -> NDArray[np.int64]:

@@ -1,0 +1,49 @@
+"""Answers drawn for the sampled judge: written with the draw, gone with the verdict."""
+
+import sqlite3
+
+from ragmon.stores import Awaited, Commit
+from ragmon.stores.sqlite.database import Database
+
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS awaited (sequence INTEGER PRIMARY KEY, since REAL)",
+    "CREATE TABLE IF NOT EXISTS remembered (name TEXT PRIMARY KEY, body BLOB) WITHOUT ROWID",
+)
+
+
+class SqliteJudging:
+    """See ``Judging`` for what the methods promise."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        with database.transaction() as db:
+            for statement in _SCHEMA:
+                db.execute(statement)
+
+    @staticmethod
+    def write(connection: sqlite3.Connection, commit: Commit) -> None:
+        """What a commit draws and what it judges, within its transaction."""
+        if commit.awaited:
+            connection.executemany("INSERT OR IGNORE INTO awaited VALUES (?, ?)", commit.awaited)
+        if commit.judged:
+            gone = ((each,) for each in commit.judged)
+            connection.executemany("DELETE FROM awaited WHERE sequence = ?", gone)
+
+    def awaited(self, after: int, limit: int) -> list[Awaited]:
+        """Those that wait, in the order they were logged, from beyond a sequence number."""
+        sql = "SELECT sequence, since FROM awaited WHERE sequence > ? ORDER BY sequence LIMIT ?"
+        return [Awaited(*row) for row in self._db.rows(sql, after, limit)]
+
+    def awaited_count(self) -> int:
+        """How many wait."""
+        return self._db.number("SELECT count(*) FROM awaited")
+
+    def remembered(self, name: str) -> bytes | None:
+        """What was kept under a name."""
+        rows = self._db.rows("SELECT body FROM remembered WHERE name = ?", name)
+        return rows[0][0] if rows else None
+
+    def remember(self, name: str, body: bytes) -> None:
+        """Keep something under a name; it is on disk when this returns."""
+        with self._db.transaction() as db:
+            db.execute("REPLACE INTO remembered VALUES (?, ?)", (name, body))

@@ -1,0 +1,74 @@
+"""Sums of what few records take part in, such as verdicts: kept only where there are any."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragmon.windows.tiers import Run, Tier
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Cells(NamedTuple):
+    """The rows of one bucket, by series."""
+
+    series: Ints  # (m,) ascending
+    rows: Floats  # (m, width)
+
+
+class SparseRing:
+    """The buckets of one tier."""
+
+    def __init__(self, tier: Tier, width: int) -> None:
+        self.tier = tier
+        self._width = width
+        self._buckets: dict[int, Cells] = {}
+
+    def add(self, series: Ints, buckets: Ints, rows: Floats) -> None:
+        """Add rows to pairs of series and bucket, which may come several times."""
+        for bucket in np.unique(buckets).tolist():
+            mine = buckets == bucket
+            self._merge(bucket, series[mine], rows[mine])
+        self._forget_old()
+
+    def put(self, bucket: int, series: Ints, rows: Floats) -> None:
+        """Set one bucket as it was saved."""
+        self._buckets.pop(bucket, None)
+        self.add(series, np.full(len(series), bucket), rows)
+
+    def get(self, bucket: int) -> Cells | None:
+        """What a bucket holds."""
+        return self._buckets.get(bucket)
+
+    def total(self, run: Run, count: int) -> Floats:
+        """Sum over a run of buckets, for the first ``count`` series; shape (count, width)."""
+        total = np.zeros((count, self._width))
+        held = self._buckets.keys() & range(run.first, run.end)
+        for bucket in sorted(held):
+            series, rows = self._buckets[bucket]
+            total[series] += rows
+        return total
+
+    def clear(self, series: list[int]) -> None:
+        """Forget everything about some series."""
+        for bucket, cells in list(self._buckets.items()):
+            kept = ~np.isin(cells.series, series)
+            self._buckets[bucket] = Cells(cells.series[kept], cells.rows[kept])
+
+    def _merge(self, bucket: int, series: Ints, rows: Floats) -> None:
+        held = self._buckets.get(bucket)
+        if held is not None:
+            series = np.concatenate([held.series, series])
+            rows = np.concatenate([held.rows, rows])
+        distinct, at = np.unique(series, return_inverse=True)
+        total = np.zeros((len(distinct), self._width))
+        np.add.at(total, at, rows)
+        self._buckets[bucket] = Cells(distinct, total)
+
+    def _forget_old(self) -> None:
+        """As many buckets as the tier has slots, counted back from the newest."""
+        oldest = max(self._buckets, default=0) - self.tier.slots
+        for bucket in [bucket for bucket in self._buckets if bucket <= oldest]:
+            del self._buckets[bucket]
