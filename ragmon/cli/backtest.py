@@ -48,9 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, live through it, say what would have fired."""
-    unclear = [word for word in args.rest if word.startswith("--") and "=" not in word]
-    if unclear:  # its value would be taken for a file
-        raise SettingsError(f"{unclear[0]} needs a value", hint=f"Write {unclear[0]}=VALUE")
+    flags.check_attached(args.rest)
     settings = flags.settings(args).settings
     detection = build_detection(settings, ())
     build_timing(settings)

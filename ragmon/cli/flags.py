@@ -28,6 +28,17 @@ def settings(args: argparse.Namespace) -> Loaded:
     return load(args.config, overrides(args.rest))
 
 
+def check_attached(rest: Sequence[str]) -> None:
+    """For commands with arguments of their own, which a value could be taken for.
+
+    Raises:
+        SettingsError: a flag whose value does not follow an equals sign.
+    """
+    for word in rest:
+        if word.startswith("--") and "=" not in word:
+            raise SettingsError(f"{word} needs a value", hint=f"Write {word}=VALUE")
+
+
 def overrides(rest: Sequence[str]) -> dict[str, str]:
     """Flags as dotted keys and values.
 

@@ -15,9 +15,11 @@ import yaml
 from msgspec.structs import replace
 from rich.console import Console
 
+from ragmon.cli import shelves
 from ragmon.cli.evaluate import BASELINES, write
+from ragmon.config import Settings
 from ragmon.errors import RagmonError
-from ragmon.evaluate.document import Evaluation, load
+from ragmon.evaluate.document import Evaluation, load, parse
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.gate import Decision, decide
 from ragmon.evaluate.report import junit, markdown, table
@@ -34,6 +36,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("current", type=Path, help="what `ragmon evaluate --json` wrote")
     add("--baseline", required=True, metavar="NAME|FILE", help="a saved baseline, or a JSON file")
     add("--baselines", type=Path, default=BASELINES, help="folder of saved baselines")
+    add("--data-dir", type=Path, metavar="DIR", help="store with baselines (default ragmon-data)")
+    add("--url", default="", help="a running ragmon with baselines")
+    add("--token-file", type=Path, metavar="FILE", help="a file with its bearer token")
     add("--rules", type=Path, metavar="FILE", help="YAML: rules, alpha, min_effect, max_missing")
     add("--max-drop", action="append", default=[], metavar=_LIMIT, help="may get worse by this")
     add("--min", action="append", default=[], metavar=_LIMIT, help="the mean must reach this")
@@ -67,10 +72,25 @@ def _write(args: argparse.Namespace, decision: Decision) -> None:
 
 
 def _baseline(args: argparse.Namespace) -> Evaluation:
+    """A file, or one by name: of the folder, else of the store or the daemon that holds it."""
     given = Path(args.baseline)
     if given.suffix == ".json" or given.is_file():
         return load(given)
-    return load(args.baselines / f"{args.baseline}.json")
+    saved = args.baselines / f"{args.baseline}.json"
+    data_dir = args.data_dir or Settings().data_dir
+    if not args.url and (saved.is_file() or not data_dir.is_dir()):
+        return load(saved)
+    settings = Settings(data_dir=data_dir)
+    with shelves.opened(args, settings) as held:
+        found = held.shown(args.baseline, None)
+    if found["kind"] != "golden":
+        hint = "Save a golden run: ragmon baseline set NAME --run FILE"
+        raise DataError(
+            "is of live traffic, which is another population", field=args.baseline, hint=hint
+        )
+    run = found["run"]
+    body = bytes(run) if isinstance(run, msgspec.Raw) else msgspec.json.encode(run)
+    return parse(body, Path(args.baseline))
 
 
 def _policy(args: argparse.Namespace) -> Policy:

@@ -186,17 +186,16 @@ def describe(row: BaselineRow, body: bytes) -> dict[str, Any]:
 
 
 def levels(baseline: Baseline) -> list[dict[str, Any]]:
-    """What each stream of a baseline loses, all hours together."""
+    """The level of each stream of a baseline in words, all hours together."""
     found = []
     for saved in baseline.streams:
         n, lost = (sum(cell[at] for cell in saved.cells) for at in (0, 1))
         loss = LOSSES[INDEX[saved.stream.metric]]
         if n > 0.0 and loss.shape != "count":
-            good = bool(loss.good)
-            value = 1.0 - lost / n if good else lost / n
-            found.append(
-                saved.stream._asdict() | {"what": loss.good or loss.bad, "value": value, "n": n}
-            )
+            mean = lost / n
+            level = 1.0 - mean if loss.good else mean
+            said = {"what": loss.good or loss.bad, "level": level, "n": n}
+            found.append(saved.stream._asdict() | said)
     return found
 
 

@@ -191,10 +191,24 @@ def load(path: Path) -> Evaluation:
         DataError: unreadable, or not an evaluation.
     """
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Evaluation)
+        return parse(path.read_bytes(), path)
     except OSError as error:
         hint = "Make one: ragmon evaluate … --json FILE"
         raise DataError(f"cannot be read: {error.strerror}", path=path, hint=hint) from error
+
+
+def parse(body: bytes, path: Path) -> Evaluation:
+    """What was written, from wherever it was kept.
+
+    Args:
+        body: JSON.
+        path: what errors name.
+
+    Raises:
+        DataError: not an evaluation.
+    """
+    try:
+        found = msgspec.json.decode(body, type=Evaluation)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         hint = "It must be what `ragmon evaluate --json` wrote"
         raise DataError(f"is no evaluation: {error}", path=path, hint=hint) from error

@@ -1,0 +1,209 @@
+"""Saved baselines, for the commands: of a store that no daemon holds, or of a running ragmon."""
+
+import argparse
+import getpass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import requests
+from msgspec.structs import asdict
+
+from ragmon.backtest import stored
+from ragmon.cli import remote
+from ragmon.clock import Clock, SystemClock
+from ragmon.config import Settings
+from ragmon.config.units import seconds
+from ragmon.daemon.baselines import Minutes, Shelf, describe
+from ragmon.daemon.build import build_pipeline, resolve
+from ragmon.daemon.lock import DirectoryLock
+from ragmon.detectors.detection import Detection, Options, replay
+from ragmon.errors import RemoteError, SettingsError, StoreBusyError
+from ragmon.pipeline import Pipeline
+from ragmon.stores import Store
+
+_TIMEOUT_S = (5.0, 60.0)
+_LATENCY = "latency_ms{stage=total}"
+
+
+class Shelves(Protocol):
+    """What the commands ask; RagmonError for what cannot be done."""
+
+    def listed(self) -> dict[str, Any]:
+        """Every version of every baseline, and what is compared with now."""
+        ...
+
+    def shown(self, name: str, version: int | None) -> dict[str, Any]:
+        """One version with what it says; None: the promoted one, else the newest."""
+        ...
+
+    def keep(self, name: str, *, window: str = "", run: bytes = b"") -> dict[str, Any]:
+        """Save another version, of a window of traffic or of a run."""
+        ...
+
+    def promote(self, name: str, version: int | None) -> dict[str, Any]:
+        """Compare with this one from now on."""
+        ...
+
+    def delete(self, name: str, version: int | None) -> int:
+        """Forget one version, or all; returns how many."""
+        ...
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the baselines are."""
+    remote.arguments(parser)
+    parser.set_defaults(url="")
+
+
+@contextmanager
+def opened(args: argparse.Namespace, settings: Settings) -> Iterator[Shelves]:
+    """Those of ``--url``; else of the store in ``data_dir``, through the daemon that holds it.
+
+    Raises:
+        RagmonError: neither is to be had.
+    """
+    if args.url:
+        yield Remote(args.url, remote.session(args))
+        return
+    try:
+        lock = DirectoryLock(settings.data_dir)
+    except StoreBusyError:  # a daemon runs there: it is the one to ask
+        host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
+        yield Remote(f"http://{host}:{settings.port}", remote.session(args))
+        return
+    try:
+        module, options = resolve("ragmon.stores", "store", settings.store)
+        store: Store = module.build(options, settings.data_dir)
+        try:
+            yield Local(store, build_pipeline(settings), SystemClock())
+        finally:
+            store.close()
+    finally:
+        lock.release()
+
+
+class Local:
+    """Of a store."""
+
+    def __init__(self, store: Store, pipeline: Pipeline, clock: Clock) -> None:
+        self._store = store
+        self._pipeline = pipeline
+        self._clock = clock
+        self._shelf = Shelf(store.baselines(), self._minutes)
+
+    def listed(self) -> dict[str, Any]:
+        """Every version of every baseline, and what is compared with now."""
+        promoted = self._shelf.promoted()
+        active = promoted and {"name": promoted.name, "provenance": promoted.provenance}
+        return {"baselines": [asdict(row) for row in self._shelf.rows()], "active": active}
+
+    def shown(self, name: str, version: int | None) -> dict[str, Any]:
+        """One version with what it says."""
+        found = self._shelf.find(name, version)
+        if found is None:
+            raise _missing(name)
+        return describe(*found)
+
+    def keep(self, name: str, *, window: str = "", run: bytes = b"") -> dict[str, Any]:
+        """Save another version."""
+        now, by = self._clock.now(), getpass.getuser()
+        try:
+            if run:
+                return asdict(self._shelf.keep_run(name, run, now, by))
+            return asdict(self._shelf.keep_window(name, seconds(window), now, by))
+        except ValueError as error:
+            raise SettingsError(str(error)) from error
+
+    def promote(self, name: str, version: int | None) -> dict[str, Any]:
+        """Compare with this one from now on."""
+        try:
+            return asdict(self._shelf.promote(name, version))
+        except KeyError:
+            raise _missing(name) from None
+
+    def delete(self, name: str, version: int | None) -> int:
+        """Forget one version, or all."""
+        try:
+            return self._shelf.delete(name, version)
+        except KeyError:
+            raise _missing(name) from None
+
+    def _minutes(self) -> Minutes:
+        """Of the stored queries.
+
+        Without latencies against usual ones: what is usual is learned by the daemon.
+        """
+        with self._store.reader() as reader:
+            queries = stored.read(reader, self._pipeline, 0.0, float("inf"))
+        columns = ["" if name == _LATENCY else name for name in queries.columns]
+        detection = Detection(columns, [], Options(first_days=0))
+        for _ in replay(detection, queries.observations):
+            pass
+        return Minutes(detection.log, detection.streams)
+
+
+class Remote:
+    """Of a running ragmon."""
+
+    def __init__(self, url: str, session: requests.Session) -> None:
+        self._url = url.rstrip("/")
+        self._session = session
+
+    def listed(self) -> dict[str, Any]:
+        """Every version of every baseline, and what is compared with now."""
+        return self._ask("GET", "")
+
+    def shown(self, name: str, version: int | None) -> dict[str, Any]:
+        """One version with what it says."""
+        return self._ask("GET", f"/{name}", version)
+
+    def keep(self, name: str, *, window: str = "", run: bytes = b"") -> dict[str, Any]:
+        """Save another version."""
+        wanted: dict[str, Any] = {"by": getpass.getuser()}
+        wanted |= {"run": msgspec.Raw(run)} if run else {"from": window}
+        return self._ask("PUT", f"/{name}", body=msgspec.json.encode(wanted))
+
+    def promote(self, name: str, version: int | None) -> dict[str, Any]:
+        """Compare with this one from now on."""
+        return self._ask("POST", f"/{name}/promote", version)
+
+    def delete(self, name: str, version: int | None) -> int:
+        """Forget one version, or all."""
+        return int(self._ask("DELETE", f"/{name}", version)["deleted"])
+
+    def _ask(
+        self, method: str, path: str, version: int | None = None, body: bytes | None = None
+    ) -> dict[str, Any]:
+        url = f"{self._url}/v1/baselines{path}"
+        asked = {} if version is None else {"version": str(version)}
+        try:
+            answer = self._session.request(
+                method, url, params=asked, data=body, timeout=_TIMEOUT_S, allow_redirects=False
+            )
+        except requests.RequestException as error:
+            hint = "Start `ragmon serve`, or name another address"
+            problem = f"no answer from {self._url} ({type(error).__name__})"
+            raise RemoteError(problem, hint=hint) from error
+        if not answer.ok:
+            raise RemoteError(f"{url} answered {answer.status_code}: {remote.detail(answer)}")
+        found: dict[str, Any] = answer.json()
+        return found
+
+
+def read_run(path: Path) -> bytes:
+    """What ``ragmon evaluate --json`` wrote.
+
+    Raises:
+        SettingsError: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _missing(name: str) -> SettingsError:
+    return SettingsError(f"there is no baseline {name!r}", hint="`ragmon baseline list` shows all")
