@@ -249,7 +249,8 @@ def _out_of_bounds(timestamp: float, now: float, bounds: Bounds) -> RecordError:
     )
 
 
-_TEXTS = {"query", "answer", "error", "comment"}  # NUL does no harm where nothing is named
+_TEXTS = {"query", "retrieval_query", "answer", "error", "comment"}
+"""NUL does no harm where nothing is named."""
 
 
 def _refuse_nul(record: QueryRecord | Feedback | Label) -> None:

@@ -108,6 +108,7 @@ class QueryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     trace_id: Name | None = None
     span_id: Name | None = None
     environment: Name | None = None
+    retrieval_query: Text | None = None  # what the retriever was asked, where it is not ``query``
 
     def __post_init__(self) -> None:
         timestamp: Any = self.timestamp

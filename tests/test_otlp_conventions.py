@@ -4,9 +4,12 @@ import json
 
 import pytest
 
+from ragmon.decode import Bounds
 from ragmon.sources.otlp.conventions import conventions
 from ragmon.sources.otlp.mapping import map_trace
+from ragmon.sources.otlp.results import Results
 from ragmon.sources.otlp.spans import ERROR, Event
+from ragmon.sources.otlp.targets import Targets
 from tests.support.otlp import NOW, TRACE, span
 
 KIND = "openinference.span.kind"
@@ -77,6 +80,44 @@ LANGCHAIN = {"lc": 1, "id": ["langchain", "HumanMessage"], "type": "constructor"
 def test_questions(given):
     text = given if isinstance(given, str) else json.dumps(given)
     assert record_of(root(**{"input.value": text}), retriever()).query == "why?"
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param(["why?"], None, id="the question itself"),
+        pytest.param([" why?\n"], None, id="but for white space"),
+        pytest.param(["reason of it"], "reason of it", id="rewritten"),
+        pytest.param(["why?", "cause", "cause", "aim"], "cause\naim", id="several, each once"),
+    ],
+)
+def test_what_the_retriever_was_asked_instead(asked, expected):
+    steps = [
+        retriever(number, **{"input.value": text}) for number, text in enumerate(asked, start=2)
+    ]
+    found = record_of(root(**{"input.value": "why?"}), *steps)
+    assert (found.query, found.retrieval_query) == ("why?", expected)
+
+
+def test_without_a_question_nothing_was_rewritten():
+    found = record_of(retriever(**{"input.value": "cause"}))
+    assert (found.query, found.retrieval_query) == ("cause", None)
+
+
+@pytest.mark.parametrize(
+    ("parents", "circles"),
+    [
+        pytest.param([0, 1], 0, id="a tree"),
+        pytest.param([9, 1], 0, id="a parent that got lost"),
+        pytest.param([1, 1], 1, id="its own parent"),
+        pytest.param([2, 1, 2], 1, id="two in a circle, one below"),
+    ],
+)
+def test_parents_in_a_circle_are_cut_and_counted(parents, circles):
+    spans = [retriever(number, parent) for number, parent in enumerate(parents, start=1)]
+    found = map_trace(spans, NOW)
+    assert found.circles == circles
+    assert len(found.queries) == 1
 
 
 @pytest.mark.parametrize(
@@ -437,3 +478,10 @@ def test_children_without_their_root_are_one_query():
     record = record_of(retriever(2, 9, **{"output.value": found, "input.value": "why?"}), model)
     assert (record.query, record.answer, len(record.chunks)) == ("why?", "because", 1)
     assert record.query_id == TRACE.hex()
+
+
+def test_circles_show_among_what_is_refused():
+    results = Results(Targets(), NOW, Bounds(0.0, NOW + 1.0))
+    results.add([retriever(1, 2), retriever(2, 1)])
+    assert results.refused == {"parent_cycle": 1}
+    assert len(results.records) == 1  # the query itself is kept

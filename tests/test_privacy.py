@@ -249,7 +249,8 @@ def full_record(text):
     """A record with the text wherever a client can write freely."""
     return QueryRecord(
         query_id="q-1", timestamp=1.0, pipeline="docs", version="v1", trace_id="t-1", model="m",
-        query=text, answer=text, error=text, user_id=text, session_id=text, tags={"team": text},
+        query=text, retrieval_query=text, answer=text, error=text,
+        user_id=text, session_id=text, tags={"team": text},
         chunks=[Chunk("c-1", 0.9, text, text), Chunk("c-2", 0.1)], citations=["c-1"],
         relevant_ids=["c-2"], latency_ms=Latency(total=12.0), feedback=1.0,
     )  # fmt: skip
@@ -282,6 +283,7 @@ def test_drop_keeps_what_the_signals_count():
     expected = msgspec.structs.replace(
         full_record("[email]"),
         query=None,
+        retrieval_query=None,
         answer=None,
         error=DROPPED,
         chunks=[Chunk("c-1", 0.9, None, "[email]"), Chunk("c-2", 0.1)],

@@ -69,12 +69,15 @@ def redact_text(text: str) -> str:
 def _drop_texts(record: QueryRecord) -> QueryRecord:
     chunks = record.chunks and [Chunk(c.id, c.score, None, c.source) for c in record.chunks]
     error = None if record.error is None else DROPPED
-    return replace(record, query=None, answer=None, chunks=chunks, error=error)
+    return replace(
+        record, query=None, retrieval_query=None, answer=None, chunks=chunks, error=error
+    )
 
 
 def _redact_query(record: QueryRecord) -> QueryRecord:
     tags, chunks = record.tags or {}, record.chunks or []
-    texts = [record.query, record.answer, record.error, record.user_id, record.session_id]
+    texts = [record.query, record.retrieval_query, record.answer, record.error]
+    texts += [record.user_id, record.session_id]
     texts += [*tags.values(), *(c.text for c in chunks), *(c.source for c in chunks)]
     suspect = _suspects([text for text in texts if text])
     if not suspect:
@@ -86,6 +89,7 @@ def _redact_query(record: QueryRecord) -> QueryRecord:
     return replace(
         record,
         query=redact(record.query),
+        retrieval_query=redact(record.retrieval_query),
         answer=redact(record.answer),
         error=redact(record.error),
         user_id=redact(record.user_id, MAX_ID),

@@ -19,8 +19,8 @@ class Advice(NamedTuple):
     advice: str
 
 
-_FIELDS = ("query", "answer", "chunks", "model", "tokens", "cost_usd", "session_id", "user_id",
-           "version", "environment", "error")  # fmt: skip
+_FIELDS = ("query", "retrieval_query", "answer", "chunks", "model", "tokens", "cost_usd",
+           "session_id", "user_id", "version", "environment", "error")  # fmt: skip
 _CONTENT = {
     "openinference": "unset OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS",
     "traceloop": "unset TRACELOOP_TRACE_CONTENT=false",

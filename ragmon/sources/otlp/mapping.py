@@ -67,6 +67,7 @@ class Trace(Struct, frozen=True):
 
     queries: tuple[Query, ...]
     tops: tuple[Node, ...]
+    circles: int = 0  # parents cut, as they lay below their own children
 
 
 def map_trace(spans: Sequence[Span], now: float) -> Trace:
@@ -80,7 +81,9 @@ def map_trace(spans: Sequence[Span], now: float) -> Trace:
     found = [unit for unit in units(tops) if _is_query(unit)]
     single = len(found) == 1
     queries = tuple(_Mapper(unit, now).query(single) for unit in found)
-    return Trace(queries, tuple(tops))
+    held = {node.span.span_id for node in everything(tops)}
+    circles = sum(node.span.parent_id in held for node in tops)
+    return Trace(queries, tuple(tops), circles)
 
 
 def _is_query(unit: Unit) -> bool:
@@ -116,12 +119,14 @@ class _Mapper:
         trace_id = top.span.trace_id.hex()
         span_id = self._unit.span_id.hex()
         start_ns = min(node.span.start_ns for node in self._tops)
+        question = _cut(self._question())
         record = QueryRecord(
             query_id=trace_id if single else f"{trace_id}:{span_id}",
             timestamp=start_ns / 1e9 if start_ns else self._now,
             trace_id=trace_id,
             span_id=top.span.span_id.hex(),
-            query=_cut(self._question()),
+            query=question,
+            retrieval_query=_cut(self._rewritten(question)),
             answer=_cut(self._answer()),
             chunks=self._chunks(),
             latency_ms=self._latency(),
@@ -150,6 +155,18 @@ class _Mapper:
         leading = [node for node in self._tops if node.role in (RETRIEVER, MODEL)]
         models = list(reversed(self._models))
         return self._first("query", [*leading[:1], *around(self._tops), *self._retrievers, *models])
+
+    def _rewritten(self, question: str | None) -> str | None:
+        """What the retrievers were asked where that is not the question, one query a line."""
+        if question is None:
+            return None
+        asked: dict[str, None] = {}
+        for node in self._retrievers:
+            said = node.facts.find("query")
+            if said is not None and " ".join(str(said.value).split()) != " ".join(question.split()):
+                asked[str(said.value)] = None
+                self._sources.setdefault("retrieval_query", Source(node.span.name, said.key))
+        return "\n".join(asked) or None
 
     def _answer(self) -> Any:
         """From the root, or from the last model call and what lies between the two."""

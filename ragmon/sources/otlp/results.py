@@ -34,6 +34,8 @@ class Results:
     def add(self, spans: Sequence[Span]) -> None:
         """Map a complete trace."""
         trace = map_trace(spans, self._now)
+        for _ in range(trace.circles):
+            self.refuse("parent_cycle")
         for query in trace.queries:
             try:
                 record = _decode(_encode(query.record), self._now, self._bounds)
