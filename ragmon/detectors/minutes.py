@@ -9,7 +9,7 @@ delayed batches), so evidence is delayed and never lost; later still, or a mere 
 it enters the references only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -69,6 +69,12 @@ class _Ring:
             self.cells[slot] = 0.0
         return slot
 
+    def clear(self, streams: Ints | list[int]) -> None:
+        """Forget some streams; what was saved of them is outdated."""
+        held = (self.cells[:, streams] != 0.0).any(axis=(1, 2))
+        self.dirty.update(self.epochs[held].tolist())
+        self.cells[:, streams] = 0.0
+
     def read(self, buckets: Ints) -> Floats:
         """Cells of some buckets, (m, streams, 3); zeros where they are not held."""
         slots = buckets % self.slots
@@ -121,7 +127,7 @@ class MinuteLog:
         self.carry[streams] = 0.0
         self.excluded[:, streams] = False
         for ring in self._rings:
-            ring.cells[:, streams] = 0.0
+            ring.clear(streams)
 
     def begin(self, minute: int) -> None:
         """Judge from this minute on; what is older enters the references only."""
@@ -145,12 +151,14 @@ class MinuteLog:
     def take(self) -> Floats:
         """Close the minute at the frontier: its cells with what came late, (streams, 3)."""
         slot = self._rings[0].open(self.frontier)
+        self._rings[0].dirty.add(self.frontier)  # empty or not: a restart must not reopen it
         taken: Floats = self._rings[0].cells[slot] + self.carry
         self.carry[:] = 0.0
         self.frontier += 1
         ten = self.frontier // TEN
         if self._rings[1].epochs[ten % TENS] < ten:
             self._rings[1].open(ten)
+            self._rings[1].dirty.add(ten)
             self.excluded[ten % TENS] = False
         return taken
 
@@ -230,6 +238,11 @@ class MinuteLog:
                     body = ring.cells[bucket % ring.slots].tobytes()
                     yield SavedBucket(tier, bucket, body)
             ring.dirty.clear()
+
+    def mark_dirty(self, saved: Iterable[SavedBucket]) -> None:
+        """These were dumped, but not saved after all."""
+        for each in saved:
+            self._rings[each.tier].dirty.add(each.bucket)
 
     def load_bucket(self, saved: SavedBucket) -> None:
         """Put a saved bucket back, after ``load``."""

@@ -1,0 +1,126 @@
+"""The queries that show best what an alert is about."""
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ragmon import privacy, queries
+from ragmon.alerts import Alert, WorstQuery
+from ragmon.detectors.losses import INDEX, LOSSES, LossMap
+from ragmon.pipeline import Pipeline, Privacy
+from ragmon.records import QueryRecord
+from ragmon.stores import Block, Reader
+from ragmon.windows.observations import Observations
+from ragmon.windows.series import VERSION
+
+MOST = 5
+_MOST_RECORDS = 50_000  # that are looked at, the newest first
+_TEXT = 200  # characters
+_LATENCIES = ("slow", "latency", "latency_p50")
+_WHY = {
+    "zero_result": "nothing was retrieved",
+    "hit": "no relevant chunk on top",
+    "low_score": "the best score is low",
+    "uncited": "cites nothing it was given",
+    "cited_unretrieved": "cites what was not retrieved",
+    "positive_feedback": "disliked",
+}
+
+_decode = msgspec.msgpack.Decoder(QueryRecord).decode
+
+
+class _Bad(NamedTuple):
+    badness: float
+    timestamp: float
+    block: int  # its first sequence number
+    at: int
+    loss: float
+
+
+class WorstQueries:
+    """Looks them up beside the writer."""
+
+    def __init__(self, reader: Callable[[], Reader], pipeline: Pipeline, texts: Privacy) -> None:
+        self._reader = reader
+        self._pipeline = pipeline
+        self._texts = texts
+        self._losses = LossMap(pipeline.columns)
+
+    def of(self, alert: Alert, now: float) -> tuple[WorstQuery, ...]:
+        """Up to five queries since the change, the worst first; of equals the newest."""
+        if alert.key.kind == "no_data" or alert.key.stream.metric not in INDEX:
+            return ()
+        with self._reader() as reader:
+            kept = heapq.nlargest(MOST, self._bad(reader, alert, now))
+            opened = {each.block: reader.records(each.block) for each in kept}
+            return tuple(
+                self._shown(_decode(opened[each.block][each.at]), each, alert.key.stream.metric)
+                for each in kept
+                if each.at < len(opened[each.block])  # it may have expired meanwhile
+            )
+
+    def _bad(self, reader: Reader, alert: Alert, now: float) -> Iterator[_Bad]:
+        """Every query since the change that loses something."""
+        finding = alert.finding
+        since = finding.changed_at or alert.began_at - (finding.window_s or 3_600.0)
+        seen = 0
+        for block in reader.blocks(since, now):
+            observations = queries.current(reader, self._pipeline, block)
+            fits = (observations.timestamps >= since) & _members(observations, alert)
+            yield from self._lost(block, observations, fits, alert.key.stream.metric)
+            seen += len(observations)
+            if seen >= _MOST_RECORDS:
+                return
+
+    def _lost(
+        self, block: Block, observations: Observations, fits: NDArray[np.bool_], metric: str
+    ) -> Iterator[_Bad]:
+        if metric in _LATENCIES:
+            loss = self._losses.latency_ms(observations.values)
+        else:
+            loss = self._losses.losses(observations.values)[:, INDEX[metric]]
+        for at in np.flatnonzero(fits & (loss > 0.0)).tolist():
+            value, when = float(loss[at]), float(observations.timestamps[at])
+            yield _Bad(value, when, block.first_sequence, at, value)
+
+    def _shown(self, record: QueryRecord, bad: _Bad, metric: str) -> WorstQuery:
+        return WorstQuery(
+            query_id=record.query_id,
+            query=self._text(record.query or ""),
+            why=self._why(record, bad.loss, metric),
+        )
+
+    def _why(self, record: QueryRecord, loss: float, metric: str) -> str:
+        if metric in _LATENCIES:
+            return f"{loss:,.0f} ms"
+        if metric == "error":
+            return self._text(record.error or "") or "failed"
+        said = LOSSES[INDEX[metric]]
+        value = f"{said.good} {1.0 - loss:.0%}" if said.good else f"{said.bad} {loss:.0%}"
+        return _WHY.get(metric, value)
+
+    def _text(self, text: str) -> str:
+        if self._texts == "drop":
+            return ""
+        if self._texts == "redact":
+            text = privacy.redact_text(text)
+        return text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"
+
+
+def _members(observations: Observations, alert: Alert) -> NDArray[np.bool_]:
+    """Which records belong to the stream that the alert is about; shape (n,)."""
+    stream = alert.key.stream
+    place = {VERSION: 1} | {name: at for at, name in enumerate(observations.slices, 2)}
+    held = [
+        dims[0] == stream.pipeline
+        and (
+            not stream.dimension
+            or (stream.dimension in place and dims[place[stream.dimension]] == stream.value)
+        )
+        for dims in observations.dims
+    ]
+    return np.array(held, dtype=np.bool_)[observations.dim_index]
