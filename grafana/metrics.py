@@ -35,9 +35,23 @@ def overall(metric: str, *labels: str) -> str:
 
 
 def ratio(
-    title: str, description: str, metric: str, *labels: str, legend: str = "{{pipeline}}"
+    title: str,
+    description: str,
+    metric: str,
+    *labels: str,
+    legend: str = "{{pipeline}}",
+    rare: bool = False,
 ) -> Panel:
-    """A rolling ratio with both ends of its 95 % interval, and what it was some time ago."""
+    """A rolling ratio with both ends of its 95 % interval, and what it was some time ago.
+
+    Args:
+        title: of the panel.
+        description: what it is the share of.
+        metric: without ``_lower`` and ``_upper``.
+        labels: matchers beside job, pipeline and window.
+        legend: of the line.
+        rare: whether it is near 0 when all is well: the axis then ends where the values do.
+    """
     value = selector(metric, *labels)
     queries = (
         Query(value, legend),
@@ -46,4 +60,7 @@ def ratio(
         Query(f"{value} offset $compare", f"{legend} $compare ago"),
     )
     what = f"{description} Dotted: 95 % interval. Dashed: the same, $compare ago."
+    if rare:
+        custom = {"fillOpacity": 0, "spanNulls": False, "showPoints": "never", "axisSoftMax": 0.1}
+        return chart(title, what, "percentunit", *queries, min=0, custom=custom)
     return chart(title, what, "percentunit", *queries, min=0, max=1)

@@ -11,7 +11,7 @@ Calculation = Literal["lastNotNull", "max", "mean"]
 DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
 FULL, HALF, THIRD, QUARTER, SIXTH = 24, 12, 8, 6, 4  # widths; a line of the grid has 24
 COMPANIONS = "/ (lower|upper)$/"  # the legends of both ends of an interval
-_DASHED = {"fill": "dash", "dash": [2, 4]}
+GREY = "#8e8e99"
 
 
 class Query(Struct, frozen=True):
@@ -78,8 +78,8 @@ def chart(
             "tooltip": {"mode": "multi", "sort": "desc"},
         },
         overrides=(
-            override("byRegexp", COMPANIONS, lineStyle=_DASHED, hideFrom=_only_in_the_plot()),
-            override("byRegexp", "/ ago$/", lineStyle={"fill": "dash", "dash": [10, 10]}),
+            _beside(COMPANIONS, {"fill": "dash", "dash": [2, 4]}, legend=False),
+            _beside("/ ago$/", {"fill": "dash", "dash": [10, 10]}),
         ),
     )
 
@@ -158,6 +158,7 @@ def table(
     overrides: tuple[Json, ...] = (),
     sorted_by: str = "",
     width: int = FULL,
+    height: int = 8,
 ) -> Panel:
     """The values now, a row for each set of labels.
 
@@ -170,6 +171,7 @@ def table(
         overrides: of single columns.
         sorted_by: heading of the column whose largest values come first.
         width: in columns of the grid.
+        height: in its lines; a row takes 0.8 of one.
     """
     values = {f"Value #{_letter(at)}": name for at, name in enumerate(columns)}
     if len(columns) == 1:
@@ -182,6 +184,7 @@ def table(
         unit,
         tuple(columns.values()),
         width=width,
+        height=height,
         overrides=overrides,
         options={"sortBy": [{"displayName": sorted_by, "desc": True}] if sorted_by else []},
         transformations=(
@@ -196,12 +199,6 @@ def table(
             },
         ),
     )
-
-
-def override(matcher: str, what: str, **custom: Any) -> Json:
-    """Drawing options of the fields that fit."""
-    properties = [{"id": f"custom.{name}", "value": value} for name, value in custom.items()]
-    return {"matcher": {"id": matcher, "options": what}, "properties": properties}
 
 
 def column(heading: str, **properties: Any) -> Json:
@@ -246,5 +243,14 @@ def _letter(number: int) -> str:
     return chr(ord("A") + number)
 
 
-def _only_in_the_plot() -> Json:
-    return {"legend": True, "tooltip": False, "viz": False}
+def _beside(names: str, style: Json, *, legend: bool = True) -> Json:
+    """Grey lines beside those that matter."""
+    properties: list[Json] = [
+        {"id": "custom.lineStyle", "value": style},
+        {"id": "custom.lineWidth", "value": 1},
+        {"id": "color", "value": {"mode": "fixed", "fixedColor": GREY}},
+    ]
+    if not legend:
+        hidden = {"legend": True, "tooltip": False, "viz": False}
+        properties.append({"id": "custom.hideFrom", "value": hidden})
+    return {"matcher": {"id": "byRegexp", "options": names}, "properties": properties}

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from grafana.filling import filled
 from grafana.generate import rendered
-from tests.support.boards import BOARDS, FOLDER, PENDING, asked, filled, panels
+from tests.support.boards import BOARDS, FOLDER, PENDING, asked, panels
 from tests.support.metrics import samples
 from tests.support.promql import GROWTH, Read, reads
 from tests.support.tools import program
@@ -21,14 +22,12 @@ PANELS = [
 ]
 EACH = pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS))
 BY_PROMETHEUS = {"up", "scrape_duration_seconds", "scrape_samples_scraped"}
-OTHER_RANGES = {
-    "$window": "what a panel says of the window must be of the window",
-    "1d": "the cost of a day is that of a day",
-}
+OTHER_RANGES = {"1d": "the cost of a day is that of a day"}
 ABSENT = {
     ("ragmon_faithfulness_ratio", "human"): "nobody labels faithfulness on the golden day",
     ("ragmon_faithfulness_ratio_samples", "human"): "nobody labels faithfulness on the golden day",
     ("ragmon_scheduled_runs_skipped_total", ""): "no run is skipped on the golden day",
+    ("ragmon_notifications_total", ""): "nobody is told anything on the golden day",
 }
 UNITS = {"short", "percentunit", "s", "bytes", "reqps", "currencyUSD"}
 

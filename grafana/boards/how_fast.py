@@ -6,29 +6,24 @@ from grafana.panels import Panel, Query, chart, heatmap, stat
 
 _DURATION = "ragmon_query_duration_seconds"
 _TOTAL = 'stage="total"'
+_AT = 'quantile="%s"'
 
 
-def _over_all(q: float) -> Query:
-    """A quantile over the chosen pipelines since the last hour, out of the counters' buckets."""
-    grown = f"sum by (le) (increase({_DURATION}_bucket{{{COUNTED}, {_TOTAL}}}[$window]))"
-    return Query(f"histogram_quantile({q}, {grown})", f"p{100 * q:g}")
-
-
-def _quantile(title: str, q: float) -> Panel:
+def _quantile(title: str, q: str) -> Panel:
     return stat(
         title,
-        f"{100 * q:g} % of the queries in the window were faster, over the chosen pipelines.",
+        f"Quantile {q} of the total latency over the window, of the slowest chosen pipeline.",
         "s",
-        _over_all(q),
+        Query(f"max({selector('ragmon_latency_seconds', _TOTAL, _AT % q)})", title),
     )
 
 
 _NOW = Row(
     "Now",
     (
-        _quantile("Median", 0.5),
-        _quantile("95 %", 0.95),
-        _quantile("99 %", 0.99),
+        _quantile("Median", "0.5"),
+        _quantile("95 %", "0.95"),
+        _quantile("99 %", "0.99"),
         stat(
             "Slow",
             "Share of queries slower than latency.slow_ms.",
@@ -61,7 +56,7 @@ _LATENCY = Row(
             "s",
             Query(
                 selector("ragmon_latency_seconds", _TOTAL, 'quantile=~"0.5|0.95|0.99"'),
-                "{{pipeline}} p{{quantile}}",
+                "{{pipeline}} {{quantile}}",
             ),
             min=0,
         ),
@@ -70,7 +65,7 @@ _LATENCY = Row(
             "Where the time goes: retrieval and generation beside the total.",
             "s",
             Query(
-                selector("ragmon_latency_seconds", 'quantile="0.95"'),
+                selector("ragmon_latency_seconds", _AT % "0.95"),
                 "{{pipeline}} {{stage}}",
             ),
             min=0,
@@ -88,7 +83,7 @@ _LATENCY = Row(
         ),
         chart(
             "95 % right now",
-            "Out of the counters of all replicas, from point to point, by stage.",
+            "Out of the counters of all replicas, by stage; as exact as their buckets.",
             "s",
             Query(quantile(0.95, _DURATION, "stage"), "{{stage}}", exemplars=True),
             min=0,
@@ -104,7 +99,9 @@ _LATENCY = Row(
             ),
             min=0,
         ),
-        ratio("Slow", "Share of queries slower than latency.slow_ms.", "ragmon_slow_ratio"),
+        ratio(
+            "Slow", "Share of queries slower than latency.slow_ms.", "ragmon_slow_ratio", rare=True
+        ),
         chart(
             "95 % by version",
             "Total latency over the window, release by release.",
@@ -114,7 +111,7 @@ _LATENCY = Row(
                     "ragmon_slice_latency_seconds",
                     'dimension="version"',
                     _TOTAL,
-                    'quantile="0.95"',
+                    _AT % "0.95",
                 ),
                 "{{pipeline}} {{value}}",
             ),

@@ -77,6 +77,7 @@ _TABLE = Row(
             },
             {"pipeline": "Pipeline", "metric": "Ratio"},
             overrides=(column("Samples", unit="short", decimals=0),),
+            height=9,
         ),
     ),
 )
@@ -88,6 +89,7 @@ _RETRIEVAL = Row(
             "Found nothing",
             "Share of queries for which retrieval found nothing.",
             "ragmon_zero_result_ratio",
+            rare=True,
         ),
         ratio(
             "Hit rate at $k",
@@ -121,11 +123,13 @@ _ANSWERS = Row(
             "Unfaithful answers",
             "Share of the judged answers below judge.unfaithful_below.",
             "ragmon_unfaithful_ratio",
+            rare=True,
         ),
         ratio(
             "Answers that cite nothing",
             "Share of the answers that cite none of the chunks they were given.",
             "ragmon_uncited_ratio",
+            rare=True,
         ),
         ratio(
             "Liked",
@@ -145,7 +149,7 @@ _TRAFFIC = Row(
             Query(rate("ragmon_queries_total", "pipeline, version"), "{{pipeline}} {{version}}"),
             min=0,
         ),
-        ratio("Errors", "Share of queries that failed.", "ragmon_error_ratio"),
+        ratio("Errors", "Share of queries that failed.", "ragmon_error_ratio", rare=True),
     ),
 )
 

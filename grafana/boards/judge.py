@@ -68,6 +68,7 @@ _VERDICTS = Row(
             "Unfaithful answers",
             "Share of the judged answers below judge.unfaithful_below.",
             "ragmon_unfaithful_ratio",
+            rare=True,
         ),
         chart(
             "Judged answers in the window",

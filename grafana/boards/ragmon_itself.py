@@ -1,12 +1,14 @@
 """ragmon itself: whether the monitor can be believed."""
 
 from grafana.board import Board, Row
-from grafana.metrics import OWN, quantile, rate
+from grafana.metrics import OWN, quantile, rate, selector
 from grafana.panels import Query, chart, stack, stat, table
 
+_QUEUE, _DISK = 'limit="queue"', 'limit=~"disk|max_disk"'
 
-def _sum(metric: str, by: str = "job") -> str:
-    return f"sum by ({by}) ({metric}{{{OWN}}})"
+
+def _sum(metric: str, *labels: str, by: str = "job") -> str:
+    return f"sum by ({by}) ({selector(metric, *labels, of=OWN)})"
 
 
 def _age(timestamp: str) -> str:
@@ -69,9 +71,9 @@ _INGEST = Row(
         ),
         stack(
             "Refused",
-            "What was refused, by source and reason.",
+            "What was refused, by reason.",
             "reqps",
-            Query(rate("ragmon_rejected_total", "source, reason", of=OWN), "{{source}} {{reason}}"),
+            Query(rate("ragmon_rejected_total", "reason", of=OWN), "{{reason}}"),
         ),
         chart(
             "Sent again",
@@ -82,10 +84,14 @@ _INGEST = Row(
         ),
         chart(
             "Queue",
-            "Bytes received and not yet committed; at limits.queue ragmon answers 503.",
-            "bytes",
-            Query(_sum("ragmon_ingest_queue_bytes"), "{{job}}"),
+            "Bytes received and not yet committed, of limits.queue; when full ragmon answers 503.",
+            "percentunit",
+            Query(
+                f"{_sum('ragmon_ingest_queue_bytes')} / {_sum('ragmon_limit_bytes', _QUEUE)}",
+                "{{job}}",
+            ),
             min=0,
+            max=1,
         ),
         chart(
             "Commit",
@@ -184,9 +190,10 @@ _OUT = Row(
         ),
         chart(
             "Notifications that wait",
-            "Not yet delivered.",
+            "Not yet delivered, and given up.",
             "short",
-            Query(_sum("ragmon_notification_queue_length"), "{{job}}"),
+            Query(_sum("ragmon_notification_queue_length"), "{{job}}: wait"),
+            Query(_sum("ragmon_notification_dead_letters"), "{{job}}: given up"),
             min=0,
         ),
         chart(
@@ -215,6 +222,18 @@ _PLACE = Row(
             "bytes",
             Query(_sum("ragmon_store_bytes"), "{{job}}"),
             min=0,
+        ),
+        chart(
+            "Store, of what it may take",
+            "Share of the room on its disk, and of retention.max_disk where that is set.",
+            "percentunit",
+            Query(
+                f"{_sum('ragmon_store_bytes')} / on (job) group_right ()"
+                f" {_sum('ragmon_limit_bytes', _DISK, by='job, limit')}",
+                "{{job}} {{limit}}",
+            ),
+            min=0,
+            max=1,
         ),
         table(
             "Version",

@@ -3,7 +3,6 @@
 from grafana.board import Board, Row, variable
 from grafana.metrics import COUNTED, increase, overall, rate, selector
 from grafana.panels import (
-    FULL,
     HALF,
     Panel,
     Query,
@@ -147,6 +146,7 @@ _MODES = Row(
                 column("Queries", unit="short", decimals=0),
             ),
             sorted_by="Share",
+            height=5,
         ),
     ),
 )
@@ -179,10 +179,10 @@ _SLICES = Row(
                 "Grounding": _by_slice("grounding_ratio"),
                 "Liked": _by_slice("positive_feedback_ratio"),
             },
-            {"pipeline": "Pipeline", "value": "$dimension"},
+            {"pipeline": "Pipeline", "value": "Slice"},
             overrides=(column("Queries", unit="short", decimals=0),),
             sorted_by="Queries",
-            width=FULL,
+            height=7,
         ),
         _over_slices(
             "Found nothing, by $dimension",

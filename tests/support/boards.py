@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from grafana.filling import filled
+
 FOLDER = Path(__file__).parents[2] / "grafana/dashboards"
 BOARDS: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text(encoding="utf-8"))
@@ -13,8 +15,6 @@ BOARDS: dict[str, dict[str, Any]] = {
 PENDING = {
     "ragmon_alert_state": "the daemon does not run the detectors yet",
     "ragmon_alerts_fired_total": "the daemon does not run the detectors yet",
-    "ragmon_notifications_total": "the daemon does not deliver yet",
-    "ragmon_notification_queue_length": "the daemon does not deliver yet",
     "ragmon_judge_tokens_total": "the daemon does not run the sampled judge yet",
     "ragmon_judge_cost_dollars_total": "the daemon does not run the sampled judge yet",
     "ragmon_judge_budget_remaining_ratio": "the daemon does not run the sampled judge yet",
@@ -36,17 +36,6 @@ class Asked(NamedTuple):
 def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
     """Panels without the headings of rows."""
     return [panel for panel in board["panels"] if panel["type"] != "row"]
-
-
-def filled(expression: str, **variables: str) -> str:
-    """An expression as Grafana sends it."""
-    chosen = {
-        "job": ".+", "pipeline": ".+", "window": "1h", "__rate_interval": "5m", "compare": "1m",
-        "k": "3", "evidence": "label", "dimension": "version", **variables,
-    }  # fmt: skip
-    for name in sorted(chosen, key=len, reverse=True):  # no name is cut short by another
-        expression = expression.replace(f"${name}", chosen[name])
-    return expression
 
 
 def asked(**variables: str) -> list[Asked]:

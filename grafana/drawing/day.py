@@ -1,0 +1,182 @@
+"""The demo's day on a fast clock: a real daemon, asked and scraped step by step."""
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+import requests
+
+from ragmon.clock import SystemClock
+from ragmon.config import load
+from ragmon.daemon.serve import Daemon
+from ragmon.demo.application import Application, build_application
+from ragmon.demo.history import Batch, Plan, history, plan_for
+from ragmon.demo.incidents import Incidents
+from ragmon.errors import RagmonError
+
+DAY_S = 86_400.0
+STEP_S = 300.0  # from scrape to scrape
+QUERIES = 24_000  # a day
+TARGET = 'job="ragmon",instance="ragmon:8321"'
+_OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+_SETTINGS = {
+    "port": 0,
+    "windows": "1h",
+    "slices": "tenant,channel,kind",
+    "judge.grounding.max_cpu": 1,
+    "evaluate_every": "200ms",
+    "log.level": "error",
+}
+_PATIENCE_S = 30.0
+
+
+class FastClock:
+    """The time of day moves only when told; what takes time takes real time."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self._real = SystemClock()
+
+    def now(self) -> float:
+        """Unix seconds, as last set."""
+        return self._now
+
+    def monotonic(self) -> float:
+        """Real seconds."""
+        return self._real.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, in real seconds."""
+        self._real.sleep(seconds)
+
+    def move_to(self, moment: float) -> None:
+        """Set the time of day, never back."""
+        self._now = max(self._now, moment)
+
+
+@contextmanager
+def daemon(folder: Path, clock: FastClock) -> Iterator[str]:
+    """A daemon on this clock; its URL."""
+    given = {**_SETTINGS, "data_dir": str(folder / "data")}
+    served = Daemon(load(None, given, {}).settings, clock)
+    ready = threading.Event()
+    thread = threading.Thread(target=served.run, args=(lambda _: ready.set(),))
+    thread.start()
+    try:
+        if not ready.wait(_PATIENCE_S):
+            raise RagmonError("the daemon did not start")
+        yield served.url
+    finally:
+        served.stop()
+        thread.join()
+
+
+class Recorder:
+    """Moves the clock, sends, and writes down what a scrape would have stored."""
+
+    def __init__(self, url: str, clock: FastClock, out: TextIO) -> None:
+        self._url = url
+        self._clock = clock
+        self._out = out
+        self._session = requests.Session()
+
+    def play(self, batches: Iterator[Batch], start: float, end: float) -> None:
+        """Send the batches and scrape every step from ``start`` to ``end`` (unix seconds)."""
+        self._settled(start)
+        due = start + STEP_S
+        for batch in batches:
+            until = batch.queries[-1].timestamp if batch.queries else end
+            while due <= until:
+                self._scrape_at(due)
+                due += STEP_S
+            self._clock.move_to(until)
+            self._send("/v1/queries", batch.queries)
+            self._send("/v1/feedback", batch.feedback)
+        while due <= end:
+            self._scrape_at(due)
+            due += STEP_S
+
+    def _send(self, path: str, records: Sequence[msgspec.Struct]) -> None:
+        if records:
+            body = b"\n".join(map(msgspec.json.encode, records))
+            media = {"content-type": "application/x-ndjson"}
+            answer = self._session.post(self._url + path, data=body, headers=media, timeout=30)
+            answer.raise_for_status()
+
+    def _scrape_at(self, moment: float) -> None:
+        self._clock.move_to(moment)
+        self._settled(moment)
+        started = self._clock.monotonic()
+        page = self._page()
+        took = self._clock.monotonic() - started
+        lines = [line for line in page.splitlines() if line and not line.startswith("#")]
+        own = ("up 1", f"scrape_duration_seconds {took}", f"scrape_samples_scraped {len(lines)}")
+        for line in (*own, *lines):
+            self._out.write(_stamped(line, moment))
+
+    def _page(self) -> str:
+        accept = {"accept": _OPENMETRICS}
+        return self._session.get(f"{self._url}/metrics", headers=accept, timeout=30).text
+
+    def _settled(self, moment: float) -> None:
+        """Wait until the judge has read everything and the windows are evaluated."""
+        deadline = self._clock.monotonic() + _PATIENCE_S
+        while self._clock.monotonic() < deadline:
+            page = self._page()
+            evaluated = _value(page, "ragmon_evaluation_timestamp_seconds")
+            if evaluated >= moment and not _value(page, "ragmon_judge_queue_length"):
+                return
+            self._clock.sleep(0.02)
+        raise RagmonError(f"the daemon did not come to rest at {moment:.0f}")
+
+
+def record(folder: Path, now: float, queries: int = QUERIES) -> Path:
+    """Two days up to ``now`` as OpenMetrics with times; incidents are in the second alone.
+
+    Args:
+        folder: for the daemon's data and the file.
+        now: unix seconds at the end.
+        queries: in each day.
+    """
+    start = now - 2 * DAY_S
+    clock = FastClock(start)
+    application = build_application(SystemClock())
+    path = folder / "scraped.txt"
+    with daemon(folder, clock) as url, path.open("w", encoding="utf-8") as out:
+        recorder = Recorder(url, clock, out)
+        recorder.play(_day(application, start + DAY_S, queries, calm=True), start, start + DAY_S)
+        recorder.play(_day(application, now, queries, calm=False), start + DAY_S, now)
+        out.write("# EOF\n")
+    return path
+
+
+def _day(application: Application, end: float, queries: int, *, calm: bool) -> Iterator[Batch]:
+    plan = plan_for(application, now=end, seed=int(calm))
+    if calm:
+        plan = _without_incidents(plan)
+    return history(application, plan, queries=queries, batch=20)
+
+
+def _without_incidents(plan: Plan) -> Plan:
+    over = (
+        msgspec.structs.replace(each, start=0.0, end=0.0)
+        for each in (plan.incidents.outage, plan.incidents.rollout)
+    )
+    return msgspec.structs.replace(plan, incidents=Incidents(*over))
+
+
+def _stamped(line: str, moment: float) -> str:
+    """A sample with the labels of its target and the time of the scrape; exemplars go."""
+    series, _, value = line.partition(" # {")[0].rpartition(" ")
+    if series.endswith("}"):
+        return f"{series[:-1]},{TARGET}}} {value} {moment:.0f}\n"
+    return f"{series}{{{TARGET}}} {value} {moment:.0f}\n"
+
+
+def _value(page: str, metric: str) -> float:
+    found = re.search(rf"(?m)^{metric} (\S+)$", page)
+    return float(found[1]) if found else 0.0
