@@ -16,6 +16,7 @@ from ragmon.config.units import duration_text
 from ragmon.daemon.build import build_pipeline, check_exposure, grants, resolve
 from ragmon.daemon.detecting import build_detection, build_timing
 from ragmon.daemon.otlp import build_exporter
+from ragmon.judges.llm.options import Options as LlmOptions
 from ragmon.daemon.routing import build_routes
 
 NAME = "check-config"
@@ -89,4 +90,15 @@ def _shown(value: Any) -> str:
 
 def reference() -> list[tuple[str, str, str]]:
     """Every setting with its default and meaning, for the README."""
-    return list(_rows(Settings(), ""))
+    rows: list[tuple[str, str, str]] = []
+    for row in _rows(Settings(), ""):
+        rows.append(row)
+        if row[0] == "judge.llm":  # a section that is not there by default
+            rows += _defaults(LlmOptions, "judge.llm.")
+    return rows
+
+
+def _defaults(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
+    for name, field in model.model_fields.items():
+        value = "required" if field.is_required() else _shown(field.get_default()) or "none"
+        yield prefix + name, "none" if value == "{}" else value, field.description or ""

@@ -5,11 +5,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import yaml
 from msgspec import Struct
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from ragmon.config.settings import Settings
@@ -143,7 +144,7 @@ def _yaml(text: str) -> Any:
 
 def _nest(flat: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
-    texts = {key for key, kind in _fields(Settings, "") if kind in (str, Path)}
+    texts = {key for key, kind in _fields(Settings, "") if _is_text(kind)}
     for key in sorted(flat):  # a section before its keys
         *parents, last = key.split(".")
         level = nested
@@ -192,11 +193,21 @@ def _is_service_link(name: str, value: str) -> bool:
 def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, Any]]:
     """Every setting as a dotted key, with its type."""
     for name, field in model.model_fields.items():
-        section = field.annotation if isinstance(field.annotation, type) else None
-        if section is not None and issubclass(section, BaseModel):
+        section, *others = _alternatives(field.annotation)
+        if not others and isinstance(section, type) and issubclass(section, BaseModel):
             yield from _fields(section, f"{prefix}{name}.")
         else:
             yield prefix + name, field.annotation
+
+
+def _alternatives(kind: Any) -> list[Any]:
+    """What a setting may be, besides nothing."""
+    each_of = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    return [each for each in each_of if each is not type(None)]
+
+
+def _is_text(kind: Any) -> bool:
+    return all(each in (str, Path, SecretStr) for each in _alternatives(kind))
 
 
 def _is_section(path: str) -> bool:

@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ragmon.config.masked import masked
 from ragmon.config.units import Bytes, Seconds, listed, time_of_day
+from ragmon.judges.llm.options import Options as LlmOptions
 
 Listed = BeforeValidator(listed)
 Positive = Annotated[Seconds, Field(gt=0)]
@@ -134,8 +135,37 @@ class Judge(Section):
     """Who judges answers."""
 
     grounding: GroundingJudge = GroundingJudge()
+    llm: LlmOptions | None = None
+    """A language model that judges a sample of the answers, by its endpoint; none: nobody does."""
+    every: Positive = 15.0
+    """How often answers that were drawn for the language model are given to it."""
+    max_age: Positive = 86_400.0
+    """A drawn answer that waits for longer is not judged, and counted as expired."""
+    anchors: Path | None = None
+    """A JSON-lines file of fixed answers that are judged again and again, to see the judge drift."""
+    anchors_every: Positive = 86_400.0
+    """How often; it is paid for by the same budget."""
+    calibrate_every: Positive = 600.0
+    """How often new labels and verdicts are looked at to calibrate the embedded judge."""
     unfaithful_below: Annotated[float, Field(ge=0, le=1)] = 0.5
     """An answer with a lower faithfulness counts as unfaithful."""
+
+
+class Sampling(Section):
+    """Which answers the language model judges: hard limits, and how they are spread."""
+
+    judgements_per_hour: Annotated[float, Field(ge=0)] | None = 100.0
+    """Judgements in an hour; null: no limit."""
+    judgements_per_day: Annotated[float, Field(ge=0)] | None = 1_000.0
+    """Judgements in a day (UTC); null: no limit."""
+    dollars_per_hour: Annotated[float, Field(ge=0)] | None = None
+    """US dollars in an hour, by judge.llm.prices; none: no limit."""
+    dollars_per_day: Annotated[float, Field(ge=0)] | None = 5.0
+    """US dollars in a day (UTC), where the model has a price; null: no limit."""
+    least: Annotated[float, Field(gt=0, le=1)] = 0.001
+    """Smallest probability with which an answer is drawn."""
+    slice_per_day: Annotated[float, Field(ge=0)] = 50.0
+    """Judgements that every pipeline and slice value is meant to get in a day."""
 
 
 class Otlp(Section):
@@ -315,6 +345,7 @@ class Settings(BaseSettings):
     auth: Auth = Auth()
     limits: Limits = Limits()
     judge: Judge = Judge()
+    sampling: Sampling = Sampling()
     otlp: Otlp = Otlp()
     otlp_export: Annotated[dict[str, Any] | None, AfterValidator(masked)] = None
     """Where ragmon's verdicts go as OTLP, for example {endpoint: http://localhost:6006/v1/traces}."""
