@@ -83,7 +83,8 @@ class Links(Struct, frozen=True):
         failing = _FAILING.get(stream.metric)
         if failing is None or alert.key.kind == "no_data":
             return None
-        since = int(alert.finding.changed_at or alert.fired_at or alert.began_at)
+        fired = alert.fired_at if alert.fired_at is not None else alert.began_at
+        since = int(alert.finding.changed_at or fired - (alert.finding.window_s or 0.0))
         asked = urlencode({"failing": failing, "pipeline": stream.pipeline, "since": since})
         return f"{self.external_url.rstrip('/')}/v1/queries?{asked}"
 

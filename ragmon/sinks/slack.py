@@ -18,10 +18,12 @@ _RESOLVED = "#16a34a"
 # about 13,000 in all; what is clipped here stays below that together.
 _MOST_TITLE = 150
 _MOST_SENTENCE = 1_500
-_MOST_FIELD = 400
-_MOST_LINE = 500
+_MOST_FIELD = 300
 _MOST_FIELDS = 10
-_MOST_URL = 2_000
+_MOST_TRY = 400
+_MOST_QUERY = 150
+_MOST_URL = 300
+_MOST_LINES = 5
 
 
 class Options(HttpOptions):
@@ -76,11 +78,12 @@ def body(told: Message, event_id: str) -> dict[str, Any]:
         ]
         blocks.append({"type": "section", "fields": fields})
     if told.tries:
-        tries = (f"{at}. {_escaped(each)}" for at, each in enumerate(told.tries, 1))
-        blocks.append(_section("*What to try*\n" + _lines(tries)))
+        tries = [clip(_escaped(each), _MOST_TRY) for each in told.tries[:_MOST_LINES]]
+        lines = (f"{at}. {each}" for at, each in enumerate(tries, 1))
+        blocks.append(_section("*What to try*\n" + "\n".join(lines)))
     if told.worst:
-        worst = (f"• {_linked(each)}" for each in told.worst)
-        blocks.append(_section("*Worst queries*\n" + "\n".join(worst)))
+        lines = (f"• {_linked(each)}" for each in told.worst[:_MOST_LINES])
+        blocks.append(_section("*Worst queries*\n" + "\n".join(lines)))
     buttons = [_button(each.text, each.url) for each in told.links if len(each.url) <= _MOST_URL]
     if buttons:
         blocks.append({"type": "actions", "elements": buttons})
@@ -88,10 +91,6 @@ def body(told: Message, event_id: str) -> dict[str, Any]:
     colour = _RESOLVED if told.status == "resolved" else _COLOURS[told.severity]
     title = clip(_escaped(f"{told.severity.upper()} {told.title}"), _MOST_TITLE)
     return {"text": f"*{title}*", "attachments": [{"color": colour, "blocks": blocks}]}
-
-
-def _lines(lines: Any) -> str:
-    return "\n".join(clip(line, _MOST_LINE) for line in lines)
 
 
 def _section(text: str) -> dict[str, Any]:
@@ -108,8 +107,8 @@ def _button(text: str, url: str) -> dict[str, Any]:
 
 def _linked(link: Link) -> str:
     """A link in a text; a bar or the end of the line would end it."""
-    text = _escaped(clip(" ".join(link.text.replace("|", "¦").split()), _MOST_LINE))
-    return f"<{_escaped(link.url)}|{text}>" if len(link.url) <= _MOST_LINE else text
+    text = clip(_escaped(" ".join(link.text.replace("|", "¦").split())), _MOST_QUERY)
+    return f"<{_escaped(link.url)}|{text}>" if len(link.url) <= _MOST_URL else text
 
 
 def _escaped(text: str) -> str:

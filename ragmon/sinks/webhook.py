@@ -112,8 +112,9 @@ def keys(text: str) -> list[bytes]:
     """
     found = []
     for each in text.split():
+        text64 = each.removeprefix(_PREFIX).rstrip("=")
         try:
-            key = base64.b64decode(each.removeprefix(_PREFIX), validate=True)
+            key = base64.b64decode(text64 + "=" * (-len(text64) % 4), validate=True)
         except binascii.Error:
             key = b""
         if not each.startswith(_PREFIX) or not _KEY_BYTES[0] <= len(key) <= _KEY_BYTES[1]:

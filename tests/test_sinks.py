@@ -1,0 +1,294 @@
+"""What each sink sends: the whole body, its limits, and nothing that is secret."""
+
+import base64
+import hashlib
+import hmac
+import json
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from pydantic import ValidationError
+
+from ragmon.alerts import WorstQuery
+from ragmon.alerts.message import message
+from ragmon.clock import ManualClock
+from ragmon.errors import SettingsError, SinkError
+from ragmon.sinks import Context, Repeating, alertmanager, pagerduty, slack, stdout, webhook
+from tests.support.alerts import LINKS, NOW, alert, event, rich_alert
+from tests.support.golden import same
+from tests.support.receiver import Reply, receiving
+
+CONTEXT = Context(ManualClock(NOW), LINKS)
+FIRST = event("firing", rich_alert())
+LAST = event("resolved", rich_alert(), NOW + 600.0)
+SECRETS = (
+    "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLjSw",
+    "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+)
+
+
+@pytest.fixture
+def receiver():
+    with receiving() as held:
+        yield held
+
+
+def page(content: object) -> str:
+    return json.dumps(msgspec.to_builtins(content), indent=1, ensure_ascii=False) + "\n"
+
+
+# ---- bodies ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told", [FIRST, LAST], ids=["firing", "resolved"])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("alertmanager", lambda told: [alertmanager.to_alert(told.alert, NOW + 240.0, LINKS)]),
+        ("webhook", lambda told: webhook.body(told, LINKS)),
+        ("slack", lambda told: slack.body(message(told, LINKS), told.id)),
+        ("pagerduty", lambda told: pagerduty.body(told, LINKS)),
+    ],
+)
+def test_golden_bodies(kind, body, told):
+    same(f"sink_{kind}_{told.change}.json", page(body(told)))
+
+
+CAPTURED = {  # the names in a post of Alertmanager 0.25, version 4
+    "receiver", "status", "alerts", "groupLabels", "commonLabels", "commonAnnotations",
+    "externalURL", "version", "groupKey", "truncatedAlerts",
+}  # fmt: skip
+CAPTURED_ALERT = {
+    "status", "labels", "annotations", "startsAt", "endsAt", "generatorURL", "fingerprint",
+}  # fmt: skip
+
+
+def test_the_webhook_has_the_shape_of_alertmanagers():
+    for told in (FIRST, LAST):
+        body = webhook.body(told, LINKS)
+        assert body.keys() == CAPTURED
+        assert body["alerts"][0].keys() == CAPTURED_ALERT
+        assert len(msgspec.json.encode(body)) < 20_000
+    assert webhook.body(FIRST, LINKS)["alerts"][0]["endsAt"] == "0001-01-01T00:00:00Z"
+
+
+def test_an_alert_never_ends_before_it_begins():
+    over = replace(LAST.alert, ended_at=NOW - 5.0)
+    posted = alertmanager.to_alert(over, NOW, LINKS)
+    assert posted["endsAt"] == posted["startsAt"]
+
+
+def test_slack_stays_below_its_limits():
+    """Whatever an alert carries: beyond a limit Slack refuses the whole message."""
+    long = "<&>" * 3_000
+    wordy = rich_alert()
+    evidence = replace(
+        wordy.evidence,
+        sentence=long,
+        remedies=(long,) * 6,
+        worst=tuple(WorstQuery(long, long, long) for _ in range(5)),
+    )
+    told = message(event("firing", replace(wordy, name=long, evidence=evidence)), LINKS)
+    body = slack.body(told, FIRST.id)
+    [attachment] = body["attachments"]
+    blocks = attachment["blocks"]
+    texts = [
+        block["text"]["text"] for block in blocks if block["type"] == "section" and "text" in block
+    ]
+    fields = [field["text"] for block in blocks for field in block.get("fields", ())]
+    assert len(texts) == 3
+    assert len(fields) >= 5
+    assert max(map(len, texts)) <= 3_000
+    assert max(map(len, fields)) <= 2_000
+    assert len(fields) <= 10
+    assert len(json.dumps(blocks)) < 13_000
+    assert len(body["text"]) <= 200
+
+
+def test_texts_cannot_break_out_of_slack():
+    [attachment] = slack.body(message(FIRST, LINKS), FIRST.id)["attachments"]
+    text = json.dumps(attachment, ensure_ascii=False)
+    assert "reset &lt;my¦password&gt; &amp; token? now" in text
+    assert "acme &amp; &lt;sons&gt;" in text
+    assert "<my" not in text
+
+
+def test_a_page_is_one_incident_from_trigger_to_resolve():
+    bodies = [pagerduty.body(each, LINKS) for each in (FIRST, LAST)]
+    assert [each["event_action"] for each in bodies] == ["trigger", "resolve"]
+    assert len({each["dedup_key"] for each in bodies}) == 1
+    long = replace(rich_alert(), name="x" * 3_000)
+    assert len(pagerduty.body(event("firing", long), LINKS)["payload"]["summary"]) == 1_024
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_stdout(form, capsys):
+    stdout.build(stdout.Options(format=form), CONTEXT).deliver(FIRST)
+    out = capsys.readouterr().out
+    if form == "json":
+        assert json.loads(out)["alert"]["name"] == "RagmonHitRate"
+        assert out.count("\n") == 1
+    else:
+        assert out.startswith("[warning] Firing: RagmonHitRate in docs\n")
+
+
+def test_a_closed_stdout_is_tried_again(monkeypatch):
+    class Closed:
+        def write(self, _):
+            raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("sys.stdout", Closed())
+    with pytest.raises(SinkError, match="Broken pipe") as refused:
+        stdout.build(stdout.Options(), CONTEXT).deliver(FIRST)
+    assert refused.value.retryable
+
+
+# ---- over the wire --------------------------------------------------------------------------
+
+
+def test_alertmanager_is_told_again_what_is_open(receiver):
+    sink = alertmanager.build(alertmanager.Options(url=f"{receiver.url}/am/"), CONTEXT)
+    assert isinstance(sink, Repeating)
+    sink.deliver(LAST)
+    sink.repeat([alert(), rich_alert(name="RagmonOther")])
+    assert [post.path for post in receiver.posts] == ["/am/api/v2/alerts"] * 2
+    again = receiver.posts[1].json
+    assert {each["endsAt"] for each in again} == {"2025-02-19T21:24:00Z"}
+    assert [each["labels"]["alertname"] for each in again] == ["RagmonHitRate", "RagmonOther"]
+    assert receiver.posts[0].json[0]["endsAt"] == "2025-02-19T21:30:00Z"
+
+
+@pytest.mark.parametrize(
+    ("given", "header"),
+    [
+        ({}, None),
+        ({"token": "t0ken-abc"}, "Bearer t0ken-abc"),
+        ({"username": "ann", "password": "pässword"}, "Basic YW5uOnDDpHNzd29yZA=="),
+    ],
+)
+def test_access(receiver, given, header):
+    options = alertmanager.Options(url=receiver.url, **given)
+    alertmanager.build(options, CONTEXT).deliver(FIRST)
+    assert receiver.posts[0].headers.get("authorization") == header
+
+
+def test_pagerduty_is_given_its_key(receiver, monkeypatch):
+    monkeypatch.setenv("PAGERDUTY_KEY", " R0UTINGKEY\n")
+    options = pagerduty.Options(url=receiver.url, routing_key_env="PAGERDUTY_KEY")
+    pagerduty.build(options, CONTEXT).deliver(LAST)
+    assert receiver.posts[0].json == {
+        "routing_key": "R0UTINGKEY",
+        "event_action": "resolve",
+        "dedup_key": LAST.alert.episode,
+    }
+
+
+# ---- Standard Webhooks ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("secret", "expected"),
+    [
+        (SECRETS[0], "v1,q6KMVIJHk4Gs770FfR5f591Ftx7uVJSGl5wHV1ri978="),
+        (SECRETS[1], "v1,O4Gjv1HqPqsMrjmczoggs/sWA8gZD0VyHG+fLh4+ktI="),
+        (SECRETS[1].rstrip("="), "v1,O4Gjv1HqPqsMrjmczoggs/sWA8gZD0VyHG+fLh4+ktI="),
+    ],
+)
+def test_signatures_are_those_of_the_reference(secret, expected):
+    """Computed with standardwebhooks 1.1.0 of the specification's authors."""
+    name, payload = "msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}'
+    assert webhook.signature(name, 1_614_265_330, payload, webhook.keys(secret)) == expected
+
+
+def verified(post, secret: str) -> bool:
+    """As a receiver with one secret does it."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    signed = f"{post.headers['webhook-id']}.{post.headers['webhook-timestamp']}.".encode()
+    expected = hmac.new(key, signed + post.body, hashlib.sha256).digest()
+    given = [part.split(",") for part in post.headers["webhook-signature"].split(" ")]
+    return any(v == "v1" and base64.b64decode(sent) == expected for v, sent in given)
+
+
+def test_each_attempt_is_signed_anew_with_the_same_id(receiver):
+    clock = ManualClock(NOW)
+    options = webhook.Options(url=receiver.url, secret=SECRETS[0])
+    sink = webhook.build(options, Context(clock, LINKS))
+    receiver.answer = lambda _: Reply(503)
+    with pytest.raises(SinkError):
+        sink.deliver(FIRST)
+    clock.sleep(900.0)
+    receiver.answer = lambda _: Reply(204)
+    sink.deliver(FIRST)
+    first, second = receiver.posts
+    assert [each.headers["webhook-id"] for each in (first, second)] == [FIRST.id] * 2
+    assert "." not in FIRST.id
+    assert int(second.headers["webhook-timestamp"]) == NOW + 900
+    for post in (first, second):
+        assert verified(post, SECRETS[0])
+        assert not verified(post, SECRETS[1])
+        assert not verified(post._replace(body=post.body + b" "), SECRETS[0])
+
+
+def test_a_secret_is_replaced_without_a_restart_or_a_gap(receiver, tmp_path):
+    """Old, then both, then new: whichever the receiver has, something always verifies."""
+    file = tmp_path / "secret"
+    sink = webhook.build(webhook.Options(url=receiver.url, secret_file=file), CONTEXT)
+    stages = (SECRETS[0], f"{SECRETS[1]}\n{SECRETS[0]}\n", SECRETS[1])
+    for text in stages:
+        file.write_text(text, encoding="utf-8")
+        sink.deliver(FIRST)
+    held = [tuple(verified(post, secret) for secret in SECRETS) for post in receiver.posts]
+    assert held == [(True, False), (True, True), (False, True)]
+
+
+def test_without_a_secret_nothing_is_signed(receiver):
+    webhook.build(webhook.Options(url=receiver.url), CONTEXT).deliver(FIRST)
+    assert "webhook-signature" not in receiver.posts[0].headers
+
+
+@pytest.mark.parametrize(
+    "secret", ["whsec_short", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLjSw", "whsec_!!!!" * 9]
+)
+def test_a_secret_that_is_none_is_refused_unseen(secret, tmp_path, receiver):
+    with pytest.raises(ValidationError) as refused:
+        webhook.Options(url=receiver.url, secret=secret)
+    assert "24 to 64 random bytes" in str(refused.value.errors(include_input=False))
+    file = tmp_path / "secret"
+    file.write_text(secret, encoding="utf-8")
+    sink = webhook.build(webhook.Options(url=receiver.url, secret_file=file), CONTEXT)
+    with pytest.raises(SettingsError) as refused_later:
+        sink.deliver(FIRST)
+    assert secret not in str(refused_later.value)
+    assert receiver.posts == []
+
+
+# ---- options --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "problem"),
+    [
+        (alertmanager.Options, {"url": "localhost:9093"}, "write a URL"),
+        (alertmanager.Options, {"url": "http://ann:pw@host"}, "no credentials in a URL"),
+        (alertmanager.Options, {"url": "http://h", "username": "ann"}, "exactly one of password"),
+        (alertmanager.Options, {"url": "http://h", "password": "x"}, "username and password"),
+        (alertmanager.Options, {"url": "http://h", "tokn": "x"}, "Extra inputs"),
+        (
+            alertmanager.Options,
+            {"url": "http://h", "username": "ann", "password": "x", "token": "y"},
+            "or a token",
+        ),
+        (slack.Options, {}, "exactly one of webhook_url"),
+        (slack.Options, {"webhook_url": "hooks.slack.com/x"}, "write a URL"),
+        (pagerduty.Options, {}, "exactly one of routing_key"),
+        (
+            pagerduty.Options,
+            {"routing_key": "a", "routing_key_file": "/b"},
+            "routing_key, routing_key_file and routing_key_env",
+        ),
+    ],
+)  # fmt: skip
+def test_options_are_checked(options, given, problem):
+    with pytest.raises(ValidationError, match=problem):
+        options(**given)
