@@ -1,0 +1,131 @@
+"""Print the Prometheus rules as one file, with objectives, windows and links of these settings.
+
+An objective comes from --objective, else from a rule of kind slo in detectors.rules that names no
+pipelines, else it is the shipped one. Limits need none: ragmon tells them in ragmon_limit_bytes.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import ragmon
+from ragmon.cli import flags
+from ragmon.config import Settings
+from ragmon.config.units import duration_text
+from ragmon.errors import SettingsError
+
+NAME = "rules"
+HELP = "print the Prometheus rules for these settings"
+
+# The alerts on objectives: what they count, and the share of it that their files tolerate.
+BUDGETS = {
+    "RagmonErrorBudgetBurn": ("error", 0.01),
+    "RagmonQualityBudgetBurn": ("quality", 0.25),
+    "RagmonSlowBudgetBurn": ("slow", 0.05),
+    "RagmonZeroResultBudgetBurn": ("zero_result", 0.05),
+}
+RUNBOOKS = "https://github.com/ragmon/ragmon/blob/main/deploy/runbooks"
+_HOUR_S = 3_600.0
+_STALE_S = 300.0
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    flags.arguments(parser)
+    metrics = ", ".join(metric for metric, _ in BUDGETS.values())
+    parser.add_argument(
+        "--objective",
+        action="append",
+        default=[],
+        metavar="METRIC=SHARE",
+        type=_objective,
+        help=f"share of queries that must be good; METRIC is one of {metrics}",
+    )
+    parser.add_argument("--job", default="ragmon", help="the scrape job's name, default ragmon")
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="ALERT", help="leave an alert out"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print them."""
+    found = sources()
+    if unknown := set(args.without) - found.keys():
+        raise SettingsError(f"--without: there is no alert {min(unknown)}")
+    settings = flags.settings(args).settings
+    objectives = objectives_of(settings) | dict(args.objective)
+    print("# Printed by `ragmon rules`.\ngroups:")
+    for name, text in found.items():
+        if name not in args.without:
+            fitted = fit(name, text, settings, objectives)
+            fitted = fitted.replace('job="ragmon"', f'job="{args.job}"')
+            print(joined(fitted.replace(RUNBOOKS, settings.runbooks_url.rstrip("/"))))
+    return 0
+
+
+def sources() -> dict[str, str]:
+    """The text of each shipped file by its name, as installed or as in a checkout."""
+    package = Path(ragmon.__file__).parent
+    installed, checkout = package / "prometheus", package.parent / "deploy/prometheus/rules"
+    folder = installed if installed.is_dir() else checkout
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.yaml"))}
+
+
+def objectives_of(settings: Settings) -> dict[str, float]:
+    """Objectives by metric, of the rules that hold for every pipeline."""
+    return {
+        str(rule["metric"]): float(rule["objective"])
+        for rule in settings.detectors.rules
+        if rule.get("kind") == "slo" and not rule.get("pipelines")
+    }
+
+
+def fit(name: str, text: str, settings: Settings, objectives: Mapping[str, float]) -> str:
+    """One file, with the numbers of these settings."""
+    if name in BUDGETS:
+        metric, shipped = BUDGETS[name]
+        return _tolerate(text, shipped, 1.0 - objectives.get(metric, 1.0 - shipped))
+    return _FITTED[name](text, settings) if name in _FITTED else text
+
+
+def joined(text: str) -> str:
+    """A file's groups, to follow those of another; its comment stays above them."""
+    comment, groups = text.split("groups:\n", 1)
+    return re.sub(r"(?m)^(?=#)", "  ", comment) + groups.rstrip("\n")
+
+
+def _tolerate(text: str, shipped: float, share: float) -> str:
+    text = text.replace(f"* {shipped:g}", f"* {share:.6g}")
+    return re.sub(rf"\b{100 * shipped:g} %", f"{100 * share:.4g} %", text)
+
+
+def _window(text: str, settings: Settings) -> str:
+    """Reads a window that is there: the one nearest to an hour."""
+    nearest = min(settings.windows, key=lambda seconds: abs(seconds - _HOUR_S))
+    return text.replace('window="1h"', f'window="{duration_text(nearest)}"')
+
+
+def _stale(text: str, settings: Settings) -> str:
+    """Three evaluations left out are stale, not one that is late by plan."""
+    return text.replace(f"> {_STALE_S:g}", f"> {max(_STALE_S, 3 * settings.evaluate_every):g}")
+
+
+_FITTED: dict[str, Callable[[str, Settings], str]] = {
+    "RagmonJudgeCoverageLow": _window,
+    "RagmonEvaluationStale": _stale,
+}
+
+
+def _objective(text: str) -> tuple[str, float]:
+    """``error=0.995``."""
+    metric, _, share = text.partition("=")
+    known = {name for name, _ in BUDGETS.values()}
+    try:
+        value = float(share)
+    except ValueError:
+        value = 0.0
+    if metric not in known or not 0.0 < value < 1.0:
+        wanted = f"METRIC=SHARE, METRIC one of {', '.join(sorted(known))}, SHARE between 0 and 1"
+        raise argparse.ArgumentTypeError(f"wanted {wanted}")
+    return metric, value
