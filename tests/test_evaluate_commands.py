@@ -7,6 +7,7 @@ import pytest
 
 from ragmon.cli import main
 from ragmon.evaluate.document import load
+from tests.support.llm_server import error, serving
 
 
 def lines(rows):
@@ -147,3 +148,121 @@ def test_the_packaged_set_and_its_worse_release(tmp_path, monkeypatch, capsys):
     assert found.summary("recall@5").mean > 0.6
     assert found.summary("faithfulness/grounding").samples > 200
     assert "needs an LLM judge" in found.absent["completeness"]
+
+
+@pytest.fixture
+def model():
+    with serving() as running:
+        yield running
+
+
+def asked(model, *more):
+    return ["--set", f"judge.llm.base_url={model.url}", "--set", "judge.llm.model=tiny", *more]
+
+
+@pytest.fixture
+def answered(folder):
+    """Cases with the answers of two systems, of which only the new one is right."""
+    text = "The lock is held"
+    rows = [
+        {"query": f"question {at}", "case_id": f"c{at}", "ground_truth_answer": f"{text} {at}"}
+        for at in range(6)
+    ]
+    folder.joinpath("cases.jsonl").write_text(lines(rows))
+    for name, answer in (("old", "Nobody knows"), ("new", text)):
+        chunks = [{"id": "a", "text": f"{text} {at}."} for at in range(6)]
+        folder.joinpath(f"{name}.jsonl").write_text(
+            lines(
+                {"query_id": f"c{at}", "answer": f"{answer} {at}", "chunks": [chunks[at]]}
+                for at in range(6)
+            )
+        )
+    return folder
+
+
+def judged(model, name, *more):
+    command = ["evaluate", "cases.jsonl", "--run", f"{name}.jsonl", "--json", f"{name}.json"]
+    return main([*command, *asked(model), *more])
+
+
+def test_an_llm_judges_answers_and_then_prefers_one(answered, model, capsys):
+    assert judged(model, "old") == judged(model, "new") == 0
+    printed = capsys.readouterr()
+    assert "judging 6 answers: at most" in printed.err
+    for wanted in ("completeness/llm", "judge: llm (tiny) judged 6", "judge: grounding judged 6"):
+        assert wanted in printed.out
+    old, new = (load(answered / f"{name}.json") for name in ("old", "new"))
+    assert [each.summary("faithfulness/llm").mean for each in (old, new)] == [0.0, 1.0]
+    assert new.summary("faithfulness/grounding") is not None
+    sent = len(model.chats)
+    assert judged(model, "new", "--quiet") == 0
+    assert len(model.chats) == sent  # the same again costs nothing
+    assert capsys.readouterr().err == ""
+    command = ["compare", "old.json", "new.json", "--json", "c.json", *asked(model)]
+    assert main([*command, "--duels", "4"]) == 0
+    printed = capsys.readouterr()
+    assert "judging 4 pairs" in printed.err
+    assert "the second wins 1.000" in printed.out
+    found = msgspec.json.decode((answered / "c.json").read_bytes())["preferences"]
+    assert (found["wins"], found["losses"], found["failed"]) == (4, 0, 0)
+    assert model.tasks[-8:] == ["prefer"] * 8
+
+
+def test_the_settings_of_the_daemon_configure_the_judge(answered, model, monkeypatch):
+    answered.joinpath("ragmon.yaml").write_text(
+        f"judge: {{llm: {{base_url: '{model.url}', model: tiny, modes: [claims]}}}}\n"
+    )
+    plain = ["evaluate", "cases.jsonl", "--run", "new.jsonl", "--json", "x.json", "--quiet"]
+    assert main(plain) == 0
+    assert set(model.tasks) == {"extract", "verify"}
+    assert load(answered / "x.json").summary("faithfulness/llm").mean == 1.0
+    sent = len(model.chats)
+    assert main([*plain, "--no-llm"]) == main([*plain, "--no-judge"]) == 0
+    assert len(model.chats) == sent
+
+
+def test_a_gate_says_that_the_judge_failed_or_changed(answered, model, capsys):
+    assert judged(model, "new", "--quiet", "--save-baseline", "live") == 0
+    model.always = error(401, "no such key")
+    assert judged(model, "new", "--replies", "none") == 0
+    printed = capsys.readouterr().out
+    assert "6 failed: auth 6" in printed
+    assert "such as: 401: no such key" in printed
+    gate = ["gate", "new.json", "--baseline", "live"]
+    assert main(gate) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "faithfulness/llm: no case has what it needs" in told
+    assert main([*gate, "--strict"]) == 1
+    assert main([*gate, "--max-drop", "faithfulness/llm=0"]) == 2
+    model.always = None
+    assert judged(model, "new", "--quiet", "--set", "judge.llm.model=other") == 0
+    assert main(gate) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "*/llm was judged by tiny (prompts v1) and by other (v1)" in told
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        pytest.param(["--max-cost", "1"], "the model has no price", id="no price, no limit"),
+        pytest.param(
+            ["--max-cost", "0.01", "--set", "judge.llm.prices={tiny: {prompt: 5, completion: 9}}"],
+            "judging may cost $",
+            id="too dear",
+        ),
+        pytest.param(["--set", "judge.llm.modle=x"], "judge.llm.modle", id="a typo"),
+        pytest.param(["--set", "judge"], "has no value", id="no value"),
+        pytest.param(["--replies", "set"], "set: cannot be used", id="no file"),
+    ],
+)
+def test_a_judge_that_may_not_or_cannot_be_asked(answered, model, capsys, more, said):
+    assert judged(model, "new", *more) == 2
+    assert said in capsys.readouterr().err
+    assert model.chats == []
+
+
+def test_answers_are_needed_to_prefer_one(folder, model, capsys):
+    assert evaluate("first", "--quiet") == evaluate("second", "--quiet") == 0
+    assert main(["compare", "first.json", "second.json", *asked(model)]) == 0
+    assert "share no answered case" in " ".join(capsys.readouterr().out.split())
+    assert model.chats == []

@@ -47,7 +47,7 @@ def options(args: argparse.Namespace) -> Any:
         if not equals:
             raise SettingsError(f"--set {each!r} has no value", hint="Write KEY=VALUE")
         flags[key] = value
-    return getattr(load(args.config, flags).settings.judge, "llm", None)
+    return load(args.config, flags).settings.judge.llm
 
 
 @contextmanager

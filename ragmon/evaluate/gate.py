@@ -15,6 +15,7 @@ from msgspec import Struct
 from ragmon.evaluate.comparison import Paired, judge_changes, pair
 from ragmon.evaluate.document import Evaluation
 from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.metrics import is_headline
 from ragmon.evaluate.ranking.judged import Floats
 from ragmon.evaluate.rules import Policy, Rule, Target, headline_rules, targets
 from ragmon.evaluate.significance import (
@@ -86,6 +87,8 @@ def decide(baseline: Evaluation, current: Evaluation, policy: Policy) -> Decisio
         if target.rule.max_drop is not None
     ]
     checks += _judge(falls, policy)
+    if not policy.rules:
+        checks += _lost(baseline, current, policy)
     notes = [
         *current.notes,
         *judge_changes(baseline, current),
@@ -102,6 +105,20 @@ def limits(current: Evaluation, rules: Iterable[Rule]) -> list[Check]:
     """
     asked = [target for rule in rules for target in targets(rule, current)]
     return [check for target in asked for check in _limit_checks(target, current)]
+
+
+def _lost(baseline: Evaluation, current: Evaluation, policy: Policy) -> Iterator[Check]:
+    """Headline metrics that are gone: a judge that fails must not pass for one that is content."""
+    for each in baseline.metrics:
+        if is_headline(each.name) and current.summary(each.name) is None:
+            yield Check(
+                metric=each.name,
+                stratum="",
+                verdict="fail" if policy.strict else "inconclusive",
+                reason=f"absent now: {current.absent.get(each.name, 'it was not scored')}",
+                samples=0,
+                baseline=each.mean,
+            )
 
 
 def _check_missing(baseline: Evaluation, current: Evaluation, shared: int, most: float) -> None:
