@@ -1,6 +1,8 @@
 """Who may do what: tokens, scopes, the loopback rule, and what stays open."""
 
+import base64
 import hashlib
+import subprocess
 
 import pytest
 
@@ -10,6 +12,7 @@ from ragmon.errors import SettingsError
 from ragmon.web.auth import Authorizer
 from tests.support.daemons import running
 from tests.support.http import PROBLEM
+from tests.support.tools import program
 
 INGEST, READ, ADMIN, FILED = "ingest-secret", "read-secret", "admin-secret", "filed-secret"
 HASHED = hashlib.sha256(b"hashed-secret").hexdigest()
@@ -104,6 +107,55 @@ def test_other_credentials_are_401(guarded, authorization):
     answer = guarded.post("/v1/queries", b"{}", authorization=authorization)
     assert answer.status == 401
     assert INGEST not in answer.text
+
+
+def basic(password: str, user: str = "ann") -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("authorization", "asked", "status"),
+    [
+        pytest.param(basic(READ), PAGE, 200, id="a read token opens the page"),
+        pytest.param(basic(READ), REPORT, 200, id="and what it links to"),
+        pytest.param(basic(READ, user=""), PAGE, 200, id="without a user name"),
+        pytest.param(basic(READ).replace("Basic", "bAsIc"), PAGE, 200, id="in any capitals"),
+        pytest.param(basic(ADMIN), LIST, 200, id="an admin token"),
+        pytest.param(basic(INGEST), PAGE, 403, id="a token of another scope"),
+        pytest.param(basic("wrong"), PAGE, 401, id="an unknown token"),
+        pytest.param(basic(READ + "x"), PAGE, 401, id="nearly"),
+        pytest.param(basic(HASHED), PAGE, 401, id="the hash is not the token"),
+        pytest.param(basic("", user=READ), PAGE, 401, id="the token as user name"),
+        pytest.param("Basic " + READ, PAGE, 401, id="no base64"),
+        pytest.param("Basic /w==", PAGE, 401, id="no UTF-8"),
+        pytest.param("Basic", PAGE, 401, id="nothing"),
+        pytest.param(basic(INGEST), SEND, 401, id="sends nothing: browsers repeat it unasked"),
+        pytest.param(basic(ADMIN), LABEL, 401, id="labels nothing"),
+    ],
+)
+def test_a_browser_sends_the_token_as_password_and_only_reads(
+    guarded, authorization, asked, status
+):
+    body = b"{}" if asked[0] == "POST" else None
+    answer = guarded.request(*asked, body, {"authorization": authorization})
+    assert answer.status == status
+    if status == 401:
+        offered = answer.headers["www-authenticate"]
+        assert offered.startswith("Basic ") == (asked[0] == "GET")
+        assert 'Bearer realm="ragmon"' in offered
+
+
+@pytest.mark.end_to_end
+def test_a_real_browser_logs_in(guarded):
+    def opened(url: str) -> str:
+        ran = subprocess.run(
+            [program("chromium"), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", url],
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        return ran.stdout
+
+    assert "<h1>ragmon" in opened(guarded.url.replace("://", f"://ann:{READ}@"))
+    assert "<h1>ragmon" not in opened(guarded.url.replace("://", "://ann:wrong@"))
 
 
 def test_refusals_are_counted_by_source_and_reason(guarded):
