@@ -1,16 +1,12 @@
 """A real Prometheus scrapes a real daemon and answers PromQL."""
 
-import json
-import socket
-import subprocess
 from contextlib import contextmanager
 
 import pytest
-import requests
 
 from ragmon.clock import SystemClock
 from tests.support.daemons import Process
-from tests.support.tools import program
+from tests.support.prometheus import Prometheus, run_prometheus
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.end_to_end
@@ -26,61 +22,14 @@ scrape_configs:
 """
 
 
-class Prometheus:
-    """Its HTTP API."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def up(self) -> bool:
-        try:
-            return requests.get(f"{self._url}/-/ready", timeout=5).ok
-        except requests.ConnectionError:
-            return False
-
-    def ask(self, path: str, **params: object) -> object:
-        answer = requests.get(f"{self._url}/api/v1/{path}", params=params, timeout=10).json()
-        assert answer["status"] == "success", answer
-        return answer["data"]
-
-    def values(self, query: str) -> dict[str, float]:
-        """Values of an instant query, by their labels as JSON."""
-        found = self.ask("query", query=query)["result"]
-        return {
-            json.dumps({k: v for k, v in each["metric"].items() if k not in ("instance", "job")}):
-            float(each["value"][1])
-            for each in found
-        }  # fmt: skip
-
-    def value(self, query: str) -> float | None:
-        return next(iter(self.values(query).values()), None)
-
-
 @contextmanager
 def scraping(folder, target: str):
     """A Prometheus on a free port."""
-    prometheus = program("prometheus")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     config = folder / "prometheus.yml"
     config.write_text(SCRAPE.format(target=target), encoding="utf-8")
-    with (folder / "prometheus.log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                prometheus, f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}",
-                f"--web.listen-address=127.0.0.1:{port}",
-                "--enable-feature=exemplar-storage", "--query.lookback-delta=5m",
-            ],
-            stdout=log, stderr=log,
-        )  # fmt: skip
-    try:
-        site = Prometheus(f"http://127.0.0.1:{port}")
-        eventually(site.up, "Prometheus is ready", 30)
+    flags = ("--enable-feature=exemplar-storage", "--query.lookback-delta=5m")
+    with run_prometheus(folder, config, *flags) as site:
         yield site
-    finally:
-        process.kill()
-        process.wait(10)
 
 
 def logged(first: int, count: int) -> list[dict]:
