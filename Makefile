@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo check test golden bench lock tools clean
+.PHONY: demo check test golden pictures bench lock tools clean
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -24,6 +24,10 @@ golden: $(INSTALLED)
 	cp deploy/prometheus/rules/*.yaml helm/ragmon/rules/
 	cp grafana/dashboards/*.json helm/ragmon/dashboards/
 	GOLDEN=1 $(RUN)/pytest -q $$(grep -lE "support.golden|GOLDEN" tests/test_*.py)
+
+# The dashboards over two days of the demo, as a real Prometheus answers them; six minutes.
+pictures: $(INSTALLED) tools
+	$(RUN)/python -m grafana.drawing
 
 bench: $(INSTALLED)
 	$(RUN)/python tests/benchmarks/run.py

@@ -28,6 +28,12 @@ def quantile(q: float, histogram: str, by: str, *labels: str, of: str = COUNTED)
     return f"histogram_quantile({q}, {buckets})"
 
 
+def alerts(state: int, *labels: str) -> str:
+    """How many alerts are in a state; 0 where ragmon answers and has had no alert yet."""
+    found = f"sum({selector('ragmon_alert_state', *labels, of=COUNTED)} == bool {state})"
+    return f"{found} or 0 * sum(ragmon_build_info{{{OWN}}})"
+
+
 def overall(metric: str, *labels: str) -> str:
     """A ratio over the chosen pipelines, each with the weight of its samples."""
     ratio, samples = selector(metric, *labels), selector(f"{metric}_samples", *labels)

@@ -1,7 +1,7 @@
 """Is it good? Quality now, against its own past, with intervals."""
 
 from grafana.board import Board, Row, variable
-from grafana.metrics import COUNTED, SELECTED, overall, rate, ratio, selector
+from grafana.metrics import SELECTED, alerts, overall, rate, ratio, selector
 from grafana.panels import Query, chart, column, stat, table
 
 _AT_K = ('k="$k"', 'evidence="$evidence"')
@@ -55,7 +55,7 @@ _NOW = Row(
             "Open alerts",
             "Alerts that fire now.",
             "short",
-            Query(f"sum(ragmon_alert_state{{{COUNTED}}} == bool 2)", "alerts"),
+            Query(alerts(2), "alerts"),
             (1, "red"),
         ),
     ),

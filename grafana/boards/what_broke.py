@@ -1,7 +1,7 @@
 """What broke? Alerts, failure modes, and the slices and queries behind them."""
 
 from grafana.board import Board, Row, variable
-from grafana.metrics import COUNTED, increase, overall, rate, selector
+from grafana.metrics import COUNTED, alerts, increase, overall, rate, selector
 from grafana.panels import (
     HALF,
     Panel,
@@ -28,23 +28,21 @@ _OPEN = Row(
             "Critical",
             "Critical alerts that fire now.",
             "short",
-            Query(
-                f'sum(ragmon_alert_state{{{COUNTED}, severity="critical"}} == bool 2)', "critical"
-            ),
+            Query(alerts(2, 'severity="critical"'), "critical"),
             (1, "red"),
         ),
         stat(
             "Firing",
             "Alerts that fire now, of every severity.",
             "short",
-            Query(f"sum({_STATE} == bool 2)", "firing"),
+            Query(alerts(2), "firing"),
             (1, "orange"),
         ),
         stat(
             "Pending",
             "Alerts whose condition holds, but not yet for long enough.",
             "short",
-            Query(f"sum({_STATE} == bool 1)", "pending"),
+            Query(alerts(1), "pending"),
             (1, "yellow"),
         ),
         stat(

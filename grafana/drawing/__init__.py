@@ -1,4 +1,4 @@
-"""Pictures of the dashboards: ``python -m grafana.drawing`` (about three minutes).
+"""Pictures of the dashboards: ``python -m grafana.drawing`` (six minutes).
 
 The demo's application is asked for two days on a clock that runs fast, with a real daemon; its
 ``/metrics`` page is read every five minutes of them; a real Prometheus holds what was read and
