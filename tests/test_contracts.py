@@ -1,4 +1,4 @@
-"""What every signal file and every store must keep to, found in their folders."""
+"""What every signal, store and sink must keep to, found in their folders."""
 
 import pkgutil
 import sys
@@ -8,14 +8,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from ragmon import signals
+from ragmon.alerts.message import Links
+from ragmon.clock import ManualClock
+from ragmon.errors import SinkError
 from ragmon.pipeline import Pipeline
+from ragmon.plugins import find, kinds
 from ragmon.records import Amendments, Feedback, Label, Verdict
 from ragmon.signals import Kind, SignalOptions
 from ragmon.signals.catalogue import build, modules
+from ragmon.sinks import Context, Repeating
 from ragmon.stores import Reader, Store
 from ragmon.windows.moments import expand
+from tests.support.alerts import event
 from tests.support.examples import NOON, query_records, record, windows
 from tests.support.stores import KINDS, opened
 
@@ -154,3 +161,45 @@ def test_a_store_has_every_method_of_its_protocol(kind, tmp_path):
         missing = {name for name in promised(Reader) if not callable(getattr(reader, name, None))}
         assert missing == set()
     store.close()
+
+
+# ---- sinks ----------------------------------------------------------------------------------
+
+SINKS = kinds("ragmon.sinks")
+NOBODY = "http://127.0.0.1:9/x"
+LEAST = {"url": NOBODY, "webhook_url": NOBODY, "routing_key": "x" * 32}
+CONTEXT = Context(ManualClock(NOON), Links("http://ragmon", "http://docs"))
+
+
+def least(module: Any) -> dict[str, str]:
+    """The options without which a sink cannot be."""
+    return {name: LEAST[name] for name in module.Options.model_fields.keys() & LEAST.keys()}
+
+
+@pytest.mark.parametrize("kind", SINKS)
+def test_a_sink_exports_what_it_must(kind):
+    """Every file of the folder; what it needs is given by the names of its options."""
+    assert {"alertmanager", "webhook", "slack", "pagerduty", "stdout"} <= set(SINKS)
+    module = find("ragmon.sinks", kind, "sinks.0")
+    fields = module.Options.model_fields
+    assert fields.keys() >= ({"timeout_s"} if {"url", "webhook_url"} & fields.keys() else set())
+    assert module.__doc__
+    assert f"kind: {kind}" in (module.Options.__doc__ or "")
+    secrets = {name for name, field in fields.items() if "SecretStr" in str(field.annotation)}
+    assert all({f"{name}_file", f"{name}_env"} <= fields.keys() for name in secrets)
+    assert all(field.description for field in fields.values())
+    needed = least(module)
+    sink = module.build(module.Options(**needed), CONTEXT)
+    assert callable(sink.deliver)
+    assert isinstance(sink, Repeating) == (kind == "alertmanager")
+    with pytest.raises(ValidationError):
+        module.Options(**needed, unheard_of=1)
+
+
+@pytest.mark.parametrize("kind", sorted(set(SINKS) - {"stdout"}))
+def test_a_sink_whose_receiver_is_not_there_can_be_tried_again(kind):
+    module = find("ragmon.sinks", kind, "sinks.0")
+    sink = module.build(module.Options(**least(module)), CONTEXT)
+    with pytest.raises(SinkError) as refused:
+        sink.deliver(event())
+    assert refused.value.retryable
