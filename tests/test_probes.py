@@ -7,9 +7,12 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
+from ragmon.alerts.sentences import sentence
 from ragmon.clock import ManualClock
 from ragmon.config.settings import Probe
+from ragmon.daemon.golden import allowance, findings
 from ragmon.daemon.probes import Planned, Probes, Process, State, plan
+from ragmon.detectors import AlertKey, StreamKey
 from ragmon.errors import SettingsError, StoreFullError
 from ragmon.evaluate.document import describe, save
 from ragmon.evaluate.endpoint import Template
@@ -117,14 +120,14 @@ def scored(hits, name="run", ids=None):
 def test_two_runs_are_compared_case_by_case(before, after, expected):
     found = compare(scored(before), scored(after))
     assert list(found) == ["hit@3"]
-    paired = found["hit@3"]
+    paired = found["hit@3"].paired
     assert (paired.worse, paired.better, paired.fall, paired.p_value) == expected
 
 
 def test_cases_are_paired_by_id():
     assert compare(scored([1.0], ids=["a"]), scored([0.0], ids=["b"])) == {}
     found = compare(scored([1.0, 0.0], ids=["a", "b"]), scored([0.0, 1.0], ids=["b", "a"]))
-    assert (found["hit@3"].worse, found["hit@3"].better) == (0, 0)
+    assert found["hit@3"].paired.worse == found["hit@3"].paired.better == 0
 
 
 def test_the_first_whole_run_is_the_reference_until_a_baseline_is_named():
@@ -133,12 +136,55 @@ def test_the_first_whole_run_is_the_reference_until_a_baseline_is_named():
     assert (state.reference, state.failures["timeout"]) == (None, 1)
     state = state.after(outcome(first)).after(outcome(later))
     assert state.reference is first
-    assert state.falls["hit@3"].worse == 8
+    assert state.falls["hit@3"].paired.worse == 8
     assert state.runs == {"finished": 3, "failed": 0}
+    before = state.falls
     state = state.after(Outcome(probe="faq", started_at=3.0, duration_s=0.0, error="no"))
-    assert (state.reference, state.falls, state.runs["failed"]) == (first, {}, 1)
+    assert (state.reference, state.falls, state.runs["failed"]) == (first, before, 1)
     named = scored([0.0] * 8, "named")
-    assert state.after(outcome(later, baseline=named)).falls["hit@3"].worse == 0
+    assert state.after(outcome(later, baseline=named)).falls["hit@3"].paired.worse == 0
+
+
+HOURLY = Planned(job(probe="faq", ks=(3,)), 3_600.0)
+
+
+@pytest.mark.parametrize(
+    ("worse", "is_found"),
+    [
+        pytest.param(0, False, id="nothing changed"),
+        pytest.param(12, False, id="twelve of forty: p = 2^-12, and 720 runs a month"),
+        pytest.param(13, True, id="thirteen"),
+    ],
+)
+def test_a_fall_is_a_finding_when_chance_would_hardly_make_it(worse, is_found):
+    right, now = scored([1.0] * 40, "first"), scored([0.0] * worse + [1.0] * (40 - worse))
+    state = State().after(outcome(right)).after(outcome(now, 60.0)).after(outcome(now, 120.0))
+    found = findings([HOURLY], {"faq": state}, allowance(1.0))
+    assert bool(found) == is_found
+    if found:
+        (one,) = found
+        assert one.alert == AlertKey("regression", StreamKey("probe faq", "hit"), "golden")
+        assert (one.observed.mean, one.observed.n) == (worse / 40, 40)
+        assert (one.reference.mean, one.changed_at) == (0.0, 60.0)
+        assert one.evidence >= one.threshold
+        text = sentence(one, 180.0)
+        assert text.startswith("probe faq hit rate 67.5% (")
+        assert "over the same questions: 13 got worse and 0 better" in text
+
+
+def test_many_probes_share_what_is_allowed():
+    right, now = scored([1.0] * 40), scored([0.0] * 13 + [1.0] * 27)
+    state = State().after(outcome(right)).after(outcome(now))
+    planned = [replace(HOURLY, job=job(probe=name)) for name in ("a", "b")]
+    assert findings(planned, {"a": state, "b": state}, allowance(1.0)) == []
+    assert len(findings(planned, {"a": state, "b": state}, allowance(2.0))) == 2
+
+
+def test_a_metric_that_recovers_is_no_longer_worse():
+    right, now = scored([1.0] * 40), scored([0.0] * 20 + [1.0] * 20)
+    state = State().after(outcome(right)).after(outcome(now)).after(outcome(right))
+    assert state.worse_since == {}
+    assert findings([HOURLY], {"faq": state}, allowance(1.0)) == []
 
 
 def outcome(golden, started_at=0.0, **more):
@@ -160,7 +206,7 @@ def test_an_evaluation_as_baseline(service, golden, tmp_path):
     assert "no relevant id was ever retrieved" in run(asked, ManualClock()).error
     found = run(replace(asked, ids_match=True), ManualClock())  # it was, by an earlier run
     assert (found.baseline.name, found.baseline.created_at) == ("live", 5.0)
-    assert State().after(found).falls["hit@3"].worse == 40
+    assert State().after(found).falls["hit@3"].paired.worse == 40
 
 
 # ---- the rhythm -----------------------------------------------------------------------------

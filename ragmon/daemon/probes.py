@@ -20,10 +20,9 @@ from ragmon.clock import Clock
 from ragmon.config.settings import Probe
 from ragmon.daemon.engine import Engine
 from ragmon.daemon.schedule import Schedule
-from ragmon.detectors.regression import Paired
 from ragmon.errors import SettingsError, StoreError
 from ragmon.evaluate.endpoint import FAILURES, Template
-from ragmon.evaluate.probe import Golden, Job, Outcome, compare
+from ragmon.evaluate.probe import Compared, Golden, Job, Outcome, compare
 from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
 
 if TYPE_CHECKING:
@@ -47,20 +46,30 @@ class State(Struct, frozen=True):
     reference: Golden | None = None  # the run that counts as right
     runs: dict[str, int] = msgspec.field(default_factory=lambda: {"finished": 0, "failed": 0})
     failures: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(FAILURES, 0))
-    falls: dict[str, Paired] = {}  # the last run against the reference, by metric
+    falls: dict[str, Compared] = {}  # the last run against the reference, by metric
+    worse_since: dict[str, float] = {}  # unix seconds of the first of such runs in a row
 
     def after(self, outcome: Outcome) -> "State":
         """With one more run; the first that came to something is the reference."""
         failures = dict(self.failures)
         for reason, count in outcome.failures.items():
             failures[reason] = failures.get(reason, 0) + count
+        if outcome.golden is None:  # says nothing of quality, neither good nor bad
+            ends = self.runs | {outcome.end: self.runs.get(outcome.end, 0) + 1}
+            return replace(self, last=outcome, runs=ends)
         reference = outcome.baseline or self.reference or _complete(outcome)
+        falls = compare(reference, outcome.golden) if reference else {}
         return State(
             last=outcome,
             reference=reference,
             runs=self.runs | {outcome.end: self.runs.get(outcome.end, 0) + 1},
             failures=failures,
-            falls=compare(reference, outcome.golden) if reference and outcome.golden else {},
+            falls=falls,
+            worse_since={
+                metric: self.worse_since.get(metric, outcome.started_at)
+                for metric, each in falls.items()
+                if each.paired.fall > 0.0
+            },
         )
 
 
@@ -312,7 +321,10 @@ def _view(name: str, state: State) -> ProbeView:
         duration_s=state.last.duration_s,
         cases=state.last.cases,
         quality=[Quality(*msgspec.structs.astuple(each)) for each in state.last.means],
-        falls=[Fall(metric, p.fall, p.p_value) for metric, p in state.falls.items()],
+        falls=[
+            Fall(metric, each.paired.fall, each.paired.p_value)
+            for metric, each in state.falls.items()
+        ],
         runs=state.runs,
         failures=state.failures,
     )

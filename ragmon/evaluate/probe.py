@@ -75,7 +75,16 @@ def is_shown(metric: str) -> bool:
     )
 
 
-def compare(before: Golden, after: Golden) -> dict[str, Paired]:
+class Compared(Struct, frozen=True):
+    """Two runs over the cases that both know."""
+
+    paired: Paired
+    cases: int
+    before: int  # cases that passed
+    after: int
+
+
+def compare(before: Golden, after: Golden) -> dict[str, Compared]:
     """Exact paired tests of what both runs know: hits at each k, and faithful answers.
 
     Args:
@@ -92,5 +101,7 @@ def compare(before: Golden, after: Golden) -> dict[str, Paired]:
         pairs = [(was[a], now[b]) for a, b in shared]
         known = [(a >= PASSES, b >= PASSES) for a, b in pairs if a is not None and b is not None]
         if known:
-            found[metric] = compare_golden(*map(list, zip(*known, strict=True)))
+            was_good, is_good = [a for a, _ in known], [b for _, b in known]
+            paired = compare_golden(was_good, is_good)
+            found[metric] = Compared(paired, len(known), sum(was_good), sum(is_good))
     return found
