@@ -30,7 +30,7 @@ def lived(level, days, rate=60.0, storm=0.0, seed=1):
         burst = (rng.random(RUNS) < storm) * 30
         cells = np.stack([n + burst, lost + burst, lost + burst], axis=1).astype(float)
         log.add(np.full(RUNS, minute), np.arange(RUNS), cells, np.ones(RUNS, bool))
-        log.take()
+        references.observe(log.take())
         if minute % 10 == 0:
             references.refresh(log, minute, ~quiet, quiet, ReferenceOptions())
         if minute % 60 == 0 and minute > START:

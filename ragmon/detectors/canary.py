@@ -115,6 +115,7 @@ class State:
         self.options = options
         self.pairs: list[Pair] = []
         self.tests = Tests()
+        self.limits: Floats = np.zeros(0)  # 1 / alpha of each pair
 
     def grow(self, streams: int) -> None:
         """Nothing: rows are pairs, not streams."""
@@ -130,6 +131,7 @@ class State:
         self.pairs = [pair for pair, each in zip(self.pairs, kept.tolist(), strict=True) if each]
         for name in self.tests._FIELDS:
             setattr(self.tests, name, getattr(self.tests, name)[kept])
+        self.limits = _limits(self)
 
     def dump(self) -> bytes:
         """Everything, as bytes."""
@@ -139,6 +141,7 @@ class State:
         """Continue where ``dump`` was taken."""
         self.pairs, body = msgspec.msgpack.decode(data, type=tuple[list[Pair], bytes])
         self.tests.load(body)
+        self.limits = _limits(self)
 
 
 def step(state: State, tick: Tick) -> list[Finding]:
@@ -156,11 +159,11 @@ def step(state: State, tick: Tick) -> list[Finding]:
     compare(tests, minute, state.options.tolerance)
     _observe_scatter(tests, a, b)
     _recover(tests, tick.minute, a, phi)
-    limits = _limits(state)
-    worse = mixture(np.exp(np.minimum(tests.evidence, 600.0))) >= limits
+    worse = mixture(np.exp(np.minimum(tests.evidence, 600.0))) >= state.limits
     fresh = np.flatnonzero(worse & ~tests.open & ~np.isnan(tests.theta))
-    _open(tests, fresh, tick.minute)
-    return [_describe(state, tick, row, limits) for row in np.flatnonzero(tests.open).tolist()]
+    if len(fresh):
+        _open(tests, fresh, tick.minute)
+    return [_describe(state, tick, row) for row in np.flatnonzero(tests.open).tolist()]
 
 
 def compare(tests: Tests, minute: Minute, tolerance: float) -> None:
@@ -202,24 +205,31 @@ def _match(state: State, tick: Tick) -> None:
     log, streams, tests = tick.log, tick.streams, state.tests
     recent = log.window(_GONE_MINUTES)[:, 0]
     state.keep((recent[tests.canary] > 0.0) & (recent[tests.stable] > 0.0))
-    week = log.span(tick.minute - 7 * _DAY, tick.minute)[:, 0]
     for pipeline, versions in _versions(streams.rows, recent).items():
-        stable = state.options.stable.get(pipeline) or max(
-            versions, key=lambda each: (week[versions[each]], each)
-        )
+        stable = state.options.stable.get(pipeline) or _most_used(tick, versions)
         for version in sorted(versions):
             if version != stable and stable in versions:
                 _begin(state, tick, pipeline, version, stable)
-    day = _pooled(tests, log.span(tick.minute - _DAY, tick.minute))
-    near = _pooled(tests, log.span(tick.minute - _NEAR_MINUTES, tick.minute))
+    state.limits = _limits(state)
+    day, near = _pooled(tests, tick, _DAY), _pooled(tests, tick, _NEAR_MINUTES)
     enough_near = (near[:, 0] >= _ENOUGH_NEAR) & (near[:, 1] >= _ENOUGH)
     pooled = np.where(enough_near[:, None], near, day)
     level = pooled[:, 1] / np.maximum(pooled[:, 0], 1.0)
     tests.theta = np.where(pooled[:, 0] >= _ENOUGH, level, np.nan)
 
 
-def _pooled(tests: Tests, cells: Floats) -> Floats:
-    return np.asarray(cells[tests.canary] + cells[tests.stable], dtype=np.float64)
+def _pooled(tests: Tests, tick: Tick, minutes: int) -> Floats:
+    """What both versions of each pair saw in the last minutes, (pairs, 3)."""
+    span = (tick.minute - minutes, tick.minute)
+    both = (tick.log.span(*span, rows) for rows in (tests.canary, tests.stable))
+    return np.asarray(sum(both), dtype=np.float64)
+
+
+def _most_used(tick: Tick, versions: dict[str, int]) -> str:
+    """The version with the most queries last week."""
+    rows = np.array(list(versions.values()), dtype=np.int64)
+    week = tick.log.span(tick.minute - 7 * _DAY, tick.minute, rows)[:, 0]
+    return max(zip(week.tolist(), versions, strict=True))[1]
 
 
 def _versions(rows: dict[StreamKey, int], recent: Floats) -> dict[str, dict[str, int]]:
@@ -310,7 +320,7 @@ def _limits(state: State) -> Floats:
     return np.array(shared) / state.options.alpha
 
 
-def _describe(state: State, tick: Tick, row: int, limits: Floats) -> Finding:
+def _describe(state: State, tick: Tick, row: int) -> Finding:
     pair, tests = state.pairs[row], state.tests
     binary = bool(tick.streams.binary[tests.canary[row]])
     evidence = float(mixture(np.exp(np.minimum(tests.evidence[row : row + 1], 600.0)))[0])
@@ -325,7 +335,7 @@ def _describe(state: State, tick: Tick, row: int, limits: Floats) -> Finding:
         tolerated=float(tests.theta[row]) + state.options.tolerance,
         changed_at=float(tests.changed[row]) * MINUTE_S,
         evidence=min(evidence, math.exp(600.0)),
-        threshold=float(limits[row]),
+        threshold=float(state.limits[row]),
         guarantee=(
             f"a version that is no worse is called worse with a chance of at most {alpha:.0%}, "
             "over all its metrics and for as long as it runs"

@@ -26,6 +26,7 @@ from ragmon.windows.observations import Observations
 
 FORGET_DAYS = 8
 _BLOCK_S = 600.0  # of a replay; thresholds of latencies settle later than that
+_SCATTER_AT = 5  # minutes past the hour, when little else is to be done
 _LATENCIES = [INDEX["latency"], INDEX["latency_p50"]]
 _LATENCY_NAMES = ("latency", "latency_p50")
 
@@ -117,7 +118,7 @@ class Detection:
             first: (m,) false for changes of mind, which are history only.
         """
         self._grow()
-        np.maximum.at(self.streams.last_minute, rows, minutes)
+        self.streams.seen(rows, minutes)
         new = np.ones(len(rows), dtype=np.bool_) if first is None else first
         self.log.add(minutes, rows, found, new)
 
@@ -213,9 +214,12 @@ class Detection:
     def _minute(self) -> Closed:
         minute = self.log.frontier
         found = self.log.take()
+        self.references.observe(found)
         renewed = minute % TEN == 0
         if minute % 60 == 0:
             self._close_hour(minute // 60 - 1)
+        if minute % 60 == _SCATTER_AT:
+            self.references.close_hour(self.log, minute // 60 - 1, self._incidents())
         if renewed:
             self._refresh(minute)
         total = self.options.false_alarms_per_month
@@ -240,7 +244,6 @@ class Detection:
         return max(1, ("anomaly" in kinds) + ("regression" in kinds and self.baseline is not None))
 
     def _close_hour(self, hour: int) -> None:
-        self.references.close_hour(self.log, hour, self._incidents())
         for pipeline in self.latencies.close_hour(hour):
             stale = [
                 row

@@ -211,8 +211,10 @@ class MinuteLog:
         To ten minutes.
         """
         ring = self._rings[1]
-        held = ring.epochs[(ring.cells[..., 0] > 0.0).any(axis=1)]
-        return int(held.min()) * TEN if len(held) else self.frontier
+        for slot in np.argsort(ring.epochs).tolist():
+            if ring.cells[slot, :, 0].any():
+                return int(ring.epochs[slot]) * TEN
+        return self.frontier
 
     def exclude(self, streams: Ints, first: int, last: int) -> None:
         """Keep minutes [first, last] of some streams out of the references."""

@@ -96,33 +96,31 @@ def step(state: State, tick: Tick) -> list[Finding]:
     return [_describe(state, tick, row) for row in rows[state.open[rows]].tolist()]
 
 
-def usual_rate(log: MinuteLog, ten: int, streams: Ints) -> Floats:
+def usual_rate(log: MinuteLog, ten: int, streams: Ints, first: Ints) -> Floats:
     """Observations a minute about this time: a week ago, else the least of the known days.
 
     Of a day it is the least of the half hours within an hour of this time.
 
     Streams that are younger than a day get a part of their rate over the last two hours.
+
+    Args:
+        log: of all streams.
+        ten: the ten minutes that begin now.
+        streams: (m,) rows.
+        first: (m,) the minute of the first observation of each.
     """
     near = np.arange(-_HALVES * _HALF_HOUR, _HALVES * _HALF_HOUR)
     wanted = ten - DAY_TENS * np.arange(1, DAYS + 1)[:, None] + near
     held = log.counts(wanted.ravel(), streams)
     halves = held.reshape(DAYS, 2 * _HALVES, _HALF_HOUR, -1).sum(axis=2) / (_HALF_HOUR * TEN)
     by_day = halves.min(axis=1)  # evenings come a little earlier, mornings a little later
-    age = _age_days(log, ten, streams)
+    whole_tens = ten - np.minimum(first // TEN, ten) - _HALVES * _HALF_HOUR
+    age = np.clip(whole_tens // DAY_TENS, 0, DAYS)  # past days that hold all that is looked at
     known = np.arange(1, DAYS + 1)[:, None] <= age
     least = np.where(known, by_day, np.inf).min(axis=0)
     recent = log.span((ten - 12) * TEN, ten * TEN, streams)[:, 0] / 120.0
     young = np.where(np.isinf(least), _FIRST_DAY * recent, least)
     return np.asarray(np.where(age >= DAYS, by_day[DAYS - 1], young), dtype=np.float64)
-
-
-def _age_days(log: MinuteLog, ten: int, streams: Ints) -> Floats:
-    """How many past days hold all that ``usual_rate`` looks at, for each stream."""
-    tens = np.arange(ten - DAY_TENS * (DAYS + 1) + 1, ten + 1)
-    held = log.counts(tens, streams) > 0.0
-    first = np.where(held.any(axis=0), held.argmax(axis=0), len(tens))
-    held_tens = len(tens) - first - _HALVES * _HALF_HOUR
-    return np.asarray(np.maximum(held_tens, 0) // DAY_TENS, dtype=np.float64)
 
 
 def _watch(state: State, tick: Tick) -> None:
@@ -144,12 +142,13 @@ def _watch(state: State, tick: Tick) -> None:
 
 def _renew(state: State, tick: Tick) -> None:
     """The rates at this time of day."""
-    rate = usual_rate(tick.log, tick.minute // TEN, state.watched)
+    first = tick.streams.first_minute[state.watched]
+    rate = usual_rate(tick.log, tick.minute // TEN, state.watched, first)
     depends = state.traffic >= 0
     # Ratings and judgements follow the traffic: expected is their share of the queries.
-    day = tick.log.span(tick.minute - _DAY, tick.minute)[:, 0]
-    queries = np.maximum(day[state.traffic], 1.0)
-    share = day[state.watched] / queries
+    day = (tick.minute - _DAY, tick.minute)
+    queries = np.maximum(tick.log.span(*day, state.traffic)[:, 0], 1.0)
+    share = tick.log.span(*day, state.watched)[:, 0] / queries
     state.rate[state.watched] = np.where(depends, share, rate)
     state.longest *= _FADES ** (TEN / _DAY)
 

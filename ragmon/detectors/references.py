@@ -63,6 +63,7 @@ class References(Arrays):
     ready: Bools
     weights: Floats  # (streams, 3, 8) of the core
     caps: Floats  # the most evidence that one minute may give
+    worth: Floats  # the most evidence of a minute in the hour under way
     surprise: Floats  # (streams, hours) the most that one did, NaN where an hour is not known
     scatter: Floats  # (streams, hours, scales) chi² / df, NaN where an hour says nothing
     _FIELDS: ClassVar[Fields] = {
@@ -76,9 +77,19 @@ class References(Arrays):
         "ready": ((), "?", 0),
         "weights": ((3, 8), "f8", 0),
         "caps": ((), "f8", core.CAP),
+        "worth": ((), "f8", np.nan),
         "surprise": ((_WEEK_HOURS,), "f8", np.nan),
         "scatter": ((_HOURS, len(_SCALES)), "f8", np.nan),
     }
+
+    def observe(self, cells: Floats) -> None:
+        """Learn from a minute just taken how much evidence one may hold.
+
+        Incidents count too: a burst that raised a false alarm must not raise another.
+        """
+        most = core.gains(cells, self.weights).max(axis=1)
+        most[~self.ready | (cells[:, 0] <= 0.0)] = np.nan
+        self.worth = np.fmax(self.worth, most)
 
     def close_hour(self, log: MinuteLog, hour: int, incident: Bools) -> None:
         """Learn the scatter of the hour just taken, and whether it held bursts."""
@@ -87,10 +98,8 @@ class References(Arrays):
         found = dispersion(minutes)
         found[hidden] = np.nan
         self.scatter[:, hour % _HOURS] = found
-        worth = np.array([core.gains(cells, self.weights).max(axis=1) for cells in minutes])
-        # Incidents count too: a burst that raised a false alarm must not raise another.
-        unknown = ~self.ready | (minutes[..., 0].sum(axis=0) <= 0.0)
-        self.surprise[:, hour % _WEEK_HOURS] = np.where(unknown, np.nan, worth.max(axis=0))
+        self.surprise[:, hour % _WEEK_HOURS] = self.worth
+        self.worth[:] = np.nan
         known = ~np.isnan(self.surprise)
         most = np.where(known, self.surprise, 0.0).max(axis=1)
         calm = (known.sum(axis=1) >= _KNOWN_HOURS) & (most <= _SURPRISE)

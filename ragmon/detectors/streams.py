@@ -16,6 +16,7 @@ from ragmon.detectors.losses import BINARY, INDEX, LOSSES
 from ragmon.windows.series import VERSION, Dims
 
 _BLOCK = 16
+_NEVER = np.iinfo(np.int64).max
 
 
 class StreamTable:
@@ -27,6 +28,7 @@ class StreamTable:
         self.rows: dict[StreamKey, int] = {}
         self.keys: list[StreamKey | None] = []
         self.loss: Ints = np.zeros(0, dtype=np.int64)
+        self.first_minute: Ints = np.zeros(0, dtype=np.int64)
         self.last_minute: Ints = np.zeros(0, dtype=np.int64)
         self._free: list[int] = []
         self._members: dict[tuple[Dims, tuple[str, ...]], Ints] = {}
@@ -53,8 +55,14 @@ class StreamTable:
         self.keys[row] = key
         self.rows[key] = row
         self.loss[row] = INDEX[key.metric]
+        self.first_minute[row] = _NEVER
         self.last_minute[row] = 0
         return row
+
+    def seen(self, rows: Ints, minutes: Ints) -> None:
+        """Note when streams were observed."""
+        np.minimum.at(self.first_minute, rows, minutes)
+        np.maximum.at(self.last_minute, rows, minutes)
 
     def members(self, dims: Dims, slices: tuple[str, ...], wanted: Bools) -> Ints:
         """Rows of (pipeline, version, slices…) by loss, -1 where there is none; (series, losses).
@@ -91,17 +99,20 @@ class StreamTable:
 
     def dump(self) -> bytes:
         """Everything, as bytes."""
-        return msgspec.msgpack.encode((self.keys, self.last_minute.tobytes(), self.dropped))
+        times = np.stack([self.first_minute, self.last_minute])
+        return msgspec.msgpack.encode((self.keys, times.tobytes(), self.dropped))
 
     def load(self, data: bytes) -> None:
         """Continue where ``dump`` was taken."""
         kind = tuple[list[StreamKey | None], bytes, int]
-        keys, last, self.dropped = msgspec.msgpack.decode(data, type=kind)
+        keys, times, self.dropped = msgspec.msgpack.decode(data, type=kind)
         self.keys = keys
         self.rows = {key: row for row, key in enumerate(keys) if key is not None}
         self._free = [row for row, key in enumerate(keys) if key is None]
         self.loss = np.array([INDEX[key.metric] if key else 0 for key in keys], dtype=np.int64)
-        self.last_minute = np.frombuffer(last, dtype=np.int64).copy()
+        self.first_minute, self.last_minute = (
+            np.frombuffer(times, dtype=np.int64).reshape(2, -1).copy()
+        )
         self._members.clear()
 
     def _extend(self) -> None:
@@ -110,6 +121,7 @@ class StreamTable:
         more = min(max(_BLOCK, before // 2), self.limit - before)
         self.keys += [None] * more
         self.loss = grown(self.loss, before + more)
+        self.first_minute = grown(self.first_minute, before + more, _NEVER)
         self.last_minute = grown(self.last_minute, before + more)
         self._free = list(range(before + more - 1, before - 1, -1))
 
