@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ragmon.demo.incidents import incidents
+from ragmon.demo.incidents import incidents, recurring
 from ragmon.demo.questions import KnownQuestion
 from ragmon.demo.traffic import DAY_S, asks, day, steady
 
@@ -75,3 +75,21 @@ def test_trace_ids_are_unique():
 def test_when_and_whom_an_incident_meets(name, hours_ago, place, expected):
     incident = getattr(incidents(NOW), name)
     assert incident.meets(NOW - 3600.0 * hours_ago, place) is expected
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"),
+    [
+        pytest.param(1, False, id="live traffic begins calmly"),
+        pytest.param(3, True, id="the index goes"),
+        pytest.param(8, False, id="and comes back"),
+        pytest.param(21, False, id="not yet again"),
+        pytest.param(23, True, id="again"),
+        pytest.param(203, True, id="and again"),
+        pytest.param(-8 * 60 + 5, False, id="yesterday's belongs to the history"),
+    ],
+)
+def test_the_outage_of_live_traffic_recurs(minutes, expected):
+    outage = recurring(incidents(NOW), NOW, every=1_200.0).outage
+    assert outage.meets(NOW + 60.0 * minutes, 0.5) is expected
+    assert incidents(NOW).rollout == recurring(incidents(NOW), NOW, every=1_200.0).rollout

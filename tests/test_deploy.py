@@ -66,7 +66,9 @@ def test_the_image_installs_by_hash_what_the_project_locked():
     assert image.items() <= everything.items(), "compile it again with -c requirements.lock"
     assert all(image.values())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = {re.match(r"[\w-]+", each)[0] for each in project["dependencies"]}
+    extras = project["optional-dependencies"]
+    everyone = [*project["dependencies"], *extras["grpc"], *extras["demo"]]
+    wanted = {re.match(r"[\w-]+", each)[0] for each in everyone}
     assert wanted <= {pin.split("==")[0] for pin in image}
 
 
@@ -109,6 +111,25 @@ def test_volumes_of_compose_are_declared():
         if not each.startswith(".")
     }
     assert named == set(COMPOSE["volumes"])
+
+
+def inside(service: str) -> dict[str, Path]:
+    """What a container sees of the repository: its path to ours."""
+    volumes = [each.split(":") for each in COMPOSE["services"][service]["volumes"]]
+    return {there: (DEPLOY / here).resolve() for here, there, *_ in volumes if here.startswith(".")}
+
+
+def test_grafana_finds_its_dashboards_and_prometheus():
+    grafana = COMPOSE["services"]["grafana"]
+    seen = inside("grafana")
+    folder = seen["/etc/grafana/provisioning"]
+    (board,) = yaml.safe_load((folder / "dashboards/ragmon.yaml").read_text())["providers"]
+    assert seen[board["options"]["path"]] == ROOT / "grafana/dashboards"
+    home = Path(grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert (seen[str(home.parent)] / home.name).is_file()
+    (source,) = yaml.safe_load((folder / "datasources/prometheus.yaml").read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    assert "prometheus" in COMPOSE["services"]
 
 
 def test_prometheus_scrapes_the_job_that_the_rules_select():

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.progress import Progress
@@ -21,9 +22,10 @@ from ragmon.cli.delivery import Delivery
 from ragmon.cli.tables import ratio, report_view
 from ragmon.clock import SystemClock
 from ragmon.config import Settings
+from ragmon.config.units import seconds
 from ragmon.demo.application import FAST, STABLE, Application, build_application
 from ragmon.demo.history import PIPELINE, QUERIES, Batch, Plan, history, live, plan_for
-from ragmon.demo.incidents import Incident
+from ragmon.demo.incidents import AWAY_S, Incident, recurring
 from ragmon.errors import RagmonError, SettingsError
 from ragmon.logs import configure
 
@@ -39,10 +41,19 @@ _ENOUGH = 0.995
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     flags.arguments(parser)
-    parser.usage = f"{parser.prog} [--queries N] [--rate PER_SECOND] [--once] [--SETTING VALUE ...]"
+    parser.usage = (
+        f"{parser.prog} [--queries N] [--rate PER_SECOND] [--outage-every TIME] [--once]"
+        " [--SETTING VALUE ...]"
+    )
     parser.add_argument("--queries", type=int, default=QUERIES, help=f"default {QUERIES:,}")
     parser.add_argument("--rate", type=float, default=5.0, help="live queries a second, default 5")
     parser.add_argument("--seed", type=int, default=0, help="another day for another number")
+    parser.add_argument(
+        "--outage-every",
+        type=_period,
+        metavar="TIME",
+        help="live, the index is away for 5 minutes out of so many, for example 20m",
+    )
     parser.add_argument("--once", action="store_true", help="end after the report")
 
 
@@ -112,6 +123,9 @@ class Play:
         def send(batch: Batch) -> None:
             _deliver(delivery, batch)
 
+        if (every := self._args.outage_every) is not None:
+            coming = recurring(plan.incidents, self._clock.now(), every)
+            plan = replace(plan, incidents=coming)
         live(application, plan, send, self._clock, self.stop, rate=self._args.rate)
 
     def _back_fill(self, application: Application, plan: Plan, delivery: Delivery) -> None:
@@ -232,6 +246,16 @@ def _deliver(delivery: Delivery, batch: Batch) -> None:
 
 def _ndjson(records: Sequence[Struct]) -> bytes:
     return b"\n".join(map(msgspec.json.encode, records))
+
+
+def _period(text: str) -> float:
+    """Seconds from one outage to the next."""
+    every = float(seconds(text))
+    if every < 2 * AWAY_S:
+        raise argparse.ArgumentTypeError(
+            f"an outage takes {AWAY_S / 60:g} minutes; allow twice that"
+        )
+    return every
 
 
 def _settings(args: argparse.Namespace, folder: str) -> Settings:

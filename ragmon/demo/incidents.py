@@ -1,9 +1,12 @@
 """What goes wrong during the demo's day, as data."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 _TEN_MINUTES_S = 600.0
 _HOUR_S = 3600.0
+_CALM_S = 120.0  # of live traffic, before the first outage
+AWAY_S = 300.0  # of each outage in live traffic
 
 
 class Incident(Struct, frozen=True):
@@ -15,6 +18,7 @@ class Incident(Struct, frozen=True):
     what: str
     shows_in: tuple[str, ...]  # metrics that should move
     share: float = 1.0  # of the users it meets, in (0, 1]
+    every: float | None = None  # seconds after which it begins again
 
     def meets(self, at: float, user: float) -> bool:
         """Whether it is on at this time for this user.
@@ -23,6 +27,8 @@ class Incident(Struct, frozen=True):
             at: unix seconds.
             user: the user's place in [0, 1); the same for all of a user's questions.
         """
+        if self.every is not None and at > self.start:
+            at = self.start + (at - self.start) % self.every
         return self.start <= at and (self.end is None or at < self.end) and user < self.share
 
 
@@ -62,3 +68,13 @@ def incidents(now: float) -> Incidents:
             share=0.25,
         ),
     )
+
+
+def recurring(what: Incidents, now: float, every: float) -> Incidents:
+    """The same, with the outage again in live traffic: five minutes out of every ``every`` seconds.
+
+    The first begins two minutes after ``now`` (unix seconds).
+    """
+    start = now + _CALM_S
+    outage = replace(what.outage, start=start, end=start + AWAY_S, every=every)
+    return replace(what, outage=outage)

@@ -48,7 +48,7 @@ class Prometheus:
 def run_prometheus(folder: Path, config: Path, *flags: str) -> Iterator[Prometheus]:
     """A Prometheus with this configuration."""
     own = (f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}")
-    with _running(folder, "prometheus", [*own, *flags]) as url:
+    with running(folder, "prometheus", [*own, *flags]) as url:
         yield Prometheus(url)
 
 
@@ -57,12 +57,13 @@ def run_alertmanager(folder: Path, config: Path) -> Iterator[str]:
     """An Alertmanager with this configuration; its address."""
     own = [f"--config.file={config}", f"--storage.path={folder / 'alertmanager'}"]
     # Debian's name, as its package of Prometheus has it.
-    with _running(folder, "prometheus-alertmanager", [*own, "--cluster.listen-address="]) as url:
+    with running(folder, "prometheus-alertmanager", [*own, "--cluster.listen-address="]) as url:
         yield url.removeprefix("http://")
 
 
 @contextmanager
-def _running(folder: Path, name: str, flags: Sequence[str]) -> Iterator[str]:
+def running(folder: Path, name: str, flags: Sequence[str]) -> Iterator[str]:
+    """A program of Prometheus' kind when it is ready; its URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
