@@ -9,8 +9,14 @@ import pytest
 
 from ragmon.cli import _commands
 from ragmon.cli.check_config import reference
+from tests.support.reference import COMPANIONS, families, rows
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+
+
+OFF = ("ragmon_judge_", "ragmon_alert", "ragmon_detection_", "ragmon_probe_", "ragmon_baseline_")
+"""Parts that are off on the golden day."""
 
 
 def settings_table() -> str:
@@ -25,8 +31,13 @@ def commands_table() -> str:
     return "\n".join(rows)
 
 
+def metrics_table() -> str:
+    return "\n".join(["| metric | type | labels | |", "| --- | --- | --- | --- |", *rows()])
+
+
 @pytest.mark.parametrize(
-    ("section", "table"), [("settings", settings_table), ("commands", commands_table)]
+    ("section", "table"),
+    [("settings", settings_table), ("commands", commands_table), ("metrics", metrics_table)],
 )
 def test_golden_section(section, table):
     text = README.read_text(encoding="utf-8")
@@ -40,6 +51,23 @@ def test_golden_section(section, table):
         README.write_text(head + begin + expected + end + tail, encoding="utf-8")
         return
     assert found == expected, "run `make golden` and read the diff"
+
+
+def test_every_metric_in_the_code_is_on_the_page_that_the_reference_is_made_of():
+    page = {each.name.removesuffix("_total") for each in families()}
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "ragmon").rglob("*.py"))
+    named = {each.removesuffix("_total") for each in re.findall(r'"(ragmon_[a-z_]+[a-z])"', code)}
+    assert len(named) > 20
+    assert {each for each in named - page if not each.startswith(OFF)} == set()
+
+
+def test_what_the_reference_leaves_out_follows_its_pattern():
+    listed = {re.search(r"`(\w+)`", row)[1] for row in rows()}
+    left_out = {each.name for each in families()} - listed
+    assert len(left_out) > 100
+    ends = "|".join(COMPANIONS)
+    for name in left_out:
+        assert re.sub(f"({ends})$", "", name.replace("ragmon_slice_", "ragmon_")) in listed
 
 
 def test_every_command_has_help():

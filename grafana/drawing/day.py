@@ -178,5 +178,5 @@ def _stamped(line: str, moment: float) -> str:
 
 
 def _value(page: str, metric: str) -> float:
-    found = re.search(rf"(?m)^{metric} (\S+)$", page)
-    return float(found[1]) if found else 0.0
+    """The sum of its samples."""
+    return sum(map(float, re.findall(rf"(?m)^{metric}(?:{{.*}})? (\S+)$", page)))
