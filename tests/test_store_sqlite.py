@@ -351,3 +351,24 @@ def test_shrinking_a_file_without_free_pages_is_nothing(store, pages):
     store._db.shrink(pages)
     assert store.record(0) is not None
     assert numbers(packed([7], [1.0])) == [7]
+
+
+def test_upkeep_gives_the_space_of_the_log_back(store, tmp_path):
+    log = tmp_path / f"{FILE}-wal"
+    fill(store, 3, size=50_000)
+    assert log.stat().st_size > 150_000
+    store.expire_windows([], 0.0)
+    assert log.stat().st_size == 0
+    assert [store.record(at) is None for at in range(3)] == [False] * 3
+
+
+def test_a_log_that_a_reader_needs_stays_and_nobody_waits(store, tmp_path):
+    fill(store, 2, size=50_000)
+    with store.reader() as reader:
+        seen = reader.blocks(0.0, 1e9)
+        newest = next(seen)
+        store.expire_windows([], 0.0)
+        assert (tmp_path / f"{FILE}-wal").stat().st_size > 0
+        fill(store, 1)
+        assert [newest.first_sequence, *(each.first_sequence for each in seen)] == [1, 0]
+    assert store._db.number("PRAGMA busy_timeout") == 5_000

@@ -201,6 +201,7 @@ class SqliteStore:
             db.executemany("DELETE FROM windows WHERE tier = ? AND bucket < ?", enumerate(oldest))
             db.execute("DELETE FROM waiting WHERE received < ?", (waiting_before,))
         self._load_awaited()
+        self._db.empty_log()
 
     def compact(self, start: int, below: int) -> tuple[int, int]:
         """Join one stretch of small blocks; returns how many, and where to look next."""
