@@ -2,7 +2,7 @@
 
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import uvicorn
 
@@ -13,7 +13,7 @@ from ragmon.daemon.parts import Shell
 from ragmon.errors import SettingsError
 from ragmon.sources.http import ENDPOINTS, HttpSource, Options
 from ragmon.sources.otlp import source as otlp
-from ragmon.web.api import Api
+from ragmon.web.api import Api, Section
 from ragmon.web.protocol import bounded_protocol
 
 
@@ -26,7 +26,14 @@ class Server(uvicorn.Server):
         yield
 
 
-def configure(shell: Shell, monitor: LiveMonitor, traces: App, *, drain_s: float) -> uvicorn.Config:
+def configure(
+    shell: Shell,
+    monitor: LiveMonitor,
+    traces: App,
+    *,
+    drain_s: float,
+    more: Sequence[Section] = (),
+) -> uvicorn.Config:
     """How the server answers."""
     limits, own = limits_of(shell.settings), shell.own
     source = HttpSource(
@@ -48,6 +55,7 @@ def configure(shell: Shell, monitor: LiveMonitor, traces: App, *, drain_s: float
         shell.authorizer,
         limits=limits,
         protect_metrics=shell.settings.auth.protect_metrics,
+        more=more,
     )
     return uvicorn.Config(
         _route(source, traces, api.application()),
