@@ -38,24 +38,32 @@ class Alertmanager:
 
     def deliver(self, event: AlertEvent) -> None:
         """Open it, or end it."""
-        self.repeat([event.alert])
+        first = event.change in ("firing", "notified")
+        # What begins before group_wait is notified at once, without the rest of its group.
+        self._post([event.alert], self._context.clock.now() if first else None)
 
     def repeat(self, alerts: Sequence[Alert]) -> None:
         """Say that these are open, for the next minutes."""
+        self._post(alerts)
+
+    def _post(self, alerts: Sequence[Alert], begins: float | None = None) -> None:
         until = self._context.clock.now() + _FADES_AFTER_S
-        posted = [to_alert(each, until, self._context.links) for each in alerts]
+        posted = [to_alert(each, until, self._context.links, begins) for each in alerts]
         self._poster.post(self._url, msgspec.json.encode(posted), {})
 
 
-def to_alert(alert: Alert, until: float, links: Links) -> dict[str, Any]:
+def to_alert(
+    alert: Alert, until: float, links: Links, begins: float | None = None
+) -> dict[str, Any]:
     """One alert as it is posted.
 
     Args:
         alert: as it stands.
         until: unix seconds when it ends unless it is said again.
         links: addresses for people.
+        begins: unix seconds, where it should not be when it fired.
     """
-    began = alert.fired_at or alert.began_at
+    began = begins or alert.fired_at or alert.began_at
     ended = until if alert.ended_at is None else max(alert.ended_at, began)
     return {
         "labels": alert.labels,
