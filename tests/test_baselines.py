@@ -8,11 +8,13 @@ import pytest
 from ragmon.cli import main
 from ragmon.cli.shelves import Local
 from ragmon.clock import ManualClock
-from ragmon.daemon.baselines import Minutes, Shelf, decode, levels
+from ragmon.daemon.baselines import Minutes, Shelf, decode, describe
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.detectors import StreamKey
+from ragmon.detectors.baselines import Baseline
 from ragmon.detectors.detection import Detection, Options
 from ragmon.errors import SettingsError
+from ragmon.exposition.baselines import BaselineMetrics
 from ragmon.stores import BaselineRow
 from tests.support.examples import NOON, chunks, pipeline, record
 from tests.support.rig import Rig, sent
@@ -123,7 +125,7 @@ def test_a_window_of_traffic(store):
     assert found.provenance == "traffic, 0.1 days"
     baseline = decode(*store.baselines().find("main"))
     assert baseline.source == "traffic"
-    (hit,) = levels(baseline)
+    (hit,) = describe(*store.baselines().find("main"))["levels"]
     assert (hit["what"], hit["level"], hit["n"]) == ("hit rate", pytest.approx(0.9), 7_200.0)
 
 
@@ -184,6 +186,34 @@ def test_detectors_are_told_what_to_compare_with(store):
         held.promote("main", 7)
     with pytest.raises(KeyError):
         held.delete("nobody")
+
+
+def test_after_a_restart_the_promoted_one_counts_and_the_first_days_stay(store):
+    told = []
+    held = shelf(store, use=told.append)
+    first_days, saved = (Baseline(name=name, source="traffic", created_at=NOON, provenance="",
+                                  streams=()) for name in ("the first 3 days", "gone"))  # fmt: skip
+    held.resume(None)
+    held.resume(first_days)
+    assert told == []
+    held.resume(saved)
+    assert told == [None]
+    held.keep_window("main", 7_200.0, NOON, "me")
+    held.promote("main")
+    held.resume(first_days)
+    assert [each and each.name for each in told] == [None, "main", "main"]
+
+
+def test_metrics_name_it_and_its_levels(store):
+    shelf(store).keep_window("main", 7_200.0, NOON, "me")
+    baseline = decode(*store.baselines().find("main"))
+    families = {each.name: each.samples for each in BaselineMetrics(lambda: baseline).collect()}
+    (info,) = families["ragmon_baseline_info"]
+    assert (info.labels, info.value) == ({"pipeline": "docs", "baseline": "main"}, 1.0)
+    (ratio,) = families["ragmon_baseline_ratio"]
+    assert ratio.labels == {"pipeline": "docs", "metric": "hit"}
+    assert ratio.value == pytest.approx(0.9)
+    assert [each.samples for each in BaselineMetrics(lambda: None).collect()] == [[], []]
 
 
 def test_a_store_without_a_daemon_makes_them_of_its_queries(tmp_path):

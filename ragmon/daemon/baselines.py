@@ -17,8 +17,7 @@ from msgspec.structs import asdict
 
 from ragmon.clock import Clock
 from ragmon.config.units import seconds
-from ragmon.detectors.baselines import Baseline, from_log
-from ragmon.detectors.losses import INDEX, LOSSES
+from ragmon.detectors.baselines import Baseline, from_log, levels
 from ragmon.detectors.minutes import MinuteLog
 from ragmon.detectors.streams import StreamTable
 from ragmon.stores import BaselineRow, Baselines
@@ -161,6 +160,17 @@ class Shelf:
         self.apply()
         return count
 
+    def resume(self, active: Baseline | None) -> None:
+        """After a restart: what was promoted or deleted meanwhile counts now.
+
+        Args:
+            active: what traffic was compared with before; the first days stay until another is
+                promoted.
+        """
+        promoted = self.promoted()
+        if promoted is not None or (active is not None and not active.learned):
+            self._use(promoted)
+
     def apply(self) -> None:
         """Have traffic compared with the promoted baseline, or with none."""
         self._use(self.promoted())
@@ -182,21 +192,11 @@ def describe(row: BaselineRow, body: bytes) -> dict[str, Any]:
     """One baseline with what it says, as JSON may hold it."""
     if row.kind == "golden":
         return asdict(row) | {"run": msgspec.Raw(body)}
-    return asdict(row) | {"levels": levels(decode(row, body))}
-
-
-def levels(baseline: Baseline) -> list[dict[str, Any]]:
-    """The level of each stream of a baseline in words, all hours together."""
-    found = []
-    for saved in baseline.streams:
-        n, lost = (sum(cell[at] for cell in saved.cells) for at in (0, 1))
-        loss = LOSSES[INDEX[saved.stream.metric]]
-        if n > 0.0 and loss.shape != "count":
-            mean = lost / n
-            level = 1.0 - mean if loss.good else mean
-            said = {"what": loss.good or loss.bad, "level": level, "n": n}
-            found.append(saved.stream._asdict() | said)
-    return found
+    said = [
+        each.stream._asdict() | {"what": each.what, "level": each.value, "n": each.n}
+        for each in levels(decode(row, body))
+    ]
+    return asdict(row) | {"levels": said}
 
 
 def _queries(baseline: Baseline) -> float:
@@ -214,7 +214,10 @@ def _check_name(name: str) -> None:
 
 
 class LiveBaselines:
-    """The shelf of a running daemon, asked from the event loop; see ``web.baselines.Keeper``."""
+    """The shelf of a running daemon, asked from the event loop; see ``web.baselines.Keeper``.
+
+    It is a part of the daemon too.
+    """
 
     def __init__(
         self,
@@ -236,6 +239,13 @@ class LiveBaselines:
         self._call = call
         self._clock = clock
         self._shelf: Shelf | None = None
+
+    def start(self) -> None:
+        """After the detectors are restored: compare with what is promoted."""
+        self._call(lambda: self.shelf.resume(self._active()))
+
+    def stop(self) -> None:
+        """Nothing to end."""
 
     async def baselines(self) -> dict[str, Any]:
         """Every version of every baseline, and what is compared with now."""

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ragmon.detectors import StreamKey
 from ragmon.detectors.arrays import Floats, Ints
+from ragmon.detectors.losses import INDEX, LOSSES
 from ragmon.detectors.minutes import TEN, MinuteLog
 from ragmon.detectors.references import TAU
 from ragmon.detectors.streams import StreamTable
@@ -38,9 +39,28 @@ class Baseline(Struct, frozen=True, kw_only=True):
     streams: tuple[SavedStream, ...]
 
     @property
+    def learned(self) -> bool:
+        """Whether these are the first days, and nobody saved it."""
+        return self.name.startswith("the first")
+
+    @property
     def title(self) -> str:
         """What it is called in a sentence."""
-        return self.name if self.name.startswith("the first") else f"baseline {self.name}"
+        return self.name if self.learned else f"baseline {self.name}"
+
+
+class Level(Struct, frozen=True):
+    """What a baseline says of one stream, all hours together."""
+
+    stream: StreamKey
+    what: str  # in words: hit rate, zero-result rate
+    value: float  # of what ``what`` names, which for a hit rate is not the loss
+    n: float
+
+    @property
+    def slice(self) -> bool:
+        """Whether it is a part of a pipeline."""
+        return bool(self.stream.dimension)
 
 
 class Limits(Struct, frozen=True):
@@ -87,6 +107,18 @@ def from_totals(
     """A single level a stream, whatever the hour: an evaluation run, or a quiet service."""
     saved = tuple(SavedStream(key, (cell,)) for key, cell in sorted(totals.items()))
     return Baseline(name=name, source=source, created_at=now, provenance=provenance, streams=saved)
+
+
+def levels(baseline: Baseline) -> list[Level]:
+    """The level of each stream that has one."""
+    found = []
+    for saved in baseline.streams:
+        n, lost = (sum(cell[at] for cell in saved.cells) for at in (0, 1))
+        loss = LOSSES[INDEX[saved.stream.metric]]
+        if n > 0.0 and loss.shape != "count":
+            value = 1.0 - lost / n if loss.good else lost / n
+            found.append(Level(saved.stream, loss.good or loss.bad, value, n))
+    return found
 
 
 def limits(baseline: Baseline, streams: StreamTable, hour: int, phi: Floats) -> Limits:
