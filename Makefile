@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo check test golden pictures bench lock tools clean
+.PHONY: demo check test golden pictures bench lock tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -44,6 +44,12 @@ lock: $(INSTALLED)
 # Real programs for the end-to-end tests, where they can be had.
 tools:
 	@sh tests/support/install_tools.sh
+
+# A real API server for tests/end_to_end/test_kubernetes.py, which is skipped without: five minutes
+# with Go, once.
+kubernetes: $(INSTALLED) tools
+	sh tests/support/build_kubernetes.sh
+	$(RUN)/pytest tests/end_to_end/test_kubernetes.py
 
 $(INSTALLED): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \

@@ -190,6 +190,17 @@ def test_otlp_over_grpc_is_open_where_it_is_configured(chart):
     assert [each["name"] for each in of_kind(chart, "Service")["spec"]["ports"]] == ["http"]
 
 
+def test_a_spread_counts_the_pods_of_this_release(chart):
+    (spread,) = pod(chart, **VARIANTS["everything"])["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"] == {
+        "app.kubernetes.io/name": "ragmon",
+        "app.kubernetes.io/instance": "rag",
+    }
+    given = {"maxSkew": 1, "topologyKey": "a", "labelSelector": {"matchLabels": {"b": "c"}}}
+    (spread,) = pod(chart, topologySpreadConstraints=[given])["topologySpreadConstraints"]
+    assert spread == given
+
+
 def test_more_replicas_want_a_shared_store(chart):
     shared = {"replicas": 3, "config": {"store": {"kind": "shared"}}}
     assert of_kind(chart, "StatefulSet", **shared)["spec"]["replicas"] == 3

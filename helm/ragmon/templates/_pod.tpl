@@ -19,7 +19,11 @@ automountServiceAccountToken: {{ .Values.serviceAccount.automount }}
 terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
 {{- include "ragmon.placement" . }}
 {{- with .Values.topologySpreadConstraints }}
-topologySpreadConstraints: {{- toYaml . | nindent 2 }}
+{{- $own := dict "labelSelector" (dict "matchLabels" (include "ragmon.selectorLabels" $ | fromYaml)) }}
+topologySpreadConstraints:
+  {{- range . }}
+  - {{- hasKey . "labelSelector" | ternary . (merge dict . $own) | toYaml | nindent 4 }}
+  {{- end }}
 {{- end }}
 {{- with .Values.extraInitContainers }}
 initContainers: {{- tpl (toYaml .) $ | nindent 2 }}
