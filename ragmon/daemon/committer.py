@@ -4,7 +4,7 @@ Everything is prepared before the store is asked, and nothing is remembered unti
 a failed commit leaves no trace.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -31,6 +31,14 @@ class Fresh(NamedTuple):
     hashes: dict[int, str]  # to query id, in the same order
 
 
+class Counted(NamedTuple):
+    """What one commit added."""
+
+    logged: Observations | None
+    restated: Restated
+    arrivals: list[tuple[str, int]]  # records by source, duplicates too
+
+
 class Committer:
     """Owns the order: prepare, commit, count."""
 
@@ -49,6 +57,7 @@ class Committer:
         self._windows = windows
         self._exemplars = exemplars
         self._most_waiting = most_waiting
+        self.counted: list[Callable[[Counted], None]] = []  # told on the writer's thread
         self._encoded = bytearray()  # fresh memory for every commit would cost more than encoding
 
     def commit(self, group: Sequence[Submission], now: float) -> None:
@@ -77,6 +86,9 @@ class Committer:
             self._store.commit(commit)
         self._count(observations, restated)
         self._exemplars.observe(fresh.records)
+        arrivals = [(each.source, len(each.records)) for each in group if each.records]
+        for tell in self.counted:
+            tell(Counted(observations, restated, arrivals))
 
     def _fresh(self, group: Sequence[Submission]) -> Fresh:
         """The records not stored yet, in order; the others are counted as duplicates."""

@@ -31,10 +31,10 @@ class Engine:
         self._saved = Position()
         self._compacted = 0
         self._log = structlog.get_logger("engine")
-        committer = Committer(
+        self.committer = Committer(
             store, pipeline, windows, self.exemplars, most_waiting=settings.limits.waiting
         )
-        self.writer = Writer(committer, clock, queue_bytes=settings.limits.queue)
+        self.writer = Writer(self.committer, clock, queue_bytes=settings.limits.queue)
 
     def restore(self) -> int:
         """Load the last snapshot and count what came after it; returns how many records."""

@@ -40,7 +40,16 @@ class LiveDetection:
         build: Callable[[], Detection],
         timing: Timing,
         maintenance: tuple[Maintenance, ...] = (),
+        also: Callable[[float], Sequence[Finding]] = lambda _now: (),
     ) -> None:
+        """Begin with nothing.
+
+        Args:
+            build: makes detectors that have seen nothing.
+            timing: delays of alerts.
+            maintenance: weekly windows in which nobody is told.
+            also: what others found, by the end of a minute in unix seconds.
+        """
         self.detection = build()
         self.book = Book()
         self.silences: tuple[Silence, ...] = ()
@@ -49,6 +58,7 @@ class LiveDetection:
         self._build = build
         self._timing = timing
         self._maintenance = maintenance
+        self._also = also
         self._newest = -1  # minute of a record
         self._heard_at = 0.0
         self._log = structlog.get_logger("detection")
@@ -155,7 +165,7 @@ class LiveDetection:
 
             self.book, events = machine.step(
                 self.book,
-                closed.findings,
+                (*closed.findings, *self._also(closed.now)),
                 closed.now,
                 evidence,
                 timing=self._timing,

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ragmon import queries, report
@@ -51,6 +52,7 @@ class LiveMonitor:
         self._counters = Counters(engine.windows)
         self._page: _Page | None = None
         self._rendering = asyncio.Lock()
+        self.open_alerts: Callable[[str], list[dict[str, Any]]] = lambda _pipeline: []
         self.restored = False
         self.turned_at = clock.monotonic()  # the last evaluation
 
@@ -116,7 +118,7 @@ class LiveMonitor:
             "to": end,
             "watermark": windows.watermark or None,
             **found,
-            "alerts": [],
+            "alerts": self.open_alerts(pipeline),
         }
 
     def _saved(self, start: float, end: float) -> list[bytes]:

@@ -15,19 +15,25 @@ import structlog
 import uvloop
 
 from ragmon import __version__
+from ragmon.alerts.message import Links
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon import http
+from ragmon.daemon.alerting import Alerting
+from ragmon.daemon.board import Board
 from ragmon.daemon.build import build_engine, check_exposure, grants
 from ragmon.daemon.delivery import build_delivery
+from ragmon.daemon.judges import build_judges
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source
-from ragmon.daemon.parts import Part, Shell, build_judges, build_probes, build_sources
+from ragmon.daemon.parts import Part, Shell, build_probes, build_sources
 from ragmon.daemon.schedule import Schedule
 from ragmon.daemon.upkeep import Upkeep
 from ragmon.daemon.watch import watch
 from ragmon.exposition.own import OwnMetrics
+from ragmon.web.alerts import AlertSection
+from ragmon.web.api import Section
 from ragmon.web.auth import Authorizer
 
 _DRAIN_S = 3.0  # for requests, then for the queue; with all else it ends within 10 s
@@ -55,13 +61,20 @@ class Daemon:
         self._monitor = LiveMonitor(self._engine, settings, own, clock)
         self._upkeep = Upkeep(self._engine, clock, lambda: self.ending)
         self._traces = self._build_traces()
-        self._delivery = build_delivery(self._shell, http.url_of(self._socket))
+        self.url = http.url_of(self._socket)
+        self._delivery = build_delivery(self._shell, self.url)
+        self._alerting = Alerting(self._shell, self._delivery)
         self._parts = self._build_parts()
         self._started: list[Part] = []
         self._server = http.Server(
-            http.configure(self._shell, self._monitor, self._traces.source, drain_s=_DRAIN_S)
+            http.configure(
+                self._shell,
+                self._monitor,
+                self._traces.source,
+                drain_s=_DRAIN_S,
+                more=self._build_sections(),
+            )
         )
-        self.url = http.url_of(self._socket)
         watch(own, self._engine, settings)
 
     def run(self, ready: Callable[[str], None] | None = None) -> None:
@@ -158,12 +171,20 @@ class Daemon:
         )
         return OtlpIn(shell.settings, source, shell.authorizer)
 
+    def _build_sections(self) -> list[Section]:
+        """What is asked besides metrics, report and queries."""
+        links = Links(self.settings.external_url or self.url, self.settings.runbooks_url)
+        board = Board(self._alerting, self._engine, self._clock, links)
+        self._monitor.open_alerts = board.open
+        return [AlertSection(board, http.limits_of(self.settings))]
+
     def _build_parts(self) -> list[Part]:
         """In the order in which they start."""
         shell = self._shell
         exporter = build_exporter(shell.settings)
         return [
             self._delivery,
+            self._alerting,
             *build_sources(shell),
             self._traces,
             *((exporter,) if exporter is not None else ()),

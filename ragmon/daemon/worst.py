@@ -50,12 +50,12 @@ class WorstQueries:
         self._texts = texts
         self._losses = LossMap(pipeline.columns)
 
-    def of(self, alert: Alert, now: float) -> tuple[WorstQuery, ...]:
-        """Up to five queries since the change, the worst first; of equals the newest."""
+    def of(self, alert: Alert) -> tuple[WorstQuery, ...]:
+        """Up to five from the change to the alert, the worst first; of equals the newest."""
         if alert.key.kind == "no_data" or alert.key.stream.metric not in INDEX:
             return ()
         with self._reader() as reader:
-            kept = heapq.nlargest(MOST, self._bad(reader, alert, now))
+            kept = heapq.nlargest(MOST, self._bad(reader, alert))
             opened = {each.block: reader.records(each.block) for each in kept}
             return tuple(
                 self._shown(_decode(opened[each.block][each.at]), each, alert.key.stream.metric)
@@ -63,14 +63,16 @@ class WorstQueries:
                 if each.at < len(opened[each.block])  # it may have expired meanwhile
             )
 
-    def _bad(self, reader: Reader, alert: Alert, now: float) -> Iterator[_Bad]:
-        """Every query since the change that loses something."""
+    def _bad(self, reader: Reader, alert: Alert) -> Iterator[_Bad]:
+        """Every query that loses something."""
         finding = alert.finding
         since = finding.changed_at or alert.began_at - (finding.window_s or 3_600.0)
+        until = alert.fired_at or alert.bad_at
         seen = 0
-        for block in reader.blocks(since, now):
+        for block in reader.blocks(since, until):
             observations = queries.current(reader, self._pipeline, block)
-            fits = (observations.timestamps >= since) & _members(observations, alert)
+            stamps = observations.timestamps
+            fits = (stamps >= since) & (stamps < until) & _members(observations, alert)
             yield from self._lost(block, observations, fits, alert.key.stream.metric)
             seen += len(observations)
             if seen >= _MOST_RECORDS:

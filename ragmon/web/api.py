@@ -15,9 +15,11 @@ from starlette.routing import Route
 
 from ragmon.asgi import Limits, Problem, Scope, Shares, check_headers, read_body
 from ragmon.errors import RagmonError
-from ragmon.web.page import status_page
+from ragmon.web.page import HEADERS, status_page
 
 MOST_QUERIES = 1_000
+_WENT_WRONG = ("retrieval", "ranking", "generation")
+_SHOWN, _RECENT_S = 10, 3_600.0  # failing queries on the status page, and how far it looks back
 _YEAR_10000 = 253_402_300_800  # unix seconds
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -126,7 +128,10 @@ class Api:
         """The status page."""
         window = request.query_params.get("window", "1h")
         report = await self._report(window, "")
-        return HTMLResponse(status_page(report, self._monitor.problems()))
+        since = self._monitor.now() - min(report["window_seconds"], _RECENT_S)
+        failing = await self._monitor.queries("", list(_WENT_WRONG), since, _SHOWN)
+        html = status_page(report, self._monitor.problems(), failing)
+        return HTMLResponse(html, headers=HEADERS)
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus text, or OpenMetrics when asked for."""
@@ -144,7 +149,7 @@ class Api:
     async def report(self, request: Request) -> Response:
         """Everything the windows know."""
         asked = request.query_params
-        end = _moment("end", asked["end"], self._monitor.now()) if asked.get("end") else None
+        end = moment_of("end", asked["end"], self._monitor.now()) if asked.get("end") else None
         window, pipeline = asked.get("window", "24h"), asked.get("pipeline", "")
         return json_answer(await self._report(window, pipeline, end))
 
@@ -152,8 +157,8 @@ class Api:
         """The newest queries that fit."""
         asked = request.query_params
         failing = [name for name in asked.get("failing", "").split(",") if name]
-        since = _moment("since", asked.get("since", ""), self._monitor.now())
-        limit = _limit(asked.get("limit", "50"))
+        since = moment_of("since", asked.get("since", ""), self._monitor.now())
+        limit = limit_of(asked.get("limit", "50"))
         try:
             found = await self._monitor.queries(asked.get("pipeline", ""), failing, since, limit)
         except ValueError as error:
@@ -228,15 +233,24 @@ def _state(problems: list[str]) -> Response:
     return Response(text + "\n", 503 if problems else 200, media_type="text/plain")
 
 
-def _limit(text: str) -> int:
+def limit_of(text: str) -> int:
+    """How many, of a parameter.
+
+    Raises:
+        Problem: not a number in range.
+    """
     if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= MOST_QUERIES:
         detail = f"limit: {text[:100]!r} is not a number from 1 to {MOST_QUERIES}"
         raise Problem(400, detail, reason="bad_parameter")
     return int(text)
 
 
-def _moment(name: str, text: str, now: float) -> float:
-    """Unix seconds, RFC 3339, or how long ago (``1h``); empty is the beginning."""
+def moment_of(name: str, text: str, now: float) -> float:
+    """Unix seconds, RFC 3339, or how long ago (``1h``), of a parameter; empty is the beginning.
+
+    Raises:
+        Problem: none of these.
+    """
     if not text:
         return 0.0
     with contextlib.suppress(ValueError):

@@ -1,0 +1,220 @@
+"""Detection in the running daemon: fed by commits, moved by the schedule, saved turn by turn."""
+
+import functools
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+
+import structlog
+from msgspec import Struct
+
+from ragmon.alerts import Alert, AlertEvent, WorstQuery
+from ragmon.alerts.silences import Silence
+from ragmon.daemon.committer import Counted
+from ragmon.daemon.delivery import Delivery
+from ragmon.daemon.detecting import build_detection, build_maintenance, build_timing
+from ragmon.daemon.feed import Feed
+from ragmon.daemon.live import LiveDetection, unexplained
+from ragmon.daemon.parts import Shell
+from ragmon.daemon.routing import notifications
+from ragmon.daemon.worst import WorstQueries
+from ragmon.detectors.detection import Detection
+from ragmon.errors import StoreError
+from ragmon.exposition.alerts import AlertMetrics
+from ragmon.stores import Position, Restatement, Turn
+from ragmon.windows.observations import unpack
+
+_EVERY_S = 1.0
+_STEP_S = 0.03  # on the writer's thread, before commits have their turn
+_MOST_RECORDS = 20_000  # that are gathered before they are counted at once
+_FORGET_EVERY_S = 3_600.0
+_LOUD = ("firing", "notified", "renotified")
+
+
+class _Work(Struct):
+    """A turn under way."""
+
+    steps: Iterator[None]
+    position: Position
+
+
+class Alerting:
+    """A part of the daemon; what it holds lives on the writer's thread."""
+
+    def __init__(self, shell: Shell, delivery: Delivery) -> None:
+        settings, engine = shell.settings, shell.engine
+        feed = Feed(engine.pipeline.columns)
+        build = functools.partial(build_detection, settings, feed.columns)
+        self.live = LiveDetection(build, build_timing(settings), build_maintenance(settings))
+        self.metrics = AlertMetrics()
+        shell.own.registry.register(self.metrics)
+        self._shell = shell
+        self._engine = engine
+        self._feed = feed
+        self._delivery = delivery
+        self._alerts = engine.store.alert_log()
+        self._worst = WorstQueries(engine.store.reader, engine.pipeline, settings.alerts.texts)
+        self._work: _Work | None = None
+        self._counted = Position()  # what the detectors have seen
+        self._saved = (-1, False)  # the minute under judgement and the mode that were saved
+        self._restored: Future[None] | None = None
+        self._log = structlog.get_logger("alert")
+        delivery.open_alerts = self.heard
+
+    @property
+    def detection(self) -> Detection:
+        """The detectors; to be touched on the writer's thread only."""
+        return self.live.detection
+
+    def heard(self) -> Sequence[Alert]:
+        """What fires and should be heard of; for any thread."""
+        return [
+            alert
+            for alert in self.live.book.open
+            if alert.state != "pending" and alert.notified_at is not None and alert.heard
+        ]
+
+    def start(self) -> None:
+        """Begin, without waiting."""
+        self._restored = self._engine.writer.call(self.restore)
+        self._shell.schedule.every(_EVERY_S, "detect", self.turn)
+        self._shell.schedule.every(_FORGET_EVERY_S, "forget_alerts", self.forget)
+
+    def stop(self) -> None:
+        """Nothing to end: what is not saved is judged again after the restart."""
+
+    def restore(self) -> None:
+        """Continue after the last turn that was saved; on the writer's thread."""
+        saved = self._alerts.load()
+        if saved is not None:
+            self.live.load(saved.state, saved.book, saved.buckets)
+            self.live.catching_up = saved.catching_up
+            self._counted = saved.position
+            self._saved = (self.detection.log.frontier, saved.catching_up)
+        self.live.silences = tuple(self._alerts.silences())
+        for each in self._engine.store.replay(self._counted):
+            if isinstance(each, Restatement):
+                before, after = (unpack(body, self._feed.columns) for body in each)
+                self._feed.restate(before, after)
+            else:
+                self._feed.log(unpack(each, self._feed.columns))
+            self._bound()
+        self._engine.committer.counted.append(self.counted)
+        self.metrics.show(self.live.book, self.detection)
+
+    def counted(self, commit: Counted) -> None:
+        """Take what a commit added; on the writer's thread, so it only gathers."""
+        if commit.logged is not None:
+            self._feed.log(commit.logged)
+        if commit.restated.old is not None and commit.restated.new is not None:
+            self._feed.restate(commit.restated.old, commit.restated.new)
+        for source, records in commit.arrivals:
+            self._feed.arrive(source, records)
+        self._bound()
+
+    def turn(self) -> None:
+        """Count what was gathered and judge what is due; off the writer's thread."""
+        if self._restored is not None:
+            self._restored.result()
+        call = self._engine.writer.call
+        while call(functools.partial(self._step, _STEP_S)).result():
+            pass
+        opened = call(lambda: unexplained(self.live.events)).result()
+        worst = {alert.episode: self._look_up(alert) for alert in opened}
+        if call(lambda: self._save(worst)).result():
+            self._delivery.wake()
+
+    def forget(self) -> None:
+        """Delete what retention no longer covers."""
+        before = self._shell.clock.now() - self._shell.settings.retention.windows
+        self._engine.writer.call(lambda: self._alerts.expire(before)).result()
+
+    def silence(self, silence: Silence) -> None:
+        """Keep a silence; it holds from the next minute on. On the writer's thread."""
+        self._alerts.add_silence(silence)
+        self.live.silences = tuple(self._alerts.silences())
+        self._log.info("silenced", id=silence.id, until=silence.ends_at, by=silence.created_by)
+
+    def unsilence(self, name: str) -> bool:
+        """Delete a silence; False when there is none. On the writer's thread."""
+        found = self._alerts.delete_silence(name)
+        self.live.silences = tuple(self._alerts.silences())
+        if found:
+            self._log.info("unsilenced", id=name)
+        return found
+
+    def _step(self, seconds: float) -> bool:
+        """Some of the turn; whether there is more to do."""
+        clock = self._shell.clock
+        if self._work is None:
+            store = self._engine.store
+            position = Position(store.next_sequence, store.last_restatement)
+            steps = self.live.turn(self._feed.take(position), clock.now())
+            self._work = _Work(steps, position)
+        started = clock.monotonic()
+        done = all(clock.monotonic() - started < seconds for _ in self._work.steps)
+        self.metrics.spent(clock.monotonic() - started)
+        if not done:
+            return True
+        self._counted = self._work.position
+        self._work = None
+        return False
+
+    def _bound(self) -> None:
+        """Whoever sends faster than it can be judged waits for it: memory has an end."""
+        if self._feed.records >= _MOST_RECORDS:
+            for _ in range(2):  # the turn under way, and what was gathered since
+                while self._step(_STEP_S):
+                    pass
+
+    def _look_up(self, alert: Alert) -> tuple[WorstQuery, ...]:
+        with suppress(StoreError):  # an alert without examples is still an alert
+            return self._worst.of(alert)
+        return ()
+
+    def _save(self, worst: dict[str, tuple[WorstQuery, ...]]) -> bool:
+        """Everything since the last turn in one transaction; whether something is to be told."""
+        live, log = self.live, self.detection.log
+        if self._saved == (log.frontier, live.catching_up) and not live.events:
+            return False
+        live.attach(worst)
+        events = tuple(live.events)
+        rows = notifications(events, self._delivery.routes)
+        buckets = list(log.dump_dirty())
+        turn = Turn(
+            state=self.detection.dump(),
+            buckets=buckets,
+            oldest=live.oldest,
+            book=live.book.dump(),
+            catching_up=live.catching_up,
+            position=self._counted,
+            events=events,
+            notifications=rows,
+        )
+        try:
+            self._alerts.save(turn)
+        except BaseException:
+            log.mark_dirty(buckets)
+            raise
+        live.events.clear()
+        self._saved = (log.frontier, live.catching_up)
+        self._tell(events)
+        self.metrics.show(live.book, self.detection)
+        return bool(rows)
+
+    def _tell(self, events: Sequence[AlertEvent]) -> None:
+        """One line a transition, one vocabulary."""
+        for each in events:
+            alert = each.alert
+            loud = each.change in _LOUD and alert.heard
+            say = self._log.warning if loud else self._log.info
+            say(
+                f"alert_{each.change}",
+                alert=alert.name,
+                fingerprint=alert.fingerprint,
+                severity=alert.severity,
+                heard=alert.heard,
+                said=alert.evidence.sentence if alert.evidence else "",
+                **{k: v for k, v in alert.labels.items() if k not in ("alertname", "severity")},
+            )
+            self.metrics.tell(each)

@@ -1,0 +1,106 @@
+"""Alerts and the detectors behind them, as Prometheus sees them."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ragmon.alerts import Alert, AlertEvent
+from ragmon.alerts.machine import Book
+from ragmon.detectors.detection import Detection
+
+_LABELS = ("alert", "pipeline", "severity")
+_VALUES = {"pending": 1.0, "firing": 2.0, "no_data": 2.0, "resolved": 0.0}
+
+_Labels = tuple[str, ...]
+
+
+class _View(Struct, frozen=True):
+    """What a scrape shows."""
+
+    states: dict[_Labels, float] = {}
+    streams: int = 0
+    learning: int = 0
+    dropped: int = 0
+    judged_until: float = 0.0  # unix seconds
+
+
+class AlertMetrics(Collector):
+    """Shown by the writer's thread, collected by others."""
+
+    def __init__(self) -> None:
+        self._view = _View()
+        self._fired: Counter[_Labels] = Counter()
+        self._seen: set[_Labels] = set()
+        self._seconds = 0.0
+
+    def tell(self, event: AlertEvent) -> None:
+        """Count what fires."""
+        if event.change == "firing":
+            self._fired[_labels(event.alert)] += 1
+
+    def spent(self, seconds: float) -> None:
+        """Count what detection took."""
+        self._seconds += seconds
+
+    def show(self, book: Book, detection: Detection) -> None:
+        """What the next scrapes show."""
+        held = [key is not None for key in detection.streams.keys]
+        ready = detection.references.ready
+        self._view = _View(
+            states=self._states((*book.open, *book.recent)),
+            streams=len(detection.streams.rows),
+            learning=sum(
+                at >= len(ready) or not ready[at] for at, is_in in enumerate(held) if is_in
+            ),
+            dropped=detection.streams.dropped,
+            judged_until=max(0.0, detection.log.frontier * 60.0),
+        )
+
+    def collect(self) -> Iterator[Metric]:
+        """The families of a scrape."""
+        view = self._view
+        state = GaugeMetricFamily(
+            "ragmon_alert_state", "0 inactive, 1 pending, 2 firing.", labels=_LABELS
+        )
+        for labels, value in sorted(view.states.items()):
+            state.add_metric(labels, value)
+        fired = CounterMetricFamily(
+            "ragmon_alerts_fired", "Alerts that began to fire, heard or not.", labels=_LABELS
+        )
+        for labels, count in sorted(self._fired.copy().items()):
+            fired.add_metric(labels, count)
+        yield from (state, fired)
+        for name, text, value in (
+            ("ragmon_detection_streams", "Streams that detectors watch.", view.streams),
+            ("ragmon_detection_learning", "Of these, too young to be judged.", view.learning),
+            (
+                "ragmon_detection_timestamp_seconds",
+                "Up to when everything is judged.",
+                view.judged_until,
+            ),
+        ):
+            yield GaugeMetricFamily(name, text, value)
+        yield CounterMetricFamily(
+            "ragmon_detection_streams_dropped",
+            "Streams not watched because detectors.max_streams was reached.",
+            view.dropped,
+        )
+        yield CounterMetricFamily(
+            "ragmon_detection_seconds", "Time that detection took from commits.", self._seconds
+        )
+
+    def _states(self, alerts: Iterable[Alert]) -> dict[_Labels, float]:
+        """The gravest state of each name; what was once there stays, at 0."""
+        found = dict.fromkeys(self._seen, 0.0)
+        for alert in alerts:
+            labels = _labels(alert)
+            found[labels] = max(found.get(labels, 0.0), _VALUES[alert.state])
+        self._seen.update(found)
+        return found
+
+
+def _labels(alert: Alert) -> _Labels:
+    return alert.name, alert.key.stream.pipeline, alert.severity
