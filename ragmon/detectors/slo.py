@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from ragmon.detectors import AlertKey, Finding, Severity, Tick
-from ragmon.detectors.arrays import Arrays, Floats, Ints
+from ragmon.detectors.arrays import Arrays, Bools, Floats, Ints
 from ragmon.detectors.episodes import chosen, measured
 from ragmon.detectors.losses import INDEX
 
@@ -49,11 +49,13 @@ class Options(BaseModel, frozen=True, extra="forbid"):
 
 
 class State(Arrays):
-    """Nothing but the options: the windows are in the log."""
+    """Which streams are watched; the windows are in the log."""
 
     def __init__(self, options: Options) -> None:
         super().__init__()
         self.options = options
+        self.ready = False
+        self.watched: Ints = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return 0
@@ -69,9 +71,34 @@ def rule_name(options: Options) -> str:
 
 def step(state: State, tick: Tick) -> list[Finding]:
     """One minute further."""
+    if tick.renewed or not state.ready:
+        _watch(state, tick)
+    found: dict[AlertKey, Finding] = {}
+    for burn in BURNS if len(state.watched) else ():
+        short = tick.log.window(burn.short_minutes, state.watched)
+        hot = state.watched[(short[:, 0] > 0.0) & too_fast(short, burn, state.options)]
+        if not len(hot):
+            continue  # most minutes, and the long window need not be summed
+        long = tick.log.window(burn.long_minutes, hot)
+        enough = long[:, 1] >= state.options.min_bad
+        for at in np.flatnonzero(enough & too_fast(long, burn, state.options)).tolist():
+            each = _describe(state.options, tick, int(hot[at]), burn, long[at])
+            found.setdefault(each.alert, each)  # the fastest burn speaks for its severity
+    return list(found.values())
+
+
+def too_fast(cells: Floats, burn: Burn, options: Options) -> Bools:
+    """Whether each stream used up its budget at this rate in a window, cells (streams, 3)."""
+    allowed = burn.factor * (1.0 - options.objective) * np.maximum(cells[:, 0], 1.0)
+    return np.asarray(cells[:, 1] >= allowed)
+
+
+def _watch(state: State, tick: Tick) -> None:
+    """Which streams are watched."""
     options = state.options
     watched = chosen(tick, (options.metric,), slices=False)
-    rows = np.array(
+    state.ready = True
+    state.watched = np.array(
         [
             row
             for row in np.flatnonzero(watched).tolist()
@@ -79,28 +106,6 @@ def step(state: State, tick: Tick) -> list[Finding]:
         ],
         dtype=np.int64,
     )
-    if not len(rows):
-        return []
-    lengths = {length for burn in BURNS for length in (burn.long_minutes, burn.short_minutes)}
-    windows = {length: tick.log.window(length, rows) for length in sorted(lengths)}
-    found: dict[AlertKey, Finding] = {}
-    for burn in BURNS:
-        for at in np.flatnonzero(burning(burn, windows, options)).tolist():
-            each = _describe(options, tick, int(rows[at]), burn, windows[burn.long_minutes][at])
-            found.setdefault(each.alert, each)  # the fastest burn speaks for its severity
-    return list(found.values())
-
-
-def burning(burn: Burn, windows: dict[int, Floats], options: Options) -> Ints:
-    """Whether both windows of each stream burn too fast."""
-    budget = 1.0 - options.objective
-    long, short = windows[burn.long_minutes], windows[burn.short_minutes]
-    enough = long[:, 1] >= options.min_bad
-    fast = [
-        cells[:, 1] >= burn.factor * budget * np.maximum(cells[:, 0], 1.0)
-        for cells in (long, short)
-    ]
-    return np.asarray(enough & (short[:, 0] > 0.0) & fast[0] & fast[1])
 
 
 def _describe(options: Options, tick: Tick, row: int, burn: Burn, cells: Floats) -> Finding:
