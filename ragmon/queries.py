@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from ragmon import amended
 from ragmon.pipeline import Pipeline
 from ragmon.records import Amendments, QueryRecord
+from ragmon.report import metric_key
+from ragmon.signals.facts import SAMPLED_JUDGE
 from ragmon.signals.failure_mode import MODES
+from ragmon.signals.judged import verdict_of
 from ragmon.stores import Block, Reader
 from ragmon.windows.observations import Observations, unpack
 
@@ -84,7 +87,7 @@ def describe(stored: bytes, body: bytes | None, pipeline: Pipeline) -> dict[str,
     values = pipeline.observe([record], [known]).values[0]
     modes = [pipeline.catalogue.index("failure_mode", mode=mode) for mode in MODES]
     signals = {
-        column.key: float(value)
+        metric_key(column): float(value)
         for column, value in zip(pipeline.catalogue.columns, values, strict=True)
         if not np.isnan(value) and column.metric is not None and column.name != "failure_mode"
     }
@@ -92,6 +95,7 @@ def describe(stored: bytes, body: bytes | None, pipeline: Pipeline) -> dict[str,
         "record": msgspec.to_builtins(record),
         "signals": signals,
         "verdicts": msgspec.to_builtins(known.verdicts),
+        "draw": msgspec.to_builtins(known.draw),
         "feedback": msgspec.to_builtins(known.feedback) if known.feedback else record.feedback,
         "labels": msgspec.to_builtins(known.labels),
         "failure_mode": MODES[int(np.argmax(values[modes]))],
@@ -118,7 +122,16 @@ def _matches(
     )
     score = np.where(np.isnan(human), judged, human)
     for at in np.flatnonzero(fits).tolist():
-        yield at, float(observations.timestamps[at]), 1.0 - float(score[at])
+        best = float(score[at])
+        if np.isnan(human[at]):
+            best = _sampled_score(block.amendments.get(block.first_sequence + at), best)
+        yield at, float(observations.timestamps[at]), 1.0 - best
+
+
+def _sampled_score(body: bytes | None, otherwise: float) -> float:
+    """What the sampled judge says of one query, if it was asked."""
+    verdict = verdict_of(amended.decode(body).known, SAMPLED_JUDGE) if body else None
+    return otherwise if verdict is None or verdict.score is None else verdict.score
 
 
 def current(reader: Reader, pipeline: Pipeline, block: Block) -> Observations:

@@ -238,8 +238,8 @@ def test_one_query_with_everything_known_of_it(rig):
     signals = found["signals"]
     assert signals["attribution"] == 0.5
     assert signals["grounding"] == 0.25
-    assert signals["hit{k=1,evidence=label}"] == 0.0
-    assert signals["hit{k=3,evidence=label}"] == 1.0
+    assert signals["hit@1/label"] == 0.0
+    assert signals["hit@3/label"] == 1.0
     assert signals["negative_feedback"] == 1.0
     assert not [name for name in signals if name.startswith(("failure_mode", "latency_ms"))]
     assert "low_score" not in signals  # unknown is left out

@@ -1,5 +1,6 @@
 """What was saved is there again, whatever was configured differently meanwhile."""
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,6 +18,7 @@ from ragmon.windows.snapshot import (
     load_bucket,
     load_totals,
 )
+from ragmon.windows.totals import LATENCY_EDGES_MS, STAGES
 from tests.support.examples import DAY_S, NOON, pipeline, query_records, record, windows
 
 PIPELINE = pipeline(slices=("tenant",), ks=(1, 3))
@@ -95,6 +97,37 @@ def test_counts_of_the_windows_themselves_are_restored():
     held.restate(PIPELINE.observe(queries[:1]), PIPELINE.observe([record("q1", feedback=1.0)]))
     again = restored(dump(held), PIPELINE, limit=1)
     assert (again.restatements, again.dropped) == (held.restatements, held.dropped) == (1, 2)
+
+
+def test_latency_buckets_of_before_go_on_under_their_own_edges():
+    held = windows(PIPELINE)
+    batch = [record(f"q{ms}", latency_ms=Latency(total=ms)) for ms in (1, 7, 49, 51, 99_000)]
+    held.fold(PIPELINE.observe(batch))
+    saved = msgspec.msgpack.decode(dump_totals(held))
+    edges = np.array([50.0, 100.0, 60_000.0])
+    then = np.zeros((len(saved[1]), STAGES, 4), dtype=np.int64)
+    then[:, 0] = [3, 1, 0, 1]
+    saved[3], saved[8] = then.tobytes(), edges.tolist()
+    again = windows(PIPELINE)
+    load_totals(again, msgspec.msgpack.encode(saved))
+    counts = again.totals.latency[again.series.keys[SeriesKey("default")], 0]
+    upper = dict(zip([*LATENCY_EDGES_MS.tolist(), np.inf], counts.tolist(), strict=True))
+    assert {edge: count for edge, count in upper.items() if count} == {50: 3, 100: 1, np.inf: 1}
+    again.fold(PIPELINE.observe([record("q", latency_ms=Latency(total=7))]))
+    assert counts.tolist()[:4] == [0, 1, 0, 3]
+
+
+def test_counts_without_their_edges_are_of_the_first_version():
+    held = windows(PIPELINE)
+    held.fold(PIPELINE.observe([record("q", latency_ms=Latency(total=70))]))
+    saved = msgspec.msgpack.decode(dump_totals(held))
+    then = np.zeros((len(saved[1]), STAGES, 11), dtype=np.int64)
+    then[:, 0, 1] = 1
+    saved[3] = then.tobytes()
+    again = windows(PIPELINE)
+    load_totals(again, msgspec.msgpack.encode(saved[:8]))
+    counts = again.totals.latency[again.series.keys[SeriesKey("default")], 0]
+    assert LATENCY_EDGES_MS[np.flatnonzero(counts)].tolist() == [100.0]
 
 
 def test_only_what_changed_is_saved_again():

@@ -119,7 +119,7 @@ class Limits(Section):
     errors: Annotated[int, Field(ge=1)] = 100
     """Refused lines listed in one answer; all are counted."""
     waiting: Annotated[int, Field(ge=0)] = 100_000
-    """Queries that feedback or labels may wait for."""
+    """Feedback and labels that may wait for their query."""
 
 
 class GroundingJudge(Section):
@@ -142,7 +142,7 @@ class Judge(Section):
     max_age: Positive = 86_400.0
     """A drawn answer that waits for longer is not judged, and counted as expired."""
     anchors: Path | None = None
-    """A JSON-lines file of fixed answers that are judged again and again, to see the judge drift."""
+    """A JSON-lines file of fixed answers, judged again and again to see the judge drift."""
     anchors_every: Positive = 86_400.0
     """How often; it is paid for by the same budget."""
     calibrate_every: Positive = 600.0

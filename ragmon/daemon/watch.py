@@ -40,7 +40,7 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     )
     own.watch(
         "ragmon_waiting_changes",
-        "Queries that feedback or labels wait for.",
+        "Feedback and labels that wait for their query.",
         engine.store.waiting_count,
     )
     own.watch_total(

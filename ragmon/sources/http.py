@@ -182,7 +182,7 @@ def _unavailable(detail: str, reason: str) -> Problem:
 
 
 def _late_rejection(line: int, reason: str) -> Rejection:
-    error = "too many queries are awaited by feedback or labels"
+    error = "too much feedback and too many labels wait for their query"
     return Rejection(
         line, "query_id", error, "send the query first, or raise limits.waiting", reason
     )

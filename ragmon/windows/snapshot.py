@@ -18,7 +18,7 @@ from ragmon.stats.latency import BINS
 from ragmon.windows import Merged, Windows
 from ragmon.windows.moments import row_width
 from ragmon.windows.series import SeriesKey
-from ragmon.windows.totals import STAGES
+from ragmon.windows.totals import LATENCY_EDGES_MS, STAGES, rebin
 
 PER_SERIES = STAGES * BINS
 
@@ -55,6 +55,7 @@ class _Totals(Struct, array_like=True, frozen=True):
     watermark: float
     restatements: int
     dropped: int
+    latency_edges_ms: tuple[float, ...] = (50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4)
 
 
 def dump_dirty(windows: Windows) -> Iterator[SavedBucket]:
@@ -147,6 +148,7 @@ def dump_totals(windows: Windows) -> bytes:
             windows.watermark,
             windows.restatements,
             windows.dropped,
+            tuple(LATENCY_EDGES_MS.tolist()),
         )
     )
 
@@ -161,7 +163,7 @@ def load_totals(windows: Windows, body: bytes) -> None:
     totals.rows[kept] = _rows(stored.rows, stored.columns, _names(windows.columns), count)[known]
     latency = np.frombuffer(stored.latency, dtype=np.int64).reshape(count, STAGES, -1)
     score = np.frombuffer(stored.score, dtype=np.int64).reshape(count, -1)
-    totals.latency[kept] = latency[known]
+    totals.latency[kept] = rebin(latency[known], stored.latency_edges_ms)
     totals.score[kept] = score[known]
     windows.watermark = stored.watermark
     windows.restatements = stored.restatements

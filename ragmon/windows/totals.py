@@ -1,11 +1,31 @@
 """What only ever grows: the sums behind the Prometheus counters and histograms."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-LATENCY_EDGES_MS = np.array([50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000], float)
+LATENCY_EDGES_MS = np.array(
+    [5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000], float
+)
 SCORE_EDGES = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 2, 5, 10, 20, 50, 100])
 STAGES = 3
+
+
+def rebin(counts: NDArray[np.int64], edges_ms: Sequence[float]) -> NDArray[np.int64]:
+    """Histograms of a time with other edges: what lay below one of them still does.
+
+    Args:
+        counts: shape (..., len(edges_ms) + 1), the last bin is +Inf.
+        edges_ms: in force then.
+
+    Returns:
+        Shape (..., len(LATENCY_EDGES_MS) + 1).
+    """
+    found = np.zeros((*counts.shape[:-1], len(LATENCY_EDGES_MS) + 1), dtype=np.int64)
+    for at, edge in enumerate((*edges_ms, np.inf)):
+        found[..., np.searchsorted(LATENCY_EDGES_MS, edge)] += counts[..., at]
+    return found
 
 
 class Totals:
