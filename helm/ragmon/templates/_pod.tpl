@@ -22,7 +22,7 @@ terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
 {{- $own := dict "labelSelector" (dict "matchLabels" (include "ragmon.selectorLabels" $ | fromYaml)) }}
 topologySpreadConstraints:
   {{- range . }}
-  - {{- hasKey . "labelSelector" | ternary . (merge dict . $own) | toYaml | nindent 4 }}
+  - {{- ternary dict $own (hasKey . "labelSelector") | merge (deepCopy .) | toYaml | nindent 4 }}
   {{- end }}
 {{- end }}
 {{- with .Values.extraInitContainers }}
