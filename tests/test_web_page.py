@@ -7,7 +7,10 @@ import pytest
 from ragmon.web.page import status_page
 from tests.support.daemons import running
 
-VOID = {"meta", "link", "br", "p", "td", "th", "tr"}  # HTML closes the last four by itself
+VOID = {"meta", "link", "br", "td", "th", "tr", "li"}  # HTML closes the last four by itself
+
+
+EMPTY = {"window": "1h", "queries": 0, "watermark": None, "pipelines": [], "alerts": []}
 
 
 class Checker(HTMLParser):
@@ -17,6 +20,7 @@ class Checker(HTMLParser):
         super().__init__()
         self.text: list[str] = []
         self.links: list[str] = []
+        self.ids: list[str] = []
         self.tags: list[str] = []
         self.open: list[str] = []
 
@@ -25,6 +29,7 @@ class Checker(HTMLParser):
         if tag not in VOID:
             self.open.append(tag)
         self.links += [value for name, value in attrs if name == "href"]
+        self.ids += [value for name, value in attrs if name == "id"]
 
     def handle_endtag(self, tag):
         if tag not in VOID:
@@ -72,9 +77,11 @@ def test_its_links_lead_somewhere(daemon):
     assert len(links) >= 5
     for link in links:
         assert daemon.get(link).status == 200, link
-    (behind,) = (link for link in links if "100" in link)
-    (query,) = daemon.get(behind).json["queries"]
-    assert query["record"]["query_id"] == "l-1"
+    behind = [link for link in links if "100" in link]
+    assert len(behind) == 2  # of zero_result and of the failure mode
+    for link in behind:
+        (query,) = daemon.get(link).json["queries"]
+        assert query["record"]["query_id"] == "l-1"
 
 
 def test_the_queries_behind_a_number_are_of_its_window(daemon):
@@ -102,10 +109,96 @@ def test_nothing_a_client_sends_becomes_markup(daemon):
 
 
 def test_what_keeps_ragmon_from_being_ready_is_shown():
-    empty = {"window": "1h", "queries": 0, "watermark": None, "pipelines": []}
-    page = read(status_page(empty, ["no space left for <data>"]))
+    page = read(status_page(EMPTY, ["no space left for <data>"], []))
     assert any("no space left for <data>" in text for text in page.text)
     assert "not ready" in " ".join(page.text)
+
+
+def alert(**given) -> dict:
+    """An open alert as /v1/alerts tells it."""
+    worst = {"query_id": "q/1", "query": "<why>?", "why": "zero_result"}
+    return {
+        "id": "f00d-1700000000",
+        "fingerprint": "f00d",
+        "name": "ZeroResults",
+        "state": "firing",
+        "severity": "critical",
+        "pipeline": "shop & co",
+        "dimension": "",
+        "value": "",
+        "began_at": 1.7e9,
+        "fired_at": 1.7e9,
+        "inhibited_by": "",
+        "silenced_by": "",
+        "evidence": {
+            "sentence": "Found nothing for 40 % <of> queries.",
+            "remedies": ["Look at the index."],
+            "runbook": "https://runbooks.example/ZeroResults",
+            "worst": [worst],
+        },
+    } | given
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        pytest.param({}, "1 alert fires", id="firing"),
+        pytest.param({}, "since 2023-11-14 22:13:20 UTC", id="since when"),
+        pytest.param({}, "Found nothing for 40 % <of> queries.", id="what"),
+        pytest.param({}, "Look at the index.", id="what to try"),
+        pytest.param({}, "<why>?", id="worst queries"),
+        pytest.param({"state": "pending", "fired_at": None}, "no alert fires", id="pending"),
+        pytest.param({"state": "no_data"}, "1 alert fires", id="silence does not end it"),
+        pytest.param({"dimension": "tenant", "value": "t1"}, "tenant=t1", id="of a slice"),
+        pytest.param({"silenced_by": "deploy"}, "silenced by deploy", id="silenced"),
+        pytest.param({"silenced_by": "deploy"}, "(1 inhibited or silenced)", id="not counted"),
+        pytest.param({"inhibited_by": "beef"}, "inhibited by beef", id="a symptom"),
+        pytest.param({"evidence": None}, "ZeroResults", id="without evidence"),
+    ],
+)
+def test_open_alerts_are_shown(given, shown):
+    page = read(status_page(EMPTY | {"alerts": [alert(**given)]}, [], []))
+    assert shown in " ".join("".join(page.text).split())
+    assert "alert-f00d" in page.ids  # where notifications link to
+    assert "/v1/alerts/f00d-1700000000" in page.links
+
+
+def test_a_symptom_leads_to_its_cause():
+    symptom = alert(fingerprint="beef", inhibited_by="f00d")
+    page = read(status_page(EMPTY | {"alerts": [symptom, alert(name="Outage")]}, [], []))
+    assert "1 alert fires" in "".join(page.text)
+    assert "#alert-f00d" in page.links
+    assert {"alert-f00d", "alert-beef"} <= set(page.ids)
+
+
+def test_an_alert_leads_to_its_worst_queries_and_its_runbook():
+    page = read(status_page(EMPTY | {"alerts": [alert()]}, [], []))
+    assert {"/v1/queries/q%2F1", "https://runbooks.example/ZeroResults"} <= set(page.links)
+
+
+def test_a_runbook_that_is_no_address_is_no_link():
+    told = alert()["evidence"] | {"runbook": "javascript:alert(1)"}
+    page = read(status_page(EMPTY | {"alerts": [alert(evidence=told)]}, [], []))
+    assert not any("javascript" in link for link in page.links)
+
+
+def test_the_newest_failing_queries_are_shown(daemon):
+    asked = "Where is <b>my</b> order? " + "x" * 200
+    sent = [{"query_id": "n/1 ?#", "pipeline": "newest", "query": asked, "chunks": []}]
+    daemon.post("/v1/queries", [*sent, {"query_id": "n-2", "pipeline": "newest", "chunks": []}])
+    page = read(daemon.get("/?window=5m").text)
+    text = " ".join(page.text)
+    assert "Where is <b>my</b> order?" in text
+    assert "x" * 200 not in text
+    assert "n-2" in text  # stands for the text that was not logged
+    link = next(link for link in page.links if "n%2F1" in link)
+    assert daemon.get(link).json["record"]["query"] == asked
+
+
+def test_no_script_may_run_and_no_copy_is_kept(daemon):
+    headers = daemon.get("/").headers
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize("window", ["5m", "1h", "24h", "7d"])

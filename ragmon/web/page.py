@@ -1,116 +1,101 @@
 """The status page: one look tells whether retrieval and answers are well."""
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from html import escape
 from typing import Any
-from urllib.parse import urlencode
+
+from ragmon.web.parts import alert_cards, failing_queries, is_heard, pipeline_section, when
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'self'",
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+"""No script runs on the page, whatever a log line holds, and no copy of it is kept."""
 
 _WINDOWS = ("5m", "1h", "24h", "7d")
 _STYLE = """
-:root{color-scheme:light dark;--line:#8884;--dim:#888;--bar:#3b82f6}
+:root{color-scheme:light dark;--line:#8883;--dim:#777;--bar:#3b82f6;--bad:#dc2626;--warn:#d97706;
+--ok:#16a34a}
 body{font:15px/1.45 system-ui,sans-serif;margin:0 auto;max-width:72rem;padding:1rem}
-h1{font-size:1.3rem}h2{font-size:1.1rem;margin:2rem 0 .3rem}nav a,nav b{margin-right:.8rem}
-.ok{color:#16a34a}.bad{color:#dc2626}.dim{color:var(--dim)}
+h1{font-size:1.3rem;margin:.2rem 0}h2{font-size:1.1rem;margin:2rem 0 .3rem}
+h3{font-size:1rem;margin:0}a{color:var(--bar)}nav a,nav b{margin-right:.8rem;line-height:2}
+.ok{color:var(--ok)}.bad{color:var(--bad)}.dim{color:var(--dim);font-weight:normal}
+article{border:1px solid var(--line);border-left:4px solid var(--dim);border-radius:4px;
+padding:.6rem .9rem;margin:.6rem 0;overflow-wrap:anywhere}
+article.warning{border-left-color:var(--warn)}article.critical{border-left-color:var(--bad)}
+article:target{outline:2px solid var(--bar)}article p,article ul{margin:.3rem 0}
+h3 .dim,h1 .dim{font-size:.85em}ul.dim{padding-left:1.2rem}
 div.table{overflow-x:auto;margin-bottom:1.5rem}table{border-collapse:collapse;width:100%}
 td,th{padding:.25rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
-td:first-child,th:first-child{text-align:left}
+td:first-child,th:first-child,.said{text-align:left}
+td.said{white-space:normal;overflow-wrap:anywhere;min-width:14rem}
 .range{display:inline-block;position:relative;width:10rem;height:.7rem;background:var(--line)}
 .range i{position:absolute;top:0;bottom:0;min-width:2px;background:var(--bar)}
+@media(max-width:40rem){body{padding:.6rem;font-size:14px}.wide{display:none}
+td,th{padding:.25rem .35rem}}
 """
 
 
-def status_page(report: dict[str, Any], problems: list[str]) -> str:
-    """HTML for a report (see ``ragmon.report``) and what keeps ragmon from being ready."""
-    state = '<b class="ok">ready</b>'
-    if problems:
-        state = f'<b class="bad">not ready</b>: {escape("; ".join(problems))}'
-    window = str(report["window"])
-    links = " ".join(
-        f"<b>{name}</b>" if name == window else f'<a href="/?window={name}">{name}</a>'
-        for name in _WINDOWS
-    )
-    sections = [_pipeline(each, window) for each in report["pipelines"]]
+def status_page(
+    report: dict[str, Any], problems: Sequence[str], failing: Sequence[dict[str, Any]]
+) -> str:
+    """The page as HTML.
+
+    Args:
+        report: of one window, see ``ragmon.report``, with its open alerts.
+        problems: what keeps ragmon from being ready.
+        failing: newest queries that went wrong, see ``ragmon.queries``.
+    """
+    window = escape(str(report["window"]))
+    alerts = report["alerts"]
+    sections = [pipeline_section(each, str(report["window"])) for each in report["pipelines"]]
     empty = '<p class="dim">No query yet in this window: POST one to /v1/queries.</p>'
     return f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1">
-<meta http-equiv="refresh" content="15"><title>ragmon</title><style>{_STYLE}</style></head><body>
-<h1>ragmon {state}</h1>
-<p>{report["queries"]:,} queries in the last {escape(window)}, newest {_when(report["watermark"])}.
-<nav>{links} <a href="/v1/report?window={escape(window)}">report</a>
-<a href="/metrics">metrics</a> <a href="/v1/queries?limit=50">queries</a></nav>
-{"".join(sections) or empty}
+<meta http-equiv="refresh" content="15"><title>{_title(alerts)}</title>
+<style>{_STYLE}</style></head><body>
+<h1>ragmon {_state(problems)}, {_alarm(alerts)}</h1>
+<p>{report["queries"]:,} queries in the last {window}, newest {when(report["watermark"])}.</p>
+{_navigation(window)}
+{alert_cards(alerts)}{"".join(sections) or empty}{failing_queries(failing)}
 </body></html>"""
 
 
-def _pipeline(series: dict[str, Any], window: str) -> str:
-    rows = [*_metrics(series), *_modes(series, window)]
-    slices = "".join(_slice(each) for each in series["slices"])
-    name = escape(series["pipeline"])
-    latency = " · ".join(
-        f"{escape(stage)} p50 {_ms(each['p50'])}, p95 {_ms(each['p95'])}, p99 {_ms(each['p99'])}"
-        for stage, each in series["latency_ms"].items()
+def _title(alerts: Sequence[dict[str, Any]]) -> str:
+    firing = len(_firing(alerts))
+    return f"({firing}) ragmon" if firing else "ragmon"
+
+
+def _state(problems: Sequence[str]) -> str:
+    if problems:
+        return f'<b class="bad">not ready</b>: {escape("; ".join(problems))}'
+    return '<b class="ok">ready</b>'
+
+
+def _alarm(alerts: Sequence[dict[str, Any]]) -> str:
+    firing = len(_firing(alerts))
+    muted = sum(not is_heard(each) for each in alerts)
+    also = f' <span class="dim">({muted} inhibited or silenced)</span>' if muted else ""
+    if not firing:
+        return f'<b class="ok">no alert fires</b>{also}'
+    many = "1 alert fires" if firing == 1 else f"{firing} alerts fire"
+    return f'<b class="bad">{many}</b>{also}'
+
+
+def _firing(alerts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in alerts if each["state"] != "pending" and is_heard(each)]
+
+
+def _navigation(window: str) -> str:
+    windows = " ".join(
+        f"<b>{name}</b>" if name == window else f'<a href="/?window={name}">{name}</a>'
+        for name in _WINDOWS
     )
-    head = "<tr><th>metric<th>estimate<th>95 % interval<th><th>samples</tr>"
-    sliced = "<tr><th>slice<th>queries<th>errors<th>zero results<th>attribution<th>liked</tr>"
     return (
-        f'<h2>{name} <span class="dim">{series["queries"]:,} queries</span></h2>'
-        f'<p class="dim">{latency}</p><div class="table"><table>{head}{"".join(rows)}</table></div>'
-        + (f'<div class="table"><table>{sliced}{slices}</table></div>' if slices else "")
+        f'<nav>{windows} <a href="/v1/report?window={window}">report</a>'
+        ' <a href="/v1/alerts">alerts</a> <a href="/v1/queries?limit=50">queries</a>'
+        ' <a href="/metrics">metrics</a></nav>'
     )
-
-
-def _metrics(series: dict[str, Any]) -> Iterable[str]:
-    for name, each in series["metrics"].items():
-        yield _row(name, each)
-
-
-def _modes(series: dict[str, Any], window: str) -> Iterable[str]:
-    for mode, each in series["failure_modes"].items():
-        row = _row(f"failure mode: {mode}", each)
-        if mode in ("retrieval", "ranking", "generation") and each["estimate"]:
-            asked = {"pipeline": series["pipeline"], "failing": mode, "since": window}
-            link = escape(f"/v1/queries?{urlencode(asked)}")
-            row = row.replace("</td>", f' <a href="{link}">queries</a></td>', 1)
-        yield row
-
-
-def _row(name: str, each: dict[str, Any]) -> str:
-    low, high = each["lower"], each["upper"]
-    bar = interval = ""
-    if low is not None and high is not None:
-        interval = f"{_number(low)} – {_number(high)}"
-        if 0 <= low <= high <= 1:
-            bar = (
-                f'<span class="range"><i style="left:{100 * low:.1f}%;'
-                f'width:{100 * (high - low):.1f}%"></i></span>'
-            )
-    return (
-        f"<tr><td>{escape(name)}</td><td>{_number(each['estimate'])}<td>{interval}<td>{bar}"
-        f"<td>{each['samples']:,}</tr>"
-    )
-
-
-def _slice(each: dict[str, Any]) -> str:
-    wanted = ("error", "zero_result", "attribution", "positive_feedback")
-    cells = "".join(f"<td>{_ratio(each['metrics'].get(name))}" for name in wanted)
-    name = escape(f"{each['dimension']}={each['value']}")
-    return f"<tr><td>{name}<td>{each['queries']:,}{cells}</tr>"
-
-
-def _ratio(each: dict[str, Any] | None) -> str:
-    return "–" if each is None else _number(each["estimate"])
-
-
-def _number(value: float) -> str:
-    return f"{value:.4f}" if abs(value) < 10 else f"{value:,.1f}"
-
-
-def _ms(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.3g} ms"
-
-
-def _when(watermark: float | None) -> str:
-    if not watermark:
-        return "never"
-    return datetime.fromtimestamp(watermark, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
