@@ -124,7 +124,7 @@ def test_the_page_is_as_it_was(pages):
         ("ragmon_grounding_coverage_ratio", "pipeline window"),
         ("ragmon_faithfulness_ratio", "pipeline window judge"),
         ("ragmon_judged_total", "judge outcome"),
-        ("ragmon_judge_queue_length", ""),
+        ("ragmon_judge_queue_length", "judge"),
         ("ragmon_slice_window_queries", "pipeline dimension value window"),
         ("ragmon_slice_zero_result_ratio", "pipeline dimension value window"),
         ("ragmon_slice_hit_ratio", "pipeline dimension value window k evidence"),

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, SecretStr
 from rich import box
@@ -15,9 +15,10 @@ from ragmon.config.settings import Settings
 from ragmon.config.units import duration_text
 from ragmon.daemon.build import build_pipeline, check_exposure, grants, resolve
 from ragmon.daemon.detecting import build_detection, build_timing
+from ragmon.daemon.judges import check_judges
 from ragmon.daemon.otlp import build_exporter
-from ragmon.judges.llm.options import Options as LlmOptions
 from ragmon.daemon.routing import build_routes
+from ragmon.judges.llm.options import Options as LlmOptions
 
 NAME = "check-config"
 HELP = "check and explain the configuration"
@@ -36,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     grants(settings)
     resolve("ragmon.stores", "store", settings.store)
     build_exporter(settings)
+    check_judges(settings)
     build_detection(settings, build_pipeline(settings).columns)
     build_timing(settings)
     build_routes(settings, SystemClock(), settings.external_url)
@@ -62,6 +64,8 @@ def _rows(model: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
             durations = "seconds" in repr(field.metadata) + repr(field.annotation)
             text = _durations(value) if durations else _shown(value)
             yield prefix + name, text, field.description or ""
+            if value is None and LlmOptions in get_args(field.annotation):
+                yield from _defaults(LlmOptions, f"{prefix}{name}.")
 
 
 def _covers(given: str, key: str) -> bool:
@@ -90,12 +94,7 @@ def _shown(value: Any) -> str:
 
 def reference() -> list[tuple[str, str, str]]:
     """Every setting with its default and meaning, for the README."""
-    rows: list[tuple[str, str, str]] = []
-    for row in _rows(Settings(), ""):
-        rows.append(row)
-        if row[0] == "judge.llm":  # a section that is not there by default
-            rows += _defaults(LlmOptions, "judge.llm.")
-    return rows
+    return list(_rows(Settings(), ""))
 
 
 def _defaults(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:

@@ -1,5 +1,7 @@
 """Follows the store and has the embedded judge read every answer, or a known share of them.
 
+Which of them the sampled judge is asked about is drawn here too, once the score is known.
+
 How far it read is committed together with the verdicts, so that a crash repeats and skips
 nothing. While the judge keeps up every answer is read; behind its capacity a share drawn by the
 hash of the query id is, and the probability of being drawn is kept with each verdict.
@@ -17,10 +19,11 @@ import structlog
 from numpy.typing import NDArray
 
 from ragmon.clock import Clock
+from ragmon.daemon.cases import judgeable
 from ragmon.errors import StoreError
 from ragmon.judges.grounding import Grounding
 from ragmon.judges.worker import Case, read, results, write
-from ragmon.records import QueryRecord, Verdict
+from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.facts import EMBEDDED_JUDGE
 from ragmon.sources import Outcome, Sink, Submission, deliver
 from ragmon.stores import Hashes, Reader
@@ -48,6 +51,15 @@ class Progress(NamedTuple):
     share: float  # with which answers are drawn now
 
 
+def no_draws(_: object, __: object, ___: float) -> list[Draw]:
+    """The sampled judge is off."""
+    return []
+
+
+def _as_it_is(_: str, verdict: Verdict) -> Verdict:
+    return verdict
+
+
 class Follower:
     """One thread that reads, asks the worker, and submits verdicts."""
 
@@ -58,17 +70,21 @@ class Follower:
         newest: Callable[[], int],
         position: Callable[[], bytes | None],
         sink: Sink,
-        worker: "Worker",
+        worker: "Worker | None",
         clock: Clock,
         told: Callable[[QueryRecord, Verdict], None],
+        draws: Callable[[Sequence[QueryRecord], Sequence[Verdict], float], list[Draw]] = no_draws,
+        calibrated: Callable[[str, Verdict], Verdict] = _as_it_is,
     ) -> None:
         self._open = reader
         self._newest = newest
         self._position = position  # from where the last run went on
         self._sink = sink
-        self._worker = worker
+        self._worker = worker  # none: answers are only drawn
         self._clock = clock
         self._told = told  # every verdict, once it is durable
+        self._draws = draws  # committed together with the verdicts
+        self._calibrated = calibrated  # how a pipeline reads the score
         self._stop = threading.Event()
         self._log = structlog.get_logger("grounding")
         self._rate = _FIRST_RATE
@@ -83,7 +99,8 @@ class Follower:
     def stop(self) -> None:
         """End; a batch under way is finished or comes again after the restart."""
         self._stop.set()
-        self._worker.stop()
+        if self._worker is not None:
+            self._worker.stop()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -108,7 +125,8 @@ class Follower:
                     if self._stop.is_set():
                         return  # `stop` ended the worker in the middle of a batch
                     self._log.warning("step_failed", error=str(error))
-                    self._worker.restart()
+                    if self._worker is not None:
+                        self._worker.restart()
                     self._stop.wait(_RETRY_S)
                     continue
                 if not moved:
@@ -126,10 +144,11 @@ class Follower:
         share = self._share()
         drawn, end = self._draw(reader, share)
         verdicts = self._judge(drawn, share) if drawn else []
-        if not self._deliver(verdicts, end):
+        if not self._deliver([*verdicts, *self._draws(drawn, verdicts, share)], end):
             return False
-        for record, verdict in zip(drawn, verdicts, strict=True):
-            self._told(record, verdict)
+        if self._worker is not None:
+            for record, verdict in zip(drawn, verdicts, strict=True):
+                self._told(record, verdict)
         self.progress = Progress(end, share)
         return True
 
@@ -154,7 +173,7 @@ class Follower:
                 opened = self._records(reader, first)
                 drawn += [_decode(opened[each - first]) for each in chosen.tolist()]
             at = first + len(hashes)
-        return [record for record in drawn if _judgeable(record)], end
+        return [record for record in drawn if judgeable(record)], end
 
     def _records(self, reader: Reader, first: int) -> list[bytes]:
         """The records of a block; a small batch leaves most of it for the next one."""
@@ -163,18 +182,20 @@ class Follower:
         return self._opened[1]
 
     def _judge(self, drawn: Sequence[QueryRecord], share: float) -> list[Verdict]:
+        if self._worker is None:
+            return []
         started = self._clock.monotonic()
         found = self._worker.judge([_case(record) for record in drawn])
         took = max(1e-3, self._clock.monotonic() - started)
         self._rate += 0.2 * (len(drawn) / took - self._rate)
         now = self._clock.now()
         return [
-            _verdict(record, result, share, now)
+            self._calibrated(record.pipeline, _verdict(record, result, share, now))
             for record, result in zip(drawn, found, strict=True)
         ]
 
-    def _deliver(self, verdicts: list[Verdict], end: int) -> bool:
-        """Commit the verdicts with the position; False when told to stop."""
+    def _deliver(self, verdicts: Sequence[Verdict | Draw], end: int) -> bool:
+        """Commit the verdicts and draws with the position; False when told to stop."""
         position = (SOURCE, str(end).encode())
 
         def make(reply: Callable[[Outcome], None]) -> Submission:
@@ -224,10 +245,6 @@ class Worker:
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
                     stream.close()
-
-
-def _judgeable(record: QueryRecord) -> bool:
-    return bool(record.answer) and any(chunk.text for chunk in record.chunks or ())
 
 
 def _is_drawn(hashes: Hashes, share: float) -> NDArray[np.bool_]:

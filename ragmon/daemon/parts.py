@@ -11,15 +11,11 @@ from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
-from ragmon.daemon import grounding
 from ragmon.daemon.build import resolve
 from ragmon.daemon.engine import Engine
-from ragmon.daemon.otlp import judged
 from ragmon.daemon.schedule import Schedule
 from ragmon.exposition.own import OwnMetrics
-from ragmon.records import QueryRecord, Verdict
 from ragmon.sources import Context, Source
-from ragmon.sources.otlp.export import Exporter
 from ragmon.web.auth import Authorizer
 
 
@@ -66,35 +62,6 @@ def build_sources(shell: Shell) -> list[Source]:
         module, options = resolve("ragmon.sources", f"sources.{at}", given)
         sources.append(module.build(options, context))
     return sources
-
-
-def build_judges(shell: Shell, exporter: Exporter | None) -> Sequence[Part]:
-    """The embedded judge; its verdicts are also shown in the user's tracing tool."""
-    judge = shell.settings.judge.grounding
-    if not judge.enabled:
-        return ()
-    writer, store = shell.engine.writer, shell.engine.store
-
-    def tell(record: QueryRecord, verdict: Verdict) -> None:
-        shell.own.judged(verdict.judge, verdict.reason or "scored")
-        if exporter is not None and (shown := judged(record, verdict)) is not None:
-            exporter.submit(shown)
-
-    follower = grounding.Follower(
-        reader=store.reader,
-        newest=lambda: store.next_sequence,
-        position=lambda: writer.call(lambda: store.offset(grounding.SOURCE)).result(),
-        sink=writer,
-        worker=grounding.Worker(judge.max_cpu),
-        clock=shell.clock,
-        told=tell,
-    )
-    shell.own.watch(
-        "ragmon_judge_queue_length",
-        "Queries that the embedded judge has not looked at yet.",
-        lambda: follower.backlog,
-    )
-    return (follower,)
 
 
 def build_probes(shell: Shell) -> Sequence[Part]:

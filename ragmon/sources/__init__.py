@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.errors import OverloadedError, StoreError
-from ragmon.records import Feedback, Label, QueryRecord, Verdict
+from ragmon.records import Draw, Feedback, Label, QueryRecord, Verdict
 
 _RETRY_S = 1.0
 
@@ -35,7 +35,7 @@ class Submission:
     size_bytes: int
     reply: Callable[[Outcome], None]
     records: Sequence[QueryRecord] = ()
-    changes: Sequence[Feedback | Label | Verdict] = ()
+    changes: Sequence[Feedback | Label | Verdict | Draw] = ()
     offset: tuple[str, bytes] | None = None  # (source, position) to remember with the batch
     duplicates: int = 0
     refused: list[tuple[int, str]] = field(default_factory=list)

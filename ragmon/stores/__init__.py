@@ -213,6 +213,10 @@ class Judging(Protocol):
         """How many wait."""
         ...
 
+    def abandon(self, sequences: Iterable[int]) -> None:
+        """Await these no longer: their records are gone."""
+        ...
+
     def remembered(self, name: str) -> bytes | None:
         """What was kept under a name."""
         ...

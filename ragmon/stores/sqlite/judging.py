@@ -1,6 +1,7 @@
 """Answers drawn for the sampled judge: written with the draw, gone with the verdict."""
 
 import sqlite3
+from collections.abc import Iterable
 
 from ragmon.stores import Awaited, Commit
 from ragmon.stores.sqlite.database import Database
@@ -37,6 +38,12 @@ class SqliteJudging:
     def awaited_count(self) -> int:
         """How many wait."""
         return self._db.number("SELECT count(*) FROM awaited")
+
+    def abandon(self, sequences: Iterable[int]) -> None:
+        """Await these no longer: their records are gone."""
+        gone = [(each,) for each in sequences]
+        with self._db.transaction() as db:
+            db.executemany("DELETE FROM awaited WHERE sequence = ?", gone)
 
     def remembered(self, name: str) -> bytes | None:
         """What was kept under a name."""

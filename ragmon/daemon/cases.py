@@ -1,0 +1,59 @@
+"""Between what is logged and what the sampled judge reads and says."""
+
+from ragmon.judges.llm import Case, Claim, Failure, Judgement
+from ragmon.records import Doubt, Draw, QueryRecord, Verdict
+from ragmon.signals.facts import SAMPLED_JUDGE
+
+_MOST_DOUBTS = 20
+
+
+def judgeable(record: QueryRecord) -> bool:
+    """Whether there is an answer, and a text it could rest on."""
+    return bool(record.answer) and any(chunk.text for chunk in record.chunks or ())
+
+
+def case_of(record: QueryRecord) -> Case:
+    """What the judge reads."""
+    chunks = tuple((chunk.id, chunk.text) for chunk in record.chunks or () if chunk.text)
+    return Case(record.query or "", record.answer or "", chunks)
+
+
+def verdict_of(record: QueryRecord, draw: Draw, got: Judgement | Failure, now: float) -> Verdict:
+    """What is kept of a judgement, or of a failure that is final."""
+    if isinstance(got, Failure):
+        return unjudged(draw, got.reason, now)
+    scores = dict(got.scores)
+    return Verdict(
+        query_id=record.query_id,
+        judge=SAMPLED_JUDGE,
+        score=scores.pop("faithfulness", None),
+        probability=draw.probability,
+        doubts=_doubts(record.answer or "", got.claims),
+        scores=scores,
+        useful=got.useful,
+        rationale=got.rationale,
+        version=f"{got.model} {got.prompt_version}",
+        timestamp=now,
+    )
+
+
+def unjudged(draw: Draw, reason: str, now: float) -> Verdict:
+    """Drawn, and never judged."""
+    return Verdict(
+        query_id=draw.query_id,
+        judge=SAMPLED_JUDGE,
+        reason=reason,
+        probability=draw.probability,
+        timestamp=now,
+    )
+
+
+def _doubts(answer: str, claims: tuple[Claim, ...]) -> tuple[Doubt, ...]:
+    """The unsupported claims; one in other words than the answer's is about the whole of it."""
+    found = []
+    for claim in claims:
+        if not claim.supported:
+            start = answer.find(claim.text)
+            end = start + len(claim.text) if start >= 0 else len(answer)
+            found.append(Doubt(max(start, 0), end, "unsupported_claim", claim.text, 0.0))
+    return tuple(found[:_MOST_DOUBTS])

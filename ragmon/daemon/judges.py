@@ -1,0 +1,225 @@
+"""The judges by the settings: the embedded one, and the language model on a sample."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import structlog
+
+from ragmon.config import Settings
+from ragmon.daemon import drawing, grounding
+from ragmon.daemon.cases import case_of
+from ragmon.daemon.drawing import Drawing, Known
+from ragmon.daemon.judging import Ask, SampledJudge
+from ragmon.daemon.otlp import judged
+from ragmon.daemon.parts import Part, Shell
+from ragmon.daemon.purse import NAME as BUDGET
+from ragmon.daemon.purse import Purse
+from ragmon.errors import SettingsError
+from ragmon.exposition.judge import JudgeMetrics
+from ragmon.judges import llm
+from ragmon.judges.budget import Limits
+from ragmon.judges.llm import LlmJudge
+from ragmon.records import QueryRecord, Verdict
+from ragmon.sampling import Options as SamplingOptions
+from ragmon.sampling import Sampler
+from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
+from ragmon.sources.otlp.export import Exporter
+
+Result = TypeVar("Result")
+Tell = Callable[[QueryRecord, Verdict], None]
+
+
+class Judges:
+    """All parts that judge, started and stopped together."""
+
+    def __init__(self, shell: Shell, exporter: Exporter | None) -> None:
+        self._shell = shell
+        self._metrics = JudgeMetrics(shell.own)
+        self._parts: list[Part] = []
+        tell = _teller(shell, exporter)
+        draws = None
+        if shell.settings.judge.llm is not None:
+            sampled = Sampled(shell, self._metrics, shell.settings.judge.llm, tell)
+            self._parts.append(sampled)
+            draws = sampled.draws
+        if shell.settings.judge.grounding.enabled or draws is not None:
+            self._parts.append(_follower(shell, self._metrics, tell, draws))
+
+    def start(self) -> None:
+        """Begin."""
+        for part in self._parts:
+            part.start()
+
+    def stop(self) -> None:
+        """End, the follower first."""
+        for part in reversed(self._parts):
+            part.stop()
+
+
+class Sampled:
+    """The language model with its budget, its draws and its schedule."""
+
+    def __init__(
+        self, shell: Shell, metrics: JudgeMetrics, options: llm.Options, tell: Tell
+    ) -> None:
+        settings = shell.settings
+        self._shell = shell
+        self._ask = asker(shell)
+        self._store = shell.engine.store.judging()
+        self._llm: LlmJudge = llm.build(options, shell.clock)
+        self._purse = Purse(limits_of(settings), shell.clock)
+        self._purse.load(self._store.remembered(BUDGET))  # nothing runs yet
+        self.draws = self._drawing(settings)
+        self.judge = SampledJudge(
+            judge=self._llm,
+            store=self._store,
+            reader=shell.engine.store.reader,
+            ask=self._ask,
+            sink=shell.engine.writer,
+            purse=self._purse,
+            clock=shell.clock,
+            metrics=metrics,
+            told=tell,
+            max_age_s=settings.judge.max_age,
+            threads=options.concurrency,
+        )
+        self._watch(metrics)
+
+    def start(self) -> None:
+        """Begin."""
+        self.judge.start()
+        self._shell.schedule.every(self._shell.settings.judge.every, "judge", self.judge.dispatch)
+
+    def stop(self) -> None:
+        """End, without waiting for requests under way."""
+        self.judge.stop()
+        self._llm.close()
+
+    def _drawing(self, settings: Settings) -> Drawing:
+        sampling = settings.sampling
+        options = SamplingOptions(least=sampling.least, slice_per_day=sampling.slice_per_day)
+        return Drawing(
+            Sampler(options),
+            self._purse,
+            self._shell.clock,
+            slices=settings.slices,
+            known=self._known,
+            forecast_usd=lambda record: self._llm.forecast_usd(case_of(record)),
+        )
+
+    def _known(self, with_relations: bool) -> Known:
+        engine, now = self._shell.engine, self._shell.clock.now()
+        columns, longest_s = engine.pipeline.catalogue.columns, max(self._shell.settings.windows)
+
+        def read() -> Known:
+            found = (
+                drawing.relations(engine.windows, columns, longest_s, now) if with_relations else {}
+            )
+            return Known(self._store.awaited_count(), found)
+
+        known = self._ask(read)
+        self.judge.length = known.waiting
+        return known
+
+    def _watch(self, metrics: JudgeMetrics) -> None:
+        metrics.watch_queue(SAMPLED_JUDGE, lambda: self.judge.length)
+        metrics.watch(
+            "ragmon_judge_budget_remaining_ratio",
+            "What is left of the limit of judgements or dollars that is nearest to its end.",
+            SAMPLED_JUDGE,
+            self._purse.remaining_ratio,
+        )
+        metrics.watch(
+            "ragmon_judge_breaker_open",
+            "1 while the judge's endpoint is left alone after it failed.",
+            SAMPLED_JUDGE,
+            lambda: float(self._llm.opens_in() > 0),
+        )
+
+
+def build_judges(shell: Shell, exporter: Exporter | None) -> Sequence[Part]:
+    """The configured judges; verdicts are also shown in the user's tracing tool.
+
+    Raises:
+        SettingsError: the key cannot be read, or a limit in dollars has no price to go by.
+    """
+    return (Judges(shell, exporter),)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The budget; a limit in dollars needs the model's price.
+
+    Raises:
+        SettingsError: one was asked for, and there is none.
+    """
+    sampling, options = settings.sampling, settings.judge.llm
+    asked = sampling.model_fields_set & {"dollars_per_hour", "dollars_per_day"}
+    asked = {name for name in asked if getattr(sampling, name) is not None}
+    is_priced = options is not None and options.model in options.prices
+    if options is not None and asked and not is_priced:
+        model = options.model or "MODEL"
+        raise SettingsError(
+            f"sampling.{min(asked)} is set, but judge.llm.prices has no price for "
+            + (f"{model!r}" if options.model else "the model, which judge.llm.model does not name"),
+            hint=f"Set judge.llm.prices: {{{model}: {{prompt: 0.15, completion: 0.60}}}} in "
+            f"dollars for a million tokens, or sampling.{min(asked)}: null",
+        )
+    return Limits(
+        judgements_per_hour=sampling.judgements_per_hour,
+        judgements_per_day=sampling.judgements_per_day,
+        dollars_per_hour=sampling.dollars_per_hour if is_priced else None,
+        dollars_per_day=sampling.dollars_per_day if is_priced else None,
+    )
+
+
+def check_judges(settings: Settings) -> None:
+    """What ``serve`` would refuse.
+
+    Raises:
+        SettingsError: the key cannot be read, or a limit in dollars has no price to go by.
+    """
+    limits_of(settings)
+    if settings.judge.llm is not None:
+        settings.judge.llm.key()
+
+
+def asker(shell: Shell) -> Ask:
+    """Runs functions on the writer's thread."""
+
+    def ask(function: Callable[[], Result]) -> Result:
+        return shell.engine.writer.call(function).result()
+
+    return ask
+
+
+def _teller(shell: Shell, exporter: Exporter | None) -> Tell:
+    log = structlog.get_logger("judges")
+
+    def tell(record: QueryRecord, verdict: Verdict) -> None:
+        scored = "no_claims" if verdict.score is None else "scored"
+        shell.own.judged(verdict.judge, verdict.reason or scored)
+        if verdict.failed and verdict.judge == SAMPLED_JUDGE:
+            log.info("not_judged", query_id=verdict.query_id, reason=verdict.reason)
+        if exporter is not None and (shown := judged(record, verdict)) is not None:
+            exporter.submit(shown)
+
+    return tell
+
+
+def _follower(
+    shell: Shell, metrics: JudgeMetrics, tell: Tell, draws: Drawing | None
+) -> grounding.Follower:
+    judge = shell.settings.judge.grounding
+    store, ask = shell.engine.store, asker(shell)
+    follower = grounding.Follower(
+        reader=store.reader,
+        newest=lambda: store.next_sequence,
+        position=lambda: ask(lambda: store.offset(grounding.SOURCE)),
+        sink=shell.engine.writer,
+        worker=grounding.Worker(judge.max_cpu) if judge.enabled else None,
+        clock=shell.clock,
+        told=tell,
+        draws=draws or grounding.no_draws,
+    )
+    metrics.watch_queue(EMBEDDED_JUDGE, lambda: follower.backlog)
+    return follower

@@ -1,0 +1,272 @@
+"""Has the sampled judge grade the answers that were drawn, within the budget.
+
+What waits stands in the store, written with the draw and deleted with the verdict, so that a
+crash neither forgets an answer nor judges one twice. What a judgement may cost is stored as
+spent before it is asked for. Judging happens on threads of its own, which are not waited for at
+the end: a request may take minutes, and its answer is then asked for again after the restart.
+"""
+
+import functools
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from ragmon import amended
+from ragmon.clock import Clock
+from ragmon.daemon import cases
+from ragmon.daemon.purse import NAME, Purse
+from ragmon.errors import StoreError
+from ragmon.exposition.judge import JudgeMetrics
+from ragmon.judges.budget import Receipt
+from ragmon.judges.llm import Case, Failure, Judgement
+from ragmon.records import Draw, QueryRecord, Verdict
+from ragmon.signals.facts import SAMPLED_JUDGE
+from ragmon.sources import Outcome, Sink, Submission, deliver
+from ragmon.stores import Awaited, Judging, Reader
+
+Result = TypeVar("Result")
+
+SOURCE = "judge:llm"
+EXPIRED = "expired"
+
+_BATCH = 64  # rows looked at together
+_QUEUED_EACH = 8  # answers a thread has before it at most
+_TRIES = 3  # of an answer whose judgement failed where trying again may help
+_FIRST_PAUSE_S = 60.0  # until then it is left alone, doubling
+_VERDICT_BYTES = 2_000  # about, for the queue's account
+
+_decode = msgspec.msgpack.Decoder(QueryRecord).decode
+
+
+class Judge(Protocol):
+    """What grades: ``LlmJudge``."""
+
+    def judge(self, case: Case) -> Judgement | Failure:
+        """Grade one answer."""
+        ...
+
+    def forecast_usd(self, case: Case) -> float:
+        """The most that can cost."""
+        ...
+
+    def opens_in(self) -> float:
+        """Seconds until the endpoint is asked again."""
+        ...
+
+    def close(self) -> None:
+        """Release the connections."""
+        ...
+
+
+class Task(NamedTuple):
+    """One answer to grade."""
+
+    sequence: int
+    record: QueryRecord
+    draw: Draw
+    receipt: Receipt
+
+
+class Tried(NamedTuple):
+    """How often an answer failed, and until when it is left alone."""
+
+    times: int
+    until: float  # monotonic
+
+
+class Ask(Protocol):
+    """Runs a function on the writer's thread, and waits for what it returns."""
+
+    def __call__(self, function: Callable[[], Result]) -> Result:
+        """Run it."""
+        ...
+
+
+class SampledJudge:
+    """A part: gives out what waits on schedule, and goes on while there is any."""
+
+    def __init__(
+        self,
+        *,
+        judge: Judge,
+        store: Judging,
+        reader: Callable[[], Reader],
+        ask: Ask,
+        sink: Sink,
+        purse: Purse,
+        clock: Clock,
+        metrics: JudgeMetrics,
+        told: Callable[[QueryRecord, Verdict], None],
+        max_age_s: float,
+        threads: int,
+    ) -> None:
+        self._judge = judge
+        self._store = store
+        self._open = reader
+        self._ask = ask
+        self._sink = sink
+        self._purse = purse
+        self._clock = clock
+        self._metrics = metrics
+        self._told = told
+        self._max_age_s = max_age_s
+        self.length = 0  # answers that wait, when last counted
+        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._under_way: set[int] = set()
+        self._tried: dict[int, Tried] = {}
+        self._turn = threading.Lock()
+        self._stop = threading.Event()
+        self._log = structlog.get_logger("judging")
+        self._threads = [
+            threading.Thread(target=self._work, name=f"judge-{number}", daemon=True)
+            for number in range(threads)
+        ]
+
+    def start(self) -> None:
+        """Begin; ``dispatch`` is to be called on schedule."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End; requests under way are left to themselves, and asked again after a restart."""
+        self._stop.set()
+        for _ in self._threads:
+            self._tasks.put(None)
+        try:
+            self._save_spent()
+        except StoreError as error:
+            self._log.warning("cannot_save_budget", error=str(error))
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is being judged."""
+        return not self._under_way
+
+    def dispatch(self) -> None:
+        """Expire what waited for too long, and give out what the budget and the queue hold."""
+        if not self._turn.acquire(blocking=False):
+            return
+        try:
+            if not self._stop.is_set():
+                self._dispatch()
+                self.length = self._ask(self._store.awaited_count)
+        finally:
+            self._turn.release()
+
+    def _dispatch(self) -> None:
+        room = _QUEUED_EACH * len(self._threads) - len(self._under_way)
+        if self._judge.opens_in() > 0:
+            room = 0  # what is too old is found all the same
+        tasks: list[Task] = []
+        with self._open() as reader:
+            for row in self._waiting():
+                if self._clock.now() - row.since > self._max_age_s:
+                    self._expire(reader, row)
+                elif len(tasks) >= room:
+                    break
+                elif self._is_due(row.sequence):
+                    task = self._task(reader, row)
+                    if task is None:
+                        break
+                    tasks.append(task)
+        if tasks:
+            self._give(tasks)
+
+    def _waiting(self) -> Iterator[Awaited]:
+        """What waits and is not being judged, in the order it was logged."""
+        after = -1
+        while True:
+            # Noted before the store is asked: what is judged meanwhile is not given out again.
+            busy = set(self._under_way)
+            rows = self._ask(functools.partial(self._store.awaited, after, _BATCH))
+            if not rows:
+                return
+            after = rows[-1].sequence
+            yield from (row for row in rows if row.sequence not in busy)
+
+    def _task(self, reader: Reader, row: Awaited) -> Task | None:
+        """The answer and what is set aside for it; None when the budget is used up."""
+        found = self._opened(reader, row)
+        if found is None:
+            return None  # expired this very moment; the next turn goes on behind it
+        record, draw = found
+        receipt = self._purse.admit(self._judge.forecast_usd(cases.case_of(record)))
+        return None if receipt is None else Task(row.sequence, record, draw, receipt)
+
+    def _expire(self, reader: Reader, row: Awaited) -> None:
+        found = self._opened(reader, row)
+        if found is not None:
+            record, draw = found
+            self._commit(record, cases.unjudged(draw, EXPIRED, self._clock.now()))
+
+    def _opened(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
+        """The answer; one whose record is gone is counted as expired and awaited no longer."""
+        found = reader.record(row.sequence)
+        draw = amended.decode(found[1]).known.draw if found and found[1] else None
+        if found is None or draw is None:
+            self._ask(functools.partial(self._store.abandon, [row.sequence]))
+            self._metrics.judged(SAMPLED_JUDGE, EXPIRED)
+            return None
+        return _decode(found[0]), draw
+
+    def _give(self, tasks: Sequence[Task]) -> None:
+        self._save_spent()
+        self._under_way.update(task.sequence for task in tasks)
+        for task in tasks:
+            self._tasks.put(task)
+
+    def _save_spent(self) -> None:
+        self._ask(lambda: self._store.remember(NAME, self._purse.dump()))
+
+    def _is_due(self, sequence: int) -> bool:
+        tried = self._tried.get(sequence)
+        return tried is None or self._clock.monotonic() >= tried.until
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            task = self._tasks.get()
+            if task is None or self._stop.is_set():
+                return
+            try:
+                self._grade(task)
+                if self._tasks.empty():
+                    self.dispatch()
+            except StoreError as error:
+                self._log.warning("judging_paused", error=str(error))
+            finally:
+                self._under_way.discard(task.sequence)
+
+    def _grade(self, task: Task) -> None:
+        started = self._clock.monotonic()
+        got = self._judge.judge(cases.case_of(task.record))
+        self._metrics.took(SAMPLED_JUDGE, self._clock.monotonic() - started)
+        cost_usd = got.cost_usd or 0.0
+        self._metrics.spent(SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, cost_usd)
+        if isinstance(got, Failure):
+            self._metrics.failed(SAMPLED_JUDGE, got.reason)
+            if got.reason == "circuit_open" and not got.tokens.prompt:
+                self._purse.cancel(task.receipt)
+                return
+        self._purse.settle(task.receipt, cost_usd)
+        if isinstance(got, Failure) and got.retryable and self._tries_again(task.sequence):
+            return
+        self._tried.pop(task.sequence, None)
+        verdict = cases.verdict_of(task.record, task.draw, got, self._clock.now())
+        self._commit(task.record, verdict)
+
+    def _tries_again(self, sequence: int) -> bool:
+        times = self._tried[sequence].times + 1 if sequence in self._tried else 1
+        pause = _FIRST_PAUSE_S * 2.0 ** (times - 1)
+        self._tried[sequence] = Tried(times, self._clock.monotonic() + pause)
+        return times < _TRIES
+
+    def _commit(self, record: QueryRecord, verdict: Verdict) -> None:
+        def make(reply: Callable[[Outcome], None]) -> Submission:
+            return Submission(SOURCE, _VERDICT_BYTES, reply, changes=[verdict])
+
+        if deliver(self._sink, make, self._stop) is not None:
+            self._told(record, verdict)

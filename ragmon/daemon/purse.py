@@ -1,0 +1,67 @@
+"""The judge's budget, shared by the threads that draw and those that judge."""
+
+import threading
+
+import msgspec
+
+from ragmon.clock import Clock
+from ragmon.judges.budget import Budget, Limits, Receipt, Spent
+
+NAME = "judge.budget"
+"""Under which the store remembers what was spent."""
+
+
+class Purse:
+    """Thread-safe; what it says was spent has to be stored before a request goes out."""
+
+    def __init__(self, limits: Limits, clock: Clock) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._budget = Budget(limits)
+        self._lock = threading.Lock()
+
+    def load(self, body: bytes | None) -> None:
+        """Go on with what was spent before a restart."""
+        spent = msgspec.json.decode(body, type=Spent) if body else None
+        with self._lock:
+            self._budget = Budget(self._limits, spent)
+
+    def dump(self) -> bytes:
+        """What was spent."""
+        with self._lock:
+            return msgspec.json.encode(self._budget.spent)
+
+    def admit(self, cost_usd: float) -> Receipt | None:
+        """Set one judgement aside; None when a limit would be passed."""
+        with self._lock:
+            return self._budget.admit(self._clock.now(), cost_usd)
+
+    def settle(self, receipt: Receipt, cost_usd: float) -> None:
+        """Put in what a judgement did cost."""
+        with self._lock:
+            self._budget.settle(receipt, cost_usd)
+
+    def cancel(self, receipt: Receipt) -> None:
+        """Give back a judgement that was never asked for."""
+        with self._lock:
+            self._budget.cancel(receipt)
+
+    def pace(self, waiting: int, cost_usd: float) -> tuple[float, float]:
+        """(judgements an hour that use the budget up evenly, how many may still be drawn)."""
+        now = self._clock.now()
+        with self._lock:
+            return (
+                self._budget.pace(now, waiting, cost_usd=cost_usd),
+                self._budget.room(now, waiting, cost_usd=cost_usd),
+            )
+
+    def cost_usd(self, forecast: float) -> float:
+        """Of a judgement, as they came out lately; until then the forecast."""
+        with self._lock:
+            known = self._budget.spent.mean_cost_usd
+        return forecast if known is None else known
+
+    def remaining_ratio(self) -> float:
+        """What is left of the limit that is nearest to its end."""
+        with self._lock:
+            return self._budget.remaining_ratio(self._clock.now())
