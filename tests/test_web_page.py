@@ -171,6 +171,14 @@ def test_a_symptom_leads_to_its_cause():
     assert {"alert-f00d", "alert-beef"} <= set(page.ids)
 
 
+def test_of_many_alerts_the_first_are_told_in_full():
+    many = [alert(fingerprint=f"f{at}", id=f"f{at}-1") for at in range(30)]
+    page = read(status_page(EMPTY | {"alerts": many}, [], []))
+    assert "".join(page.text).count("Look at the index.") == 5
+    assert {f"alert-f{at}" for at in range(30)} <= set(page.ids)
+    assert {f"/v1/alerts/f{at}-1" for at in range(30)} <= set(page.links)
+
+
 def test_an_alert_leads_to_its_worst_queries_and_its_runbook():
     page = read(status_page(EMPTY | {"alerts": [alert()]}, [], []))
     assert {"/v1/queries/q%2F1", "https://runbooks.example/ZeroResults"} <= set(page.links)

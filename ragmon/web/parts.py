@@ -19,6 +19,7 @@ _FAILING = {
 """By metric: what /v1/queries calls the queries behind it."""
 _MODES = ("retrieval", "ranking", "generation")
 _SLICED = ("error", "zero_result", "attribution", "positive_feedback")
+_CARDS = 5  # the rest takes a line each: what is below should stay in sight
 _LONGEST = 160  # characters of a question
 
 
@@ -26,10 +27,12 @@ def alert_cards(alerts: Sequence[dict[str, Any]]) -> str:
     """Open alerts, each at ``#alert-<fingerprint>``, where notifications link to."""
     if not alerts:
         return ""
-    cards = "".join(_card(each) for each in alerts if is_heard(each))
+    heard = [each for each in alerts if is_heard(each)]
+    muted = [each for each in alerts if not is_heard(each)]
     names = {each["fingerprint"]: each["name"] for each in alerts}
-    muted = "".join(_muted(each, names) for each in alerts if not is_heard(each))
-    return f"<h2>Alerts</h2>{cards}" + (f'<ul class="dim">{muted}</ul>' if muted else "")
+    cards = "".join(map(_card, heard[:_CARDS]))
+    lines = "".join(_line(each, names) for each in [*heard[_CARDS:], *muted])
+    return f"<h2>Alerts</h2>{cards}" + (f'<ul class="dim">{lines}</ul>' if lines else "")
 
 
 def is_heard(alert: dict[str, Any]) -> bool:
@@ -85,16 +88,17 @@ def _card(alert: dict[str, Any]) -> str:
     )
 
 
-def _muted(alert: dict[str, Any], names: dict[str, str]) -> str:
-    """One line: whoever reads the page has been told of the cause."""
-    cause = alert["inhibited_by"]
-    because = f"silenced by {escape(alert['silenced_by'])}"
+def _line(alert: dict[str, Any], names: dict[str, str]) -> str:
+    """For a symptom, whose cause has a card, and for those beyond the first few."""
+    because, cause = "", alert["inhibited_by"]
     if cause:
         name = escape(names.get(cause, cause))
-        because = f'inhibited by <a href="#alert-{escape(cause)}">{name}</a>'
+        because = f' · inhibited by <a href="#alert-{escape(cause)}">{name}</a>'
+    elif alert["silenced_by"]:
+        because = f" · silenced by {escape(alert['silenced_by'])}"
     link = f'<a href="/v1/alerts/{quote(alert["id"])}">{escape(alert["name"])}</a>'
     anchor = escape(alert["fingerprint"])
-    return f'<li id="alert-{anchor}">{link} {_facts(alert)} · {because}</li>'
+    return f'<li id="alert-{anchor}">{link} {_facts(alert)}{because}</li>'
 
 
 def _facts(alert: dict[str, Any]) -> str:
