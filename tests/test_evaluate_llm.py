@@ -243,9 +243,24 @@ def test_the_forecast_bounds_what_it_takes(server, judging):
     judge.grade(CASE, RECORD)
     took = judge.account()
     assert expected.answers == 3
-    assert expected.tokens >= 3 * (took.prompt_tokens + took.completion_tokens)
-    assert expected.cost_usd >= 3 * took.cost_usd
+    assert expected.most_tokens > expected.tokens
+    assert expected.most_tokens >= 3 * (took.prompt_tokens + took.completion_tokens)
+    assert expected.most_cost_usd >= max(expected.cost_usd, 3 * took.cost_usd)
     assert judging().forecast([(CASE, RECORD)]).cost_usd is None
+
+
+def test_nothing_more_is_asked_when_the_money_is_spent(server):
+    prices = {"tiny": {"prompt": 1.0, "completion": 10.0}}
+    options = llm.Options(base_url=server.url, model="tiny", modes=["claims"], prices=prices)
+    judge = LanguageModel(Setup(options=options, max_cost_usd=0.0005), ManualClock())
+    assert judge.grade(CASE, RECORD) == {"faithfulness": 0.5}
+    assert judge.grade(CASE, RECORD) == {}
+    assert judge.account().failed == {"budget_spent": 1}
+    judge.close()
+    arbiter = Arbiter(options, ManualClock(), max_cost_usd=0.0)
+    assert preferences(DUELS, arbiter).failed == 3
+    assert arbiter.account().failed == {"budget_spent": 3}
+    arbiter.close()
 
 
 DUELS = [

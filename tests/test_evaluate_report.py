@@ -1,5 +1,6 @@
 """What a reader sees: tables, Markdown, JUnit, and a page that a browser draws."""
 
+import io
 import os
 import re
 import shutil
@@ -9,15 +10,19 @@ import zlib
 from xml.etree import ElementTree as ET
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
+from ragmon.evaluate.accounts import Account
 from ragmon.evaluate.cases import Case, CaseSet
 from ragmon.evaluate.comparison import compare
-from ragmon.evaluate.document import describe
+from ragmon.evaluate.document import Agreement, Figure, describe
 from ragmon.evaluate.gate import decide
+from ragmon.evaluate.preference import Preferences
 from ragmon.evaluate.report import junit, markdown, table
 from ragmon.evaluate.report.cases import worst
 from ragmon.evaluate.report.page import html
+from ragmon.evaluate.report.text import signed
 from ragmon.evaluate.rules import Policy, Rule
 from ragmon.evaluate.scoring import Options, score
 from ragmon.records import Chunk, QueryRecord
@@ -74,8 +79,55 @@ def printed(show, *args):
 
 def test_the_table_of_an_evaluation():
     text = printed(table.show, BAD)
-    for wanted in ("recall@5", "kind=how|to", "absent: completeness", "note: a note <b>", "poor"):
+    for wanted in (
+        "recall@5",
+        "kind=how|to",
+        "absent: ",
+        "completeness",
+        "note: a note <b>",
+        "poor",
+    ):
         assert wanted in text
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_narrow_terminal_cuts_no_name(width):
+    console = Console(width=width, file=io.StringIO())
+    table.show(console, BAD)
+    table.show_decision(console, DECISION)
+    table.show_comparison(console, compare(GOOD, BAD))
+    text = console.file.getvalue()
+    for name in ("failure_mode/retrieval", "reciprocal_rank/citation", "fail", "hit@5"):
+        assert f" {name} " in text
+    assert ("p (Holm)" in text) == (width == 200)
+
+
+def test_judges_and_agreement_are_told(tmp_path):
+    judges = [
+        Account(name="llm", judged=3, failed={"timeout": 2}, example="no <answer>", model="tiny"),
+        Account(name="idle"),
+    ]
+    agreed = [Agreement("llm", 9, Figure(0.9, 0.8, 1.0), None)]
+    found = structs.replace(BAD, judges=judges, agreement=agreed)
+    text, page = printed(table.show, found), html(found)
+    for wanted in ("llm (tiny) judged 3; 2 failed: timeout 2", "llm against 9 human labels"):
+        assert wanted in text
+        assert wanted in page
+    assert "such as: no &lt;answer&gt;" in page
+    assert "idle" not in text
+    assert "idle" not in page
+
+
+def test_the_table_of_preferences():
+    account = Account(name="llm", judged=12, cost_usd=0.5)
+    text = printed(table.show_preferences, Preferences(3, 1, 2, 2, 2, 1, account))
+    for wanted in ("the second wins 0.750", "position bias +1.000 over 2 pairs", "$0.5000"):
+        assert wanted in text
+    assert "position bias" not in printed(table.show_preferences, Preferences(0, 0, 1, 0, 0))
+
+
+def test_no_change_has_no_sign_of_its_own():
+    assert [signed(value) for value in (-0.0, -1e-9, 0.0)] == ["+0.000"] * 3
 
 
 def test_the_table_of_a_gate():

@@ -79,10 +79,10 @@ def _preferences(
     if not duels:
         return NO_ANSWERS
     with judging.replies(args.replies) as cache:
-        arbiter = Arbiter(options, SystemClock(), cache)
+        arbiter = Arbiter(options, SystemClock(), cache, judging.limit(args))
         try:
             expected = arbiter.forecast(duels)
-            judging.announce(f"{len(duels):,} pairs", expected.tokens, expected.cost_usd, args)
+            judging.announce(f"{len(duels):,} pairs", expected, args)
             return preferences(duels, arbiter, judging.progress(args, "comparing"))
         finally:
             arbiter.close()

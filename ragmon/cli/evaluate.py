@@ -8,6 +8,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 
 from ragmon.cli import judging
@@ -114,13 +115,18 @@ def _judges(
         from ragmon.evaluate.llm import LanguageModel, Setup, pool_of  # noqa: PLC0415 - only here
 
         cache = stack.enter_context(judging.replies(args.replies))
-        setup = Setup(options=configured, distractors=args.distractors, pool=pool_of(answers))
+        setup = Setup(
+            options=configured,
+            max_cost_usd=judging.limit(args),
+            distractors=args.distractors,
+            pool=pool_of(answers),
+        )
         model = LanguageModel(setup, clock, cache)
         stack.callback(model.close)
         by_id = by_case(case_set.cases, answers)
         known = [(each, by_id[each.case_id]) for each in case_set.cases if each.case_id in by_id]
         expected = model.forecast(known)
-        judging.announce(f"{expected.answers:,} answers", expected.tokens, expected.cost_usd, args)
+        judging.announce(f"{expected.answers:,} answers", expected, args)
         judges.append(model)
     return judges
 
@@ -131,7 +137,8 @@ def _write(args: argparse.Namespace, evaluation: Evaluation, scored: Scored) -> 
     if args.json is not None:
         save(evaluation, args.json)
     if args.save_baseline:
-        save(evaluation, args.baselines / f"{args.save_baseline}.json")
+        saved = msgspec.structs.replace(evaluation, name=args.save_baseline)
+        save(saved, args.baselines / f"{args.save_baseline}.json")
     if args.html is not None:
         write(args.html, html(evaluation, scored).encode())
     checks = limits(evaluation, rules_of([], args.min, args.max))

@@ -1,11 +1,12 @@
 """The language model for `evaluate` and `compare`: the daemon's settings ``judge.llm``."""
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import track
@@ -13,6 +14,9 @@ from rich.progress import track
 from ragmon.errors import SettingsError
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.parallel import Track
+
+if TYPE_CHECKING:
+    from ragmon.evaluate.llm import Forecast
 
 REPLIES = Path("ragmon-replies")
 
@@ -27,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     text = f"replies to reuse (default {REPLIES}); they quote the answers"
     group.add_argument("--replies", type=Path, default=REPLIES, metavar="FILE", help=text)
     group.add_argument(
-        "--max-cost", type=float, metavar="DOLLARS", help="judge nothing if it may cost more"
+        "--max-cost", type=float, metavar="DOLLARS", help="do not begin above it, and end there"
     )
 
 
@@ -68,19 +72,28 @@ def progress(args: argparse.Namespace, what: str) -> Track:
     return lambda work: track(work, what, disable=args.quiet, console=console, transient=True)
 
 
-def announce(what: str, tokens: int, cost_usd: float | None, args: argparse.Namespace) -> None:
+def limit(args: argparse.Namespace) -> float:
+    """Dollars that may be spent."""
+    return math.inf if args.max_cost is None else float(args.max_cost)
+
+
+def announce(what: str, expected: "Forecast", args: argparse.Namespace) -> None:
     """Say what judging may take, before it does.
 
     Raises:
-        DataError: it may cost more than allowed.
+        DataError: it is likely to cost more than allowed.
     """
-    cost = "" if cost_usd is None else f", ${cost_usd:.2f}"
+    tokens = f"about {expected.tokens:,} tokens (at most {expected.most_tokens:,})"
+    cost = ""
+    if expected.cost_usd is not None and expected.most_cost_usd is not None:
+        cost = f", ${expected.cost_usd:.2f} (at most ${expected.most_cost_usd:.2f})"
     if not args.quiet:
-        print(f"judging {what}: at most {tokens:,} tokens{cost}", file=sys.stderr)
+        print(f"judging {what}: {tokens}{cost}; remembered replies are free", file=sys.stderr)
     if args.max_cost is None:
         return
-    if cost_usd is None:
+    if expected.cost_usd is None:
         hint = "Set judge.llm.model and judge.llm.prices"
         raise DataError("the model has no price", field="--max-cost", hint=hint)
-    if cost_usd > args.max_cost:
-        raise DataError(f"judging may cost ${cost_usd:.2f}", field="--max-cost")
+    if expected.cost_usd > args.max_cost:
+        message = f"judging is likely to cost ${expected.cost_usd:.2f}"
+        raise DataError(message, field="--max-cost")

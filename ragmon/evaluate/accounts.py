@@ -64,6 +64,11 @@ class Ledger:
             if cost_usd is not None:
                 self._cost_usd = (self._cost_usd or 0.0) + cost_usd
 
+    @property
+    def cost_usd(self) -> float:
+        """Dollars spent until now, as far as they are known."""
+        return self._cost_usd or 0.0
+
     def account(self) -> Account:
         """Everything until now."""
         with self._lock:

@@ -4,6 +4,7 @@ The schema is these structs; ``ragmon/evaluation/1`` names it, and fields are on
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from ragmon.stats.agreement import agreement, confusion_rows
 SCHEMA = "ragmon/evaluation/1"
 _SEED = 20_240_501  # the same data give the same bounds
 _DEEPEST = 50
+_ASIDE = re.compile(r" \(.*\)")
 
 
 class Mean(Struct, frozen=True):
@@ -117,6 +119,13 @@ class Evaluation(Struct, frozen=True, kw_only=True):
         unknown: list[float | None] = [None] * len(self.cases)
         columns = [self.scores.get(name, unknown) for name in names]
         return np.array(columns, dtype=np.float64).reshape(len(names), len(self.cases)).T
+
+    def absences(self) -> list[str]:
+        """What could not be had, a line a reason."""
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in self.absent.items():
+            by_reason.setdefault(_ASIDE.sub("", reason), []).append(name)
+        return [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
 
     def summary(self, name: str) -> Summary | None:
         """One metric."""

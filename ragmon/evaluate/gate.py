@@ -92,7 +92,7 @@ def decide(baseline: Evaluation, current: Evaluation, policy: Policy) -> Decisio
     notes = [
         *current.notes,
         *judge_changes(baseline, current),
-        *(f"{name}: {why}" for name, why in current.absent.items()),
+        *current.absences(),
     ]
     return Decision(baseline.name, current.name, len(paired.rows_first), checks, notes)
 

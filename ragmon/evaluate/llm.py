@@ -4,6 +4,7 @@ The same settings as the daemon's, ``judge.llm``. An answer that cannot be judge
 its reason and scored nowhere.
 """
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
@@ -35,6 +36,9 @@ _OURS = {"answer_relevance": "answer_relevancy", "context_precision": "judged_co
 """What the judge calls differently."""
 _PATIENCE_S = 120.0  # spent in all on waiting for an endpoint that pauses
 _WAITS = 3
+_TRIES = 2  # that the judge's own forecast counts on
+_CAUTION = 0.75  # it takes three characters for a token; most text has four
+_REPLY_TOKENS = 200
 
 Got = TypeVar("Got")
 
@@ -43,16 +47,19 @@ class Setup(Struct, frozen=True, kw_only=True):
     """How to judge a run."""
 
     options: llm.Options
+    max_cost_usd: float = math.inf  # beyond it nothing more is asked
     distractors: int = 0  # irrelevant chunks mixed in for noise sensitivity; 0: not asked
     pool: Sequence[Chunk] = ()  # where they are taken from
 
 
 class Forecast(Struct, frozen=True):
-    """The most that judging can take, when no reply is remembered yet."""
+    """What judging is likely to take, and the most it can, when no reply is remembered yet."""
 
     answers: int
     tokens: int
+    most_tokens: int
     cost_usd: float | None  # None: the model has no price
+    most_cost_usd: float | None
 
 
 class _Paused(Protocol):
@@ -107,6 +114,9 @@ class LanguageModel:
         """What the model can say of one answer; nothing when there is none."""
         if not record.answer or record.error is not None:
             return {}
+        if self._ledger.cost_usd >= self._setup.max_cost_usd:
+            self._ledger.failed("budget_spent")
+            return {}
         asked = as_asked(case, record)
         got = self._patience.ask(self._judge, lambda: self._judge.judge(asked))
         self._ledger.spent(got.model, got.tokens.prompt, got.tokens.completion, got.cost_usd)
@@ -126,11 +136,8 @@ class LanguageModel:
         """What judging these answers can take at most."""
         asked = [as_asked(case, record) for case, record in pairs if record.answer]
         judges = [self._judge] + [self._claims] * (self._setup.distractors > 0)
-        tokens = [judge.forecast(each) for judge in judges for each in asked]
-        costs = [judge.forecast_usd(each) for judge in judges for each in asked]
-        priced = (self._setup.options.model or "") in self._setup.options.prices
-        total = sum(each.prompt + each.completion for each in tokens)
-        return Forecast(len(asked), total, sum(costs) if priced else None)
+        tokens = sum((judge.forecast(each) for judge in judges for each in asked), llm.Tokens())
+        return _forecast(len(asked), tokens, self._setup.options, self._judge.cost_usd)
 
     def account(self) -> Account:
         """What it took until now."""
@@ -161,16 +168,26 @@ class Arbiter:
 
     name = NAME
 
-    def __init__(self, options: llm.Options, clock: Clock, cache: llm.Cache | None = None) -> None:
+    def __init__(
+        self,
+        options: llm.Options,
+        clock: Clock,
+        cache: llm.Cache | None = None,
+        max_cost_usd: float = math.inf,
+    ) -> None:
         """Raises SettingsError when the key cannot be read."""
         self.concurrency = options.concurrency
         self._options = options
+        self._max_cost_usd = max_cost_usd
         self._judge = build_pairs(options, clock, cache)
         self._patience = Patience(clock)
         self._ledger = Ledger(self.name, prompts.VERSION)
 
     def prefer(self, shown: Shown) -> Choice | None:
         """Which is better; None when it cannot say."""
+        if self._ledger.cost_usd >= self._max_cost_usd:
+            self._ledger.failed("budget_spent")
+            return None
         pair = Pair(*shown)
         got = self._patience.ask(self._judge, lambda: self._judge.prefer(pair))
         self._ledger.spent(got.model, got.tokens.prompt, got.tokens.completion, got.cost_usd)
@@ -185,8 +202,7 @@ class Arbiter:
         pairs = [Pair(each.query, each.old, each.new, each.reference) for each in duels]
         tokens = sum((self._judge.forecast(each) for each in pairs), llm.Tokens())
         both = llm.Tokens(2 * tokens.prompt, 2 * tokens.completion)
-        cost_usd = self._judge.cost_usd(self._options.model or "", both)
-        return Forecast(len(pairs), both.prompt + both.completion, cost_usd)
+        return _forecast(len(pairs), both, self._options, self._judge.cost_usd)
 
     def account(self) -> Account:
         """What it took until now."""
@@ -227,6 +243,25 @@ def foreign(case: Case, record: QueryRecord, pool: Sequence[Chunk], count: int) 
 def utilization(useful: Sequence[str], used: set[str]) -> float | None:
     """Useful chunks that some claim of the answer rests on, over all useful; None without any."""
     return sum(each in used for each in useful) / len(useful) if useful else None
+
+
+def _forecast(
+    answers: int,
+    most: llm.Tokens,
+    options: llm.Options,
+    cost_usd: Callable[[str, llm.Tokens], float | None],
+) -> Forecast:
+    """Of what is at most needed: that counts each request twice, and replies of full length."""
+    requests = most.completion // (_TRIES * options.max_tokens)
+    likely = llm.Tokens(int(most.prompt / _TRIES * _CAUTION), requests * _REPLY_TOKENS)
+    model = options.model or ""
+    return Forecast(
+        answers,
+        likely.prompt + likely.completion,
+        most.prompt + most.completion,
+        cost_usd(model, likely),
+        cost_usd(model, most),
+    )
 
 
 def _metrics(modes: Sequence[Mode], *, noise: bool) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ def _judges(evaluation: Evaluation) -> str:
         + (f'<div class="dim">such as: {escape(each.example)}</div>' if each.example else "")
         + "</li>"
         for each in evaluation.judges
+        if each.judged or each.failed
     ]
     items += [f"<li>{escape(agreement(each))}</li>" for each in evaluation.agreement]
     if not items:

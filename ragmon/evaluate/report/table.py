@@ -1,5 +1,7 @@
 """Terminal tables."""
 
+from collections.abc import Mapping, Sequence
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -9,9 +11,20 @@ from ragmon.evaluate.document import Evaluation
 from ragmon.evaluate.gate import Decision
 from ragmon.evaluate.generation import noise_sensitivity
 from ragmon.evaluate.preference import Preferences
-from ragmon.evaluate.report.text import agreement, grouped, headlines, interval, number, signed
+from ragmon.evaluate.report.text import (
+    agreement,
+    between,
+    grouped,
+    headlines,
+    interval,
+    number,
+    signed,
+)
 
 _BAND = {"good": "green", "fair": "yellow", "poor": "red", "": "default"}
+_WIDE = 110  # columns of a terminal
+_NUMBER = 6  # columns that a number takes
+_ONLY_WIDE = ("95 % interval", "p (Holm)", "won / lost / tied")
 _VERDICT = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 
 
@@ -25,18 +38,12 @@ def show(console: Console, evaluation: Evaluation) -> None:
             table.add_row(each.name, *cells)
         console.print(table)
     if evaluation.strata:
-        console.print(_strata(evaluation))
+        console.print(_strata(evaluation, console.width))
     if evaluation.curves is not None and evaluation.curves.enough_k is not None:
         console.print(f"recall hardly rises after k = {evaluation.curves.enough_k}")
-    for account in evaluation.judges:
-        colour = "yellow" if account.failed else "dim"
-        console.print(f"[{colour}]judge: {escape(str(account))}[/]")
-        if account.example:
-            console.print(f"[yellow]  such as: {escape(account.example)}[/]")
-    for found in evaluation.agreement:
-        console.print(escape(agreement(found)))
-    for name, reason in evaluation.absent.items():
-        console.print(f"[dim]absent: {escape(name)}: {escape(reason)}[/]")
+    _judges(console, evaluation)
+    for line in evaluation.absences():
+        console.print(f"[dim]absent: {escape(line)}[/]")
     for note in evaluation.notes:
         console.print(f"[yellow]note: {escape(note)}[/]")
 
@@ -68,24 +75,21 @@ def show_preferences(console: Console, found: Preferences) -> None:
 
 def show_decision(console: Console, decision: Decision) -> None:
     """What the gate found, the failures first."""
-    table = _table(
-        f"{decision.current} against {decision.baseline}, {decision.cases:,} cases",
-        *("metric", "baseline", "now", "change", "95 % interval", "verdict", "why"),
-    )
+    title = f"{decision.current} against {decision.baseline}, {decision.cases:,} cases"
     order = ("fail", "inconclusive", "pass")
-    for check in sorted(decision.checks, key=lambda each: order.index(each.verdict)):
-        where = f"{check.metric} [{check.stratum}]" if check.stratum else check.metric
-        bounds = "" if check.lower is None else f"{signed(check.lower)} … {signed(check.upper)}"
-        table.add_row(
-            escape(where),
-            number(check.baseline),
-            number(check.current),
-            signed(check.change),
-            bounds,
-            f"[{_VERDICT[check.verdict]}]{check.verdict}[/]",
-            escape(check.reason),
-        )
-    console.print(table)
+    rows = [
+        {
+            "metric": escape(f"{each.metric} [{each.stratum}]" if each.stratum else each.metric),
+            "baseline": number(each.baseline),
+            "now": number(each.current),
+            "change": signed(each.change),
+            "95 % interval": between(each.lower, each.upper),
+            "verdict": f"[{_VERDICT[each.verdict]}]{each.verdict}[/]",
+            "why": escape(each.reason),
+        }
+        for each in sorted(decision.checks, key=lambda each: order.index(each.verdict))
+    ]
+    console.print(_fitting(console, title, rows))
     for note in decision.notes:
         console.print(f"[dim]{escape(note)}[/]")
     console.print("[green]gate passed[/]" if decision.passed else "[red]gate failed[/]")
@@ -103,24 +107,21 @@ def show_noise(console: Console, comparison: Comparison) -> None:
 
 def show_comparison(console: Console, comparison: Comparison) -> None:
     """Both systems side by side, then the cases that moved."""
-    table = _table(
-        f"{comparison.cases:,} shared cases",
-        *("metric", comparison.first, comparison.second, "change", "95 % interval"),
-        *("p (Holm)", "wins / losses / ties", ""),
-    )
     colours = {"better": "green", "worse": "red", "": "default"}
-    for each in comparison.contrasts:
-        table.add_row(
-            each.name,
-            number(each.first),
-            number(each.second),
-            signed(each.change),
-            f"{signed(each.lower)} … {signed(each.upper)}",
-            f"{each.p_adjusted:.3g}",
-            f"{each.wins} / {each.losses} / {each.ties}",
-            f"[{colours[each.verdict]}]{each.verdict}[/]",
-        )
-    console.print(table)
+    rows = [
+        {
+            "metric": each.name,
+            escape(comparison.first): number(each.first),
+            f"{escape(comparison.second)} ": number(each.second),  # they may have one name
+            "change": signed(each.change),
+            "95 % interval": between(each.lower, each.upper),
+            "p (Holm)": f"{each.p_adjusted:.3g}",
+            "won / lost / tied": f"{each.wins} / {each.losses} / {each.ties}",
+            "": f"[{colours[each.verdict]}]{each.verdict}[/]",
+        }
+        for each in comparison.contrasts
+    ]
+    console.print(_fitting(console, f"{comparison.cases:,} shared cases", rows))
     moves = _table("cases that moved most", "case", "query", "metric", "was", "is")
     for move in comparison.moves:
         query = move.query if len(move.query) <= 60 else move.query[:59] + "…"
@@ -138,8 +139,20 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
         )
 
 
-def _strata(evaluation: Evaluation) -> Table:
-    shown = [each.name for each in headlines(evaluation)][:6]
+def _judges(console: Console, evaluation: Evaluation) -> None:
+    for account in evaluation.judges:
+        if account.judged or account.failed:
+            colour = "yellow" if account.failed else "dim"
+            console.print(f"[{colour}]judge: {escape(str(account))}[/]")
+        if account.example:
+            console.print(f"[yellow]  such as: {escape(account.example)}[/]")
+    for found in evaluation.agreement:
+        console.print(escape(agreement(found)))
+
+
+def _strata(evaluation: Evaluation, width: int) -> Table:
+    """As many headline metrics as a terminal has room for."""
+    shown = [each.name for each in headlines(evaluation)][: max(2, min(6, (width - 30) // 14))]
     table = _table("By stratum", "stratum", "cases", *shown)
     for each in evaluation.strata:
         cells = [number(each.metrics[name].mean) if name in each.metrics else "–" for name in shown]
@@ -148,9 +161,29 @@ def _strata(evaluation: Evaluation) -> Table:
     return table
 
 
+def _fitting(console: Console, title: str, rows: Sequence[Mapping[str, str]]) -> Table:
+    """A table without what a narrow terminal has no room for; the files hold everything."""
+    names = [
+        name
+        for name in (rows[0] if rows else ())
+        if console.width >= _WIDE or name not in _ONLY_WIDE
+    ]
+    table = _table(title, *names)
+    for row in rows:
+        table.add_row(*(row[name] for name in names))
+    return table
+
+
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=escape(title), title_justify="left")
     for at, column in enumerate(columns):
         plain = at == 0 or column in ("", "why", "query", "metric", "verdict")
-        table.add_column(escape(column), justify="left" if plain else "right")
+        # A name that is cut off names nothing: the other columns give way.
+        table.add_column(
+            column,
+            justify="left" if plain else "right",
+            no_wrap=at == 0 or column in ("metric", "verdict"),
+            overflow="fold",
+            min_width=None if plain else _NUMBER,
+        )
     return table

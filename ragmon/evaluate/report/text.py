@@ -30,7 +30,9 @@ def number(value: float | None) -> str:
 
 def signed(value: float | None) -> str:
     """A change."""
-    return "–" if value is None else f"{value:+.3f}" if abs(value) < 10 else f"{value:+,.0f}"
+    if value is None:
+        return "–"
+    return f"{round(value, 3) + 0.0:+.3f}" if abs(value) < 10 else f"{value:+,.0f}"
 
 
 def interval(mean: Mean) -> str:
@@ -38,6 +40,11 @@ def interval(mean: Mean) -> str:
     if mean.lower is None or mean.upper is None:
         return ""
     return f"{number(mean.lower)} – {number(mean.upper)}"
+
+
+def between(lower: float | None, upper: float | None) -> str:
+    """The interval of a change; empty where there is none."""
+    return "" if lower is None else f"{signed(lower)} … {signed(upper)}"
 
 
 def agreement(found: Agreement) -> str:
