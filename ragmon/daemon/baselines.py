@@ -17,9 +17,12 @@ from msgspec.structs import asdict
 
 from ragmon.clock import Clock
 from ragmon.config.units import seconds
+from ragmon.daemon.parts import Shell
 from ragmon.detectors.baselines import Baseline, from_log, levels
+from ragmon.detectors.detection import Detection
 from ragmon.detectors.minutes import MinuteLog
 from ragmon.detectors.streams import StreamTable
+from ragmon.exposition.baselines import BaselineMetrics
 from ragmon.stores import BaselineRow, Baselines
 from ragmon.web.baselines import Wanted
 
@@ -275,12 +278,12 @@ class LiveBaselines:
         Raises:
             ValueError: it cannot be made.
         """
-        now, by = self._clock.now(), wanted.by[:256]
+        now, by, run = self._clock.now(), wanted.by[:256], bytes(wanted.run)
         length_s = seconds(wanted.window) if wanted.window else 0.0
 
         def keep() -> BaselineRow:
-            if wanted.run is not None:
-                row = self.shelf.keep_run(name, bytes(wanted.run), now, by)
+            if run:
+                row = self.shelf.keep_run(name, run, now, by)
             else:
                 row = self.shelf.keep_window(name, length_s, now, by)
             return self.shelf.promote(name, row.version) if wanted.promote else row
@@ -313,3 +316,31 @@ class LiveBaselines:
 
     async def _on_writer(self, work: Callable[[], Any]) -> Any:
         return await asyncio.wrap_future(self._call(work))
+
+
+def build_baselines(shell: Shell, detection: Callable[[], Detection]) -> LiveBaselines:
+    """Over the store of a daemon and its detectors.
+
+    Args:
+        shell: of the daemon.
+        detection: the detectors in force; they live on the writer's thread.
+    """
+
+    def minutes() -> Minutes:
+        held = detection()
+        return Minutes(held.log, held.streams)
+
+    def use(baseline: Baseline | None) -> None:
+        detection().use_baseline(baseline)
+
+    def active() -> Baseline | None:
+        return detection().baseline
+
+    engine = shell.engine
+    shell.own.registry.register(BaselineMetrics(active))
+    return LiveBaselines(
+        lambda: Shelf(engine.store.baselines(), minutes, use),
+        active,
+        engine.writer.call,
+        shell.clock,
+    )

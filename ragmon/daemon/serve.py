@@ -20,6 +20,7 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon import http
 from ragmon.daemon.alerting import Alerting
+from ragmon.daemon.baselines import build_baselines
 from ragmon.daemon.board import Board
 from ragmon.daemon.build import build_engine, check_exposure, grants
 from ragmon.daemon.delivery import build_delivery
@@ -35,6 +36,7 @@ from ragmon.exposition.own import OwnMetrics
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import Section
 from ragmon.web.auth import Authorizer
+from ragmon.web.baselines import BaselineSection
 
 _DRAIN_S = 3.0  # for requests, then for the queue; with all else it ends within 10 s
 
@@ -64,6 +66,7 @@ class Daemon:
         self.url = http.url_of(self._socket)
         self._delivery = build_delivery(self._shell, self.url)
         self._alerting = Alerting(self._shell, self._delivery)
+        self._baselines = build_baselines(self._shell, lambda: self._alerting.detection)
         self._parts = self._build_parts()
         self._started: list[Part] = []
         self._server = http.Server(
@@ -176,7 +179,8 @@ class Daemon:
         links = Links(self.settings.external_url or self.url, self.settings.runbooks_url)
         board = Board(self._alerting, self._engine, self._clock, links)
         self._monitor.open_alerts = board.open
-        return [AlertSection(board, http.limits_of(self.settings))]
+        limits = http.limits_of(self.settings)
+        return [AlertSection(board, limits), BaselineSection(self._baselines, limits)]
 
     def _build_parts(self) -> list[Part]:
         """In the order in which they start."""
@@ -185,6 +189,7 @@ class Daemon:
         return [
             self._delivery,
             self._alerting,
+            self._baselines,
             *build_sources(shell),
             self._traces,
             *((exporter,) if exporter is not None else ()),

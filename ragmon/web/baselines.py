@@ -18,7 +18,7 @@ class Wanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a baseline is to be made of: exactly one of ``from`` and ``run``."""
 
     window: str = msgspec.field(default="", name="from")  # how far back, for example 7d
-    run: msgspec.Raw | None = None  # what `ragmon evaluate --json` wrote
+    run: msgspec.Raw = msgspec.Raw()  # what `ragmon evaluate --json` wrote
     by: str = ""  # who asks
     promote: bool = False
 
@@ -81,7 +81,7 @@ class BaselineSection:
         name, _ = _asked(request)
         try:
             wanted = msgspec.json.decode(await body_of(request, self._limits), type=Wanted)
-            if bool(wanted.window) == (wanted.run is not None):
+            if bool(wanted.window) is bool(bytes(wanted.run)):
                 raise ValueError("give exactly one of from and run")
             return json_answer(await self._keeper.keep_baseline(name, wanted), 201)
         except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
