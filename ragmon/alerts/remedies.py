@@ -124,6 +124,30 @@ REMEDIES = {
             "Only the slowest grew: look at long contexts, cold caches, retries",
         ),
     ),
+    "mode_retrieval": Remedy(
+        "RagmonRetrievalFailures",
+        (
+            "See what retrieval gave: nothing, nothing relevant, or only low scores",
+            "Check that the index is there, complete and the one the retriever asks",
+            "Check that queries and documents are embedded by the same model and version",
+        ),
+    ),
+    "mode_ranking": Remedy(
+        "RagmonRankingFailures",
+        (
+            "The relevant chunk is found, but low: check the reranker and its model",
+            "Check query rewriting and expansion: they change what ranks first",
+            "Give the model more chunks until the ranking is repaired",
+        ),
+    ),
+    "mode_generation": Remedy(
+        "RagmonGenerationFailures",
+        (
+            "Good chunks, bad answers: did prompt or model version change?",
+            "Check the order and length of the context: what stands in the middle is overlooked",
+            "Let the model decline when the chunks do not answer",
+        ),
+    ),
     "latency_p50": Remedy(
         "RagmonLatencyMedian",
         (
