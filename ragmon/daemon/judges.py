@@ -7,6 +7,8 @@ import structlog
 
 from ragmon.config import Settings
 from ragmon.daemon import drawing, grounding
+from ragmon.daemon.calibrating import NAME as CALIBRATIONS
+from ragmon.daemon.calibrating import Calibrations, Calibrator
 from ragmon.daemon.cases import case_of
 from ragmon.daemon.drawing import Drawing, Known
 from ragmon.daemon.judging import Ask, SampledJudge
@@ -18,6 +20,7 @@ from ragmon.errors import SettingsError
 from ragmon.exposition.judge import JudgeMetrics
 from ragmon.judges import llm
 from ragmon.judges.budget import Limits
+from ragmon.judges.grounding import load_artefact
 from ragmon.judges.llm import LlmJudge
 from ragmon.records import QueryRecord, Verdict
 from ragmon.sampling import Options as SamplingOptions
@@ -42,8 +45,11 @@ class Judges:
             sampled = Sampled(shell, self._metrics, shell.settings.judge.llm, tell)
             self._parts.append(sampled)
             draws = sampled.draws
+        reading = Calibrations()
+        if shell.settings.judge.grounding.enabled:
+            self._parts.append(_Learning(shell, reading))
         if shell.settings.judge.grounding.enabled or draws is not None:
-            self._parts.append(_follower(shell, self._metrics, tell, draws))
+            self._parts.append(_follower(shell, self._metrics, tell, draws, reading))
 
     def start(self) -> None:
         """Begin."""
@@ -137,6 +143,44 @@ class Sampled:
         )
 
 
+class _Learning:
+    """The calibrations, kept in the store."""
+
+    def __init__(self, shell: Shell, calibrations: Calibrations) -> None:
+        self._schedule, self._every_s = shell.schedule, shell.settings.judge.calibrate_every
+        store, ask, own = shell.engine.store.judging(), asker(shell), shell.own
+        calibrations.load(store.remembered(CALIBRATIONS))  # nothing runs yet
+        self._calibrator = Calibrator(
+            calibrations,
+            reader=shell.engine.store.reader,
+            judge=load_artefact().version,
+            news=lambda: (
+                own.total("ragmon_ingest_records_total", source="label")
+                + own.total("ragmon_judged_total", judge=SAMPLED_JUDGE, outcome="scored")
+            ),
+            save=lambda body: ask(lambda: store.remember(CALIBRATIONS, body)),
+        )
+        own.watch_each(
+            "ragmon_grounding_calibration_version",
+            "Version of the calibration by which a pipeline reads the embedded judge's score.",
+            "pipeline",
+            lambda: {name: float(kept.version) for name, kept in calibrations.kept.items()},
+        )
+        own.watch_each(
+            "ragmon_grounding_calibration_labels",
+            "Labels or verdicts that the calibration was learned from.",
+            "pipeline",
+            lambda: {name: float(kept.lessons) for name, kept in calibrations.kept.items()},
+        )
+
+    def start(self) -> None:
+        """Look now, and at intervals."""
+        self._schedule.every(self._every_s, "calibrate", self._calibrator.step)
+
+    def stop(self) -> None:
+        """Nothing runs but what the schedule runs."""
+
+
 def build_judges(shell: Shell, exporter: Exporter | None) -> Sequence[Part]:
     """The configured judges; verdicts are also shown in the user's tracing tool.
 
@@ -207,7 +251,11 @@ def _teller(shell: Shell, exporter: Exporter | None) -> Tell:
 
 
 def _follower(
-    shell: Shell, metrics: JudgeMetrics, tell: Tell, draws: Drawing | None
+    shell: Shell,
+    metrics: JudgeMetrics,
+    tell: Tell,
+    draws: Drawing | None,
+    calibrations: Calibrations,
 ) -> grounding.Follower:
     judge = shell.settings.judge.grounding
     store, ask = shell.engine.store, asker(shell)
@@ -220,6 +268,7 @@ def _follower(
         clock=shell.clock,
         told=tell,
         draws=draws or grounding.no_draws,
+        calibrated=calibrations,
     )
     metrics.watch_queue(EMBEDDED_JUDGE, lambda: follower.backlog)
     return follower

@@ -95,6 +95,10 @@ class OwnMetrics:
         """One answer went through a judge."""
         self._judged.labels(judge, outcome).inc()
 
+    def total(self, name: str, **labels: str) -> float:
+        """What a counter stands at; 0 before it was first added to."""
+        return self.registry.get_sample_value(name, labels) or 0.0
+
     def notified(self, sink: str, outcome: str, count: int = 1) -> None:
         """An attempt to deliver an alert ended: delivered, retried or dead."""
         self._notifications.labels(sink, outcome).inc(count)
