@@ -11,7 +11,8 @@ from ragmon.alerts.sentences import sentence
 from ragmon.clock import ManualClock
 from ragmon.config.settings import Probe
 from ragmon.daemon.golden import allowance, findings
-from ragmon.daemon.probes import Planned, Probes, Process, State, plan
+from ragmon.daemon.probe_state import Planned, State
+from ragmon.daemon.probes import Probes, Process, plan
 from ragmon.detectors import AlertKey, StreamKey
 from ragmon.errors import SettingsError, StoreFullError
 from ragmon.evaluate.document import describe, save
@@ -23,7 +24,9 @@ from ragmon.evaluate.scoring import Options, score
 from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
 from ragmon.records import Chunk, QueryRecord
 from tests.support.daemons import running
+from tests.support.examples import NOON, record
 from tests.support.rag_service import answering, golden_lines
+from tests.support.vigil import Vigil
 from tests.support.wait import eventually
 
 
@@ -264,7 +267,12 @@ class Site:
         self.clock, self.hand, self.asked = clock, Hand(clock), Asked()
         planned = [Planned(job(probe=name), every_s) for name in names]
         self.probes = Probes(
-            planned, runner=self.hand, shelf=shelf, schedule=self.asked, clock=clock
+            planned,
+            runner=self.hand,
+            shelf=shelf,
+            schedule=self.asked,
+            clock=clock,
+            allowed=allowance(1.0),
         )
         self.done = []
         self.probes.finished = lambda name, state: self.done.append((name, state))
@@ -452,3 +460,23 @@ def test_a_daemon_probes_a_live_service_and_remembers(service, golden, tmp_path)
         eventually(lambda: site.total("ragmon_probe_runs_total"), "the last run is known")
         assert site.total("ragmon_probe_hit_ratio", **labels) == 0.75
     assert len(service.asked) == asked == 40  # not due again
+
+
+def test_a_worse_golden_run_fires_an_alert_that_ends_with_it(tmp_path):
+    right, now = scored([1.0] * 40, "first"), scored([0.0] * 20 + [1.0] * 20)
+    worse = State().after(outcome(right)).after(outcome(now, NOON))
+    vigil = Vigil(tmp_path, NOON)
+    states = {"faq": worse}
+    vigil.alerting.listen(lambda _now: findings([HOURLY], states, allowance(1.0)))
+    for minute in range(40):
+        if minute == 10:
+            states["faq"] = worse.after(outcome(right, NOON + 600.0))
+        vigil.commit([record(f"q{minute}", at=vigil.clock.now())])
+        vigil.tick(60.0)
+    mine = [each for each in vigil.events() if each.alert.key.rule == "golden"]
+    assert [each.change for each in mine] == ["firing", "resolved"]
+    alert = mine[0].alert
+    assert (alert.name, alert.key.stream.pipeline) == ("RagmonHitRate", "probe faq")
+    assert "over the same questions: 20 got worse" in alert.evidence.sentence
+    assert alert.evidence.worst == ()
+    vigil.end()

@@ -1,7 +1,7 @@
 """Detection in the running daemon: fed by commits, moved by the schedule, saved turn by turn."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 
@@ -18,6 +18,7 @@ from ragmon.daemon.live import LiveDetection, unexplained
 from ragmon.daemon.parts import Shell
 from ragmon.daemon.routing import notifications
 from ragmon.daemon.worst import WorstQueries
+from ragmon.detectors import Finding
 from ragmon.detectors.detection import Detection
 from ragmon.errors import StoreError
 from ragmon.exposition.alerts import AlertMetrics
@@ -28,6 +29,9 @@ _EVERY_S = 1.0
 _STEP_S = 0.03  # on the writer's thread, before commits have their turn
 _MOST_RECORDS = 20_000  # that are gathered before they are counted at once
 _FORGET_EVERY_S = 3_600.0
+Findings = Callable[[float], Sequence[Finding]]
+"""By the end of a minute, in unix seconds."""
+
 _LOUD = ("firing", "notified", "renotified")
 
 
@@ -45,7 +49,13 @@ class Alerting:
         settings, engine = shell.settings, shell.engine
         feed = Feed(engine.pipeline.columns)
         build = functools.partial(build_detection, settings, feed.columns)
-        self.live = LiveDetection(build, build_timing(settings), build_maintenance(settings))
+        self._others: Findings = lambda _now: ()
+        self.live = LiveDetection(
+            build,
+            build_timing(settings),
+            build_maintenance(settings),
+            also=self._found_by_others,
+        )
         self.metrics = AlertMetrics()
         shell.own.registry.register(self.metrics)
         self._shell = shell
@@ -73,6 +83,13 @@ class Alerting:
             for alert in self.live.book.open
             if alert.state != "pending" and alert.notified_at is not None and alert.heard
         ]
+
+    def listen(self, others: Findings) -> None:
+        """Take in what others find, such as golden probes; asked once a minute."""
+        self._others = others
+
+    def _found_by_others(self, now: float) -> Sequence[Finding]:
+        return self._others(now)
 
     def start(self) -> None:
         """Begin, without waiting."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from ragmon.daemon.probes import Planned, State
+from ragmon.daemon.probe_state import Planned, State
 from ragmon.detectors import AlertKey, Finding, Measured, StreamKey
 from ragmon.detectors.core import MONTH_MINUTES
 from ragmon.detectors.episodes import measured

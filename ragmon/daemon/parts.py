@@ -4,7 +4,7 @@ A part is built from the shell before anything runs, started on the event loop w
 are restored, and stopped while the writer still commits. Parts end in the opposite order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from ragmon.config import Settings
 from ragmon.daemon.build import resolve
 from ragmon.daemon.engine import Engine
 from ragmon.daemon.schedule import Schedule
+from ragmon.detectors import Finding
 from ragmon.exposition.own import OwnMetrics
 from ragmon.sources import Context, Source
 from ragmon.web.auth import Authorizer
@@ -64,8 +65,14 @@ def build_sources(shell: Shell) -> list[Source]:
     return sources
 
 
-def build_probes(shell: Shell) -> Sequence[Part]:
+def build_probes(
+    shell: Shell, listen: Callable[[Callable[[float], Sequence[Finding]]], None]
+) -> Sequence[Part]:
     """Golden sets on a schedule; without any, nothing of the evaluation is even imported.
+
+    Args:
+        shell: what every part is made from.
+        listen: is told whom to ask for what got worse.
 
     Raises:
         SettingsError: the cases of one are not there, or its ``request`` is not understood.
@@ -74,4 +81,6 @@ def build_probes(shell: Shell) -> Sequence[Part]:
         return ()
     from ragmon.daemon import probes  # noqa: PLC0415 - see above
 
-    return (probes.build(shell),)
+    found = probes.build(shell)
+    listen(found.findings)
+    return (found,)

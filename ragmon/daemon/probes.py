@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import structlog
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ragmon.clock import Clock
 from ragmon.config.settings import Probe
+from ragmon.daemon import golden
 from ragmon.daemon.engine import Engine
+from ragmon.daemon.probe_state import Planned, State
 from ragmon.daemon.schedule import Schedule
+from ragmon.detectors import Finding
 from ragmon.errors import SettingsError, StoreError
-from ragmon.evaluate.endpoint import FAILURES, Template
-from ragmon.evaluate.probe import Compared, Golden, Job, Outcome, compare
+from ragmon.evaluate.endpoint import Template
+from ragmon.evaluate.probe import Job, Outcome
 from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
 
 if TYPE_CHECKING:
@@ -30,47 +32,6 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY_S = 5.0
 _SKEW_S = 60.0
-
-
-class Planned(Struct, frozen=True):
-    """A job, and how often."""
-
-    job: Job
-    every_s: float
-
-
-class State(Struct, frozen=True):
-    """What is known of a probe; survives a restart."""
-
-    last: Outcome | None = None
-    reference: Golden | None = None  # the run that counts as right
-    runs: dict[str, int] = msgspec.field(default_factory=lambda: {"finished": 0, "failed": 0})
-    failures: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(FAILURES, 0))
-    falls: dict[str, Compared] = {}  # the last run against the reference, by metric
-    worse_since: dict[str, float] = {}  # unix seconds of the first of such runs in a row
-
-    def after(self, outcome: Outcome) -> "State":
-        """With one more run; the first that came to something is the reference."""
-        failures = dict(self.failures)
-        for reason, count in outcome.failures.items():
-            failures[reason] = failures.get(reason, 0) + count
-        if outcome.golden is None:  # says nothing of quality, neither good nor bad
-            ends = self.runs | {outcome.end: self.runs.get(outcome.end, 0) + 1}
-            return replace(self, last=outcome, runs=ends)
-        reference = outcome.baseline or self.reference or _complete(outcome)
-        falls = compare(reference, outcome.golden) if reference else {}
-        return State(
-            last=outcome,
-            reference=reference,
-            runs=self.runs | {outcome.end: self.runs.get(outcome.end, 0) + 1},
-            failures=failures,
-            falls=falls,
-            worse_since={
-                metric: self.worse_since.get(metric, outcome.started_at)
-                for metric, each in falls.items()
-                if each.paired.fall > 0.0
-            },
-        )
 
 
 class Runner(Protocol):
@@ -108,7 +69,9 @@ class Probes:
         shelf: Shelf,
         schedule: Schedule,
         clock: Clock,
+        allowed: golden.Allowance,
     ) -> None:
+        self._allowed = allowed
         self._planned = {each.job.probe: each for each in planned}
         self._runner = runner
         self._shelf = shelf
@@ -144,6 +107,10 @@ class Probes:
                     self._waiting.add(name)
             if due:
                 self._wanted.put(name)
+
+    def findings(self, _now: float) -> list[Finding]:
+        """What got worse, until a run says otherwise."""
+        return golden.findings(list(self._planned.values()), self.states, self._allowed)
 
     def views(self) -> list[ProbeView]:
         """What Prometheus is told."""
@@ -272,6 +239,7 @@ def build(shell: "Shell") -> Probes:
         shelf=_Kept(shell.engine),
         schedule=shell.schedule,
         clock=shell.clock,
+        allowed=golden.allowance(shell.settings.detectors.false_alarms_per_month),
     )
     shell.own.registry.register(ProbeMetrics(found.views))
     return found
@@ -305,11 +273,6 @@ def plan(probe: Probe, *, grounding: bool) -> Planned:
         baseline="" if probe.baseline is None else str(probe.baseline),
     )
     return Planned(job, probe.every)
-
-
-def _complete(outcome: Outcome) -> Golden | None:
-    """The scores of a run that no failure made smaller."""
-    return None if outcome.failures else outcome.golden
 
 
 def _view(name: str, state: State) -> ProbeView:

@@ -194,5 +194,5 @@ class Daemon:
             self._traces,
             *((exporter,) if exporter is not None else ()),
             *build_judges(shell, exporter),
-            *build_probes(shell),
+            *build_probes(shell, self._alerting.listen),
         ]

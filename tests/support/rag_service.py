@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -45,10 +45,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.gate is not None:
             self.server.gate.wait(20)
         content = json.dumps(self.server.answer(query)).encode()
-        self.send_response(self.server.status)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        with suppress(ConnectionError):  # who asked may be gone
+            self.send_response(self.server.status)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
         pass
