@@ -39,6 +39,29 @@ def test_a_stop_ends_the_attempts_at_once():
     assert clock.monotonic() - started < 2.0
 
 
+def test_nobody_at_an_address_is_said_at_once_and_given_up_soon():
+    said: list[str] = []
+    delivery = Delivery(NOBODY, "", say=said.append, stranger_s=0.6)
+    with pytest.raises(RemoteError, match="tried for 1 s") as caught:
+        delivery.post("/v1/queries", b"{}")
+    assert "ragmon serve" in caught.value.hint
+    assert len(said) == 1  # of three attempts
+    assert said[0].startswith(f"no answer from {NOBODY} (ConnectionError); trying again for 1 s")
+    assert "ragmon serve" in said[0]
+
+
+def test_an_outage_after_an_answer_is_waited_for(tmp_path):
+    said: list[str] = []
+    with running(tmp_path / "data") as site:
+        delivery = Delivery(site.url, "", say=said.append, stranger_s=0.0)
+        delivery.post("/v1/queries", b'{"query_id":"a"}')
+    delivery.stop.set()
+    with pytest.raises(RemoteError, match="stopped"):
+        delivery.post("/v1/queries", b"{}")
+    assert len(said) == 1
+    assert "trying again for 120 s" in said[0]
+
+
 def test_an_address_that_is_none_of_ragmons_is_refused_at_once(tmp_path):
     with running(tmp_path / "data") as site, pytest.raises(RemoteError, match="404"):
         Delivery(site.url + "/elsewhere", "").post("/v1/queries", b"{}")

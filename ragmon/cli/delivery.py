@@ -1,5 +1,6 @@
 """Posting batches to a running ragmon, until they are durable."""
 
+import itertools
 import threading
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
@@ -12,8 +13,10 @@ from ragmon.cli import remote
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError
 
-_ATTEMPTS = 30
+_STRANGER_S = 15.0  # for an address where nobody has answered yet
+_OUTAGE_S = 120.0
 _LONGEST_WAIT_S = 5.0
+_HINT = "Start `ragmon serve`, or name another address"
 
 
 class Delivered(Struct):
@@ -31,9 +34,12 @@ class Delivery:
         self,
         url: str,
         token: str,
+        *,
         clock: Clock | None = None,
         explain: Callable[[dict[str, Any]], None] = lambda _: None,
         stop: threading.Event | None = None,
+        say: Callable[[str], None] = lambda _: None,
+        stranger_s: float = _STRANGER_S,
     ) -> None:
         self.session = requests.Session()
         if token:
@@ -43,6 +49,9 @@ class Delivery:
         self._clock = clock or SystemClock()
         self._explain = explain
         self.stop = stop or threading.Event()
+        self._say = say  # what keeps batches from being taken, once an outage
+        self._patience_s = stranger_s
+        self._trouble = ""
 
     def post(self, path: str, ndjson: bytes) -> None:
         """Send a batch.
@@ -50,19 +59,40 @@ class Delivery:
         Raises:
             RemoteError: it was refused, ragmon stayed away, or ``stop`` was set meanwhile.
         """
-        for attempt in range(_ATTEMPTS):
+        started = self._clock.monotonic()
+        for attempt in itertools.count():
             answer = self._try(path, ndjson)
-            if answer is not None and answer.status_code in (200, 422):
-                self._count(answer.json())
-                return
-            if answer is not None and answer.status_code not in (429, 502, 503, 504):
-                problem = f"{answer.status_code}: {remote.detail(answer)}"
-                raise RemoteError(f"{self._url}{path} answered {problem}")
-            if self.stop.wait(_wait_s(answer, attempt, self._clock.now())):
-                raise RemoteError("stopped before everything was delivered")
-        raise RemoteError(f"{self._url} took no batch in {_ATTEMPTS} attempts")
+            if isinstance(answer, requests.Response):
+                self._patience_s = _OUTAGE_S
+                if answer.status_code in (200, 422):
+                    self._count(answer.json())
+                    return
+                problem = f"answered {answer.status_code}: {remote.detail(answer)}"
+                if answer.status_code not in (429, 502, 503, 504):
+                    raise RemoteError(f"{self._url}{path} {problem}")
+                trouble = f"{self._url} {problem}"
+            else:
+                trouble = f"no answer from {self._url} ({type(answer).__name__})"
+            wait_s = _wait_s(answer, attempt, self._clock.now())
+            self._wait(started, wait_s, trouble)
 
-    def _try(self, path: str, ndjson: bytes) -> requests.Response | None:
+    def _wait(self, started: float, wait_s: float, trouble: str) -> None:
+        """Before the next attempt.
+
+        Raises:
+            RemoteError: there is none.
+        """
+        tried_s = self._clock.monotonic() - started
+        left_s = self._patience_s - tried_s
+        if left_s <= 0:
+            raise RemoteError(f"{trouble}, tried for {tried_s:.0f} s", hint=_HINT)
+        if not self._trouble:
+            self._trouble = trouble
+            self._say(f"{trouble}; trying again for {self._patience_s:.0f} s. {_HINT}")
+        if self.stop.wait(min(wait_s, left_s)):
+            raise RemoteError("stopped before everything was delivered")
+
+    def _try(self, path: str, ndjson: bytes) -> requests.Response | requests.RequestException:
         try:
             return self.session.post(
                 self._url + path,
@@ -71,19 +101,24 @@ class Delivery:
                 timeout=(5.0, 60.0),
                 allow_redirects=False,
             )
-        except requests.RequestException:
-            return None
+        except requests.RequestException as error:
+            return error
 
     def _count(self, answer: dict[str, Any]) -> None:
+        self._trouble = ""
         self.done.accepted += answer["accepted"]
         self.done.duplicates += answer["duplicates"]
         self.done.rejected += answer.get("rejected_total", len(answer["rejected"]))
         self._explain(answer)
 
 
-def _wait_s(answer: requests.Response | None, attempt: int, now: float) -> float:
+def _wait_s(
+    answer: requests.Response | requests.RequestException, attempt: int, now: float
+) -> float:
     """Seconds to wait: as told by Retry-After, else longer and longer."""
-    told = answer.headers.get("Retry-After", "") if answer is not None else ""
+    told = ""
+    if isinstance(answer, requests.Response):
+        told = answer.headers.get("Retry-After", "")
     if told.isdigit():
         return min(float(told), _LONGEST_WAIT_S)
     if told:
@@ -91,4 +126,4 @@ def _wait_s(answer: requests.Response | None, attempt: int, now: float) -> float
             return max(0.0, min(parsedate_to_datetime(told).timestamp() - now, _LONGEST_WAIT_S))
         except ValueError:
             pass
-    return min(0.2 * 2.0**attempt, _LONGEST_WAIT_S)
+    return min(0.2 * 2.0 ** min(attempt, 9), _LONGEST_WAIT_S)

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         if not path.is_file():
             raise SettingsError(f"{path} is no file")
     refusals = Refusals()
-    delivery = Delivery(args.url, "", explain=refusals.note)
+    delivery = Delivery(args.url, "", explain=refusals.note, say=_say)
     delivery.session = remote.session(args)
     total = sum(path.stat().st_size for path in args.files)
     columns = ("{task.description}", BarColumn(), TransferSpeedColumn(), TimeRemainingColumn())
@@ -76,6 +76,10 @@ def run(args: argparse.Namespace) -> int:
     print(f"{done.accepted:,} accepted, {done.duplicates:,} duplicates, {done.rejected:,} rejected")
     refusals.show()
     return 1 if done.rejected else 0
+
+
+def _say(trouble: str) -> None:
+    print(trouble, file=sys.stderr)
 
 
 class Refusals:

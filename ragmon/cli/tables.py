@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+_NARROW: Any = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)}  # fits into 80 columns
 _STAGES = ("retrieval", "ranking", "generation")
 _SHOWN = (
     ("error", "error"),
@@ -33,9 +34,9 @@ def report_view(report: dict[str, Any]) -> RenderableType:
 
 def _metrics(series: dict[str, Any]) -> Table:
     title = f"{series['pipeline']}: {series['queries']:,} queries"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    table = Table(title=title, title_justify="left", title_style="bold", **_NARROW)
     table.add_column("metric")
-    for name in ("estimate", "95 % interval", "samples"):
+    for name in ("mean", "95 % interval", "samples"):
         table.add_column(name, justify="right")
     for row in (*_latency_rows(series), *_ratio_rows(series), *_mode_rows(series)):
         table.add_row(*row)
@@ -44,10 +45,9 @@ def _metrics(series: dict[str, Any]) -> Table:
 
 def _latency_rows(series: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     for stage, each in series["latency_ms"].items():
-        name = f"latency {stage}, mean"
-        yield name, _ms(each["mean"]), _range(each, "mean_", _ms), f"{each['samples']:,}"
-        quantiles = " / ".join(_ms(each[q]) for q in ("p50", "p95", "p99"))
-        yield f"latency {stage}, p50 / p95 / p99", quantiles, "", f"{each['samples']:,}"
+        samples = f"{each['samples']:,}"
+        yield f"latency {stage}, ms", _ms(each["mean"]), _range(each, "mean_", _ms), samples
+        yield "  p50/p95/p99", "/".join(_ms(each[q]) for q in ("p50", "p95", "p99")), "", ""
 
 
 def _ratio_rows(series: dict[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -64,8 +64,8 @@ def _mode_rows(series: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 def _slices(series: dict[str, Any]) -> Iterable[Table]:
     if not series["slices"]:
         return []
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("slice")
+    table = Table(**_NARROW)
+    table.add_column("slice", overflow="fold")
     table.add_column("queries", justify="right")
     hit = next((name for name in series["metrics"] if name.startswith("hit@3")), None)
     shown = [*_SHOWN, *([(hit, "hit@3")] if hit else [])]
@@ -92,4 +92,4 @@ def _number(value: float) -> str:
 
 
 def _ms(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.3g} ms" if value < 1000 else f"{value:,.0f} ms"
+    return "–" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
