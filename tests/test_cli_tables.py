@@ -1,0 +1,86 @@
+"""Reports as a terminal shows them."""
+
+import pytest
+from rich.console import Console
+
+from ragmon.cli.tables import report_view
+
+COUNT = 1_234_567
+
+
+def found(estimate, lower, upper):
+    return {"estimate": estimate, "lower": lower, "upper": upper, "samples": COUNT}
+
+
+LATENCY = {
+    "mean": 12_345.6,
+    "mean_lower": 12_300.0,
+    "mean_upper": 12_400.0,
+    "p50": 1_234.0,
+    "p95": 23_456.0,
+    "p99": 123_456.0,
+    "samples": COUNT,
+}
+METRICS = {
+    "zero_result": found(0.0123, 0.0111, 0.0133),
+    "hit@3/citation": found(0.9123, 0.9111, 0.9133),
+    "retrieved_chunks": found(1_234.5, 1_233.1, 1_236.1),
+    "faithfulness/grounding": found(0.8, 0.7, 0.9),
+    "positive_feedback": found(0.5, 0.4, 0.6),
+}
+SLICE = {
+    "dimension": "version",
+    "value": "2026-11-21-canary",
+    "queries": COUNT,
+    "metrics": METRICS,
+}
+LONG = {**SLICE, "value": "v" * 256, "queries": 7}
+REPORT = {
+    "queries": COUNT,
+    "window": "24h",
+    "pipelines": [
+        {
+            "pipeline": "support-search",
+            "queries": COUNT,
+            "latency_ms": {"total": LATENCY, "generation": {**LATENCY, "mean": 12.34}},
+            "metrics": METRICS,
+            "failure_modes": {"generation": found(0.1, 0.05, 0.2)},
+            "slices": [SLICE],
+        }
+    ],
+}
+
+
+def shown(report):
+    """Lines of a terminal with 80 columns, without alignment."""
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(report_view(report))
+    return [" ".join(line.split()) for line in captured.get().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "latency total, ms 12,346 12,300 – 12,400 1,234,567",
+        "p50/p95/p99 1,234/23,456/123,456",
+        "latency generation, ms 12.3 12,300 – 12,400 1,234,567",
+        "retrieved_chunks 1,234.5 1,233.1 – 1,236.1 1,234,567",
+        "faithfulness/grounding 0.8000 0.7000 – 0.9000 1,234,567",
+        "fails in generation 0.1000 0.0500 – 0.2000 1,234,567",
+        "version=2026-11-21-canary 1,234,567 – 0.012 – 0.500 0.912",
+    ],
+)
+def test_a_row_of_a_report_stands_on_one_line_of_80_columns(row):
+    assert row in shown(REPORT)
+
+
+def test_a_long_slice_is_folded_and_its_numbers_are_not():
+    lines = shown({**REPORT, "pipelines": [{**REPORT["pipelines"][0], "slices": [LONG]}]})
+    assert sum("v" * 20 in line for line in lines) > 3
+    assert any(line.endswith("v 7 – 0.012 – 0.500 0.912") for line in lines)
+
+
+def test_an_empty_report_says_so():
+    empty = {"queries": 0, "window": "1h", "pipelines": []}
+    assert shown(empty) == ["0 queries in the last 1h", "Nothing was logged in this window."]
