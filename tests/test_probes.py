@@ -1,5 +1,7 @@
 """Golden probes: one run, the rhythm of runs, what survives a restart, what Prometheus is told."""
 
+import subprocess
+import sys
 import threading
 
 import msgspec
@@ -480,3 +482,9 @@ def test_a_worse_golden_run_fires_an_alert_that_ends_with_it(tmp_path):
     assert "over the same questions: 20 got worse" in alert.evidence.sentence
     assert alert.evidence.worst == ()
     vigil.end()
+
+
+def test_without_probes_nothing_of_the_evaluation_is_imported():
+    code = "import sys, ragmon.daemon.serve; print('ragmon.evaluate' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
