@@ -3,6 +3,7 @@
 import pytest
 from rich.console import Console
 
+from ragmon.cli.demo import progress_bar
 from ragmon.cli.tables import report_view
 
 COUNT = 1_234_567
@@ -84,3 +85,9 @@ def test_a_long_slice_is_folded_and_its_numbers_are_not():
 def test_an_empty_report_says_so():
     empty = {"queries": 0, "window": "1h", "pipelines": []}
     assert shown(empty) == ["0 queries in the last 1h", "Nothing was logged in this window."]
+
+
+def test_a_progress_bar_writes_nothing_where_nobody_looks(capsys):
+    with progress_bar() as progress:
+        progress.advance(progress.add_task("A day of traffic", total=2))
+    assert capsys.readouterr() == ("", "")

@@ -129,8 +129,7 @@ class Play:
         live(application, plan, send, self._clock, self.stop, rate=self._args.rate)
 
     def _back_fill(self, application: Application, plan: Plan, delivery: Delivery) -> None:
-        console = Console(stderr=True)
-        with Progress(console=console, transient=True) as progress:
+        with progress_bar() as progress:
             task = progress.add_task("A day of traffic", total=self._args.queries)
             for batch in history(application, plan, queries=self._args.queries, batch=200):
                 if self.stop.is_set():
@@ -140,9 +139,8 @@ class Play:
 
     def _await_judge(self, delivery: Delivery) -> None:
         """Let the embedded judge read the day, as far as it comes in half a minute."""
-        console = Console(stderr=True)
         until = self._clock.monotonic() + _JUDGE_S
-        with Progress(console=console, transient=True) as progress:
+        with progress_bar() as progress:
             task = progress.add_task("Reading the answers", total=1.0)
             while self._judged and not self.stop.is_set() and self._clock.monotonic() < until:
                 report = remote.get(delivery.session, self.url, "/v1/report", window="24h")
@@ -179,6 +177,12 @@ _ROWS = (
     _Row("grounding", "ground."),
     _Row("positive_feedback", "liked"),
 )
+
+
+def progress_bar() -> Progress:
+    """For a terminal; elsewhere it would only leave blank lines."""
+    console = Console(stderr=True)
+    return Progress(console=console, transient=True, disable=not console.is_terminal)
 
 
 def _story(plan: Plan, delivery: Delivery, url: str) -> RenderableType:
