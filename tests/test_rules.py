@@ -26,7 +26,7 @@ METRICS = ROOT / "tests/golden/metrics.txt"
 
 FOREIGN = {"up"}  # written by Prometheus itself
 # Of what the golden page's day does not have: a language model with a budget.
-ELSEWHERE = {"ragmon_judge_budget_remaining_ratio"}
+ELSEWHERE = {"ragmon_judge_budget_remaining_ratio", "ragmon_judge_breaker_open"}
 PASSED_ON = "RagmonAlertFiring"
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 RECORDING = sorted(RULES.glob("recording-*.yaml"))
