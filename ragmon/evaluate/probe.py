@@ -14,6 +14,9 @@ PASSES = 0.5
 """A fraction, such as faithfulness, passes from here on."""
 
 
+_SHOWN = ("precision", "recall", "ndcg", "hit", "reciprocal_rank", "error")
+
+
 class Job(Struct, frozen=True, kw_only=True):
     """One run of one probe."""
 
@@ -69,10 +72,9 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 def is_shown(metric: str) -> bool:
     """Whether a metric of an evaluation is one of a probe."""
-    base = metric.partition("@")[0]
-    return base in ("precision", "recall", "ndcg", "hit", "reciprocal_rank", "error") or (
-        metric.startswith("faithfulness/")
-    )
+    if metric.startswith("faithfulness/"):
+        return True
+    return metric.partition("@")[0] in _SHOWN and "/" not in metric  # hit@1/citation is of traffic
 
 
 class Compared(Struct, frozen=True):

@@ -33,7 +33,7 @@ class Service(ThreadingHTTPServer):
             ids.insert(rank, f"d{number}")
         text = "The interpreter releases the lock during input and output number"
         chunks = [{"id": each, "text": f"{text} {each}."} for each in ids]
-        return {"answer": f"{text} d{number}.", "chunks": chunks}
+        return {"answer": f"{text} d{number}.", "chunks": chunks, "citations": ids[:1]}
 
 
 class _Handler(BaseHTTPRequestHandler):
