@@ -10,6 +10,7 @@ from ragmon import amended
 from ragmon.pipeline import Change, Pipeline, amend
 from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdict
 from ragmon.signals.facts import SAMPLED_JUDGE
+from ragmon.signals.judged import verdict_of
 from ragmon.stores import Awaited, Restatement, Store, Waiting
 from ragmon.windows.observations import Observations, pack
 
@@ -58,7 +59,8 @@ class Changes:
             return "duplicate"
         self._after[sequence], is_new = amend(self._after[sequence], change)
         if isinstance(change, Draw):
-            if is_new and change.drawn:
+            asked = verdict_of(self._after[sequence], SAMPLED_JUDGE) is not None
+            if is_new and change.drawn and not asked:
                 self.awaited.append(Awaited(sequence, change.timestamp))
         elif isinstance(change, Verdict) and change.judge == SAMPLED_JUDGE:
             self.judged.append(sequence)
