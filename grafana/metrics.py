@@ -47,8 +47,9 @@ def ratio(
     *labels: str,
     legend: str = "{{pipeline}}",
     rare: bool = False,
+    baseline: str = "",
 ) -> Panel:
-    """A rolling ratio with both ends of its 95 % interval, and what it was some time ago.
+    """A rolling ratio with both ends of its 95 % interval, what it was, and what it should be.
 
     Args:
         title: of the panel.
@@ -57,15 +58,21 @@ def ratio(
         labels: matchers beside job, pipeline and window.
         legend: of the line.
         rare: whether it is near 0 when all is well: the axis then ends where the values do.
+        baseline: what baselines call the metric; empty where they do not hold it.
     """
     value = selector(metric, *labels)
-    queries = (
+    queries = [
         Query(value, legend),
         Query(selector(f"{metric}_lower", *labels), f"{legend} lower"),
         Query(selector(f"{metric}_upper", *labels), f"{legend} upper"),
         Query(f"{value} offset $compare", f"{legend} $compare ago"),
-    )
-    what = f"{description} Dotted: 95 % interval. Dashed: the same, $compare ago."
+    ]
+    what = f"{description} Dotted: 95 % interval. Dashed: the same, $compare ago"
+    if baseline:
+        level = selector("ragmon_baseline_ratio", f'metric="{baseline}"', of=COUNTED)
+        queries.append(Query(level, "{{pipeline}} baseline"))
+        what += ", and the promoted baseline"
+    what += "."
     if rare:
         custom = {"fillOpacity": 0, "spanNulls": False, "showPoints": "never", "axisSoftMax": 0.1}
         return chart(title, what, "percentunit", *queries, min=0, custom=custom)

@@ -11,7 +11,7 @@ Calculation = Literal["lastNotNull", "max", "mean"]
 DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
 FULL, HALF, THIRD, QUARTER, SIXTH = 24, 12, 8, 6, 4  # widths; a line of the grid has 24
 COMPANIONS = "/ (lower|upper)$/"  # the legends of both ends of an interval
-GREY = "#8e8e99"
+GREY, BLUE = "#8e8e99", "#5794f2"
 
 
 class Query(Struct, frozen=True):
@@ -80,6 +80,7 @@ def chart(
         overrides=(
             _beside(COMPANIONS, {"fill": "dash", "dash": [2, 4]}, legend=False),
             _beside("/ ago$/", {"fill": "dash", "dash": [10, 10]}),
+            _beside("/ baseline$/", {"fill": "solid"}, BLUE),
         ),
     )
 
@@ -243,12 +244,12 @@ def _letter(number: int) -> str:
     return chr(ord("A") + number)
 
 
-def _beside(names: str, style: Json, *, legend: bool = True) -> Json:
-    """Grey lines beside those that matter."""
+def _beside(names: str, style: Json, colour: str = GREY, *, legend: bool = True) -> Json:
+    """Thin lines beside those that matter."""
     properties: list[Json] = [
         {"id": "custom.lineStyle", "value": style},
         {"id": "custom.lineWidth", "value": 1},
-        {"id": "color", "value": {"mode": "fixed", "fixedColor": GREY}},
+        {"id": "color", "value": {"mode": "fixed", "fixedColor": colour}},
     ]
     if not legend:
         hidden = {"legend": True, "tooltip": False, "viz": False}

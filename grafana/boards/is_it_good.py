@@ -1,11 +1,14 @@
 """Is it good? Quality now, against its own past, with intervals."""
 
 from grafana.board import Board, Row, variable
-from grafana.metrics import SELECTED, alerts, overall, rate, ratio, selector
+from grafana.metrics import COUNTED, SELECTED, alerts, overall, rate, ratio, selector
 from grafana.panels import Query, chart, column, stat, table
 
 _AT_K = ('k="$k"', 'evidence="$evidence"')
 _RATIOS = "error|zero_result|attribution|uncited|grounding|unfaithful|positive_feedback|slow"
+_HELD = f'metric=~"{_RATIOS}"'
+_BASELINE = f"max by (pipeline, metric) ({selector('ragmon_baseline_ratio', _HELD, of=COUNTED)})"
+_PROMOTED = f"max by (pipeline, baseline) (ragmon_baseline_info{{{COUNTED}}})"
 
 
 def _every(suffix: str = "", offset: str = "") -> Query:
@@ -66,17 +69,28 @@ _TABLE = Row(
     (
         table(
             "Now, and $compare ago",
-            "Each ratio with its 95 % interval and samples, beside what it was $compare ago.",
+            "Each ratio with its 95 % interval, beside the promoted baseline and $compare ago.",
             "percentunit",
             {
                 "Now": _every(),
                 "From": _every("_lower"),
                 "To": _every("_upper"),
+                "Baseline": Query(_BASELINE, "", instant=True),
                 "Before": _every(offset=" offset $compare"),
                 "Samples": _every("_samples"),
             },
             {"pipeline": "Pipeline", "metric": "Ratio"},
             overrides=(column("Samples", unit="short", decimals=0),),
+            width=18,
+            height=9,
+        ),
+        table(
+            "Baselines",
+            "What traffic is compared with, besides its own past; see ragmon baseline.",
+            "short",
+            {"Promoted": Query(_PROMOTED, "", instant=True)},
+            {"pipeline": "Pipeline", "baseline": "Baseline"},
+            width=6,
             height=9,
         ),
     ),
@@ -90,6 +104,7 @@ _RETRIEVAL = Row(
             "Share of queries for which retrieval found nothing.",
             "ragmon_zero_result_ratio",
             rare=True,
+            baseline="zero_result",
         ),
         ratio(
             "Hit rate at $k",
@@ -107,6 +122,7 @@ _RETRIEVAL = Row(
             "Attribution",
             "Mean share of the retrieved chunks that the answer cites.",
             "ragmon_attribution_ratio",
+            baseline="attribution",
         ),
     ),
 )
@@ -118,6 +134,7 @@ _ANSWERS = Row(
             "Grounding",
             "How much of an answer its chunks hold, by the embedded judge.",
             "ragmon_grounding_ratio",
+            baseline="grounding",
         ),
         ratio(
             "Unfaithful answers",
@@ -130,11 +147,13 @@ _ANSWERS = Row(
             "Share of the answers that cite none of the chunks they were given.",
             "ragmon_uncited_ratio",
             rare=True,
+            baseline="uncited",
         ),
         ratio(
             "Liked",
             "Share of the rated answers that users liked.",
             "ragmon_positive_feedback_ratio",
+            baseline="positive_feedback",
         ),
     ),
 )
@@ -149,7 +168,13 @@ _TRAFFIC = Row(
             Query(rate("ragmon_queries_total", "pipeline, version"), "{{pipeline}} {{version}}"),
             min=0,
         ),
-        ratio("Errors", "Share of queries that failed.", "ragmon_error_ratio", rare=True),
+        ratio(
+            "Errors",
+            "Share of queries that failed.",
+            "ragmon_error_ratio",
+            rare=True,
+            baseline="error",
+        ),
     ),
 )
 

@@ -1,12 +1,22 @@
 """The judges: what they say, how much they read, what it costs, and whether people agree."""
 
 from grafana.board import Board, Row
-from grafana.metrics import OWN, increase, overall, rate, ratio, selector
+from grafana.metrics import OWN, increase, overall, quantile, rate, ratio, selector
 from grafana.panels import Query, chart, stack, stat
 
 _JUDGED = "ragmon_judged_total"
 _JUDGES, _PEOPLE = 'judge!="human"', 'judge="human"'
 _COST = "ragmon_judge_cost_dollars_total"
+
+
+def _with_ends(metric: str) -> tuple[Query, ...]:
+    """A figure of each judge with both ends of its interval."""
+    ends = (("", ""), ("_lower", " lower"), ("_upper", " upper"))
+    return tuple(
+        Query(selector(f"{metric}{suffix}"), f"{{{{pipeline}}}} {{{{judge}}}}{name}")
+        for suffix, name in ends
+    )
+
 
 _NOW = Row(
     "Now",
@@ -95,6 +105,21 @@ _AGREEMENT = Row(
             ),
         ),
         chart(
+            "Balanced accuracy",
+            "Mean share of the good and of the bad answers, as people label them, that a judge"
+            " recognises; 0.5 is chance. Dotted: 95 % interval.",
+            "percentunit",
+            *_with_ends("ragmon_judge_agreement_balanced_accuracy"),
+            min=0,
+            max=1,
+        ),
+        chart(
+            "Cohen's kappa",
+            "Agreement of a judge and the human labels beyond chance. Dotted: 95 % interval.",
+            "short",
+            *_with_ends("ragmon_judge_agreement_kappa"),
+        ),
+        chart(
             "Human labels in the window",
             "Answers that people labelled, by /v1/labels.",
             "short",
@@ -122,7 +147,23 @@ _WORK = Row(
             "Waiting",
             "Answers that wait for a judge.",
             "short",
-            Query(f"sum by (job) (ragmon_judge_queue_length{{{OWN}}})", "{{job}}"),
+            Query(f"sum by (judge) (ragmon_judge_queue_length{{{OWN}}})", "{{judge}}"),
+            min=0,
+        ),
+        chart(
+            "Failures",
+            "Attempts to judge that failed, by reason; those that are tried again included.",
+            "reqps",
+            Query(
+                rate("ragmon_judge_failures_total", "judge, reason", of=OWN), "{{judge}} {{reason}}"
+            ),
+            min=0,
+        ),
+        chart(
+            "Time to judge",
+            "95 % of the answers were judged within this time, retries included.",
+            "s",
+            Query(quantile(0.95, "ragmon_judge_duration_seconds", "judge", of=OWN), "{{judge}}"),
             min=0,
         ),
         chart(

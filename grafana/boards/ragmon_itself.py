@@ -177,6 +177,41 @@ _WINDOWS = Row(
     ),
 )
 
+_DETECTION = Row(
+    "Detection",
+    (
+        chart(
+            "Streams",
+            "Metrics of pipelines and slices that detectors watch, and those too young to judge.",
+            "short",
+            Query(_sum("ragmon_detection_streams"), "{{job}}: watched"),
+            Query(_sum("ragmon_detection_learning"), "{{job}}: learning"),
+            min=0,
+        ),
+        chart(
+            "Behind",
+            "Since the end of the last minute that was judged; detectors.lag is meant to be.",
+            "s",
+            Query(_age("ragmon_detection_timestamp_seconds"), "{{job}}"),
+            min=0,
+        ),
+        chart(
+            "Streams given up",
+            "Streams that would go beyond detectors.max_streams.",
+            "reqps",
+            Query(rate("ragmon_detection_streams_dropped_total", "job", of=OWN), "{{job}}"),
+            min=0,
+        ),
+        chart(
+            "Time taken from commits",
+            "Share of the writer's time that detection takes.",
+            "percentunit",
+            Query(rate("ragmon_detection_seconds_total", "job", of=OWN), "{{job}}"),
+            min=0,
+        ),
+    ),
+)
+
 _OUT = Row(
     "What goes out",
     (
@@ -254,5 +289,5 @@ BOARD = Board(
     "ragmon-itself",
     "ragmon itself",
     "Whether the monitor can be believed: what comes in, how fresh it is, what goes out.",
-    (_NOW, _INGEST, _WINDOWS, _OUT, _PLACE),
+    (_NOW, _INGEST, _WINDOWS, _DETECTION, _OUT, _PLACE),
 )

@@ -23,7 +23,7 @@ from grafana.drawing.svg import (
     text,
     wide,
 )
-from grafana.panels import COMPANIONS, GREY
+from grafana.panels import BLUE, COMPANIONS, GREY
 
 _LEGEND_LINES = 3
 _LEGEND_PX = 15
@@ -56,10 +56,7 @@ def timeseries(box: Box, panel: Mapping[str, Any], drawn: Sequence[Drawn], marks
     """Lines, or areas that add up."""
     defaults = panel["fieldConfig"]["defaults"]
     shown = [each for each in drawn if not re.search(COMPANIONS.strip("/"), each.name)]
-    colours = {
-        each.name: GREY if each.name.endswith(" ago") else PALETTE[at % len(PALETTE)]
-        for at, each in enumerate(shown)
-    }
+    colours = {each.name: _colour(each.name, at) for at, each in enumerate(shown)}
     rows = _legend_rows(shown, defaults["unit"], box.width - 16)
     plot = box.inside(_LEFT_PX, 8, 12, 26 + _LEGEND_PX * len(rows))
     stacked = "stacking" in defaults.get("custom", {})
@@ -118,6 +115,13 @@ def heatmap(box: Box, panel: Mapping[str, Any], drawn: Sequence[Drawn], marks: M
     return "".join(body)
 
 
+def _colour(name: str, at: int) -> str:
+    """As the overrides of the panels have it."""
+    if name.endswith(" ago"):
+        return GREY
+    return BLUE if name.endswith(" baseline") else PALETTE[at % len(PALETTE)]
+
+
 def _lines(
     axes: Axes, drawn: Sequence[Drawn], colours: Mapping[str, str], marks: Marks
 ) -> Iterator[str]:
@@ -127,6 +131,8 @@ def _lines(
             style = {"stroke_width": 1, "stroke_dasharray": "2 3"}
         elif each.name.endswith(" ago"):
             style = {"stroke_width": 1, "stroke_dasharray": "7 5"}
+        elif each.name.endswith(" baseline"):
+            style = {"stroke_width": 1}
         for stretch in _stretches(each.series, marks.step_s):
             points = [axes.point(*point) for point in stretch]
             yield line(points, colours.get(each.name, GREY), **style)

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -20,6 +20,7 @@ from ragmon.errors import RagmonError
 
 DAY_S = 86_400.0
 STEP_S = 300.0  # from scrape to scrape
+MINUTE_S = 60.0
 QUERIES = 24_000  # a day
 TARGET = 'job="ragmon",instance="ragmon:8321"'
 _OPENMETRICS = "application/openmetrics-text;version=1.0.0"
@@ -30,6 +31,8 @@ _SETTINGS = {
     "judge.grounding.max_cpu": 1,
     "evaluate_every": "200ms",
     "log.level": "error",
+    "detectors.lag": "6m",  # verdicts come within a step of the clock
+    "sinks": "[{kind: stdout}]",
 }
 _PATIENCE_S = 30.0
 
@@ -59,8 +62,11 @@ class FastClock:
 
 
 @contextmanager
-def daemon(folder: Path, clock: FastClock) -> Iterator[str]:
-    """A daemon on this clock; its URL."""
+def daemon(folder: Path, clock: FastClock) -> Iterator[tuple[str, Callable[[], None]]]:
+    """A daemon on this clock: its URL, and what lets it judge the minutes that are over.
+
+    By itself it would do that every real second, and miss most of a day that takes minutes.
+    """
     given = {**_SETTINGS, "data_dir": str(folder / "data")}
     served = Daemon(load(None, given, {}).settings, clock)
     ready = threading.Event()
@@ -69,7 +75,7 @@ def daemon(folder: Path, clock: FastClock) -> Iterator[str]:
     try:
         if not ready.wait(_PATIENCE_S):
             raise RagmonError("the daemon did not start")
-        yield served.url
+        yield served.url, served._alerting.turn
     finally:
         served.stop()
         thread.join()
@@ -78,8 +84,9 @@ def daemon(folder: Path, clock: FastClock) -> Iterator[str]:
 class Recorder:
     """Moves the clock, sends, and writes down what a scrape would have stored."""
 
-    def __init__(self, url: str, clock: FastClock, out: TextIO) -> None:
+    def __init__(self, url: str, clock: FastClock, judge: Callable[[], None], out: TextIO) -> None:
         self._url = url
+        self._judge = judge
         self._clock = clock
         self._out = out
         self._session = requests.Session()
@@ -93,7 +100,7 @@ class Recorder:
             while due <= until:
                 self._scrape_at(due)
                 due += STEP_S
-            self._clock.move_to(until)
+            self._move_to(until)
             self._send("/v1/queries", batch.queries)
             self._send("/v1/feedback", batch.feedback)
         while due <= end:
@@ -107,8 +114,15 @@ class Recorder:
             answer = self._session.post(self._url + path, data=body, headers=media, timeout=30)
             answer.raise_for_status()
 
-    def _scrape_at(self, moment: float) -> None:
+    def _move_to(self, moment: float) -> None:
+        """Minute by minute, each of them judged."""
+        while (minute := (self._clock.now() // MINUTE_S + 1) * MINUTE_S) <= moment:
+            self._clock.move_to(minute)
+            self._judge()
         self._clock.move_to(moment)
+
+    def _scrape_at(self, moment: float) -> None:
+        self._move_to(moment)
         self._settled(moment)
         started = self._clock.monotonic()
         page = self._page()
@@ -146,8 +160,8 @@ def record(folder: Path, now: float, queries: int = QUERIES) -> Path:
     clock = FastClock(start)
     application = build_application(SystemClock())
     path = folder / "scraped.txt"
-    with daemon(folder, clock) as url, path.open("w", encoding="utf-8") as out:
-        recorder = Recorder(url, clock, out)
+    with daemon(folder, clock) as (url, judge), path.open("w", encoding="utf-8") as out:
+        recorder = Recorder(url, clock, judge, out)
         recorder.play(_day(application, start + DAY_S, queries, calm=True), start, start + DAY_S)
         recorder.play(_day(application, now, queries, calm=False), start + DAY_S, now)
         out.write("# EOF\n")
@@ -158,7 +172,7 @@ def _day(application: Application, end: float, queries: int, *, calm: bool) -> I
     plan = plan_for(application, now=end, seed=int(calm))
     if calm:
         plan = _without_incidents(plan)
-    return history(application, plan, queries=queries, batch=20)
+    return history(application, plan, queries=queries, batch=5)
 
 
 def _without_incidents(plan: Plan) -> Plan:

@@ -64,7 +64,7 @@ def failing_queries(found: Sequence[dict[str, Any]]) -> str:
     """The newest queries that went wrong, each with a link to all that is known of it."""
     if not found:
         return ""
-    head = '<tr><th>asked<th>pipeline<th>failed in<th class="said">query</tr>'
+    head = '<tr><th>asked<th class="wide">pipeline<th>failed in<th class="said">query</tr>'
     rows = "".join(map(_query, found))
     return f"<h2>Newest failing queries</h2>{_table(head, rows)}"
 
@@ -165,7 +165,7 @@ def _query(found: dict[str, Any]) -> str:
     record = found["record"]
     said = record.get("query") or record["query_id"]
     return (
-        f"<tr><td>{when(record['timestamp'])[5:19]}<td>{escape(record['pipeline'])}"
+        f"<tr><td>{when(record['timestamp'])[5:19]}<td class=\"wide\">{escape(record['pipeline'])}"
         f'<td>{escape(found["failure_mode"])}<td class="said">'
         f"{_query_link(record['query_id'], said)}</tr>"
     )

@@ -12,15 +12,6 @@ BOARDS: dict[str, dict[str, Any]] = {
     for path in sorted(FOLDER.glob("*.json"))
 }
 
-PENDING = {
-    "ragmon_alert_state": "the daemon does not run the detectors yet",
-    "ragmon_alerts_fired_total": "the daemon does not run the detectors yet",
-    "ragmon_judge_tokens_total": "the daemon does not run the sampled judge yet",
-    "ragmon_judge_cost_dollars_total": "the daemon does not run the sampled judge yet",
-    "ragmon_judge_budget_remaining_ratio": "the daemon does not run the sampled judge yet",
-}
-"""Metrics that dashboards show and /metrics does not have yet, each with the reason."""
-
 
 class Asked(NamedTuple):
     """One expression of a panel."""
