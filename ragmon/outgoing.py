@@ -118,6 +118,18 @@ def secret(options: BaseModel, name: str) -> str:
     return value
 
 
+def check_secrets(options: BaseModel) -> None:
+    """Whether every secret that is given can be read.
+
+    Raises:
+        SettingsError: one cannot.
+    """
+    fields = type(options).model_fields
+    for name in fields:
+        if f"{name}_env" in fields and check_secret(options, name, required=False):
+            secret(options, name)
+
+
 class Poster:
     """One receiver's connection; for one thread."""
 

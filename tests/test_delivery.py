@@ -12,7 +12,7 @@ from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import load
 from ragmon.daemon import delivery
 from ragmon.daemon.delivery import Delivery
-from ragmon.daemon.lane import FIRST_WAIT_S, LONGEST_WAIT_S, Common, Lane, judge, wait_s
+from ragmon.daemon.lane import FIRST_WAIT_S, GROWTH, LONGEST_WAIT_S, Common, Lane, judge, wait_s
 from ragmon.daemon.ledger import Ledger
 from ragmon.daemon.routing import Route, build_routes, encode_event, notifications
 from ragmon.errors import SettingsError, SinkError, StoreError
@@ -113,10 +113,10 @@ GONE = SinkError("chat answered 404: no such channel", retryable=False)
 # ---- when to try again ----------------------------------------------------------------------
 
 
-def test_waits_double_up_to_five_minutes():
+def test_waits_grow_up_to_five_minutes():
     waits = [wait_s("e-1", attempts) for attempts in range(1, 40)]
     for attempts, wait in enumerate(waits):
-        longest = min(FIRST_WAIT_S * 2.0**attempts, LONGEST_WAIT_S)
+        longest = min(FIRST_WAIT_S * GROWTH**attempts, LONGEST_WAIT_S)
         assert longest / 2 <= wait <= longest
     assert waits[-1] > LONGEST_WAIT_S / 2
     assert wait_s("e-1", 10**6) <= LONGEST_WAIT_S
@@ -125,7 +125,8 @@ def test_waits_double_up_to_five_minutes():
 def test_what_failed_together_does_not_come_back_together():
     waits = {wait_s(f"e-{at}", 3) for at in range(100)}
     assert len(waits) == 100
-    assert max(waits) - min(waits) > 1.8  # of the two seconds that jitter may take
+    longest = FIRST_WAIT_S * GROWTH**2
+    assert max(waits) - min(waits) > 0.9 * longest / 2
 
 
 @pytest.mark.parametrize(
@@ -480,6 +481,8 @@ def test_sinks_are_built_from_settings():
         ("[{kind: stdout, name: 'a b'}]", "sinks.0.name"),
         ("[{kind: slack}]", "exactly one of webhook_url, webhook_url_file and webhook_url_env"),
         ("[{kind: stdout, min_severity: high}]", "'info', 'warning' or 'critical'"),
+        ("[{kind: slack, webhook_url_file: /no/such}]", "sinks.0.webhook_url_file: cannot read"),
+        ("[{kind: pagerduty, routing_key_env: NO_SUCH}]", "sinks.0.routing_key_env: the variable"),
     ],
 )
 def test_settings_that_cannot_be_used(sinks, problem):

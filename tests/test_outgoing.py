@@ -7,7 +7,7 @@ import pytest
 
 from ragmon.clock import ManualClock, SystemClock
 from ragmon.errors import SettingsError, SinkError
-from ragmon.outgoing import Access, HttpOptions, Poster, retry_after_s, secret
+from ragmon.outgoing import Access, HttpOptions, Poster, check_secrets, retry_after_s, secret
 from tests.support.receiver import Reply, receiving
 
 NOW = 1_740_000_000.0
@@ -170,6 +170,13 @@ def test_secrets_come_from_three_places(tmp_path, monkeypatch):
     file.write_text("replaced", encoding="utf-8")
     assert secret(given[1], "token") == "replaced"
     assert not any("itself" in text for text in (repr(given[0]), str(given[0])))
+
+
+def test_every_secret_is_looked_for_before_it_is_needed(tmp_path):
+    check_secrets(HttpOptions(ca_file=tmp_path / "none"))
+    check_secrets(Access(ca_file=tmp_path / "none", token="itself"))
+    with pytest.raises(SettingsError, match="password_file: cannot read"):
+        check_secrets(Access(username="ann", password_file=tmp_path / "none"))
 
 
 def test_secrets_that_are_not_there(tmp_path):

@@ -233,8 +233,9 @@ def test_each_attempt_is_signed_anew_with_the_same_id(receiver):
 def test_a_secret_is_replaced_without_a_restart_or_a_gap(receiver, tmp_path):
     """Old, then both, then new: whichever the receiver has, something always verifies."""
     file = tmp_path / "secret"
-    sink = webhook.build(webhook.Options(url=receiver.url, secret_file=file), CONTEXT)
     stages = (SECRETS[0], f"{SECRETS[1]}\n{SECRETS[0]}\n", SECRETS[1])
+    file.write_text(stages[0], encoding="utf-8")
+    sink = webhook.build(webhook.Options(url=receiver.url, secret_file=file), CONTEXT)
     for text in stages:
         file.write_text(text, encoding="utf-8")
         sink.deliver(FIRST)
@@ -255,11 +256,14 @@ def test_a_secret_that_is_none_is_refused_unseen(secret, tmp_path, receiver):
         webhook.Options(url=receiver.url, secret=secret)
     assert "24 to 64 random bytes" in str(refused.value.errors(include_input=False))
     file = tmp_path / "secret"
+    options = webhook.Options(url=receiver.url, secret_file=file)
+    file.write_text(SECRETS[0], encoding="utf-8")
+    sink = webhook.build(options, CONTEXT)
     file.write_text(secret, encoding="utf-8")
-    sink = webhook.build(webhook.Options(url=receiver.url, secret_file=file), CONTEXT)
-    with pytest.raises(SettingsError) as refused_later:
-        sink.deliver(FIRST)
-    assert secret not in str(refused_later.value)
+    for refuse in (lambda: webhook.build(options, CONTEXT), lambda: sink.deliver(FIRST)):
+        with pytest.raises(SettingsError) as refused_later:
+            refuse()
+        assert secret not in str(refused_later.value)
     assert receiver.posts == []
 
 

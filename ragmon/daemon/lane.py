@@ -18,12 +18,13 @@ from ragmon.errors import SettingsError, SinkError, StoreError
 from ragmon.sinks import Repeating
 from ragmon.stores import Due, Outbox, Pending, Settled, Undelivered
 
-FIRST_WAIT_S = 1.0
+FIRST_WAIT_S = 0.5
+GROWTH = 1.5
 LONGEST_WAIT_S = 300.0
 _LONGEST_ASKED_S = 3_600.0  # of a Retry-After
 _LONGEST_PAUSE_S = 60.0  # of a lane, so that a receiver that is back is soon found to be
 _PATIENCE = 5  # failures in a row, after which the whole lane waits, not only the notification
-_BATCH = 64
+_BATCH = 256
 _LOOK_EVERY_S = 5.0
 _STORE_WAIT_S = 1.0
 
@@ -43,7 +44,7 @@ class Tally(Protocol):
 
 
 def wait_s(event_id: str, attempts: int) -> float:
-    """Seconds until the next attempt: twice as long each time, up to five minutes.
+    """Seconds until the next attempt: half as long again each time, up to five minutes.
 
     The jitter, between half and all of it, is made from the id, so that notifications which
     failed together do not come back together.
@@ -52,7 +53,7 @@ def wait_s(event_id: str, attempts: int) -> float:
         event_id: of the notification.
         attempts: how many failed so far, at least 1.
     """
-    longest = min(FIRST_WAIT_S * 2.0 ** min(attempts - 1, 30), LONGEST_WAIT_S)
+    longest = min(FIRST_WAIT_S * GROWTH ** min(attempts - 1, 50), LONGEST_WAIT_S)
     digest = hashlib.blake2b(f"{event_id} {attempts}".encode(), digest_size=4).digest()
     return longest * (0.5 + int.from_bytes(digest) / 2.0**33)
 

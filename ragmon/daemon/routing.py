@@ -1,6 +1,7 @@
 """Which alerts go to which sink."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -12,6 +13,7 @@ from ragmon.config import Settings
 from ragmon.daemon.build import resolve
 from ragmon.detectors import Severity
 from ragmon.errors import SettingsError
+from ragmon.outgoing import check_secrets
 from ragmon.sinks import Context, Sink
 from ragmon.stores import Notification
 
@@ -43,7 +45,8 @@ def build_routes(settings: Settings, clock: Clock, url: str) -> tuple[Route, ...
         url: where ragmon listens, for links unless ``external_url`` is set.
 
     Raises:
-        SettingsError: an unknown kind, options it does not know, or a name that is taken.
+        SettingsError: an unknown kind, options it does not know, a name that is taken, or a
+            secret that cannot be read.
     """
     links = Links(settings.external_url or url, settings.runbooks_url)
     routes: list[Route] = []
@@ -53,17 +56,26 @@ def build_routes(settings: Settings, clock: Clock, url: str) -> tuple[Route, ...
             raise SettingsError(
                 f"{setting}: there is another sink called {name!r}", hint="Set another `name`"
             )
-        module, options = resolve("ragmon.sinks", setting, {"kind": given.kind} | given.options)
         routes.append(
             Route(
                 name=name,
-                sink=module.build(options, Context(clock, links)),
+                sink=_build(setting, {"kind": given.kind} | given.options, Context(clock, links)),
                 min_severity=given.min_severity,
                 pipelines=given.pipelines,
                 give_up_after_s=given.give_up_after,
             )
         )
     return tuple(routes)
+
+
+def _build(setting: str, given: dict[str, Any], context: Context) -> Sink:
+    module, options = resolve("ragmon.sinks", setting, given)
+    try:
+        check_secrets(options)
+        sink: Sink = module.build(options, context)
+    except SettingsError as error:
+        raise SettingsError(f"{setting}.{error}") from None
+    return sink
 
 
 def notifications(events: Iterable[AlertEvent], routes: Sequence[Route]) -> list[Notification]:

@@ -57,6 +57,8 @@ class Webhook:
         self._context = context
         self._signed = check_secret(options, "secret", required=False)
         self._poster = Poster(options, context.clock)
+        if self._signed:
+            _keys(secret(options, "secret"))  # one that is none is found now, not at 3 a.m.
 
     def deliver(self, event: AlertEvent) -> None:
         """Post one transition; a repeat has the same ``webhook-id`` and a fresh signature."""
