@@ -26,7 +26,7 @@ from ragmon.windows.observations import Observations
 
 FORGET_DAYS = 8
 _BLOCK_S = 600.0  # of a replay; thresholds of latencies settle later than that
-_SCATTER_AT = 5  # minutes past the hour, when little else is to be done
+_PARTS = 9  # in which the streams learn from the hour that is over, a part a minute
 _LATENCIES = [INDEX["latency"], INDEX["latency_p50"]]
 _LATENCY_NAMES = ("latency", "latency_p50")
 
@@ -218,8 +218,10 @@ class Detection:
         renewed = minute % TEN == 0
         if minute % 60 == 0:
             self._close_hour(minute // 60 - 1)
-        if minute % 60 == _SCATTER_AT:
-            self.references.close_hour(self.log, minute // 60 - 1, self._incidents())
+        part = minute % 60 - 1
+        if 0 <= part < _PARTS:  # of the streams, when little else is to be done
+            rows = slice(part, None, _PARTS)
+            self.references.close_hour(self.log, minute // 60 - 1, self._incidents(), rows)
         if renewed:
             self._refresh(minute)
         total = self.options.false_alarms_per_month
@@ -269,7 +271,7 @@ class Detection:
     def _refresh(self, minute: int) -> None:
         shared = ReferenceOptions(self.options.delta, self.options.z)
         self.references.refresh(self.log, minute, self.streams.binary, self._incidents(), shared)
-        self._settled = len(self.streams)
+        self._settled = max(self.streams.rows.values(), default=-1) + 1
 
     def _incidents(self) -> Bools:
         """Streams that some detector holds an incident open for."""

@@ -75,10 +75,10 @@ class _Ring:
         self.dirty.update(self.epochs[held].tolist())
         self.cells[:, streams] = 0.0
 
-    def read(self, buckets: Ints) -> Floats:
+    def read(self, buckets: Ints, rows: slice = slice(None)) -> Floats:
         """Cells of some buckets, (m, streams, 3); zeros where they are not held."""
         slots = buckets % self.slots
-        found = self.cells[slots]
+        found = self.cells[:, rows][slots]
         found[self.epochs[slots] != buckets] = 0.0
         return found
 
@@ -187,9 +187,9 @@ class MinuteLog:
         found[self._rings[1].epochs[slots] != buckets] = 0.0
         return found
 
-    def minutes(self, first: int, last: int) -> Floats:
-        """Minute cells over [first, last), (last - first, streams, 3)."""
-        return self._rings[0].read(np.arange(first, last))
+    def minutes(self, first: int, last: int, rows: slice = slice(None)) -> Floats:
+        """Minute cells over [first, last) of some streams, (last - first, streams, 3)."""
+        return self._rings[0].read(np.arange(first, last), rows)
 
     def window(self, minutes: int, streams: Ints | None = None) -> Floats:
         """Sum of the last taken minutes, (streams, 3); to ten minutes beyond two hours."""

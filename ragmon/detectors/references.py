@@ -91,19 +91,27 @@ class References(Arrays):
         most[~self.ready | (cells[:, 0] <= 0.0)] = np.nan
         self.worth = np.fmax(self.worth, most)
 
-    def close_hour(self, log: MinuteLog, hour: int, incident: Bools) -> None:
-        """Learn the scatter of the hour just taken, and whether it held bursts."""
-        minutes = log.minutes(hour * 60, hour * 60 + 60)
+    def close_hour(
+        self, log: MinuteLog, hour: int, incident: Bools, rows: slice = slice(None)
+    ) -> None:
+        """Learn the scatter of an hour that is over, and whether it held bursts.
+
+        Args:
+            log: of all streams.
+            hour: since 1970.
+            incident: (streams,) whether one is open.
+            rows: the streams that learn now.
+        """
         hidden = incident | log.excluded_in(hour * 60, hour * 60 + 60)
-        found = dispersion(minutes)
-        found[hidden] = np.nan
-        self.scatter[:, hour % _HOURS] = found
-        self.surprise[:, hour % _WEEK_HOURS] = self.worth
-        self.worth[:] = np.nan
-        known = ~np.isnan(self.surprise)
-        most = np.where(known, self.surprise, 0.0).max(axis=1)
+        found = dispersion(log.minutes(hour * 60, hour * 60 + 60, rows))
+        found[hidden[rows]] = np.nan
+        self.scatter[rows, hour % _HOURS] = found
+        self.surprise[rows, hour % _WEEK_HOURS] = self.worth[rows]
+        self.worth[rows] = np.nan
+        known = ~np.isnan(self.surprise[rows])
+        most = np.where(known, self.surprise[rows], 0.0).max(axis=1)
         calm = (known.sum(axis=1) >= _KNOWN_HOURS) & (most <= _SURPRISE)
-        self.caps = np.where(calm, core.CALM_CAP, core.CAP)
+        self.caps[rows] = np.where(calm, core.CALM_CAP, core.CAP)
 
     def refresh(
         self, log: MinuteLog, minute: int, binary: Bools, frozen: Bools, options: ReferenceOptions

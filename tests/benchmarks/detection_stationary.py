@@ -94,7 +94,7 @@ def _null(rate, level, runs, minutes, rng):
             hits[shift] += over.sum(axis=0)
             state[over] = 0.0
             oracles[shift] = state
-    return fired, naive.episodes, hits
+    return fired, naive.by_run.sum(axis=1), hits
 
 
 def _delays(rate, level, shift, limit, runs, rng):
@@ -130,13 +130,13 @@ def _delays(rate, level, shift, limit, runs, rng):
 class Naive:
     """The rules people start with: 0.05 over an hour, and a z-test at 1 % each minute."""
 
-    def __init__(self, level: float, runs: int) -> None:
+    def __init__(self, level: float | np.ndarray, runs: int) -> None:
         self.level = level
         self.ring = np.zeros((_WINDOW, runs, 2))
         self.sums = np.zeros((runs, 2))
         self.at = 0
         self.on = np.zeros((2, runs), dtype=bool)
-        self.episodes = np.zeros(2)
+        self.by_run = np.zeros((2, runs))  # openings
 
     def step(self, cell: np.ndarray) -> None:
         """One minute."""
@@ -150,7 +150,7 @@ class Naive:
         fall = self.sums[:, 1] / n - self.level
         z = fall / np.sqrt(self.level * (1 - self.level) / n)
         now = np.stack([fall > 0.05, z > 2.326])
-        self.episodes += (now & ~self.on).sum(axis=1)
+        self.by_run += now & ~self.on
         self.on = now
 
 
