@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 LOCK = (ROOT / "requirements.lock").read_text()
-OWN = {"ragmon", "tests"}
+OWN = {"ragmon", "tests", "grafana"}
 
 
 def canonical(requirement: str) -> str:
