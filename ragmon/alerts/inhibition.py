@@ -39,6 +39,8 @@ def explains(cause: Alert, symptom: Alert) -> bool:
     This is a strict order, so no two alerts can silence one another.
     """
     one, other = cause.key, symptom.key
+    if one.stream.dimension == "source" and other.kind == "no_data":
+        return other.stream.dimension != "source"  # pipelines are silent when their source is
     if one.stream.pipeline != other.stream.pipeline or "canary" in (one.kind, other.kind):
         return False  # that a version is worse is news in any incident
     whole_of = not one.stream.dimension and bool(other.stream.dimension)

@@ -64,6 +64,7 @@ class Alerting:
         self._delivery = delivery
         self._alerts = engine.store.alert_log()
         self._worst = WorstQueries(engine.store.reader, engine.pipeline, settings.alerts.texts)
+        self._several = bool(settings.sources)  # else a pipeline's silence says it all
         self._work: _Work | None = None
         self._counted = Position()  # what the detectors have seen
         self._saved = (-1, False)  # the minute under judgement and the mode that were saved
@@ -125,7 +126,7 @@ class Alerting:
             self._feed.log(commit.logged)
         if commit.restated.old is not None and commit.restated.new is not None:
             self._feed.restate(commit.restated.old, commit.restated.new)
-        for source, records in commit.arrivals:
+        for source, records in commit.arrivals if self._several else ():
             self._feed.arrive(source, records)
         self._bound()
 

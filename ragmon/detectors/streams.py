@@ -30,7 +30,7 @@ class StreamTable:
         self.loss: Ints = np.zeros(0, dtype=np.int64)
         self.first_minute: Ints = np.zeros(0, dtype=np.int64)
         self.last_minute: Ints = np.zeros(0, dtype=np.int64)
-        self._free: list[int] = []
+        self._free: list[int] = []  # the lowest last, which is taken next, after a restart too
         self._members: dict[tuple[Dims, tuple[str, ...]], Ints] = {}
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ class StreamTable:
             assert key is not None
             del self.rows[key]
             self.keys[row] = None
-        self._free += stale
+        self._free = sorted(self._free + stale, reverse=True)
         if stale:
             self._members.clear()
         return stale
@@ -108,7 +108,7 @@ class StreamTable:
         keys, times, self.dropped = msgspec.msgpack.decode(data, type=kind)
         self.keys = keys
         self.rows = {key: row for row, key in enumerate(keys) if key is not None}
-        self._free = [row for row, key in enumerate(keys) if key is None]
+        self._free = [row for row, key in enumerate(keys) if key is None][::-1]
         self.loss = np.array([INDEX[key.metric] if key else 0 for key in keys], dtype=np.int64)
         self.first_minute, self.last_minute = (
             np.frombuffer(times, dtype=np.int64).reshape(2, -1).copy()

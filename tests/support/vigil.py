@@ -1,0 +1,116 @@
+"""Detection over a real store and writer; a test moves the clock and kills the process."""
+
+import itertools
+from pathlib import Path
+
+import msgspec
+
+from ragmon.alerts import AlertEvent
+from ragmon.clock import ManualClock
+from ragmon.config import Settings
+from ragmon.daemon.alerting import Alerting
+from ragmon.daemon.build import build_engine
+from ragmon.daemon.delivery import Delivery
+from ragmon.daemon.parts import Shell
+from ragmon.daemon.routing import build_routes
+from ragmon.daemon.schedule import Schedule
+from ragmon.detectors import StreamKey
+from ragmon.detectors.detection import Detection
+from ragmon.exposition.own import OwnMetrics
+from ragmon.sources import Submission
+from ragmon.stores.sqlite.database import unzip
+from ragmon.web.auth import Authorizer
+from tests.support.stores import copied
+
+
+class Vigil:
+    """One process after another over the same data."""
+
+    def __init__(self, root: Path, now: float, base: Path | None = None, **fields) -> None:
+        self.root = root
+        self.clock = ManualClock(now)
+        self._fields = {"detectors": {"first_days": 0}} | fields
+        self._generation = itertools.count()
+        self.directory = root / str(next(self._generation))
+        if base is None:
+            self.directory.mkdir(parents=True)
+        else:
+            copied(base, self.directory)
+        self.start()
+
+    def start(self) -> None:
+        settings = Settings(data_dir=self.directory, **self._fields)
+        self.engine = build_engine(settings, self.clock)
+        own, writer = OwnMetrics(), self.engine.writer
+        schedule = Schedule(self.clock, lambda _job: None)
+        shell = Shell(settings, self.clock, self.engine, own, schedule, Authorizer(()))
+        routes = build_routes(settings, self.clock, "http://ragmon")
+        outbox = self.engine.store.outbox()
+        self.delivery = Delivery(outbox, routes, self.clock, call=writer.call, tally=own)
+        self.alerting = Alerting(shell, self.delivery)
+        self.own = own
+        writer.start()
+        writer.call(self.engine.restore).result()
+        writer.call(self.alerting.restore).result()
+
+    def commit(self, records=(), changes=()) -> None:
+        group = [Submission("test", 0, lambda _: None, records=records, changes=changes)]
+        commit = self.engine.writer.commits.commit
+        self.engine.writer.call(lambda: commit(group, self.clock.now())).result()
+
+    def snapshot(self) -> None:
+        """Save the windows, which lets go of the journal they no longer need."""
+        self.engine.writer.call(self.engine.snapshot).result()
+
+    def tick(self, seconds: float = 0.0) -> None:
+        """Some time later, what is due is judged."""
+        self.clock.sleep(seconds)
+        self.alerting.turn()
+
+    def end(self) -> None:
+        assert self.engine.writer.stop(10)
+        self.engine.store.close()
+
+    def crash(self) -> None:
+        """What kill -9 leaves: the files as they are, and nothing of the memory."""
+        left = self.root / str(next(self._generation))
+        self.engine.writer.call(lambda: copied(self.directory, left)).result()
+        self.end()
+        self.directory = left
+        self.start()
+
+    def events(self) -> list[AlertEvent]:
+        """Every transition that was saved, in order."""
+        db = self.engine.store._db
+        rows = self.engine.writer.call(
+            lambda: db.rows("SELECT body FROM alert_events ORDER BY number")
+        ).result()
+        return [msgspec.msgpack.decode(unzip(body), type=AlertEvent) for (body,) in rows]
+
+    def notified(self) -> list[tuple[str, str]]:
+        """Sink and event of what waits in the outbox, in order."""
+        db = self.engine.store._db
+        return self.engine.writer.call(
+            lambda: db.rows("SELECT sink, event_id FROM outbox ORDER BY number")
+        ).result()
+
+    def state(self) -> dict[StreamKey, list[bytes]]:
+        """Everything that the detectors know of each stream, whatever row it has."""
+        return self.engine.writer.call(lambda: _known(self.alerting.detection)).result()
+
+
+def _known(detection: Detection) -> dict[StreamKey, list[bytes]]:
+    log, references = detection.log, detection.references
+    tables = [(references, references._FIELDS)]
+    tables += [(state, state._FIELDS) for _, state in detection._rules if hasattr(state, "_FIELDS")]
+    arrays = [getattr(table, name) for table, fields in tables for name in fields]
+    assert len(arrays) > 20
+    by_bucket = [ring.cells for ring in log._rings] + [log.excluded]
+    return {
+        key: [
+            log.carry[row].tobytes(),
+            *(cells[:, row].tobytes() for cells in by_bucket),
+            *(array[row].tobytes() for array in arrays if len(array) > row),
+        ]
+        for key, row in detection.streams.rows.items()
+    }
