@@ -1,6 +1,7 @@
 """From the outbox to the sinks: nothing lost, in order per alert, none waits for another."""
 
 import collections
+import socket
 import threading
 from concurrent.futures import Future
 
@@ -256,11 +257,11 @@ class Fading(Recorder):
 
 def test_open_alerts_are_said_again(rig):
     held = rig(Fading(), pipelines=("docs",))
-    held.run(59.0)
+    held.run(57.0)
     assert held.sink.repeated == []
     held.open = [alert(), alert(finding(pipeline="other"))]
-    held.run(170.0)
-    assert held.sink.repeated == [[alert().fingerprint]] * 3
+    held.run(130.0)
+    assert held.sink.repeated == [[alert().fingerprint]] * 3  # at once, then each minute
     held.open = []
     held.run(180.0)
     assert len(held.sink.repeated) == 3
@@ -457,7 +458,7 @@ def test_routes_by_severity_and_pipeline():
 
 def routes_of(sinks, **given):
     found = load(None, {"sinks": sinks, **given}, {}).settings
-    return build_routes(found, ManualClock(NOW), "http://127.0.0.1:8321")
+    return build_routes(found, ManualClock(NOW), 8321)
 
 
 def test_sinks_are_built_from_settings():
@@ -470,6 +471,21 @@ def test_sinks_are_built_from_settings():
     assert chat.give_up_after_s == 86_400.0
     assert (page.name, page.min_severity, page.pipelines) == ("page", "critical", ("docs",))
     assert page.give_up_after_s == 7_200.0
+
+
+@pytest.mark.parametrize(
+    ("given", "link"),
+    [
+        ({}, "http://127.0.0.1:8321/#alert-"),
+        ({"host": "::1"}, "http://[::1]:8321/#alert-"),
+        ({"host": "0.0.0.0"}, f"http://{socket.gethostname()}:8321/#alert-"),
+        ({"external_url": "https://ragmon.example.org/x/"}, "https://ragmon.example.org/x/#alert-"),
+    ],
+)
+def test_links_lead_to_where_people_reach_it(given, link, capsys):
+    [route] = routes_of("[{kind: stdout}]", **given)
+    route.sink.deliver(event())
+    assert f"Open in ragmon: {link}{alert().fingerprint}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

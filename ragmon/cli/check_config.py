@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     check_judges(settings)
     build_detection(settings, build_pipeline(settings).columns)
     build_timing(settings)
-    build_routes(settings, SystemClock(), settings.external_url)
+    build_routes(settings, SystemClock(), settings.port)
     for at, source in enumerate(settings.sources):
         resolve("ragmon.sources", f"sources.{at}", source)
     table = Table(box=box.SIMPLE_HEAD)

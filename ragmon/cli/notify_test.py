@@ -37,8 +37,7 @@ def run(args: argparse.Namespace) -> int:
     """Send; a refusal is an error with what the receiver said."""
     settings = flags.settings(args).settings
     clock = SystemClock()
-    url = f"http://{settings.host}:{settings.port}"
-    route = _named(args.sink, build_routes(settings, clock, url))
+    route = _named(args.sink, build_routes(settings, clock, settings.port))
     for each in test_events(args.severity, clock.now()):
         if each.change == "resolved" and isinstance(route.sink, Repeating):
             break

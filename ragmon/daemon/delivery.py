@@ -24,18 +24,18 @@ _STOP_S = 2.0
 _OUTCOMES = get_args(Fate)
 
 
-def build_delivery(shell: Shell, url: str) -> "Delivery":
+def build_delivery(shell: Shell, port: int) -> "Delivery":
     """The configured sinks with their lanes and metrics.
 
     Args:
         shell: what every part is made from.
-        url: where ragmon listens.
+        port: where ragmon listens.
 
     Raises:
         SettingsError: a sink cannot be used as configured.
     """
     engine, own = shell.engine, shell.own
-    routes = build_routes(shell.settings, shell.clock, url)
+    routes = build_routes(shell.settings, shell.clock, port)
     delivery = Delivery(
         engine.store.outbox(), routes, shell.clock, call=engine.writer.call, tally=own
     )

@@ -181,12 +181,13 @@ class Lane:
             return _LOOK_EVERY_S
         now = self._clock.monotonic()
         if now >= self._repeat_at:
-            self._repeat_at = now + sink.repeat_every_s
             # Asked for on this thread: an end that was delivered before is not opened again.
             alerts = [each for each in self._common.open_alerts() if self._route.takes(each)]
+            if not alerts:  # or not restored yet
+                return _LOOK_EVERY_S
+            self._repeat_at = now + sink.repeat_every_s
             try:
-                if alerts:
-                    sink.repeat(alerts)
+                sink.repeat(alerts)
             except (SinkError, SettingsError) as error:
                 self._log.warning("cannot_repeat", alerts=len(alerts), error=str(error))
         return min(_LOOK_EVERY_S, self._repeat_at - now)

@@ -1,5 +1,6 @@
 """Which alerts go to which sink."""
 
+import socket
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from ragmon.outgoing import check_secrets
 from ragmon.sinks import Context, Sink
 from ragmon.stores import Notification
 
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared with
 encode_event = msgspec.msgpack.Encoder().encode
 
 
@@ -36,19 +38,19 @@ class Route(Struct, frozen=True, kw_only=True):
         return SEVERITIES.index(alert.severity) >= SEVERITIES.index(self.min_severity)
 
 
-def build_routes(settings: Settings, clock: Clock, url: str) -> tuple[Route, ...]:
+def build_routes(settings: Settings, clock: Clock, port: int) -> tuple[Route, ...]:
     """The configured sinks.
 
     Args:
         settings: the settings.
         clock: given to the sinks.
-        url: where ragmon listens, for links unless ``external_url`` is set.
+        port: where ragmon listens, for links unless ``external_url`` is set.
 
     Raises:
         SettingsError: an unknown kind, options it does not know, a name that is taken, or a
             secret that cannot be read.
     """
-    links = Links(settings.external_url or url, settings.runbooks_url)
+    links = Links(settings.external_url or _url(settings.host, port), settings.runbooks_url)
     routes: list[Route] = []
     for at, given in enumerate(settings.sinks):
         setting, name = f"sinks.{at}", given.name or given.kind
@@ -66,6 +68,13 @@ def build_routes(settings: Settings, clock: Clock, url: str) -> tuple[Route, ...
             )
         )
     return tuple(routes)
+
+
+def _url(host: str, port: int) -> str:
+    """Where ragmon may be reached; who listens on every address is known by name."""
+    if host in _EVERYWHERE:
+        host = socket.gethostname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _build(setting: str, given: dict[str, Any], context: Context) -> Sink:

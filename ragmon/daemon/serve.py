@@ -24,7 +24,7 @@ from ragmon.daemon.baselines import build_baselines
 from ragmon.daemon.board import Board
 from ragmon.daemon.build import build_engine, check_exposure, grants
 from ragmon.daemon.delivery import build_delivery
-from ragmon.daemon.judges import build_judges
+from ragmon.daemon.judges import Judges
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source
@@ -37,6 +37,7 @@ from ragmon.web.alerts import AlertSection
 from ragmon.web.api import Section
 from ragmon.web.auth import Authorizer
 from ragmon.web.baselines import BaselineSection
+from ragmon.web.judging import JudgeSection
 
 _DRAIN_S = 3.0  # for requests, then for the queue; with all else it ends within 10 s
 
@@ -64,7 +65,7 @@ class Daemon:
         self._upkeep = Upkeep(self._engine, clock, lambda: self.ending)
         self._traces = self._build_traces()
         self.url = http.url_of(self._socket)
-        self._delivery = build_delivery(self._shell, self.url)
+        self._delivery = build_delivery(self._shell, self._socket.getsockname()[1])
         self._alerting = Alerting(self._shell, self._delivery)
         self._baselines = build_baselines(self._shell, lambda: self._alerting.detection)
         self._parts = self._build_parts()
@@ -180,12 +181,17 @@ class Daemon:
         board = Board(self._alerting, self._engine, self._clock, links)
         self._monitor.open_alerts = board.open
         limits = http.limits_of(self.settings)
-        return [AlertSection(board, limits), BaselineSection(self._baselines, limits)]
+        return [
+            AlertSection(board, limits),
+            BaselineSection(self._baselines, limits),
+            JudgeSection(self._judges.on_demand, self._clock.now, limits),
+        ]
 
     def _build_parts(self) -> list[Part]:
         """In the order in which they start."""
         shell = self._shell
         exporter = build_exporter(shell.settings)
+        self._judges = Judges(shell, exporter)
         return [
             self._delivery,
             self._alerting,
@@ -193,6 +199,6 @@ class Daemon:
             *build_sources(shell),
             self._traces,
             *((exporter,) if exporter is not None else ()),
-            *build_judges(shell, exporter),
+            self._judges,
             *build_probes(shell, self._alerting.listen),
         ]

@@ -44,7 +44,7 @@ class Vigil:
         own, writer = OwnMetrics(), self.engine.writer
         schedule = Schedule(self.clock, lambda _job: None)
         shell = Shell(settings, self.clock, self.engine, own, schedule, Authorizer(()))
-        routes = build_routes(settings, self.clock, "http://ragmon")
+        routes = build_routes(settings, self.clock, 8321)
         outbox = self.engine.store.outbox()
         self.delivery = Delivery(outbox, routes, self.clock, call=writer.call, tally=own)
         self.alerting = Alerting(shell, self.delivery)
