@@ -72,6 +72,11 @@ def pages(tmp_path_factory):
         ]
         assert site.post("/v1/feedback", told).json["accepted"] == 3
         site.post("/v1/labels", {"query_id": "q3", "relevant_ids": ["d5"], "timestamp": NOW})
+        people = [
+            {"query_id": f"q{at}", "faithful": said, "timestamp": NOW}
+            for at, said in ((1, 1.0), (8, 0.0), (9, 1.0))
+        ]
+        assert site.post("/v1/labels", people).json["accepted"] == 3
         yield site.page(), site.page(accept=OPENMETRICS)
 
 
@@ -197,7 +202,7 @@ def test_numbers_agree_with_the_records(text):
     assert value("ragmon_ingest_records_total", source="feedback") == 3
     judged = value("ragmon_judged_total", judge="grounding")
     assert judged == sum("answer" in each for each in day)
-    assert value("ragmon_window_restatements_total") == judged + 3
+    assert value("ragmon_window_restatements_total") == judged + 6
     assert value("ragmon_watermark_timestamp_seconds") == NOW
 
 

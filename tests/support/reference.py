@@ -1,9 +1,15 @@
-"""The reference of all metrics, out of the golden page: what /metrics really says."""
+"""The reference of all metrics, out of what ragmon really exposes."""
 
 import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
-from ragmon.exposition.own import OwnMetrics
+from prometheus_client.registry import Collector
+
+from ragmon.exposition.probes import ProbeMetrics
+from tests.support.daemons import running
 from tests.support.golden import GOLDEN
 from tests.support.metrics import samples
 
@@ -12,7 +18,7 @@ PARTS = ("_bucket", "_sum", "_count")
 
 
 class Family(NamedTuple):
-    """One metric as the page describes it."""
+    """One metric."""
 
     name: str
     kind: str
@@ -21,19 +27,14 @@ class Family(NamedTuple):
 
 
 def families() -> list[Family]:
-    """Every metric of the page, in its order."""
-    page = (GOLDEN / "metrics.txt").read_text(encoding="utf-8")
-    helps = dict(re.findall(r"(?m)^# HELP (\S+) (.+)$", page))
-    labels: dict[str, dict[str, None]] = {}
-    for sample in samples(page):
-        name = sample.name
-        if name not in helps:
-            name = next(name.removesuffix(part) for part in PARTS if name.endswith(part))
-        labels.setdefault(name, {}).update(dict.fromkeys(sample.labels))
-    return [
-        Family(name, kind, tuple(labels.get(name) or _declared(name)), helps[name])
-        for name, kind in re.findall(r"(?m)^# TYPE (\S+) (\S+)$", page)
+    """Those of the golden page in its order, then those of parts that are off on that day."""
+    declared = {each.name: each for each in _declared()}
+    found = [
+        each if each.labels else each._replace(labels=declared.get(each.name, each).labels)
+        for each in _golden()
     ]
+    names = {each.name for each in found}
+    return found + [each for name, each in declared.items() if name not in names]
 
 
 def rows() -> list[str]:
@@ -53,7 +54,33 @@ def rows() -> list[str]:
     ]
 
 
-def _declared(name: str) -> tuple[str, ...]:
-    """The labels of a metric that has no sample yet."""
-    registered = OwnMetrics().registry._names_to_collectors
-    return tuple(registered[name]._labelnames) if name in registered else ()
+def _golden() -> Iterator[Family]:
+    page = (GOLDEN / "metrics.txt").read_text(encoding="utf-8")
+    helps = dict(re.findall(r"(?m)^# HELP (\S+) (.+)$", page))
+    labels: dict[str, dict[str, None]] = {}
+    for sample in samples(page):
+        name = sample.name
+        if name not in helps:
+            name = next(name.removesuffix(part) for part in PARTS if name.endswith(part))
+        labels.setdefault(name, {}).update(dict.fromkeys(sample.labels))
+    for name, kind in re.findall(r"(?m)^# TYPE (\S+) (\S+)$", page):
+        yield Family(name, kind, tuple(labels.get(name, ())), helps[name])
+
+
+def _declared() -> Iterator[Family]:
+    """What a daemon registers of itself with everything on, whether it has samples or not."""
+    model = {"base_url": "http://127.0.0.1:9/v1", "model": "none"}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(Path(folder) / "data", judge__llm=model, judge__grounding__enabled=True) as site,
+    ):
+        for collector in site.daemon._shell.own.registry._collector_to_names:
+            yield from _of(collector)
+    yield from _of(ProbeMetrics(lambda: ()))
+
+
+def _of(collector: Collector) -> Iterator[Family]:
+    for each in collector.collect():
+        name = f"{each.name}_total" if each.type == "counter" else each.name
+        labels = getattr(collector, "_labelnames", None) or getattr(each, "_labelnames", ())
+        yield Family(name, each.type, tuple(labels), each.documentation)
