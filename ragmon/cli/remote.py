@@ -50,8 +50,21 @@ def get(opened: requests.Session, url: str, path: str, **params: str) -> Any:
     Raises:
         RemoteError: no answer, or one that is no success.
     """
+    return _asked(opened, "GET", url, path, params=params)
+
+
+def post(opened: requests.Session, url: str, path: str, content: object) -> Any:
+    """The JSON answer of one POST.
+
+    Raises:
+        RemoteError: no answer, or one that is no success.
+    """
+    return _asked(opened, "POST", url, path, json=content)
+
+
+def _asked(opened: requests.Session, method: str, url: str, path: str, **sent: Any) -> Any:
     try:
-        answer = opened.get(url.rstrip("/") + path, params=params, timeout=_TIMEOUT_S)
+        answer = opened.request(method, url.rstrip("/") + path, timeout=_TIMEOUT_S, **sent)
     except requests.RequestException as error:
         raise RemoteError(
             f"no answer from {url} ({type(error).__name__})",

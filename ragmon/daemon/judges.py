@@ -1,6 +1,6 @@
 """The judges by the settings: the embedded one, and the language model on a sample."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 import structlog
@@ -12,6 +12,7 @@ from ragmon.daemon.calibrating import Calibrations, Calibrator
 from ragmon.daemon.cases import case_of
 from ragmon.daemon.drawing import Drawing, Known
 from ragmon.daemon.judging import Ask, SampledJudge
+from ragmon.daemon.ondemand import OnDemand
 from ragmon.daemon.otlp import judged
 from ragmon.daemon.parts import Part, Shell
 from ragmon.daemon.purse import NAME as BUDGET
@@ -33,18 +34,21 @@ Tell = Callable[[QueryRecord, Verdict], None]
 
 
 class Judges:
-    """All parts that judge, started and stopped together."""
+    """All parts that judge, started and stopped together; verdicts also go to the exporter."""
 
     def __init__(self, shell: Shell, exporter: Exporter | None) -> None:
+        """Raises SettingsError when the judge cannot be asked, or not be paid."""
         self._shell = shell
         self._metrics = JudgeMetrics(shell.own)
         self._parts: list[Part] = []
         tell = _teller(shell, exporter)
         draws = None
+        self.on_demand: OnDemand | None = None
         if shell.settings.judge.llm is not None:
             sampled = Sampled(shell, self._metrics, shell.settings.judge.llm, tell)
             self._parts.append(sampled)
             draws = sampled.draws
+            self.on_demand = sampled.on_demand
         reading = Calibrations()
         if shell.settings.judge.grounding.enabled:
             self._parts.append(_Learning(shell, reading))
@@ -88,6 +92,16 @@ class Sampled:
             told=tell,
             max_age_s=settings.judge.max_age,
             threads=options.concurrency,
+        )
+        self.on_demand = OnDemand(
+            reader=shell.engine.store.reader,
+            store=self._store,
+            ask=self._ask,
+            sink=shell.engine.writer,
+            llm=self._llm,
+            purse=self._purse,
+            judge=self.judge,
+            clock=shell.clock,
         )
         self._watch(metrics)
 
@@ -181,15 +195,6 @@ class _Learning:
         """Nothing runs but what the schedule runs."""
 
 
-def build_judges(shell: Shell, exporter: Exporter | None) -> Sequence[Part]:
-    """The configured judges; verdicts are also shown in the user's tracing tool.
-
-    Raises:
-        SettingsError: the key cannot be read, or a limit in dollars has no price to go by.
-    """
-    return (Judges(shell, exporter),)
-
-
 def limits_of(settings: Settings) -> Limits:
     """The budget; a limit in dollars needs the model's price.
 
@@ -269,6 +274,7 @@ def _follower(
         told=tell,
         draws=draws or grounding.no_draws,
         calibrated=calibrations,
+        recent=shell.engine.recent,
     )
     metrics.watch_queue(EMBEDDED_JUDGE, lambda: follower.backlog)
     return follower

@@ -142,9 +142,9 @@ class SampledJudge:
             self._log.warning("cannot_save_budget", error=str(error))
 
     @property
-    def idle(self) -> bool:
-        """Nothing is being judged."""
-        return not self._under_way
+    def ending(self) -> threading.Event:
+        """Set when it was told to end."""
+        return self._stop
 
     def dispatch(self) -> None:
         """Expire what waited for too long, and give out what the budget and the queue hold."""

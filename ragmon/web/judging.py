@@ -1,0 +1,85 @@
+"""Judging past answers over HTTP: what it would take, have it done, how far it has come."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple, Protocol
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragmon.asgi import Limits, Problem
+from ragmon.web.api import Page, body_of, json_answer, moment_of
+
+_PATH = "/v1/judge"
+
+
+class Wanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which answers are to be judged."""
+
+    since: str = "1h"
+    limit: Annotated[int, Meta(ge=1, le=100_000)] = 100
+    pipeline: str = ""
+    dry_run: bool = False
+
+
+class Asked(NamedTuple):
+    """The same, with a moment."""
+
+    since: float
+    limit: int
+    pipeline: str
+
+
+class Judging(Protocol):
+    """Who draws them."""
+
+    async def forecast(self, wanted: Any) -> dict[str, Any]:
+        """What judging would take; nothing is drawn."""
+        ...
+
+    async def draw(self, wanted: Any) -> dict[str, Any]:
+        """Draw, and have them judged."""
+        ...
+
+    async def progress(self) -> dict[str, Any]:
+        """What waits, and what keeps it."""
+        ...
+
+
+class JudgeSection:
+    """The pages; without a language model they say how to get one."""
+
+    def __init__(self, judging: Judging | None, now: Any, limits: Limits) -> None:
+        self._judging = judging
+        self._now = now
+        self._limits = limits
+
+    def pages(self) -> Sequence[Page]:
+        """Asking costs money, so it needs a token for administrators."""
+        return (
+            Page(_PATH, "GET", "read", self.progress),
+            Page(_PATH, "POST", "admin", self.judge),
+        )
+
+    async def progress(self, _: Request) -> Response:
+        """What waits."""
+        return json_answer(await self._configured().progress())
+
+    async def judge(self, request: Request) -> Response:
+        """Forecast, or draw."""
+        judging = self._configured()
+        try:
+            wanted = msgspec.json.decode(await body_of(request, self._limits), type=Wanted)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise Problem(400, str(error), reason="bad_parameter") from None
+        since = moment_of("since", wanted.since, self._now())
+        asked = Asked(since, wanted.limit, wanted.pipeline)
+        found = judging.forecast(asked) if wanted.dry_run else judging.draw(asked)
+        return json_answer(await found)
+
+    def _configured(self) -> Judging:
+        if self._judging is None:
+            detail = "no language model judges here; set judge.llm.base_url"
+            raise Problem(404, detail, reason="not_found")
+        return self._judging
