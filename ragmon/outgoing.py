@@ -49,7 +49,7 @@ class HttpOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
-    """Seconds for one request, from connecting to the last byte."""
+    """Seconds to wait for an answer."""
     ca_file: Path | None = None
     """Certificates to trust besides the system's own, PEM."""
 

@@ -267,8 +267,9 @@ def test_open_alerts_are_said_again(rig):
     assert len(held.sink.repeated) == 3
 
 
-def test_that_it_cannot_be_said_again_ends_nothing(rig):
-    held = rig(Fading(lambda _: DOWN))
+@pytest.mark.parametrize("error", [DOWN, KeyError("a defect")])
+def test_that_it_cannot_be_said_again_ends_nothing(rig, error):
+    held = rig(Fading(lambda _: error))
     held.open = [alert()]
     held.run(150.0)
     assert len(held.sink.repeated) == 3

@@ -190,4 +190,6 @@ class Lane:
                 sink.repeat(alerts)
             except (SinkError, SettingsError) as error:
                 self._log.warning("cannot_repeat", alerts=len(alerts), error=str(error))
+            except _DEFECTS:
+                self._log.exception("repeat_defect", alerts=len(alerts))
         return min(_LOOK_EVERY_S, self._repeat_at - now)
