@@ -68,7 +68,7 @@ def _forecast_text(forecast: dict[str, Any]) -> str:
     )
     if budget is not None and budget < forecast["to_judge"] + forecast["waiting"]:
         text += (
-            f"\nThe budget has room for {budget:,} judgements now, and {forecast['waiting']:,} wait "
+            f"\nThe budget has room for {budget:,} judgements, {forecast['waiting']:,} wait "
             "already: the rest waits for the next hour or day."
         )
     return text

@@ -7,6 +7,8 @@ import structlog
 
 from ragmon.config import Settings
 from ragmon.daemon import drawing, grounding
+from ragmon.daemon.anchoring import LOOK_EVERY_S, Anchoring
+from ragmon.daemon.anchoring import NAME as ANCHORS
 from ragmon.daemon.calibrating import NAME as CALIBRATIONS
 from ragmon.daemon.calibrating import Calibrations, Calibrator
 from ragmon.daemon.cases import case_of
@@ -22,7 +24,7 @@ from ragmon.exposition.judge import JudgeMetrics
 from ragmon.judges import llm
 from ragmon.judges.budget import Limits
 from ragmon.judges.grounding import load_artefact
-from ragmon.judges.llm import LlmJudge
+from ragmon.judges.llm import LlmJudge, anchors
 from ragmon.records import QueryRecord, Verdict
 from ragmon.sampling import Options as SamplingOptions
 from ragmon.sampling import Sampler
@@ -103,17 +105,54 @@ class Sampled:
             judge=self.judge,
             clock=shell.clock,
         )
+        self._anchoring = self._anchors(options, metrics)
         self._watch(metrics)
 
     def start(self) -> None:
         """Begin."""
         self.judge.start()
         self._shell.schedule.every(self._shell.settings.judge.every, "judge", self.judge.dispatch)
+        if self._anchoring is not None:
+            every_s = min(LOOK_EVERY_S, self._shell.settings.judge.anchors_every)
+            self._shell.schedule.every(every_s, "anchors", self._anchoring.look)
 
     def stop(self) -> None:
         """End, without waiting for requests under way."""
+        if self._anchoring is not None:
+            self._anchoring.stop()
         self.judge.stop()
         self._llm.close()
+
+    def _anchors(self, options: llm.Options, metrics: JudgeMetrics) -> Anchoring | None:
+        judge = self._shell.settings.judge
+        if judge.anchors is None:
+            return None
+        forgetful = options.model_copy(update={"cache_entries": 0})
+        anchoring = Anchoring(
+            anchors.read(judge.anchors),
+            llm.build(forgetful, self._shell.clock),
+            every_s=judge.anchors_every,
+            model=options.model or "",
+            purse=self._purse,
+            clock=self._shell.clock,
+            metrics=metrics,
+            remembered=self._store.remembered(ANCHORS),
+            save=lambda name, body: self._ask(lambda: self._store.remember(name, body)),
+        )
+        own = self._shell.own
+        own.watch_each(
+            "ragmon_judge_anchor_score",
+            "Mean faithfulness of the anchors, when they were last judged.",
+            "judge",
+            anchoring.scores,
+        )
+        own.watch_each(
+            "ragmon_judge_anchor_drift",
+            "Mean change of the anchors' faithfulness since they were first judged.",
+            "judge",
+            anchoring.drifts,
+        )
+        return anchoring
 
     def _drawing(self, settings: Settings) -> Drawing:
         sampling = settings.sampling
@@ -228,6 +267,8 @@ def check_judges(settings: Settings) -> None:
         SettingsError: the key cannot be read, or a limit in dollars has no price to go by.
     """
     limits_of(settings)
+    if settings.judge.anchors is not None:
+        anchors.read(settings.judge.anchors)
     if settings.judge.llm is not None:
         settings.judge.llm.key()
 

@@ -8,14 +8,14 @@ not remember replies (``LruCache(0)``), or it would agree with itself for ever.
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
 from ragmon.errors import SettingsError
-from ragmon.judges.llm.judge import LlmJudge
-from ragmon.judges.llm.verdict import Case, Judgement
+from ragmon.judges.llm.verdict import Case, Failure, Judgement
 from ragmon.records import Chunk, UnitInterval
 from ragmon.stats.agreement import Agreement, agreement, confusion_rows
 
@@ -66,7 +66,15 @@ def read(path: Path) -> tuple[Anchor, ...]:
     return tuple(anchors)
 
 
-def judge_anchors(judge: LlmJudge, anchors: Sequence[Anchor]) -> Round:
+class Grader(Protocol):
+    """What grades: ``LlmJudge``, or somebody who pays for it."""
+
+    def judge(self, case: Case) -> Judgement | Failure:
+        """Grade one answer."""
+        ...
+
+
+def judge_anchors(judge: Grader, anchors: Sequence[Anchor]) -> Round:
     """Judge every anchor once, one after the other."""
     scores: list[float | None] = []
     failed = 0
