@@ -4,7 +4,6 @@ import sys
 import threading
 
 import msgspec
-import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
@@ -58,6 +57,7 @@ class Site:
             worker=self.worker,
             clock=ManualClock(NOW),
             told=lambda _, verdict: self.counted.append(verdict.reason or "scored"),
+            recent=self.engine.recent,
         )
 
     def log(self, *records):
@@ -171,14 +171,33 @@ def test_answers_that_expired_are_passed_over(site):
     assert site.follower.backlog == 0
 
 
-def test_a_larger_share_draws_those_of_a_smaller_one():
-    from ragmon.daemon.grounding import _is_drawn
+class Blind:
+    """A reader of hashes that opens no block."""
 
-    hashes = np.random.default_rng(1).integers(0, 2**64, 20_000, dtype=np.uint64)
-    few, many = _is_drawn(hashes, 0.1), _is_drawn(hashes, 0.4)
-    assert not (few & ~many).any()
-    assert few.mean() == pytest.approx(0.1, abs=0.01)
-    assert many.mean() == pytest.approx(0.4, abs=0.01)
+    def __init__(self, reader):
+        self.hashes_from = reader.hashes_from
+
+
+def test_what_is_committed_while_the_judge_follows_is_judged_without_opening_a_block(site):
+    site.log(answered(0))
+    site.follow()
+    site.log(*(answered(number) for number in range(1, 20)))
+    with site.engine.store.reader() as reader:
+        assert site.follower.step(Blind(reader))
+    site.follow()
+    assert [case.answer for case in site.worker.asked] == [f"It is {n}." for n in range(20)]
+    assert site.estimate("grounding") == (20, 0.75 * 20)
+
+
+def test_what_expired_meanwhile_is_not_restated(site):
+    site.log(answered(0))
+    site.follow()
+    site.log(*(answered(number, timestamp=NOW - 9 * 86_400.0) for number in range(1, 5)))
+    site.log(answered(5))
+    site.ask(site.engine.snapshot)
+    assert site.ask(lambda: site.engine.expire(NOW + 85_000.0)) == 4
+    site.follow()
+    assert [case.answer for case in site.worker.asked] == ["It is 0.", "It is 5."]
 
 
 def test_the_real_worker_judges_in_a_process_and_comes_back_after_its_end():
@@ -194,6 +213,7 @@ def test_the_real_worker_judges_in_a_process_and_comes_back_after_its_end():
         assert good.score > 0.5
         assert (none.score, none.reason_none) == (None, "refusal")
         worker._process.kill()
+        worker._process.wait()  # so that the next batch finds a broken pipe
         with pytest.raises((EOFError, OSError)):
             worker.judge([supported])
         worker.restart()

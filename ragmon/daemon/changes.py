@@ -1,6 +1,6 @@
 """Feedback and labels: finding their query, today's or last week's, and restating it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -43,9 +43,16 @@ class Restated(Struct, frozen=True):
 class Changes:
     """Collects the changes of one commit; nothing is written here."""
 
-    def __init__(self, store: Store, pipeline: Pipeline, fresh: dict[int, QueryRecord]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        pipeline: Pipeline,
+        fresh: dict[int, QueryRecord],
+        record: Callable[[int], bytes | None],
+    ) -> None:
         self._store = store
         self._pipeline = pipeline
+        self._record = record  # one stored record, by its sequence number
         self._fresh = fresh  # records of this very commit, by sequence number
         self._before: dict[int, Amendments] = {}
         self._after: dict[int, Amendments] = {}
@@ -86,7 +93,7 @@ class Changes:
         record = self._fresh.get(sequence)
         known = Amendments()
         if record is None:
-            stored = self._store.record(sequence)
+            stored = self._record(sequence)
             if stored is None:
                 return False
             record = _record.decode(stored)

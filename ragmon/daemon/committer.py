@@ -13,6 +13,7 @@ import numpy as np
 from ragmon.daemon.changes import Changes, Fate, Postponed, Restated, from_waiting
 from ragmon.daemon.exemplars import ExemplarStore
 from ragmon.daemon.identities import Identities
+from ragmon.daemon.recent import Recent
 from ragmon.pipeline import Pipeline
 from ragmon.records import QueryRecord
 from ragmon.sources import Submission
@@ -50,9 +51,11 @@ class Committer:
         exemplars: ExemplarStore,
         *,
         most_waiting: int,
+        recent: Recent | None = None,
     ) -> None:
         self._store = store
-        self._identities = Identities(store)
+        self._recent = recent or Recent()
+        self._identities = Identities(store, self._record)
         self._pipeline = pipeline
         self._windows = windows
         self._exemplars = exemplars
@@ -68,7 +71,7 @@ class Committer:
         """
         fresh = self._fresh(group)
         by_sequence = dict(zip(fresh.sequences.values(), fresh.records, strict=True))
-        changes = Changes(self._store, self._pipeline, by_sequence)
+        changes = Changes(self._store, self._pipeline, by_sequence, self._record)
         room = self._most_waiting - self._store.waiting_count()
         postponed = Postponed(self._store, room)
         arrived = self._store.waiting(fresh.hashes)
@@ -83,12 +86,18 @@ class Committer:
         commit.offsets = [each.offset for each in group if each.offset is not None]
         late = (commit.amendments, commit.waiting, commit.offsets, commit.judged)
         if fresh.records or any(late):
+            first = self._store.next_sequence
             self._store.commit(commit)
+            self._recent.keep(first, commit.hashes, fresh.records)
         self._count(observations, restated)
         self._exemplars.observe(fresh.records)
         arrivals = [(each.source, len(each.records)) for each in group if each.records]
         for tell in self.counted:
             tell(Counted(observations, restated, arrivals))
+
+    def _record(self, sequence: int) -> bytes | None:
+        held = self._recent.record(sequence)
+        return self._store.record(sequence) if held is None else held
 
     def _fresh(self, group: Sequence[Submission]) -> Fresh:
         """The records not stored yet, in order; the others are counted as duplicates."""

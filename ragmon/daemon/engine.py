@@ -8,6 +8,7 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.committer import Committer
 from ragmon.daemon.exemplars import ExemplarStore
+from ragmon.daemon.recent import Recent
 from ragmon.daemon.writer import Writer
 from ragmon.errors import StoreError
 from ragmon.pipeline import Pipeline
@@ -31,8 +32,14 @@ class Engine:
         self._saved = Position()
         self._compacted = 0
         self._log = structlog.get_logger("engine")
+        self.recent = Recent()
         self.committer = Committer(
-            store, pipeline, windows, self.exemplars, most_waiting=settings.limits.waiting
+            store,
+            pipeline,
+            windows,
+            self.exemplars,
+            most_waiting=settings.limits.waiting,
+            recent=self.recent,
         )
         self.writer = Writer(self.committer, clock, queue_bytes=settings.limits.queue)
 
@@ -73,7 +80,10 @@ class Engine:
     def expire(self, now: float) -> int:
         """Delete one step's worth of what retention no longer covers; returns how many records."""
         retention = self._settings.retention
-        return self.store.expire(now - retention.records, retention.max_disk)
+        deleted = self.store.expire(now - retention.records, retention.max_disk)
+        if deleted:
+            self.recent.clear()
+        return deleted
 
     def forget(self, now: float) -> None:
         """Let go of windows and series that nobody can ask for any more."""

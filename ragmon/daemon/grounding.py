@@ -7,6 +7,7 @@ nothing. While the judge keeps up every answer is read; behind its capacity a sh
 hash of the query id is, and the probability of being drawn is kept with each verdict.
 """
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -16,17 +17,17 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import structlog
-from numpy.typing import NDArray
 
 from ragmon.clock import Clock
 from ragmon.daemon.cases import judgeable
+from ragmon.daemon.recent import Recent, is_drawn
 from ragmon.errors import StoreError
 from ragmon.judges.grounding import Grounding
 from ragmon.judges.worker import Case, read, results, write
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.facts import EMBEDDED_JUDGE
 from ragmon.sources import Outcome, Sink, Submission, deliver
-from ragmon.stores import Hashes, Reader
+from ragmon.stores import Reader
 
 SOURCE = "judge:grounding"
 
@@ -39,7 +40,6 @@ _POLL_S = 0.5
 _VERDICT_BYTES = 1_000  # about, for the queue's account
 _RETRY_S = 2.0
 _START_BEHIND = 100_000  # how far back a store that never was judged is read
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: a permutation of the hashes
 
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 
@@ -75,6 +75,7 @@ class Follower:
         told: Callable[[QueryRecord, Verdict], None],
         draws: Callable[[Sequence[QueryRecord], Sequence[Verdict], float], list[Draw]] = no_draws,
         calibrated: Callable[[str, Verdict], Verdict] = _as_it_is,
+        recent: Recent | None = None,
     ) -> None:
         self._open = reader
         self._newest = newest
@@ -85,6 +86,7 @@ class Follower:
         self._told = told  # every verdict, once it is durable
         self._draws = draws  # committed together with the verdicts
         self._calibrated = calibrated  # how a pipeline reads the score
+        self._recent = recent or Recent()
         self._stop = threading.Event()
         self._log = structlog.get_logger("grounding")
         self._rate = _FIRST_RATE
@@ -141,7 +143,7 @@ class Follower:
         """
         if not self.backlog:
             return False
-        share = self._share()
+        share = self._recent.share = self._share()
         drawn, end = self._draw(reader, share)
         verdicts = self._judge(drawn, share) if drawn else []
         if not self._deliver([*verdicts, *self._draws(drawn, verdicts, share)], end):
@@ -167,19 +169,22 @@ class Follower:
             if found is None:
                 break
             first, hashes = found
-            chosen = np.flatnonzero(_is_drawn(hashes, share)) + first
+            chosen = np.flatnonzero(is_drawn(hashes, share)) + first
             chosen = chosen[(chosen >= at) & (chosen < end)]
-            if len(chosen):  # otherwise the block need not be opened
-                opened = self._records(reader, first)
-                drawn += [_decode(opened[each - first]) for each in chosen.tolist()]
+            stored = (self._stored(reader, first, each) for each in chosen.tolist())
+            drawn += [_decode(body) for body in stored if body is not None]
             at = first + len(hashes)
         return [record for record in drawn if judgeable(record)], end
 
-    def _records(self, reader: Reader, first: int) -> list[bytes]:
-        """The records of a block; a small batch leaves most of it for the next one."""
+    def _stored(self, reader: Reader, first: int, sequence: int) -> bytes | None:
+        """A record of a block, None when it is gone; a small batch leaves most for the next one."""
+        held = self._recent.record(sequence)
+        if held is not None:
+            return held
         if self._opened[0] != first or not self._opened[1]:
             self._opened = first, reader.records(first)
-        return self._opened[1]
+        opened = self._opened[1]
+        return opened[sequence - first] if sequence - first < len(opened) else None
 
     def _judge(self, drawn: Sequence[QueryRecord], share: float) -> list[Verdict]:
         if self._worker is None:
@@ -244,15 +249,8 @@ class Worker:
             process.wait()
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
-                    stream.close()
-
-
-def _is_drawn(hashes: Hashes, share: float) -> NDArray[np.bool_]:
-    """Which ids are drawn: the same whenever asked; a larger share draws those of a smaller."""
-    if share >= 1.0:
-        return np.ones(len(hashes), dtype=np.bool_)
-    mixed = hashes * _MIX  # the index uses the plain hash; wraps around by intention
-    return mixed < np.uint64(share * 2.0**64)
+                    with contextlib.suppress(BrokenPipeError):  # what it never read
+                        stream.close()
 
 
 def _case(record: QueryRecord) -> Case:

@@ -5,7 +5,7 @@ mistaken for a duplicate of the other.
 """
 
 import itertools
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -32,8 +32,9 @@ class Place(NamedTuple):
 class Identities:
     """Looks ids up in a store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, record: Callable[[int], bytes | None]) -> None:
         self._store = store
+        self._record = record  # one stored record, by its sequence number
 
     def find(self, query_id: str, taken: Container[int] = ()) -> Place:
         """The place of one id.
@@ -63,5 +64,5 @@ class Identities:
         return hashes, stored
 
     def _is(self, sequence: int, query_id: str) -> bool:
-        stored = self._store.record(sequence)
+        stored = self._record(sequence)
         return stored is not None and _decode(stored).query_id == query_id

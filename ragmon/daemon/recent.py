@@ -1,0 +1,57 @@
+"""Records just committed that the embedded judge will draw, so that no block is opened for them.
+
+The judge reads them, and its verdicts restate them, within half a minute; of a busy stream it
+draws one in hundreds, and each would cost a block of hundreds to decompress, twice.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ragmon.records import QueryRecord
+from ragmon.stores import Hashes
+
+_MOST_BYTES = 32 << 20
+_MARGIN = 1.5  # when traffic falls, a larger share is drawn than was when they came
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: a permutation of the hashes
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Recent:
+    """Encoded records by sequence number; written on the writer's thread, read on any."""
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self.share = 0.0  # with which answers are drawn; nobody draws yet
+        self._held: dict[int, bytes] = {}
+        self._size = 0
+        self._most_bytes = most_bytes
+
+    def keep(self, first_sequence: int, hashes: Hashes, records: Sequence[QueryRecord]) -> None:
+        """Remember those of a commit that would be drawn; the oldest make room."""
+        if not self.share:
+            return
+        for at in np.flatnonzero(is_drawn(hashes, _MARGIN * self.share)).tolist():
+            body = self._held[first_sequence + at] = _encode(records[at])
+            self._size += len(body)
+        while self._size > self._most_bytes:
+            self._size -= len(self._held.pop(next(iter(self._held))))
+
+    def record(self, sequence: int) -> bytes | None:
+        """One of them; None when the store has to be asked."""
+        return self._held.get(sequence)
+
+    def clear(self) -> None:
+        """Forget them, because records were deleted from the store."""
+        self._held.clear()
+        self._size = 0
+
+
+def is_drawn(hashes: Hashes, share: float) -> NDArray[np.bool_]:
+    """Which ids are drawn: the same whenever asked; a larger share draws those of a smaller."""
+    if share >= 1.0:
+        return np.ones(len(hashes), dtype=np.bool_)
+    mixed = hashes * _MIX  # the index uses the plain hash; wraps around by intention
+    return mixed < np.uint64(share * 2.0**64)
