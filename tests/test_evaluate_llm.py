@@ -65,10 +65,10 @@ def judging(server):
             None,
             {
                 "faithfulness": 0.5,
-                "answer_relevancy": 1.0,
+                "answer_relevance": 1.0,
                 "completeness": 0.5,
                 "conciseness": 0.0,
-                "judged_context_precision": 5 / 6,
+                "context_precision": 5 / 6,
                 "context_recall": 0.5,
                 "context_utilization": 0.5,
             },
@@ -78,7 +78,7 @@ def judging(server):
             ["rubric"],
             {
                 "faithfulness": 0.75,
-                "answer_relevancy": 1.0,
+                "answer_relevance": 1.0,
                 "completeness": 0.5,
                 "conciseness": 0.0,
             },

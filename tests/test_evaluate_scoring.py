@@ -120,7 +120,7 @@ def test_judges_and_what_is_absent_without_them():
     found = score(cases, run, Options(), [Strict()])
     np.testing.assert_equal(found.column("faithfulness/strict"), [0.25, np.nan])
     assert found.absent["completeness/strict"] == "no case has what it needs"
-    assert found.absent["answer_relevancy"].startswith("was not asked of the LLM judge")
+    assert found.absent["answer_relevance"].startswith("was not asked of the LLM judge")
     assert found.accounts == (Account(name="strict", judged=1),)
     assert "completeness" not in found.absent
 

@@ -11,10 +11,10 @@ from ragmon.evaluate.cases import Case
 from ragmon.records import QueryRecord
 
 NEEDS_LLM = {
-    "answer_relevancy": "does the answer address the question",
+    "answer_relevance": "does the answer address the question",
     "completeness": "does it hold all that the chunks say of the question",
     "conciseness": "is it free of filler",
-    "judged_context_precision": "which chunks were useful, by the judge instead of labels",
+    "context_precision": "which chunks were useful, by the judge instead of labels",
     "noise_sensitivity": "what irrelevant chunks do to faithfulness",
 }
 """Metrics that only a language model can give, with the question each one answers."""

@@ -28,12 +28,10 @@ NAME = "llm"
 
 _BY_MODE: dict[Mode, tuple[str, ...]] = {
     "claims": ("faithfulness",),
-    "rubric": ("answer_relevancy", "completeness", "conciseness"),
-    "useful_chunks": ("judged_context_precision",),
+    "rubric": ("answer_relevance", "completeness", "conciseness"),
+    "useful_chunks": ("context_precision",),
     "context_recall": ("context_recall",),
 }
-_OURS = {"answer_relevance": "answer_relevancy", "context_precision": "judged_context_precision"}
-"""What the judge calls differently."""
 _PATIENCE_S = 120.0  # spent in all on waiting for an endpoint that pauses
 _WAITS = 3
 _TRIES = 2  # that the judge's own forecast counts on
@@ -124,7 +122,7 @@ class LanguageModel:
             self._ledger.failed(got.reason, got.detail)
             return {}
         self._ledger.judged()
-        scores = {_OURS.get(name, name): score for name, score in got.scores.items()}
+        scores = dict(got.scores)
         used = {claim.chunk for claim in got.claims if claim.chunk is not None}
         if got.useful is not None and got.claims:
             _put(scores, "context_utilization", utilization(got.useful, used))

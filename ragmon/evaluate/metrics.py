@@ -73,14 +73,14 @@ GUIDES: dict[str, Guide] = {
     ),
     "faithfulness": Guide("answer supported by the chunks", _GROUND, 0.9, 0.7),
     "context_recall": Guide("true answer supported by the chunks", _RETRIEVE, 0.9, 0.7),
-    "answer_relevancy": Guide(
+    "answer_relevance": Guide(
         "answer addresses the question, graded",
         "State the question last in the prompt; check what the retriever was asked.",
         *(0.85, 0.65),
     ),
     "completeness": Guide("answer holds all that the chunks say of it", _RETRIEVE, 0.8, 0.6),
     "conciseness": Guide("answer without filler", "Ask for a length; end boilerplate.", 0.8, 0.6),
-    "judged_context_precision": Guide("useful chunks ranked first, by a judge", _RANK, 0.8, 0.5),
+    "context_precision": Guide("useful chunks ranked first, by a judge", _RANK, 0.8, 0.5),
     "noise_sensitivity": Guide(
         "share of faithfulness lost to irrelevant chunks",
         _FEWER,
@@ -129,7 +129,7 @@ def metric(name: str, kind: Kind | None = None) -> Metric:
 
 HEADLINES = (
     *("hit@5", "recall@5", "ndcg@5", "reciprocal_rank", "average_precision"),
-    *("faithfulness/*", "answer_relevancy/*", "completeness/*", "token_f1"),
+    *("faithfulness/*", "answer_relevance/*", "completeness/*", "token_f1"),
     *("context_utilization", "error", "zero_result"),
 )
 """What a gate without rules looks at, and what a reader should see first."""

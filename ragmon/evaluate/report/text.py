@@ -8,7 +8,7 @@ from ragmon.evaluate.metrics import base_of, is_headline
 GROUPS = ("Retrieval", "Answers", "Behaviour")
 _ANSWERS = frozenset(
     {
-        *("faithfulness", "answer_relevancy", "completeness", "conciseness", "exact_match"),
+        *("faithfulness", "answer_relevance", "completeness", "conciseness", "exact_match"),
         *("token_f1", "rouge_l", "semantic_similarity", "query_similarity", "context_utilization"),
         *("attribution", "uncited", "cited_unretrieved", "noise_sensitivity"),
     }
