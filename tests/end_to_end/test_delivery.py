@@ -13,12 +13,16 @@ from msgspec.structs import replace
 
 from ragmon.alerts import event as transition
 from ragmon.clock import SystemClock
-from ragmon.daemon.routing import Route, notifications
+from ragmon.config import Settings
+from ragmon.daemon.delivery import Delivery
+from ragmon.daemon.routing import Route, build_routes, notifications
 from tests.support.alertmanager import alertmanager
 from tests.support.alerts import alert, finding, rich_alert, story
 from tests.support.daemons import Process, running
+from tests.support.examples import chunks, record
 from tests.support.receiver import OK, Reply, receiving
 from tests.support.stores import opened
+from tests.support.vigil import Vigil
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.end_to_end
@@ -109,6 +113,56 @@ def test_what_is_open_is_said_again_so_that_it_would_fade(tmp_path, receiver):
             shown = eventually(lambda: manager.alerts().get("RagmonHitRate"), "it is shown")
             ends = SystemClock().now() + 240.0
             assert abs(datetime.fromisoformat(shown["endsAt"]).timestamp() - ends) < 30.0
+
+
+def queries(first: float, minutes: int, *, empty: bool = False):
+    """Six a minute; one in fifty finds nothing, or all of them."""
+    return [
+        record(
+            f"q{int(first)}-{at}",
+            at=first + 10.0 * (at + 0.5),
+            pipeline="docs",
+            query=f"question {at}",
+            chunks=[] if empty or at % 50 == 7 else chunks("a", "b"),
+        )
+        for at in range(6 * minutes)
+    ]
+
+
+def test_an_outage_goes_all_the_way_to_alertmanager_and_back(tmp_path, receiver):
+    """Queries in; the alert, its evidence and its end out, as whoever is on call reads them."""
+    clock = SystemClock()
+    start = clock.now() // 60 * 60 - 25 * 60.0
+    with alertmanager(tmp_path, receiver.url) as manager:
+        sinks = [{"kind": "alertmanager", "url": manager.url}]
+        vigil = Vigil(tmp_path / "data", start, sinks=sinks)
+        routes = build_routes(Settings(sinks=sinks), clock, 8321)  # in the time of Alertmanager
+        outbox, call = vigil.engine.store.outbox(), vigil.engine.writer.call
+        delivery = Delivery(outbox, routes, clock, call=call, tally=vigil.own)
+        delivery.open_alerts = vigil.alerting.heard
+        vigil.alerting._delivery = delivery
+        delivery.start()
+        for hour in range(-27, 0):
+            vigil.commit(queries(start + 3_600.0 * hour, 60))
+            vigil.tick()
+        for minute in range(24):
+            vigil.commit(queries(start + 60.0 * minute, 1, empty=3 <= minute < 10))
+            vigil.tick(60.0)
+            if minute == 9:
+                shown = eventually(lambda: manager.alerts().get("RagmonZeroResults"), "it shows")
+                eventually(lambda: "docs" in bodies(receiver, "firing"), "somebody is told")
+        eventually(lambda: "docs" in bodies(receiver, "resolved"), "it is told to be over")
+        eventually(lambda: delivery.undelivered.length == 0, "all is written down")
+        delivery.stop()
+        vigil.end()
+    assert shown["labels"]["pipeline"] == "docs"
+    noted = shown["annotations"]
+    assert noted["observed"].startswith("zero-result rate ")
+    assert "What to try:\n1. Check that the index is there" in noted["description"]
+    assert "nothing was retrieved): http" in noted["description"]
+    assert noted["runbook_url"].endswith("/RagmonZeroResults.md")
+    [over] = bodies(receiver, "resolved")["docs"]["alerts"]
+    assert over["annotations"]["over_since"]
 
 
 # ---- kill -9 --------------------------------------------------------------------------------
