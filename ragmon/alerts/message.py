@@ -29,6 +29,7 @@ _FAILING = {
 }
 _WORDS = {"renotified": "Still firing", "resolved": "Resolved"}
 _NOTHING = Evidence(sentence="")
+_LEAST_SHIFT = 0.005  # of a failure mode, to be worth a word
 
 
 class Fact(NamedTuple):
@@ -98,8 +99,10 @@ def message(event: AlertEvent, links: Links) -> Message:
     """What to tell of a transition."""
     title = f"{_WORDS.get(event.change, 'Firing')}: {summary(event.alert)}"
     told = _told(event.alert, title, event.at, links)
+    if told.status == "firing":
+        return told
     # What is over needs no remedy.
-    return replace(told, tries=(), worst=()) if told.status == "resolved" else told
+    return replace(told, sentence=f"It is over. It had been: {told.sentence}", tries=(), worst=())
 
 
 def status(alert: Alert) -> Literal["firing", "resolved"]:
@@ -195,8 +198,9 @@ def _facts(alert: Alert, now: float) -> Iterator[Fact]:
         yield Fact("Beyond expected", f"about {evidence.excess:,.0f} queries")
     if evidence.slices:
         yield Fact("Driven by", "; ".join(_share(each, good=good) for each in evidence.slices))
-    if evidence.modes:
-        shifts = (f"{each.mode} {each.before:.1%} → {each.since:.1%}" for each in evidence.modes)
+    shifted = [each for each in evidence.modes if abs(each.since - each.before) >= _LEAST_SHIFT]
+    if shifted:
+        shifts = (f"{each.mode} {each.before:.1%} → {each.since:.1%}" for each in shifted)
         yield Fact("Failure modes", "; ".join(shifts))
     if finding.guarantee:
         yield Fact("Guarantee", finding.guarantee)
