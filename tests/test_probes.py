@@ -371,6 +371,28 @@ def test_the_end_does_not_wait_for_a_run(service, golden):
     assert process.run(job(service.url, golden), 60.0).error == "stopped"
 
 
+def test_a_run_ends_with_the_daemon_that_asked_for_it(service, golden):
+    """Also when that was killed: whoever reads its output sees the end of it."""
+    service.gate = threading.Event()
+    code = (
+        "import subprocess, sys; process = subprocess.Popen([sys.executable, '-m', "
+        "'ragmon.evaluate.probing'], stdin=subprocess.PIPE); "
+        "process.stdin.write(sys.stdin.buffer.read()); process.stdin.close(); process.wait()"
+    )
+    daemon = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with daemon:
+        daemon.stdin.write(msgspec.msgpack.encode(job(service.url, golden)))
+        daemon.stdin.close()
+        eventually(lambda: service.asked, "the run is under way")
+        daemon.kill()
+        reading = threading.Thread(target=daemon.stdout.read)  # until nobody holds it any more
+        reading.start()
+        reading.join(10)
+        assert not reading.is_alive()
+
+
 def test_a_run_is_bounded_in_time(service, golden):
     service.gate = threading.Event()
     found = Process(ManualClock()).run(job(service.url, golden), 0.5)

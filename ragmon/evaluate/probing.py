@@ -7,6 +7,7 @@ and can be ended at any moment.
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,8 @@ from ragmon.evaluate.judges import Grounding, Judge
 from ragmon.evaluate.loaders import read_cases
 from ragmon.evaluate.probe import Golden, Job, Mean, Outcome, is_shown
 from ragmon.evaluate.scoring import Options, score
+
+_LOOK_EVERY_S = 1.0
 
 
 def run(job: Job, clock: Clock) -> Outcome:
@@ -87,8 +90,18 @@ def main() -> None:
     """Run the job that stands on standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches it too, but is for the daemon
     os.nice(10)
+    clock = SystemClock()
+    parent = os.getppid()
+    threading.Thread(target=_end_with, args=(parent, clock), daemon=True).start()
     job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
-    sys.stdout.buffer.write(msgspec.msgpack.encode(run(job, SystemClock())))
+    sys.stdout.buffer.write(msgspec.msgpack.encode(run(job, clock)))
+
+
+def _end_with(parent: int, clock: Clock) -> None:
+    """A daemon that was killed asks no service any more."""
+    while os.getppid() == parent:
+        clock.sleep(_LOOK_EVERY_S)
+    os._exit(1)
 
 
 if __name__ == "__main__":
