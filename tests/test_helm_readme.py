@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Iterator
 
+import pytest
 import yaml
 
-from tests.support.chart import CHART
+from tests.support.chart import CHART, ROOT
 
 README = CHART / "README.md"
 VALUES = CHART / "values.yaml"
@@ -80,10 +81,11 @@ def test_the_schema_knows_the_same_values():
     assert {key for key in known if not key.startswith("resources.")} <= told
 
 
-def test_the_readme_speaks_of_values_that_are_there():
+@pytest.mark.parametrize("readme", [README, ROOT / "README.md"], ids=["chart", "ragmon"])
+def test_a_readme_speaks_of_values_that_are_there(readme):
     documented = {key for key, _ in explained()}
     groups = {key.rpartition(".")[0] for key in documented}
-    text = README.read_text(encoding="utf-8").split(BEGIN)[0]
-    set_there = set(re.findall(r"--set ([\w.]+)=", text))
-    assert set_there
-    assert {key for key in set_there if not key.startswith("config.")} <= documented | groups
+    (command,) = re.findall(r"helm install (?:.*\\\n)+.*", readme.read_text(encoding="utf-8"))
+    named = set(re.findall(r"--set ([\w.]+)=", command))
+    assert named >= {"serviceMonitor.enabled", "prometheusRule.enabled", "dashboards.enabled"}
+    assert named <= documented | groups

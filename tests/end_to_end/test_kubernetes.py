@@ -177,6 +177,34 @@ def test_helm_3_installs_upgrades_and_removes_every_variant(cluster, variant):
     assert tokens(cluster, namespace) == before  # kept, as the volume is
 
 
+@contextmanager
+def helm_4(cluster: Cluster, namespace: str) -> Iterator[helm_python.Config]:
+    """Helm 4, as it stores releases in a namespace."""
+    kubeconfig = cluster.kubeconfig.read_text(encoding="utf-8")
+    with helm_python.Config(kubeconfig_content=kubeconfig, namespace=namespace) as config:
+        yield config
+
+
+@pytest.mark.parametrize("variant", ["default", "monitoring", "networkpolicy", "settings"])
+def test_helm_4_takes_over_what_helm_3_installed(cluster, variant):
+    namespace = f"from-3-{variant}"
+    given = CHART / f"ci/{variant}-values.yaml"
+    cluster.run(
+        "helm3", "install", "rag", CHART, "-n", namespace, "--create-namespace", "-f", given
+    )
+    before, kinds = tokens(cluster, namespace), cluster.names(KEPT, namespace)
+    values = VARIANTS[variant] | {"config": {"max_series": 77}}
+    with helm_4(cluster, namespace) as helm, helm_python.Chart.load(CHART) as chart:
+        helm.upgrade(chart, "rag", values, namespace=namespace)
+        settings = cluster.run(
+            "kubectl", "get", "configmap", "rag-ragmon", "-n", namespace, "-o", "yaml"
+        )
+        assert "max_series: 77" in settings
+        assert (tokens(cluster, namespace), cluster.names(KEPT, namespace)) == (before, kinds)
+        helm.uninstall("rag")
+    assert cluster.names(KEPT, namespace) == []
+
+
 def tokens(cluster: Cluster, namespace: str) -> list[str]:
     """The generated tokens of a namespace."""
     text = cluster.run("kubectl", "get", "secret", "-n", namespace, "-o", "json")
