@@ -68,6 +68,7 @@ def test_annotations_do_not_change_while_it_is_open():
         ("faithfulness", "unfaithful"),
         ("positive_feedback", "disliked"),
         ("latency_p50", "slow"),
+        ("mode_ranking", "ranking"),
         ("attribution", None),
     ],
 )

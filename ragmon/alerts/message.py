@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ragmon.alerts import Alert, AlertEvent, Evidence, SliceShare
 from ragmon.alerts.sentences import length, percent
 from ragmon.detectors import Finding, Severity
-from ragmon.detectors.losses import INDEX, LOSSES
+from ragmon.detectors.losses import INDEX, LOSSES, MODES
 
 _FAILING = {
     "hit": "miss",
@@ -27,6 +27,7 @@ _FAILING = {
     name: name
     for name in ("zero_result", "error", "slow", "uncited", "cited_unretrieved", "low_score")
 }
+_FAILING |= {mode: mode.removeprefix("mode_") for mode in MODES}
 _WORDS = {"renotified": "Still firing", "resolved": "Resolved"}
 _NOTHING = Evidence(sentence="")
 _LEAST_SHIFT = 0.005  # of a failure mode, to be worth a word

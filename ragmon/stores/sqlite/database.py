@@ -34,9 +34,11 @@ CREATE TABLE outbox (
     body BLOB, attempts INTEGER DEFAULT 0, due REAL DEFAULT 0, error TEXT DEFAULT '');
 CREATE UNIQUE INDEX outbox_by_event ON outbox (sink, event_id);
 CREATE INDEX outbox_by_alert ON outbox (sink, fingerprint, number);
+CREATE INDEX outbox_by_age ON outbox (at);
 CREATE TABLE dead_letters (
     number INTEGER PRIMARY KEY, sink TEXT, event_id TEXT, fingerprint TEXT, at REAL, body BLOB,
     attempts INTEGER, buried_at REAL, reason TEXT);
+CREATE INDEX dead_letters_by_age ON dead_letters (buried_at);
 """
 _WAL_PAGES = 512  # checkpoint every 8 MB
 _WAL_KEEP_BYTES = 32 << 20
