@@ -1,5 +1,6 @@
 """Gauges and counters of parts that know nothing of Prometheus."""
 
+import contextlib
 import shutil
 
 from ragmon.config import Settings
@@ -10,12 +11,14 @@ from ragmon.exposition.own import OwnMetrics
 def limits(settings: Settings, store_bytes: int) -> dict[str, float]:
     """What may be reached, in bytes, so that rules on it copy no numbers.
 
-    ``disk`` is what the store holds and what the file system still has room for.
+    ``disk`` is what the store holds and what the file system still has room for; a disk that does
+    not answer is left out, so that the page still tells of the rest.
     """
-    free = shutil.disk_usage(settings.data_dir).free
-    found = {"queue": float(settings.limits.queue), "disk": float(store_bytes + free)}
+    found = {"queue": float(settings.limits.queue)}
     if settings.retention.max_disk is not None:
         found["max_disk"] = float(settings.retention.max_disk)
+    with contextlib.suppress(OSError):
+        found["disk"] = float(store_bytes + shutil.disk_usage(settings.data_dir).free)
     return found
 
 
