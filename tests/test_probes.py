@@ -371,6 +371,20 @@ def test_the_end_does_not_wait_for_a_run(service, golden):
     assert process.run(job(service.url, golden), 60.0).error == "stopped"
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        pytest.param(["echo", "hello"], "gave no result", id="something else on its output"),
+        pytest.param(["false"], "ended with status 1", id="it failed"),
+        pytest.param(["no-such-program"], "gave no result", id="it cannot be started"),
+    ],
+)
+def test_a_process_that_gives_no_result_is_a_failed_run(command, said):
+    found = Process(ManualClock(7.0), command).run(job(), 60.0)
+    assert (found.end, found.started_at) == ("failed", 7.0)
+    assert said in found.error
+
+
 def test_a_run_ends_with_the_daemon_that_asked_for_it(service, golden):
     """Also when that was killed: whoever reads its output sees the end of it."""
     service.gate = threading.Event()

@@ -30,6 +30,8 @@ from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
 if TYPE_CHECKING:
     from ragmon.daemon.parts import Shell
 
+_decode = msgspec.msgpack.Decoder(Outcome).decode
+_COMMAND = (sys.executable, "-m", "ragmon.evaluate.probing")
 _LOOK_EVERY_S = 5.0
 _SKEW_S = 60.0
 
@@ -167,8 +169,9 @@ class Probes:
 class Process:
     """A ``Runner``: a new interpreter for each run."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, command: Sequence[str] = _COMMAND) -> None:
         self._clock = clock
+        self._command = command
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
@@ -176,9 +179,12 @@ class Process:
     def run(self, job: Job, timeout_s: float) -> Outcome:
         """One run; never longer than the timeout."""
         started_at, began = self._clock.now(), self._clock.monotonic()
-        error, body = self._outcome(job, timeout_s)
-        if body is not None:
-            return msgspec.msgpack.decode(body, type=Outcome)
+        try:
+            error, body = self._outcome(job, timeout_s)
+            if body is not None:
+                return replace(_decode(body), started_at=started_at)
+        except (OSError, msgspec.MsgspecError) as problem:
+            error = f"the process gave no result: {problem}"
         took_s = self._clock.monotonic() - began
         return Outcome(probe=job.probe, started_at=started_at, duration_s=took_s, error=error)
 
@@ -194,10 +200,8 @@ class Process:
         with self._lock:
             if self._stopped:
                 return "stopped", None
-            process = self._process = subprocess.Popen(  # our own module, our own interpreter
-                [sys.executable, "-m", "ragmon.evaluate.probing"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+            process = self._process = subprocess.Popen(  # noqa: S603 - our own module
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
         with process:
             try:
