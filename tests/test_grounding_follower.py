@@ -179,6 +179,7 @@ class Blind:
 
 
 def test_what_is_committed_while_the_judge_follows_is_judged_without_opening_a_block(site):
+    site.follower.resume()
     site.log(answered(0))
     site.follow()
     site.log(*(answered(number) for number in range(1, 20)))
@@ -190,6 +191,7 @@ def test_what_is_committed_while_the_judge_follows_is_judged_without_opening_a_b
 
 
 def test_what_expired_meanwhile_is_not_restated(site):
+    site.follower.resume()
     site.log(answered(0))
     site.follow()
     site.log(*(answered(number, timestamp=NOW - 9 * 86_400.0) for number in range(1, 5)))

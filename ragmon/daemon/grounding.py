@@ -116,6 +116,7 @@ class Follower:
         position = self._position()
         begin = int(position) if position else max(0, self._newest() - _START_BEHIND)
         self.progress = Progress(begin, 1.0)
+        self._recent.share = self._share
 
     def _run(self) -> None:
         self.resume()
@@ -143,7 +144,7 @@ class Follower:
         """
         if not self.backlog:
             return False
-        share = self._recent.share = self._share()
+        share = self._share()
         drawn, end = self._draw(reader, share)
         verdicts = self._judge(drawn, share) if drawn else []
         if not self._deliver([*verdicts, *self._draws(drawn, verdicts, share)], end):

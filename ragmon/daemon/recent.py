@@ -4,7 +4,7 @@ The judge reads them, and its verdicts restate them, within half a minute; of a 
 draws one in hundreds, and each would cost a block of hundreds to decompress, twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -24,16 +24,15 @@ class Recent:
     """Encoded records by sequence number; written on the writer's thread, read on any."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self.share = 0.0  # with which answers are drawn; nobody draws yet
+        self.share: Callable[[], float] = lambda: 0.0  # that is drawn now; nobody draws yet
         self._held: dict[int, bytes] = {}
         self._size = 0
         self._most_bytes = most_bytes
 
     def keep(self, first_sequence: int, hashes: Hashes, records: Sequence[QueryRecord]) -> None:
         """Remember those of a commit that would be drawn; the oldest make room."""
-        if not self.share:
-            return
-        for at in np.flatnonzero(is_drawn(hashes, _MARGIN * self.share)).tolist():
+        share = _MARGIN * self.share()
+        for at in np.flatnonzero(is_drawn(hashes, share)).tolist() if share else ():
             body = self._held[first_sequence + at] = _encode(records[at])
             self._size += len(body)
         while self._size > self._most_bytes:
