@@ -9,7 +9,7 @@ Json = dict[str, Any]
 Calculation = Literal["lastNotNull", "max", "mean"]
 
 DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
-FULL, HALF, THIRD, QUARTER, SIXTH = 24, 12, 8, 6, 4  # widths; a line of the grid has 24
+FULL, HALF, THIRD, SIXTH = 24, 12, 8, 4  # widths; a line of the grid has 24
 COMPANIONS = "/ (lower|upper)$/"  # the legends of both ends of an interval
 GREY, BLUE = "#8e8e99", "#5794f2"
 

@@ -52,6 +52,20 @@ def test_the_same_seed_plays_the_same_day():
     assert next(history(application(), other, queries=QUERIES, batch=250)) != played()[1][0]
 
 
+def test_of_several_days_the_last_alone_has_incidents():
+    plan = plan_for(application(), now=NOW, seed=1)
+    batches = list(history(application(), plan, queries=1_000, batch=250, days=2))
+    asked = [record for batch in batches for record in batch.queries]
+    times = [record.timestamp for record in asked]
+    assert times == sorted(times)
+    assert NOW - 2 * 86_400 <= times[0] < NOW - 86_400
+    assert sum(at < NOW - 86_400 for at in times) == 1_000
+    last = [record for record in asked if record.timestamp >= NOW - 86_400]
+    assert len(last) == 1_000
+    assert {record.version for record in asked[:1_000]} == {STABLE}
+    assert {record.version for record in last} == {STABLE, FAST}
+
+
 def test_records_and_feedback_survive_the_wire():
     batch = played()[1][3]
     assert batch.queries

@@ -2,7 +2,7 @@
 
 from grafana.board import Board, Row
 from grafana.metrics import OWN, quantile, rate, selector
-from grafana.panels import Query, chart, stack, stat, table
+from grafana.panels import THIRD, Query, chart, stack, stat, table
 
 _QUEUE, _DISK = 'limit="queue"', 'limit=~"disk|max_disk"'
 
@@ -256,6 +256,7 @@ _PLACE = Row(
             "Bytes of the store on disk; retention.max_disk limits them.",
             "bytes",
             Query(_sum("ragmon_store_bytes"), "{{job}}"),
+            width=THIRD,
             min=0,
         ),
         chart(
@@ -267,6 +268,7 @@ _PLACE = Row(
                 f" {_sum('ragmon_limit_bytes', _DISK, by='job, limit')}",
                 "{{job}} {{limit}}",
             ),
+            width=THIRD,
             min=0,
             max=1,
         ),
@@ -280,7 +282,7 @@ _PLACE = Row(
                 )
             },
             {"job": "Job", "version": "Version"},
-            width=12,
+            width=THIRD,
         ),
     ),
 )

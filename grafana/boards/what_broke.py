@@ -91,9 +91,7 @@ _OPEN = Row(
             "Alerts fired",
             "Alerts that began to fire, from point to point.",
             "short",
-            Query(
-                increase("ragmon_alerts_fired_total", "alert, severity"), "{{alert}} ({{severity}})"
-            ),
+            Query(increase("ragmon_alerts_fired_total", "alert"), "{{alert}}"),
             min=0,
         ),
     ),

@@ -5,10 +5,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from grafana.drawing.day import DAY_S, STEP_S, record
+from grafana.drawing.day import STEP_S, record
 from grafana.drawing.picture import Painter
 from grafana.drawing.prometheus import serving
 from grafana.generate import DASHBOARDS
+from ragmon.demo.traffic import DAY_S
 
 PICTURES = DASHBOARDS.parent / "pictures"
 NOW = 1_795_176_000.0  # the noon of a Friday, so that pictures differ in what matters alone

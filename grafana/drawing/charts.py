@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from msgspec import Struct
@@ -83,9 +84,8 @@ def states(box: Box, panel: Mapping[str, Any], drawn: Sequence[Drawn], marks: Ma
     for at, each in enumerate(drawn[:most]):
         y = axes.box.y + at * height
         body.append(text(box.x + 12, y + height / 2 + 4, each.name))
-        for moment, value in each.series.points:
-            x = axes.x(moment)
-            bar = Box(x, y + 2, axes.x(moment + marks.step_s) - x + 0.5, height - 4)
+        for value, start, end in _unchanged(each.series, marks.step_s):
+            bar = Box(axes.x(start), y + 2, axes.x(end) - axes.x(start), height - 4)
             body.append(rectangle(bar, NAMED[options[f"{value:.0f}"]["color"]]))
     return "".join(body)
 
@@ -170,6 +170,14 @@ def _stretches(series: Series, step_s: float) -> Iterator[list[tuple[float, floa
     yield stretch
 
 
+def _unchanged(series: Series, step_s: float) -> Iterator[tuple[float, float, float]]:
+    """Stretches of one value, each with its start and end."""
+    for stretch in _stretches(series, step_s):
+        for value, same in groupby(stretch, key=lambda point: point[1]):
+            times = [at for at, _ in same]
+            yield value, times[0], times[-1] + step_s
+
+
 def _grid(axes: Axes, unit: str, marks: Marks) -> Iterator[str]:
     for value in ticks(axes.low, axes.high, unit):
         y = axes.y(value)
@@ -185,7 +193,7 @@ def _grid(axes: Axes, unit: str, marks: Marks) -> Iterator[str]:
 def _times(axes: Axes) -> Iterator[str]:
     every = (4 if axes.box.width < 700 else 2) * _HOUR_S
     moment = (axes.start // every + 1) * every
-    while moment < axes.end:
+    while moment < axes.end - every / 8:  # the last label stays inside
         x = axes.x(moment)
         yield line([(x, axes.box.y), (x, axes.box.bottom)], GRID)
         yield text(x, axes.box.bottom + 15, clock(moment), fill=DIM, text_anchor="middle")

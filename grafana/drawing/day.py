@@ -1,8 +1,9 @@
 """The demo's day on a fast clock: a real daemon, asked and scraped step by step."""
 
+import math
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -13,15 +14,15 @@ import requests
 from ragmon.clock import SystemClock
 from ragmon.config import load
 from ragmon.daemon.serve import Daemon
-from ragmon.demo.application import Application, build_application
-from ragmon.demo.history import Batch, Plan, history, plan_for
-from ragmon.demo.incidents import Incidents
+from ragmon.demo.application import build_application
+from ragmon.demo.history import Batch, history, plan_for
+from ragmon.demo.traffic import DAY_S
 from ragmon.errors import RagmonError
+from tests.support import llm_server
 
-DAY_S = 86_400.0
 STEP_S = 300.0  # from scrape to scrape
 MINUTE_S = 60.0
-QUERIES = 24_000  # a day
+QUERIES = 12_000  # a day
 TARGET = 'job="ragmon",instance="ragmon:8321"'
 _OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 _SETTINGS = {
@@ -32,9 +33,11 @@ _SETTINGS = {
     "evaluate_every": "200ms",
     "log.level": "error",
     "detectors.lag": "6m",  # verdicts come within a step of the clock
-    "sinks": "[{kind: stdout}]",
+    "judge.every": "1s",
 }
-_PATIENCE_S = 30.0
+_PRICES = {"tiny": {"prompt": 0.5, "completion": 1.5}}  # US dollars for a million tokens
+_UNREAD = 'ragmon_judge_queue_length{judge="grounding"}'
+_PATIENCE_S = 60.0
 
 
 class FastClock:
@@ -62,12 +65,14 @@ class FastClock:
 
 
 @contextmanager
-def daemon(folder: Path, clock: FastClock) -> Iterator[tuple[str, Callable[[], None]]]:
+def daemon(folder: Path, clock: FastClock, model: str) -> Iterator[tuple[str, Callable[[], None]]]:
     """A daemon on this clock: its URL, and what lets it judge the minutes that are over.
 
     By itself it would do that every real second, and miss most of a day that takes minutes.
+    A sample of the answers is judged by the model at this URL.
     """
-    given = {**_SETTINGS, "data_dir": str(folder / "data")}
+    llm = {"base_url": model, "prices": _PRICES}
+    given = {**_SETTINGS, "data_dir": str(folder / "data"), "judge.llm": llm}
     served = Daemon(load(None, given, {}).settings, clock)
     ready = threading.Event()
     thread = threading.Thread(target=served.run, args=(lambda _: ready.set(),))
@@ -91,12 +96,12 @@ class Recorder:
         self._out = out
         self._session = requests.Session()
 
-    def play(self, batches: Iterator[Batch], start: float, end: float) -> None:
+    def play(self, batches: Iterable[Batch], start: float, end: float) -> None:
         """Send the batches and scrape every step from ``start`` to ``end`` (unix seconds)."""
         self._settled(start)
         due = start + STEP_S
         for batch in batches:
-            until = batch.queries[-1].timestamp if batch.queries else end
+            until = min(_ends(batch), end)
             while due <= until:
                 self._scrape_at(due)
                 due += STEP_S
@@ -106,6 +111,12 @@ class Recorder:
         while due <= end:
             self._scrape_at(due)
             due += STEP_S
+
+    def promote(self, name: str) -> None:
+        """Make the last day what later traffic is compared with."""
+        wanted = {"from": "1d", "promote": True}
+        answer = self._session.put(f"{self._url}/v1/baselines/{name}", json=wanted, timeout=60)
+        answer.raise_for_status()
 
     def _send(self, path: str, records: Sequence[msgspec.Struct]) -> None:
         if records:
@@ -142,7 +153,7 @@ class Recorder:
         while self._clock.monotonic() < deadline:
             page = self._page()
             evaluated = _value(page, "ragmon_evaluation_timestamp_seconds")
-            if evaluated >= moment and not _value(page, "ragmon_judge_queue_length"):
+            if evaluated >= moment and not _value(page, _UNREAD):
                 return
             self._clock.sleep(0.02)
         raise RagmonError(f"the daemon did not come to rest at {moment:.0f}")
@@ -156,31 +167,28 @@ def record(folder: Path, now: float, queries: int = QUERIES) -> Path:
         now: unix seconds at the end.
         queries: in each day.
     """
-    start = now - 2 * DAY_S
+    start, noon = now - 2 * DAY_S, now - DAY_S
     clock = FastClock(start)
     application = build_application(SystemClock())
     path = folder / "scraped.txt"
-    with daemon(folder, clock) as (url, judge), path.open("w", encoding="utf-8") as out:
+    with (
+        llm_server.serving() as model,
+        daemon(folder, clock, model.url) as (url, judge),
+        path.open("w", encoding="utf-8") as out,
+    ):
         recorder = Recorder(url, clock, judge, out)
-        recorder.play(_day(application, start + DAY_S, queries, calm=True), start, start + DAY_S)
-        recorder.play(_day(application, now, queries, calm=False), start + DAY_S, now)
+        plan = plan_for(application, now=now)
+        batches = list(history(application, plan, queries=queries, batch=5, days=2))
+        recorder.play([each for each in batches if _ends(each) <= noon], start, noon)
+        recorder.promote("calm-day")
+        recorder.play([each for each in batches if _ends(each) > noon], noon, now)
         out.write("# EOF\n")
     return path
 
 
-def _day(application: Application, end: float, queries: int, *, calm: bool) -> Iterator[Batch]:
-    plan = plan_for(application, now=end, seed=int(calm))
-    if calm:
-        plan = _without_incidents(plan)
-    return history(application, plan, queries=queries, batch=5)
-
-
-def _without_incidents(plan: Plan) -> Plan:
-    over = (
-        msgspec.structs.replace(each, start=0.0, end=0.0)
-        for each in (plan.incidents.outage, plan.incidents.rollout)
-    )
-    return msgspec.structs.replace(plan, incidents=Incidents(*over))
+def _ends(batch: Batch) -> float:
+    """When its last query was asked; one of late ratings alone is the last."""
+    return batch.queries[-1].timestamp if batch.queries else math.inf
 
 
 def _stamped(line: str, moment: float) -> str:
@@ -192,5 +200,5 @@ def _stamped(line: str, moment: float) -> str:
 
 
 def _value(page: str, metric: str) -> float:
-    """The sum of its samples."""
-    return sum(map(float, re.findall(rf"(?m)^{metric}(?:{{.*}})? (\S+)$", page)))
+    found = re.search(rf"(?m)^{re.escape(metric)} (\S+)$", page)
+    return float(found[1]) if found else 0.0

@@ -18,7 +18,9 @@ def stat(box: Box, panel: Mapping[str, Any], series: Series, start: float, end: 
     colour = NAMED[reached[-1]]
     values = [value for _, value in series.points]
     low, high = min(values), max(values)
-    axes = Axes(box.inside(0, box.height * 0.6, 0, 0), start, end, low - (high == low), high)
+    if low == high:  # a level line, in the middle unless it is 0
+        low, high = min(0.0, 2 * low), max(0.0, 2 * high) or 1.0
+    axes = Axes(box.inside(0, box.height * 0.6, 0, 0), start, end, low, high)
     upper = [axes.point(*point) for point in series.points]
     floor = [(x, box.bottom) for x, _ in upper]
     said = written(series.last, defaults["unit"])

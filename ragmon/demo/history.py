@@ -19,7 +19,7 @@ from ragmon.demo.application import FAST, STABLE, Application, Outcome
 from ragmon.demo.feedback import Pending, opinion
 from ragmon.demo.incidents import Incidents, incidents
 from ragmon.demo.questions import KnownQuestion, known, load
-from ragmon.demo.traffic import API, Ask, asks, day, steady
+from ragmon.demo.traffic import API, DAY_S, Ask, asks, day, steady
 from ragmon.records import Feedback, QueryRecord
 
 PIPELINE = "python-docs"
@@ -59,16 +59,30 @@ def plan_for(application: Application, *, now: float, seed: int = 0) -> Plan:
 
 
 def history(
-    application: Application, plan: Plan, *, queries: int = QUERIES, batch: int = 500
+    application: Application,
+    plan: Plan,
+    *,
+    queries: int = QUERIES,
+    batch: int = 500,
+    days: int = 1,
 ) -> Iterator[Batch]:
-    """The day before ``plan.now`` in time order, feedback in the batch in which it came.
+    """The days before ``plan.now`` in time order, feedback in the batch in which it came.
 
-    Ratings that come after ``plan.now`` are left out.
+    Ratings that come after ``plan.now`` are left out. Incidents are on the last day alone.
+
+    Args:
+        application: what is asked.
+        plan: what happens.
+        queries: in each day.
+        batch: queries that come together.
+        days: how many.
     """
     log = _Log(_chance(plan, "ratings"))
     rehearsed = _Rehearsed(application, _chance(plan, "runs"))
     rng = _chance(plan, "traffic")
-    coming = asks(rng, day(rng, now=plan.now, queries=queries), plan.questions)
+    ends = [plan.now - before * DAY_S for before in reversed(range(days))]
+    times = [at for end in ends for at in day(rng, now=end, queries=queries)]
+    coming = asks(rng, times, plan.questions)
     while group := list(islice(coming, batch)):
         situations = [situation(plan.incidents, ask) for ask in group]
         records = [
