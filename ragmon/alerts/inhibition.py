@@ -41,13 +41,13 @@ def explains(cause: Alert, symptom: Alert) -> bool:
     one, other = cause.key, symptom.key
     if one.stream.dimension == "source" and other.kind == "no_data":
         return other.stream.dimension != "source"  # pipelines are silent when their source is
-    if one.stream.pipeline != other.stream.pipeline or "canary" in (one.kind, other.kind):
-        return False  # that a version is worse is news in any incident
+    news = (one.kind == "canary") != (other.kind == "canary")  # in any incident
+    if news or one.stream.pipeline != other.stream.pipeline:
+        return False
     whole_of = not one.stream.dimension and bool(other.stream.dimension)
     if whole_of or one.stream[2:] == other.stream[2:]:
-        if _before(one.stream.metric, other.stream.metric):
-            return True
-        if one.stream.metric == other.stream.metric and whole_of:
+        same = one.stream.metric == other.stream.metric
+        if _before(one.stream.metric, other.stream.metric) or (same and whole_of):
             return True
         if {one.stream.metric, other.stream.metric} <= _ONE_NEWS or one.stream == other.stream:
             return _said_before(cause, symptom)

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragmon.cli import flags, remote
+from ragmon.cli.alert_view import alert_view
 from ragmon.cli.delivery import Delivery
 from ragmon.cli.tables import ratio, report_view
 from ragmon.clock import SystemClock
@@ -35,7 +36,10 @@ HELP = "monitor a small real RAG application through a day with two incidents"
 _SLICES = ["tenant", "channel", "kind"]
 _PORT = 8321
 _JUDGE_S = 30.0
+_DETECT_S = 15.0
 _ENOUGH = 0.995
+_SAMPLE = 100  # answers that a language model judges, where one is configured
+_SAMPLE_S = 120.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,6 +94,7 @@ class Play:
         self.failure: RagmonError | None = None
         self._args = args
         self._judged = settings.judge.grounding.enabled
+        self._sampled = settings.judge.llm is not None
         self._daemon = daemon
         self._console = Console()
         self._clock = SystemClock()
@@ -109,11 +114,15 @@ class Play:
         delivery = Delivery(self.url, "", stop=self.stop)
         self._back_fill(application, plan, delivery)
         self._await_judge(delivery)
+        if self._sampled:
+            self._await_sample(delivery)
         if self.stop.is_set():
             return
         report = remote.get(delivery.session, self.url, "/v1/report", window="24h")
         self._console.print(report_view(report))
         self._console.print(_story(plan, delivery, self.url))
+        for alert in self._await_alerts(plan, delivery):
+            self._console.print(alert_view(alert))
         self._links(plan)
         if self._args.once:
             self._daemon.stop()
@@ -151,17 +160,57 @@ class Play:
                     return
                 self.stop.wait(0.5)
 
+    def _await_sample(self, delivery: Delivery) -> None:
+        """Have the configured language model judge a sample of the day."""
+        wanted = {"since": "24h", "limit": _SAMPLE}
+        left = remote.post(delivery.session, self.url, "/v1/judge", wanted)
+        until, total = self._clock.monotonic() + _SAMPLE_S, left["waiting"]
+        with progress_bar() as progress:
+            task = progress.add_task("Asking the language model", total=total)
+            while left["waiting"] and not self.stop.is_set() and self._clock.monotonic() < until:
+                left = remote.get(delivery.session, self.url, "/v1/judge")
+                progress.update(task, completed=total - left["waiting"])
+                self.stop.wait(0.5)
+
+    def _await_alerts(self, plan: Plan, delivery: Delivery) -> list[dict[str, Any]]:
+        """The alert of each incident, once what came in a minute is judged."""
+        until = self._clock.monotonic() + _DETECT_S
+        while True:
+            asked = {"since": str(plan.incidents.outage.start), "limit": "1000"}
+            alerts = remote.get(delivery.session, self.url, "/v1/alerts", **asked)["alerts"]
+            incidents = (plan.incidents.outage, plan.incidents.rollout)
+            found = [_alert_of(incident, alerts) for incident in incidents]
+            late = self._clock.monotonic() >= until
+            if all(found) or late or self.stop.wait(0.5):
+                return [each for each in found if each is not None]
+
     def _links(self, plan: Plan) -> None:
         since = int(plan.incidents.rollout.start)
         for what, path in (
             ("Status page", "/"),
             ("Prometheus metrics", "/metrics"),
             ("Report as JSON", "/v1/report?window=24h"),
+            ("Alerts with their evidence", "/v1/alerts"),
             ("Queries that retrieved nothing", "/v1/queries?failing=zero_result&limit=5"),
             ("Worst answers", f"/v1/queries?failing=unfaithful&since={since}&limit=5"),
             ("Answers users disliked", f"/v1/queries?failing=disliked&since={since}&limit=5"),
         ):
             self._console.print(f"  {what}: {self.url}{path}", highlight=False, soft_wrap=True)
+
+
+def _alert_of(incident: Incident, alerts: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The first alert that began in an incident, about what it shows in most."""
+    mine = [
+        each
+        for each in alerts
+        if each["metric"] == incident.shows_in[0]
+        and each["type"] == "anomaly"
+        and not each["dimension"]
+        and each["evidence"] is not None
+        and incident.start <= each["began_at"]
+        and (incident.end is None or each["began_at"] < incident.end)
+    ]
+    return min(mine, key=lambda each: float(each["began_at"]), default=None)
 
 
 class _Row(Struct, frozen=True):
@@ -266,6 +315,7 @@ def _settings(args: argparse.Namespace, folder: str) -> Settings:
     given = flags.overrides(args.rest)
     given.setdefault("data_dir", str(Path(folder) / "data"))
     given.setdefault("slices", ",".join(_SLICES))
+    given.setdefault("sampling.judgements_per_hour", str(4 * _SAMPLE))
     given.setdefault("judge.grounding.max_cpu", "1")  # a day of answers in half a minute
     args.rest = [word for key, value in given.items() for word in (f"--{key}", value)]
     return flags.settings(args).settings

@@ -62,6 +62,15 @@ def post(opened: requests.Session, url: str, path: str, content: object) -> Any:
     return _asked(opened, "POST", url, path, json=content)
 
 
+def delete(opened: requests.Session, url: str, path: str) -> Any:
+    """The JSON answer of one DELETE.
+
+    Raises:
+        RemoteError: no answer, or one that is no success.
+    """
+    return _asked(opened, "DELETE", url, path)
+
+
 def _asked(opened: requests.Session, method: str, url: str, path: str, **sent: Any) -> Any:
     try:
         answer = opened.request(method, url.rstrip("/") + path, timeout=_TIMEOUT_S, **sent)

@@ -8,6 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ragmon.cli.alert_view import open_view
+
 _NARROW: Any = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)}  # fits into 80 columns
 _STAGES = ("retrieval", "ranking", "generation")
 _SHOWN = (
@@ -25,6 +27,8 @@ def report_view(report: dict[str, Any]) -> RenderableType:
             (f"{report['queries']:,} queries", "bold"), f" in the last {report['window']}"
         )
     ]
+    if report["alerts"]:
+        parts += [Text("Alerts", "bold"), open_view(report["alerts"])]
     for series in report["pipelines"]:
         parts += [_metrics(series), *_slices(series)]
     if not report["pipelines"]:

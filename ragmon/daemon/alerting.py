@@ -26,6 +26,7 @@ from ragmon.stores import Position, Restatement, Turn
 from ragmon.windows.observations import unpack
 
 _EVERY_S = 1.0
+_TURN_S = 0.8
 _STEP_S = 0.03  # on the writer's thread, before commits have their turn
 _MOST_RECORDS = 20_000  # that are gathered before they are counted at once
 _FORGET_EVERY_S = 3_600.0
@@ -135,8 +136,10 @@ class Alerting:
         if self._restored is not None:
             self._restored.result()
         call = self._engine.writer.call
+        until = self._shell.clock.monotonic() + _TURN_S
         while call(functools.partial(self._step, _STEP_S)).result():
-            pass
+            if self._shell.clock.monotonic() >= until:
+                return  # the next turn goes on: half a turn cannot be saved
         opened = call(lambda: unexplained(self.live.events)).result()
         worst = {alert.episode: self._look_up(alert) for alert in opened}
         if call(lambda: self._save(worst)).result():

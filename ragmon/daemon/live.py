@@ -28,6 +28,7 @@ _AHEAD = 60  # minutes beyond the one under judgement that may be counted
 _ABSENT = 3  # minutes without a turn, after which nobody was there to see anything
 _LATE = 60  # minutes before now, from which the first record is no history
 _NEAR = 10  # minutes before now, at which history ends
+_BEGINNINGS = ("firing", "notified")
 _IDLE_S = 30.0  # without a record, after which history ends
 _STRAY = 1_440  # minutes ahead of the clock, which then was wrong before
 
@@ -193,13 +194,13 @@ class LiveDetection:
 
 
 def unexplained(events: Sequence[AlertEvent]) -> list[Alert]:
-    """Alerts that began to fire and whose worst queries were not looked up yet."""
-    found = {
-        each.alert.episode: each.alert
-        for each in events
-        if each.change == "firing" and each.alert.evidence and not each.alert.evidence.worst
-    }
-    return list(found.values())
+    """Alerts that fire on their own account, and whose worst queries were not looked up yet."""
+    found = {each.alert.episode: each.alert for each in events if each.change in _BEGINNINGS}
+    return [
+        alert
+        for alert in found.values()
+        if not alert.inhibited_by and alert.evidence and not alert.evidence.worst
+    ]
 
 
 def _with_worst(alert: Alert, worst: Mapping[str, tuple[WorstQuery, ...]]) -> Alert:

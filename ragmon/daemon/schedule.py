@@ -4,6 +4,7 @@ APScheduler plans by the wall clock: after a step back of an hour its jobs would
 A watch compares the wall clock with the monotonic one and plans everything anew after a step.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -48,6 +49,8 @@ class Schedule:
             executors={"default": ThreadPoolExecutor(4)},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
+        # It warns of every run that is left out; those are counted, and wait for no one.
+        logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
         self._scheduler.add_listener(self._on_skip, EVENT_JOB_MAX_INSTANCES)
         self._scheduler.add_listener(self._on_error, EVENT_JOB_ERROR)
         self._stop = threading.Event()
