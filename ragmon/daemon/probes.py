@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -86,7 +86,6 @@ class Probes:
         self._log = structlog.get_logger("probes")
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
         self.states: dict[str, State] = {name: State() for name in self._planned}
-        self.finished: Callable[[str, State], None] = lambda _name, _state: None
 
     def start(self) -> None:
         """Load what was found before, then look every few seconds whether a run is due."""
@@ -163,7 +162,6 @@ class Probes:
             self._shelf.save(name, msgspec.msgpack.encode(state))
         except StoreError as error:
             self._log.warning("not_saved", probe=name, error=str(error))
-        self.finished(name, state)
 
 
 class Process:
