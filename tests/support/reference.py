@@ -70,12 +70,17 @@ def _golden() -> Iterator[Family]:
 def _declared() -> Iterator[Family]:
     """What a daemon registers of itself with everything on, whether it has samples or not."""
     model = {"base_url": "http://127.0.0.1:9/v1", "model": "none"}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running(Path(folder) / "data", judge__llm=model, judge__grounding__enabled=True) as site,
-    ):
-        for collector in site.daemon._shell.own.registry._collector_to_names:
-            yield from _of(collector)
+    with tempfile.TemporaryDirectory() as folder:
+        anchors = Path(folder) / "anchors.jsonl"
+        anchors.write_text('{"query": "q", "answer": "a", "chunks": []}', encoding="utf-8")
+        given = {
+            "judge__llm": model,
+            "judge__grounding__enabled": True,
+            "judge__anchors": str(anchors),
+        }
+        with running(Path(folder) / "data", **given) as site:
+            for collector in site.daemon._shell.own.registry._collector_to_names:
+                yield from _of(collector)
     yield from _of(ProbeMetrics(lambda: ()))
 
 
