@@ -67,7 +67,7 @@ GUIDES: dict[str, Guide] = {
     "semantic_similarity": Guide("cosine of answer and truth", _GROUND, 0.85, 0.7),
     "query_similarity": Guide("cosine of answer and question", _GROUND, 0.7, 0.5),
     "context_utilization": Guide(
-        "relevant chunks that the answer cites",
+        "relevant chunks that the answer cites, or by a judge rests on",
         "Ask for citations of every source used; shorten the context.",
         *(0.8, 0.5),
     ),
