@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.support.llm_server import serving
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.end_to_end
@@ -67,3 +68,20 @@ def test_ctrl_c_ends_it_cleanly(demo, tmp_path):
     assert process.wait(10) == 0
     assert output.read_text().rstrip().endswith("Ctrl-C ends it.")
     assert list(tmp_path.glob("ragmon-demo-*")) == []
+
+
+def test_a_language_model_judges_a_sample_where_one_is_configured(demo, monkeypatch):
+    with serving() as llm:
+        monkeypatch.setenv("RAGMON_JUDGE__LLM__BASE_URL", llm.url)
+        process, output = demo("--once")
+        assert process.wait(90) == 0
+        judged = {chat.task for chat in llm.chats}
+    assert judged == {"extract", "verify", "rubric", "useful"}
+    text = output.read_text()
+    (row,) = re.findall(
+        r"^ ?faithfulness/llm +([0-9.]+) +([0-9.]+) – ([0-9.]+) +(\d+)", text, re.MULTILINE
+    )
+    estimate, lower, upper, samples = map(float, row)
+    assert 0 < lower < estimate < upper <= 1
+    assert samples >= 90
+    assert re.search(r"^ ?hit@3/judge ", text, re.MULTILINE)
