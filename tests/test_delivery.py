@@ -494,7 +494,11 @@ def test_links_lead_to_where_people_reach_it(given, link, capsys):
     [
         ("[{kind: slak}]", "sinks.0: unknown kind 'slak'. Did you mean slack?"),
         ("[{kind: stdout}, {kind: stdout}]", "another sink called 'stdout'"),
-        ("[{kind: stdout, formt: json}]", "sinks.0.formt: Extra inputs"),
+        (
+            "[{kind: stdout, formt: json}]",
+            "sinks.0.formt: unknown option; did you mean `format`?",
+        ),
+        ("[{kind: stdout, colour: no}]", "sinks.0.colour: unknown option; known are format"),
         ("[{kind: stdout, name: 'a b'}]", "sinks.0.name"),
         ("[{kind: slack}]", "exactly one of webhook_url, webhook_url_file and webhook_url_env"),
         ("[{kind: stdout, min_severity: high}]", "'info', 'warning' or 'critical'"),

@@ -1,6 +1,7 @@
 """From settings to the parts of a daemon."""
 
 import ipaddress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
+from ragmon.config.loading import nearest
 from ragmon.daemon.engine import Engine
 from ragmon.errors import SettingsError
 from ragmon.pipeline import Pipeline
@@ -62,11 +64,20 @@ def resolve(package: str, setting: str, given: dict[str, Any]) -> tuple[Any, Bas
     try:
         return module, module.Options(**rest)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{setting}.{'.'.join(str(part) for part in each['loc'])}: {each['msg']}"
-            for each in error.errors(include_url=False, include_input=False)
-        )
-        raise SettingsError(problems) from None
+        known = list(module.Options.model_fields)
+        raise SettingsError("; ".join(_problems(setting, error, known))) from None
+
+
+def _problems(setting: str, error: ValidationError, known: list[str]) -> Iterator[str]:
+    """What is wrong with a plug-in's options; no value is shown, since it may be a secret."""
+    for each in error.errors(include_url=False, include_input=False):
+        key = ".".join(str(part) for part in each["loc"])
+        where, message = f"{setting}.{key}".rstrip("."), each["msg"].removeprefix("Value error, ")
+        if each["type"] == "extra_forbidden":
+            like = nearest(key, known)
+            remedy = f"did you mean `{like}`?" if like else f"known are {', '.join(known)}"
+            message = f"unknown option; {remedy}"
+        yield f"{where}: {message}"
 
 
 def grants(settings: Settings) -> list[Grant]:
