@@ -37,6 +37,7 @@ _SLICES = ["tenant", "channel", "kind"]
 _PORT = 8321
 _JUDGE_S = 30.0
 _DETECT_S = 15.0
+_UNJUDGED_S = 600.0
 _ENOUGH = 0.995
 _SAMPLE = 100  # answers that a language model judges, where one is configured
 _SAMPLE_S = 120.0
@@ -173,16 +174,17 @@ class Play:
                 self.stop.wait(0.5)
 
     def _await_alerts(self, plan: Plan, delivery: Delivery) -> list[dict[str, Any]]:
-        """The alert of each incident, once what came in a minute is judged."""
+        """The alert of each incident, once the whole day is judged."""
         until = self._clock.monotonic() + _DETECT_S
         while True:
             asked = {"since": str(plan.incidents.outage.start), "limit": "1000"}
-            alerts = remote.get(delivery.session, self.url, "/v1/alerts", **asked)["alerts"]
-            incidents = (plan.incidents.outage, plan.incidents.rollout)
-            found = [_alert_of(incident, alerts) for incident in incidents]
-            late = self._clock.monotonic() >= until
-            if all(found) or late or self.stop.wait(0.5):
-                return [each for each in found if each is not None]
+            answer = remote.get(delivery.session, self.url, "/v1/alerts", **asked)
+            judged = (answer["judged_until"] or 0.0) > plan.now - _UNJUDGED_S
+            if judged or self._clock.monotonic() >= until or self.stop.wait(0.5):
+                break
+        incidents = (plan.incidents.outage, plan.incidents.rollout)
+        found = (_alert_of(incident, answer["alerts"]) for incident in incidents)
+        return [each for each in found if each is not None]
 
     def _links(self, plan: Plan) -> None:
         since = int(plan.incidents.rollout.start)

@@ -40,6 +40,10 @@ class Board:
         """Unix seconds."""
         return self._clock.now()
 
+    def judged_until(self) -> float | None:
+        """Unix seconds up to which everything is judged; None before there was anything."""
+        return self._alerting.live.judged_until
+
     def open(self, pipeline: str = "") -> list[dict[str, Any]]:
         """What fires, or is about to; heard ones first."""
         found = [each for each in self._alerting.live.book.open if _of(each, pipeline)]

@@ -61,13 +61,18 @@ class LiveDetection:
         self._maintenance = maintenance
         self._also = also
         self._newest = -1  # minute of a record
-        self._heard_at = 0.0
+        self._heard_at: float | None = None  # the last record; after a restart, the first turn
         self._log = structlog.get_logger("detection")
 
     @property
     def begun(self) -> bool:
         """Whether there was ever anything to judge."""
         return self.detection.log.frontier >= 0
+
+    @property
+    def judged_until(self) -> float | None:
+        """Unix seconds; None before there was anything to judge."""
+        return self.detection.log.frontier * MINUTE_S if self.begun else None
 
     @property
     def oldest(self) -> tuple[int, int]:
@@ -80,6 +85,7 @@ class LiveDetection:
         span = chunk.span
         if span is not None:
             self._newest = max(self._newest, int(min(span[1], now) // MINUTE_S))
+        if span is not None or self._heard_at is None:
             self._heard_at = now
         if not self.begun:
             if span is None:
@@ -134,7 +140,8 @@ class LiveDetection:
             self._count(block)
             yield from self._judge(min(due, self.detection.due(span[1])))
         frontier = self.detection.log.frontier
-        if due - frontier <= _NEAR or now - self._heard_at >= _IDLE_S:
+        idle = self._heard_at is not None and now - self._heard_at >= _IDLE_S
+        if idle or due - frontier <= _NEAR:
             self.catching_up = False
             self._log.info("caught_up", until=frontier * MINUTE_S)
             yield from self._go_on(now)

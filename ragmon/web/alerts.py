@@ -34,6 +34,10 @@ class Book(Protocol):
         """Unix seconds."""
         ...
 
+    def judged_until(self) -> float | None:
+        """Unix seconds up to which everything is judged; None before there was anything."""
+        ...
+
     async def alerts(
         self, state: str, pipeline: str, since: float, limit: int
     ) -> list[dict[str, Any]]:
@@ -84,7 +88,7 @@ class AlertSection:
         since = moment_of("since", asked.get("since", ""), self._book.now())
         limit = limit_of(asked.get("limit", "50"))
         found = await self._book.alerts(state, asked.get("pipeline", ""), since, limit)
-        return json_answer({"alerts": found})
+        return json_answer({"judged_until": self._book.judged_until(), "alerts": found})
 
     async def shown(self, request: Request) -> Response:
         """One alert."""
