@@ -17,7 +17,7 @@ from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdi
 from ragmon.signals import judged
 from ragmon.signals.catalogue import Catalogue
 from ragmon.windows.observations import Observations, Sparse, index_dims
-from ragmon.windows.series import dims_of
+from ragmon.windows.series import dims_of_each
 
 Privacy = Literal["keep", "redact", "drop"]
 Change = Feedback | Label | Verdict | Draw
@@ -58,7 +58,7 @@ class Pipeline:
         """What the records add to the windows, with what was learned of each of them later."""
         if known is not None:
             records = [effective(record, each) for record, each in zip(records, known, strict=True)]
-        dims, dim_index = index_dims([dims_of(record, self.slices) for record in records])
+        dims, dim_index = index_dims(dims_of_each(records, self.slices))
         timestamps = np.array([record.timestamp for record in records], dtype=np.float64)
         values = self.catalogue.observe(records, known)
         found = judged.observe(records, known, self.judged) if known is not None else None

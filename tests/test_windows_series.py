@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmon.records import Latency
-from ragmon.windows.series import OTHER, VERSION, SeriesKey, SeriesTable, dims_of
+from ragmon.windows.series import OTHER, VERSION, SeriesKey, SeriesTable, dims_of, dims_of_each
 from tests.support.examples import DAY_S, NOON, pipeline, record, windows
 
 SLICES = ("tenant",)
@@ -35,6 +35,7 @@ def names(table: SeriesTable, dims: tuple[str, ...], slices=SLICES) -> list[Seri
 )
 def test_dims(fields, slices, expected):
     assert dims_of(record(**fields), slices) == expected
+    assert dims_of_each([record(), record(**fields)], slices)[1] == expected
 
 
 def test_a_query_belongs_to_its_pipeline_its_version_and_the_tags_it_has():

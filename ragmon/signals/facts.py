@@ -5,13 +5,12 @@ the signals are then numpy expressions over the columns. NaN means *not recorded
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ragmon.records import Amendments, Chunk, QueryRecord
+from ragmon.records import Amendments, Chunk, Latency, QueryRecord
 
 EMBEDDED_JUDGE = "grounding"
 SAMPLED_JUDGE = "llm"
@@ -19,7 +18,6 @@ NAN = float("nan")
 NEVER = float("inf")
 """The rank of something that was looked for and not found."""
 
-_COLUMNS = 13
 _LATER = 8  # columns that only verdicts and labels fill
 
 
@@ -61,10 +59,22 @@ def extract(
         relevant_score: scores from here on count as relevant; None: scores say nothing.
         known: what was learned of each record later.
     """
-    rows = [_row(record, relevant_score) for record in records]
-    columns = np.array(rows, dtype=np.float64).reshape(len(rows), _COLUMNS).T
-    verdicts = _unjudged(len(rows)) if known is None else _verdict_facts(known)
-    return Facts(*np.ascontiguousarray(columns), *verdicts)
+    chunks = [_chunk_facts(record, relevant_score) for record in records]
+    latencies = [record.latency_ms or _UNTIMED for record in records]
+    plain = (
+        [each.total for each in latencies],
+        [each.retrieval for each in latencies],
+        [each.generation for each in latencies],
+        [record.feedback for record in records],
+        [_is_judgeable(record) for record in records],
+    )
+    failed = np.array([record.error is not None for record in records], dtype=np.float64)
+    of_chunks = np.array(chunks, dtype=np.float64).reshape(len(records), len(_UNKNOWN_CHUNKS)).T
+    verdicts = _unjudged(len(records)) if known is None else _verdict_facts(known)
+    # None becomes NaN.
+    return Facts(
+        failed, *np.ascontiguousarray(of_chunks), *np.array(plain, dtype=np.float64), *verdicts
+    )
 
 
 def _unjudged(count: int) -> NDArray[np.float64]:
@@ -94,18 +104,6 @@ def _verdict_facts(known: Sequence[Amendments]) -> NDArray[np.float64]:
     return facts
 
 
-def _row(record: QueryRecord, relevant_score: float | None) -> tuple[float, ...]:
-    latency = record.latency_ms
-    rating = record.feedback
-    return (
-        0.0 if record.error is None else 1.0,
-        *_chunk_facts(record, relevant_score),
-        *(_UNTIMED if latency is None else _timings(latency)),
-        NAN if rating is None else rating,
-        _is_judgeable(record),
-    )
-
-
 def _is_judgeable(record: QueryRecord) -> float:
     if not record.answer or not record.chunks:
         return 0.0
@@ -115,16 +113,7 @@ def _is_judgeable(record: QueryRecord) -> float:
     return 0.0
 
 
-_UNTIMED = (NAN, NAN, NAN)
-
-
-def _timings(latency: Any) -> tuple[float, float, float]:
-    total, retrieval, generation = latency.total, latency.retrieval, latency.generation
-    return (
-        NAN if total is None else total,
-        NAN if retrieval is None else retrieval,
-        NAN if generation is None else generation,
-    )
+_UNTIMED = Latency()
 
 
 def _chunk_facts(record: QueryRecord, relevant_score: float | None) -> tuple[float, ...]:

@@ -37,6 +37,14 @@ def dims_of(record: QueryRecord, slices: Sequence[str]) -> Dims:
     return (record.pipeline, record.version, *[tags.get(name, "") for name in slices])
 
 
+def dims_of_each(records: Sequence[QueryRecord], slices: Sequence[str]) -> list[Dims]:
+    """The same of every record, at half the cost."""
+    columns = [[record.pipeline for record in records], [record.version for record in records]]
+    tags = [record.tags or {} for record in records] if slices else []
+    columns += [[each.get(name, "") for each in tags] for name in slices]
+    return list(zip(*columns, strict=True))
+
+
 class Membership(NamedTuple):
     """The series that a record is counted in, and how many had to give way to ``other``."""
 
