@@ -171,10 +171,9 @@ def test_a_fall_is_a_finding_when_chance_would_hardly_make_it(worse, is_found):
         assert one.alert == AlertKey("regression", StreamKey("probe faq", "hit"), "golden")
         assert (one.observed.mean, one.observed.n) == (worse / 40, 40)
         assert (one.reference.mean, one.changed_at) == (0.0, 60.0)
-        assert one.evidence >= one.threshold
         text = sentence(one, 180.0)
         assert text.startswith("probe faq hit rate 67.5% (")
-        assert "over the same questions: 13 got worse and 0 better" in text
+        assert "over the same questions: 13 got worse and 0 better (p = 0.00012); if" in text
 
 
 def test_many_probes_share_what_is_allowed():

@@ -50,7 +50,7 @@ def findings(
             if worse:
                 metric = min(worse, key=lambda metric: state.falls[metric].paired.p_value)
                 stream = StreamKey(f"probe {each.job.probe}", name)
-                found.append(_finding(stream, state, metric, level, allowed))
+                found.append(_finding(stream, state, metric, allowed))
     return found
 
 
@@ -60,24 +60,17 @@ def _worse(state: State, base: str, level: float) -> Iterator[str]:
             yield metric
 
 
-def _finding(
-    stream: StreamKey, state: State, metric: str, level: float, allowed: Allowance
-) -> Finding:
+def _finding(stream: StreamKey, state: State, metric: str, allowed: Allowance) -> Finding:
     compared = state.falls[metric]
     return Finding(
         alert=AlertKey("regression", stream, RULE),
         status="bad",
         observed=_measured(compared, compared.after),
         reference=_measured(compared, compared.before),
-        reference_text=_reference_text(state, metric, compared),
+        reference_text=_reference_text(state, metric, compared, allowed),
         tolerated=1.0 - compared.before / compared.cases,
         changed_at=state.worse_since[metric],
-        evidence=1.0 / compared.paired.p_value,
-        threshold=1.0 / level,
-        guarantee=(
-            f"if nothing changed, all probes together would raise {allowed.per_month:g} false "
-            "alarms in 30 days on average at most"
-        ),
+        guarantee=_guarantee(allowed),
     )
 
 
@@ -86,10 +79,19 @@ def _measured(compared: Compared, passed: int) -> Measured | None:
     return measured((float(compared.cases), failed, failed), binary=True)
 
 
-def _reference_text(state: State, metric: str, compared: Compared) -> str:
+def _guarantee(allowed: Allowance) -> str:
+    return (
+        f"if nothing changed, all probes together would raise {allowed.per_month:g} false alarms "
+        "in 30 days on average at most"
+    )
+
+
+def _reference_text(state: State, metric: str, compared: Compared, allowed: Allowance) -> str:
+    """A p-value is no likelihood ratio, so it stands here and not as evidence."""
     assert state.reference is not None
     paired = compared.paired
     return (
         f"in golden run {state.reference.name} by {metric}, over the same questions: "
-        f"{paired.worse} got worse and {paired.better} better"
+        f"{paired.worse} got worse and {paired.better} better (p = {paired.p_value:.2g}); "
+        f"{_guarantee(allowed)}"
     )
