@@ -56,7 +56,7 @@ def test_without_settings_it_is_what_is_shipped(capsys, tmp_path):
     ("name", "arguments", "gone", "come"),
     [
         pytest.param(
-            "RagmonErrorBudgetBurn", ["--detectors.rules", SLO], r"0\.01\b|\b1 %",
+            "RagmonErrorBudgetBurn", ["--detectors.rules", SLO], r"0\.05\b|(?<![\d.])5 %",
             ["14.4 * 0.005", "1 * 0.005", "objective of 0.5 %"], id="an objective of the settings",
         ),
         pytest.param(
@@ -65,7 +65,7 @@ def test_without_settings_it_is_what_is_shipped(capsys, tmp_path):
         ),
         pytest.param(
             "RagmonErrorBudgetBurn", ["--detectors.rules", SLO, "--objective", "error=0.9"],
-            r"0\.01|0\.005", ["6 * 0.1"], id="a flag goes first",
+            r"0\.05|0\.005", ["6 * 0.1"], id="a flag goes first",
         ),
         pytest.param(
             "RagmonQualityBudgetBurn", ["--objective", "quality=0.9"], r"0\.25|25 %",
@@ -119,6 +119,7 @@ def test_alerts_can_be_left_out(capsys):
         (["--objective", "error=99.5"], "SHARE between 0 and 1"),
         (["--objective", "speed=0.9"], "METRIC one of"),
         (["--without", "RagmonGone"], "there is no alert RagmonGone"),
+        (["--detectors.rules", "[{kind: slo, metric: error}]"], "objective: Field required"),
     ],
 )
 def test_what_makes_no_sense_is_refused(capsys, arguments, message):

@@ -13,6 +13,8 @@ import ragmon
 from ragmon.cli import flags
 from ragmon.config import Settings
 from ragmon.config.units import duration_text
+from ragmon.detectors import slo
+from ragmon.detectors.rules import build, combined
 from ragmon.errors import SettingsError
 
 NAME = "rules"
@@ -20,7 +22,7 @@ HELP = "print the Prometheus rules for these settings"
 
 # The alerts on objectives: what they count, and the share of it that their files tolerate.
 BUDGETS = {
-    "RagmonErrorBudgetBurn": ("error", 0.01),
+    "RagmonErrorBudgetBurn": ("error", 0.05),
     "RagmonQualityBudgetBurn": ("quality", 0.25),
     "RagmonSlowBudgetBurn": ("slow", 0.05),
     "RagmonZeroResultBudgetBurn": ("zero_result", 0.05),
@@ -73,12 +75,15 @@ def sources() -> dict[str, str]:
 
 
 def objectives_of(settings: Settings) -> dict[str, float]:
-    """Objectives by metric, of the rules that hold for every pipeline."""
-    return {
-        str(rule["metric"]): float(rule["objective"])
-        for rule in settings.detectors.rules
-        if rule.get("kind") == "slo" and not rule.get("pipelines")
-    }
+    """Objectives by metric, of the rules that hold for every pipeline.
+
+    Raises:
+        SettingsError: a rule is wrong.
+    """
+    detectors = settings.detectors
+    rules = build(combined(detectors.rules, defaults=detectors.defaults))
+    found = [options for _, options in rules if isinstance(options, slo.Options)]
+    return {each.metric: each.objective for each in found if not each.pipelines}
 
 
 def fit(name: str, text: str, settings: Settings, objectives: Mapping[str, float]) -> str:
