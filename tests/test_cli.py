@@ -152,9 +152,27 @@ def test_check_config_hides_secrets(tmp_path, capsys):
     assert "do-not-print-me" not in out
 
 
+def test_check_config_hides_what_a_judge_is_paid_and_asked_with(tmp_path, capsys):
+    text = (
+        "judge: {llm: {base_url: 'http://llm/v1', model: m, api_key: do-not-print-me,"
+        " headers: {x-team: nor-me}, prices: {m: {prompt: 1, completion: 2}}}}"
+    )
+    (tmp_path / "ragmon.yaml").write_text(text, encoding="utf-8")
+    assert run("check-config") == 0
+    out = capsys.readouterr().out
+    assert "http://llm/v1" in out
+    assert "do-not-print-me" not in out
+    assert "nor-me" not in out
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        pytest.param(
+            "{judge: {llm: {base_url: http://x}}, sampling: {dollars_per_day: 1}}",
+            "judge.llm.prices",
+            id="dollars without a price",
+        ),
         pytest.param("host: 0.0.0.0", "allow_anonymous", id="open to the network"),
         pytest.param("store: {kind: sqlit}", "Did you mean sqlite", id="an unknown store"),
         pytest.param("sources: [{kind: jsonl}]", "sources.0.path", id="a source without its path"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ragmon.clock import ManualClock
-from ragmon.daemon.drawing import Drawing, Known, relations
+from ragmon.daemon.drawing import Drawing, Known, relations, sampler_of
 from ragmon.daemon.purse import Purse
 from ragmon.judges.budget import Limits
 from ragmon.pipeline import amend
@@ -102,3 +102,19 @@ def test_days_of_sampling_tell_the_truth(world):
     assert abs(error.mean()) < 3.0 * error.std() / np.sqrt(DAYS)
     assert ((lower <= 5 / 6) & (upper >= 5 / 6)).mean() > 0.85
     assert all(50 < day.asked <= A_DAY for day in days)
+
+
+def test_a_restart_does_not_forget_how_much_traffic_there_is():
+    day = Day(0, faithful)
+    for _ in range(20):
+        day.clock.sleep(60.0)
+        day.batch(range(day.asked, day.asked + 20))
+    again = sampler_of(Options(), day.drawing.traffic)
+    records, doubts = [("default", "")], np.full(1, np.nan)
+    index = np.zeros(1, dtype=np.int32)
+    now = day.clock.now() + 60.0
+    after = again.probabilities(now, records, index, doubts, pace_per_hour=100.0)
+    anew = Sampler(Options()).probabilities(now, records, index, doubts, pace_per_hour=100.0)
+    assert after[0] == pytest.approx(100 / 1_200, rel=0.5)  # twenty a minute
+    assert anew[0] == 1.0  # it would take the first answer for all there is
+    assert sampler_of(Options(), None).forecast == Sampler(Options()).forecast

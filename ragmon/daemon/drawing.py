@@ -2,19 +2,23 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.daemon.purse import Purse
 from ragmon.records import Draw, QueryRecord, Verdict
-from ragmon.sampling import Sampler, draw
+from ragmon.sampling import Forecast, Options, Sampler, draw
 from ragmon.signals import Column
 from ragmon.stats.judged import Relation, doubt, relation
 from ragmon.windows import Windows
 from ragmon.windows.estimates import sampled_sums
 from ragmon.windows.observations import index_dims
 from ragmon.windows.series import dims_of
+
+TRAFFIC = "judge.traffic"
+"""Under which the store remembers what is known of the traffic."""
 
 NO_PROXY = 0.5
 """Stands for the score of an answer that the embedded judge cannot judge."""
@@ -50,6 +54,11 @@ class Drawing:
         self._forecast_usd = forecast_usd
         self._relations: Mapping[str, Relation] = {}
         self._asked_at = -_REFRESH_S
+
+    @property
+    def traffic(self) -> bytes:
+        """What is known of the traffic, for ``sampler_of`` after a restart."""
+        return msgspec.msgpack.encode(self._sampler.forecast)
 
     def __call__(
         self, records: Sequence[QueryRecord], verdicts: Sequence[Verdict], share: float
@@ -98,6 +107,12 @@ class Drawing:
             self._clock.now(), dims, index, chance_bad, pace_per_hour=pace, room=room
         ).tolist()
         return found
+
+
+def sampler_of(options: Options, traffic: bytes | None) -> Sampler:
+    """A sampler that goes on with the traffic of before."""
+    known = msgspec.msgpack.decode(traffic, type=Forecast) if traffic else None
+    return Sampler(options, known)
 
 
 def relations(

@@ -12,7 +12,7 @@ from ragmon.daemon.anchoring import NAME as ANCHORS
 from ragmon.daemon.calibrating import NAME as CALIBRATIONS
 from ragmon.daemon.calibrating import Calibrations, Calibrator
 from ragmon.daemon.cases import case_of
-from ragmon.daemon.drawing import Drawing, Known
+from ragmon.daemon.drawing import TRAFFIC, Drawing, Known, sampler_of
 from ragmon.daemon.judging import Ask, SampledJudge
 from ragmon.daemon.ondemand import OnDemand
 from ragmon.daemon.otlp import judged
@@ -27,9 +27,9 @@ from ragmon.judges.grounding import load_artefact
 from ragmon.judges.llm import LlmJudge, anchors
 from ragmon.records import QueryRecord, Verdict
 from ragmon.sampling import Options as SamplingOptions
-from ragmon.sampling import Sampler
 from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.sources.otlp.export import Exporter
+from ragmon.stats.judged import Relation
 
 Result = TypeVar("Result")
 Tell = Callable[[QueryRecord, Verdict], None]
@@ -158,7 +158,7 @@ class Sampled:
         sampling = settings.sampling
         options = SamplingOptions(least=sampling.least, slice_per_day=sampling.slice_per_day)
         return Drawing(
-            Sampler(options),
+            sampler_of(options, self._store.remembered(TRAFFIC)),
             self._purse,
             self._shell.clock,
             slices=settings.slices,
@@ -171,9 +171,10 @@ class Sampled:
         columns, longest_s = engine.pipeline.catalogue.columns, max(self._shell.settings.windows)
 
         def read() -> Known:
-            found = (
-                drawing.relations(engine.windows, columns, longest_s, now) if with_relations else {}
-            )
+            found: dict[str, Relation] = {}
+            if with_relations:
+                found = drawing.relations(engine.windows, columns, longest_s, now)
+                self._store.remember(TRAFFIC, self.draws.traffic)
             return Known(self._store.awaited_count(), found)
 
         known = self._ask(read)

@@ -107,7 +107,7 @@ class Windows:
         for run in cover(self.tiers, (now if end is None else end) - window_s, stop, newest):
             rows += self.rings[run.tier].total(run, count)
             latency += self.latencies[run.tier].total(run, count)
-            judged += self.judged[run.tier].total(run, count)
+            self.judged[run.tier].add_to(judged, run)
         return Merged(rows, latency, judged)
 
     def forget(self, now: float) -> int:

@@ -56,16 +56,24 @@ def estimate(merged: Merged, columns: Sequence[Column]) -> Estimates:
     _weigh_grounding(mean, lower, upper, merged.rows, columns)
     latency = quantiles(merged.latency, QUANTILES)
     layout = layout_of(columns)
-    sampled = judged.estimate(*sampled_sums(merged, columns))
-    return Estimates(
-        np.concatenate([mean, sampled.mean], axis=1),
-        np.concatenate([lower, sampled.lower], axis=1),
-        np.concatenate([upper, sampled.upper], axis=1),
-        np.concatenate([n, sampled.samples], axis=1),
-        merged.rows[:, -1],
-        latency,
-        layout.confusion(_judged_sums(merged, layout)),
-    )
+    sampled = _sampled(merged, columns)
+    pairs = zip((mean, lower, upper, n), sampled, strict=True)
+    mean, lower, upper, n = (np.concatenate(pair, axis=1) for pair in pairs)
+    confusion = layout.confusion(_judged_sums(merged, layout))
+    return Estimates(mean, lower, upper, n, merged.rows[:, -1], latency, confusion)
+
+
+def _sampled(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats, Floats, Floats]:
+    """(mean, lower, upper, samples) of the sampled scores; most series have none."""
+    shared, scored = sampled_sums(merged, columns)
+    found = [np.full(scored.shape[:2], np.nan) for _ in range(3)]
+    samples = scored[..., 0].copy()
+    some = np.flatnonzero(samples.any(axis=1))
+    if len(some):
+        known = judged.estimate(shared[some], scored[some])
+        for target, part in zip(found, known[:3], strict=True):
+            target[some] = part
+    return found[0], found[1], found[2], samples
 
 
 def sampled_sums(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats]:

@@ -42,14 +42,12 @@ class SparseRing:
         """What a bucket holds."""
         return self._buckets.get(bucket)
 
-    def total(self, run: Run, count: int) -> Floats:
-        """Sum over a run of buckets, for the first ``count`` series; shape (count, width)."""
-        total = np.zeros((count, self._width))
-        held = self._buckets.keys() & range(run.first, run.end)
-        for bucket in sorted(held):
+    def add_to(self, total: Floats, run: Run) -> None:
+        """Add what a run of buckets holds to the rows of its series."""
+        held = [bucket for bucket in self._buckets if run.first <= bucket < run.end]
+        for bucket in sorted(held):  # in one order, so that a sum is always the same
             series, rows = self._buckets[bucket]
             total[series] += rows
-        return total
 
     def clear(self, series: list[int]) -> None:
         """Forget everything about some series."""
