@@ -275,6 +275,7 @@ def test_a_model_prefers_both_ways_round(server, judging):
     judge = judging(Arbiter, concurrency=2)
     found = preferences(DUELS, judge)
     assert (found.wins, found.losses, found.ties, found.inconsistent) == (1, 1, 2, 0)
+    assert (found.won, found.lost) == (("q",), ("r",))
     assert server.tasks == ["prefer"] * 6
     assert found.account.judged == 6
     expected = judge.forecast(DUELS)

@@ -120,8 +120,15 @@ def test_judges_and_agreement_are_told(tmp_path):
 
 def test_the_table_of_preferences():
     account = Account(name="llm", judged=12, cost_usd=0.5)
-    text = printed(table.show_preferences, Preferences(3, 1, 2, 2, 2, 1, account))
-    for wanted in ("the second wins 0.750", "position bias +1.000 over 2 pairs", "$0.5000"):
+    text = printed(
+        table.show_preferences, Preferences(3, 1, 2, 2, 2, 1, (f"why {EVIL}",), account=account)
+    )
+    for wanted in (
+        "the second wins 0.750",
+        "position bias +1.000 over 2 pairs",
+        "$0.5000",
+        "why <",
+    ):
         assert wanted in text
     assert "position bias" not in printed(table.show_preferences, Preferences(0, 0, 1, 0, 0))
 

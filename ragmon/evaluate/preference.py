@@ -63,6 +63,8 @@ class Preferences(Struct, frozen=True):
     inconsistent: int  # of the ties: the choice followed the position
     first_shown: int  # of the inconsistent: whatever stood first was preferred
     failed: int = 0  # not judged both ways, and counted nowhere else
+    lost: tuple[str, ...] = ()  # the questions to which the old answer is better
+    won: tuple[str, ...] = ()
     account: Account | None = None
 
     @property
@@ -93,21 +95,33 @@ def preferences(duels: Sequence[Duel], judge: Preferrer, track: Track = iter) ->
         judge: who is asked.
         track: wraps the work, to show progress.
     """
-    wins = losses = ties = inconsistent = first_shown = failed = 0
-    for straight, swapped in each_of(lambda duel: _both(duel, judge), duels, judge, track):
+    won: list[str] = []
+    lost: list[str] = []
+    ties = inconsistent = first_shown = failed = 0
+    choices = each_of(lambda duel: _both(duel, judge), duels, judge, track)
+    for duel, (straight, swapped) in zip(duels, choices, strict=True):
         if straight is None or swapped is None:
             failed += 1
         elif (straight, swapped) == ("second", "first"):
-            wins += 1
+            won.append(duel.query)
         elif (straight, swapped) == ("first", "second"):
-            losses += 1
+            lost.append(duel.query)
         else:
             ties += 1
             if straight == swapped != "tie":
                 inconsistent += 1
                 first_shown += straight == "first"
-    counts = (wins, losses, ties, inconsistent, first_shown, failed)
-    return Preferences(*counts, account=judge.account())
+    return Preferences(
+        wins=len(won),
+        losses=len(lost),
+        ties=ties,
+        inconsistent=inconsistent,
+        first_shown=first_shown,
+        failed=failed,
+        lost=tuple(lost),
+        won=tuple(won),
+        account=judge.account(),
+    )
 
 
 def duels_of(first: Evaluation, second: Evaluation, paired: Paired, most: int) -> list[Duel]:

@@ -24,6 +24,7 @@ from ragmon.evaluate.report.text import (
 _BAND = {"good": "green", "fair": "yellow", "poor": "red", "": "default"}
 _WIDE = 110  # columns of a terminal
 _NUMBER = 6  # columns that a number takes
+_MOST_LOST = 5
 _ONLY_WIDE = ("95 % interval", "p (Holm)", "won / lost / tied")
 _VERDICT = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 
@@ -69,6 +70,8 @@ def show_preferences(console: Console, found: Preferences) -> None:
             f"position bias {signed(found.position_bias)} over {found.inconsistent:,} pairs "
             "(+1: always the first shown, −1: always the second)"
         )
+    for query in found.lost[:_MOST_LOST]:
+        console.print(f"the first is better: {escape(_short(query))}")
     if found.account is not None:
         console.print(f"[dim]judge: {escape(str(found.account))}[/]")
 
@@ -124,8 +127,7 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
     console.print(_fitting(console, f"{comparison.cases:,} shared cases", rows))
     moves = _table("cases that moved most", "case", "query", "metric", "was", "is")
     for move in comparison.moves:
-        query = move.query if len(move.query) <= 60 else move.query[:59] + "…"
-        cells = (escape(query), move.metric, number(move.first), number(move.second))
+        cells = (escape(_short(move.query)), move.metric, number(move.first), number(move.second))
         moves.add_row(escape(move.case_id), *cells)
     console.print(moves)
     for metric, text in comparison.reversals.items():
@@ -137,6 +139,10 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
             f"[dim]{comparison.only_first} cases only in {escape(comparison.first)}, "
             f"{comparison.only_second} only in {escape(comparison.second)}[/]"
         )
+
+
+def _short(query: str) -> str:
+    return query if len(query) <= 60 else query[:59] + "…"
 
 
 def _judges(console: Console, evaluation: Evaluation) -> None:
