@@ -267,6 +267,16 @@ def test_open_alerts_are_said_again(rig):
     assert len(held.sink.repeated) == 3
 
 
+def test_a_slow_receiver_hears_of_what_is_open_between_the_news(rig):
+    held = rig(Fading())
+    held.sink.fail = lambda _: held.clock.sleep(2.0)
+    held.open = [alert()]
+    held.put(*(story(at)[0] for at in range(100)))
+    held.run(190.0)
+    assert len(held.sink.repeated) == 4
+    assert len(held.sink.got) > 80
+
+
 @pytest.mark.parametrize("error", [DOWN, KeyError("a defect")])
 def test_that_it_cannot_be_said_again_ends_nothing(rig, error):
     held = rig(Fading(lambda _: error))

@@ -105,11 +105,13 @@ class Lane:
             if pause > 0.0:
                 return pause
             wait = self._repeat()
+            until = self._clock.monotonic() + _LOOK_EVERY_S  # then it may be time to repeat
             due: Due = self._ask(
                 lambda: self._outbox.due(self._route.name, self._clock.now(), _BATCH)
             )
             for row in due.rows:
-                if self.stopping or self._paused_until > self._clock.monotonic():
+                now = self._clock.monotonic()
+                if self.stopping or now < self._paused_until or now > until:
                     break
                 self._ledger.add(self._try(row))
             self._ledger.flush()
