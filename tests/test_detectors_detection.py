@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ragmon.detectors import StreamKey, rules
+from ragmon.detectors.baselines import from_totals
 from ragmon.detectors.detection import Detection, Options, replay
 from ragmon.detectors.minutes import SavedBucket
 from ragmon.errors import SettingsError
@@ -116,3 +117,17 @@ def test_streams_are_bounded():
 def test_a_wrong_rule_is_named(rule, says):
     with pytest.raises(SettingsError, match=says):
         rules.build([rule])
+
+
+def test_a_stream_may_begin_while_a_baseline_is_in_force():
+    detection = Detection([], rules.build([{"kind": "regression"}]), Options(lag_s=0.0))
+    detection.begin(START * 60.0)
+    saved = {StreamKey("docs", "hit"): (1_000.0, 100.0, 100.0)}
+    detection.use_baseline(from_totals("saved", saved, "", 0.0, source="traffic"))
+    for minute in range(START, START + 30):
+        names = ["docs", *(f"new{at}" for at in range(minute - START))]
+        for name in names:
+            detection.add(StreamKey(name, "hit"), np.array([minute]), np.array([[60.0, 6.0, 6.0]]))
+        (closed,) = detection.advance(minute + 1)
+        assert closed.findings == ()
+    assert len(detection.streams) > 30

@@ -10,7 +10,7 @@ from ragmon.detectors import Finding, Severity, Tick, budget
 from ragmon.detectors.arrays import Fields, Floats, Ints
 from ragmon.detectors.core import Charts
 from ragmon.detectors.episodes import Null, chosen, finding, follow, reference_of
-from ragmon.detectors.losses import DETECTED
+from ragmon.detectors.losses import DETECTED, LATENCY
 
 KIND = "anomaly"
 
@@ -48,7 +48,7 @@ def step(state: State, tick: Tick) -> list[Finding]:
     references = tick.references
     if tick.renewed:
         active = chosen(tick, state.options.metrics, slices=state.options.slices)
-        active &= references.ready
+        active &= references.ready & ~(references.unseen & LATENCY[tick.streams.loss])
         shares = budget.weights(tick.streams.keys, active)
         state.limits = budget.minutes_to_false_alarm(shares, tick.allowed)
     null = Null(
@@ -57,7 +57,11 @@ def step(state: State, tick: Tick) -> list[Finding]:
         references.phi * references.spread,
         references.weights,
     )
-    follow(state, tick, null, state.limits)
+    since = state.since.copy()
+    _, closed = follow(state, tick, null, state.limits)
+    for row in closed[references.days[closed] == 0.0].tolist():
+        # What this hour is like was not known yet: hidden, its season would be news every day.
+        tick.log.readmit(row, int(since[row]), tick.minute)
     _accept(state, tick)
     return [_describe(state, tick, row) for row in np.flatnonzero(state.open).tolist()]
 

@@ -40,6 +40,7 @@ _DAY = 1_440
 _GONE_MINUTES = 60  # without traffic, after which a version is not running any more
 _PRIOR_MINUTES = 30.0  # what the stream's own scatter is worth against the pair's
 _MOST_PAIRS = 2_000
+_BURST_CAP = CAP / 2.0  # where bursts come: one may hit one of the versions alone
 _UNBOUNDED = tuple(loss.metric for loss in LOSSES if loss.shape == "weighted")
 
 
@@ -154,7 +155,7 @@ def step(state: State, tick: Tick) -> list[Finding]:
     a, b = tick.cells[tests.canary], tick.cells[tests.stable]
     phi = _overdispersion(tests, tick.references.scatter[tests.stable])
     calm = tick.references.caps[tests.stable] > CAP
-    caps = np.where(calm, CAP, CAP / 2.0)  # a burst may hit one of the versions alone
+    caps = np.where(calm, CAP, _BURST_CAP)
     minute = Minute(tick.minute, a, b, phi, caps)
     compare(tests, minute, state.options.tolerance)
     _observe_scatter(tests, a, b)

@@ -174,15 +174,15 @@ class Detection:
         which = new.dim_index.astype(np.int64)
         edges = self.latencies.thresholds_ms(pipelines, which, minutes)
         found = cells(self._losses.losses(new.values, edges))
-        if old is None:
-            self._observe_latencies(new, pipelines, minutes)
-        else:
+        if old is not None:
             found = found - cells(self._losses.losses(old.values, edges))
         key = new.dim_index.astype(np.int64) << 40 | minutes
         at, sums = group(key, found.reshape(len(found), -1))
         self._spread(
             new, minutes[at], new.dim_index[at].astype(np.int64), sums.reshape(len(at), -1, 3)
         )
+        if old is None:
+            self._observe_latencies(new, pipelines, minutes)
 
     def _spread(self, new: Observations, minutes: Ints, dims: Ints, sums: Floats) -> None:
         """Add the sums of each (dims, minute) to the streams they belong to."""
@@ -205,9 +205,11 @@ class Detection:
     def _observe_latencies(
         self, new: Observations, pipelines: Sequence[str], minutes: Ints
     ) -> None:
+        """Learn the latencies of those pipelines that are watched, whose number is bounded."""
         latency = self._losses.latency_ms(new.values)
         names = np.array(pipelines)[new.dim_index]
-        for pipeline in sorted(set(pipelines)):
+        watched = {name for name in pipelines if StreamKey(name, "traffic") in self.streams.rows}
+        for pipeline in sorted(watched):
             mine = names == pipeline
             self.latencies.observe(pipeline, minutes[mine], latency[mine])
 
@@ -270,7 +272,14 @@ class Detection:
 
     def _refresh(self, minute: int) -> None:
         shared = ReferenceOptions(self.options.delta, self.options.z)
-        self.references.refresh(self.log, minute, self.streams.binary, self._incidents(), shared)
+        self.references.refresh(
+            self.log,
+            minute,
+            self.streams.binary,
+            self._incidents(),
+            shared,
+            first=self.streams.first_minute,
+        )
         self._settled = max(self.streams.rows.values(), default=-1) + 1
 
     def _incidents(self) -> Bools:

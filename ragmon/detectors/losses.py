@@ -55,6 +55,8 @@ INDEX = {loss.metric: index for index, loss in enumerate(LOSSES)}
 DETECTED = tuple(loss.metric for loss in LOSSES if loss.detected)
 MODES = ("mode_retrieval", "mode_ranking", "mode_generation")
 BINARY: Bools = np.array([loss.shape == "binary" for loss in LOSSES])
+LATENCY: Bools = np.array([loss.metric in ("latency", "latency_p50") for loss in LOSSES])
+"""Follows the load, so that it has a season wherever traffic has one."""
 WEIGHTED: Bools = np.array([loss.shape == "weighted" for loss in LOSSES])
 
 _AS_THEY_ARE = {

@@ -221,6 +221,11 @@ class MinuteLog:
         for ten in range(max(first // TEN, last // TEN - TENS + 1), last // TEN + 1):
             self.excluded[ten % TENS, streams] = True
 
+    def readmit(self, stream: int, first: int, last: int) -> None:
+        """Let minutes [first, last] of a stream count again."""
+        tens = np.arange(max(first // TEN, last // TEN - TENS + 1), last // TEN + 1)
+        self.excluded[tens % TENS, stream] = False
+
     def excluded_in(self, first: int, last: int) -> Bools:
         """Whether some of minutes [first, last) belongs to an incident; (streams,)."""
         slots = np.arange(first // TEN, -(-last // TEN)) % TENS

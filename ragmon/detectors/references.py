@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from ragmon.detectors import core
-from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats
+from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
 from ragmon.detectors.minutes import TEN, MinuteLog
 
 DAY_TENS = 144
@@ -21,6 +21,8 @@ GUARD_TENS = 12  # two hours
 ENOUGH = 30
 ENOUGH_BY_HOUR = 100  # losses at this time of day that beat a plain last day
 TAU = 0.005  # a day's effect, before days have shown theirs
+_UNSEEN = 0.01  # an hour's effect, before a whole day was seen
+_WHOLE_DAY = (DAY_TENS + GUARD_TENS) * TEN  # minutes
 _PSEUDO = 20.0
 _HOURS = 26
 _SCALES = (1, 5, 15)
@@ -61,6 +63,7 @@ class References(Arrays):
     phi: Floats
     tolerated: Floats  # u0
     ready: Bools
+    unseen: Bools  # no whole day was seen yet
     weights: Floats  # (streams, 3, 8) of the core
     caps: Floats  # the most evidence that one minute may give
     worth: Floats  # the most evidence of a minute in the hour under way
@@ -75,6 +78,7 @@ class References(Arrays):
         "phi": ((), "f8", 1),
         "tolerated": ((), "f8", 0),
         "ready": ((), "?", 0),
+        "unseen": ((), "?", 0),
         "weights": ((3, 8), "f8", 0),
         "caps": ((), "f8", core.CAP),
         "worth": ((), "f8", np.nan),
@@ -114,10 +118,28 @@ class References(Arrays):
         self.caps[rows] = np.where(calm, core.CALM_CAP, core.CAP)
 
     def refresh(
-        self, log: MinuteLog, minute: int, binary: Bools, frozen: Bools, options: ReferenceOptions
+        self,
+        log: MinuteLog,
+        minute: int,
+        binary: Bools,
+        frozen: Bools,
+        options: ReferenceOptions,
+        *,
+        first: Ints | None = None,
     ) -> None:
-        """Renew every reference that is not frozen; due each ten minutes."""
+        """Renew every reference that is not frozen; due each ten minutes.
+
+        Args:
+            log: of all streams.
+            minute: unix minutes.
+            binary: (streams,) whether losses are 0 or 1.
+            frozen: (streams,) whether an incident is open.
+            options: how references are made.
+            first: (streams,) minute of the first observation; None: all are old.
+        """
         level = best_level(log, minute // TEN)
+        young = np.zeros(len(log), np.bool_) if first is None else minute - first < _WHOLE_DAY
+        unseen = young & (level.days == 0.0)  # a season may hide in the hours not seen yet
         hour = minute // 60
         past = np.arange(hour - 25, hour - 1) % _HOURS  # the last day, two hours ago
         phi = overdispersion(self.scatter[:, past])
@@ -125,7 +147,8 @@ class References(Arrays):
         ratio = (_PSEUDO + level.n * level.variance / coin) / (_PSEUDO + level.n)
         spread = np.where(binary, 1.0, ratio)
         sampling = coin * spread * phi / np.maximum(level.n, 1.0)
-        error = np.sqrt(sampling + level.between * (1.0 + 1.0 / np.maximum(level.days, 1.0)))
+        between = np.where(unseen, 2.0 * _UNSEEN**2, level.between)
+        error = np.sqrt(sampling + between * (1.0 + 1.0 / np.maximum(level.days, 1.0)))
         found = {
             "n": level.n,
             "mean": level.mean,
@@ -135,6 +158,7 @@ class References(Arrays):
             "phi": phi,
             "tolerated": level.mean + np.maximum(options.delta, options.z * error),
             "ready": level.n >= ENOUGH,
+            "unseen": unseen,
         }
         for name, values in found.items():
             np.copyto(getattr(self, name), values, where=~frozen)

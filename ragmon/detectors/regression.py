@@ -65,7 +65,8 @@ def step(state: State, tick: Tick) -> list[Finding]:
             state.clear(np.arange(len(state)))
             state.baseline = ""
         return []
-    if tick.renewed or state.null is None or state.baseline != _identity(baseline):
+    grown = len(state.limits) != len(tick.streams)
+    if tick.renewed or grown or state.null is None or state.baseline != _identity(baseline):
         _renew(state, tick, baseline)
     assert state.null is not None
     follow(state, tick, state.null, state.limits)

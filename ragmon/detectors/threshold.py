@@ -25,7 +25,8 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     limit: float | None = Field(default=None, gt=0.0)
     """Mean loss over the window from which it is bad."""
     drop: float | None = Field(default=None, gt=0.0)
-    """The same, above the active baseline's mean at this hour."""
+    """The same, above the active baseline at this hour: its upper 95 % limit, or its mean if
+    ``sure`` is 0."""
     window: float = Field(default=3_600.0, ge=60.0, le=7 * 86_400.0)
     """Seconds."""
     min_samples: float = Field(default=50.0, ge=1.0)
@@ -117,7 +118,7 @@ def _renew(state: State, tick: Tick) -> None:
             hour = tick.minute // 60 % HOURS
             level = limits(tick.baseline, tick.streams, hour, np.ones(len(keys)))
             watched &= level.n > 0.0
-            limit = level.mean + options.drop
+            limit = (level.upper if options.sure else level.mean) + options.drop
             for row in np.flatnonzero(watched).tolist():
                 n, mean, variance = (
                     float(each[row]) for each in (level.n, level.mean, level.variance)

@@ -56,6 +56,7 @@ class Story(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     loss: dict[str, float]  # usual mean losses
     season: float = 0.0  # half the swing of the miss rate over a day
     night: float = 0.0  # share of the traffic that goes away at night
+    rush: float = 0.0  # how much slower than usual answers are at noon, and faster at midnight
     versions: dict[str, float] = field(default_factory=lambda: {"v1": 1.0})  # shares of traffic
     canary_from: int | None = None  # minute of the story from which the second version runs
     incidents: tuple[Incident, ...] = ()
@@ -153,6 +154,9 @@ def _minute(
         mine = which == version
         here = [each for each in now if each.version in ("", name)]
         _fill(values, mine, story, here, story.season * np.sin(phase), rng)
+    latency = values[:, COLUMNS.index(_LATENCY)]
+    latency *= np.exp(-story.rush * np.cos(phase))
+    values[:, COLUMNS.index("slow")] = latency > 5_000.0
     seconds = np.sort(rng.uniform(0.0, 60.0, n))
     dims = [("docs", name) for name in names]
     return Observations((), dims, which, minute * 60.0 + seconds, values)
