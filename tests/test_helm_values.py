@@ -42,6 +42,13 @@ def test_ragmon_takes_the_rendered_settings(chart, variant, tmp_path):
     assert {str(token.token_file) for token in got.auth.tokens} == files
 
 
+def test_sinks_and_judges_read_their_secrets_from_files(chart, tmp_path):
+    got = settings(chart, tmp_path, VARIANTS["secrets"])
+    folder = "/run/ragmon/secrets"
+    assert str(got.judge.llm.api_key_file) == f"{folder}/llm"
+    assert f"{folder}/slack" in repr(got.sinks[0])
+
+
 def test_numbers_of_the_user_arrive_whole(chart, tmp_path):
     got = settings(chart, tmp_path, VARIANTS["settings"])
     assert got.limits.queue == 134_217_728
@@ -57,7 +64,7 @@ def test_no_secret_but_the_token_is_made_and_none_stands_in_clear(chart):
         "checkout": ("rag-tokens", "checkout"),
     }
     assert secret_files(chart, "secrets", **VARIANTS["secrets"]) == {
-        "openai": ("judge", "api-key"),
+        "llm": ("judge", "api-key"),
         "slack": ("sinks", "slack.url"),
     }
     mounts = {
@@ -220,6 +227,16 @@ TOKEN = {"scopes": ["read"], "existingSecret": "a", "key": "b"}
             {"config": {"auth": {"tokens": [{"name": "a", "token": "b"}]}}},
             "existingSecret",
             id="a token in a ConfigMap",
+        ),
+        pytest.param(
+            {"config": {"sinks": [{"kind": "slack", "webhook_url": "https://a"}]}},
+            "webhook_url_file",
+            id="a sink's secret in a ConfigMap",
+        ),
+        pytest.param(
+            {"config": {"judge": {"llm": {"api_key": "a"}}}},
+            "api_key_file",
+            id="a judge's key in a ConfigMap",
         ),
         pytest.param(
             {"config": {"auth": {"protect_metrics": True}}}, "probes", id="probes without a token"

@@ -28,6 +28,11 @@
 {{- if $auth.protect_metrics -}}
 {{- fail "config.auth.protect_metrics: the kubelet's probes cannot send a token; use networkPolicy.enabled" -}}
 {{- end -}}
+{{- range $secret := list "api_key" "routing_key" "webhook_url" "secret" "password" -}}
+{{- if regexMatch (printf "(?m)^[ -]*%s: ." $secret) (toYaml $config) -}}
+{{- fail (printf "%s in config would stand in a ConfigMap; use %s_file with secretFiles" $secret $secret) -}}
+{{- end -}}
+{{- end -}}
 {{- $names := list -}}
 {{- range .Values.auth.extraTokens -}}
 {{- if has .name $names -}}
