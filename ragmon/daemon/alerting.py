@@ -65,6 +65,7 @@ class Alerting:
         self._delivery = delivery
         self._alerts = engine.store.alert_log()
         self._worst = WorstQueries(engine.store.reader, engine.pipeline, settings.alerts.texts)
+        self._ending = False
         self._several = bool(settings.sources)  # else a pipeline's silence says it all
         self._work: _Work | None = None
         self._counted = Position()  # what the detectors have seen
@@ -100,7 +101,8 @@ class Alerting:
         self._shell.schedule.every(_FORGET_EVERY_S, "forget_alerts", self.forget)
 
     def stop(self) -> None:
-        """Nothing to end: what is not saved is judged again after the restart."""
+        """End; what is not saved is judged again after the restart."""
+        self._ending = True
 
     def restore(self) -> None:
         """Continue after the last turn that was saved; on the writer's thread."""
@@ -138,10 +140,14 @@ class Alerting:
         call = self._engine.writer.call
         until = self._shell.clock.monotonic() + _TURN_S
         while call(functools.partial(self._step, _STEP_S)).result():
-            if self._shell.clock.monotonic() >= until:
+            if self._ending or self._shell.clock.monotonic() >= until:
                 return  # the next turn goes on: half a turn cannot be saved
         opened = call(lambda: unexplained(self.live.events)).result()
-        worst = {alert.episode: self._look_up(alert) for alert in opened}
+        worst = {}
+        for alert in opened:
+            if self._ending:
+                return
+            worst[alert.episode] = self._look_up(alert)
         if call(lambda: self._save(worst)).result():
             self._delivery.wake()
 
@@ -196,6 +202,7 @@ class Alerting:
     def _save(self, worst: dict[str, tuple[WorstQuery, ...]]) -> bool:
         """Everything since the last turn in one transaction; whether something is to be told."""
         live, log = self.live, self.detection.log
+        self.metrics.show(live.book, self.detection)
         if self._saved == (log.frontier, live.catching_up) and not live.events:
             return False
         live.attach(worst)
@@ -220,7 +227,6 @@ class Alerting:
         live.events.clear()
         self._saved = (log.frontier, live.catching_up)
         self._tell(events)
-        self.metrics.show(live.book, self.detection)
         return bool(rows)
 
     def _tell(self, events: Sequence[AlertEvent]) -> None:

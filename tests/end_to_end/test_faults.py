@@ -241,6 +241,10 @@ def test_ten_thousand_pipelines_are_bounded(tmp_path):
     with Process(tmp_path / "data", "--max_series", "100") as site:
         for first in range(0, 3_000, 1_000):
             site.post("/v1/queries", batch(first))
+        eventually(
+            lambda: site.total("ragmon_detection_streams_dropped_total") > 0,
+            "as many streams are watched as there may be",
+        )
         page = site.page()
         settled, size = site.rss_bytes(), len(page)
         for first in range(3_000, 10_000, 1_000):
