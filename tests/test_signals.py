@@ -291,6 +291,7 @@ def definitions(query: QueryRecord) -> dict[str, float | None]:
         found[f"faithfulness{{judge={judge}}}"] = None
     for moment in ("w", "wy", "wwy"):
         found[f"grounding_moment{{of={moment}}}"] = None
+    found["judged_loss"] = None
     for moment in ("answers", "proxy"):
         found[f"sampled_moment{{of={moment}}}"] = None
     for stage in ("total", "retrieval", "generation"):

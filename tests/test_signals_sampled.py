@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ragmon.detectors.losses import INDEX, LossMap
 from ragmon.records import Chunk, Draw, Label, Verdict
 from ragmon.stats import judged as stats
 from ragmon.windows import Merged
@@ -20,7 +21,8 @@ EMPTY = PIPELINE.observe([])
 
 
 def drawn(query_id="q", probability=0.5, proxy=0.6, **fields):
-    return Draw(query_id=query_id, probability=probability, proxy=proxy, drawn=True, **fields)
+    usual = {"drawn": True} | fields
+    return Draw(query_id=query_id, probability=probability, proxy=proxy, **usual)
 
 
 def said(query_id="q", score=0.5, **fields):
@@ -78,7 +80,7 @@ def stream():
 def test_a_verdict_is_shown_by_every_score_it_gives(stream):
     stream.log("q")
     stream.change(drawn(), said())
-    means = {key: stream.found(key)[0] for key in SHOWN if "llm" in key or "judge" in key}
+    means = {key: stream.found(key)[0] for key in SHOWN if "judge=" in key or "=judge" in key}
     assert means == pytest.approx(
         {
             "faithfulness{judge=grounding}": np.nan,
@@ -215,3 +217,25 @@ def test_series_that_are_forgotten_leave_nothing(stream):
     stream.change(drawn(), said())
     stream.windows.forget(NOON + 400 * 86_400)
     assert not stream.windows.merge(3_600.0, NOON).judged.any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "loss"),
+    [
+        pytest.param([], np.nan, id="not looked at"),
+        pytest.param([drawn(drawn=False)], 0.0, id="not drawn"),
+        pytest.param([drawn(), said(score=None, reason="timeout")], 0.0, id="not judged"),
+        pytest.param([drawn(probability=0.1), said(score=0.25)], 7.5, id="judged"),
+        pytest.param(
+            [drawn(probability=0.1, share=0.5), said(score=0.25)], 3.75, id="of those looked at"
+        ),
+        pytest.param([said(score=0.25)], np.nan, id="by hand"),
+    ],
+)
+def test_what_detectors_watch_is_weighed_to_stand_for_all(stream, changes, loss):
+    stream.log("q")
+    stream.change(*changes)
+    row = PIPELINE.observe([stream.records["q"]], [stream.known["q"]]).values[0]
+    np.testing.assert_allclose(row[PIPELINE.catalogue.index("judged_loss")], loss)
+    losses = LossMap(PIPELINE.columns).losses(row[None, :])
+    np.testing.assert_allclose(losses[0, INDEX["faithfulness"]], loss)

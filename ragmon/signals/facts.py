@@ -18,7 +18,7 @@ NAN = float("nan")
 NEVER = float("inf")
 """The rank of something that was looked for and not found."""
 
-_LATER = 8  # columns that only verdicts and labels fill
+_LATER = 9  # columns that only verdicts and labels fill
 
 
 class Facts(Struct, frozen=True):
@@ -44,6 +44,7 @@ class Facts(Struct, frozen=True):
     doubted_below: NDArray[np.float64]  # where the embedded judge's calibration cuts, if it does
     sampled: NDArray[np.float64]  # the sampled judge's score of faithfulness, in [0, 1]
     share: NDArray[np.float64]  # with which it was looked at when the sample was drawn
+    chance: NDArray[np.float64]  # with which it was drawn then, once looked at
     proxy: NDArray[np.float64]  # what the proxy said then, in [0, 1]
 
 
@@ -100,7 +101,8 @@ def _verdict_facts(known: Sequence[Amendments]) -> NDArray[np.float64]:
         if said:
             facts[3, at] = max(said, key=lambda label: label.timestamp).faithful
         if each.draw is not None:
-            facts[6:, at] = each.draw.share, each.draw.proxy
+            draw = each.draw
+            facts[6:, at] = draw.share, draw.probability / draw.share, draw.proxy
     return facts
 
 
