@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ragmon.detectors import StreamKey, rules
 from ragmon.detectors.baselines import from_totals
@@ -131,3 +132,14 @@ def test_a_stream_may_begin_while_a_baseline_is_in_force():
         (closed,) = detection.advance(minute + 1)
         assert closed.findings == ()
     assert len(detection.streams) > 30
+
+
+def test_a_stray_timestamp_does_not_make_a_replay_live_through_decades():
+    told = [batch for _, batch in queries(load(STORIES / "low_traffic.yaml")) if batch is not None]
+    stray = replace(told[0], timestamps=told[0].timestamps * 0.0 + 86_400.0)
+    whole = concatenate([*told[:30], stray])
+    minutes = [closed.minute for closed in replay(Detection(COLUMNS, rules.build()), whole)]
+    assert minutes[0] == 1_440
+    assert minutes[-1] == int(whole.timestamps.max() // 60)
+    assert minutes == sorted(set(minutes))
+    assert len(minutes) < 9 * 1_440

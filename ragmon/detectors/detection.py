@@ -310,22 +310,33 @@ class Detection:
 
 
 def replay(detection: Detection, observations: Observations) -> Iterator[Closed]:
-    """Judge a finished log, as if its records had come in the order of their timestamps."""
+    """Judge a finished log, as if its records had come in the order of their timestamps.
+
+    Where there is none for longer than anything is remembered, the log is taken to have a gap.
+    """
     order = np.argsort(observations.timestamps, kind="stable")
     blocks = observations.timestamps[order] // _BLOCK_S
     if not len(order):
         return
     detection.begin(float(observations.timestamps[order[0]]))
     for part in np.split(order, np.flatnonzero(np.diff(blocks)) + 1):
+        first = float(observations.timestamps[part[0]])
+        forgotten = detection.log.frontier + FORGET_DAYS * 1_440
+        if first > forgotten * 60.0:
+            yield from detection.advance(forgotten)
+            detection.resume(first)
         detection.fold(_part(observations, part))
         yield from detection.advance(detection.due(float(observations.timestamps[part[-1]])))
     yield from detection.advance(int(observations.timestamps[order[-1]] // 60) + 1)
 
 
 def _part(whole: Observations, rows: Ints) -> Observations:
+    """Some of the records, with the dims that they have; these may be few of very many."""
+    held, index = np.unique(whole.dim_index[rows], return_inverse=True)
     return replace(
         whole,
-        dim_index=whole.dim_index[rows],
+        dims=[whole.dims[at] for at in held.tolist()],
+        dim_index=index.astype(np.int32),
         timestamps=whole.timestamps[rows],
         values=whole.values[rows],
     )
