@@ -17,8 +17,8 @@ from grafana.panels import (
 
 _FAILED = 'mode!~"none|unknown"'
 _STATE = f"ragmon_alert_state{{{COUNTED}}}"
-_ALERTS = link("Evidence", "${ragmon}/v1/alerts")
-_PIPELINE = "${__data.fields.Pipeline}"
+_PIPELINE = "${__data.fields.Pipeline:percentencode}"
+_ALERTS = link("Evidence", "${ragmon}/v1/alerts?state=open&pipeline=" + _PIPELINE)
 _QUERIES = "${ragmon}/v1/queries?since=${window}&pipeline=" + _PIPELINE
 
 _OPEN = Row(
@@ -137,7 +137,9 @@ _MODES = Row(
             overrides=(
                 column(
                     "Mode",
-                    links=[link("Queries", _QUERIES + "&failing=${__data.fields.Mode}")],
+                    links=[
+                        link("Queries", _QUERIES + "&failing=${__data.fields.Mode:percentencode}")
+                    ],
                 ),
                 column("Queries", unit="short", decimals=0),
             ),

@@ -12,7 +12,7 @@ import pytest
 
 from tests.end_to_end.test_prometheus import Prometheus, scraping
 from tests.support import llm_server
-from tests.support.boards import Asked, asked
+from tests.support.boards import BOARDS, Asked, asked
 from tests.support.http import Site
 from tests.support.promql import reads
 from tests.support.wait import eventually
@@ -36,8 +36,9 @@ def demo(folder, model: str):
     with output.open("wb") as written:
         process = subprocess.Popen(
             [sys.executable, "-m", "ragmon", "demo", "--port", "0", "--queries", "1200",
-             "--rate", "20", "--sinks", "[{kind: stdout}]",
-             "--judge.llm", json.dumps(llm), "--judge.every", "1s"],
+             "--rate", "10", "--sinks", "[{kind: stdout}]",
+             "--judge.llm", json.dumps(llm), "--judge.every", "1s",
+             "--sampling.judgements_per_hour", "2000", "--sampling.judgements_per_day", "20000"],
             stdout=written, stderr=subprocess.STDOUT, cwd=folder,
             env={**os.environ, "COLUMNS": "200", "TMPDIR": str(folder)},
         )  # fmt: skip
@@ -67,6 +68,21 @@ def compared(site: Site) -> None:
     assert answer.status in (200, 201), answer
 
 
+def linked(site: Site) -> None:
+    """Every link into ragmon leads somewhere."""
+    values = {
+        "ragmon": site.url,
+        "window": "1h",
+        "__data.fields.Pipeline:percentencode": "python-docs",
+        "__data.fields.Mode:percentencode": "retrieval",
+    }
+    links = set(re.findall(r'"(\$\{ragmon\}[^"]*)"', json.dumps(BOARDS)))
+    assert len(links) >= 3
+    for link in links:
+        url = re.sub(r"\$\{([^}]+)\}", lambda found: values[found[1]], link)
+        assert site.get(url.removeprefix(site.url)).status == 200, link
+
+
 def answers(prometheus: Prometheus, each: Asked) -> bool:
     """Whether there is a number, not only NaN."""
     found = prometheus.ask("query", query=each.expression)["result"]
@@ -80,15 +96,16 @@ def test_every_query_of_every_dashboard_finds_data(tmp_path):
     with (
         llm_server.serving() as model,
         demo(tmp_path, model.url) as site,
-        scraping(tmp_path, site.url.removeprefix("http://")) as prometheus,
+        scraping(tmp_path, site.url.removeprefix("http://"), every_ms=2_000) as prometheus,
     ):
         labelled(site)
         compared(site)
+        linked(site)
 
         def without_data() -> list[str]:
             return [str(each) for each in expected if not answers(prometheus, each)]
 
         try:
-            eventually(lambda: not without_data(), "every query finds data", 60)
+            eventually(lambda: not without_data(), "every query finds data", 90)
         except AssertionError:
             assert without_data() == []

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.end_to_end
 TOKENS = "[{name: prometheus, token: scrape-me, scopes: [read]}, {name: app, token: send}]"
 
 SCRAPE = """
-global: {{scrape_interval: 500ms, scrape_timeout: 400ms}}
+global: {{scrape_interval: {every_ms}ms, scrape_timeout: {every_ms}ms}}
 scrape_configs:
   - job_name: ragmon
     authorization: {{credentials: scrape-me}}
@@ -23,10 +23,10 @@ scrape_configs:
 
 
 @contextmanager
-def scraping(folder, target: str):
+def scraping(folder, target: str, every_ms: int = 500):
     """A Prometheus on a free port."""
     config = folder / "prometheus.yml"
-    config.write_text(SCRAPE.format(target=target), encoding="utf-8")
+    config.write_text(SCRAPE.format(target=target, every_ms=every_ms), encoding="utf-8")
     flags = ("--enable-feature=exemplar-storage", "--query.lookback-delta=5m")
     with run_prometheus(folder, config, *flags) as site:
         yield site
