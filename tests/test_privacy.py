@@ -8,7 +8,7 @@ import time
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmon.privacy import DROPPED, apply, credentials, personal, redact_text
@@ -225,17 +225,20 @@ def test_ordinary_text_stays(text):
     assert redact_text(text) == text
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_redacting_twice_changes_nothing_more(text):
     once = redact_text(text)
     assert redact_text(once) == once
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_redaction_does_not_grow_a_text_beyond_its_placeholders(text):
     assert len(redact_text(text)) <= 2 * len(text)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(SECRETS), st.sampled_from(STAYS), st.sampled_from(STAYS))
 def test_secrets_are_found_on_any_line(secret, before, after):
     text, expected = secret
@@ -344,6 +347,7 @@ def test_a_redacted_labeller_still_fits_its_field():
     assert msgspec.json.decode(msgspec.json.encode(redacted), type=Label) == redacted
 
 
+@settings(deadline=None)
 @given(TEXTS, TEXTS, TEXTS)
 def test_a_record_is_redacted_as_its_texts_are(one, two, three):
     record = QueryRecord(query=one, answer=two, chunks=[Chunk("c", text=three), Chunk("d")])
