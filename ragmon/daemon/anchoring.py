@@ -19,12 +19,12 @@ from ragmon.errors import StoreError
 from ragmon.exposition.judge import JudgeMetrics
 from ragmon.judges.llm import Case, Failure, Judgement, LlmJudge
 from ragmon.judges.llm.anchors import Anchor, Round, drift, judge_anchors
+from ragmon.signals.facts import SAMPLED_JUDGE
 
 NAME = "judge.anchors"
 """Under which the store remembers the rounds."""
 
 LOOK_EVERY_S = 600.0
-_JUDGE = "llm"
 
 
 class Rounds(Struct, frozen=True):
@@ -100,12 +100,12 @@ class Anchoring:
     def scores(self) -> dict[str, float]:
         """The mean score of the last round, by judge."""
         mean = self.rounds.last.mean if self.rounds else None
-        return {} if mean is None else {_JUDGE: mean}
+        return {} if mean is None else {SAMPLED_JUDGE: mean}
 
     def drifts(self) -> dict[str, float]:
         """How far the last round lies above the first, by judge."""
         moved = drift(self.rounds.first, self.rounds.last) if self.rounds else None
-        return {} if moved is None else {_JUDGE: moved}
+        return {} if moved is None else {SAMPLED_JUDGE: moved}
 
     def paid(self, case: Case) -> Judgement | Failure:
         """Judge one anchor at the budget's expense."""
@@ -114,9 +114,10 @@ class Anchoring:
             return Failure(reason="rate_limited", detail="the budget is used up", retryable=True)
         got = self._judge.judge(case)
         self._purse.settle(receipt, got.cost_usd or 0.0)
-        self._metrics.spent(_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd or 0.0)
+        self._metrics.spent(
+            SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd or 0.0
+        )
         return got
-
 
     def _is_stored(self) -> bool:
         """What is set aside stands in the store before anything is asked."""
