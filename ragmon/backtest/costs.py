@@ -4,15 +4,17 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
 
 from ragmon.backtest.history import Episode, History, episodes
 from ragmon.detectors import AlertKey
-from ragmon.detectors.losses import INDEX, LossMap, cells
+from ragmon.detectors.losses import INDEX, LOSSES, LossMap, cells
 from ragmon.detectors.rules import DEFAULT_RULES, build
 from ragmon.windows.observations import Observations
 
 MONTH_DAYS = 30.0
+_AT_ONCE = 10_000  # records, since what they lose takes much room
 
 Rule = tuple[ModuleType, Any]
 
@@ -84,7 +86,9 @@ def per_query(
 
     Rules of which no query says anything are left out.
     """
-    sums = cells(LossMap(columns).losses(observations.values)).sum(axis=0)
+    losses, sums = LossMap(columns), np.zeros((len(LOSSES), 3))
+    for at in range(0, len(observations), _AT_ONCE):
+        sums += cells(losses.losses(observations.values[at : at + _AT_ONCE])).sum(axis=0)
     known = [(text, sums[INDEX[metric]]) for metric, text in _PER_QUERY.items()]
     return [(text, int(lost), _monthly(lost, history)) for text, (n, lost, _) in known if n > 0.0]
 
