@@ -205,6 +205,23 @@ def test_a_dead_receiver_is_asked_seldom_and_found_again_soon(rig):
     assert sorted(held.sink.got) == sorted(story(at)[0].id for at in range(200))
 
 
+def test_a_lane_that_gets_something_through_does_not_pause(rig):
+    """Every second attempt fails: never five in a row, however long it goes on."""
+    turn = iter(range(10**6))
+    held = rig(Recorder(lambda _: DOWN if next(turn) % 2 else None))
+    held.put(*(story(at)[0] for at in range(60)))
+    held.run(0.3)
+    assert len(held.sink.tried) == 60
+
+
+def test_a_lane_wakes_when_the_next_is_due(rig):
+    held = rig(Recorder(lambda _: DOWN))
+    told = story(1)[0]
+    held.put(told)
+    assert held.lane.step() == 0.0
+    assert held.lane.step() == pytest.approx(wait_s(told.id, 1))
+
+
 def test_a_receiver_that_asks_for_patience_gets_it(rig):
     asked = SinkError("429", retryable=True, retry_after_s=120.0)
     held = rig(Recorder(lambda _: asked))
