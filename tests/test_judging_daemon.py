@@ -1,10 +1,12 @@
 """The sampled judge in a running daemon: drawn, judged, estimated, paid for, and shown."""
 
 import json
+import re
 import time
 
 import pytest
 
+from ragmon.cli import main
 from ragmon.config import load
 from ragmon.daemon.judges import check_judges, limits_of
 from ragmon.errors import SettingsError
@@ -309,7 +311,7 @@ def test_the_worst_answers_by_the_best_judge_come_first(tmp_path, llm):
     assert [each["detail"] for each in doubts] == ["Owls drive", "Cows fly"]
 
 
-def test_agreement_with_people_is_shown(tmp_path, llm):
+def test_agreement_with_people_is_shown(tmp_path, llm, capsys):
     with running(tmp_path / "data", **settings(llm, judge__llm__modes="[claims]")) as site:
         bad = [answered(number, answer="Cats sing.") for number in range(4)]
         good = [answered(n, answer=f"The fee of case {n} is due on Monday.") for n in range(4, 8)]
@@ -319,6 +321,9 @@ def test_agreement_with_people_is_shown(tmp_path, llm):
         site.post("/v1/labels", said)
         page = site.page()
         report = site.get("/v1/report?window=1h").json
+        assert main(["report", "--url", site.url, "--window", "1h"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"llm judge and labels, kappa +0\.7500 +\S+ – \S+ +8", told)
     labels = {"judge": "llm", "window": "1h", "pipeline": "default"}
     accuracy = values(page, "ragmon_judge_agreement_balanced_accuracy", **labels)
     assert accuracy == [pytest.approx((1.0 + 4 / 5) / 2)]

@@ -42,7 +42,8 @@ def _metrics(series: dict[str, Any]) -> Table:
     table.add_column("metric")
     for name in ("mean", "95 % interval", "samples"):
         table.add_column(name, justify="right")
-    for row in (*_latency_rows(series), *_ratio_rows(series), *_mode_rows(series)):
+    parts = (_latency_rows, _ratio_rows, _mode_rows, _agreement_rows)
+    for row in (row for part in parts for row in part(series)):
         table.add_row(*row)
     return table
 
@@ -63,6 +64,16 @@ def _mode_rows(series: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     for mode, each in series["failure_modes"].items():
         name = f"fails in {mode}" if mode in _STAGES else f"failure mode {mode}"
         yield name, _number(each["estimate"]), _range(each, "", _number), f"{each['samples']:,}"
+
+
+def _agreement_rows(series: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for judge, each in series.get("judge_agreement", {}).items():
+        for measure in ("balanced_accuracy", "kappa"):
+            figure = each[measure]
+            if figure["estimate"] is not None:
+                name = f"{judge} judge and labels, {measure.replace('_', ' ')}"
+                shown = _range(figure, "", _number)
+                yield name, _number(figure["estimate"]), shown, f"{each['labels']:,}"
 
 
 def _slices(series: dict[str, Any]) -> Iterable[Table]:
