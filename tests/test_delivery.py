@@ -211,7 +211,7 @@ def test_a_lane_that_gets_something_through_does_not_pause(rig):
     held = rig(Recorder(lambda _: DOWN if next(turn) % 2 else None))
     held.put(*(story(at)[0] for at in range(60)))
     held.run(0.3)
-    assert len(held.sink.tried) == 60
+    assert len(set(held.sink.tried)) == 60
 
 
 def test_a_lane_wakes_when_the_next_is_due(rig):
