@@ -25,6 +25,7 @@ class Row(Struct, frozen=True):
 
     title: str
     panels: tuple[Panel, ...]
+    folded: bool = False  # for what not everybody has: it asks only when unfolded
 
 
 class Board(Struct, frozen=True):
@@ -155,21 +156,31 @@ def _status_page() -> Json:
 
 
 def _placed(rows: tuple[Row, ...]) -> Iterator[Json]:
-    """Every row's heading and panels, left to right and downwards."""
+    """Every row's heading and panels; what is folded lies inside its heading."""
     number, y = 1, 0
     for row in rows:
+        panels, height = _laid(row.panels, number + 1, y + 1)
         yield {
             "id": number,
             "type": "row",
             "title": row.title,
-            "collapsed": False,
+            "collapsed": row.folded,
             "gridPos": {"h": 1, "w": FULL, "x": 0, "y": y},
-            "panels": [],
+            "panels": panels if row.folded else [],
         }
-        number, x, y, height = number + 1, 0, y + 1, 0
-        for panel in row.panels:
-            if x + panel.width > FULL:
-                x, y, height = 0, y + height, 0
-            yield panel.json(number, x, y)
-            number, x, height = number + 1, x + panel.width, max(height, panel.height)
-        y += height
+        if not row.folded:
+            yield from panels
+            y += height
+        number, y = number + 1 + len(panels), y + 1
+
+
+def _laid(panels: tuple[Panel, ...], number: int, top: int) -> tuple[list[Json], int]:
+    """Panels from left to right and downwards, and how high they are together."""
+    found: list[Json] = []
+    x, y, height = 0, top, 0
+    for panel in panels:
+        if x + panel.width > FULL:
+            x, y, height = 0, y + height, 0
+        found.append(panel.json(number + len(found), x, y))
+        x, height = x + panel.width, max(height, panel.height)
+    return found, y + height - top

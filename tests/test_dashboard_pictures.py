@@ -12,7 +12,7 @@ from grafana.drawing.prometheus import Series
 from grafana.drawing.scale import ticks, written
 from grafana.drawing.svg import cut, line
 from grafana.filling import filled
-from tests.support.boards import BOARDS, FOLDER, panels
+from tests.support.boards import BOARDS, FOLDER, shown
 
 START, END, STEP = 1_700_000_000.0, 1_700_086_400.0, 3_600.0
 PICTURES = FOLDER.parent / "pictures"
@@ -64,14 +64,14 @@ def drawn(board, *values) -> str:
 def test_a_picture_is_svg_with_a_title_for_every_panel(board, values):
     said = texts(drawn(board, *values))
     assert "No data" not in said
-    for panel in panels(board):
+    for panel in shown(board):
         assert any(filled(panel["title"]).startswith(each.rstrip("…")) for each in said if each)
     assert any("<shop>" in each for each in said)
 
 
 @EACH
 def test_a_panel_without_data_says_so(board):
-    assert texts(drawn(board)).count("No data") == len(panels(board))
+    assert texts(drawn(board)).count("No data") == len(shown(board))
 
 
 @EACH
@@ -82,7 +82,7 @@ def test_the_pictures_are_of_the_dashboards_as_they_are(board):
     height = 48 + 30 * max(p["gridPos"]["y"] + p["gridPos"]["h"] for p in board["panels"]) + 6
     assert f'viewBox="0 0 1200 {height}"' in text, "run make pictures"
     said = texts(text)
-    missing = [p["title"] for p in panels(board) if filled(p["title"]) not in said]
+    missing = [p["title"] for p in shown(board) if filled(p["title"]) not in said]
     assert missing == [], "run make pictures"
 
 

@@ -1,8 +1,8 @@
 """Is it good? Quality now, against its own past, with intervals."""
 
 from grafana.board import Board, Row, variable
-from grafana.metrics import COUNTED, SELECTED, alerts, overall, rate, ratio, selector
-from grafana.panels import Query, chart, column, stat, table
+from grafana.metrics import COUNTED, OWN, SELECTED, alerts, overall, rate, ratio, selector
+from grafana.panels import Panel, Query, chart, column, stat, table
 
 _AT_K = ('k="$k"', 'evidence="$evidence"')
 _RATIOS = "error|zero_result|attribution|uncited|grounding|unfaithful|positive_feedback|slow"
@@ -178,11 +178,51 @@ _TRAFFIC = Row(
     ),
 )
 
+
+def _probed(title: str, description: str, metric: str, *labels: str, legend: str = "") -> Panel:
+    """A figure of the golden probes with its interval."""
+    name = f"{{{{probe}}}}{legend}"
+    ends = (("", ""), ("_lower", " lower"), ("_upper", " upper"))
+    chosen = ", ".join([OWN, *labels])
+    queries = [Query(f"{metric}{end}{{{chosen}}}", f"{name}{what}") for end, what in ends]
+    return chart(f"{title}, probed", description, "percentunit", *queries, min=0, max=1)
+
+
+_PROBES = Row(
+    "Golden probes",
+    (
+        _probed(
+            "Hit rate at $k",
+            "Golden questions with something relevant among the first $k.",
+            "ragmon_probe_hit_ratio",
+            'k="$k"',
+        ),
+        _probed(
+            "Faithfulness",
+            "How much of the answers to golden questions their chunks support.",
+            "ragmon_probe_faithfulness_ratio",
+            legend=" {{judge}}",
+        ),
+        _probed(
+            "Unusable",
+            "Golden questions without a usable answer.",
+            "ragmon_probe_error_ratio",
+        ),
+        chart(
+            "Fall against the reference",
+            "Fall in the share of golden cases that pass, by metric; see ragmon gate.",
+            "percentunit",
+            Query(f"ragmon_probe_fall_ratio{{{OWN}}}", "{{probe}} {{metric}}"),
+        ),
+    ),
+    folded=True,
+)
+
 BOARD = Board(
     "is-it-good",
     "is it good?",
     "Quality of retrieval and answers now, by pipeline, with 95 % intervals and its own past.",
-    (_NOW, _RETRIEVAL, _ANSWERS, _TABLE, _TRAFFIC),
+    (_NOW, _RETRIEVAL, _ANSWERS, _TABLE, _TRAFFIC, _PROBES),
     (
         variable("k", "k", "label_values(ragmon_hit_ratio, k)"),
         variable("evidence", "Evidence", "label_values(ragmon_hit_ratio, evidence)"),

@@ -24,9 +24,15 @@ class Asked(NamedTuple):
         return f"{self.board}: {self.panel}: {self.expression}"
 
 
-def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
-    """Panels without the headings of rows."""
+def shown(board: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is seen at once: panels without the headings of rows, and without what is folded."""
     return [panel for panel in board["panels"] if panel["type"] != "row"]
+
+
+def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
+    """All panels, without the headings of rows."""
+    folded = [panel for row in board["panels"] for panel in row.get("panels", ())]
+    return shown(board) + folded
 
 
 def asked(**variables: str) -> list[Asked]:
