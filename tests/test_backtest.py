@@ -8,6 +8,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 import zstandard
+from msgspec.structs import replace
 
 from ragmon.backtest import costs, logs, stored
 from ragmon.backtest.history import between, episodes, live_through
@@ -149,6 +150,15 @@ def test_a_finished_log_in_any_order_agrees_with_live(step_history):
     again = live_through(Detection(story.COLUMNS, build(STEP.rules)), shuffled)
     assert len(step_history.events) >= 2
     assert list(again.events) == list(step_history.events) == story.live(STEP)
+
+
+def test_a_silence_longer_than_the_minutes_that_are_kept_agrees_with_live():
+    told = story.load(story.STORIES / "outage.yaml")
+    silent = replace(told.incidents[0], lasts=200)
+    told = replace(told, incidents=(silent,), lasts=300, history=1_600, rate=0.3)
+    lived = live_through(Detection(story.COLUMNS, build(told.rules)), story.whole(told))
+    assert [each.name for each in episodes(lived.events) if each.heard] == ["RagmonNoTraffic"]
+    assert list(lived.events) == story.live(told)
 
 
 def test_episodes_have_a_beginning_an_end_and_a_reason(step_history):

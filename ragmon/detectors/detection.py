@@ -26,6 +26,7 @@ from ragmon.windows.observations import Observations
 
 FORGET_DAYS = 8
 _BLOCK_S = 600.0  # of a replay; thresholds of latencies settle later than that
+_AHEAD = 50  # minutes that a replay folds before they are judged, at most
 _PARTS = 9  # in which the streams learn from the hour that is over, a part a minute
 _LATENCIES = [INDEX["latency"], INDEX["latency_p50"]]
 _LATENCY_NAMES = ("latency", "latency_p50")
@@ -325,6 +326,7 @@ def replay(detection: Detection, observations: Observations) -> Iterator[Closed]
         if first > forgotten * 60.0:
             yield from detection.advance(forgotten)
             detection.resume(first)
+        yield from detection.advance(int(first // 60) - _AHEAD)  # what is folded must be near
         detection.fold(_part(observations, part))
         yield from detection.advance(detection.due(float(observations.timestamps[part[-1]])))
     yield from detection.advance(int(observations.timestamps[order[-1]] // 60) + 1)
