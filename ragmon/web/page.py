@@ -35,7 +35,7 @@ td.said{white-space:normal;overflow-wrap:anywhere;min-width:14rem}
 .range{display:inline-block;position:relative;width:10rem;height:.7rem;background:var(--line)}
 .range i{position:absolute;top:0;bottom:0;min-width:2px;background:var(--bar)}
 @media(max-width:40rem){body{padding:.6rem;font-size:14px}.wide{display:none}
-td,th{padding:.25rem .35rem}td:first-child{white-space:normal}}
+td,th{padding:.25rem .35rem}td:first-child{white-space:normal}td.said{min-width:8rem}}
 """
 
 
