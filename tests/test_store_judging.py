@@ -31,14 +31,14 @@ def verdict(query_id, score=0.5, **fields):
 
 
 def waiting(rig):
-    return [row.sequence for row in rig.store.judging().awaited(-1, 100)]
+    return sorted(row.sequence for row in rig.store.judging().awaited(0, 100))
 
 
 def test_what_is_drawn_waits_until_its_verdict(rig):
     rig.commit(sent(*answered("a", "b", "c")))
     rig.commit(sent(changes=[draw("a"), draw("b", drawn=False), draw("c")]))
-    assert rig.store.judging().awaited(-1, 100) == [Awaited(0, NOON), Awaited(2, NOON)]
-    assert rig.store.judging().awaited(0, 100) == [Awaited(2, NOON)]
+    assert rig.store.judging().awaited(0, 100) == [Awaited(0, NOON), Awaited(2, NOON)]
+    assert rig.store.judging().awaited(1, 100) == [Awaited(2, NOON)]
     rig.commit(sent(changes=[verdict("a")]))
     assert waiting(rig) == [2]
     assert rig.store.judging().awaited_count() == 1
@@ -101,3 +101,16 @@ def test_what_is_remembered_outlives_the_store(tmp_path):
     again.store.judging().abandon([0])
     assert waiting(again) == []
     again.store.close()
+
+
+def test_what_waits_comes_in_no_order_of_time(rig):
+    ids = [f"q{number}" for number in range(200)]
+    rig.commit(sent(*answered(*ids)))
+    rig.commit(sent(changes=[draw(each, timestamp=NOON + at) for at, each in enumerate(ids)]))
+    judging = rig.store.judging()
+    pages = [judging.awaited(skip, 50) for skip in range(0, 250, 50)]
+    assert sorted(row.sequence for page in pages for row in page) == list(range(200))
+    for page in pages[:4]:
+        mean = sum(row.sequence for row in page) / len(page)
+        assert 75 < mean < 125  # each page speaks for the whole time
+    assert [row.sequence for row in judging.overdue(NOON + 3, 10)] == [0, 1, 2]

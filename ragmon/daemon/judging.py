@@ -34,6 +34,7 @@ SOURCE = "judge:llm"
 EXPIRED = "expired"
 
 _BATCH = 64  # rows looked at together
+_MOST_EXPIRED = 500  # in one turn
 _QUEUED_EACH = 8  # answers a thread has before it at most
 _TRIES = 3  # of an answer whose judgement failed where trying again may help
 _FIRST_PAUSE_S = 60.0  # until then it is left alone, doubling
@@ -158,35 +159,45 @@ class SampledJudge:
             self._turn.release()
 
     def _dispatch(self) -> None:
-        room = _QUEUED_EACH * len(self._threads) - len(self._under_way)
-        if self._judge.opens_in() > 0:
-            room = 0  # what is too old is found all the same
-        tasks: list[Task] = []
         with self._open() as reader:
-            for row in self._waiting():
-                if self._clock.now() - row.since > self._max_age_s:
-                    self._expire(reader, row)
-                elif len(tasks) >= room:
-                    break
-                elif self._is_due(row.sequence):
-                    task = self._task(reader, row)
-                    if task is None:
-                        break
-                    tasks.append(task)
+            self._expire(reader)
+            room = _QUEUED_EACH * len(self._threads) - len(self._under_way)
+            tasks = self._tasks_for(reader, room) if self._judge.opens_in() <= 0 else []
         if tasks:
             self._give(tasks)
 
+    def _tasks_for(self, reader: Reader, room: int) -> list[Task]:
+        tasks: list[Task] = []
+        for row in self._waiting():
+            if len(tasks) >= room:
+                break
+            if self._is_due(row.sequence):
+                task = self._task(reader, row)
+                if task is None:
+                    break
+                tasks.append(task)
+        return tasks
+
     def _waiting(self) -> Iterator[Awaited]:
-        """What waits and is not being judged, in the order it was logged."""
-        after = -1
+        """What waits and is not being judged."""
+        skip = 0
         while True:
             # Noted before the store is asked: what is judged meanwhile is not given out again.
             busy = set(self._under_way)
-            rows = self._ask(functools.partial(self._store.awaited, after, _BATCH))
+            rows = self._ask(functools.partial(self._store.awaited, skip, _BATCH))
             if not rows:
                 return
-            after = rows[-1].sequence
+            skip += len(rows)
             yield from (row for row in rows if row.sequence not in busy)
+
+    def _expire(self, reader: Reader) -> None:
+        """Give up what waited for too long."""
+        before = self._clock.now() - self._max_age_s
+        for row in self._ask(functools.partial(self._store.overdue, before, _MOST_EXPIRED)):
+            found = None if row.sequence in self._under_way else self._opened(reader, row)
+            if found is not None:
+                record, draw = found
+                self._commit(record, cases.unjudged(draw, EXPIRED, self._clock.now()))
 
     def _task(self, reader: Reader, row: Awaited) -> Task | None:
         """The answer and what is set aside for it; None when the budget is used up."""
@@ -196,12 +207,6 @@ class SampledJudge:
         record, draw = found
         receipt = self._purse.admit(self._judge.forecast_usd(cases.case_of(record)))
         return None if receipt is None else Task(row.sequence, record, draw, receipt)
-
-    def _expire(self, reader: Reader, row: Awaited) -> None:
-        found = self._opened(reader, row)
-        if found is not None:
-            record, draw = found
-            self._commit(record, cases.unjudged(draw, EXPIRED, self._clock.now()))
 
     def _opened(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
         """The answer; one whose record is gone is counted as expired and awaited no longer."""

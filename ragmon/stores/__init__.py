@@ -205,8 +205,15 @@ class Judging(Protocol):
     Called on the writer's thread. Draws and verdicts are part of a ``Commit``.
     """
 
-    def awaited(self, after: int, limit: int) -> list[Awaited]:
-        """Those that wait, in the order they were logged, from beyond a sequence number."""
+    def awaited(self, skip: int, limit: int) -> list[Awaited]:
+        """Some of those that wait, in a fixed order that has nothing to do with time.
+
+        Where not all can be judged, those that are then speak for the others.
+        """
+        ...
+
+    def overdue(self, before: float, limit: int) -> list[Awaited]:
+        """Some of those that were drawn before a moment."""
         ...
 
     def awaited_count(self) -> int:

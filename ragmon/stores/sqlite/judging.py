@@ -30,10 +30,17 @@ class SqliteJudging:
             gone = ((each,) for each in commit.judged)
             connection.executemany("DELETE FROM awaited WHERE sequence = ?", gone)
 
-    def awaited(self, after: int, limit: int) -> list[Awaited]:
-        """Those that wait, in the order they were logged, from beyond a sequence number."""
-        sql = "SELECT sequence, since FROM awaited WHERE sequence > ? ORDER BY sequence LIMIT ?"
-        return [Awaited(*row) for row in self._db.rows(sql, after, limit)]
+    def awaited(self, skip: int, limit: int) -> list[Awaited]:
+        """Some of those that wait, in a fixed order that has nothing to do with time."""
+        # An odd factor, so that every remainder modulo 2^32 comes up once.
+        shuffled = "(sequence * 2654435761) & 4294967295"
+        sql = f"SELECT sequence, since FROM awaited ORDER BY {shuffled} LIMIT ? OFFSET ?"  # noqa: S608
+        return [Awaited(*row) for row in self._db.rows(sql, limit, skip)]
+
+    def overdue(self, before: float, limit: int) -> list[Awaited]:
+        """Some of those that were drawn before a moment."""
+        sql = "SELECT sequence, since FROM awaited WHERE since < ? ORDER BY since LIMIT ?"
+        return [Awaited(*row) for row in self._db.rows(sql, before, limit)]
 
     def awaited_count(self) -> int:
         """How many wait."""
