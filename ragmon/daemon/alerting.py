@@ -9,6 +9,7 @@ import structlog
 from msgspec import Struct
 
 from ragmon.alerts import Alert, AlertEvent, WorstQuery
+from ragmon.alerts.machine import Book
 from ragmon.alerts.silences import Silence
 from ragmon.daemon.committer import Counted
 from ragmon.daemon.delivery import Delivery
@@ -18,7 +19,7 @@ from ragmon.daemon.live import LiveDetection, unexplained
 from ragmon.daemon.parts import Shell
 from ragmon.daemon.routing import notifications
 from ragmon.daemon.worst import WorstQueries
-from ragmon.detectors import Finding
+from ragmon.detectors import MINUTE_S, Finding
 from ragmon.detectors.detection import Detection
 from ragmon.errors import StoreError
 from ragmon.exposition.alerts import AlertMetrics
@@ -48,7 +49,7 @@ class Alerting:
 
     def __init__(self, shell: Shell, delivery: Delivery) -> None:
         settings, engine = shell.settings, shell.engine
-        feed = Feed(engine.pipeline.columns)
+        feed = Feed(engine.pipeline.catalogue.columns)
         build = functools.partial(build_detection, settings, feed.columns)
         self._others: Findings = lambda _now: ()
         self.live = LiveDetection(
@@ -57,6 +58,7 @@ class Alerting:
             build_maintenance(settings),
             also=self._found_by_others,
         )
+        self.book = Book()  # as it was saved; what nobody could forget may be shown
         self.metrics = AlertMetrics()
         shell.own.registry.register(self.metrics)
         self._shell = shell
@@ -79,11 +81,16 @@ class Alerting:
         """The detectors; to be touched on the writer's thread only."""
         return self.live.detection
 
+    @property
+    def judged_until(self) -> float | None:
+        """Unix seconds up to which ``book`` tells everything; None before there was anything."""
+        return self._saved[0] * MINUTE_S if self._saved[0] >= 0 else None
+
     def heard(self) -> Sequence[Alert]:
         """What fires and should be heard of; for any thread."""
         return [
             alert
-            for alert in self.live.book.open
+            for alert in self.book.open
             if alert.state != "pending" and alert.notified_at is not None and alert.heard
         ]
 
@@ -111,14 +118,15 @@ class Alerting:
             self.live.load(saved.state, saved.book, saved.buckets)
             self.live.catching_up = saved.catching_up
             self._counted = saved.position
+            self.book = self.live.book
             self._saved = (self.detection.log.frontier, saved.catching_up)
         self.live.silences = tuple(self._alerts.silences())
+        columns = self._engine.pipeline.columns
         for each in self._engine.store.replay(self._counted):
             if isinstance(each, Restatement):
-                before, after = (unpack(body, self._feed.columns) for body in each)
-                self._feed.restate(before, after)
+                self._feed.restate(*(unpack(body, columns) for body in each))
             else:
-                self._feed.log(unpack(each, self._feed.columns))
+                self._feed.log(unpack(each, columns))
             self._bound()
         self._engine.committer.counted.append(self.counted)
         self.metrics.show(self.live.book, self.detection)
@@ -225,6 +233,7 @@ class Alerting:
             log.mark_dirty(buckets)
             raise
         live.events.clear()
+        self.book = live.book  # before the time up to which it tells everything
         self._saved = (log.frontier, live.catching_up)
         self._tell(events)
         return bool(rows)

@@ -42,11 +42,11 @@ class Board:
 
     def judged_until(self) -> float | None:
         """Unix seconds up to which everything is judged; None before there was anything."""
-        return self._alerting.live.judged_until
+        return self._alerting.judged_until
 
     def open(self, pipeline: str = "") -> list[dict[str, Any]]:
         """What fires, or is about to; heard ones first."""
-        found = [each for each in self._alerting.live.book.open if _of(each, pipeline)]
+        found = [each for each in self._alerting.book.open if _of(each, pipeline)]
         found.sort(key=lambda each: (each.state == "pending", not each.heard, -each.began_at))
         return [describe(each, self._links) for each in found]
 
@@ -67,7 +67,7 @@ class Board:
         Raises:
             KeyError: there is none.
         """
-        book = self._alerting.live.book
+        book = self._alerting.book
         held = [
             each for each in (*book.open, *book.recent) if name in (each.episode, each.fingerprint)
         ]

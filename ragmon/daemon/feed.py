@@ -8,12 +8,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ragmon.detectors.losses import sources
+from ragmon.detectors.losses import FAITHFULNESS, JUDGED, sources
+from ragmon.signals import Column
+from ragmon.signals.judged import SCORES, layout_of
+from ragmon.stats.judged import SCORED
 from ragmon.stores import Position
 from ragmon.windows.observations import Observations, concatenate
 from ragmon.windows.series import Dims
 
 _BLOCK_S = 600.0
+_ANSWERS = "sampled_moment{of=answers}"
+_GROUNDING = "grounding"
+_SPARSE = ("names", "record", "rows")
+_FAITHFULNESS = list(SCORES).index("faithfulness")  # of the scored blocks
 
 
 class Chunk(Struct, frozen=True):
@@ -44,19 +51,28 @@ class Chunk(Struct, frozen=True):
             )
             yield Chunk(self.position, logged, before, after)
 
+    def unread(self) -> "Chunk":
+        """The same, as if no judge had read any of it."""
+        logged, before, after = map(_unread, (self.logged, self.before, self.after))
+        return Chunk(self.position, logged, before, after, self.arrivals)
+
 
 class Feed:
     """Gathers on the writer's thread; only what losses are made of is kept."""
 
-    def __init__(self, columns: Sequence[str]) -> None:
+    def __init__(self, columns: Sequence[Column]) -> None:
         """Begin empty.
 
         Args:
-            columns: keys of the observation columns that will come.
+            columns: of the observations that will come.
         """
-        self.columns = sources(columns)
+        keys = [column.key for column in columns]
+        plain = sources(keys)
+        self.columns = (*plain, FAITHFULNESS, JUDGED)
         self.records = 0
-        self._kept = np.array([columns.index(name) for name in self.columns], dtype=np.intp)
+        self._kept = np.array([keys.index(name) for name in plain], dtype=np.intp)
+        self._answers, self._grounding = keys.index(_ANSWERS), keys.index(_GROUNDING)
+        self._layout = layout_of(columns)
         self._logged: list[Observations] = []
         self._before: list[Observations] = []
         self._after: list[Observations] = []
@@ -92,9 +108,27 @@ class Feed:
         return chunk
 
     def _slim(self, observations: Observations) -> Observations:
-        if observations.values.shape[1] == len(self._kept):
-            return observations
-        return replace(observations, values=observations.values[:, self._kept])
+        values = np.empty((len(observations), len(self.columns)))
+        values[:, : len(self._kept)] = observations.values[:, self._kept]
+        values[:, len(self._kept) :] = self._judged(observations)
+        return replace(observations, values=values, judged=None)
+
+    def _judged(self, observations: Observations) -> NDArray[np.float64]:
+        """What judges add: the weighted loss of faithfulness, and that there was a judge; (n, 2).
+
+        The sums of the sampled judge weigh by the whole probability of being judged. Losses
+        count per answer that could be drawn, so the part of it that led there is taken back.
+        """
+        answers = observations.values[:, self._answers]
+        loss = np.where(np.isnan(answers), np.nan, 0.0)
+        read = ~np.isnan(observations.values[:, self._grounding])
+        if observations.judged is not None:
+            names, at, rows = (getattr(observations.judged, name) for name in _SPARSE)
+            sums = self._layout.scored(self._layout.converted(names, rows))[:, _FAITHFULNESS]
+            weight, score = sums[:, SCORED.index("weight")], sums[:, SCORED.index("weight_y")]
+            loss[at] = (weight - score) / answers[at]
+            read[at] |= weight > 0.0
+        return np.stack([loss, np.where(read, 0.0, np.nan)], axis=1)
 
 
 def joined(batches: Sequence[Observations]) -> Observations | None:
@@ -123,6 +157,14 @@ def no_later(observations: Observations, limit: float) -> Observations:
     if float(observations.timestamps.max()) <= limit:
         return observations
     return replace(observations, timestamps=np.minimum(observations.timestamps, limit))
+
+
+def _unread(observations: Observations | None) -> Observations | None:
+    if observations is None:
+        return None
+    values = observations.values.copy()
+    values[:, -1] = np.nan
+    return replace(observations, values=values)
 
 
 def _block(observations: Observations | None, number: float) -> Observations | None:

@@ -70,11 +70,6 @@ class LiveDetection:
         return self.detection.log.frontier >= 0
 
     @property
-    def judged_until(self) -> float | None:
-        """Unix seconds; None before there was anything to judge."""
-        return self.detection.log.frontier * MINUTE_S if self.begun else None
-
-    @property
     def oldest(self) -> tuple[int, int]:
         """Saved buckets of each tier below these are of no use any more."""
         frontier = self.detection.log.frontier
@@ -137,7 +132,8 @@ class LiveDetection:
             assert span is not None
             # What lies further ahead than an hour is not counted yet.
             yield from self._judge(min(due, int(span[0] // MINUTE_S) - _AHEAD + TEN))
-            self._count(block)
+            # Judges read history later than it came: that they are late with it is no news.
+            self._count(block.unread())
             yield from self._judge(min(due, self.detection.due(span[1])))
         frontier = self.detection.log.frontier
         idle = self._heard_at is not None and now - self._heard_at >= _IDLE_S

@@ -87,8 +87,9 @@ class AlertSection:
             raise Problem(400, detail, reason="bad_parameter")
         since = moment_of("since", asked.get("since", ""), self._book.now())
         limit = limit_of(asked.get("limit", "50"))
+        until = self._book.judged_until()  # first, as it goes on meanwhile
         found = await self._book.alerts(state, asked.get("pipeline", ""), since, limit)
-        return json_answer({"judged_until": self._book.judged_until(), "alerts": found})
+        return json_answer({"judged_until": until, "alerts": found})
 
     async def shown(self, request: Request) -> Response:
         """One alert."""
