@@ -338,6 +338,15 @@ def test_what_cannot_be_done_is_said(args, says, tmp_path, capsys, monkeypatch):
     assert says in capsys.readouterr().err
 
 
+def test_files_may_follow_flags(tmp_path, capsys):
+    paths = [tmp_path / name for name in ("one", "two")]
+    for at, path in enumerate(paths):
+        path.write_bytes(query(60.0 * at, query_id=f"q{at}"))
+    given = [str(paths[0]), "--port=1", "--format", "table", str(paths[1])]
+    assert main(["backtest", *given]) == 0
+    assert capsys.readouterr().out.startswith("2 queries")
+
+
 def test_the_store_when_no_file_is_given(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rig = Rig(tmp_path, pipeline())

@@ -258,7 +258,7 @@ def test_from_a_run_to_a_promoted_baseline(here, capsys):
     assert "There is no baseline" in asked(capsys, "list")
     said = " ".join(asked(capsys, "set", "golden", "--run", "run.json").split())
     assert said.startswith("Saved golden version 1: run nightly, 1 metrics, 2 cases.")
-    said = " ".join(asked(capsys, "set", "golden", "--run", "run.json", "--promote").split())
+    said = " ".join(asked(capsys, "set", "--run", "run.json", "--promote", "golden").split())
     assert "`gate --baseline golden` is compared with golden version 2 from now on." in said
     found = json.loads(asked(capsys, "list", "--json"))["baselines"]
     assert [(each["version"], each["promoted"]) for each in found] == [(2, True), (1, False)]
@@ -272,6 +272,7 @@ def test_from_a_run_to_a_promoted_baseline(here, capsys):
     [
         (["set"], "baseline set needs a NAME"),
         (["list", "main"], "baseline list takes no NAME"),
+        (["show", "main", "other"], "unexpected argument 'other'"),
         (["show", "main"], "there is no baseline 'main'"),
         (["promote", "main"], "there is no baseline 'main'"),
         (["delete", "main"], "there is no baseline 'main'"),

@@ -48,7 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, live through it, say what would have fired."""
-    flags.check_attached(args.rest)
+    args.files += [Path(word) for word in flags.own_words(args)]
     settings = flags.settings(args).settings
     detection = build_detection(settings, ())
     build_timing(settings)

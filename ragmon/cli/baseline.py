@@ -42,7 +42,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it, say what came of it."""
-    flags.check_attached(args.rest)
+    words = [word for word in (args.name, *flags.own_words(args)) if word]
+    args.name = words[0] if words else ""
+    if len(words) > 1:
+        raise SettingsError(f"unexpected argument {words[1]!r}")
     if (args.action == "list") is bool(args.name):
         problem = "takes no NAME" if args.name else "needs a NAME"
         raise SettingsError(f"baseline {args.action} {problem}")

@@ -28,15 +28,21 @@ def settings(args: argparse.Namespace) -> Loaded:
     return load(args.config, overrides(args.rest))
 
 
-def check_attached(rest: Sequence[str]) -> None:
-    """For commands with arguments of their own, which a value could be taken for.
+def own_words(args: argparse.Namespace) -> list[str]:
+    """Take the words that are no settings out of what was left over.
+
+    argparse leaves arguments over that follow a flag. A setting's value could be taken for one of
+    them, so it must follow an equals sign.
 
     Raises:
-        SettingsError: a flag whose value does not follow an equals sign.
+        SettingsError: a flag without one.
     """
-    for word in rest:
+    for word in args.rest:
         if word.startswith("--") and "=" not in word:
             raise SettingsError(f"{word} needs a value", hint=f"Write {word}=VALUE")
+    words = [word for word in args.rest if not word.startswith("--")]
+    args.rest = [word for word in args.rest if word.startswith("--")]
+    return words
 
 
 def overrides(rest: Sequence[str]) -> dict[str, str]:
