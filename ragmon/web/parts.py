@@ -165,7 +165,7 @@ def _query(found: dict[str, Any]) -> str:
     record = found["record"]
     said = record.get("query") or record["query_id"]
     return (
-        f"<tr><td>{when(record['timestamp'])[5:19]}<td class=\"wide\">{escape(record['pipeline'])}"
+        f'<tr><td>{when(record["timestamp"])[5:19]}<td class="wide">{escape(record["pipeline"])}'
         f'<td>{escape(found["failure_mode"])}<td class="said">'
         f"{_query_link(record['query_id'], said)}</tr>"
     )
