@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import time
 
 import pytest
@@ -11,8 +12,10 @@ from ragmon.config import load
 from ragmon.daemon.judges import check_judges, limits_of
 from ragmon.errors import SettingsError
 from tests.support.daemons import running
+from tests.support.golden import same
 from tests.support.llm_server import Fault, error, says, serving, with_fields
 from tests.support.metrics import total, values
+from tests.support.tools import program
 from tests.support.wait import eventually
 
 
@@ -347,3 +350,26 @@ def test_secrets_are_never_logged(tmp_path, llm, capfd):
         text = site.page() + json.dumps(site.get("/v1/queries/q1").json)
     out = capfd.readouterr()
     assert "do-not-print" not in text + out.out + out.err
+
+
+def test_the_page_of_a_sampled_judge_is_as_it_was(tmp_path, llm):
+    with running(tmp_path / "data", **settings(llm, windows="1h")) as site:
+        site.post("/v1/queries", [answered(number) for number in range(12)])
+        eventually(lambda: judged(site, outcome="scored") == 12, "all were judged")
+        eventually(lambda: site.total("ragmon_judge_queue_length", judge="llm") == 0, "none waits")
+        said = [{"query_id": f"q{number}", "faithful": number % 2} for number in range(12)]
+        site.post("/v1/labels", said)
+        page = site.page()
+    check = [program("promtool"), "check", "metrics"]
+    linted = subprocess.run(check, input=page, capture_output=True, text=True, check=False)
+    assert (linted.returncode, linted.stdout, linted.stderr) == (0, "", "")
+    mine = re.findall(
+        r"(?m)^ragmon_(?:judge_|judged_|faithful|answer_rel|complete|concise|context|hit|recip).*",
+        page,
+    )
+    timed = [re.sub(r"(duration_seconds_(?:bucket|sum)\{.*\}) \S+", r"\1 0", line) for line in mine]
+    # Verdicts come in any order, and so the last digits of their sums.
+    rounded = [
+        re.sub(r"\d+\.\d{9,}$", lambda found: f"{float(found[0]):.9g}", line) for line in timed
+    ]
+    same("judged.txt", "\n".join(rounded) + "\n")
