@@ -206,8 +206,7 @@ def _alert_of(incident: Incident, alerts: Sequence[dict[str, Any]]) -> dict[str,
         each
         for each in alerts
         if each["metric"] == incident.shows_in[0]
-        and each["type"] == "anomaly"
-        and not each["dimension"]
+        and (each["type"] == "canary" or (each["type"] == "anomaly" and not each["dimension"]))
         and each["evidence"] is not None
         and incident.start <= each["began_at"]
         and (incident.end is None or each["began_at"] < incident.end)
