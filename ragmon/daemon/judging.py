@@ -7,6 +7,7 @@ the end: a request may take minutes, and its answer is then asked for again afte
 """
 
 import functools
+import math
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -242,6 +243,9 @@ class SampledJudge:
                     self.dispatch()
             except StoreError as error:
                 self._log.warning("judging_paused", error=str(error))
+            except Exception:  # noqa: BLE001 - a defect in one answer must not end the thread
+                self._log.exception("judging_defect", query_id=task.record.query_id)
+                self._tried[task.sequence] = Tried(_TRIES, math.inf)  # left to expire
             finally:
                 self._under_way.discard(task.sequence)
 
