@@ -49,7 +49,7 @@ class Alerting:
 
     def __init__(self, shell: Shell, delivery: Delivery) -> None:
         settings, engine = shell.settings, shell.engine
-        feed = Feed(engine.pipeline.catalogue.columns)
+        feed = Feed(engine.pipeline.columns)
         build = functools.partial(build_detection, settings, feed.columns)
         self._others: Findings = lambda _now: ()
         self.live = LiveDetection(

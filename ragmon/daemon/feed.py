@@ -8,19 +8,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ragmon.detectors.losses import FAITHFULNESS, JUDGED, sources
-from ragmon.signals import Column
-from ragmon.signals.judged import SCORES, layout_of
-from ragmon.stats.judged import SCORED
+from ragmon.detectors.losses import JUDGED, sources
 from ragmon.stores import Position
 from ragmon.windows.observations import Observations, concatenate
 from ragmon.windows.series import Dims
 
 _BLOCK_S = 600.0
-_ANSWERS = "sampled_moment{of=answers}"
-_GROUNDING = "grounding"
-_SPARSE = ("names", "record", "rows")
-_FAITHFULNESS = list(SCORES).index("faithfulness")  # of the scored blocks
 
 
 class Chunk(Struct, frozen=True):
@@ -60,19 +53,17 @@ class Chunk(Struct, frozen=True):
 class Feed:
     """Gathers on the writer's thread; only what losses are made of is kept."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[str]) -> None:
         """Begin empty.
 
         Args:
-            columns: of the observations that will come.
+            columns: keys of the observation columns that will come.
         """
-        keys = [column.key for column in columns]
-        plain = sources(keys)
-        self.columns = (*plain, FAITHFULNESS, JUDGED)
+        plain = sources(columns)
+        self.columns = (*plain, JUDGED)
         self.records = 0
-        self._kept = np.array([keys.index(name) for name in plain], dtype=np.intp)
-        self._answers, self._grounding = keys.index(_ANSWERS), keys.index(_GROUNDING)
-        self._layout = layout_of(columns)
+        self._kept = np.array([columns.index(name) for name in plain], dtype=np.intp)
+        self._grounding = columns.index("grounding")
         self._logged: list[Observations] = []
         self._before: list[Observations] = []
         self._after: list[Observations] = []
@@ -110,25 +101,15 @@ class Feed:
     def _slim(self, observations: Observations) -> Observations:
         values = np.empty((len(observations), len(self.columns)))
         values[:, : len(self._kept)] = observations.values[:, self._kept]
-        values[:, len(self._kept) :] = self._judged(observations)
+        values[:, -1] = np.where(self._read(observations), 0.0, np.nan)
         return replace(observations, values=values, judged=None)
 
-    def _judged(self, observations: Observations) -> NDArray[np.float64]:
-        """What judges add: the weighted loss of faithfulness, and that there was a judge; (n, 2).
-
-        The sums of the sampled judge weigh by the whole probability of being judged. Losses
-        count per answer that could be drawn, so the part of it that led there is taken back.
-        """
-        answers = observations.values[:, self._answers]
-        loss = np.where(np.isnan(answers), np.nan, 0.0)
-        read = ~np.isnan(observations.values[:, self._grounding])
+    def _read(self, observations: Observations) -> NDArray[np.bool_]:
+        """Which answers some judge has read; shape (n,)."""
+        read: NDArray[np.bool_] = ~np.isnan(observations.values[:, self._grounding])
         if observations.judged is not None:
-            names, at, rows = (getattr(observations.judged, name) for name in _SPARSE)
-            sums = self._layout.scored(self._layout.converted(names, rows))[:, _FAITHFULNESS]
-            weight, score = sums[:, SCORED.index("weight")], sums[:, SCORED.index("weight_y")]
-            loss[at] = (weight - score) / answers[at]
-            read[at] |= weight > 0.0
-        return np.stack([loss, np.where(read, 0.0, np.nan)], axis=1)
+            read[observations.judged.record] = True
+        return read
 
 
 def joined(batches: Sequence[Observations]) -> Observations | None:

@@ -59,13 +59,10 @@ LATENCY: Bools = np.array([loss.metric in ("latency", "latency_p50") for loss in
 """Follows the load, so that it has a season wherever traffic has one."""
 WEIGHTED: Bools = np.array([loss.shape == "weighted" for loss in LOSSES])
 
-FAITHFULNESS = "loss{of=faithfulness}"
-"""Column of weighted losses: 0 for an answer nobody judged, (1 - score) / probability else."""
-JUDGED = "loss{of=judged}"
+JUDGED = "judged"
 """Column of zeros, one for each answer that some judge read."""
 
 _AS_THEY_ARE = {
-    FAITHFULNESS: "faithfulness",
     JUDGED: "judged",
     "error": "error",
     "zero_result": "zero_result",
