@@ -38,7 +38,10 @@ class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_POST(self):
-        self.rfile.read(int(self.headers["content-length"]))
+        length = int(self.headers["content-length"])
+        if len(self.rfile.read(length)) < length:  # the sender was killed in between
+            self.close_connection = True
+            return
         fails = rng.random() < 0.3
         if not fails:
             accepted.write(self.headers["webhook-id"] + "\\n")
