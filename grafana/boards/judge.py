@@ -127,6 +127,7 @@ _AGREEMENT = Row(
             min=0,
         ),
     ),
+    folded=True,
 )
 
 _WORK = Row(

@@ -10,6 +10,7 @@ from grafana.drawing.picture import Painter
 from grafana.drawing.prometheus import serving
 from grafana.generate import DASHBOARDS
 from ragmon.demo.traffic import DAY_S
+from ragmon.logs import configure
 
 PICTURES = DASHBOARDS.parent / "pictures"
 NOW = 1_795_176_000.0  # the noon of a Friday, so that pictures differ in what matters alone
@@ -27,6 +28,7 @@ def draw(folder: Path, scraped: Path) -> None:
 
 
 if __name__ == "__main__":
+    configure("console", "error")  # two days of alerts and a clock that jumps are no news
     with tempfile.TemporaryDirectory(prefix="ragmon-pictures-") as name:
         work = Path(name)
         kept = Path(sys.argv[1]) if len(sys.argv) > 1 else record(work, NOW)

@@ -31,7 +31,6 @@ _SETTINGS = {
     "slices": "tenant,channel,kind",
     "judge.grounding.max_cpu": 1,
     "evaluate_every": "200ms",
-    "log.level": "error",
     "detectors.lag": "6m",  # verdicts come within a step of the clock
     "judge.every": "1s",
 }

@@ -58,7 +58,8 @@ class Painter:
         )
         title = filled(panel["title"])
         if panel["type"] == "row":
-            return "\n" + text(box.x + 6, box.y + 18, f"▾ {title}", size=14, font_weight="600")
+            heading = f"{'▸' if panel['collapsed'] else '▾'} {title}"
+            return "\n" + text(box.x + 6, box.y + 18, heading, size=14, font_weight="600")
         card = rectangle(box, CARD, stroke=EDGE, rx=3)
         name = text(box.x + 10, box.y + 19, cut(title, box.width - 20, 12), size=12, fill=TEXT)
         body = self._content(box.inside(0, 26, 0, 4), panel, marks)
