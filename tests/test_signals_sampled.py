@@ -86,6 +86,7 @@ def test_a_verdict_is_shown_by_every_score_it_gives(stream):
             "faithfulness{judge=grounding}": np.nan,
             "faithfulness{judge=human}": np.nan,
             "faithfulness{judge=llm}": 0.5,
+            "faithfulness{judge=llm_corrected}": np.nan,
             "answer_relevance{judge=llm}": 0.75,
             "completeness{judge=llm}": np.nan,
             "conciseness{judge=llm}": np.nan,
@@ -239,3 +240,23 @@ def test_what_detectors_watch_is_weighed_to_stand_for_all(stream, changes, loss)
     np.testing.assert_allclose(row[PIPELINE.catalogue.index("judged_loss")], loss)
     losses = LossMap(PIPELINE.columns).losses(row[None, :])
     np.testing.assert_allclose(losses[0, INDEX["faithfulness"]], loss)
+
+
+def test_labels_move_the_judge_to_what_people_would_say():
+    """A judge that is too mild by 0.3 on all, seen by people on a part."""
+    rng = np.random.default_rng(1)
+    stream, ids = Stream(), [f"q{number}" for number in range(300)]
+    stream.log(*ids)
+    truth = np.where(rng.random(300) < 0.6, 0.7, 0.1)
+    for each, people in zip(ids, truth.tolist(), strict=True):
+        stream.change(drawn(each, 1.0), said(each, people + 0.3))
+    assert stream.found("faithfulness{judge=llm_corrected}")[3] == 0
+    chosen = np.flatnonzero(rng.random(300) < np.where(truth > 0.5, 0.1, 0.6))  # mostly bad ones
+    for number in chosen.tolist():
+        stream.change(Label(query_id=ids[number], faithful=float(truth[number]), timestamp=1.0))
+    mean, lower, upper, samples = stream.found("faithfulness{judge=llm_corrected}")
+    assert samples == len(chosen) > 50
+    assert mean == pytest.approx(truth.mean(), abs=0.01)
+    assert lower < truth.mean() < upper
+    assert stream.found("faithfulness{judge=llm}")[0] == pytest.approx(truth.mean() + 0.3)
+    assert abs(truth[chosen].mean() - truth.mean()) > 0.1  # what the plain mean would say

@@ -18,9 +18,12 @@ from ragmon.records import Amendments, QueryRecord, Verdict
 from ragmon.signals import Column
 from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.stats.agreement import CONFUSION, confusion_rows
-from ragmon.stats.judged import SCORED, SHARED, scored_rows, shared_rows
+from ragmon.stats.judged import CHOSEN_BY_HAND, SCORED, SHARED, scored_rows, shared_rows
 
 Floats = NDArray[np.float64]
+
+CORRECTED = "llm_corrected"
+"""What people would say of all answers: the judge's figure, moved by how labels differ."""
 
 JUDGES = (EMBEDDED_JUDGE, SAMPLED_JUDGE)
 """Whose agreement with people is counted."""
@@ -38,31 +41,46 @@ _RANK = "Mean of 1/rank of the first relevant chunk (0 when none was retrieved),
 
 
 class Layout(Struct, frozen=True):
-    """Which blocks a row has, and which columns its scores are shown as."""
+    """Which blocks a row has, and which columns they are shown as."""
 
-    columns: tuple[Column, ...]  # one a score
+    scores: tuple[Column, ...]  # one a score
+    corrected: Column
     names: tuple[str, ...]  # of the blocks
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What is estimated."""
+        return (*self.scores, self.corrected)
 
     @property
     def width(self) -> int:
         """Length of a row."""
-        return len(SHARED) + len(SCORED) * len(self.columns) + len(CONFUSION) * len(JUDGES)
+        stop: int = self._spans[-1].stop
+        return stop
+
+    @property
+    def _spans(self) -> list[slice]:
+        return _spans(self.names)
 
     def shared(self, rows: Floats) -> Floats:
         """Sums over ``SHARED``, of rows (..., width)."""
         return rows[..., : len(SHARED)]
 
     def scored(self, rows: Floats) -> Floats:
-        """Sums over ``SCORED``; shape (..., columns, len(SCORED))."""
-        end = len(SHARED) + len(SCORED) * len(self.columns)
-        return rows[..., len(SHARED) : end].reshape(
-            *rows.shape[:-1], len(self.columns), len(SCORED)
-        )
+        """Sums over ``SCORED``; shape (..., scores, len(SCORED))."""
+        end = len(SHARED) + len(SCORED) * len(self.scores)
+        return rows[..., len(SHARED) : end].reshape(*rows.shape[:-1], len(self.scores), len(SCORED))
 
     def confusion(self, rows: Floats) -> Floats:
         """Counts over ``CONFUSION``; shape (..., len(JUDGES), len(CONFUSION))."""
-        begin = len(SHARED) + len(SCORED) * len(self.columns)
-        return rows[..., begin:].reshape(*rows.shape[:-1], len(JUDGES), len(CONFUSION))
+        begin = len(SHARED) + len(SCORED) * len(self.scores)
+        end = begin + len(JUDGES) * len(CONFUSION)
+        return rows[..., begin:end].reshape(*rows.shape[:-1], len(JUDGES), len(CONFUSION))
+
+    def people(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Sums over ``SHARED`` and ``SCORED`` of labels as scores, with the judge's as proxy."""
+        shared, scored = self._spans[-2:]
+        return rows[..., shared], rows[..., scored]
 
     def converted(self, names: tuple[str, ...], rows: Floats) -> Floats:
         """Rows of another layout in this one; what is new is zero."""
@@ -87,9 +105,18 @@ def layout(ks: Sequence[int]) -> Layout:
         for k in ks
     ]
     rank = Column("reciprocal_rank", (("evidence", "judge"),), "fraction", _RANK, "reciprocal_rank")
-    columns = (*plain, *hits, rank)
-    scored = (f"scored:{column.key}" for column in columns)
-    return Layout(columns, ("shared", *scored, *(f"agreement:{judge}" for judge in JUDGES)))
+    scores = (*plain, *hits, rank)
+    corrected = Column(
+        "faithfulness",
+        (("judge", CORRECTED),),
+        "fraction",
+        SCORES["faithfulness"],
+        "faithfulness_ratio",
+    )
+    scored = (f"scored:{column.key}" for column in scores)
+    agreed = (f"agreement:{judge}" for judge in JUDGES)
+    names = ("shared", *scored, *agreed, "shared:people", "scored:people")
+    return Layout(scores, corrected, names)
 
 
 def layout_of(columns: Sequence[Column]) -> Layout:
@@ -116,11 +143,9 @@ def observe(
     at = [index for index, each in enumerate(known) if _says_something(each)]
     if not at:
         return None
-    rows = np.zeros((len(at), kept.width))
-    rows[:, : kept.width - len(JUDGES) * len(CONFUSION)] = _judged_rows(
-        [records[index] for index in at], [known[index] for index in at], kept
-    )
-    kept.confusion(rows)[:] = _agreement_rows([known[index] for index in at])
+    mine, of = [known[index] for index in at], [records[index] for index in at]
+    judged, agreed = _judged_rows(of, mine, kept), _agreement_rows(mine)
+    rows = np.concatenate([judged, agreed.reshape(len(at), -1), _people_rows(mine)], axis=1)
     return Found(np.array(at, dtype=np.int32), rows)
 
 
@@ -173,7 +198,7 @@ def _judged_rows(
     shared[:, : SHARED.index("judged")] = 0.0
     found = np.array(
         [
-            scores(record, verdict, kept.columns)
+            scores(record, verdict, kept.scores)
             for record, verdict in zip(records, verdicts, strict=True)
         ]
     )
@@ -189,6 +214,19 @@ def _agreement_rows(known: Sequence[Amendments]) -> Floats:
         for judge in JUDGES
     ]
     return np.stack(found, axis=1)
+
+
+def _people_rows(known: Sequence[Amendments]) -> Floats:
+    """Labels of answers that the sampled judge scored: both blocks, side by side."""
+    people = np.array([human_score(each) for each in known])
+    verdicts = [verdict_of(each, SAMPLED_JUDGE) for each in known]
+    proxy = np.array([math.nan if v is None or v.score is None else v.score for v in verdicts])
+    both = ~np.isnan(people) & ~np.isnan(proxy)
+    proxy = np.where(both, proxy, 0.0)
+    shared = shared_rows(proxy, CHOSEN_BY_HAND, both)
+    shared[:, : SHARED.index("judged")] = 0.0  # how many answers there are is known otherwise
+    scored = scored_rows(proxy, CHOSEN_BY_HAND, np.where(both, people, math.nan))
+    return np.concatenate([shared, scored], axis=1)
 
 
 def _call(verdict: Verdict | None) -> float:

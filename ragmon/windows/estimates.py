@@ -65,15 +65,31 @@ def estimate(merged: Merged, columns: Sequence[Column]) -> Estimates:
 
 def _sampled(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats, Floats, Floats]:
     """(mean, lower, upper, samples) of the sampled scores; most series have none."""
+    layout = layout_of(columns)
     shared, scored = sampled_sums(merged, columns)
-    found = [np.full(scored.shape[:2], np.nan) for _ in range(3)]
-    samples = scored[..., 0].copy()
-    some = np.flatnonzero(samples.any(axis=1))
+    shape = (len(scored), len(layout.columns))
+    mean, lower, upper = (np.full(shape, np.nan) for _ in range(3))
+    samples = np.zeros(shape)
+    some = np.flatnonzero(scored[..., 0].any(axis=1))
     if len(some):
         known = judged.estimate(shared[some], scored[some])
-        for target, part in zip(found, known[:3], strict=True):
-            target[some] = part
-    return found[0], found[1], found[2], samples
+        corrected = _corrected(known, layout.people(_judged_sums(merged, layout)[some]))
+        for target, part, last in zip(
+            (mean, lower, upper, samples), known[:4], corrected[:4], strict=True
+        ):
+            target[some] = np.concatenate([part, last[:, None]], axis=1)
+    return mean, lower, upper, samples
+
+
+def _corrected(known: judged.Estimate, people: tuple[Floats, Floats]) -> judged.Estimate:
+    """The judge's faithfulness as people would see it, where labels say enough of the judge."""
+    faithfulness = judged.Estimate(*(part[:, 0] for part in known))
+    found = judged.estimate(*people, population=faithfulness)
+    few = (found.samples < judged.LEAST_FOR_PROXY) | np.isnan(faithfulness.mean)
+    unknown = (np.where(few, np.nan, part) for part in found[:3])
+    mean, lower, upper = unknown
+    samples = np.where(few, 0.0, found.samples)
+    return found._replace(mean=mean, lower=lower, upper=upper, samples=samples)
 
 
 def sampled_sums(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats]:
