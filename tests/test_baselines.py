@@ -180,8 +180,13 @@ def test_detectors_are_told_what_to_compare_with(store):
     assert told[-1].title == "baseline main"
     held.promote("golden")
     assert len(told) == 2  # a golden run is never compared with traffic
+    held.delete("golden")
+    assert told[-1].name == "main"
     held.delete("main", 1)
     assert told[-1] is None
+    told.clear()
+    held.delete("main", 2)
+    assert told == []  # nothing was promoted any more: the first days stay
     with pytest.raises(KeyError):
         held.promote("main", 7)
     with pytest.raises(KeyError):

@@ -157,10 +157,12 @@ class Shelf:
         Raises:
             KeyError: there is none.
         """
+        before = self._held.promoted("traffic")
         count = self._held.delete(name, version)
         if not count:
             raise KeyError(name)
-        self.apply()
+        if before is not None:  # else the first days go on being what is normal
+            self.apply()
         return count
 
     def resume(self, active: Baseline | None) -> None:
