@@ -74,7 +74,7 @@ class Cluster:
         """A command's output; it must succeed."""
         done = subprocess.run(
             [program(name), f"--kubeconfig={self.kubeconfig}", *map(str, arguments)],
-            input=given, capture_output=True, text=True, check=False,
+            input=given, capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -175,6 +175,23 @@ def test_helm_3_installs_upgrades_and_removes_every_variant(cluster, variant):
     where = "watching" if variant == "everything" else namespace
     assert cluster.names(KEPT, where) == []
     assert tokens(cluster, namespace) == before  # kept, as the volume is
+
+
+def test_an_installation_of_the_same_name_goes_on_with_the_old_token(cluster):
+    install = ("install", "rag", CHART, "-n", "again", "--create-namespace")
+    cluster.run("helm3", *install)
+    (before,) = tokens(cluster, "again")
+    cluster.run("helm3", "uninstall", "rag", "-n", "again")
+    cluster.run("helm3", *install)
+    assert tokens(cluster, "again") == [before]
+
+
+def test_another_size_of_the_volume_is_refused(cluster):
+    given = ("-n", "larger", "--create-namespace")
+    cluster.run("helm3", "install", "rag", CHART, *given)
+    larger = ("upgrade", "rag", CHART, "-n", "larger", "--set", "persistence.size=20Gi")
+    with pytest.raises(AssertionError, match="updates to statefulset spec"):
+        cluster.run("helm3", *larger)
 
 
 @contextmanager
