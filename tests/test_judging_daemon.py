@@ -226,11 +226,11 @@ def test_what_waited_for_too_long_is_counted_as_expired(tmp_path, llm):
 
 
 def drawn_in_vain(tmp_path, llm, count):
-    """A store in which so many answers wait for the judge."""
+    """A store in which so many answers wait for the judge, each tried and paid for once."""
     llm.always = error(503, "try later")
     with running(tmp_path / "data", **settings(llm)) as site:
         site.post("/v1/queries", [answered(number) for number in range(count)])
-        eventually(lambda: site.total("ragmon_judge_queue_length", judge="llm") == count, "drawn")
+        eventually(lambda: site.total("ragmon_judge_failures_total") == count, "each was tried")
     llm.always = None
     llm.chats.clear()
 
