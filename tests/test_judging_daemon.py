@@ -249,12 +249,17 @@ def test_a_limit_in_dollars_bites(tmp_path, llm):
     price = {"judge__llm__prices": {"tiny": {"prompt": 1_000.0, "completion": 1_000.0}}}
     given = settings(llm, sampling__dollars_per_day=7.0, judge__llm__modes="[rubric]", **price)
     with running(tmp_path / "data", **given) as site:
-        eventually(lambda: 0 < len(llm.chats) == judged(site, outcome="scored"), "some were judged")
-        remaining = site.total("ragmon_judge_budget_remaining_ratio")
-        cost = site.total("ragmon_judge_cost_dollars_total", judge="llm")
+
+        def settled() -> bool:
+            """One judgement costs 12 cents, but 6 dollars are set aside while it is under way."""
+            page = site.page()
+            spent = total(page, "ragmon_judge_cost_dollars_total", judge="llm")
+            left = total(page, "ragmon_judge_budget_remaining_ratio", judge="llm")
+            return spent > 0.5 and left == pytest.approx(1 - spent / 7.0)
+
+        eventually(settled, "some were judged, and no more can be")
         assert site.total("ragmon_judge_queue_length", judge="llm") > 0
-    assert cost == pytest.approx(0.12 * len(llm.chats))
-    assert remaining == pytest.approx(1 - cost / 7.0)
+    assert 0.5 < 0.12 * len(llm.chats) < 7.0 - 5.0
 
 
 @pytest.mark.parametrize(
