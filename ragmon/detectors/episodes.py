@@ -8,7 +8,7 @@ from msgspec import Struct
 from ragmon.detectors import MINUTE_S, AlertKey, Finding, Measured, Severity, StreamKey, Tick
 from ragmon.detectors.arrays import Bools, Floats, Ints
 from ragmon.detectors.core import Charts
-from ragmon.stats.intervals import mean_interval
+from ragmon.stats.intervals import effective_n_fraction, wilson_cc
 from ragmon.windows.series import VERSION
 
 
@@ -43,8 +43,12 @@ def measured(cells: Sequence[float] | Floats, *, binary: bool) -> Measured | Non
     n, total, squares = (float(each) for each in cells)
     if n <= 0.0:
         return None
-    mean, lower, upper = mean_interval(n, total, squares, binary=binary)
-    return Measured(float(mean), float(lower), float(upper), n)
+    mean = min(max(total / n, 0.0), 1.0)
+    size = n
+    if not binary:
+        size = float(effective_n_fraction(n, mean, max(squares / n - mean * mean, 0.0)))
+    lower, upper = wilson_cc(mean, size)  # of plain floats, since open incidents ask each minute
+    return Measured(mean, lower, upper, n)
 
 
 def reference_of(n: float, mean: float, variance: float, *, binary: bool) -> Measured | None:
