@@ -1,3 +1,4 @@
+import gzip
 import json
 from pathlib import Path
 
@@ -59,6 +60,10 @@ RUNS = {
         lines({"id": "1", "retrieved_contexts": ["x", "y"], "retrieved_context_ids": ["a", "b"]}),
     ),
     "CSV": ("r.csv", "query_id,retrieved_ids,answer\n1,a|b,yes\n"),
+    "CSV with lists as pandas writes them": (
+        "r.csv",
+        "id,contexts,retrieved_ids\n1,\"['it\\'s', 'y']\",\"['a', 'b']\"\n",
+    ),
     "TREC, by score": ("r.run", "1 Q0 b 1 0.5 t\n1 Q0 a 2 0.7 t\n"),
     "pytrec_eval's JSON": ("r.json", json.dumps({"1": {"b": 0.1, "a": 0.9}})),
 }
@@ -68,6 +73,21 @@ RUNS = {
 def test_runs_of_every_form(tmp_path, name, text):
     run = loaders.read_run(write(tmp_path, name, text))
     assert [chunk.id for chunk in run["1"].chunks] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["c.jsonl.gz", "c.csv.gz", "c.qrels.gz", "c.json.gz"])
+def test_compressed_files(tmp_path, name):
+    text = {
+        "c.jsonl.gz": lines({"id": "1", "query": "1", "relevant_ids": ["a"], "retrieved": ["a"]}),
+        "c.json.gz": json.dumps([{"id": "1", "query": "1", "relevant_ids": ["a"]}]),
+        "c.csv.gz": "id,query,relevant_ids,retrieved\n1,1,a,a\n",
+        "c.qrels.gz": "1 0 a 1\n",
+    }[name]
+    (tmp_path / name).write_bytes(gzip.compress(text.encode()))
+    (case,) = loaders.read_cases(tmp_path / name).cases
+    assert (case.case_id, list(case.judgements)) == ("1", ["a"])
+    if "retrieved" in text:
+        assert loaders.read_run(tmp_path / name)["1"].chunks[0].id == "a"
 
 
 def test_ragas_file_is_cases_and_run(tmp_path):
@@ -159,6 +179,12 @@ BAD_CASES = {
     "CSV with too many cells": ("c.csv", "query\nq,r\n", "c.csv:2: has more cells"),
     "TREC with too few columns": ("c.qrels", "1 0 a\n", "c.qrels:1: has 3 columns, not 4"),
     "TREC with a word for a grade": ("c.qrels", "1 0 a high\n", "c.qrels:1: grade: 'high'"),
+    "TREC with a grade that is no number": ("c.qrels", "1 0 a nan\n", "c.qrels:1: grade: 'nan'"),
+    "RAGAS with a text where passages belong": (
+        "c.jsonl",
+        lines({"user_input": "q", "reference_contexts": "The GIL."}),
+        "c.jsonl:1: reference_contexts: expected array, got str",
+    ),
     "an unknown ending": ("c.xlsx", "", "has an unknown ending '.xlsx'"),
 }
 
@@ -179,6 +205,22 @@ BAD_RUNS = {
     ),
     "the same twice": ("r.jsonl", lines({"id": "1"}, {"id": "1"}), "r.jsonl:2: query_id: '1'"),
     "nothing": ("r.run", "", "r.run: holds no result"),
+    "ids that are no list": (
+        "r.jsonl",
+        lines({"id": "1", "retrieved_ids": {"a": 1}}),
+        "r.jsonl:1: retrieved_ids: expected array, got object",
+    ),
+    "passages as numpy writes them": (
+        "r.csv",
+        "id,contexts\n1,\"['a'\n 'b']\"\n",
+        "r.csv:3: contexts: expected array, got str",
+    ),
+    "TREC with an infinite score": ("r.run", "1 Q0 a 1 inf t\n", "r.run:1: score: 'inf'"),
+    "RAGAS with a text where passages belong": (
+        "r.csv",
+        "user_input,retrieved_contexts\nq,[The GIL\n",
+        "r.csv:2: retrieved_contexts: expected array, got str",
+    ),
     "TREC with a document twice": ("r.run", "1 Q0 a 1 1 t\n1 Q0 a 2 0 t\n", "r.run:2: 'a' appears"),
 }
 
@@ -192,7 +234,12 @@ def test_runs_that_cannot_be_used(tmp_path, name, text, message):
 
 def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "latin.jsonl").write_bytes(b'{"query": "\xe9"}')
-    for name, message in (("gone.jsonl", "cannot be read"), ("latin.jsonl", "is not UTF-8")):
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"query": "q"}')[:-9])
+    for name, message in (
+        ("gone.jsonl", "cannot be read"),
+        ("latin.jsonl", "is not UTF-8"),
+        ("cut.jsonl.gz", "is not gzip"),
+    ):
         with pytest.raises(DataError, match=message):
             loaders.read_cases(tmp_path / name)
 
@@ -215,6 +262,9 @@ def test_beir_splits_that_are_not_there(tmp_path, splits, asked, message):
         pytest.param("query-id\tcorpus-id\tscore\n9\td1\t1\n", "does not hold: '9'", id="no text"),
         pytest.param("q\td\ts\n1\td1\t1\n", "test.tsv:2: query-id: is missing", id="no header"),
         pytest.param("query-id\tcorpus-id\tscore\n1\td1\tx\n", "score: is no number", id="a word"),
+        pytest.param(
+            "query-id\tcorpus-id\tscore\n1\td1\tnan\n", "score: is no number", id="no number"
+        ),
     ],
 )
 def test_beir_judgements_that_cannot_be_used(tmp_path, qrels, message):

@@ -9,8 +9,8 @@
 | TREC | qrels: four columns | run: six columns |
 | ``{query: {document: score}}`` as ``.json`` | | as pytrec_eval and BEIR write it |
 
-A file that holds both is given once. What cannot be used is a ``DataError`` with file, line and
-field; what is merely odd becomes a note of the report.
+A file that holds both is given once; each may be compressed (``.gz``). What cannot be used is a
+``DataError`` with file, line and field; what is merely odd becomes a note of the report.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ from ragmon.evaluate.cases import Case, CaseSet, Run, id_of
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.loaders import beir, traces, trec
 from ragmon.evaluate.loaders.fields import Ignored, case_of, record_of
-from ragmon.evaluate.loaders.rows import read_json, rows
+from ragmon.evaluate.loaders.rows import ending, read_json, rows
 from ragmon.records import QueryRecord
 
 _TREC = frozenset({".qrels", ".qrel", ".trec", ".run", ".txt", ".res"})
@@ -42,7 +42,7 @@ def read_cases(path: Path, *, split: str = "") -> CaseSet:
     """
     if path.is_dir():
         return beir.read_cases(path, split)
-    if path.suffix in _TREC:
+    if ending(path) in _TREC:
         return _checked(path, ((0, case) for case in trec.read_cases(path)), ())
     ignored = Ignored()
     found = ((line, case_of(row, path, line, ignored)) for line, row in rows(path))
@@ -55,11 +55,11 @@ def read_run(path: Path) -> Run:
     Raises:
         DataError: it cannot be read, or holds no result.
     """
-    if path.suffix in _TREC:
+    if ending(path) in _TREC:
         return _by_id(path, ((0, record) for record in trec.read_run(path)))
     if traces.is_trace_export(path):
         return _by_id(path, ((0, record) for record in traces.read_run(path)))
-    if path.suffix == ".json":
+    if ending(path) == ".json":
         held = read_json(path)
         if isinstance(held, dict) and trec.is_scores(held):
             return _by_id(path, ((0, record) for record in trec.from_scores(held)))

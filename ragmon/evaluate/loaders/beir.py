@@ -1,5 +1,6 @@
 """BEIR folders: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,11 +70,18 @@ def _judgements(folder: Path, split: str) -> Path:
 def _judged(path: Path) -> Iterator[tuple[int, str, str, float]]:
     for line, row in rows(path):
         try:
-            yield line, row["query-id"], row["corpus-id"], float(row["score"])
+            yield line, row["query-id"], row["corpus-id"], _finite(row["score"])
         except KeyError as error:
             raise DataError("is missing", path=path, line=line, field=str(error.args[0])) from error
         except ValueError as error:
             raise DataError("is no number", path=path, line=line, field="score") from error
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def _cases(path: Path, grades: dict[str, dict[str, float]]) -> Iterator[Case]:

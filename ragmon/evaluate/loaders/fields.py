@@ -10,7 +10,7 @@ import msgspec
 
 from ragmon.evaluate.cases import Case, id_of, text_id
 from ragmon.evaluate.errors import DataError
-from ragmon.evaluate.loaders.rows import Row
+from ragmon.evaluate.loaders.rows import Row, ending
 from ragmon.records import QueryRecord
 
 Kind = TypeVar("Kind", Case, QueryRecord)
@@ -39,7 +39,9 @@ _CHUNK = {
     "id": ("chunk_id", "doc_id", "document_id", "_id"),
     "text": ("content", "page_content", "passage"),
 }
-_LISTS = frozenset({"relevant_doc_ids", "keywords", "nuggets", "claims", "citations", *_IDS})
+_LISTS = frozenset(
+    {"relevant_doc_ids", "relevant_ids", "keywords", "nuggets", "claims", "citations", *_IDS}
+)
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 
 
@@ -67,13 +69,13 @@ def case_of(row: Row, path: Path, line: int, ignored: Ignored) -> Case:
     """
     row = _unwrapped(row)
     named = _named(row, _CASE)
-    references = next((row[name] for name in _REFERENCES if row.get(name)), None)
+    references = _listed(row, _REFERENCES, path, line)
     if references and "relevant_doc_ids" not in named:
         named["relevant_doc_ids"] = [text_id(str(text)) for text in references]
     if isinstance(named.get("ground_truth_answer"), list):
         named["ground_truth_answer"] = next(iter(named["ground_truth_answer"]), None)
     rest = _unread(row, named)
-    if path.suffix in (".csv", ".tsv"):
+    if ending(path) in (".csv", ".tsv"):
         named["metadata"] = {**rest, **named.get("metadata", {})}
     else:
         for name in rest:
@@ -94,7 +96,7 @@ def record_of(row: Row, path: Path, line: int) -> QueryRecord:
     """
     row = _unwrapped(row)
     named = _named(row, _RECORD)
-    chunks = _chunks(row)
+    chunks = _chunks(row, path, line)
     if chunks is not None:
         named["chunks"] = chunks
     if not named.get("query_id") and not named.get("query"):
@@ -131,21 +133,33 @@ def _unread(row: Row, named: Row) -> Row:
     return {key: value for key, value in row.items() if key not in read and key in named}
 
 
-def _chunks(row: Row) -> list[Any] | None:
+def _chunks(row: Row, path: Path, line: int) -> list[Any] | None:
     given = row.get("chunks")
-    texts = next((row[name] for name in _TEXTS if row.get(name) is not None), None)
-    ids = next((row[name] for name in _IDS if row.get(name) is not None), None)
-    if isinstance(ids, str):
-        ids = [each.strip() for each in ids.split("|") if each.strip()]
     if isinstance(given, list):
         return [chunk_of(each) for each in given]
-    if isinstance(ids, list) and isinstance(texts, list) and len(ids) == len(texts):
+    texts = _listed(row, _TEXTS, path, line)
+    ids = _listed(_named(row, {}), _IDS, path, line)
+    if ids is not None and texts is not None and len(ids) == len(texts):
         return [{"id": str(key), "text": text} for key, text in zip(ids, texts, strict=True)]
-    if isinstance(ids, list):
+    if ids is not None:
         return [chunk_of(each) for each in ids]
-    if isinstance(texts, list):
+    if texts is not None:
         return [{"id": text_id(str(text)), "text": text} for text in texts]
     return None
+
+
+def _listed(row: Row, names: tuple[str, ...], path: Path, line: int) -> list[Any] | None:
+    """The list under the first of these names; None without any."""
+    name = next((each for each in names if row.get(each) is not None), None)
+    if name is None:
+        return None
+    given = row[name]
+    if not isinstance(given, list):
+        kind = {"dict": "object"}.get(type(given).__name__, type(given).__name__)
+        hint = "Write a list, in CSV as JSON"
+        message = f"expected array, got {kind}"
+        raise DataError(message, path=path, line=line, field=name, hint=hint)
+    return given
 
 
 def chunk_of(given: Any) -> Any:
@@ -162,7 +176,7 @@ def chunk_of(given: Any) -> Any:
 
 def _converted(named: Row, kind: type[Kind], path: Path, line: int) -> Kind:
     try:
-        return msgspec.convert(_as_text(named), kind, strict=path.suffix not in (".csv", ".tsv"))
+        return msgspec.convert(_as_text(named), kind, strict=ending(path) not in (".csv", ".tsv"))
     except msgspec.ValidationError as error:
         message = str(error)
         place = _PLACE.search(message)

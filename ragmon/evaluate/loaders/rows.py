@@ -1,7 +1,13 @@
 """Files as numbered rows of plain data."""
 
+import ast
 import csv
+import gzip
+import tokenize
+import zlib
 from collections.abc import Iterator
+from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +18,44 @@ from ragmon.evaluate.errors import DataError
 Row = dict[str, Any]
 
 
+def ending(path: Path) -> str:
+    """The ending that says what a file holds; of ``x.csv.gz`` that is ``.csv``."""
+    inner = Path(path.stem).suffix if path.suffix == ".gz" else ""
+    return inner or path.suffix
+
+
 def rows(path: Path) -> Iterator[tuple[int, Row]]:
     """(line, row) of a JSON Lines, JSON or CSV file; of a JSON array the number of the element.
 
     Raises:
         DataError: unreadable, malformed, or of a kind that is not known.
     """
-    if path.suffix in (".csv", ".tsv"):
+    kind = ending(path)
+    if kind in (".csv", ".tsv"):
         return _csv_rows(path)
-    if path.suffix in (".jsonl", ".ndjson"):
+    if kind in (".jsonl", ".ndjson"):
         return _json_lines(path)
-    if path.suffix == ".json":
+    if kind == ".json":
         return _json_array(path, read_json(path))
     raise DataError(
-        f"has an unknown ending {path.suffix!r}",
+        f"has an unknown ending {kind!r}",
         path=path,
-        hint="Use .jsonl, .json, .csv, .tsv, .qrels, .run or a BEIR folder",
+        hint="Use .jsonl, .json, .csv, .tsv, .qrels, .run (also with .gz) or a BEIR folder",
     )
 
 
 def read_text(path: Path) -> str:
-    """A whole UTF-8 file.
+    """A whole UTF-8 file, unpacked where it ends in ``.gz``.
 
     Raises:
-        DataError: it is not there, or not UTF-8.
+        DataError: it is not there, not UTF-8 or not gzip.
     """
+    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with opened(path, "rt", encoding="utf-8-sig") as file:
+            return file.read()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"is not gzip: {error}", path=path) from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
     except UnicodeDecodeError as error:
@@ -84,7 +101,7 @@ def _object(row: Any, path: Path, line: int) -> Row:
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
     lines = read_text(path).splitlines(keepends=True)
-    reader = csv.DictReader(lines, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
+    reader = csv.DictReader(lines, delimiter="\t" if ending(path) == ".tsv" else ",", strict=True)
     try:
         for row in reader:
             if None in row:
@@ -95,10 +112,26 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def cell(text: str) -> Any:
-    """A CSV cell: JSON where it is a list or an object, else text."""
-    if text[:1] in "[{":
-        try:
-            return msgspec.json.decode(text)
-        except msgspec.DecodeError:
+    """A CSV cell: a list or an object, in JSON or as pandas writes it, else text."""
+    if text[:1] not in ("[", "{"):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return _literal(text)
+
+
+def _literal(text: str) -> Any:
+    """What a Python literal holds; the text itself where it is none."""
+    try:
+        kinds = [
+            token.type
+            for token in tokenize.generate_tokens(StringIO(text).readline)
+            if token.type != tokenize.NL
+        ]
+        # numpy leaves the commas out, and Python would make one string of two passages.
+        if (tokenize.STRING, tokenize.STRING) in pairwise(kinds):
             return text
-    return text
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, tokenize.TokenError, RecursionError):
+        return text

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ragmon.errors import RagmonError
 from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.loaders.rows import ending
 from ragmon.records import QueryRecord
 from ragmon.sources.otlp import jsonwire, protobuf
 from ragmon.sources.otlp.mapping import map_trace
@@ -19,12 +20,13 @@ _BINARY = frozenset({".pb", ".bin", ".otlp", ".gz"})
 
 def is_trace_export(path: Path) -> bool:
     """Whether a file holds export requests: binary by its ending, JSON by what it starts with."""
-    if path.suffix in _BINARY:
+    if ending(path) in _BINARY:
         return True
+    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        with path.open("rb") as file:
+        with opened(path, "rb") as file:
             return _MARK in file.read(_HEAD_BYTES)
-    except OSError:
+    except (OSError, EOFError, zlib.error):
         return False  # whoever reads it says why
 
 

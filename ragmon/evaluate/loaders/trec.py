@@ -1,5 +1,6 @@
 """TREC's files: judgements of four columns, runs of six."""
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,9 @@ def _columns(path: Path, names: str) -> Iterator[tuple[int, list[str]]]:
 
 def _number(text: str, path: Path, line: int, field: str) -> float:
     try:
-        return float(text)
-    except ValueError as error:
-        raise DataError(f"{text!r} is no number", path=path, line=line, field=field) from error
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{text!r} is no number", path=path, line=line, field=field)
+    return number
