@@ -36,6 +36,8 @@ def folder(tmp_path, monkeypatch):
             found[rank:rank] = [f"d{at}"] if rank < 3 else []
             rows += [f"{at} Q0 {each} 0 {-place} t\n" for place, each in enumerate(found)]
         tmp_path.joinpath(f"{name}.run").write_text("".join(rows))
+    tmp_path.joinpath("wild.yaml").write_text("alpha: 5\n")
+    tmp_path.joinpath("bare.jsonl").write_text(lines([{"query": "What is a GIL?"}]))
     return tmp_path
 
 
@@ -81,7 +83,10 @@ def test_a_missed_limit_fails(folder, capsys):
         pytest.param("second", ["--max-drop", "hit@1:odd=0"], 1, "odd=0", id="in one stratum"),
         pytest.param("second", ["--rules", "rules.yaml"], 1, "gate failed", id="rules in a file"),
         pytest.param("first", ["--max-drop", "hti@5=0"], 2, "Did you mean hit@5?", id="a typo"),
-        pytest.param("first", ["--alpha", "7"], 2, "--alpha", id="a wrong flag"),
+        pytest.param("first", ["--alpha", "7"], 2, "alpha", id="a wrong flag"),
+        pytest.param("first", ["--min", "hit@5=nan"], 2, "hit@5=nan", id="a limit of no number"),
+        pytest.param("first", ["--max-missing", "-1"], 2, "max_missing", id="a share below 0"),
+        pytest.param("first", ["--rules", "wild.yaml"], 2, "alpha", id="a wrong alpha in a file"),
         pytest.param("first", ["--rules", "typo.yaml"], 2, "max_dorp", id="a typo in a file"),
     ],
 )
@@ -123,6 +128,21 @@ def test_compare(folder, capsys):
         pytest.param(["evaluate", "set", "--run", "x.run"], "x.run: cannot be read", id="no run"),
         pytest.param(
             ["evaluate", "set", "--run", "first.run", "--split", "dev"], "dev", id="no split"
+        ),
+        pytest.param(["evaluate", "bare.jsonl"], "--endpoint", id="cases that nobody answered"),
+        pytest.param(
+            ["evaluate", "set", "--run", "first.run", "--by", "knid"], "'knid'", id="no such key"
+        ),
+        pytest.param(["evaluate", "--demo", "--demo-version", "9"], "2026.1", id="no such release"),
+        pytest.param(
+            ["evaluate", "set", "--endpoint", "http://localhost:9", "--concurrency", "0"],
+            "--concurrency",
+            id="nobody asks",
+        ),
+        pytest.param(
+            ["evaluate", "set", "--endpoint", "http://localhost:9", "--attempts", "0"],
+            "--attempts",
+            id="nothing is tried",
         ),
         pytest.param(["evaluate", "--from-store", "."], "ragmon.sqlite", id="no store"),
         pytest.param(["evaluate", "--from-store", ".", "--since", "x"], "--since", id="no time"),

@@ -179,7 +179,7 @@ def test_rules_from_flags():
     ]
 
 
-@pytest.mark.parametrize("flag", ["hit@5", "hit@5=much", "=0.5"])
+@pytest.mark.parametrize("flag", ["hit@5", "hit@5=much", "hit@5=nan", "=0.5"])
 def test_flags_that_are_no_rules(flag):
     with pytest.raises(DataError, match="METRIC=NUMBER"):
         rules_of([flag], [], [])

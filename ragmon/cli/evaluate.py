@@ -200,6 +200,9 @@ def _asked(args: argparse.Namespace, case_set: CaseSet, clock: Clock) -> Run:
     template = Template(url=args.endpoint) if not args.request else read_template(args.request)
     if args.endpoint:
         template = replace(template, url=args.endpoint)
+    for name in ("concurrency", "attempts"):
+        if getattr(args, name) < 1:
+            raise DataError("is at least 1", field=f"--{name}")
     pace = Pace(concurrency=args.concurrency, attempts=args.attempts)
     with Progress(console=Console(stderr=True), disable=args.quiet, transient=True) as progress:
         task = progress.add_task("asking", total=len(case_set.cases))

@@ -98,11 +98,11 @@ def _policy(args: argparse.Namespace) -> Policy:
     rules = rules_of(args.max_drop, args.min, args.max)
     flags = {name: getattr(args, name) for name in ("min_effect", "alpha", "max_missing")}
     given = {name: value for name, value in flags.items() if value is not None}
-    if not 0.0 < given.get("alpha", 0.05) < 1.0:
-        raise DataError("lies between 0 and 1", field="--alpha")
-    return replace(
-        policy, rules=(*policy.rules, *rules), strict=policy.strict or args.strict, **given
-    )
+    strict = policy.strict or args.strict
+    try:
+        return replace(policy, rules=(*policy.rules, *rules), strict=strict, **given)
+    except ValueError as error:
+        raise DataError(str(error)) from error
 
 
 def _read_policy(path: Path) -> Policy:

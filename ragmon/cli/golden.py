@@ -7,6 +7,7 @@ from ragmon.clock import Clock
 from ragmon.demo.application import STABLE, Application, build_application
 from ragmon.demo.questions import Question, known, load
 from ragmon.evaluate.cases import Case, CaseSet, Run, id_of
+from ragmon.evaluate.errors import DataError
 from ragmon.records import QueryRecord
 
 
@@ -15,12 +16,15 @@ def answered(clock: Clock, version: str = "") -> tuple[CaseSet, Run]:
 
     Raises:
         SettingsError: the demo's extra is not installed.
+        DataError: it has no such release.
     """
     application = build_application(clock)
+    version = version or STABLE
+    if version not in application.versions:
+        known = ", ".join(application.versions)
+        raise DataError(f"the demo has no release {version!r}", hint=f"There are {known}")
     cases = _cases(application)
-    return CaseSet(cases), {
-        case.case_id: _ask(application, case, version or STABLE, clock) for case in cases
-    }
+    return CaseSet(cases), {case.case_id: _ask(application, case, version, clock) for case in cases}
 
 
 def _cases(application: Application) -> tuple[Case, ...]:

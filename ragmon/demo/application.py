@@ -52,6 +52,11 @@ class Application:
         self._releases = releases
         self._clock = clock
 
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Its releases, the stable one first."""
+        return tuple(self._releases)
+
     def ask(self, query: str, *, version: str, fail_soft: bool = False) -> Outcome:
         """Answer one question, measuring each stage.
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ragmon import __version__
 from ragmon.evaluate import strata
 from ragmon.evaluate.accounts import Account
-from ragmon.evaluate.cases import Metadata
+from ragmon.evaluate.cases import Case, Metadata
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.judges import Humans
 from ragmon.evaluate.metrics import Better, Kind, Metric, band
@@ -142,12 +142,12 @@ def describe(
         name: how this run is called.
         created_at: unix seconds.
         keys: metadata keys to break down by; None: those with few values.
+
+    Raises:
+        DataError: no case has one of the keys.
     """
     names = [each.name for each in scored.metrics]
     means = _means(scored.values, scored.metrics)
-    metadata = [case.metadata for case in scored.cases]
-    queries = [case.query for case in scored.cases]
-    groups = strata.groups(metadata, queries, keys)
     return Evaluation(
         name=name,
         created_at=created_at,
@@ -162,7 +162,7 @@ def describe(
             for each, mean in zip(scored.metrics, means, strict=True)
             if mean is not None
         ],
-        strata=[_stratum(group, scored) for group in groups],
+        strata=[_stratum(group, scored) for group in _groups(scored.cases, keys)],
         curves=_curves(scored),
         absent=dict(scored.absent),
         notes=list(scored.notes),
@@ -177,6 +177,17 @@ def describe(
         ],
         scores={key: _listed(column) for key, column in zip(names, scored.values.T, strict=True)},
     )
+
+
+def _groups(cases: Sequence[Case], keys: Sequence[str] | None) -> list[strata.Group]:
+    metadata = [case.metadata for case in cases]
+    queries = [case.query for case in cases]
+    groups = strata.groups(metadata, queries, keys)
+    for key in keys or ():
+        if all(group.key != key for group in groups):
+            known = ", ".join(strata.labelled(metadata, queries))
+            raise DataError(f"no case has the key {key!r}", hint=f"There are {known}")
+    return groups
 
 
 def save(evaluation: Evaluation, path: Path) -> None:

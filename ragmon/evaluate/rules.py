@@ -1,6 +1,7 @@
 """What a gate asks, and of which cases."""
 
 import difflib
+import math
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
@@ -21,6 +22,16 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_value: float | None = None
     stratum: str = ""  # ``key=value``, or ``key`` for each of its values; all cases when empty
 
+    def __post_init__(self) -> None:
+        """Refuse what no mean can be compared with.
+
+        Raises:
+            ValueError: a limit is not a finite number.
+        """
+        for limit in (self.max_drop, self.min_value, self.max_value):
+            if limit is not None and not math.isfinite(limit):
+                raise ValueError(f"{limit} is no number to compare with")
+
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a gate decides."""
@@ -30,6 +41,19 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     min_effect: float = 0.01  # smaller falls never fail, however certain
     max_missing: float = 0.05  # share of the baseline's cases that may lack a result
     strict: bool = False  # a fall that is not proven fails too
+
+    def __post_init__(self) -> None:
+        """Refuse what would make every gate pass, or none.
+
+        Raises:
+            ValueError: a figure is out of its range.
+        """
+        if not 0.0 < self.alpha < 1.0:
+            raise ValueError("alpha lies between 0 and 1")
+        if not 0.0 <= self.max_missing <= 1.0:
+            raise ValueError("max_missing is a share, 0 to 1")
+        if not 0.0 <= self.min_effect < math.inf:
+            raise ValueError("min_effect is at least 0")
 
 
 class Target(Struct, frozen=True):
@@ -79,16 +103,16 @@ def rules_of(max_drops: Sequence[str], minima: Sequence[str], maxima: Sequence[s
 
 def _rule(flag: str, field: str) -> Rule:
     name, _, number = flag.rpartition("=")
+    metric, _, stratum = name.partition(":")
     try:
-        value = float(number)
+        limits = {field: float(number)}
+        rule = Rule(metric=metric, stratum=stratum, **limits)
     except ValueError as error:
         hint = "Write METRIC=NUMBER or METRIC:KEY=VALUE=NUMBER"
         raise DataError(f"{flag!r} has no number", field=field, hint=hint) from error
-    metric, _, stratum = name.partition(":")
     if not metric:
         raise DataError(f"{flag!r} names no metric", field=field, hint="Write METRIC=NUMBER")
-    limits = {field: value}
-    return Rule(metric=metric, stratum=stratum, **limits)
+    return rule
 
 
 def _matching(rule: Rule, current: Evaluation) -> list[Summary]:

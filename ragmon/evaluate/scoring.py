@@ -79,7 +79,8 @@ def score(
         track: wraps the work of a judge, to show progress.
 
     Raises:
-        DataError: no case has a result, or the ids of chunks and labels have nothing in common.
+        DataError: no case has a result that says anything, or the ids of chunks and labels have
+            nothing in common.
     """
     run = by_case(case_set.cases, run)
     missing, extra = unmatched(case_set.cases, run)
@@ -90,6 +91,7 @@ def score(
             field="case_id",
             hint=f"Cases are called like {missing[:1]}, results like {extra[:1]}",
         )
+    _check_answers([record for _, record in pairs])
     if not options.ids_match:
         _check_ids([each for each, _ in pairs], run)
     pairs = [(each, _with_truth(each, record)) for each, record in pairs]
@@ -189,6 +191,16 @@ def _with_truth(case: Case, record: QueryRecord) -> QueryRecord:
         relevant_ids=None,
         feedback=None,
     )
+
+
+def _check_answers(records: Iterable[QueryRecord]) -> None:
+    """A golden set alone is no run, and would pass as one that never fails."""
+    for each in records:
+        said = (each.answer, each.chunks, each.citations, each.error, each.latency_ms)
+        if any(field is not None for field in said):
+            return
+    hint = "Name what the system answered by --run, or ask it by --endpoint"
+    raise DataError("no result holds an answer, chunks or an error", hint=hint)
 
 
 def _check_ids(cases: Sequence[Case], run: Run) -> None:
