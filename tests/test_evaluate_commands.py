@@ -102,7 +102,8 @@ def test_gate(folder, capsys, current, flags, status, said):
     assert (folder / "s.md").exists() == (status < 2)
 
 
-def test_compare(folder, capsys):
+def test_compare(folder, capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     assert evaluate("first", "--quiet") == evaluate("second", "--quiet") == 0
     assert (
         main(
@@ -111,7 +112,14 @@ def test_compare(folder, capsys):
         == 0
     )
     printed = capsys.readouterr().out
-    for wanted in ("30 shared cases", "noise sensitivity", "+0.500", "needs an LLM judge"):
+    for wanted in (
+        "won / lost / tied",
+        "0 / 30 / 0",
+        "30 shared cases",
+        "noise sensitivity",
+        "+0.500",
+        "needs an LLM judge",
+    ):
         assert wanted in printed
     found = msgspec.json.decode((folder / "c.json").read_bytes())
     change = {each["name"]: (each["change"], each["losses"]) for each in found["contrasts"]}

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 
 from ragmon.cli import judging
 from ragmon.cli.evaluate import write
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     except RagmonError as error:
         print(f"ragmon: {error}", file=sys.stderr)
         return 2
-    console = Console()
+    console = table.standard_output()
     table.show_comparison(console, comparison)
     if args.noise:
         table.show_noise(console, comparison)

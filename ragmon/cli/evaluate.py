@@ -133,7 +133,7 @@ def _judges(
 
 def _write(args: argparse.Namespace, evaluation: Evaluation, scored: Scored) -> int:
     if not args.quiet:
-        table.show(Console(), evaluation)
+        table.show(table.standard_output(), evaluation)
     if args.json is not None:
         save(evaluation, args.json)
     if args.save_baseline:

@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 import yaml
 from msgspec.structs import replace
-from rich.console import Console
 
 from ragmon.cli import shelves
 from ragmon.cli.evaluate import BASELINES, write
@@ -64,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace, decision: Decision) -> None:
-    table.show_decision(Console(), decision)
+    table.show_decision(table.standard_output(), decision)
     if args.markdown is not None:
         write(args.markdown, markdown.summary(decision).encode())
     if args.junit is not None:

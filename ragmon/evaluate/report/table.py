@@ -1,5 +1,6 @@
 """Terminal tables."""
 
+import os
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
@@ -23,10 +24,19 @@ from ragmon.evaluate.report.text import (
 
 _BAND = {"good": "green", "fair": "yellow", "poor": "red", "": "default"}
 _WIDE = 110  # columns of a terminal
+_LOG_WIDTH = 140  # columns, where nobody says how many there are
 _NUMBER = 6  # columns that a number takes
 _MOST_LOST = 5
 _ONLY_WIDE = ("95 % interval", "p (Holm)", "won / lost / tied")
 _VERDICT = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
+
+
+def standard_output() -> Console:
+    """As wide as its terminal; a pipe, or the log of a CI job, has room for every column."""
+    console = Console()
+    if console.is_terminal or "COLUMNS" in os.environ:
+        return console
+    return Console(width=_LOG_WIDTH)
 
 
 def show(console: Console, evaluation: Evaluation) -> None:
