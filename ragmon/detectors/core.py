@@ -31,6 +31,7 @@ SHORTEST_MINUTES = 5  # before an incident may resolve
 _LOWEST, _HIGHEST = 1e-4, 0.99
 _CEILING = 0.995
 _BOLDEST = 0.95
+_SURELY = 2.0  # standard errors
 _FULL = 1e30  # evidence is not counted beyond; keeps the sum finite
 
 
@@ -89,6 +90,7 @@ class Charts(Arrays):
     opened: Ints  # (s,): the minute it opened in
     since: Ints  # (s,): the minute the change is estimated to have happened in
     seen: Floats  # (s, 3): n, Σ loss, Σ loss² since then
+    worst: Floats  # (s,): the mean loss it surely reached since it opened
     recovery: Floats  # (s,): evidence that it is over
     peak: Floats  # (s,): evidence when it opened
     _FIELDS: ClassVar[Fields] = {
@@ -99,6 +101,7 @@ class Charts(Arrays):
         "opened": ((), "i8", 0),
         "since": ((), "i8", 0),
         "seen": ((3,), "f8", 0),
+        "worst": ((), "f8", 0),
         "recovery": ((), "f8", 0),
         "peak": ((), "f8", 0),
     }
@@ -149,7 +152,7 @@ class Charts(Arrays):
             return rows
         self.seen[rows] += cells[rows]
         n, s1 = cells[rows, 0], cells[rows, 1]
-        level = self.seen[rows, 1] / np.maximum(self.seen[rows, 0], 1.0)
+        level = self._level(rows, spread[rows])
         good = np.clip(normal[rows], _LOWEST, _HIGHEST)
         middle = np.clip(np.maximum(tolerated[rows], (good + level) / 2.0), good, _CEILING)
         gain = s1 * np.log(good / middle) + (n - s1) * np.log((1.0 - good) / (1.0 - middle))
@@ -159,6 +162,18 @@ class Charts(Arrays):
         closed = rows[over]
         self.reset(closed)
         return closed
+
+    def _level(self, rows: Ints, spread: Floats) -> Floats:
+        """The mean loss of open incidents, or the one they surely reached if that is higher.
+
+        The mean alone sinks once an incident is over: evidence that it is would grow ever more
+        slowly, and of a stream with little traffic the alert would never end.
+        """
+        n = np.maximum(self.seen[rows, 0], 1.0)
+        mean = np.clip(self.seen[rows, 1] / n, 0.0, _CEILING)
+        surely = mean - _SURELY * np.sqrt(spread * mean * (1.0 - mean) / n)
+        self.worst[rows] = np.maximum(self.worst[rows], surely)
+        return np.maximum(mean, self.worst[rows])
 
     def reset(self, rows: Ints) -> None:
         """Start anew."""
