@@ -1,6 +1,7 @@
 """Findings in, transitions out: nothing twice, nothing forgotten."""
 
 import pytest
+from msgspec.structs import replace
 
 from ragmon.alerts import Evidence
 from ragmon.alerts.machine import Book, Hush, Timing, step
@@ -13,6 +14,10 @@ NOW = 1_740_000_000.0
 def finding(metric="hit", kind="anomaly", status="bad", severity="warning", dimension="", rule=""):
     stream = StreamKey("docs", metric, dimension, "acme" if dimension else "")
     return Finding(alert=AlertKey(kind, stream, rule), status=status, severity=severity)
+
+
+def receding(found):
+    return replace(found, receding=True)
 
 
 def explain(found):
@@ -71,6 +76,7 @@ def test_transitions(minutes, expected):
 
 
 ZERO, HIT, FAITH = finding("zero_result"), finding("hit"), finding("faithfulness")
+PART = finding(dimension="tenant")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +88,12 @@ ZERO, HIT, FAITH = finding("zero_result"), finding("hit"), finding("faithfulness
                      id="also when it is just over"),
         pytest.param([[ZERO], [], [HIT]], ["0 zero_result", "1 zero_result", "2 hit"],
                      id="what comes later is news"),
+        pytest.param([[HIT, PART], *[[PART]] * 17], ["0 hit", "1 hit", "17 hit"],
+                     id="what stays bad for a quarter of an hour after is news"),
+        pytest.param([[HIT, PART], *[[receding(PART)]] * 60, []], ["0 hit", "1 hit"],
+                     id="but not while it gets better"),
+        pytest.param([[HIT], [], *[[receding(PART)]] * 2], ["0 hit", "1 hit", "2 hit"],
+                     id="and what began later is news either way"),
         pytest.param([[HIT], [HIT, ZERO], [ZERO], []],
                      ["0 hit", "1 zero_result", "2 hit", "3 zero_result"],
                      id="who heard of it hears its end"),

@@ -48,6 +48,19 @@ def test_something_is_found(live):
     assert any(each.findings for each in live)
 
 
+def test_an_incident_recedes_once_it_is_over_and_not_before(live, story):
+    over = START + story.history + story.incidents[0].at + story.incidents[0].lasts
+    found = [
+        (each.minute >= over, finding.receding)
+        for each in live
+        for finding in each.findings
+        if finding.alert.kind == "anomaly" and finding.alert.stream.metric == "zero_result"
+    ]
+    assert (False, False) in found
+    assert {receding for after, receding in found if after} == {True}
+    assert not any(receding for after, receding in found if not after)
+
+
 def test_a_replay_agrees_bit_for_bit(live, batches):
     whole = concatenate([batch for _, batch in batches])
     shuffled = np.random.default_rng(1).permutation(len(whole))

@@ -84,5 +84,8 @@ def _at_work(cause: Alert, symptom: Alert) -> bool:
         return False
     if cause.ended_at is None:
         return True
+    if symptom.began_at > cause.ended_at:
+        return False
     window = max(_AFTERMATH_S, symptom.finding.window_s or 0.0)
-    return symptom.began_at <= cause.ended_at and symptom.bad_at - cause.ended_at <= window
+    # The fewer queries a symptom has the longer it takes to see that it is over, too.
+    return symptom.finding.receding or symptom.bad_at - cause.ended_at <= window

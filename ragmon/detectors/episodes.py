@@ -84,6 +84,7 @@ def finding(
         evidence=float(charts.peak[row]),
         threshold=limit,
         guarantee=guarantee,
+        receding=bool(charts.recovery[row] > 0.0),
     )
 
 
