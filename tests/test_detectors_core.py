@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragmon.detectors.arrays import pack
 from ragmon.detectors.core import (
     BELIEF,
     CALM_CAP,
     CAP,
     SHIFTS,
     Charts,
+    capped,
     coefficients,
     gains,
     mixture,
@@ -74,18 +76,20 @@ def test_a_bet_on_unbounded_losses_is_not_favourable_either(values, scale, varia
 
 
 @pytest.mark.parametrize(
-    ("cells", "caps", "minutes"),
+    ("cells", "caps", "streams", "minutes"),
     [
-        pytest.param((60, 60), CAP, 4, id="under the cap four minutes are needed at least"),
-        pytest.param((6_000, 6_000), CALM_CAP, 1, id="a stream without bursts needs one"),
-        pytest.param((60, 6), CAP, None, id="the tolerated loss never fires"),
-        pytest.param((0, 0), CAP, None, id="silence proves nothing"),
+        pytest.param((60, 60), CAP, 1, 4, id="under the cap four minutes are needed at least"),
+        pytest.param((60, 60), CAP, 100, 4, id="and as many by one of a hundred streams"),
+        pytest.param((6_000, 6_000), CALM_CAP, 1, 1, id="a stream without bursts needs one"),
+        pytest.param((60, 6), CAP, 1, None, id="the tolerated loss never fires"),
+        pytest.param((0, 0), CAP, 1, None, id="silence proves nothing"),
     ],
 )
-def test_when_it_fires(cells, caps, minutes):
-    chart, fired = charts(), None
+def test_when_it_fires(cells, caps, streams, minutes):
+    chart, limit, fired = charts(), np.array([KNOWN * streams]), None
+    most = capped(np.array([caps]), limit)
     for at in range(1, 61):
-        if len(chart.watch(at, minute(*cells), weights(0.1), np.array([KNOWN]), np.array([caps]))):
+        if len(chart.watch(at, minute(*cells), weights(0.1), limit, most)):
             fired = at
             break
     assert (fired is not None) == (minutes is not None)
@@ -165,6 +169,15 @@ def test_an_incident_that_lasts_does_not_end():
         cells = np.stack([n.astype(float), lost, lost], axis=1)
         chart.recover(at, cells, normal, tolerated, np.ones(streams))
     assert chart.open.mean() > 0.5  # at most one wrong end a day, of each on its own
+
+
+@pytest.mark.parametrize("missing", list(Charts._FIELDS))
+def test_what_a_release_with_fewer_fields_saved_is_taken_on(missing):
+    old, chart = charts(3), Charts()
+    old.opened[:] = old.since[:] = (7, 8, 9)
+    chart.load(pack({name: getattr(old, name) for name in Charts._FIELDS if name != missing}))
+    assert {len(getattr(chart, name)) for name in Charts._FIELDS} == {3}
+    assert [7, 8, 9] in (chart.opened.tolist(), chart.since.tolist())
 
 
 def test_shifts_double():

@@ -52,10 +52,11 @@ class Arrays:
         return pack({name: getattr(self, name) for name in self._FIELDS})
 
     def load(self, data: bytes) -> None:
-        """Continue where ``dump`` was taken."""
-        for name, array in unpack(data).items():
-            if name in self._FIELDS:
-                setattr(self, name, array)
+        """Continue where ``dump`` was taken, perhaps by a release with fewer fields."""
+        held = unpack(data)
+        for name in held.keys() & self._FIELDS.keys():
+            setattr(self, name, held[name])
+        self.grow(max(map(len, held.values()), default=0))
 
 
 def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
