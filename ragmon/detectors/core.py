@@ -5,7 +5,8 @@ bets on a mean of u0 + d_k; its gain g_k is an e-variable's logarithm under the 
 (n, Σ loss, Σ loss²). With R_k <- (1 + R_k) exp(min(g_k / phi, cap)) the weighted mean of
 R_k over k exceeds A on average not before A minutes with data, for any past-dependent stream whose
 conditional mean stays at most u0. Under a cap of 3 no minute counts more than e^3, so a burst
-alone cannot fire; streams that are known to have no bursts have a cap that lets one minute do.
+alone cannot fire; one of many streams has a higher limit, and a cap that still lets four minutes
+do; streams that are known to have no bursts have one that lets a single minute do.
 
 Sources: Shin, Ramdas and Rinaldo (2023), E-detectors, NEJSDS 2(2):229-260; for losses that are
 not 0/1 the empirical Bernstein bet of Fan, Grama and Liu (2015), EJP 20(1).
@@ -23,6 +24,7 @@ BELIEF = np.array([1.0, 2.0, 4.0, 4.0, 3.0, 2.0, 1.0, 1.0]) / 18.0
 """How much is staked on each shift: most on falls of two to ten points. Sums to one."""
 
 CAP = 3.0
+PERSISTENCE = 4.0  # minutes, all of them as bad as can be, that suffice whatever the limit
 CALM_CAP = 20.0  # of streams without bursts
 MONTH_MINUTES = 43_200.0
 RESOLVED = math.log(1_440.0)  # evidence of recovery: one wrong resolution a day of incident
@@ -73,6 +75,15 @@ def gains(cells: Floats, weights: Floats) -> Floats:
     n, s1, s2 = cells[:, 0, None], cells[:, 1, None], cells[:, 2, None]
     # Written out, because a matrix product may add in another order on another machine.
     return n * weights[:, 0] + s1 * weights[:, 1] + s2 * weights[:, 2]
+
+
+def capped(caps: Floats, limits: Floats) -> Floats:
+    """The most that one minute may count, (s,): caps, raised as far as persistence asks.
+
+    A limit is shared out over everything that is watched; how long a burst lasts is not.
+    """
+    finite = np.where(limits < np.inf, limits, 1.0)
+    return np.asarray(np.maximum(caps, np.log(2.0 * finite) / PERSISTENCE), dtype=np.float64)
 
 
 def mixture(evidence: Floats) -> Floats:
@@ -173,7 +184,8 @@ class Charts(Arrays):
         mean = np.clip(self.seen[rows, 1] / n, 0.0, _CEILING)
         surely = mean - _SURELY * np.sqrt(spread * mean * (1.0 - mean) / n)
         self.worst[rows] = np.maximum(self.worst[rows], surely)
-        return np.maximum(mean, self.worst[rows])
+        level: Floats = np.maximum(mean, self.worst[rows])
+        return level
 
     def reset(self, rows: Ints) -> None:
         """Start anew."""
