@@ -39,6 +39,7 @@ LONG = {**SLICE, "value": "v" * 256, "queries": 7}
 REPORT = {
     "queries": COUNT,
     "window": "24h",
+    "alerts": [],
     "pipelines": [
         {
             "pipeline": "support-search",
@@ -83,7 +84,7 @@ def test_a_long_slice_is_folded_and_its_numbers_are_not():
 
 
 def test_an_empty_report_says_so():
-    empty = {"queries": 0, "window": "1h", "pipelines": []}
+    empty = {"queries": 0, "window": "1h", "alerts": [], "pipelines": []}
     assert shown(empty) == ["0 queries in the last 1h", "Nothing was logged in this window."]
 
 

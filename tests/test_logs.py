@@ -85,7 +85,7 @@ def test_less_than_the_level_is_not_written(said, level, expected):
 
 def test_libraries_speak_from_warnings_on(said):
     lines = said("json", "debug")
-    for name in ("apscheduler.scheduler", "urllib3.connectionpool", "uvicorn.error"):
+    for name in ("apscheduler.executors", "urllib3.connectionpool", "uvicorn.error"):
         logging.getLogger(name).info("chatter")
         logging.getLogger(name).warning("worth it")
     assert [msgspec.json.decode(line)["event"] for line in lines()] == ["worth it"] * 3
