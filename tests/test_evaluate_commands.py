@@ -68,7 +68,7 @@ def test_a_beir_folder_with_a_trec_run(folder, capsys):
 def test_a_missed_limit_fails(folder, capsys):
     assert evaluate("second", "--quiet", "--min", "hit@1:odd=1=0.5", "--max", "error=0") == 1
     said = capsys.readouterr()
-    assert said.err == "hit@1: 0 is below 0.5\n"
+    assert said.err == "hit@1 [odd=1]: 0 is below 0.5\n"
     assert said.out == ""
 
 

@@ -110,6 +110,46 @@ def test_a_rule_for_each_stratum():
     assert decide(before, after, one).passed
 
 
+@pytest.mark.parametrize(
+    ("stratum", "checked"),
+    [
+        pytest.param("kind", ["kind=howto"], id="left out where all strata are looked at"),
+        pytest.param("kind=offtopic", ["kind=offtopic"], id="looked at when it is asked for"),
+    ],
+)
+@pytest.mark.parametrize("limit", [{"max_drop": 0.0}, {"min_value": 0.5}])
+def test_a_stratum_that_never_had_a_score(stratum, checked, limit):
+    kinds = [{"kind": "howto"}] * 50 + [{"kind": "offtopic"}] * 50
+    known = evaluation(metadata=kinds, hit_at_5=[1.0] * 50 + [None] * 50)
+    policy = Policy(rules=(Rule(metric="hit@5", stratum=stratum, **limit),))
+    found = {check.stratum: check.verdict for check in decide(known, known, policy).checks}
+    verdict = "pass" if checked == ["kind=howto"] else "inconclusive"
+    assert found == dict.fromkeys(checked, verdict)
+
+
+@pytest.mark.parametrize("limit", [{"max_drop": 0.0}, {"min_value": 0.5}])
+def test_a_stratum_that_lost_its_scores_is_not_left_out(limit):
+    kinds = [{"kind": "howto"}] * 50 + [{"kind": "error"}] * 50
+    before = evaluation(metadata=kinds, hit_at_5=[1.0] * 100)
+    after = evaluation(metadata=kinds, hit_at_5=[1.0] * 50 + [None] * 50)
+    policy = Policy(rules=(Rule(metric="hit@5", stratum="kind", **limit),))
+    found = {check.stratum: check.verdict for check in decide(before, after, policy).checks}
+    assert found == {"kind=error": "inconclusive", "kind=howto": "pass"}
+
+
+def test_a_rule_that_asks_nothing_is_refused():
+    with pytest.raises(ValueError, match="max_drop, min_value or max_value"):
+        Rule(metric="hit@5")
+
+
+def test_a_gate_that_checks_nothing_is_no_pass():
+    kinds = [{"kind": "howto"}] * 50 + [{}] * 50
+    known = evaluation(metadata=kinds, hit_at_5=[None] * 50 + [1.0] * 50)
+    policy = Policy(rules=(Rule(metric="hit@5", stratum="kind", max_drop=0.0),))
+    with pytest.raises(DataError, match="nothing to check"):
+        decide(known, known, policy)
+
+
 def test_without_rules_the_headlines_count():
     before = evaluation(hit_at_5=shares(95), precision_at_5=shares(95), error=shares(0))
     worse = evaluation(hit_at_5=shares(95), precision_at_5=shares(10), error=shares(20))
@@ -126,11 +166,14 @@ HITS = evaluation(hit_at_5=shares(95))
         pytest.param(evaluation(first=500, hit_at_5=[1.0]), {}, "share no case", id="other cases"),
         pytest.param(evaluation(hit_at_5=shares(50, 50)), {}, "50 of 100 cases", id="half missing"),
         pytest.param(
-            HITS, {"rules": (Rule(metric="hit@7"),)}, "Did you mean hit@5", id="unknown metric"
+            HITS,
+            {"rules": (Rule(metric="hit@7", max_drop=0.0),)},
+            "Did you mean hit@5",
+            id="unknown metric",
         ),
         pytest.param(
             HITS,
-            {"rules": (Rule(metric="hit@5", stratum="kind=x"),)},
+            {"rules": (Rule(metric="hit@5", max_drop=0.0, stratum="kind=x"),)},
             "no case has 'kind=x'",
             id="unknown stratum",
         ),

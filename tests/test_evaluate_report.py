@@ -102,6 +102,16 @@ def test_a_narrow_terminal_cuts_no_name(width):
     assert ("p (Holm)" in text) == (width == 200)
 
 
+def test_a_paradox_is_told_once_for_all_its_metrics():
+    told = "by kind every stratum rose while the whole fell"
+    found = structs.replace(
+        compare(GOOD, BAD), reversals={"hit@1": told, "hit@3": told, "error": "other"}
+    )
+    text = printed(table.show_comparison, found)
+    assert f"Simpson's paradox in hit@1, hit@3: {told}" in text
+    assert "Simpson's paradox in error: other" in text
+
+
 def test_judges_and_agreement_are_told(tmp_path):
     judges = [
         Account(name="llm", judged=3, failed={"timeout": 2}, example="no <answer>", model="tiny"),

@@ -146,7 +146,8 @@ def _write(args: argparse.Namespace, evaluation: Evaluation, scored: Scored) -> 
         write(args.junit, junit.limits(evaluation.name, checks))
     missed = [check for check in checks if check.verdict != "pass"]
     for check in missed:
-        print(f"{check.metric}: {check.reason}", file=sys.stderr)
+        where = f" [{check.stratum}]" if check.stratum else ""
+        print(f"{check.metric}{where}: {check.reason}", file=sys.stderr)
     return 1 if missed else 0
 
 

@@ -6,6 +6,7 @@ McNemar for hits, sign flips for other scores), corrected by Holm over all rules
 a strict gate. A limit (``min_value``, ``max_value``) is compared with the mean as it stands.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -73,13 +74,18 @@ def decide(baseline: Evaluation, current: Evaluation, policy: Policy) -> Decisio
     """Apply a policy.
 
     Raises:
-        DataError: no shared cases, too many cases without a result, or a rule that names an
-            unknown metric or stratum.
+        DataError: no shared cases, too many cases without a result, a rule that names an
+            unknown metric or stratum, or nothing to check.
     """
     paired = pair(baseline, current)
     _check_missing(baseline, current, len(paired.rows_first), policy.max_missing)
     rules = policy.rules or headline_rules(baseline, current)
-    asked = [target for rule in rules for target in targets(rule, current)]
+    asked = [
+        target
+        for rule in rules
+        for target in targets(rule, current)
+        if not (rule.each_stratum and _is_never_scored(target, baseline, current))
+    ]
     checks = [check for target in asked for check in _limit_checks(target, current)]
     falls = [
         _fall(target, baseline, current, paired)
@@ -89,12 +95,27 @@ def decide(baseline: Evaluation, current: Evaluation, policy: Policy) -> Decisio
     checks += _judge(falls, policy)
     if not policy.rules:
         checks += _lost(baseline, current, policy)
+    if not checks:
+        raise DataError(
+            "there is nothing to check", hint="No case that a rule speaks of has a score"
+        )
     notes = [
         *current.notes,
         *judge_changes(baseline, current),
         *current.absences(),
     ]
     return Decision(baseline.name, current.name, len(paired.rows_first), checks, notes)
+
+
+def _is_never_scored(target: Target, baseline: Evaluation, current: Evaluation) -> bool:
+    """Whether nothing can be won or lost in a stratum: neither side has a score of its cases."""
+    inside = {current.cases[row].case_id for row in target.rows}
+    return all(
+        math.isnan(score)
+        for side in (baseline, current)
+        for case, score in zip(side.cases, side.matrix([target.metric.name])[:, 0], strict=True)
+        if case.case_id in inside
+    )
 
 
 def limits(current: Evaluation, rules: Iterable[Rule]) -> list[Check]:

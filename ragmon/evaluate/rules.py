@@ -23,14 +23,24 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stratum: str = ""  # ``key=value``, or ``key`` for each of its values; all cases when empty
 
     def __post_init__(self) -> None:
-        """Refuse what no mean can be compared with.
+        """Refuse what would always pass.
 
         Raises:
-            ValueError: a limit is not a finite number.
+            ValueError: there is no limit, or one that is not a finite number.
         """
-        for limit in (self.max_drop, self.min_value, self.max_value):
-            if limit is not None and not math.isfinite(limit):
+        limits = [
+            each for each in (self.max_drop, self.min_value, self.max_value) if each is not None
+        ]
+        if not limits:
+            raise ValueError("a rule sets max_drop, min_value or max_value")
+        for limit in limits:
+            if not math.isfinite(limit):
                 raise ValueError(f"{limit} is no number to compare with")
+
+    @property
+    def each_stratum(self) -> bool:
+        """Whether it goes through all values of a key, whatever they are."""
+        return bool(self.stratum) and "=" not in self.stratum
 
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -140,8 +140,9 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
         cells = (escape(_short(move.query)), move.metric, number(move.first), number(move.second))
         moves.add_row(escape(move.case_id), *cells)
     console.print(moves)
-    for metric, text in comparison.reversals.items():
-        console.print(f"[yellow]Simpson's paradox in {metric}: {escape(text)}[/]")
+    for text in dict.fromkeys(comparison.reversals.values()):
+        metrics = ", ".join(name for name, said in comparison.reversals.items() if said == text)
+        console.print(f"[yellow]Simpson's paradox in {metrics}: {escape(text)}[/]")
     for note in comparison.notes:
         console.print(f"[yellow]note: {escape(note)}[/]")
     if comparison.only_first or comparison.only_second:
