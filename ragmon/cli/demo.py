@@ -101,13 +101,14 @@ class Play:
         self._clock = SystemClock()
 
     def run(self) -> None:
-        """The whole demo; a failure ends the daemon."""
+        """The whole demo; when it ends, however it ends, so does the daemon."""
         try:
             self._run()
         except RagmonError as error:
             if not self._daemon.ending:  # what Ctrl-C cuts off is no failure
                 self.failure = error
-                self._daemon.stop()
+        finally:  # also when nobody reads the output any more
+            self._daemon.stop()
 
     def _run(self) -> None:
         application = build_application(self._clock)
@@ -126,7 +127,6 @@ class Play:
             self._console.print(alert_view(alert))
         self._links(plan)
         if self._args.once:
-            self._daemon.stop()
             return
         self._console.print("Live traffic goes on. [bold]Ctrl-C[/bold] ends it.")
 

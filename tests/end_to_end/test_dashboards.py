@@ -33,11 +33,13 @@ CHOSEN = {"__rate_interval": "20s", "compare": "2s"}  # Prometheus has seen no m
 def demo(folder, model: str):
     """The demo on a free port, when it is live; answers are judged by a model at this URL."""
     llm = {"base_url": model, "prices": {"tiny": {"prompt": 1.0, "completion": 1.0}}}
+    missed = {"kind": "threshold", "metric": "hit", "limit": 0.01, "min_samples": 1}  # it fires
     output = folder / "output"
     with output.open("wb") as written:
         process = subprocess.Popen(
             [sys.executable, "-m", "ragmon", "demo", "--port", "0", "--queries", "1200",
              "--rate", "10", "--sinks", "[{kind: stdout}]",
+             "--detectors.rules", json.dumps([missed]),
              "--judge.llm", json.dumps(llm), "--judge.every", "1s",
              "--sampling.judgements_per_hour", "2000", "--sampling.judgements_per_day", "20000"],
             stdout=written, stderr=subprocess.STDOUT, cwd=folder,

@@ -71,6 +71,23 @@ def test_ctrl_c_ends_it_cleanly(demo, tmp_path):
     assert list(tmp_path.glob("ragmon-demo-*")) == []
 
 
+def test_it_ends_when_nobody_reads_on(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragmon", "demo", "--port", "0", "--queries", "300"],
+        stdout=writer, stderr=subprocess.DEVNULL, cwd=tmp_path, start_new_session=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    os.close(writer)
+    try:
+        process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+    assert list(tmp_path.glob("ragmon-demo-*")) == []
+
+
 def test_a_language_model_judges_a_sample_where_one_is_configured(demo, monkeypatch):
     with serving() as llm:
         monkeypatch.setenv("RAGMON_JUDGE__LLM__BASE_URL", llm.url)
