@@ -136,6 +136,18 @@ def test_many_at_a_time_in_the_order_of_the_cases(serve):
     assert len(counted) == len(service.seen) == 40
 
 
+def test_what_is_broken_off_asks_no_more(serve):
+    service = serve(**{f"q{number}": [reply()] for number in range(200)})
+    cases = [Case(query=query, case_id=query) for query in service.replies]
+
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        drive(cases, Template(url=service.url), Pace(concurrency=2), ManualClock(), stop)
+    assert 1 <= len(service.seen) < 100
+
+
 def test_a_template_for_another_service(serve, monkeypatch):
     monkeypatch.setenv("TOKEN", "s3cret")
     service = serve(

@@ -107,16 +107,21 @@ def ask_all(
 ) -> Run:
     """As ``drive``, for whom a service that is down is a finding too.
 
+    When it is broken off, what was not asked yet never is.
+
     Raises:
         DataError: a header names an unset variable.
     """
     service = _Service(template, pace, clock)
-    with ThreadPoolExecutor(pace.concurrency, thread_name_prefix="endpoint") as pool:
+    pool = ThreadPoolExecutor(pace.concurrency, thread_name_prefix="endpoint")
+    try:
         asked = {pool.submit(service.ask, case): case.case_id for case in cases}
         found = {}
         for future in as_completed(asked):
             found[asked[future]] = future.result()
             done()
+    finally:
+        pool.shutdown(cancel_futures=True)
     return {case.case_id: found[case.case_id] for case in cases}
 
 

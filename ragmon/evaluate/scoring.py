@@ -224,7 +224,8 @@ def _notes(
         yield f"{len(extra)} results match no case, such as {extra[0]!r}"
     failed = [record.query_id for _, record in pairs if record.error is not None]
     if failed:
-        yield f"{len(failed)} queries failed; only `error` and latency count them ({failed[0]!r})"
+        unknown = "metrics of what they did not record leave them out"
+        yield f"{len(failed)} queries failed, such as {failed[0]!r}; {unknown}"
     unlabelled = sum(not case.answerable for case, _ in pairs)
     if 0 < unlabelled < len(pairs):
         yield f"{unlabelled} cases know nothing relevant: label metrics leave them out"
