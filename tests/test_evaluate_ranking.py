@@ -183,6 +183,21 @@ def test_worked_figures(measured, expected):
         pytest.param(ranking.bpref(["x", "b", "a"], {"a": 1, "b": 0}), 0.0, id="bpref, worst"),
         pytest.param(ranking.unjudged([], {"a": 1}, 3), 0.0, id="nothing to judge"),
         pytest.param(ranking.err(["a"], {}), 0.0, id="ERR without judgements"),
+        pytest.param(ranking.ndcg(["x", "a"], {"a"}), 1 / math.log2(3), id="NDCG of plain ids"),
+        pytest.param(ranking.dcg(["a"], ["a", "a"]), 1.0, id="DCG of plain ids"),
+        pytest.param(ranking.err(["a"], ("a",)), 0.5, id="ERR of plain ids"),
+        pytest.param(ranking.bpref(["x", "a"], {"a"}), 1.0, id="bpref of plain ids"),
+        pytest.param(ranking.unjudged(["x", "a"], {"a"}, 2), 0.5, id="unjudged beside plain ids"),
+        pytest.param(ranking.unjudged([0, 1], {1: 1}, 2), 0.5, id="a number is an id, also 0"),
+        pytest.param(
+            ranking.ndcg(np.array(["a", "b"]), np.array(["a"])), 1.0, id="arrays are sequences"
+        ),
+        pytest.param(
+            ranking.chunk_attribution(np.array(["a", "b"]), np.array(["b"])), 0.5, id="of arrays"
+        ),
+        pytest.param(
+            batch.ndcg(ranking.judge([["a"]], [{"a"}])).tolist(), [1.0], id="a batch of plain ids"
+        ),
     ],
 )
 def test_edge_cases(measured, expected):
@@ -199,10 +214,32 @@ def test_edge_cases(measured, expected):
         pytest.param(lambda: ranking.facet_recall(["a"], {}, 3), id="no facets"),
         pytest.param(lambda: ranking.chunk_attribution([], {"a"}), id="attribution of nothing"),
         pytest.param(lambda: ranking.diminishing_k([], []), id="no k"),
+        pytest.param(lambda: ranking.keyword_ndcg(["a"], "a", 0), id="texts up to 0"),
+        pytest.param(lambda: ranking.ndcg(["a"], {"a": 1}, 1, "log"), id="an unknown gain"),
+        pytest.param(lambda: ranking.err(["a"], {"a": 1}, mapping="log"), id="an unknown mapping"),
+        pytest.param(
+            lambda: batch.ndcg(ranking.judge([["a"]], [{"a": 1}]), 1, "log"), id="in a batch too"
+        ),
     ],
 )
 def test_refuses(wrong):
     with pytest.raises(ValueError):
+        wrong()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(lambda: ranking.precision(["a"], "abc", 1), id="one id is no set of ids"),
+        pytest.param(lambda: ranking.ndcg(["a"], "abc", 1), id="nor are they grades"),
+        pytest.param(lambda: ranking.judge([["a"]], ["abc"]), id="nor in a batch"),
+        pytest.param(lambda: ranking.keyword_recall(["a b"], "a b"), id="nor are they keywords"),
+        pytest.param(lambda: ranking.hit({"a": 0.1, "b": 0.9}, {"b"}, 1), id="scores in any order"),
+        pytest.param(lambda: ranking.hit({"a", "b"}, {"b"}, 1), id="a set has no first"),
+    ],
+)
+def test_refuses_what_is_no_ranking(wrong):
+    with pytest.raises(TypeError):
         wrong()
 
 

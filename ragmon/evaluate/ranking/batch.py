@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragmon.evaluate.ranking.judged import Floats, Judged
-from ragmon.evaluate.ranking.single import Gain
+from ragmon.evaluate.ranking.single import Gain, is_exponential
 
 
 def precision(judged: Judged, k: int) -> Floats:
@@ -76,10 +76,10 @@ def err(
     if judged.ideal.size and judged.ideal.max() > highest:
         raise ValueError(f"a grade lies above the highest, {highest}")
     grades = _positive(judged.grades[:, :k])
-    if mapping == "linear":
-        stops = grades / highest if highest > 0 else grades
-    else:
+    if is_exponential(mapping):
         stops = np.expm1(grades * np.log(2.0)) / 2.0**highest
+    else:
+        stops = grades / highest if highest > 0 else grades
     reading = np.cumprod(1.0 - stops, axis=1)
     stops[:, 1:] *= reading[:, :-1]
     expected: Floats = stops @ _reciprocal_ranks(stops.shape[1])
@@ -148,7 +148,7 @@ def _positive(grades: Floats) -> Floats:
 
 def _discounted(grades: Floats, k: int | None, gain: Gain) -> Floats:
     worth = _positive(grades[:, :k])
-    if gain == "exponential":
+    if is_exponential(gain):
         worth = np.exp2(worth) - 1.0
     discounted: Floats = worth @ (1.0 / np.log2(np.arange(2, worth.shape[1] + 2)))
     return discounted

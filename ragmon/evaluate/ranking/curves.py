@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ragmon.evaluate.ranking import batch
-from ragmon.evaluate.ranking.judged import Floats, Judged, as_grades, judge
-from ragmon.evaluate.ranking.single import Relevant
+from ragmon.evaluate.ranking.judged import Floats, Judged, Relevant, judge
 
 ELEVEN_LEVELS = np.arange(11) / 10.0
 
@@ -77,4 +76,4 @@ def diminishing_k(ks: Sequence[int], values: Sequence[float], rest: float = 0.05
 
 
 def _one(ranked: Sequence[str], relevant: Relevant) -> Judged:
-    return judge([ranked], [as_grades(relevant)])
+    return judge([ranked], [relevant])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Scores = Mapping[str, float]
+Relevant = Collection[str] | Mapping[str, float]
 _NAN = float("nan")
 
 
@@ -22,26 +23,27 @@ class Judged(NamedTuple):
     retrieved: Counts  # (n,)
 
 
-def judge(
-    rankings: Sequence[Sequence[str] | Scores], grades: Sequence[Mapping[str, float]]
-) -> Judged:
+def judge(rankings: Sequence[Sequence[str] | Scores], grades: Sequence[Relevant]) -> Judged:
     """Look every result up in the judgements of its query.
 
     Args:
         rankings: of each query the ids, best first, or their scores (ordered as by ``ranked``).
-        grades: of each query the grades by id; what is missing is unjudged.
+        grades: of each query the grades by id; what is missing is unjudged. Of relevant ids
+            alone every grade is 1.
 
     Raises:
         ValueError: the two differ in length.
     """
+    judgements = [as_grades(known) for known in grades]
     found = [
         _by_score(ranking, known) if isinstance(ranking, Mapping) else _in_order(ranking, known)
-        for ranking, known in zip(rankings, grades, strict=True)
+        for ranking, known in zip(rankings, judgements, strict=True)
     ]
     positive = [
-        sorted([grade for grade in known.values() if grade > 0], reverse=True) for known in grades
+        sorted([grade for grade in known.values() if grade > 0], reverse=True)
+        for known in judgements
     ]
-    irrelevant = [sum([grade == 0 for grade in known.values()]) for known in grades]
+    irrelevant = [sum([grade == 0 for grade in known.values()]) for known in judgements]
     return Judged(
         _matrix(found, -1.0),
         _matrix(positive, 0.0),
@@ -59,9 +61,17 @@ def ranked(scores: Scores) -> list[str]:
     return [each for each, _ in _ordered(scores)]
 
 
-def as_grades(relevant: Collection[str] | Mapping[str, float]) -> Mapping[str, float]:
-    """Plain relevance as grades of 1."""
-    return relevant if isinstance(relevant, Mapping) else dict.fromkeys(relevant, 1.0)
+def as_grades(relevant: Relevant) -> Mapping[str, float]:
+    """Plain relevance as grades of 1.
+
+    Raises:
+        TypeError: it is one text, which would be read letter by letter.
+    """
+    if isinstance(relevant, Mapping):
+        return relevant
+    if isinstance(relevant, str):
+        raise TypeError(f"relevant is the text {relevant!r}; give a set of ids, or grades by id")
+    return dict.fromkeys(relevant, 1.0)
 
 
 def _in_order(ranking: Sequence[str], known: Mapping[str, float]) -> list[float]:

@@ -1,19 +1,24 @@
 """Metrics of one query. What every function shares stands in the package's docstring.
 
 ``ranked`` are ids, best first. ``relevant`` are the relevant ids; a mapping is read as grades,
-and only grades above 0 are relevant. ``grades`` maps ids to grades; an id without one is
-unjudged. All results lie in [0, 1] except ``dcg``.
+and only grades above 0 are relevant. ``grades`` maps ids to grades, an id without one is
+unjudged; relevant ids alone all have grade 1. All results lie in [0, 1] except ``dcg``.
+Scores or a set as ``ranked`` are a TypeError, as they have no first, and so is a text in place of
+ids.
 """
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
-from typing import Literal
+from typing import Any, Final, Literal
+
+from ragmon.evaluate.ranking.judged import Relevant, as_grades
 
 Gain = Literal["linear", "exponential"]
 """What a grade is worth: the grade itself, as trec_eval has it, or 2^grade − 1."""
 
-Relevant = Collection[str] | Mapping[str, float]
+_REPEAT: Final[Any] = object()  # an id that no one can judge
 
 
 def precision(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
@@ -101,7 +106,7 @@ def mean_reciprocal_rank(queries: Iterable[tuple[Sequence[str], Relevant]]) -> f
 
 def dcg(
     ranked: Sequence[str],
-    grades: Mapping[str, float],
+    grades: Relevant,
     k: int | None = None,
     gain: Gain = "linear",
 ) -> float:
@@ -110,12 +115,13 @@ def dcg(
     Source: Jarvelin & Kekalainen (2002), ACM TOIS 20:422-446 (linear); Burges et al. (2005),
     ICML, 89-96 (exponential).
     """
-    return _discounted((grades.get(each, 0.0) for each in _once(ranked, k)), gain)
+    known = as_grades(grades)
+    return _discounted((known.get(each, 0.0) for each in _once(ranked, k)), gain)
 
 
 def ndcg(
     ranked: Sequence[str],
-    grades: Mapping[str, float],
+    grades: Relevant,
     k: int | None = None,
     gain: Gain = "linear",
 ) -> float:
@@ -123,13 +129,13 @@ def ndcg(
 
     Taking the ideal over the retrieved ones alone would forgive what was never found.
     """
-    best = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
+    best = sorted((grade for grade in as_grades(grades).values() if grade > 0), reverse=True)
     return _over(dcg(ranked, grades, k, gain), _discounted(best[: _depth(k)], gain))
 
 
 def err(
     ranked: Sequence[str],
-    grades: Mapping[str, float],
+    grades: Relevant,
     k: int | None = None,
     *,
     mapping: Gain = "exponential",
@@ -149,20 +155,22 @@ def err(
 
     Source: Chapelle, Metzler, Zhang & Grinspan (2009), CIKM, 621-630.
     """
-    top = max(grades.values(), default=0.0) if highest is None else highest
-    if any(grade > top for grade in grades.values()):
+    known = as_grades(grades)
+    top = max(known.values(), default=0.0) if highest is None else highest
+    if any(grade > top for grade in known.values()):
         raise ValueError(f"a grade lies above the highest, {top}")
+    exponential = is_exponential(mapping)
     reading, total = 1.0, 0.0
     for rank, each in enumerate(_once(ranked, k), 1):
-        grade = grades.get(each, 0.0)
+        grade = known.get(each, 0.0)
         if grade > 0:
-            stops = grade / top if mapping == "linear" else (2.0**grade - 1.0) / 2.0**top
+            stops = (2.0**grade - 1.0) / 2.0**top if exponential else grade / top
             total += reading * stops / rank
             reading *= 1.0 - stops
     return total
 
 
-def bpref(ranked: Sequence[str], grades: Mapping[str, float]) -> float:
+def bpref(ranked: Sequence[str], grades: Relevant) -> float:
     """How seldom judged irrelevant documents stand above relevant ones; unjudged do not count.
 
     (1/R) Σ over retrieved relevant r of 1 − min(n_r, R) / min(R, N), with n_r the judged
@@ -170,11 +178,12 @@ def bpref(ranked: Sequence[str], grades: Mapping[str, float]) -> float:
 
     Source: Buckley & Voorhees (2004), SIGIR, 25-32; trec_eval's form.
     """
-    relevant = sum(grade > 0 for grade in grades.values())
-    irrelevant = sum(grade == 0 for grade in grades.values())
+    known = as_grades(grades)
+    relevant = sum(grade > 0 for grade in known.values())
+    irrelevant = sum(grade == 0 for grade in known.values())
     above, total = 0, 0.0
     for each in _once(ranked, None):
-        grade = grades.get(each, -1.0)
+        grade = known.get(each, -1.0)
         if grade > 0:
             total += 1.0 - min(above, relevant) / min(relevant, irrelevant) if above else 1.0
         elif grade == 0:
@@ -182,19 +191,30 @@ def bpref(ranked: Sequence[str], grades: Mapping[str, float]) -> float:
     return _over(total, relevant)
 
 
-def unjudged(ranked: Sequence[str], grades: Mapping[str, float], k: int) -> float:
+def unjudged(ranked: Sequence[str], grades: Relevant, k: int) -> float:
     """Share of the first k results that nobody judged; 0 when nothing was retrieved.
 
     Divides by what was retrieved. Where it is high, the other metrics undersell the ranking.
     """
-    first = list(_once(ranked, k))
-    return _over(sum(bool(each) and each not in grades for each in first), len(first))
+    known, first = as_grades(grades), list(_once(ranked, k))
+    return _over(sum(each is not _REPEAT and each not in known for each in first), len(first))
+
+
+def is_exponential(gain: Gain) -> bool:
+    """Which of the two it is.
+
+    Raises:
+        ValueError: neither.
+    """
+    if gain not in ("linear", "exponential"):
+        raise ValueError(f"{gain!r} is neither 'linear' nor 'exponential'")
+    return gain == "exponential"
 
 
 def _relevant(relevant: Relevant) -> Collection[str]:
-    if isinstance(relevant, Mapping):
-        return {each for each, grade in relevant.items() if grade > 0}
-    return relevant if isinstance(relevant, set | frozenset) else set(relevant)
+    if isinstance(relevant, set | frozenset):
+        return relevant
+    return {each for each, grade in as_grades(relevant).items() if grade > 0}
 
 
 def _hits(ranked: Sequence[str], relevant: Relevant, k: int | None) -> Iterator[bool]:
@@ -203,10 +223,13 @@ def _hits(ranked: Sequence[str], relevant: Relevant, k: int | None) -> Iterator[
 
 
 def _once(ranked: Sequence[str], k: int | None) -> Iterator[str]:
-    """The first k ids; a repeat is replaced by the empty id, which no one can judge."""
+    """The first k ids, with a mark in place of a repeat."""
+    if isinstance(ranked, Mapping | AbstractSet):
+        hint = "order scores by ragmon.evaluate.ranking.ranked"
+        raise TypeError(f"a {type(ranked).__name__} is no ranking, best first; {hint}")
     seen: set[str] = set()
     for each in islice(ranked, _depth(k)):
-        yield "" if each in seen else each
+        yield _REPEAT if each in seen else each
         seen.add(each)
 
 
@@ -218,8 +241,8 @@ def _depth(k: int | None) -> int | None:
 
 def _discounted(grades: Iterable[float], gain: Gain) -> float:
     worth = (max(grade, 0.0) for grade in grades)
-    gains = (2.0**each - 1.0 if gain == "exponential" else each for each in worth)
-    return sum(each / math.log2(rank + 1) for rank, each in enumerate(gains, 1))
+    gains = (2.0**each - 1.0 for each in worth) if is_exponential(gain) else worth
+    return sum((each / math.log2(rank + 1) for rank, each in enumerate(gains, 1)), 0.0)
 
 
 def _over(numerator: float, denominator: float) -> float:

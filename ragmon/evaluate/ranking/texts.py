@@ -68,7 +68,11 @@ def keyword_ndcg(texts: Sequence[str], keyword: str, k: int | None = None) -> fl
 
     What the corpus holds beyond the retrieved texts is unknown, so the ideal ranking is the best
     order of what was retrieved: it measures the order, not what was missed.
+
+    Raises:
+        ValueError: k < 1.
     """
+    _check([keyword], "keyword", k)
     holds = list(_holds(texts, keyword))
     best = _discounted(sorted(holds, reverse=True)[:k])
     return _discounted(holds[:k]) / best if best else 0.0
@@ -80,9 +84,10 @@ def chunk_attribution(retrieved: Sequence[str], cited: Collection[str]) -> float
     Raises:
         ValueError: nothing was retrieved.
     """
-    if not retrieved:
+    if not len(retrieved):
         raise ValueError("nothing was retrieved")
-    return sum(each in cited for each in retrieved) / len(retrieved)
+    known = set(cited)
+    return sum(each in known for each in retrieved) / len(retrieved)
 
 
 def _holds(texts: Iterable[str], keyword: str) -> Iterable[bool]:
@@ -94,7 +99,9 @@ def _discounted(relevant: Iterable[bool]) -> float:
 
 
 def _check(wanted: Collection[str], name: str, k: int | None) -> None:
-    if not wanted:
+    if isinstance(wanted, str):
+        raise TypeError(f"{name} is the text {wanted!r}; give a list")
+    if not len(wanted):
         raise ValueError(f"no {name}")
     if k is not None and k < 1:
         raise ValueError(f"k is {k}; it counts ranks from 1")
