@@ -227,7 +227,10 @@ def test_relation_of_judge_and_proxy(f, y, slope):
         pytest.param((50, 0, 0, 50), 1.0, 1.0, id="perfect"),
         pytest.param((0, 50, 50, 0), 0.0, -1.0, id="contrary"),
         pytest.param((50, 0, 0, 0), None, None, id="labels of one kind say nothing"),
-        pytest.param((45, 5, 0, 0), 0.5, None, id="a judge that always says good"),
+        pytest.param((45, 5, 0, 0), 0.5, 0.0, id="a judge that always says good"),
+        pytest.param((0, 0, 3, 17), 0.5, 0.0, id="a judge that never says good"),
+        pytest.param((1, 1, 0, 0), 0.5, 0.0, id="two labels"),
+        pytest.param((45, 0, 5, 0), None, None, id="no bad answer to recognise"),
         pytest.param((0, 0, 0, 0), None, None, id="no labels"),
     ],
 )

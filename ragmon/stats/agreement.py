@@ -81,12 +81,13 @@ def balanced_accuracy(a: float, b: float, c: float, d: float) -> Figure:
 def kappa(a: float, b: float, c: float, d: float) -> Figure:
     """Cohen's kappa: agreement beyond what the two would share by chance, at most 1.
 
-    Unknown where one side always says the same, since chance then explains all.
+    Unknown unless there are labels of both kinds, as balanced accuracy is; a judge that says the
+    same of all of them has 0.
 
     Source: Fleiss, Cohen and Everitt (1969), Psychological Bulletin 72:323-327, eq. 13.
     """
     n = a + b + c + d
-    if min(a + b, c + d, a + c, b + d) == 0:
+    if a + c == 0 or b + d == 0:
         return UNKNOWN
     cells = np.array([[a, b], [c, d]]) / n
     judge, label = cells.sum(axis=1), cells.sum(axis=0)
