@@ -216,7 +216,9 @@ def judged(model, name, *more):
 def test_an_llm_judges_answers_and_then_prefers_one(answered, model, capsys):
     assert judged(model, "old") == judged(model, "new") == 0
     printed = capsys.readouterr()
-    assert "judging 6 answers: about" in printed.err
+    said = printed.err.splitlines()
+    assert len(said) == 2  # of two commands a line each, and of their bars nothing
+    assert all(line.startswith("judging 6 answers: about") for line in said)
     for wanted in ("completeness/llm", "judge: llm (tiny) judged 6", "judge: grounding judged 6"):
         assert wanted in printed.out
     old, new = (load(answered / f"{name}.json") for name in ("old", "new"))

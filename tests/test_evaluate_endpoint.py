@@ -219,7 +219,9 @@ def test_the_command_asks_records_and_scores(serve, tmp_path, monkeypatch, capsy
     (tmp_path / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     command = ["evaluate", "cases.jsonl", "--endpoint", service.url, "--no-judge"]
     assert main([*command, "--save-run", "run.jsonl", "--json", "live.json"]) == 0
-    assert "1 queries failed" in " ".join(capsys.readouterr().out.split())
+    said = capsys.readouterr()
+    assert "1 queries failed" in " ".join(said.out.split())
+    assert said.err == ""  # no bar where there is no terminal, nor the blank line it leaves
     again = ["evaluate", "cases.jsonl", "--run", "run.jsonl", "--no-judge", "--json", "again.json"]
     assert main(again) == 0
     live, recorded = load(tmp_path / "live.json"), load(tmp_path / "again.json")

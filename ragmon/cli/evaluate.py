@@ -205,7 +205,9 @@ def _asked(args: argparse.Namespace, case_set: CaseSet, clock: Clock) -> Run:
         if getattr(args, name) < 1:
             raise DataError("is at least 1", field=f"--{name}")
     pace = Pace(concurrency=args.concurrency, attempts=args.attempts)
-    with Progress(console=Console(stderr=True), disable=args.quiet, transient=True) as progress:
+    console = Console(stderr=True)
+    hidden = judging.is_hidden(args, console)
+    with Progress(console=console, disable=hidden, transient=True) as progress:
         task = progress.add_task("asking", total=len(case_set.cases))
         return drive(case_set.cases, template, pace, clock, lambda: progress.advance(task))
 

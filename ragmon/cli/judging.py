@@ -69,7 +69,13 @@ def replies(path: Path) -> Iterator[Any]:
 def progress(args: argparse.Namespace, what: str) -> Track:
     """A bar on standard error, gone when the work is done."""
     console = Console(stderr=True)
-    return lambda work: track(work, what, disable=args.quiet, console=console, transient=True)
+    hidden = is_hidden(args, console)
+    return lambda work: track(work, what, disable=hidden, console=console, transient=True)
+
+
+def is_hidden(args: argparse.Namespace, console: Console) -> bool:
+    """Whether no progress is shown: outside a terminal it would only leave blank lines."""
+    return bool(args.quiet) or not console.is_terminal
 
 
 def limit(args: argparse.Namespace) -> float:
