@@ -76,7 +76,13 @@ class Receiver:
                 received.append((self.headers["authorization"], body))
                 self.send_response(waiting.pop(0))
                 self.send_header("retry-after", "3")
+                self.send_header("location", "/elsewhere")
                 self.send_header("content-length", "0")
+                self.end_headers()
+
+            def do_GET(self):  # what a redirect would lead to
+                received.append(("followed", b""))
+                self.send_response(200)
                 self.end_headers()
 
             def log_message(self, *_):
@@ -107,6 +113,7 @@ class Receiver:
         pytest.param([200], [2.0], 1, 0, id="taken"),
         pytest.param([503, 200], [3.0, 2.0], 1, 0, id="busy, then taken"),
         pytest.param([400], [2.0], 0, 1, id="refused"),
+        pytest.param([302], [2.0], 0, 1, id="sent elsewhere, where the headers must not go"),
     ],
 )
 def test_delivery(statuses, waits, sent, dropped):

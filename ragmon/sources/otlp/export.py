@@ -142,17 +142,23 @@ class Exporter:
         if not request.resource_spans[0].scope_spans[0].spans:
             return self._done(batch, dropped=False)
         try:
-            answer = self._session.post(
-                self._endpoint, data=request.SerializeToString(), timeout=_TIMEOUT_S
-            )
+            with self._session.post(
+                self._endpoint,
+                data=request.SerializeToString(),
+                timeout=_TIMEOUT_S,
+                allow_redirects=False,  # would turn into GET, and take the headers elsewhere
+                stream=True,  # nobody reads the answer's body
+            ) as answer:
+                status, asked = answer.status_code, answer.headers.get("retry-after", "")
         except requests.RequestException as error:
             self._log.warning("cannot_export", error=type(error).__name__)
             return _TURN_S
-        if answer.status_code in _RETRYABLE:
-            return _retry_after_s(answer)
-        if not answer.ok:
-            self._log.warning("export_refused", status=answer.status_code)
-        return self._done(batch, dropped=not answer.ok)
+        if status in _RETRYABLE:
+            return min(float(asked), _MOST_RETRY_AFTER_S) if asked.isdecimal() else _TURN_S
+        taken = 200 <= status < 300
+        if not taken:
+            self._log.warning("export_refused", status=status)
+        return self._done(batch, dropped=not taken)
 
     def _done(self, batch: Sequence[Judged], *, dropped: bool) -> float:
         for _ in batch:
@@ -166,8 +172,3 @@ class Exporter:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._stopping.wait(self.step())
-
-
-def _retry_after_s(answer: requests.Response) -> float:
-    said = answer.headers.get("retry-after", "")
-    return min(float(said), _MOST_RETRY_AFTER_S) if said.isdecimal() else _TURN_S
