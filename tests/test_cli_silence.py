@@ -8,6 +8,9 @@ from ragmon.cli import main
 from tests.support.daemons import running
 from tests.support.http import PROBLEM
 
+ENDLESS = b"""{"duration": "1h",
+    "matchers": [{"name": "pipeline", "value": "a{99999999999999999}", "regex": true}]}"""
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
@@ -68,6 +71,7 @@ def test_what_makes_no_sense_is_refused(capsys, site, words, said):
         pytest.param("GET", "/v1/alerts/nothing", None, 404, id="an unknown alert"),
         pytest.param("POST", "/v1/silences", b'{"matchers": []}', 400, id="a silence of nothing"),
         pytest.param("POST", "/v1/silences", b"\xff", 400, id="no text"),
+        pytest.param("POST", "/v1/silences", ENDLESS, 400, id="an expression that nothing repeats"),
         pytest.param("DELETE", "/v1/silences/nothing", None, 404, id="an unknown silence"),
         pytest.param("PUT", "/v1/alerts", b"", 405, id="another method"),
     ],

@@ -254,8 +254,9 @@ def test_a_bad_argument_is_left_out_counted_and_the_rest_is_logged(argument, val
     assert stats.dropped == {}
 
 
-def test_a_score_that_is_no_number_costs_the_score_only():
-    record, stats = encoded(retrieved_docs=[("a", "high"), ("b", 0.5)])
+@pytest.mark.parametrize("score", ["high", pytest.param(10**400, id="more than a float holds")])
+def test_a_score_that_is_no_number_costs_the_score_only(score):
+    record, stats = encoded(retrieved_docs=[("a", score), ("b", 0.5)])
     assert record.chunks == [Chunk(id="a"), Chunk(id="b", score=0.5)]
     assert stats.bad_arguments == {"retrieved_docs.score": 1}
 

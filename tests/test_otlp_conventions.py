@@ -149,6 +149,18 @@ def test_answers(returned):
     assert record_of(root(**{"output.value": text}), retriever()).answer == "because"
 
 
+def test_an_answer_is_kept_whole_though_it_begins_like_an_object():
+    said = "Generally, set text='hello' in the configuration."
+    output = {"messages": [{"role": "assistant", "content": said}]}
+    assert record_of(root(**{"output.value": json.dumps(output)}), retriever()).answer == said
+
+
+def test_a_score_that_no_number_holds_is_not_recorded():
+    output = json.dumps([{"id": "kb-1", "score": 10**400}])
+    (chunk,) = record_of(retriever(**{"output.value": output})).chunks
+    assert (chunk.id, chunk.score) == ("kb-1", None)
+
+
 @pytest.mark.parametrize("text", ["__REDACTED__", "<generator object>", "", "null", "None"])
 def test_what_is_no_answer(text):
     record = record_of(root(**{"output.value": text, "input.value": text}), retriever())

@@ -104,7 +104,7 @@ class Reader:
         """A finite number of any numeric type, or unknown."""
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             number = inf
         if abs(number) <= _MAX_SCORE:
             return number

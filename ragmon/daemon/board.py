@@ -132,7 +132,7 @@ def _of(alert: Alert, pipeline: str) -> bool:
 def _check(pattern: str) -> None:
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"matchers: {pattern!r} is no regular expression: {error}") from None
 
 

@@ -8,7 +8,7 @@ import msgspec
 from ragmon.sources.otlp.facts import EMBEDDING, EVALUATOR, MODEL, RETRIEVER
 from ragmon.sources.otlp.feedback import aimed
 from ragmon.sources.otlp.mapping import Query, map_trace
-from ragmon.sources.otlp.spans import Span, unpack
+from ragmon.sources.otlp.spans import ERROR, Span, unpack
 from ragmon.sources.otlp.tree import Node, everything, outermost
 
 
@@ -70,7 +70,7 @@ def _outline(node: Node) -> dict[str, Any]:
         "role": node.role,
         "ms": round(node.span.duration_ms, 3),
         "instrumentation": node.span.scope,
-        "failed": node.span.status == 2,
+        "failed": node.span.status == ERROR,
     }
 
 

@@ -53,11 +53,7 @@ def role_of(message: Any) -> str:
 def text_of(content: Any, depth: int = _MAX_DEPTH) -> str:
     """What was said, without tool calls and pictures."""
     if isinstance(content, str):
-        match = (
-            _REPR_TEXT.search(content)
-            if content.startswith(("ChatMessage(", "Gene", "Pred"))
-            else None
-        )
+        match = _REPR_TEXT.search(content) if content.startswith(REPRS) else None
         return (match[1] or match[2] or "") if match else content
     if not depth or not content:
         return ""

@@ -172,7 +172,7 @@ def number(value: Any) -> float | None:
         return None
     try:
         read = float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None
     return read if abs(read) <= 1e12 else None
 
