@@ -156,7 +156,7 @@ def test_an_answer_is_kept_whole_though_it_begins_like_an_object():
 
 
 def test_a_score_that_no_number_holds_is_not_recorded():
-    output = json.dumps([{"id": "kb-1", "score": 10**400}])
+    output = json.dumps([{"id": "kb-1", "text": "a", "score": 10**400}])
     (chunk,) = record_of(retriever(**{"output.value": output})).chunks
     assert (chunk.id, chunk.score) == ("kb-1", None)
 
