@@ -5,7 +5,7 @@ bets on a mean of u0 + d_k; its gain g_k is an e-variable's logarithm under the 
 (n, Σ loss, Σ loss²). With R_k <- (1 + R_k) exp(min(g_k / phi, cap)) the weighted mean of
 R_k over k exceeds A on average not before A minutes with data, for any past-dependent stream whose
 conditional mean stays at most u0. Under a cap of 3 no minute counts more than e^3, so a burst
-alone cannot fire; one of many streams has a higher limit, and a cap that still lets four minutes
+alone cannot fire; one of many streams has a higher limit, and a cap that still lets five minutes
 do; streams that are known to have no bursts have one that lets a single minute do.
 
 Sources: Shin, Ramdas and Rinaldo (2023), E-detectors, NEJSDS 2(2):229-260; for losses that are
@@ -24,7 +24,7 @@ BELIEF = np.array([1.0, 2.0, 4.0, 4.0, 3.0, 2.0, 1.0, 1.0]) / 18.0
 """How much is staked on each shift: most on falls of two to ten points. Sums to one."""
 
 CAP = 3.0
-PERSISTENCE = 4.0  # minutes, all of them as bad as can be, that suffice whatever the limit
+PERSISTENCE = 5.0  # minutes, all of them as bad as can be, that suffice whatever the limit
 CALM_CAP = 20.0  # of streams without bursts
 MONTH_MINUTES = 43_200.0
 RESOLVED = math.log(1_440.0)  # evidence of recovery: one wrong resolution a day of incident

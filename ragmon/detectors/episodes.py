@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ragmon.detectors import MINUTE_S, AlertKey, Finding, Measured, Severity, StreamKey, Tick
 from ragmon.detectors.arrays import Bools, Floats, Ints
-from ragmon.detectors.core import Charts
+from ragmon.detectors.core import Charts, capped
 from ragmon.stats.intervals import effective_n_fraction, wilson_cc
 from ragmon.windows.series import VERSION
 
@@ -31,7 +31,8 @@ def follow(charts: Charts, tick: Tick, null: Null, limits: Floats) -> tuple[Ints
     closed = charts.recover(tick.minute, tick.cells, null.mean, null.tolerated, null.spread)
     for row in closed.tolist():
         tick.log.exclude(np.array([row]), int(before[row]), tick.minute)
-    opened = charts.watch(tick.minute, tick.cells, null.weights, limits, tick.references.caps)
+    caps = capped(tick.references.caps, limits)
+    opened = charts.watch(tick.minute, tick.cells, null.weights, limits, caps)
     for row in opened.tolist():
         charts.seen[row] = tick.log.span(int(charts.since[row]), tick.minute + 1)[row]
         tick.log.exclude(np.array([row]), int(charts.since[row]), tick.minute)
