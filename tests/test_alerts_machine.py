@@ -76,7 +76,7 @@ def test_transitions(minutes, expected):
 
 
 ZERO, HIT, FAITH = finding("zero_result"), finding("hit"), finding("faithfulness")
-PART = finding(dimension="tenant")
+PART, BELOW = finding(dimension="tenant"), finding(kind="regression")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,10 @@ PART = finding(dimension="tenant")
                      id="but not while it gets better"),
         pytest.param([[HIT], [], *[[receding(PART)]] * 2], ["0 hit", "1 hit", "2 hit"],
                      id="and what began later is news either way"),
+        pytest.param([[HIT], [HIT, BELOW], *[[BELOW]] * 20, []], ["0 hit", "22 hit"],
+                     id="one alert until no detector finds its stream bad"),
+        pytest.param([[HIT], [HIT, BELOW], [receding(BELOW)], []], ["0 hit", "2 hit"],
+                     id="or only still remembers it"),
         pytest.param([[HIT], [HIT, ZERO], [ZERO], []],
                      ["0 hit", "1 zero_result", "2 hit", "3 zero_result"],
                      id="who heard of it hears its end"),

@@ -5,7 +5,7 @@ that is unknown neither fires nor resolves. The book is all the machine remember
 transaction that stores its events, it lets a restart neither repeat nor forget.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -50,6 +50,7 @@ class _Minute(Struct, frozen=True):
     now: float
     timing: Timing
     explain: Explain
+    speaking: frozenset[str]  # fingerprints of what speaks for another finding of its stream
 
 
 class Book(Struct, frozen=True):
@@ -90,8 +91,8 @@ def step(
     Returns:
         The new book, and the transitions in the order of what they are about.
     """
-    minute = _Minute(now, timing, explain)
     found = {finding.alert: finding for finding in findings}
+    minute = _Minute(now, timing, explain, _speaking(book, found))
     held = {alert.key: alert for alert in book.open}
     events: list[AlertEvent] = []
     moved: list[Alert] = []
@@ -162,12 +163,30 @@ def _unknown(alert: Alert, now: float) -> tuple[Alert, list[AlertEvent]]:
     return alert, [event("no_data", alert, now, notify=False)]
 
 
+def _speaking(book: Book, found: Mapping[AlertKey, Finding]) -> frozenset[str]:
+    """What has to go on: the stream it is about is as bad as before by another detector.
+
+    Windows are left out, as they are bad for as long as they are wide.
+    """
+    streams = {alert.fingerprint: alert.key.stream for alert in book.open}
+    return frozenset(
+        alert.inhibited_by
+        for alert in book.open
+        if streams.get(alert.inhibited_by) == alert.key.stream
+        and (finding := found.get(alert.key)) is not None
+        and finding.window_s is None
+        and not finding.receding
+    )
+
+
 def _fine(alert: Alert, minute: _Minute) -> tuple[Alert | None, list[AlertEvent]]:
     now = minute.now
     if alert.state == "pending":
         return None, [event("inactive", alert, now, notify=False)]
     if now - alert.bad_at < minute.timing.keep.get(alert.key.kind, 0.0):
         return alert, []
+    if alert.fingerprint in minute.speaking:
+        return replace(alert, bad_at=now), []
     alert = replace(alert, state="resolved", ended_at=now)
     # Whoever heard that it fired hears that it is over, silenced meanwhile or not.
     return alert, [event("resolved", alert, now, notify=alert.notified_at is not None)]
