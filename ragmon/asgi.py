@@ -232,8 +232,7 @@ _TOO_MANY = f"it joins more than {_MOST_STREAMS} streams"
 
 def _too_large(limit: int, setting: str) -> Problem:
     detail = f"the body is larger than {limit} bytes ({setting}); send smaller batches"
-    closing = {"connection": "close"}
-    return Problem(413, detail, reason="too_large", headers=closing)
+    return Problem(413, detail, reason="too_large")
 
 
 async def send_json(

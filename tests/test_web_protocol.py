@@ -137,3 +137,57 @@ def test_a_client_that_leaves_half_way_is_counted(hasty):
 def test_what_is_no_http_is_refused(hasty, bytes_):
     assert hasty.raw(bytes_).startswith(b"HTTP/1.1 400 ")
     assert hasty.get("/livez").status == 200
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A daemon that takes bodies of a megabyte."""
+    folder = tmp_path_factory.mktemp("small") / "data"
+    with running(folder, limits__body=1 << 20, limits__read_timeout=1) as site:
+        yield site
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_client_that_sends_all_of_a_far_too_large_body_reads_the_answer(small, chunked):
+    """More than the sockets hold, of one who looks for an answer only at the end, as most do."""
+    part = bytes(1 << 20)
+    with small.wire() as wire:
+        if chunked:
+            wire.sendall(
+                b"POST /v1/queries HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+            )
+            for _ in range(30):
+                wire.sendall(b"%x\r\n%b\r\n" % (len(part), part))
+            wire.sendall(b"0\r\n\r\n")
+        else:
+            wire.sendall(
+                b"POST /v1/queries HTTP/1.1\r\nhost: a\r\ncontent-length: 31457280\r\n\r\n"
+            )
+            for _ in range(30):
+                wire.sendall(part)
+        assert wire.recv(65_536).startswith(b"HTTP/1.1 413 ")
+        wire.sendall(REQUEST)
+        assert b"200 OK" in wire.recv(65_536)
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/queries", "/v1/nothing"], ids=["too large", "of a path that is not there"]
+)
+def test_a_body_without_end_is_cut_off_after_its_refusal(small, path):
+    sent = 0
+    with small.wire() as wire:
+        wire.sendall(
+            f"POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 999999999999\r\n\r\n".encode()
+        )
+        try:
+            for _ in range(1_000):
+                sent += wire.send(bytes(1 << 20))
+        except OSError:  # closed, as it should be
+            pass
+    assert sent < 200 << 20
+
+
+def test_a_body_that_never_comes_after_its_refusal_is_not_waited_for(small):
+    with small.wire() as wire:
+        wire.sendall(b"POST /v1/queries HTTP/1.1\r\nhost: a\r\ncontent-length: 99999999\r\n\r\n")
+        assert everything(wire).startswith(b"HTTP/1.1 413 ")

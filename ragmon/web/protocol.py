@@ -1,6 +1,8 @@
-"""HTTP/1.1 as uvicorn speaks it, with an end to headers: in bytes and in time.
+"""HTTP/1.1 as uvicorn speaks it, with an end to headers and refused bodies: in bytes and in time.
 
-uvicorn itself would take headers without end, and wait for ever for those that do not come.
+uvicorn itself would take headers without end, and wait for ever for those that do not come. What is
+left of a body after its answer it drops, also without end; that is how a client that looks for an
+answer only when it has sent everything gets to read a 413, so here this ends, and late.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ from ragmon.asgi import Limits, Problem, headers_too_large
 
 _LINGER_BYTES = 4 << 20
 _LINGER_S = 2.0
+_REST_BYTES = 128 << 20  # of a body after its answer
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -25,6 +28,9 @@ class BoundedProtocol(HttpToolsProtocol):
     _header_bytes = 0
     _refused = False
     _patience: asyncio.TimerHandle | None = None
+    _in_body = False
+    _rest: asyncio.TimerHandle | None = None  # while what is left of a body is dropped
+    _rest_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; headers are due."""
@@ -34,6 +40,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._stop_waiting()
+        self._end_rest()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -42,6 +49,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._ignore(data)
             return
         super().data_received(data)
+        if self._rest is not None:
+            self._rest_bytes += len(data)
+            if self._rest_bytes > _REST_BYTES:
+                self.transport.close()
         if self._in_headers:
             self._header_bytes += len(data)
             self._be_patient()
@@ -57,8 +68,27 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Its headers are there."""
         self._in_headers = False
+        self._in_body = True
         self._stop_waiting()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The request is there as a whole."""
+        self._in_body = False
+        self._end_rest()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """A request is answered, and maybe not there as a whole."""
+        super().on_response_complete()
+        if self._in_body and self.cycle.response_complete and not self.transport.is_closing():
+            self._rest_bytes = 0
+            self._rest = self.loop.call_later(self.limits.read_timeout_s, self.transport.close)
+
+    def _end_rest(self) -> None:
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
 
     def _be_patient(self) -> None:
         if self._patience is None:
