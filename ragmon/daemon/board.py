@@ -56,9 +56,9 @@ class Board:
         """Alerts with their evidence, what fires first, then the newest."""
         found = [] if state == "resolved" else self.open(pipeline)[:limit]
         if state != "open":
-            ended = await self._call(lambda: self._alerts.ended(since, limit))
-            kept = [each.alert for each in ended if _of(each.alert, pipeline)]
-            found += [describe(each, self._links) for each in kept[: limit - len(found)]]
+            most = limit - len(found)
+            ended = await self._call(lambda: self._alerts.ended(since, most, pipeline))
+            found += [describe(each.alert, self._links) for each in ended]
         return found
 
     async def alert(self, name: str) -> dict[str, Any]:

@@ -273,8 +273,8 @@ class AlertLog(Protocol):
         """Make it durable, or raise StoreError and change nothing; known events stay."""
         ...
 
-    def ended(self, since: float, limit: int) -> list[AlertEvent]:
-        """The ends of alerts, the newest first."""
+    def ended(self, since: float, limit: int, pipeline: str = "") -> list[AlertEvent]:
+        """The ends of alerts, of one pipeline or of all, the newest first."""
         ...
 
     def episode(self, name: str) -> list[AlertEvent]:

@@ -1,6 +1,7 @@
 """Detectors, alerts and silences: one transaction a minute holds all that belongs together."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
@@ -76,18 +77,20 @@ class SqliteAlertLog:
             SqliteOutbox.insert(db, turn.notifications)
         self.counted = turn.position
 
-    def ended(self, since: float, limit: int) -> list[AlertEvent]:
-        """The ends of alerts, the newest first."""
-        return self._events(
+    def ended(self, since: float, limit: int, pipeline: str = "") -> list[AlertEvent]:
+        """The ends of alerts, of one pipeline or of all, the newest first."""
+        ends = self._events(
             "SELECT body FROM alert_events WHERE change = 'resolved' AND at >= ?"
-            " ORDER BY at DESC, number DESC LIMIT ?",
+            " ORDER BY at DESC, number DESC",
             since,
-            limit,
         )
+        wanted = (each for each in ends if pipeline in ("", each.alert.key.stream.pipeline))
+        return list(islice(wanted, limit))
 
     def episode(self, name: str) -> list[AlertEvent]:
         """Every transition of one alert, in order."""
-        return self._events("SELECT body FROM alert_events WHERE episode = ? ORDER BY number", name)
+        sql = "SELECT body FROM alert_events WHERE episode = ? ORDER BY number"
+        return list(self._events(sql, name))
 
     def silences(self) -> list[Silence]:
         """Every silence, those that are over too."""
@@ -124,10 +127,10 @@ class SqliteAlertLog:
             ):
                 yield SavedBucket(tier, bucket, unzip(body))
 
-    def _events(self, sql: str, *values: object) -> list[AlertEvent]:
-        rows = self._db.rows(sql, *values)
+    def _events(self, sql: str, *values: str | float) -> Iterator[AlertEvent]:
         with decoded(self._db.path):
-            return [_event.decode(unzip(body)) for (body,) in rows]
+            for (body,) in self._db.connection.execute(sql, values):
+                yield _event.decode(unzip(body))
 
     def _packed(self, event: AlertEvent) -> bytes:
         return self._db.zip(msgspec.msgpack.encode(event))
