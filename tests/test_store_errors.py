@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ragmon.errors import StoreBusyError, StoreCorruptError, StoreError, StoreFullError
-from ragmon.stores import Position, Restatement, Waiting
+from ragmon.stores import Position, Restatement, SpanRow, Waiting
 from ragmon.stores.sqlite import SqliteStore
 from ragmon.stores.sqlite.database import translated
 from ragmon.stores.sqlite.store import FILE
@@ -48,6 +48,7 @@ def healthy(tmp_path):
             commit.records = encode([chance.randbytes(900) for _ in range(6)])
             store.commit(commit)
             store.index()
+            store.spans().append([SpanRow(b"trace %d" % start, 1, False, chance.randbytes(900))])
             if start == 30:
                 buckets = [SavedBucket(0, at, chance.randbytes(4_000)) for at in range(8)]
                 store.save_windows(buckets, b"totals", Position(36, 3))
@@ -67,6 +68,7 @@ def uses(store):
     yield lambda: store.amendments(range(60))
     yield lambda: store.waiting(late)
     yield lambda: store.offset("source")
+    yield lambda: store.spans().bodies([b"trace 0"])
     yield functools.partial(_read, store)
     yield lambda: store.commit(commit_of(store, ["new"], [100.0]))
     yield lambda: store.save_windows([SavedBucket(0, 1, b"x")], b"", Position(60, 10))
@@ -138,19 +140,37 @@ def test_a_truncated_file(healthy, share):
     assert all("ragmon backup" in error.hint for error in found)
 
 
-def test_records_that_were_changed_on_disk_are_not_believed(healthy):
+@pytest.mark.parametrize(
+    ("row", "asked", "other"),
+    [
+        pytest.param(
+            "blocks WHERE first_sequence = 0",
+            lambda store: store.record(3),
+            lambda store: store.record(6),
+            id="records",
+        ),
+        pytest.param(
+            "spans WHERE number = 1",
+            lambda store: store.spans().bodies([b"trace 0"]),
+            lambda store: store.spans().bodies([b"trace 6"]),
+            id="spans",
+        ),
+    ],
+)
+def test_what_was_changed_on_disk_is_not_believed(healthy, row, asked, other):
     """SQLite itself does not look into what it stores."""
+    table, _, where = row.partition(" ")
     db = sqlite3.connect(healthy / FILE)
-    (body,) = db.execute("SELECT body FROM blocks WHERE first_sequence = 0").fetchone()
+    (body,) = db.execute(f"SELECT body FROM {row}").fetchone()
     middle = len(body) // 2
     broken = body[:middle] + bytes([body[middle] ^ 1]) + body[middle + 1 :]
-    db.execute("UPDATE blocks SET body = ? WHERE first_sequence = 0", (broken,))
+    db.execute(f"UPDATE {table} SET body = ? {where}", (broken,))
     db.commit()
     db.close()
     store = SqliteStore(healthy)
     with pytest.raises(StoreCorruptError):
-        store.record(3)
-    assert store.record(6) is not None
+        asked(store)
+    assert other(store)
     store.close()
 
 

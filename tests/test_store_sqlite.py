@@ -21,6 +21,17 @@ def store(tmp_path):
     opened.close()
 
 
+@pytest.mark.parametrize("name", ["what?", "50%25", "a#b"])
+def test_a_directory_may_have_any_name(tmp_path, name):
+    directory = tmp_path / name
+    directory.mkdir()
+    opened = SqliteStore(directory, synchronous="OFF")
+    fill(opened, 1)
+    with opened.reader() as reader:
+        assert len(reader.records(0)) == 1
+    opened.close()
+
+
 def fill(store, blocks, records=1, size=100, first_at=0.0):
     """Blocks of records that do not compress; the timestamp of each is its number."""
     chance = random.Random(store.next_sequence)

@@ -54,7 +54,10 @@ class SqliteReader:
         self._path = path
         with translated(path):
             self._db = sqlite3.connect(
-                f"file:{path}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
+                f"{path.absolute().as_uri()}?mode=ro",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
             )
 
     def __enter__(self) -> Self:

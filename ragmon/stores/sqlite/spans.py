@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ragmon.stores import SpanRow
-from ragmon.stores.sqlite.database import Database, unzip
+from ragmon.stores.sqlite.database import Database, decoded, unzip
 
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS spans (
@@ -32,7 +32,8 @@ class SqliteSpans:
     def bodies(self, trace_ids: Sequence[bytes]) -> list[list[bytes]]:
         """For each trace what was appended, in that order."""
         sql = "SELECT body FROM spans WHERE trace_id = ? ORDER BY number"
-        return [[unzip(body) for (body,) in self._db.rows(sql, each)] for each in trace_ids]
+        with decoded(self._db.path):
+            return [[unzip(body) for (body,) in self._db.rows(sql, each)] for each in trace_ids]
 
     def pending(self) -> list[tuple[bytes, int, bool]]:
         """Every trace with its number of spans and whether it has an entry, oldest first."""
