@@ -240,6 +240,7 @@ def test_the_report_as_table_and_as_json(daemon, capsys):
     [
         pytest.param(["--window", "soon"], "soon", id="a window that makes no sense"),
         pytest.param(["--token-file", "nowhere"], "nowhere", id="a missing token file"),
+        pytest.param(["--token-file", "/bin/sh"], "/bin/sh", id="a token file that holds no text"),
     ],
 )
 def test_a_report_that_is_refused_says_why(daemon, capsys, words, said):

@@ -317,6 +317,12 @@ def test_a_bad_value_is_explained(tmp_path, text, flags, environment, said):
     assert [part for part in said if part not in message] == []
 
 
+def test_a_bad_value_is_not_laid_to_a_key_whose_name_begins_alike(tmp_path):
+    environment = {"RAGMON_JUDGE__ANCHORS_EVERY": "soon"}
+    message = refused(tmp_path, "judge: {anchors: anchors.jsonl}", {}, environment)
+    assert message.startswith("RAGMON_JUDGE__ANCHORS_EVERY: judge.anchors_every")
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -35,8 +35,9 @@ def session(args: argparse.Namespace) -> requests.Session:
     if args.token_file is not None:
         try:
             token = args.token_file.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise RemoteError(f"cannot read {args.token_file}: {error.strerror}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8"
+            raise RemoteError(f"cannot read {args.token_file}: {reason}") from error
     opened = requests.Session()
     opened.max_redirects = 0
     if token:

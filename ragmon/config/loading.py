@@ -238,7 +238,7 @@ def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
     parts = []
     for problem in error.errors(include_url=False, include_input=False):
         key = ".".join(str(part) for part in problem["loc"])
-        origin = next((o for name, o in origins.items() if key.startswith(name)), "")
+        origin = next((o for name, o in origins.items() if f"{key}.".startswith(f"{name}.")), "")
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             parts.append(_unknown(key, origin or "settings"))
