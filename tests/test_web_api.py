@@ -14,6 +14,7 @@ from ragmon.daemon.build import build_engine
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.errors import StoreBusyError, StoreError
 from ragmon.exposition.own import OwnMetrics
+from ragmon.stores.sqlite import SqliteStore
 from ragmon.web.api import Api
 from tests.support.daemons import running
 from tests.support.http import PROBLEM
@@ -29,6 +30,20 @@ def send(site, pipeline: str, count: int, **fields):
         for at in range(count)
     ]
     assert site.post("/v1/queries", made).json["accepted"] == count
+
+
+def test_a_query_is_found_though_another_has_its_hash(daemon, monkeypatch):
+    real = SqliteStore.hash
+
+    def colliding(self, query_id, attempt=0):
+        return real(self, query_id, attempt) if attempt else real(self, "all alike")
+
+    monkeypatch.setattr(SqliteStore, "hash", colliding)
+    send(daemon, "alike", 2)
+    for at in range(2):
+        found = daemon.get(f"/v1/queries/alike-{at}")
+        assert (found.status, found.json["record"]["query_id"]) == (200, f"alike-{at}")
+    assert daemon.get("/v1/queries/alike-2").status == 404
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])

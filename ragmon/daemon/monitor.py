@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from ragmon.windows.estimates import estimate
 from ragmon.windows.series import SeriesKey
 from ragmon.windows.snapshot import add_saved
 
-_BUSY_SHARE = 5  # rendering the page takes at most this fraction of the time
+_REST = 5  # times as long as rendering the page took, before it is rendered again
 
 
 class Collected(NamedTuple):
@@ -74,7 +75,7 @@ class LiveMonitor:
             if kept is None or not self._is_fresh(kept):
                 if kept is not None:
                     age = self._clock.monotonic() - kept.rendered_at
-                    await asyncio.sleep(max(0.0, kept.took_s * _BUSY_SHARE - age))
+                    await asyncio.sleep(max(0.0, kept.took_s * _REST - age))
                 started = self._clock.monotonic()
                 collected = await asyncio.wrap_future(self._engine.writer.call(self._collect))
                 kept = await asyncio.to_thread(self._render, collected, started)
@@ -150,20 +151,20 @@ class LiveMonitor:
     async def query(self, query_id: str) -> dict[str, Any] | None:
         """One query."""
         store = self._engine.store
-        find = functools.partial(store.find, store.hash(query_id))
-        sequence = await asyncio.wrap_future(self._engine.writer.call(find))
-
-        def read() -> dict[str, Any] | None:
+        for attempt in itertools.count():  # another id may have the first hash
+            find = functools.partial(store.find, store.hash(query_id, attempt))
+            sequence = await asyncio.wrap_future(self._engine.writer.call(find))
             if sequence is None:
-                return None
-            with store.reader() as reader:
-                found = reader.record(sequence)
-            described = found and queries.describe(*found, self._engine.pipeline)
-            if not described or described["record"]["query_id"] != query_id:
-                return None
-            return described
+                break
+            described = await asyncio.to_thread(self._described, sequence)
+            if described is not None and described["record"]["query_id"] == query_id:
+                return described
+        return None
 
-        return await asyncio.to_thread(read)
+    def _described(self, sequence: int) -> dict[str, Any] | None:
+        with self._engine.store.reader() as reader:
+            found = reader.record(sequence)
+        return None if found is None else queries.describe(*found, self._engine.pipeline)
 
     def problems(self) -> list[str]:
         """Why ragmon is not ready."""
