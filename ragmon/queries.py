@@ -92,7 +92,7 @@ def describe(stored: bytes, body: bytes | None, pipeline: Pipeline) -> dict[str,
         if not np.isnan(value) and column.metric is not None and column.name != "failure_mode"
     }
     return {
-        "record": msgspec.to_builtins(record),
+        "record": msgspec.to_builtins(record) | {"pipeline": record.pipeline},  # the default, too
         "signals": signals,
         "verdicts": msgspec.to_builtins(known.verdicts),
         "draw": msgspec.to_builtins(known.draw),

@@ -193,7 +193,7 @@ def test_a_runbook_that_is_no_address_is_no_link():
 def test_the_newest_failing_queries_are_shown(daemon):
     asked = "Where is <b>my</b> order? " + "x" * 200
     sent = [{"query_id": "n/1 ?#", "pipeline": "newest", "query": asked, "chunks": []}]
-    daemon.post("/v1/queries", [*sent, {"query_id": "n-2", "pipeline": "newest", "chunks": []}])
+    daemon.post("/v1/queries", [*sent, {"query_id": "n-2", "chunks": []}])  # of pipeline default
     page = read(daemon.get("/?window=5m").text)
     text = " ".join(page.text)
     assert "Where is <b>my</b> order?" in text

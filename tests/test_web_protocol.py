@@ -148,23 +148,22 @@ def small(tmp_path_factory):
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_client_that_sends_all_of_a_far_too_large_body_reads_the_answer(small, chunked):
+@pytest.mark.parametrize("last", [False, True], ids=["to go on", "to close"])
+def test_a_client_that_sends_all_of_a_far_too_large_body_reads_the_answer(small, chunked, last):
     """More than the sockets hold, of one who looks for an answer only at the end, as most do."""
-    part = bytes(1 << 20)
+    part, parts = bytes(1 << 20), 30
+    length = "transfer-encoding: chunked" if chunked else f"content-length: {parts * len(part)}"
+    connection = "close" if last else "keep-alive"
+    head = f"POST /v1/queries HTTP/1.1\r\nhost: a\r\nconnection: {connection}\r\n{length}\r\n\r\n"
     with small.wire() as wire:
+        wire.sendall(head.encode())
+        for _ in range(parts):
+            wire.sendall(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
         if chunked:
-            wire.sendall(
-                b"POST /v1/queries HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
-            )
-            for _ in range(30):
-                wire.sendall(b"%x\r\n%b\r\n" % (len(part), part))
             wire.sendall(b"0\r\n\r\n")
-        else:
-            wire.sendall(
-                b"POST /v1/queries HTTP/1.1\r\nhost: a\r\ncontent-length: 31457280\r\n\r\n"
-            )
-            for _ in range(30):
-                wire.sendall(part)
+        if last:
+            assert everything(wire).startswith(b"HTTP/1.1 413 ")
+            return
         assert wire.recv(65_536).startswith(b"HTTP/1.1 413 ")
         wire.sendall(REQUEST)
         assert b"200 OK" in wire.recv(65_536)

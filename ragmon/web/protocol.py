@@ -31,6 +31,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _in_body = False
     _rest: asyncio.TimerHandle | None = None  # while what is left of a body is dropped
     _rest_bytes = 0
+    _close_after_rest = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; headers are due."""
@@ -71,12 +72,17 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_body = True
         self._stop_waiting()
         super().on_headers_complete()
+        if not self.cycle.keep_alive:
+            patient = _PatientTransport(self.transport, self._close_when_read)
+            self.cycle.transport = patient  # type: ignore[assignment]
 
     def on_message_complete(self) -> None:
         """The request is there as a whole."""
         self._in_body = False
         self._end_rest()
         super().on_message_complete()
+        if self._close_after_rest:
+            self.transport.close()
 
     def on_response_complete(self) -> None:
         """A request is answered, and maybe not there as a whole."""
@@ -84,6 +90,12 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_body and self.cycle.response_complete and not self.transport.is_closing():
             self._rest_bytes = 0
             self._rest = self.loop.call_later(self.limits.read_timeout_s, self.transport.close)
+
+    def _close_when_read(self) -> None:
+        if self._in_body:
+            self._close_after_rest = True
+        else:
+            self.transport.close()
 
     def _end_rest(self) -> None:
         if self._rest is not None:
@@ -123,6 +135,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self._header_bytes += len(data)
         if self._header_bytes > _LINGER_BYTES:
             self.transport.close()
+
+
+class _PatientTransport:
+    """As much of a transport as an answer needs, closed once the request is there as a whole.
+
+    To close while a client still sends resets the connection, and takes the answer away with it.
+    """
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self.write = transport.write
+        self.is_closing = transport.is_closing
+        self.close = close
 
 
 def bounded_protocol(limits: Limits, refused: Callable[[str], None]) -> type[BoundedProtocol]:
