@@ -138,6 +138,18 @@ def test_compare(folder, capsys, monkeypatch):
             ["evaluate", "set", "--run", "first.run", "--split", "dev"], "dev", id="no split"
         ),
         pytest.param(["evaluate", "bare.jsonl"], "--endpoint", id="cases that nobody answered"),
+        pytest.param(["evaluate", "set"], "set: holds no answers", id="a folder without a run"),
+        pytest.param(["evaluate", "set", "--demo"], "cases of their own", id="two golden sets"),
+        pytest.param(
+            ["evaluate", "set", "--run", "first.run", "--request", "wild.yaml"],
+            "--request: is for a service that is asked now",
+            id="a run, and how to ask for one",
+        ),
+        pytest.param(
+            ["evaluate", "set", "--endpoint", "http://localhost:9", "--min", "hit@1"],
+            "--min: 'hit@1' has no number",
+            id="a limit that is none, before anything is asked",
+        ),
         pytest.param(
             ["evaluate", "set", "--run", "first.run", "--by", "knid"], "'knid'", id="no such key"
         ),

@@ -180,6 +180,12 @@ def test_nothing_worked(serve):
         ask(serve(q=[reply("", 404)]), "q")
 
 
+def test_an_address_without_a_scheme_is_refused_before_anything_is_asked():
+    template = Template(url="localhost:8000/ask")
+    with pytest.raises(DataError, match="Begin it with http://"):
+        drive([Case(query="q", case_id="q")], template, Pace(), ManualClock())
+
+
 def test_templates_from_files(tmp_path):
     path = tmp_path / "ask.yaml"
     path.write_text("url: http://x\nbody: {q: '{query}'}\nanswer: data.text\n")
@@ -191,9 +197,12 @@ def test_templates_from_files(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("url: http://x\nanser: a\n", "unknown field `anser`", id="a typo"),
-        pytest.param("answer: a\n", "missing required field `url`", id="no url"),
-        pytest.param("a: [", "expected", id="no YAML"),
+        pytest.param(
+            "url: http://x\nanser: a\n", "unknown field anser. Did you mean answer", id="a typo"
+        ),
+        pytest.param("answer: a\n", "missing required field url. Write url: http", id="no url"),
+        pytest.param("a: [", "is no YAML", id="no YAML"),
+        pytest.param("", "expected object, got null. Write url", id="an empty file"),
         pytest.param(None, "cannot be read", id="no file"),
     ],
 )

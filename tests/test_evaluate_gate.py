@@ -222,9 +222,9 @@ def test_rules_from_flags():
     ]
 
 
-@pytest.mark.parametrize("flag", ["hit@5", "hit@5=much", "hit@5=nan", "=0.5"])
+@pytest.mark.parametrize("flag", ["hit@5", "hit@5=much", "hit@5=nan", "hit@5=-0.1", "=0.5"])
 def test_flags_that_are_no_rules(flag):
-    with pytest.raises(DataError, match="METRIC=NUMBER"):
+    with pytest.raises(DataError, match=f"^--max-drop: '{flag}'"):
         rules_of([flag], [], [])
 
 

@@ -167,11 +167,16 @@ def test_columns_without_a_meaning_are_metadata(tmp_path):
 BAD_CASES = {
     "no JSON": ("c.jsonl", '{"query": "q"}\n{oops\n', "c.jsonl:2: is not JSON"),
     "no query": ("c.jsonl", "{}\n", "c.jsonl:1: query: is missing"),
+    "a query by another name": (
+        "c.csv",
+        "prompt,answer\na,b\n",
+        "c.csv:2: query: is missing. Call the question query, question, user_input or input; this",
+    ),
     "an empty query": ("c.jsonl", '{"query": ""}\n', "c.jsonl:1: query: is empty"),
     "wrong type": (
         "c.jsonl",
         lines({"query": "q"}, {"query": "r", "grades": {"a": "high"}}),
-        "c.jsonl:2: grades[...]: expected float, got str",
+        "c.jsonl:2: grades[...]: expected float, got str. Write a number for each id",
     ),
     "the same twice": ("c.jsonl", lines({"query": "q"}, {"query": "q"}), "c.jsonl:2: case_id:"),
     "a list of numbers": ("c.json", "[1]", "c.json:1: is a int, not an object"),
@@ -198,6 +203,11 @@ def test_cases_that_cannot_be_used(tmp_path, name, text, message):
 
 BAD_RUNS = {
     "no id": ("r.jsonl", '{"answer": "x"}\n', "r.jsonl:1: query_id: is missing"),
+    "chunks that are no list": (
+        "r.jsonl",
+        lines({"id": "1", "chunks": "The GIL."}),
+        "r.jsonl:1: chunks: expected array, got str. Write them best first",
+    ),
     "a chunk without id": (
         "r.jsonl",
         lines({"id": "1", "chunks": [{"score": 1}]}),
@@ -232,6 +242,13 @@ def test_runs_that_cannot_be_used(tmp_path, name, text, message):
     assert message in str(refused.value)
 
 
+def test_folders_that_hold_nothing_of_use(tmp_path):
+    with pytest.raises(DataError, match="is a folder, which holds no run"):
+        loaders.read_run(tmp_path)
+    with pytest.raises(DataError, match="A BEIR folder holds queries"):
+        loaders.read_cases(tmp_path)
+
+
 def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "latin.jsonl").write_bytes(b'{"query": "\xe9"}')
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"query": "q"}')[:-9])
@@ -247,7 +264,7 @@ def test_files_that_cannot_be_read(tmp_path):
 @pytest.mark.parametrize(
     ("splits", "asked", "message"),
     [
-        pytest.param(("dev", "train"), "", "there are: dev, train", id="which split?"),
+        pytest.param(("dev", "train"), "", "which split. There are: dev, train", id="which split?"),
         pytest.param(("test",), "dev", "no split 'dev'", id="not that one"),
     ],
 )

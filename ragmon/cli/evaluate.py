@@ -5,6 +5,7 @@ Exit status: 0 done, 1 a --min limit was missed, 2 the data or the arguments can
 
 import argparse
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,12 +20,12 @@ from ragmon.evaluate import loaders
 from ragmon.evaluate.cases import CaseSet, Labelled, Run, by_case
 from ragmon.evaluate.document import Evaluation, describe, save
 from ragmon.evaluate.embedding import load as load_embedder
-from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.errors import NAME_A_RUN, DataError
 from ragmon.evaluate.gate import limits
 from ragmon.evaluate.judges import Grounding, Humans, Judge
 from ragmon.evaluate.report import junit, table
 from ragmon.evaluate.report.page import html
-from ragmon.evaluate.rules import rules_of
+from ragmon.evaluate.rules import Rule, rules_of
 from ragmon.evaluate.scoring import Options, Scored, score
 
 NAME = "evaluate"
@@ -89,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, clock: Clock) -> int:
+    options = Options(ks=_cutoffs(args.k), gain=args.gain)
+    rules = rules_of([], args.min, args.max)  # what is misspelt costs no question
     case_set, answers, faithful = _source(args, clock)
     answers = loaders.with_texts(answers, case_set.corpus)
     if args.save_run is not None:
@@ -97,10 +100,10 @@ def _run(args: argparse.Namespace, clock: Clock) -> int:
         judges = _judges(args, case_set, answers, clock, stack)
         if faithful:
             judges.append(Humans(faithful))
-        options = Options(ks=_cutoffs(args.k), gain=args.gain)
         scored = score(case_set, answers, options, judges, judging.progress(args, "judging"))
     evaluation = describe(scored, _name(args), clock.now(), args.by)
-    return _write(args, evaluation, scored)
+    _write(args, evaluation, scored)
+    return _limited(args, evaluation, rules)
 
 
 def _judges(
@@ -131,7 +134,7 @@ def _judges(
     return judges
 
 
-def _write(args: argparse.Namespace, evaluation: Evaluation, scored: Scored) -> int:
+def _write(args: argparse.Namespace, evaluation: Evaluation, scored: Scored) -> None:
     if not args.quiet:
         table.show(table.standard_output(), evaluation)
     if args.json is not None:
@@ -141,7 +144,11 @@ def _write(args: argparse.Namespace, evaluation: Evaluation, scored: Scored) -> 
         save(saved, args.baselines / f"{args.save_baseline}.json")
     if args.html is not None:
         write(args.html, html(evaluation, scored).encode())
-    checks = limits(evaluation, rules_of([], args.min, args.max))
+
+
+def _limited(args: argparse.Namespace, evaluation: Evaluation, rules: Sequence[Rule]) -> int:
+    """The exit status, by what --min and --max ask."""
+    checks = limits(evaluation, rules)
     if args.junit is not None:
         write(args.junit, junit.limits(evaluation.name, checks))
     missed = [check for check in checks if check.verdict != "pass"]
@@ -152,12 +159,13 @@ def _write(args: argparse.Namespace, evaluation: Evaluation, scored: Scored) -> 
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file.
+    """Write a file, and the folder it stands in.
 
     Raises:
         DataError: it cannot be written.
     """
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", path=path) from error
@@ -165,6 +173,7 @@ def write(path: Path, content: bytes) -> None:
 
 def _source(args: argparse.Namespace, clock: Clock) -> Labelled:
     """Cases, what was answered, and what people said of the answers by case id."""
+    _check_source(args)
     if args.demo:
         from ragmon.cli import golden  # noqa: PLC0415 - needs the demo's extra
 
@@ -176,7 +185,17 @@ def _source(args: argparse.Namespace, clock: Clock) -> Labelled:
     case_set = loaders.read_cases(args.cases, split=args.split)
     if args.endpoint or args.request:
         return Labelled(case_set, _asked(args, case_set, clock))
+    if args.answers is None and loaders.holds_no_answers(args.cases):
+        raise DataError("holds no answers", path=args.cases, hint=NAME_A_RUN)
     return Labelled(case_set, loaders.read_run(args.answers or args.cases))
+
+
+def _check_source(args: argparse.Namespace) -> None:
+    """Refuse what would be left unread in silence."""
+    if args.cases is not None and (args.demo or args.from_store is not None):
+        raise DataError("--demo and --from-store bring cases of their own", path=args.cases)
+    if args.request is not None and (args.demo or args.from_store or args.answers):
+        raise DataError("is for a service that is asked now", field="--request")
 
 
 def _stored(args: argparse.Namespace, now: float) -> Labelled:

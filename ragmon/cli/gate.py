@@ -11,18 +11,18 @@ import sys
 from pathlib import Path
 
 import msgspec
-import yaml
 from msgspec.structs import replace
 
 from ragmon.cli import shelves
 from ragmon.cli.evaluate import BASELINES, write
 from ragmon.config import Settings
 from ragmon.errors import RagmonError
+from ragmon.evaluate import yaml_files
 from ragmon.evaluate.document import Evaluation, load, parse
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.gate import Decision, decide
 from ragmon.evaluate.report import junit, markdown, table
-from ragmon.evaluate.rules import Policy, rules_of
+from ragmon.evaluate.rules import Policy, Rule, rules_of
 
 NAME = "gate"
 HELP = "pass or fail a release against a baseline"
@@ -105,9 +105,5 @@ def _policy(args: argparse.Namespace) -> Policy:
 
 
 def _read_policy(path: Path) -> Policy:
-    try:
-        return msgspec.convert(yaml.safe_load(path.read_text()), Policy)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
-    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise DataError(str(error), path=path) from error
+    names = (*Policy.__struct_fields__, *Rule.__struct_fields__)
+    return yaml_files.read(path, Policy, names, "rules: [{metric: hit@5, max_drop: 0.02}]")

@@ -186,7 +186,7 @@ def _groups(cases: Sequence[Case], keys: Sequence[str] | None) -> list[strata.Gr
     for key in keys or ():
         if all(group.key != key for group in groups):
             known = ", ".join(strata.labelled(metadata, queries))
-            raise DataError(f"no case has the key {key!r}", hint=f"There are {known}")
+            raise DataError(f"no case has the key {key!r}", hint=f"The keys are {known}")
     return groups
 
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import msgspec
 import requests
-import yaml
 from msgspec import Struct
 
 from ragmon.clock import Clock
+from ragmon.evaluate import yaml_files
 from ragmon.evaluate.cases import Case, Run, text_id
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.loaders.fields import chunk_of
@@ -25,6 +25,7 @@ _ERROR_CHARACTERS = 500
 FAILURES = ("network", "timeout", "refused", "server_error", "malformed")
 """Why a question has no answer: nothing came, not in time, 4xx, 5xx, or not what was expected."""
 _MALFORMED = ("no JSON", "unusable answer", "the answer holds")
+_EXAMPLE = 'url: http://localhost:8000/ask and body: {q: "{query}"}'
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -61,12 +62,7 @@ def read_template(path: Path) -> Template:
     Raises:
         DataError: unreadable, or not of that form.
     """
-    try:
-        return msgspec.convert(yaml.safe_load(path.read_text()), Template)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
-    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise DataError(str(error), path=path) from error
+    return yaml_files.read(path, Template, Template.__struct_fields__, _EXAMPLE)
 
 
 def drive(
@@ -89,7 +85,7 @@ def drive(
         One record a case, in the order of the cases; latency is that of the last attempt.
 
     Raises:
-        DataError: a header names an unset variable, or every single query failed.
+        DataError: a header names an unset variable, the URL is none, or every query failed.
     """
     run = ask_all(cases, template, pace, clock, done)
     failed = [record for record in run.values() if record.error is not None]
@@ -110,8 +106,11 @@ def ask_all(
     When it is broken off, what was not asked yet never is.
 
     Raises:
-        DataError: a header names an unset variable.
+        DataError: a header names an unset variable, or the URL is none.
     """
+    if not template.url.startswith(("http://", "https://")):
+        hint = "Begin it with http:// or https://"
+        raise DataError(f"{template.url!r} is no address", field="url", hint=hint)
     service = _Service(template, pace, clock)
     pool = ThreadPoolExecutor(pace.concurrency, thread_name_prefix="endpoint")
     try:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from ragmon.errors import RagmonError
 
+NAME_A_RUN = "Name what the system answered by --run, or ask it by --endpoint"
+
 
 class DataError(RagmonError):
     """Cases, a run or a baseline cannot be used; says where."""

@@ -26,7 +26,7 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Refuse what would always pass.
 
         Raises:
-            ValueError: there is no limit, or one that is not a finite number.
+            ValueError: there is no limit, one that is not a finite number, or a negative fall.
         """
         limits = [
             each for each in (self.max_drop, self.min_value, self.max_value) if each is not None
@@ -36,6 +36,8 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for limit in limits:
             if not math.isfinite(limit):
                 raise ValueError(f"{limit} is no number to compare with")
+        if self.max_drop is not None and self.max_drop < 0.0:
+            raise ValueError("max_drop is at least 0: by how much the mean may get worse")
 
     @property
     def each_stratum(self) -> bool:
@@ -111,18 +113,23 @@ def rules_of(max_drops: Sequence[str], minima: Sequence[str], maxima: Sequence[s
     return [_rule(flag, field) for field, given in flags.items() for flag in given]
 
 
+_FLAGS = {"max_drop": "--max-drop", "min_value": "--min", "max_value": "--max"}
+
+
 def _rule(flag: str, field: str) -> Rule:
     name, _, number = flag.rpartition("=")
     metric, _, stratum = name.partition(":")
+    hint = "Write METRIC=NUMBER or METRIC:KEY=VALUE=NUMBER"
     try:
-        limits = {field: float(number)}
-        rule = Rule(metric=metric, stratum=stratum, **limits)
+        limit = float(number)
     except ValueError as error:
-        hint = "Write METRIC=NUMBER or METRIC:KEY=VALUE=NUMBER"
-        raise DataError(f"{flag!r} has no number", field=field, hint=hint) from error
+        raise DataError(f"{flag!r} has no number", field=_FLAGS[field], hint=hint) from error
     if not metric:
-        raise DataError(f"{flag!r} names no metric", field=field, hint="Write METRIC=NUMBER")
-    return rule
+        raise DataError(f"{flag!r} names no metric", field=_FLAGS[field], hint=hint)
+    try:
+        return Rule(metric=metric, stratum=stratum, **{field: limit})
+    except ValueError as error:
+        raise DataError(f"{flag!r}: {error}", field=_FLAGS[field]) from error
 
 
 def _matching(rule: Rule, current: Evaluation) -> list[Summary]:
@@ -147,7 +154,9 @@ def _rows(rule: Rule, current: Evaluation) -> Iterator[tuple[str, list[int]]]:
     groups = strata.groups(metadata, [case.query for case in current.cases], [key])
     chosen = [group for group in groups if value in ("", group.value)]
     if not chosen:
-        known = ", ".join(f"{key}={group.value}" for group in groups) or "no such key"
-        raise DataError(f"no case has {rule.stratum!r}", field="stratum", hint=f"There are {known}")
+        values = [f"{key}={group.value}" for group in groups]
+        known = values or list(strata.labelled(metadata, [case.query for case in current.cases]))
+        hint = f"{'There are' if values else 'The keys are'} {', '.join(known)}"
+        raise DataError(f"no case has {rule.stratum!r}", field=rule.metric, hint=hint)
     for group in chosen:
         yield f"{key}={group.value}", list(group.rows)

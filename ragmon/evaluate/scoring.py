@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ragmon.evaluate import content
 from ragmon.evaluate.accounts import Account
 from ragmon.evaluate.cases import Case, CaseSet, Run, by_case, never_found, unmatched
-from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.errors import NAME_A_RUN, DataError
 from ragmon.evaluate.judges import NEEDS_LLM, Judge
 from ragmon.evaluate.metrics import Metric, metric
 from ragmon.evaluate.parallel import Track, each_of
@@ -89,7 +89,8 @@ def score(
         raise DataError(
             f"none of {len(case_set.cases)} cases has a result among {len(run)}",
             field="case_id",
-            hint=f"Cases are called like {missing[:1]}, results like {extra[:1]}",
+            hint=f"Cases are called like {_first(missing)!r}, results like {_first(extra)!r}: "
+            "give both the same id, or the same query",
         )
     _check_answers([record for _, record in pairs])
     if not options.ids_match:
@@ -199,8 +200,7 @@ def _check_answers(records: Iterable[QueryRecord]) -> None:
         said = (each.answer, each.chunks, each.citations, each.error, each.latency_ms)
         if any(field is not None for field in said):
             return
-    hint = "Name what the system answered by --run, or ask it by --endpoint"
-    raise DataError("no result holds an answer, chunks or an error", hint=hint)
+    raise DataError("no result holds an answer, chunks or an error", hint=NAME_A_RUN)
 
 
 def _check_ids(cases: Sequence[Case], run: Run) -> None:
@@ -213,6 +213,10 @@ def _check_ids(cases: Sequence[Case], run: Run) -> None:
             hint=f"Labels read like {min(relevant)!r}, retrieved ids like {retrieved!r}: "
             "label and retrieve by the same ids",
         )
+
+
+def _first(names: Sequence[str]) -> str:
+    return names[0] if names else ""
 
 
 def _notes(

@@ -21,13 +21,18 @@ import msgspec
 from msgspec.structs import replace
 
 from ragmon.evaluate.cases import Case, CaseSet, Run, id_of
-from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.errors import NAME_A_RUN, DataError
 from ragmon.evaluate.loaders import beir, traces, trec
 from ragmon.evaluate.loaders.fields import Ignored, case_of, record_of
 from ragmon.evaluate.loaders.rows import ending, read_json, rows
 from ragmon.records import QueryRecord
 
 _TREC = frozenset({".qrels", ".qrel", ".trec", ".run", ".txt", ".res"})
+
+
+def holds_no_answers(path: Path) -> bool:
+    """Whether a golden set is of a kind that never holds what a system answered."""
+    return path.is_dir() or ending(path) in _TREC
 
 
 def read_cases(path: Path, *, split: str = "") -> CaseSet:
@@ -55,6 +60,8 @@ def read_run(path: Path) -> Run:
     Raises:
         DataError: it cannot be read, or holds no result.
     """
+    if path.is_dir():
+        raise DataError("is a folder, which holds no run", path=path, hint=NAME_A_RUN)
     if ending(path) in _TREC:
         return _by_id(path, ((0, record) for record in trec.read_run(path)))
     if traces.is_trace_export(path):
@@ -73,6 +80,7 @@ def write_run(path: Path, run: Run) -> None:
         DataError: it cannot be written.
     """
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.Encoder().encode_lines(run.values()))
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", path=path) from error
@@ -96,7 +104,7 @@ def _checked(path: Path, found: Iterable[tuple[int, Case]], ignored: Iterable[st
             )
         cases[case.case_id] = case
     if not cases:
-        raise DataError("holds no case", path=path)
+        raise DataError("holds no case", path=path, hint='Write one a line: {"query": …}')
     return CaseSet(tuple(cases.values()), tuple(ignored))
 
 
@@ -113,7 +121,7 @@ def _by_id(path: Path, found: Iterable[tuple[int, QueryRecord]]) -> dict[str, Qu
             )
         run[record.query_id] = record
     if not run:
-        raise DataError("holds no result", path=path)
+        raise DataError("holds no result", path=path, hint=NAME_A_RUN)
     return run
 
 

@@ -13,6 +13,8 @@ from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.loaders.rows import rows
 from ragmon.records import Chunk
 
+_HEADER = "query-id corpus-id score"
+
 
 class _Document(Struct, frozen=True):
     _id: str
@@ -38,6 +40,7 @@ def read_cases(folder: Path, split: str = "") -> CaseSet:
         raise DataError(
             f"judges {len(missing)} queries that queries.jsonl does not hold: {missing[0]!r}",
             path=judgements,
+            hint="Add them, or take their judgements out",
         )
     corpus = folder / "corpus.jsonl"
     return CaseSet(cases, corpus=corpus if corpus.is_file() else None)
@@ -63,8 +66,12 @@ def _judgements(folder: Path, split: str) -> Path:
         return found[split]
     if not split and (len(found) == 1 or "test" in found):
         return found.get("test") or next(iter(found.values()))
-    known = ", ".join(found) or "none"
-    raise DataError(f"no split {split!r}; there are: {known}", path=folder, hint="Use --split")
+    if not found:
+        hint = "A BEIR folder holds queries.jsonl, qrels/SPLIT.tsv and, for texts, corpus.jsonl"
+        raise DataError("holds no judgements (.tsv)", path=folder, hint=hint)
+    known = ", ".join(found)
+    which = f"no split {split!r}" if split else "which split?"
+    raise DataError(f"{which} There are: {known}", path=folder, hint="Use --split")
 
 
 def _judged(path: Path) -> Iterator[tuple[int, str, str, float]]:
@@ -72,7 +79,8 @@ def _judged(path: Path) -> Iterator[tuple[int, str, str, float]]:
         try:
             yield line, row["query-id"], row["corpus-id"], _finite(row["score"])
         except KeyError as error:
-            raise DataError("is missing", path=path, line=line, field=str(error.args[0])) from error
+            field, hint = str(error.args[0]), f"Begin with the line: {_HEADER}, split by tabs"
+            raise DataError("is missing", path=path, line=line, field=field, hint=hint) from error
         except ValueError as error:
             raise DataError("is no number", path=path, line=line, field="score") from error
 

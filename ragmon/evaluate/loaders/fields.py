@@ -42,6 +42,16 @@ _CHUNK = {
 _LISTS = frozenset(
     {"relevant_doc_ids", "relevant_ids", "keywords", "nuggets", "claims", "citations", *_IDS}
 )
+_REMEDIES = {
+    **dict.fromkeys(("relevant_doc_ids", "citations"), 'Write ids: ["doc-1", "doc-2"]'),
+    **dict.fromkeys(("keywords", "nuggets", "claims"), 'Write texts: ["one", "another"]'),
+    "grades": 'Write a number for each id: {"doc-1": 2, "doc-2": 0}',
+    "facets": 'Write the ids for each side of the question: {"cost": ["doc-1"]}',
+    "chunks": 'Write them best first: [{"id": "doc-1", "score": 0.8, "text": "…"}]',
+    "metadata": 'Write a value for each key: {"kind": "factoid"}',
+    "latency_ms": 'Write a number, or {"total": 900, "retrieval": 80}',
+}
+"""How a field is written, by name."""
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 
 
@@ -80,6 +90,8 @@ def case_of(row: Row, path: Path, line: int, ignored: Ignored) -> Case:
     else:
         for name in rest:
             ignored.add(name, [*Case.__struct_fields__])
+    if named.get("query") is None:
+        raise DataError("is missing", path=path, line=line, field="query", hint=_unasked(row))
     case = _converted(named, Case, path, line)
     if case.query and case.case_id:
         return case
@@ -104,6 +116,12 @@ def record_of(row: Row, path: Path, line: int) -> QueryRecord:
             "is missing", path=path, line=line, field="query_id", hint="Name the case or its query"
         )
     return _converted(named, QueryRecord, path, line)
+
+
+def _unasked(row: Row) -> str:
+    """What to do where no field is the question."""
+    held = ", ".join(map(str, row)) or "nothing"
+    return f"Call the question query, {', '.join(_QUERY[:-1])} or {_QUERY[-1]}; this holds {held}"
 
 
 def _unwrapped(row: Row) -> Row:
@@ -185,8 +203,9 @@ def _converted(named: Row, kind: type[Kind], path: Path, line: int) -> Kind:
         missing = re.search(r"missing required field `(\w+)`", text)
         if missing:
             field, text = f"{field}.{missing[1]}".lstrip("."), "is missing"
-        text = text.replace("`", "").replace("Expected", "expected")
-        raise DataError(text, path=path, line=line, field=field) from error
+        text = text.replace("`", "").replace("Expected", "expected").replace(" | null", "")
+        hint = _REMEDIES.get(re.split(r"\W", field)[0], "")
+        raise DataError(text, path=path, line=line, field=field, hint=hint) from error
 
 
 def _as_text(named: Row) -> Row:

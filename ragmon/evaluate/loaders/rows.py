@@ -17,6 +17,9 @@ from ragmon.evaluate.errors import DataError
 
 Row = dict[str, Any]
 
+_ONE_A_LINE = 'Write an object for each case, in JSON Lines one a line: {"query": …}'
+_QUOTE = "Put cells that hold commas, quotes or line breaks in quotes"
+
 
 def ending(path: Path) -> str:
     """The ending that says what a file holds; of ``x.csv.gz`` that is ``.csv``."""
@@ -59,7 +62,8 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
     except UnicodeDecodeError as error:
-        raise DataError(f"is not UTF-8 at byte {error.start}", path=path) from error
+        message = f"is not UTF-8 at byte {error.start}"
+        raise DataError(message, path=path, hint="Save it as UTF-8") from error
 
 
 def read_json(path: Path) -> Any:
@@ -81,7 +85,9 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Row]]:
             try:
                 row = decode(text)
             except msgspec.DecodeError as error:
-                raise DataError(f"is not JSON: {error}", path=path, line=line) from error
+                raise DataError(
+                    f"is not JSON: {error}", path=path, line=line, hint=_ONE_A_LINE
+                ) from error
             yield line, _object(row, path, line)
 
 
@@ -95,7 +101,8 @@ def _json_array(path: Path, held: Any) -> Iterator[tuple[int, Row]]:
 
 def _object(row: Any, path: Path, line: int) -> Row:
     if not isinstance(row, dict):
-        raise DataError(f"is a {type(row).__name__}, not an object", path=path, line=line)
+        kind = type(row).__name__
+        raise DataError(f"is a {kind}, not an object", path=path, line=line, hint=_ONE_A_LINE)
     return row
 
 
@@ -105,10 +112,12 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
     try:
         for row in reader:
             if None in row:
-                raise DataError("has more cells than the header", path=path, line=reader.line_num)
+                message = "has more cells than the header"
+                raise DataError(message, path=path, line=reader.line_num, hint=_QUOTE)
             yield reader.line_num, {key: cell(text) for key, text in row.items() if text}
     except csv.Error as error:
-        raise DataError(f"is not CSV: {error}", path=path, line=reader.line_num) from error
+        message = f"is not CSV: {error}"
+        raise DataError(message, path=path, line=reader.line_num, hint=_QUOTE) from error
 
 
 def cell(text: str) -> Any:

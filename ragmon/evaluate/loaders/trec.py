@@ -38,7 +38,9 @@ def read_run(path: Path) -> Iterator[QueryRecord]:
     ):
         of_topic = scores.setdefault(topic, {})
         if document in of_topic:
-            raise DataError(f"{document!r} appears twice for topic {topic}", path=path, line=line)
+            message = f"{document!r} appears twice for topic {topic}"
+            hint = "A run ranks a document once a topic"
+            raise DataError(message, path=path, line=line, hint=hint)
         of_topic[document] = _number(score, path, line, "score")
     yield from from_scores(scores)
 
