@@ -1,9 +1,11 @@
-"""A ragmon that is not there: takes what it is sent, in the tests of an application.
+"""A ragmon that is not there, for the tests of an application.
 
-with FakeServer() as server, Monitor(server.url) as monitor:
-application.ask("Who pays?", monitor)
-monitor.flush()
-assert server.records["queries"][0]["answer"] == "The council."
+    with FakeServer() as server, Monitor(server.url) as monitor:
+        application.ask("Who pays?", monitor)
+        monitor.flush()
+        assert server.records["queries"][0]["answer"] == "The council."
+
+It takes what it is sent, and answers as ragmon does.
 """
 
 import gzip

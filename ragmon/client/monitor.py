@@ -166,7 +166,9 @@ class Monitor:
             query: the question.
             **fields: what else ``log_query`` takes.
         """
-        return TimedQuery(self, self._clock, query, fields)
+        given = fields.get("query_id")
+        query_id = self.new_query_id() if given is None else given
+        return TimedQuery(self.log_query, query_id, self._clock, {"query": query, **fields})
 
     def new_query_id(self) -> str:
         """An id for a query that is logged later: 32 hex digits, ordered by time."""

@@ -1,13 +1,11 @@
 """Times the stages of one query as they happen."""
 
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self, Unpack
 
 from ragmon.client.arguments import QueryFields
 from ragmon.clock import Clock
-
-if TYPE_CHECKING:
-    from ragmon.client.monitor import Monitor
 
 
 class Stage:
@@ -34,22 +32,21 @@ class TimedQuery:
     An exception of the application passes through unchanged and is recorded as ``error``.
 
     Args:
-        monitor: logs it.
+        log: ``Monitor.log_query``.
+        query_id: its id, unless ``log`` cannot use it.
         clock: measures it.
-        query: the question.
-        fields: what else ``Monitor.log_query`` takes.
+        fields: what ``log`` is told.
     """
 
     def __init__(
-        self, monitor: "Monitor", clock: Clock, query: str | None, fields: QueryFields
+        self, log: Callable[..., str], query_id: str, clock: Clock, fields: Mapping[str, Any]
     ) -> None:
-        self._monitor = monitor
+        self._log = log
         self._clock = clock
-        self._fields: dict[str, Any] = {"query": query, **fields}
+        self._fields = dict(fields)
         self._spent_ms: dict[str, float] = {}
         self._began = 0.0
-        given = fields.get("query_id")
-        self.query_id = monitor.new_query_id() if given is None else given
+        self.query_id = query_id
         """To hand to the user, whose feedback will name it."""
 
     def __enter__(self) -> Self:
@@ -68,7 +65,7 @@ class TimedQuery:
             self._fields["error"] = error
         self._fields.setdefault("latency_ms", {"total": total_ms, **self._spent_ms})
         self._fields["query_id"] = self.query_id
-        self.query_id = self._monitor.log_query(**self._fields)
+        self.query_id = self._log(**self._fields)
 
     def retrieval(self) -> Stage:
         """``with q.retrieval():`` around the search."""

@@ -1,4 +1,4 @@
-"""Feedback and labels: finding their query, today's or last week's, and restating it."""
+"""Feedback, labels, verdicts and draws: finding their query, of whatever age, and restating it."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal

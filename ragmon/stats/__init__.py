@@ -1,1 +1,1 @@
-"""Statistics without I/O or clock: intervals and the latency histogram."""
+"""Statistics without I/O or clock: intervals, judged scores, agreement, latency histograms."""

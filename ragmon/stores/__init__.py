@@ -35,7 +35,7 @@ class Restatement(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Feedback or a label whose query has not come yet."""
+    """A change whose query has not come yet."""
 
     query_hash: int
     kind: str

@@ -37,8 +37,8 @@ class SqliteStore:
         self._judging = SqliteJudging(self._db)
         self._seed = self._db.number("SELECT value FROM meta WHERE name = 'seed'")
         self._block: tuple[int, list[bytes]] = (0, [])  # the one last opened
-        self._awaited: Counter[int] = Counter()  # changes that wait, by hash
-        self._load_awaited()
+        self._waiting: Counter[int] = Counter()  # changes that wait, by hash
+        self._count_waiting()
         self._saved = self._position()  # what the saved windows have counted
         self._alerts: SqliteAlertLog | None = None
         # Numbers go on also where the newest records and restatements are already gone.
@@ -87,8 +87,8 @@ class SqliteStore:
                 db.executemany("REPLACE INTO offsets VALUES (?, ?)", commit.offsets)
             self._judging.write(db, commit)
         for each in commit.arrived:
-            self._awaited.pop(each, None)
-        self._awaited.update(waiting.query_hash for waiting in commit.waiting)
+            self._waiting.pop(each, None)
+        self._waiting.update(waiting.query_hash for waiting in commit.waiting)
         self._ids.add(commit.hashes, first)
         self.next_sequence = first + len(commit.hashes)
         self.last_restatement = restatement
@@ -116,14 +116,14 @@ class SqliteStore:
         """Feedback and labels that wait for these queries."""
         sql = "SELECT kind, body, received FROM waiting WHERE query_hash = ? ORDER BY received"
         return [
-            Waiting(awaited, *row)
-            for awaited in sorted(self._awaited.keys() & hashes)
-            for row in self._db.rows(sql, signed(awaited))
+            Waiting(query_hash, *row)
+            for query_hash in sorted(self._waiting.keys() & hashes)
+            for row in self._db.rows(sql, signed(query_hash))
         ]
 
     def waiting_count(self) -> int:
         """How many changes wait for their query."""
-        return self._awaited.total()
+        return self._waiting.total()
 
     def offset(self, source: str) -> bytes | None:
         """How far a followed source was read."""
@@ -200,7 +200,7 @@ class SqliteStore:
         with self._db.transaction() as db:
             db.executemany("DELETE FROM windows WHERE tier = ? AND bucket < ?", enumerate(oldest))
             db.execute("DELETE FROM waiting WHERE received < ?", (waiting_before,))
-        self._load_awaited()
+        self._count_waiting()
         self._db.empty_log()
 
     def compact(self, start: int, below: int) -> tuple[int, int]:
@@ -263,9 +263,9 @@ class SqliteStore:
             min(saved.sequence, judged.sequence), min(saved.restatement, judged.restatement)
         )
 
-    def _load_awaited(self) -> None:
+    def _count_waiting(self) -> None:
         rows = self._db.rows("SELECT query_hash, count(*) FROM waiting GROUP BY query_hash")
-        self._awaited = Counter({unsigned(query_hash): count for query_hash, count in rows})
+        self._waiting = Counter({unsigned(query_hash): count for query_hash, count in rows})
 
     def _pack_block(self, first: int, commit: Commit) -> tuple[object, ...]:
         return (
