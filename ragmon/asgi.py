@@ -15,6 +15,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+_RETRY_AFTER_S = 2
 _TITLES = {
     400: "Bad request",
     401: "Unauthorized",
@@ -54,6 +55,11 @@ class Limits(Struct, frozen=True, kw_only=True):
     decompressed: int
     headers: int
     read_timeout_s: float
+
+
+def unavailable(detail: str, reason: str) -> Problem:
+    """503, to be tried again soon."""
+    return Problem(503, detail, reason=reason, headers={"retry-after": str(_RETRY_AFTER_S)})
 
 
 def header(scope: Scope, name: bytes) -> str:
@@ -116,7 +122,7 @@ class Share:
         of = self._of
         if of.used > self.size and of.used + size > of.limit:
             detail = "too many bytes are being sent at once (limits.queue)"
-            raise Problem(503, detail, reason="overloaded", headers={"retry-after": "2"})
+            raise unavailable(detail, "overloaded")
         self.size += size
         of.used += size
 

@@ -4,18 +4,22 @@ A source decodes what it receives, hands batches to a sink (the daemon's writer)
 it once they are durable.
 """
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from ragmon.asgi import unavailable
 from ragmon.clock import Clock
 from ragmon.errors import OverloadedError, StoreError
 from ragmon.records import Draw, Feedback, Label, QueryRecord, Verdict
 
 _RETRY_S = 1.0
+
+Result = TypeVar("Result")
 
 
 class Outcome(Struct, frozen=True):
@@ -121,3 +125,42 @@ def deliver(sink: Sink, make: Make, stop: threading.Event) -> Outcome | None:
             return outcomes[0]
         stop.wait(_RETRY_S)
     return None
+
+
+async def commit(sink: Sink, make: Make) -> Outcome:
+    """Submit once, for a client that waits, and return when it is durable.
+
+    Raises:
+        Problem: 503; nothing of the batch was kept.
+    """
+    future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    try:
+        sink.submit(make(resolver(future)))
+    except OverloadedError as error:
+        raise unavailable(str(error), "overloaded") from None
+    outcome = await future
+    if outcome.error is not None:
+        raise unavailable(str(outcome.error), outcome.error.reason)
+    return outcome
+
+
+def resolver(future: asyncio.Future[Result]) -> Callable[[Result], None]:
+    """What sets a future from another thread; whoever waited for it may have left."""
+    loop = future.get_loop()
+
+    def resolve(result: Result) -> None:
+        if not future.done():
+            future.set_result(result)
+
+    def reply(result: Result) -> None:
+        loop.call_soon_threadsafe(resolve, result)
+
+    return reply
+
+
+def count_outcome(tally: Tally, source: str, outcome: Outcome) -> None:
+    """Count what became of a batch that is durable."""
+    tally.accepted(source, outcome.accepted)
+    tally.duplicated(source, outcome.duplicates)
+    for _, reason in outcome.refused:
+        tally.rejected(source, reason)

@@ -21,15 +21,15 @@ from ragmon.asgi import (
     read_body,
     send_json,
     send_problem,
+    unavailable,
 )
 from ragmon.bodies import decode_body
 from ragmon.decode import Bounds, Decoder, Rejection, ignored_fields, reasons
-from ragmon.errors import OverloadedError, RecordError
+from ragmon.errors import RecordError
 from ragmon.records import Feedback, Label, QueryRecord
-from ragmon.sources import Outcome, Sink, Submission, Tally
+from ragmon.sources import Outcome, Sink, Submission, Tally, commit
 
 _STRETCHES = 8  # of a body, decoded before other requests get a turn
-_RETRY_AFTER_S = 2
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ class HttpSource:
         except Problem as problem:
             await self._refuse(endpoint, problem, send)
         except asyncio.CancelledError:  # the server ends and waits no longer; so does this task
-            await self._refuse(endpoint, _unavailable("ragmon is ending", "ending"), send)
+            await self._refuse(endpoint, unavailable("ragmon is ending", "ending"), send)
 
     async def _refuse(self, endpoint: Endpoint, problem: Problem, send: Send) -> None:
         self._tally.rejected(endpoint.source, problem.reason)
@@ -146,39 +146,18 @@ class HttpSource:
         await send_json(send, 422 if nothing_good else 200, content)
 
     async def _commit(self, endpoint: Endpoint, records: Sequence[Any], size_bytes: int) -> Outcome:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Outcome] = loop.create_future()
+        def make(reply: Callable[[Outcome], None]) -> Submission:
+            if endpoint.kind is QueryRecord:
+                return Submission(endpoint.source, size_bytes, reply, records=records)
+            return Submission(endpoint.source, size_bytes, reply, changes=records)
 
-        def reply(outcome: Outcome) -> None:
-            loop.call_soon_threadsafe(_resolve, future, outcome)
-
-        if endpoint.kind is QueryRecord:
-            submission = Submission(endpoint.source, size_bytes, reply, records=records)
-        else:
-            submission = Submission(endpoint.source, size_bytes, reply, changes=records)
-        try:
-            self._sink.submit(submission)
-        except OverloadedError as error:
-            raise _unavailable(str(error), "overloaded") from None
-        outcome = await future
-        if outcome.error is not None:
-            raise _unavailable(str(outcome.error), outcome.error.reason)
-        return outcome
+        return await commit(self._sink, make)
 
     def _count(self, source: str, outcome: Outcome, rejections: list[Rejection]) -> None:
         self._tally.accepted(source, outcome.accepted)
         self._tally.duplicated(source, outcome.duplicates)
         for reason, count in reasons(rejections).items():
             self._tally.rejected(source, reason, count)
-
-
-def _resolve(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
-    if not future.done():  # the client may have left
-        future.set_result(outcome)
-
-
-def _unavailable(detail: str, reason: str) -> Problem:
-    return Problem(503, detail, reason=reason, headers={"retry-after": str(_RETRY_AFTER_S)})
 
 
 def _late_rejection(line: int, reason: str) -> Rejection:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 from ragmon.decode import Bounds, Decoder
 from ragmon.errors import RecordError, StoreError
 from ragmon.records import Feedback, Label, QueryRecord
-from ragmon.sources import Context, Outcome, Submission, deliver
+from ragmon.sources import Context, Outcome, Submission, count_outcome, deliver
 
 _READ_BYTES = 1 << 20
 _MOST_LINE_BYTES = 16 << 20
@@ -167,7 +167,7 @@ class JsonlSource:
 
         outcome = deliver(self._context.sink, make, self._stop)
         if outcome is not None:
-            self._count(outcome)
+            count_outcome(self._context.tally, "jsonl", outcome)
         return outcome is not None
 
     def _records(self, lines: list[bytes], offset: int) -> Iterator[Any]:
@@ -186,12 +186,6 @@ class JsonlSource:
         self._log.warning(
             "line_refused", at_byte=offset, field=error.field, reason=error.reason, error=str(error)
         )
-
-    def _count(self, outcome: Outcome) -> None:
-        self._context.tally.accepted("jsonl", outcome.accepted)
-        self._context.tally.duplicated("jsonl", outcome.duplicates)
-        for _, reason in outcome.refused:
-            self._context.tally.rejected("jsonl", reason)
 
 
 def _complete_lines(file: BinaryIO, offset: int) -> tuple[list[bytes], int]:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from ragmon.asgi import Limits, Problem, Scope, Shares, check_headers, read_body
+from ragmon.asgi import Limits, Problem, Scope, Shares, check_headers, read_body, unavailable
 from ragmon.errors import RagmonError
 from ragmon.web.page import HEADERS, status_page
 
@@ -187,8 +187,7 @@ class Api:
             try:
                 return await endpoint(request)
             except RagmonError as error:
-                retry = {"retry-after": "2"}
-                raise Problem(503, str(error), reason="unavailable", headers=retry) from None
+                raise unavailable(str(error), "unavailable") from None
 
         return answer
 

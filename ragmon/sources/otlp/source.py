@@ -6,8 +6,7 @@
 import asyncio
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -23,11 +22,12 @@ from ragmon.asgi import (
     read_body,
     send_json,
     send_problem,
+    unavailable,
 )
 from ragmon.clock import Clock
-from ragmon.errors import OverloadedError, RecordError, StoreError
+from ragmon.errors import RecordError, StoreError
 from ragmon.records import Feedback, Label
-from ragmon.sources import Outcome, Sink, Submission, Tally
+from ragmon.sources import Outcome, Sink, Submission, Tally, commit, count_outcome, resolver
 from ragmon.sources.otlp import doctor, jsonwire, logs, protobuf, scores
 from ragmon.sources.otlp.answers import Encoding, encoding_of, failure, send_answer, success
 from ragmon.sources.otlp.assembly import Patience
@@ -45,8 +45,8 @@ SIGNALS = TRACES | LOGS | METRICS
 PATHS = SIGNALS | {scores.LANGFUSE} | scores.PHOENIX.keys()
 """Every path that is answered here."""
 
-_RETRY_AFTER_S = 2
 _MOST_SHOWN = 100
+_CHANGE_BYTES = 200  # about, for the queue's account
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -178,22 +178,22 @@ class OtlpSource:
 
     async def _keep(self, parts: Sequence[Part]) -> None:
         if self.worker.is_behind:
-            raise _unavailable("traces come faster than they can be read", "overloaded")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[StoreError | None] = loop.create_future()
+            raise unavailable("traces come faster than they can be read", "overloaded")
+        future: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+        resolve = resolver(future)
 
         def done(error: StoreError | None) -> None:
             if error is None:
                 self.worker.deliver(parts)
-            loop.call_soon_threadsafe(_resolve, future, error)
+            resolve(error)
 
         try:
             self._journal.submit(parts, done)
         except StoreError as error:
-            raise _unavailable(str(error), error.reason) from None
+            raise unavailable(str(error), error.reason) from None
         problem = await future
         if problem is not None:
-            raise _unavailable(str(problem), problem.reason)
+            raise unavailable(str(problem), problem.reason)
         self._tally.accepted("otlp_spans", sum(part.spans for part in parts))
 
     async def _take_logs(self, body: bytes, encoding: Encoding) -> None:
@@ -244,24 +244,12 @@ class OtlpSource:
     async def _commit(self, changes: Sequence[Feedback | Label]) -> None:
         if not changes:
             return
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Outcome] = loop.create_future()
 
-        def reply(outcome: Outcome) -> None:
-            loop.call_soon_threadsafe(_resolve, future, outcome)
+        def make(reply: Callable[[Outcome], None]) -> Submission:
+            size_bytes = _CHANGE_BYTES * len(changes)
+            return Submission("otlp_feedback", size_bytes, reply, changes=changes)
 
-        try:
-            size = 200 * len(changes)
-            self._sink.submit(Submission("otlp_feedback", size, reply, changes=changes))
-        except OverloadedError as error:
-            raise _unavailable(str(error), "overloaded") from None
-        outcome = await future
-        if outcome.error is not None:
-            raise _unavailable(str(outcome.error), outcome.error.reason)
-        self._tally.accepted("otlp_feedback", outcome.accepted)
-        self._tally.duplicated("otlp_feedback", outcome.duplicates)
-        for _, reason in outcome.refused:
-            self._tally.rejected("otlp_feedback", reason)
+        count_outcome(self._tally, "otlp_feedback", await commit(self._sink, make))
 
     async def _answer_recent(self, scope: Scope, send: Send) -> None:
         """What ``ragmon trace-doctor --last`` shows."""
@@ -300,20 +288,7 @@ def _with_bearer(scope: Scope) -> Scope:
 
 
 def _most(query_string: bytes) -> int:
-    for part in _parameters(query_string):
+    for part in query_string.decode("latin-1").split("&"):
         if part.startswith("last=") and part[5:].isdecimal():
             return max(1, min(_MOST_SHOWN, int(part[5:9])))
     return _MOST_SHOWN
-
-
-def _parameters(query_string: bytes) -> Iterator[str]:
-    yield from query_string.decode("latin-1").split("&")
-
-
-def _resolve(future: asyncio.Future[Any], result: Any) -> None:
-    if not future.done():  # the client may have left
-        future.set_result(result)
-
-
-def _unavailable(detail: str, reason: str) -> Problem:
-    return Problem(503, detail, reason=reason, headers={"retry-after": str(_RETRY_AFTER_S)})

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ragmon.clock import Clock
 from ragmon.decode import Bounds
 from ragmon.errors import OverloadedError, StoreError
-from ragmon.sources import Outcome, Sink, Submission, Tally
+from ragmon.sources import Outcome, Sink, Submission, Tally, count_outcome
 from ragmon.sources.otlp.assembly import Assembly, Complete, Patience
 from ragmon.sources.otlp.journal import Call, SpanStore
 from ragmon.sources.otlp.mapping import map_trace
@@ -202,10 +202,7 @@ class Worker:
         done.wait()
         if outcomes[0].error is not None:
             raise outcomes[0].error
-        self._tally.accepted(SOURCE, outcomes[0].accepted)
-        self._tally.duplicated(SOURCE, outcomes[0].duplicates)
-        for _, reason in outcomes[0].refused:
-            self._tally.rejected(SOURCE, reason)
+        count_outcome(self._tally, SOURCE, outcomes[0])
 
     def _remember(self, complete: Sequence[Complete], bodies: Sequence[tuple[bytes, ...]]) -> None:
         """Keep the newest for ``ragmon trace-doctor --last``."""
