@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from ragmon.daemon.calibrating import LEAST, Calibrations, Calibrator, Lesson
+from ragmon.daemon.calibrating import MOST_PIPELINES, Calibrations, Calibrator
 from ragmon.daemon.grounding import Worker
+from ragmon.daemon.teaching import LEAST, Lesson
 from ragmon.judges.worker import Case
 from ragmon.records import Verdict
 from tests.support.daemons import running
@@ -50,6 +51,104 @@ def test_a_calibration_needs_lessons(lessons, version):
     calibrations.learn({"docs": lessons}, V)
     kept = calibrations.kept.get("docs")
     assert (kept.version if kept else 0) == version
+
+
+def rare(count, bad):
+    """Nearly all are good, and the score knows."""
+    spread = np.linspace(-0.05, 0.05, count)
+    truth = [0.0 if number < bad else 1.0 for number in range(count)]
+    return [
+        Lesson(0.5 + 0.3 * good + float(off), good, 1.0, ())
+        for good, off in zip(truth, spread, strict=True)
+    ]
+
+
+def one_heavy(count):
+    """One lesson speaks for nearly all."""
+    return [
+        each._replace(weight=1000.0 if at == 0 else 1.0) for at, each in enumerate(taught(count))
+    ]
+
+
+def by_chance(count):
+    """The score knows nothing."""
+    found, truths = taught(count), taught(count, seed=9)
+    return [each._replace(truth=other.truth) for each, other in zip(found, truths, strict=True)]
+
+
+def as_shipped(count):
+    """The score is the very chance to be true."""
+    rng = np.random.default_rng(3)
+    scores = rng.random(count)
+    return [Lesson(float(s), float(rng.random() < s), 1.0, ()) for s in scores]
+
+
+@pytest.mark.parametrize(
+    ("lessons", "refused"),
+    [
+        pytest.param(taught(100), None, id="clear lessons are taken"),
+        pytest.param(one_heavy(200), "few", id="one lesson weighs more than all others"),
+        pytest.param(rare(100, bad=4), "one_kind", id="four bad answers"),
+        pytest.param(rare(100, bad=5), None, id="five bad answers"),
+        pytest.param(rare(100, bad=96), "one_kind", id="four good answers"),
+        pytest.param(by_chance(100), "unrelated", id="a score that knows nothing"),
+        pytest.param(
+            [each._replace(truth=1.0 - each.truth) for each in taught(100)],
+            "unrelated",
+            id="a score upside down",
+        ),
+        pytest.param(as_shipped(60), "no_gain", id="the shipped reading is right"),
+    ],
+)
+def test_lessons_that_make_a_worse_judge_are_refused(lessons, refused):
+    calibrations = Calibrations()
+    assert calibrations.learn({"docs": {"llm": lessons}}, V) == ["docs"]
+    assert calibrations.kept["docs"].refused == refused
+    assert (calibrations("docs", verdict()) == verdict()) == (refused is not None)
+
+
+@pytest.mark.parametrize("bad", [0.06, 0.3, 0.6])
+def test_as_many_answers_are_doubted_as_the_teacher_calls_unfaithful(bad):
+    rng = np.random.default_rng(5)
+    truth = (rng.random(4_000) >= bad) * 1.0
+    score = np.clip(0.5 + 0.2 * truth + rng.normal(0, 0.2, len(truth)), 0.01, 0.99)
+    every = [Lesson(float(s), float(t), 1.0, ()) for s, t in zip(score, truth, strict=True)]
+    calibrations = Calibrations()
+    calibrations.learn({"docs": {"llm": every[:500]}}, V)
+    read = [calibrations("docs", verdict(each.score)) for each in every[500:]]
+    doubted = np.mean([each.score < each.doubted_below for each in read])
+    assert doubted == pytest.approx(bad, abs=0.04)
+
+
+def test_newer_lessons_withdraw_what_they_do_not_bear_out():
+    calibrations = Calibrations()
+    calibrations.learn({"docs": {"llm": taught(100)}}, V)
+    later = [each._replace(sequence=1_000) for each in by_chance(100)]
+    calibrations.learn({"docs": {"llm": later}}, V)
+    assert calibrations.in_force == {}
+    assert calibrations("docs", verdict()) == verdict()
+    again = [each._replace(sequence=2_000) for each in taught(100)]
+    calibrations.learn({"docs": {"llm": again}}, V)
+    assert calibrations("docs", verdict()).version == f"{V}+2"
+
+
+def test_a_full_class_goes_on_learning_from_newer_answers():
+    calibrations = Calibrations()
+    calibrations.learn({"docs": {"llm": taught(500)}}, V)
+    few = [each._replace(sequence=at) for at, each in enumerate(taught(500), -450)]
+    calibrations.learn({"docs": {"llm": few}}, V)
+    assert calibrations.kept["docs"].version == 1  # 49 of them are newer
+    calibrations.learn(
+        {"docs": {"llm": [each._replace(sequence=each.sequence + 1) for each in few]}}, V
+    )
+    assert calibrations.kept["docs"].version == 2
+
+
+def test_more_pipelines_than_one_turn_holds_are_learned_in_the_next():
+    calibrations = Calibrations()
+    many = {f"p{number}": {"llm": taught(LEAST)} for number in range(MOST_PIPELINES + 2)}
+    assert len(calibrations.learn(many, V)) == MOST_PIPELINES
+    assert len(calibrations.learn(many, V)) == 2
 
 
 def test_people_overrule_the_language_model():
@@ -104,7 +203,7 @@ def test_without_news_nothing_is_read():
 
 
 def judged_by_hand(count):
-    """Answers, and what people say of them: the penguins are true here."""
+    """Answers, and what people say of them: they are harsher than words can tell."""
     good, bad = "Penguins dance over the old bridge", "The fee of {n} euros is due on Monday"
     queries, labels = [], []
     for n in range(count):
@@ -117,7 +216,7 @@ def judged_by_hand(count):
                 "chunks": [{"id": "a", "text": text}],
             }
         )
-        labels.append({"query_id": f"q{n}", "faithful": 0.7 if dances else 0.2})
+        labels.append({"query_id": f"q{n}", "faithful": 0.0 if dances else 0.6})
     return queries, labels
 
 
@@ -150,4 +249,4 @@ def test_labels_calibrate_a_running_daemon(tmp_path):
         worker.stop()
     assert read["version"] == f"{shipped.version}+1"
     assert read["raw"] == shipped.score
-    assert read["score"] < shipped.score - 0.1  # people said that such an answer is bad
+    assert read["score"] < shipped.score - 0.1  # people said that such an answer is not so good

@@ -2,11 +2,13 @@
 
 Labels of people count, where there are enough; else the verdicts of the sampled judge, weighed by
 their draw. A calibration applies to the scores still to come: what was scored stays as it was
-counted, and every verdict names the version it was read by.
+counted, and every verdict names the version it was read by. Lessons that would make a worse judge
+are refused, and one that is in force is withdrawn when newer lessons do not bear it out.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -15,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragmon import amended
+from ragmon.daemon.teaching import LEAST, Lesson, Refusal, fit
 from ragmon.judges import grounding
 from ragmon.judges.grounding import Calibration
 from ragmon.records import Amendments, Verdict
@@ -26,42 +29,42 @@ from ragmon.windows.observations import unpack
 NAME = "judge.calibrations"
 """Under which the store remembers them."""
 
-LEAST = 50
 _MOST = 500  # newest answers of a pipeline that are learned from
 _GROWTH = 1.25  # times as many labels are worth another version
-_MOST_PIPELINES = 50  # calibrated in one turn
+MOST_PIPELINES = 50  # looked at in one turn
+
+_REASONS: dict[Refusal, str] = {
+    "few": "the few with a large weight decide alone",
+    "one_kind": "less than five are faithful, or less than five are not",
+    "unrelated": "they do not surely rise with the embedded judge's score",
+    "no_gain": "read by them, answers held out are foretold no better than as shipped",
+}
 
 Teacher = Literal["people", "llm"]
 
 
-class Lesson(NamedTuple):
-    """One answer whose truth is known."""
-
-    score: float  # of the embedded judge, uncalibrated
-    truth: float
-    weight: float
-    traits: tuple[float, ...]
-
-
 class Kept(Struct, frozen=True):
-    """The calibration in force for a pipeline."""
+    """What a pipeline's lessons came to, when they were last looked at."""
 
-    version: int
+    version: int  # of the calibration; 0 before the first
     teacher: Teacher
     lessons: int
-    calibration: Calibration
+    calibration: Calibration  # as shipped where the lessons were refused
+    refused: Refusal | None = None
+    newest: int = 0  # sequence number of the newest lesson
 
 
 class Calibrations:
     """Replaced as a whole, so that any thread may read them."""
 
-    def __init__(self, kept: Mapping[str, Kept] | None = None) -> None:
-        self.kept: dict[str, Kept] = dict(kept or {})
+    def __init__(self, unfaithful_below: float = 0.5) -> None:
+        self.kept: dict[str, Kept] = {}
+        self._unfaithful_below = unfaithful_below
 
     def __call__(self, pipeline: str, verdict: Verdict) -> Verdict:
         """A fresh verdict of the embedded judge, as the pipeline reads it."""
         kept = self.kept.get(pipeline)
-        if kept is None or verdict.score is None:
+        if kept is None or kept.refused or verdict.score is None:
             return verdict
         if kept.calibration.judge_version != verdict.version:
             return verdict  # of another artefact: its scores mean something else
@@ -81,8 +84,13 @@ class Calibrations:
         """All of them."""
         return msgspec.json.encode(self.kept)
 
+    @property
+    def in_force(self) -> dict[str, Kept]:
+        """Those by which scores are read, by pipeline."""
+        return {name: kept for name, kept in self.kept.items() if not kept.refused}
+
     def learn(self, lessons: Mapping[str, Mapping[Teacher, list[Lesson]]], judge: str) -> list[str]:
-        """Calibrate what has enough new lessons; returns the pipelines.
+        """Look at the pipelines that have enough new lessons; returns them.
 
         Args:
             lessons: by pipeline and teacher.
@@ -90,8 +98,10 @@ class Calibrations:
         """
         learned: dict[str, Kept] = {}
         for pipeline, by_teacher in lessons.items():
+            if len(learned) == MOST_PIPELINES:
+                break
             found = self._learned(pipeline, by_teacher, judge)
-            if found is not None and len(learned) < _MOST_PIPELINES:
+            if found is not None:
                 learned[pipeline] = found
         self.kept = self.kept | learned
         return sorted(learned)
@@ -104,18 +114,15 @@ class Calibrations:
         if teacher is None:
             return None
         taught, before = by_teacher[teacher], self.kept.get(pipeline)
-        if before is not None and not _is_worth_it(before, teacher, len(taught), judge):
+        if before is not None and not _is_worth_it(before, teacher, taught, judge):
             return None
-        fitted = grounding.calibrate(
-            [each.score for each in taught],
-            [each.truth for each in taught],
-            [each.weight for each in taught],
-            traits=[each.traits for each in taught],
-            judge_version=judge,
-        )
-        if fitted.kind == "shipped":
-            return None  # nothing to learn: all were the same
-        return Kept(1 if before is None else before.version + 1, teacher, len(taught), fitted)
+        version = 0 if before is None else before.version
+        newest = max(each.sequence for each in taught)
+        fitted = fit(taught, judge, self._unfaithful_below)
+        if isinstance(fitted, Calibration):
+            return Kept(version + 1, teacher, len(taught), fitted, newest=newest)
+        shipped = Calibration("shipped", judge, len(taught), self._unfaithful_below)
+        return Kept(version, teacher, len(taught), shipped, fitted, newest)
 
 
 class Calibrator:
@@ -145,19 +152,22 @@ class Calibrator:
             return
         with self._open() as reader:
             found = lessons(reader, self._judge)
-        for pipeline in self._calibrations.learn(found, self._judge):
-            kept = self._calibrations.kept[pipeline]
-            self._log.info(
-                "calibrated",
-                pipeline=pipeline,
-                version=kept.version,
-                teacher=kept.teacher,
-                lessons=kept.lessons,
-                kind=kept.calibration.kind,
-                threshold=round(kept.calibration.threshold, 3),
-            )
+        learned = self._calibrations.learn(found, self._judge)
+        for pipeline in learned:
+            self._tell(pipeline, self._calibrations.kept[pipeline])
+        if learned:
             self._save(self._calibrations.dump())
-        self._seen = news
+        if len(learned) < MOST_PIPELINES:
+            self._seen = news
+
+    def _tell(self, pipeline: str, kept: Kept) -> None:
+        said = {"pipeline": pipeline, "teacher": kept.teacher, "lessons": kept.lessons}
+        if kept.refused:
+            self._log.info("calibration_refused", **said, reason=_REASONS[kept.refused])
+            return
+        threshold = round(kept.calibration.threshold, 3)
+        kind = kept.calibration.kind
+        self._log.info("calibrated", **said, version=kept.version, kind=kind, threshold=threshold)
 
 
 def lessons(reader: Reader, judge: str) -> dict[str, dict[Teacher, list[Lesson]]]:
@@ -170,14 +180,14 @@ def lessons(reader: Reader, judge: str) -> dict[str, dict[Teacher, list[Lesson]]
         observations = unpack(block.observations, ())
         for sequence, body in told.items():
             dims = observations.dims[observations.dim_index[sequence - block.first_sequence]]
-            for teacher, lesson in _lessons(amended.decode(body).known, judge):
+            for teacher, lesson in _lessons(sequence, amended.decode(body).known, judge):
                 mine = found.setdefault(dims[0], {}).setdefault(teacher, [])
                 if len(mine) < _MOST:
                     mine.append(lesson)
     return found
 
 
-def _lessons(known: Amendments, judge: str) -> list[tuple[Teacher, Lesson]]:
+def _lessons(sequence: int, known: Amendments, judge: str) -> list[tuple[Teacher, Lesson]]:
     """What one answer teaches, once for each teacher."""
     scored = verdict_of(known, EMBEDDED_JUDGE)
     if scored is None or scored.score is None or scored.version.partition("+")[0] != judge:
@@ -186,11 +196,11 @@ def _lessons(known: Amendments, judge: str) -> list[tuple[Teacher, Lesson]]:
     found: list[tuple[Teacher, Lesson]] = []
     human = human_score(known)
     if not np.isnan(human):
-        found.append(("people", Lesson(raw, human, 1.0, scored.traits)))
+        found.append(("people", Lesson(raw, human, 1.0, scored.traits, sequence)))
     verdict = verdict_of(known, SAMPLED_JUDGE)
     if verdict is not None and verdict.score is not None:
         weight = 1.0 / verdict.probability
-        found.append(("llm", Lesson(raw, verdict.score, weight, scored.traits)))
+        found.append(("llm", Lesson(raw, verdict.score, weight, scored.traits, sequence)))
     return found
 
 
@@ -199,7 +209,10 @@ def _may_teach(body: bytes) -> bool:
     return b"faithful" in body or SAMPLED_JUDGE.encode() in body
 
 
-def _is_worth_it(before: Kept, teacher: Teacher, count: int, judge: str) -> bool:
+def _is_worth_it(before: Kept, teacher: Teacher, taught: Sequence[Lesson], judge: str) -> bool:
+    """Whether there are enough more lessons, or enough newer ones where old ones make room."""
     if before.calibration.judge_version != judge or (teacher, before.teacher) == ("people", "llm"):
         return True
-    return count >= min(_GROWTH * before.lessons, before.lessons + LEAST) and count > before.lessons
+    enough = min(math.ceil((_GROWTH - 1.0) * before.lessons), LEAST)
+    newer = sum(each.sequence > before.newest for each in taught)
+    return max(len(taught) - before.lessons, newer) >= max(enough, 1)

@@ -51,7 +51,7 @@ class Judges:
             self._parts.append(sampled)
             draws = sampled.draws
             self.on_demand = sampled.on_demand
-        reading = Calibrations()
+        reading = Calibrations(shell.settings.judge.unfaithful_below)
         if shell.settings.judge.grounding.enabled:
             self._parts.append(_Learning(shell, reading))
         if shell.settings.judge.grounding.enabled or draws is not None:
@@ -218,13 +218,19 @@ class _Learning:
             "ragmon_grounding_calibration_version",
             "Version of the calibration by which a pipeline reads the embedded judge's score.",
             "pipeline",
-            lambda: {name: float(kept.version) for name, kept in calibrations.kept.items()},
+            lambda: {name: float(kept.version) for name, kept in calibrations.in_force.items()},
         )
         own.watch_each(
             "ragmon_grounding_calibration_labels",
             "Labels or verdicts that the calibration was learned from.",
             "pipeline",
-            lambda: {name: float(kept.lessons) for name, kept in calibrations.kept.items()},
+            lambda: {name: float(kept.lessons) for name, kept in calibrations.in_force.items()},
+        )
+        own.watch_each(
+            "ragmon_grounding_calibration_refused",
+            "1 where labels or verdicts make the embedded judge no better; the log says why.",
+            "pipeline",
+            lambda: {name: float(bool(kept.refused)) for name, kept in calibrations.kept.items()},
         )
 
     def start(self) -> None:

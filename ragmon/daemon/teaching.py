@@ -1,0 +1,127 @@
+"""What known truths teach about the embedded judge's score, or why they teach nothing.
+
+A calibration is taken only where it can be trusted: from enough answers of both kinds, where the
+score follows the truth, and where it reads answers that it was not fitted to better than the
+shipped reading does. Pure: no clock, no store.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from ragmon.judges import grounding
+from ragmon.judges.grounding import Calibration
+
+Floats = NDArray[np.float64]
+
+Refusal = Literal["few", "one_kind", "unrelated", "no_gain"]
+
+LEAST = 50
+"""Lessons from which on a calibration is tried."""
+
+_LEAST_WORTH = 20.0  # equally weighted lessons that the weights are worth
+_LEAST_OF_A_KIND = 5  # faithful, and unfaithful
+_LEAST_T = 2.0  # of the correlation of score and truth
+_FOLDS = 5
+_EDGE = 1e-6
+
+
+class Lesson(NamedTuple):
+    """One answer whose truth is known."""
+
+    score: float  # of the embedded judge, uncalibrated
+    truth: float
+    weight: float
+    traits: tuple[float, ...]
+    sequence: int = 0  # of the record
+
+
+def fit(lessons: Sequence[Lesson], judge: str, unfaithful_below: float) -> Calibration | Refusal:
+    """The calibration that lessons teach, or why they do not.
+
+    It doubts as large a share of the lessons as have a truth below the limit: what is counted as
+    unfaithful by the embedded judge then compares with what the teacher counts. The threshold of
+    best balanced accuracy would doubt one answer in five where one in twenty is bad.
+
+    Args:
+        lessons: at least ``LEAST``.
+        judge: version of the artefact that gave the scores.
+        unfaithful_below: truth from which on an answer is faithful.
+    """
+    score, truth, weight = (np.array(each) for each in list(zip(*lessons, strict=True))[:3])
+    worth = _worth(weight)
+    bad = truth < unfaithful_below
+    if worth < _LEAST_WORTH:
+        return "few"
+    if min(bad.sum(), (~bad).sum()) < _LEAST_OF_A_KIND:
+        return "one_kind"
+    if not _is_related(score, truth, weight):
+        return "unrelated"
+    if _held_out_error(lessons, judge) >= _squared_error(score, truth, weight):
+        return "no_gain"
+    fitted = _calibrated(lessons, judge)
+    read = _read(fitted, lessons)
+    share = (worth * float(weight @ bad) / float(weight.sum()) + 0.5) / (worth + 1.0)
+    return replace(fitted, threshold=_cut(read, weight, share))
+
+
+def _worth(weight: Floats) -> float:
+    """Kish: equally weighted lessons that know as much."""
+    return float(weight.sum() ** 2 / (weight @ weight))
+
+
+def _is_related(score: Floats, truth: Floats, weight: Floats) -> bool:
+    """Whether the truth surely rises with the score's log odds."""
+    s = np.clip(score, _EDGE, 1.0 - _EDGE)
+    x, y = np.log(s / (1.0 - s)), truth
+    (xx, xy), (_, yy) = np.cov(x, y, aweights=weight)
+    if xx * yy <= 0.0:
+        return False
+    r = float(np.clip(xy / np.sqrt(xx * yy), -1.0 + _EDGE, 1.0 - _EDGE))
+    t = r * ((_worth(weight) - 2.0) / (1.0 - r * r)) ** 0.5
+    return bool(t >= _LEAST_T)
+
+
+def _held_out_error(lessons: Sequence[Lesson], judge: str) -> float:
+    """Mean squared error on lessons that a calibration was not fitted to."""
+    ranked = sorted(lessons, key=lambda lesson: lesson.score)
+    total = 0.0
+    for fold in range(_FOLDS):
+        held = ranked[fold::_FOLDS]
+        kept = [lesson for at, lesson in enumerate(ranked) if at % _FOLDS != fold]
+        read = _read(_calibrated(kept, judge), held)
+        total += sum(
+            lesson.weight * (value - lesson.truth) ** 2
+            for lesson, value in zip(held, read.tolist(), strict=True)
+        )
+    return total / sum(lesson.weight for lesson in lessons)
+
+
+def _squared_error(score: Floats, truth: Floats, weight: Floats) -> float:
+    return float(np.average(np.square(score - truth), weights=weight))
+
+
+def _calibrated(lessons: Sequence[Lesson], judge: str) -> Calibration:
+    return grounding.calibrate(
+        [each.score for each in lessons],
+        [each.truth for each in lessons],
+        [each.weight for each in lessons],
+        traits=[each.traits for each in lessons],
+        judge_version=judge,
+    )
+
+
+def _read(calibration: Calibration, lessons: Sequence[Lesson]) -> Floats:
+    return np.array([grounding.apply(calibration, each.score, each.traits) for each in lessons])
+
+
+def _cut(read: Floats, weight: Floats, share: float) -> float:
+    """Below which nearest to that share of the lessons lies; ties are not torn apart."""
+    value, at = np.unique(read, return_inverse=True)
+    below = np.append(0.0, np.cumsum(np.bincount(at, weight))) / weight.sum()
+    nearest = int(np.abs(below - share).argmin())
+    between = np.concatenate([[value[0]], (value[:-1] + value[1:]) / 2.0, [1.0]])
+    return float(between[nearest])
