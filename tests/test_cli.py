@@ -143,6 +143,17 @@ def test_check_config_shows_every_setting_with_value_origin_and_meaning(
     assert "Port to listen on" in rows["port"]
 
 
+@pytest.mark.parametrize("columns", ["", "80"], ids=["into a pipe", "in a small terminal"])
+def test_check_config_breaks_no_name(monkeypatch, capsys, columns):
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    else:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    assert run("check-config") == 0
+    shown = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert set(keys()) - shown == set()
+
+
 def test_check_config_hides_secrets(tmp_path, capsys):
     text = "auth: {tokens: [{name: app, token: do-not-print-me, scopes: [ingest]}]}"
     (tmp_path / "ragmon.yaml").write_text(text, encoding="utf-8")

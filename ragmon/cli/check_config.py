@@ -6,7 +6,6 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, SecretStr
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from ragmon.cli import flags
@@ -18,6 +17,7 @@ from ragmon.daemon.detecting import build_detection, build_timing
 from ragmon.daemon.judges import check_judges
 from ragmon.daemon.otlp import build_exporter
 from ragmon.daemon.routing import build_routes
+from ragmon.evaluate.report.table import standard_output
 from ragmon.judges.llm.options import Options as LlmOptions
 
 NAME = "check-config"
@@ -44,14 +44,15 @@ def run(args: argparse.Namespace) -> int:
     for at, source in enumerate(settings.sources):
         resolve("ragmon.sources", f"sources.{at}", source)
     table = Table(box=box.SIMPLE_HEAD)
-    for name in ("setting", "value", "from", "meaning"):
+    table.add_column("setting", no_wrap=True)
+    for name in ("value", "from", "meaning"):
         table.add_column(name, overflow="fold")
     for key, value, text in _rows(settings, ""):
         origin = next(
             (where for name, where in loaded.origins.items() if _covers(name, key)), "default"
         )
         table.add_row(key, value, origin, text)
-    Console().print(table)
+    standard_output().print(table)
     return 0
 
 
