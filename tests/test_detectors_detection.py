@@ -15,8 +15,8 @@ from tests.scenarios.story import COLUMNS, START, STORIES, load, queries
 RULES = (*rules.DEFAULT_RULES, {"kind": "slo", "metric": "hit", "objective": 0.8})
 
 
-def fresh():
-    return Detection(COLUMNS, rules.build(RULES), Options())
+def fresh(given=RULES):
+    return Detection(COLUMNS, rules.build(given), Options())
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +84,34 @@ def test_a_restart_is_invisible(live, batches, story):
     second = fresh()
     second.load(state, [SavedBucket(*each) for each in buckets.values()])
     assert found + run(second, batches[half:]) == live
+
+
+MORE = {"kind": "threshold", "metric": "error", "limit": 0.5, "window": 600.0}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param([MORE, *RULES], id="one more"),
+        pytest.param(RULES[::-1], id="in another order"),
+        pytest.param(RULES[1:], id="one less"),
+        pytest.param([*RULES[:-1], {**RULES[-1], "objective": 0.7}], id="one changed"),
+        pytest.param(RULES[:2], id="few"),
+    ],
+)
+def test_a_restart_may_change_the_rules(live, batches, story, changed):
+    # Rules that are new met streams they had no row for, and the others forgot what was open.
+    first, half = fresh(), story.history + 63
+    first.begin(START * 60.0)
+    run(first, batches[:half])
+    second = fresh(changed)
+    second.load(first.dump(), list(first.log.dump_dirty()))
+    found = run(second, batches[half:])
+    kept = {rule["kind"] for rule in changed} & {"anomaly", "canary", "no_data"}
+    for ours, theirs in zip(found, live[-len(found) :], strict=True):
+        assert [f.alert for f in ours.findings if f.alert.kind in kept] == [
+            f.alert for f in theirs.findings if f.alert.kind in kept
+        ]
 
 
 def test_later_feedback_counts_once():

@@ -147,7 +147,7 @@ class Detection:
 
     def dump(self) -> bytes:
         """Everything but the buckets of the log, which ``log.dump_dirty`` saves."""
-        rules = [(module.KIND, state.dump()) for module, state in self._rules]
+        rules = [(name, state.dump()) for name, state in self._by_name().items()]
         parts = (self.streams, self.log, self.references, self.latencies)
         return msgspec.msgpack.encode(
             ([part.dump() for part in parts], rules, self._settled, self.baseline)
@@ -159,13 +159,25 @@ class Detection:
         held: list[Any] = [self.streams, self.log, self.references, self.latencies]
         for part, body in zip(held, parts, strict=True):
             part.load(body)
-        self._grow()
         for saved in buckets:
             self.log.load_bucket(saved)
-        for (module, state), (kind, body) in zip(self._rules, rules, strict=False):
-            if kind == module.KIND:  # rules that were changed begin anew
-                state.load(body)
-        self._grow()
+        states = self._by_name()
+        for name, body in rules:
+            if name in states:
+                states[name].load(body)
+        for state in states.values():
+            state.grow(len(self.streams))  # rules that are new, or were changed, begin anew
+
+    def _by_name(self) -> dict[str, Any]:
+        """The state of each rule by what it is about, whatever the order of the rules."""
+        found: dict[str, Any] = {}
+        for module, state in self._rules:
+            about = getattr(state.options, "metric", "")
+            special = module.rule_name(state.options) if hasattr(module, "rule_name") else ""
+            name = " ".join(filter(None, (module.KIND, about, special)))
+            same = sum(each.partition("#")[0] == name for each in found)
+            found[f"{name}#{same}" if same else name] = state
+        return found
 
     def _fold(self, new: Observations, old: Observations | None) -> None:
         if not len(new):
