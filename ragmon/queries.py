@@ -14,7 +14,7 @@ from ragmon.pipeline import Pipeline
 from ragmon.records import Amendments, QueryRecord
 from ragmon.report import metric_key
 from ragmon.signals.facts import SAMPLED_JUDGE
-from ragmon.signals.failure_mode import MODES
+from ragmon.signals.failure_mode import FAILED, MODES
 from ragmon.signals.judged import verdict_of
 from ragmon.stores import Block, Reader
 from ragmon.windows.observations import Observations, unpack
@@ -50,7 +50,7 @@ def failures(pipeline: Pipeline) -> dict[str, tuple[int, float]]:
     }
     named["disliked"] = (catalogue.index("negative_feedback"), 1.0)
     named["miss"] = (catalogue.index("hit", k=most, evidence="label"), 0.0)
-    for mode in MODES[:3]:
+    for mode in FAILED:
         named[mode] = (catalogue.index("failure_mode", mode=mode), 1.0)
     return named
 

@@ -7,12 +7,11 @@ import numpy as np
 
 from ragmon.signals import Column
 from ragmon.signals.judged import JUDGES
+from ragmon.signals.latency import STAGES
 from ragmon.stats.agreement import CONFUSION, Figure, agreement
 from ragmon.windows import LATENCY, Merged
 from ragmon.windows.estimates import QUANTILES, Estimates, estimate, shown
 from ragmon.windows.series import SeriesKey
-
-_STAGES = ("total", "retrieval", "generation")
 
 
 def build(
@@ -83,7 +82,7 @@ def _series(estimates: Estimates, number: int, columns: Sequence[Column]) -> dic
         "queries": int(estimates.queries[number]),
         "latency_ms": {
             stage: _latency(estimates, number, at, means[stage])
-            for at, stage in enumerate(_STAGES)
+            for at, stage in enumerate(STAGES)
             if stage in means
         },
         "metrics": metrics,

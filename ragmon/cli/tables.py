@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ragmon.cli.alert_view import open_view
+from ragmon.signals.failure_mode import FAILED
 
 _NARROW: Any = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)}  # fits into 80 columns
-_STAGES = ("retrieval", "ranking", "generation")
 _SHOWN = (
     ("error", "error"),
     ("zero_result", "zero"),
@@ -62,7 +62,7 @@ def _ratio_rows(series: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 def _mode_rows(series: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     for mode, each in series["failure_modes"].items():
-        name = f"fails in {mode}" if mode in _STAGES else f"failure mode {mode}"
+        name = f"fails in {mode}" if mode in FAILED else f"failure mode {mode}"
         yield name, _number(each["estimate"]), _range(each, "", _number), f"{each['samples']:,}"
 
 

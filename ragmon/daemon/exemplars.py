@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ragmon.exposition.text import Exemplar
 from ragmon.records import QueryRecord
+from ragmon.signals.latency import STAGES
 from ragmon.windows.totals import LATENCY_EDGES_MS
 
 _EDGES = LATENCY_EDGES_MS.tolist()
@@ -24,14 +25,10 @@ class ExemplarStore:
             trace_id, latency = record.trace_id, record.latency_ms
             if not trace_id or latency is None or len(trace_id) > _MOST_CHARACTERS:
                 continue
-            stages = {
-                "total": latency.total,
-                "retrieval": latency.retrieval,
-                "generation": latency.generation,
-            }
-            for stage, value in stages.items():
-                if value is not None:
-                    self._keep(record, stage, value)
+            for stage in STAGES:
+                value_ms = getattr(latency, stage)
+                if value_ms is not None:
+                    self._keep(record, stage, value_ms)
 
     def _keep(self, record: QueryRecord, stage: str, value_ms: float) -> None:
         key = (record.pipeline, stage)

@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 
 from ragmon.alerts import Alert, AlertEvent
 from ragmon.alerts.machine import Book
+from ragmon.detectors import MINUTE_S
 from ragmon.detectors.detection import Detection
 
 _LABELS = ("alert", "pipeline", "severity")
@@ -56,7 +57,7 @@ class AlertMetrics(Collector):
                 at >= len(ready) or not ready[at] for at, is_in in enumerate(held) if is_in
             ),
             dropped=detection.streams.dropped,
-            judged_until=max(0.0, detection.log.frontier * 60.0),
+            judged_until=max(0.0, detection.log.frontier * MINUTE_S),
         )
 
     def collect(self) -> Iterator[Metric]:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ragmon.exposition.gauges import STAGES
 from ragmon.exposition.text import Exemplar, Family, Labels, histogram_lines, labelled, number
+from ragmon.signals.failure_mode import MODES
+from ragmon.signals.latency import STAGES
 from ragmon.windows import LATENCY, TOP_SCORE, Windows
 from ragmon.windows.series import VERSION, SeriesKey
 from ragmon.windows.totals import LATENCY_EDGES_MS, SCORE_EDGES
@@ -22,7 +23,6 @@ COUNTERS = (
     ("chunks_cited", "cited_chunks", "Retrieved chunks that answers cite."),
 )
 RATINGS = ("positive", "negative", "neutral")
-MODES = ("retrieval", "ranking", "generation", "none", "unknown")
 
 
 class Counters:

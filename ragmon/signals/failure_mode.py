@@ -11,7 +11,10 @@ NAME = "failure_mode"
 HELP = "Share of queries by failure mode: retrieval, ranking, generation, none or unknown."
 KIND = "proportion"
 
-MODES = ("retrieval", "ranking", "generation", "none", "unknown")
+FAILED = ("retrieval", "ranking", "generation")
+"""The modes that are failures: which stage it was."""
+
+MODES = (*FAILED, "none", "unknown")
 RETRIEVAL, RANKING, GENERATION, NONE, UNKNOWN = range(len(MODES))
 
 

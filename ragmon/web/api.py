@@ -15,10 +15,10 @@ from starlette.routing import Route
 
 from ragmon.asgi import Limits, Problem, Scope, Shares, check_headers, read_body, unavailable
 from ragmon.errors import RagmonError
+from ragmon.signals.failure_mode import FAILED
 from ragmon.web.page import HEADERS, status_page
 
 MOST_QUERIES = 1_000
-_WENT_WRONG = ("retrieval", "ranking", "generation")
 _SHOWN, _RECENT_S = 10, 3_600.0  # failing queries on the status page, and how far it looks back
 _YEAR_10000 = 253_402_300_800  # unix seconds
 
@@ -129,7 +129,7 @@ class Api:
         window = request.query_params.get("window", "1h")
         report = await self._report(window, "")
         since = self._monitor.now() - min(report["window_seconds"], _RECENT_S)
-        failing = await self._monitor.queries("", list(_WENT_WRONG), since, _SHOWN)
+        failing = await self._monitor.queries("", list(FAILED), since, _SHOWN)
         html = status_page(report, self._monitor.problems(), failing)
         return HTMLResponse(html, headers=HEADERS)
 

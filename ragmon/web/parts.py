@@ -6,6 +6,8 @@ from html import escape
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from ragmon.signals.failure_mode import FAILED
+
 _FAILING = {
     "zero_result": "zero_result",
     "error": "error",
@@ -17,7 +19,6 @@ _FAILING = {
     "negative_feedback": "disliked",
 }
 """By metric: what /v1/queries calls the queries behind it."""
-_MODES = ("retrieval", "ranking", "generation")
 _SLICED = ("error", "zero_result", "attribution", "positive_feedback")
 _CARDS = 5  # the rest takes a line each: what is below should stay in sight
 _LONGEST = 160  # characters of a question
@@ -127,7 +128,7 @@ def _metrics(series: dict[str, Any], window: str) -> Iterator[str]:
 
 def _modes(series: dict[str, Any], window: str) -> Iterator[str]:
     for mode, each in series["failure_modes"].items():
-        failing = mode if mode in _MODES and each["estimate"] else ""
+        failing = mode if mode in FAILED and each["estimate"] else ""
         yield _row(f"failure mode: {mode}", each, _behind(series["pipeline"], failing, window))
 
 

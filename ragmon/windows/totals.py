@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ragmon.signals import latency
+
 LATENCY_EDGES_MS = np.array(
     [5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000], float
 )
 SCORE_EDGES = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 2, 5, 10, 20, 50, 100])
-STAGES = 3
+STAGES = len(latency.STAGES)
 
 
 def rebin(counts: NDArray[np.int64], edges_ms: Sequence[float]) -> NDArray[np.int64]:
