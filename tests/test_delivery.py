@@ -13,7 +13,7 @@ from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import load
 from ragmon.daemon import delivery
 from ragmon.daemon.delivery import Delivery
-from ragmon.daemon.lane import FIRST_WAIT_S, GROWTH, LONGEST_WAIT_S, Common, Lane, judge, wait_s
+from ragmon.daemon.lane import FIRST_WAIT_S, GROWTH, LONGEST_WAIT_S, Common, Lane, settle, wait_s
 from ragmon.daemon.ledger import Ledger
 from ragmon.daemon.routing import Route, build_routes, encode_event, notifications
 from ragmon.errors import SettingsError, SinkError, StoreError
@@ -148,7 +148,7 @@ def test_what_failed_together_does_not_come_back_together():
 )  # fmt: skip
 def test_what_becomes_of_a_failure(error, age, fate, due, reason):
     now = NOW + age
-    assert judge(PENDING, error, 3_600.0, now) == Settled(1, fate, now + due, reason)
+    assert settle(PENDING, error, 3_600.0, now) == Settled(1, fate, now + due, reason)
 
 
 # ---- a lane ---------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -18,6 +18,8 @@ from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
 from ragmon.web.auth import Grant, digest
 from ragmon.windows import Windows
+
+Options = TypeVar("Options", bound=BaseModel)
 
 
 def build_pipeline(settings: Settings) -> Pipeline:
@@ -61,11 +63,19 @@ def resolve(package: str, setting: str, given: dict[str, Any]) -> tuple[Any, Bas
     """
     module = find(package, str(given.get("kind", "")), setting)
     rest = {key: value for key, value in given.items() if key != "kind"}
+    return module, checked(module.Options, setting, rest)
+
+
+def checked(kind: type[Options], setting: str, given: dict[str, Any]) -> Options:
+    """Options out of a free-form setting.
+
+    Raises:
+        SettingsError: they cannot be used; the nearest known name is named.
+    """
     try:
-        return module, module.Options(**rest)
+        return kind.model_validate(given)
     except ValidationError as error:
-        known = list(module.Options.model_fields)
-        raise SettingsError("; ".join(_problems(setting, error, known))) from None
+        raise SettingsError("; ".join(_problems(setting, error, list(kind.model_fields)))) from None
 
 
 def _problems(setting: str, error: ValidationError, known: list[str]) -> Iterator[str]:

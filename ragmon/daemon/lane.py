@@ -58,7 +58,7 @@ def wait_s(event_id: str, attempts: int) -> float:
     return longest * (0.5 + int.from_bytes(digest) / 2.0**33)
 
 
-def judge(row: Pending, error: SinkError, give_up_after_s: float, now: float) -> Settled:
+def settle(row: Pending, error: SinkError, give_up_after_s: float, now: float) -> Settled:
     """What becomes of a notification that was not accepted."""
     if not error.retryable:
         return Settled(row.number, "dead", now, str(error))
@@ -153,7 +153,7 @@ class Lane:
         return Settled(row.number, "delivered", self._clock.now())
 
     def _failed(self, row: Pending, error: SinkError) -> Settled:
-        settled = judge(row, error, self._route.give_up_after_s, self._clock.now())
+        settled = settle(row, error, self._route.give_up_after_s, self._clock.now())
         if error.retryable:
             self._pause(error)
         else:

@@ -29,6 +29,7 @@ from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.signals.judged import verdict_of
 from ragmon.sources import Outcome, Sink, Submission, deliver
 from ragmon.stores import Judging, Reader
+from ragmon.web.judging import Wanted
 from ragmon.windows.observations import unpack
 
 _BATCH = 500
@@ -37,14 +38,6 @@ _MOST_ANSWERS = 1_000_000  # of the newest
 _FORECAST_FROM = 200  # answers; their mean speaks for more
 
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
-
-
-class Wanted(NamedTuple):
-    """Which answers, and how many of them."""
-
-    since: float  # unix seconds
-    limit: int
-    pipeline: str = ""  # empty: any
 
 
 class Found(NamedTuple):

@@ -3,11 +3,10 @@
 import asyncio
 from typing import Any
 
-from pydantic import ValidationError
-
 from ragmon.asgi import Limits
 from ragmon.clock import Clock
 from ragmon.config import Settings
+from ragmon.daemon.build import checked
 from ragmon.daemon.engine import Engine
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
@@ -106,14 +105,7 @@ def build_exporter(settings: Settings) -> export.Exporter | None:
     """
     if settings.otlp_export is None:
         return None
-    try:
-        return export.Exporter(export.Options(**settings.otlp_export))
-    except ValidationError as error:
-        problems = "; ".join(
-            f"otlp_export.{'.'.join(str(part) for part in each['loc'])}: {each['msg']}"
-            for each in error.errors(include_url=False, include_input=False)
-        )
-        raise SettingsError(problems) from None
+    return export.Exporter(checked(export.Options, "otlp_export", settings.otlp_export))
 
 
 def judged(record: QueryRecord, verdict: Verdict) -> export.Judged | None:

@@ -1,6 +1,6 @@
 """Judging past answers over HTTP: what it would take, have it done, how far it has come."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
@@ -14,8 +14,8 @@ from ragmon.web.api import Page, body_of, json_answer, moment_of
 _PATH = "/v1/judge"
 
 
-class Wanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which answers are to be judged."""
+class _Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which answers are to be judged, as a client says it."""
 
     since: str = "1h"
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 100
@@ -23,22 +23,22 @@ class Wanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
-class Asked(NamedTuple):
-    """The same, with a moment."""
+class Wanted(NamedTuple):
+    """Which answers are to be judged, and how many of them."""
 
-    since: float
+    since: float  # unix seconds
     limit: int
-    pipeline: str
+    pipeline: str = ""  # empty: any
 
 
 class Judging(Protocol):
     """Who draws them."""
 
-    async def forecast(self, wanted: Any) -> dict[str, Any]:
+    async def forecast(self, wanted: Wanted) -> dict[str, Any]:
         """What judging would take; nothing is drawn."""
         ...
 
-    async def draw(self, wanted: Any) -> dict[str, Any]:
+    async def draw(self, wanted: Wanted) -> dict[str, Any]:
         """Draw, and have them judged."""
         ...
 
@@ -50,7 +50,7 @@ class Judging(Protocol):
 class JudgeSection:
     """The pages; without a language model they say how to get one."""
 
-    def __init__(self, judging: Judging | None, now: Any, limits: Limits) -> None:
+    def __init__(self, judging: Judging | None, now: Callable[[], float], limits: Limits) -> None:
         self._judging = judging
         self._now = now
         self._limits = limits
@@ -70,12 +70,12 @@ class JudgeSection:
         """Forecast, or draw."""
         judging = self._configured()
         try:
-            wanted = msgspec.json.decode(await body_of(request, self._limits), type=Wanted)
+            asked = msgspec.json.decode(await body_of(request, self._limits), type=_Request)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
-        since = moment_of("since", wanted.since, self._now())
-        asked = Asked(since, wanted.limit, wanted.pipeline)
-        found = judging.forecast(asked) if wanted.dry_run else judging.draw(asked)
+        since = moment_of("since", asked.since, self._now())
+        wanted = Wanted(since, asked.limit, asked.pipeline)
+        found = judging.forecast(wanted) if asked.dry_run else judging.draw(wanted)
         return json_answer(await found)
 
     def _configured(self) -> Judging:
