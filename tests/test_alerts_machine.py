@@ -16,8 +16,8 @@ def finding(metric="hit", kind="anomaly", status="bad", severity="warning", dime
     return Finding(alert=AlertKey(kind, stream, rule), status=status, severity=severity)
 
 
-def receding(found):
-    return replace(found, receding=True)
+def receding(found, share=0.8):
+    return replace(found, recovered=share)
 
 
 def explain(found):
@@ -98,6 +98,8 @@ PART, BELOW = finding(dimension="tenant"), finding(kind="regression")
                      id="one alert until no detector finds its stream bad"),
         pytest.param([[HIT], [HIT, BELOW], [receding(BELOW)], []], ["0 hit", "2 hit"],
                      id="or only still remembers it"),
+        pytest.param([[HIT], [HIT, BELOW], [receding(BELOW, 0.2)], [BELOW], []],
+                     ["0 hit", "4 hit"], id="a good minute of a bad hour is no end"),
         pytest.param([[HIT], [HIT, ZERO], [ZERO], []],
                      ["0 hit", "1 zero_result", "2 hit", "3 zero_result"],
                      id="who heard of it hears its end"),

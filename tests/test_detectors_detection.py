@@ -51,7 +51,7 @@ def test_something_is_found(live):
 def test_an_incident_recedes_once_it_is_over_and_not_before(live, story):
     over = START + story.history + story.incidents[0].at + story.incidents[0].lasts
     found = [
-        (each.minute >= over, finding.receding)
+        (each.minute >= over, finding.recovered > 0.0)
         for each in live
         for finding in each.findings
         if finding.alert.kind == "anomaly" and finding.alert.stream.metric == "zero_result"

@@ -57,6 +57,21 @@ def test_burn_rates(bad, found):
 
 
 @pytest.mark.parametrize(
+    ("metric", "bad", "severity"),
+    [
+        pytest.param("error", 54, "critical", id="most queries get no answer"),
+        pytest.param("error", 15, "warning", id="some get none"),
+        pytest.param("hit", 54, "warning", id="answers are only worse"),
+    ],
+)
+def test_an_outage_is_critical(metric, bad, severity):
+    detection, stream = world({"kind": "anomaly"}), StreamKey("docs", metric)
+    assert not live(detection, 1_800, {stream: (60, 1, 1)})
+    (found,) = live(detection, 10, {stream: (60, bad, bad)})
+    assert found.severity == severity
+
+
+@pytest.mark.parametrize(
     ("n", "lost", "found"),
     [
         pytest.param(60, 30, 1, id="far above the limit"),

@@ -88,4 +88,4 @@ def _at_work(cause: Alert, symptom: Alert) -> bool:
         return False
     window = max(_AFTERMATH_S, symptom.finding.window_s or 0.0)
     # The fewer queries a symptom has the longer it takes to see that it is over, too.
-    return symptom.finding.receding or symptom.bad_at - cause.ended_at <= window
+    return symptom.finding.recovered > 0.0 or symptom.bad_at - cause.ended_at <= window

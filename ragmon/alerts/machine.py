@@ -18,6 +18,7 @@ from ragmon.alerts.silences import Maintenance, Silence, silenced_by
 from ragmon.detectors import AlertKey, Finding
 
 MOST_RECENT = 200
+_MOSTLY = 0.5  # of the evidence that ends an incident; less comes and goes while it lasts
 
 Explain = Callable[[Finding], Evidence]
 
@@ -175,7 +176,7 @@ def _speaking(book: Book, found: Mapping[AlertKey, Finding]) -> frozenset[str]:
         if streams.get(alert.inhibited_by) == alert.key.stream
         and (finding := found.get(alert.key)) is not None
         and finding.window_s is None
-        and not finding.receding
+        and finding.recovered < _MOSTLY
     )
 
 

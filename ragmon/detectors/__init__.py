@@ -70,7 +70,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     evidence: float | None = None  # likelihood ratio against "nothing changed"
     threshold: float | None = None  # of the evidence, or the limit of a plain rule
     guarantee: str = ""
-    receding: bool = False  # what came lately speaks for its end, though not clearly enough yet
+    recovered: float = 0.0  # evidence of its end, as a share of what is needed; it may sink again
 
 
 class Tick(Struct, frozen=True):

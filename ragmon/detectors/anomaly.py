@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from ragmon.detectors import Finding, Severity, Tick, budget
@@ -13,6 +14,8 @@ from ragmon.detectors.episodes import Null, chosen, finding, follow, reference_o
 from ragmon.detectors.losses import DETECTED, LATENCY
 
 KIND = "anomaly"
+
+_UNANSWERED = ("error", "zero_result")
 
 
 class Options(BaseModel, frozen=True, extra="forbid"):
@@ -24,6 +27,8 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Watch the values of the configured slices too."""
     severity: Severity = "warning"
     """Of the alerts."""
+    outage_from: float = 0.5
+    """Share of queries with an error, or without documents, from which an alert is critical."""
     accept_after: float = 3 * 86_400.0
     """Seconds after which a lasting change becomes the new normal and the alert resolves."""
 
@@ -84,7 +89,7 @@ def _describe(state: State, tick: Tick, row: int) -> Finding:
         float(each[row]) for each in (references.n, references.mean, references.variance)
     )
     limit = float(state.limits[row])
-    return finding(
+    found = finding(
         KIND,
         key,
         state,
@@ -97,3 +102,7 @@ def _describe(state: State, tick: Tick, row: int) -> Finding:
         limit=limit,
         guarantee=budget.guarantee(limit, tick.total),
     )
+    level = found.observed.mean if found.observed else 0.0
+    if key.metric in _UNANSWERED and level >= state.options.outage_from:
+        return replace(found, severity="critical")
+    return found

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ragmon.detectors import MINUTE_S, AlertKey, Finding, Measured, Severity, StreamKey, Tick
 from ragmon.detectors.arrays import Bools, Floats, Ints
-from ragmon.detectors.core import Charts, capped
+from ragmon.detectors.core import RESOLVED, Charts, capped
 from ragmon.stats.intervals import effective_n_fraction, wilson_cc
 from ragmon.windows.series import VERSION
 
@@ -85,7 +85,7 @@ def finding(
         evidence=float(charts.peak[row]),
         threshold=limit,
         guarantee=guarantee,
-        receding=bool(charts.recovery[row] > 0.0),
+        recovered=max(float(charts.recovery[row]), 0.0) / RESOLVED,
     )
 
 
