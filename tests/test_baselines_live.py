@@ -123,3 +123,9 @@ def test_a_golden_run_goes_in_and_out(site):
     assert (kept["kind"], kept["promoted"], kept["created_by"]) == ("golden", True, "ci")
     assert admin.get("/v1/baselines/golden").json["run"] == RUN
     assert active(admin) is None  # it is never compared with traffic
+
+
+def test_a_name_leads_nowhere_else(site, monkeypatch, capsys):
+    monkeypatch.setenv("RAGMON_API_TOKEN", "admin-token")
+    assert main(["baseline", "show", "../report", "--url", site.url]) == 1
+    assert "answered 404" in capsys.readouterr().err

@@ -3,7 +3,6 @@
 import itertools
 import threading
 from collections.abc import Callable
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import requests
@@ -12,9 +11,11 @@ from msgspec import Struct
 from ragmon.cli import remote
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError
+from ragmon.outgoing import retry_after_s
 
 _STRANGER_S = 15.0  # for an address where nobody has answered yet
 _OUTAGE_S = 120.0
+_FIRST_WAIT_S = 0.2
 _LONGEST_WAIT_S = 5.0
 _HINT = "Start `ragmon serve`, or name another address"
 
@@ -116,14 +117,7 @@ def _wait_s(
     answer: requests.Response | requests.RequestException, attempt: int, now: float
 ) -> float:
     """Seconds to wait: as told by Retry-After, else longer and longer."""
-    told = ""
+    asked_s = 0.0
     if isinstance(answer, requests.Response):
-        told = answer.headers.get("Retry-After", "")
-    if told.isdigit():
-        return min(float(told), _LONGEST_WAIT_S)
-    if told:
-        try:
-            return max(0.0, min(parsedate_to_datetime(told).timestamp() - now, _LONGEST_WAIT_S))
-        except ValueError:
-            pass
-    return min(0.2 * 2.0 ** min(attempt, 9), _LONGEST_WAIT_S)
+        asked_s = retry_after_s(answer.headers.get("Retry-After", ""), now)
+    return min(asked_s or _FIRST_WAIT_S * 2.0 ** min(attempt, 9), _LONGEST_WAIT_S)

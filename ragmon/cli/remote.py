@@ -51,7 +51,7 @@ def get(opened: requests.Session, url: str, path: str, **params: str) -> Any:
     Raises:
         RemoteError: no answer, or one that is no success.
     """
-    return _asked(opened, "GET", url, path, params=params)
+    return ask(opened, "GET", url, path, params=params)
 
 
 def post(opened: requests.Session, url: str, path: str, content: object) -> Any:
@@ -60,7 +60,7 @@ def post(opened: requests.Session, url: str, path: str, content: object) -> Any:
     Raises:
         RemoteError: no answer, or one that is no success.
     """
-    return _asked(opened, "POST", url, path, json=content)
+    return ask(opened, "POST", url, path, json=content)
 
 
 def delete(opened: requests.Session, url: str, path: str) -> Any:
@@ -69,10 +69,15 @@ def delete(opened: requests.Session, url: str, path: str) -> Any:
     Raises:
         RemoteError: no answer, or one that is no success.
     """
-    return _asked(opened, "DELETE", url, path)
+    return ask(opened, "DELETE", url, path)
 
 
-def _asked(opened: requests.Session, method: str, url: str, path: str, **sent: Any) -> Any:
+def ask(opened: requests.Session, method: str, url: str, path: str, **sent: Any) -> Any:
+    """The JSON answer of any request.
+
+    Raises:
+        RemoteError: no answer, or one that is no success.
+    """
     try:
         answer = opened.request(method, url.rstrip("/") + path, timeout=_TIMEOUT_S, **sent)
     except requests.RequestException as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import msgspec
 import requests
@@ -20,11 +21,10 @@ from ragmon.daemon.baselines import Minutes, Shelf, describe
 from ragmon.daemon.build import build_pipeline, resolve
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.detectors.detection import Detection, Options, replay
-from ragmon.errors import RemoteError, SettingsError, StoreBusyError
+from ragmon.errors import SettingsError, StoreBusyError
 from ragmon.pipeline import Pipeline
 from ragmon.stores import Store
 
-_TIMEOUT_S = (5.0, 60.0)
 _LATENCY = "latency_ms{stage=total}"
 
 
@@ -158,38 +158,30 @@ class Remote:
 
     def shown(self, name: str, version: int | None) -> dict[str, Any]:
         """One version with what it says."""
-        return self._ask("GET", f"/{name}", version)
+        return self._ask("GET", _path(name), version)
 
     def keep(self, name: str, *, window: str = "", run: bytes = b"") -> dict[str, Any]:
         """Save another version."""
         wanted: dict[str, Any] = {"by": getpass.getuser()}
         wanted |= {"run": msgspec.Raw(run)} if run else {"from": window}
-        return self._ask("PUT", f"/{name}", body=msgspec.json.encode(wanted))
+        return self._ask("PUT", _path(name), body=msgspec.json.encode(wanted))
 
     def promote(self, name: str, version: int | None) -> dict[str, Any]:
         """Compare with this one from now on."""
-        return self._ask("POST", f"/{name}/promote", version)
+        return self._ask("POST", f"{_path(name)}/promote", version)
 
     def delete(self, name: str, version: int | None) -> int:
         """Forget one version, or all."""
-        return int(self._ask("DELETE", f"/{name}", version)["deleted"])
+        return int(self._ask("DELETE", _path(name), version)["deleted"])
 
     def _ask(
         self, method: str, path: str, version: int | None = None, body: bytes | None = None
     ) -> dict[str, Any]:
-        url = f"{self._url}/v1/baselines{path}"
         asked = {} if version is None else {"version": str(version)}
-        try:
-            answer = self._session.request(
-                method, url, params=asked, data=body, timeout=_TIMEOUT_S, allow_redirects=False
-            )
-        except requests.RequestException as error:
-            hint = "Start `ragmon serve`, or name another address"
-            problem = f"no answer from {self._url} ({type(error).__name__})"
-            raise RemoteError(problem, hint=hint) from error
-        if not answer.ok:
-            raise RemoteError(f"{url} answered {answer.status_code}: {remote.detail(answer)}")
-        found: dict[str, Any] = answer.json()
+        path = f"/v1/baselines{path}"
+        found: dict[str, Any] = remote.ask(
+            self._session, method, self._url, path, params=asked, data=body
+        )
         return found
 
 
@@ -203,6 +195,10 @@ def read_run(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _path(name: str) -> str:
+    return f"/{quote(name, safe='')}"
 
 
 def _missing(name: str) -> SettingsError:
