@@ -244,6 +244,19 @@ def test_the_budget_holds_over_restarts(tmp_path, llm):
     assert len(llm.chats) == 4
 
 
+def test_what_was_not_asked_before_the_end_is_not_paid_for(tmp_path, llm):
+    llm.always = Fault(hang=True)
+    given = settings(llm, judge__llm__modes="[rubric]", judge__llm__concurrency=2)
+    with running(tmp_path / "data", **given) as site:
+        site.post("/v1/queries", [answered(number) for number in range(20)])
+        eventually(lambda: len(llm.chats) == 2, "two requests are under way")
+    llm.always = None
+    limited = given | {"sampling__judgements_per_day": 12}
+    with running(tmp_path / "data", **limited) as site:
+        eventually(lambda: site.total("ragmon_judge_budget_remaining_ratio") == 0, "all spent")
+        eventually(lambda: judged(site, outcome="scored") == 10, "two were asked in vain")
+
+
 def test_a_limit_in_dollars_bites(tmp_path, llm):
     drawn_in_vain(tmp_path, llm, 10)
     price = {"judge__llm__prices": {"tiny": {"prompt": 1_000.0, "completion": 1_000.0}}}

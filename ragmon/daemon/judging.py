@@ -36,7 +36,7 @@ EXPIRED = "expired"
 
 _BATCH = 64  # rows looked at together
 _MOST_EXPIRED = 500  # in one turn
-_QUEUED_EACH = 8  # answers a thread has before it at most
+_QUEUED_EACH = 2  # answers a thread has before it at most: a crash has paid for them in vain
 _TRIES = 3  # of an answer whose judgement failed where trying again may help
 _FIRST_PAUSE_S = 60.0  # until then it is left alone, doubling
 _VERDICT_BYTES = 2_000  # about, for the queue's account
@@ -136,6 +136,7 @@ class SampledJudge:
     def stop(self) -> None:
         """End; requests under way are left to themselves, and asked again after a restart."""
         self._stop.set()
+        self._give_back()
         for _ in self._threads:
             self._tasks.put(None)
         try:
@@ -225,6 +226,16 @@ class SampledJudge:
         for task in tasks:
             self._tasks.put(task)
 
+    def _give_back(self) -> None:
+        """What waits for a thread was not asked for, and is not paid for."""
+        while True:
+            try:
+                task = self._tasks.get_nowait()
+            except queue.Empty:
+                return
+            if task is not None:
+                self._purse.cancel(task.receipt)
+
     def _save_spent(self) -> None:
         self._ask(lambda: self._store.remember(NAME, self._purse.dump()))
 
@@ -235,7 +246,10 @@ class SampledJudge:
     def _work(self) -> None:
         while not self._stop.is_set():
             task = self._tasks.get()
-            if task is None or self._stop.is_set():
+            if task is None:
+                return
+            if self._stop.is_set():
+                self._purse.cancel(task.receipt)
                 return
             try:
                 self._grade(task)
