@@ -4,7 +4,6 @@ A part is built from the shell before anything runs, started on the event loop w
 are restored, and stopped while the writer still commits. Parts end in the opposite order.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -14,7 +13,6 @@ from ragmon.config import Settings
 from ragmon.daemon.build import resolve
 from ragmon.daemon.engine import Engine
 from ragmon.daemon.schedule import Schedule
-from ragmon.detectors import Finding
 from ragmon.exposition.own import OwnMetrics
 from ragmon.sources import Context, Source
 from ragmon.web.auth import Authorizer
@@ -63,24 +61,3 @@ def build_sources(shell: Shell) -> list[Source]:
         module, options = resolve("ragmon.sources", f"sources.{at}", given)
         sources.append(module.build(options, context))
     return sources
-
-
-def build_probes(
-    shell: Shell, listen: Callable[[Callable[[float], Sequence[Finding]]], None]
-) -> Sequence[Part]:
-    """Golden sets on a schedule; without any, nothing of the evaluation is even imported.
-
-    Args:
-        shell: what every part is made from.
-        listen: is told whom to ask for what got worse.
-
-    Raises:
-        SettingsError: the cases of one are not there, or its ``request`` is not understood.
-    """
-    if not shell.settings.probes:
-        return ()
-    from ragmon.daemon import probes  # noqa: PLC0415 - see above
-
-    found = probes.build(shell)
-    listen(found.findings)
-    return (found,)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -19,6 +19,7 @@ from ragmon.clock import Clock
 from ragmon.config.settings import Probe
 from ragmon.daemon import golden
 from ragmon.daemon.engine import Engine
+from ragmon.daemon.parts import Shell
 from ragmon.daemon.probe_state import Planned, State
 from ragmon.daemon.schedule import Schedule
 from ragmon.detectors import Finding
@@ -26,9 +27,6 @@ from ragmon.errors import SettingsError, StoreError
 from ragmon.evaluate.endpoint import Template
 from ragmon.evaluate.probe import Job, Outcome
 from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
-
-if TYPE_CHECKING:
-    from ragmon.daemon.parts import Shell
 
 _decode = msgspec.msgpack.Decoder(Outcome).decode
 _COMMAND = (sys.executable, "-m", "ragmon.evaluate.probing")
@@ -228,7 +226,7 @@ class _Kept:
         self._writer.call(lambda: self._runs.save(name, body)).result()
 
 
-def build(shell: "Shell") -> Probes:
+def build(shell: Shell) -> Probes:
     """The configured probes.
 
     Raises:

@@ -9,7 +9,7 @@ import contextlib
 import gc
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 import uvloop
@@ -28,7 +28,7 @@ from ragmon.daemon.judges import Judges
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source
-from ragmon.daemon.parts import Part, Shell, build_probes, build_sources
+from ragmon.daemon.parts import Part, Shell, build_sources
 from ragmon.daemon.schedule import Schedule
 from ragmon.daemon.upkeep import Upkeep
 from ragmon.daemon.watch import watch
@@ -68,6 +68,8 @@ class Daemon:
         self._delivery = build_delivery(self._shell, self._socket.getsockname()[1])
         self._alerting = Alerting(self._shell, self._delivery)
         self._baselines = build_baselines(self._shell, lambda: self._alerting.detection)
+        self._exporter = build_exporter(settings)
+        self._judges = Judges(self._shell, self._exporter)
         self._parts = self._build_parts()
         self._started: list[Part] = []
         self._server = http.Server(
@@ -189,16 +191,23 @@ class Daemon:
 
     def _build_parts(self) -> list[Part]:
         """In the order in which they start."""
-        shell = self._shell
-        exporter = build_exporter(shell.settings)
-        self._judges = Judges(shell, exporter)
         return [
             self._delivery,
             self._alerting,
             self._baselines,
-            *build_sources(shell),
+            *build_sources(self._shell),
             self._traces,
-            *((exporter,) if exporter is not None else ()),
+            *((self._exporter,) if self._exporter is not None else ()),
             self._judges,
-            *build_probes(shell, self._alerting.listen),
+            *self._build_probes(),
         ]
+
+    def _build_probes(self) -> Sequence[Part]:
+        """Golden sets on a schedule; without any, nothing of the evaluation is even imported."""
+        if not self.settings.probes:
+            return ()
+        from ragmon.daemon import probes  # noqa: PLC0415 - see above
+
+        found = probes.build(self._shell)
+        self._alerting.listen(found.findings)
+        return (found,)
