@@ -47,6 +47,14 @@ def test_a_port_that_is_taken_is_said_so(tmp_path):
     assert "another host or port" in str(caught.value)
 
 
+def test_what_a_daemon_that_cannot_be_built_held_is_given_back(tmp_path):
+    with pytest.raises(SettingsError, match="unknown kind 'nope'") as caught:
+        Daemon(settings(tmp_path / "data", sinks=[{"kind": "nope"}]), SystemClock())
+    with running(tmp_path / "data") as site:
+        assert site.get("/readyz").status == 200
+    assert caught.tb  # and with it all that the constructor made
+
+
 def test_a_second_daemon_on_the_same_data_is_refused(daemon):
     data_dir = daemon.daemon.settings.data_dir
     with pytest.raises(StoreBusyError, match="in use by another ragmon"):

@@ -57,31 +57,32 @@ class Daemon:
             self._lock = DirectoryLock(settings.data_dir)
             undo.callback(self._lock.release)
             self._engine = build_engine(settings, clock)
-            undo.pop_all()  # all of it was had: `_end` gives it back
-        self._engine.writer.committed = own.commit_seconds.observe
-        self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
-        self._shell = Shell(settings, clock, self._engine, own, self._schedule, authorizer)
-        self._monitor = LiveMonitor(self._engine, settings, own, clock)
-        self._upkeep = Upkeep(self._engine, clock, lambda: self.ending)
-        self._traces = self._build_traces()
-        self.url = http.url_of(self._socket)
-        self._delivery = build_delivery(self._shell, self._socket.getsockname()[1])
-        self._alerting = Alerting(self._shell, self._delivery)
-        self._baselines = build_baselines(self._shell, lambda: self._alerting.detection)
-        self._exporter = build_exporter(settings)
-        self._judges = Judges(self._shell, self._exporter)
-        self._parts = self._build_parts()
-        self._started: list[Part] = []
-        self._server = http.Server(
-            http.configure(
-                self._shell,
-                self._monitor,
-                self._traces.source,
-                drain_s=_DRAIN_S,
-                more=self._build_sections(),
+            undo.callback(self._engine.store.close)
+            self._engine.writer.committed = own.commit_seconds.observe
+            self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
+            self._shell = Shell(settings, clock, self._engine, own, self._schedule, authorizer)
+            self._monitor = LiveMonitor(self._engine, settings, own, clock)
+            self._upkeep = Upkeep(self._engine, clock, lambda: self.ending)
+            self._traces = self._build_traces()
+            self.url = http.url_of(self._socket)
+            self._delivery = build_delivery(self._shell, self._socket.getsockname()[1])
+            self._alerting = Alerting(self._shell, self._delivery)
+            self._baselines = build_baselines(self._shell, lambda: self._alerting.detection)
+            self._exporter = build_exporter(settings)
+            self._judges = Judges(self._shell, self._exporter)
+            self._parts = self._build_parts()
+            self._started: list[Part] = []
+            self._server = http.Server(
+                http.configure(
+                    self._shell,
+                    self._monitor,
+                    self._traces.source,
+                    drain_s=_DRAIN_S,
+                    more=self._build_sections(),
+                )
             )
-        )
-        watch(own, self._engine, settings)
+            watch(own, self._engine, settings)
+            undo.pop_all()  # all of it was had: `_end` gives it back
 
     def run(self, ready: Callable[[str], None] | None = None) -> None:
         """Serve until told to end.
