@@ -46,6 +46,15 @@ def test_queries_without_a_trace_are_left_out():
     assert len(request.resource_spans[0].scope_spans[0].spans) == 1
 
 
+def test_only_what_has_a_trace_counts_as_sent():
+    with Receiver([200]) as receiver:
+        exporter = receiver.exporter()
+        exporter.submit(judged("my-own-id"))
+        exporter.submit(judged())
+        exporter.step()
+    assert (exporter.sent, exporter.dropped) == (1, 0)
+
+
 def test_our_own_verdicts_come_back_as_nothing(tmp_path):
     with rig(tmp_path) as site:
         retrieval = {"openinference.span.kind": "RETRIEVER", "output.value": "[]"}

@@ -92,6 +92,8 @@ def test_verdicts_go_out_to_the_tracing_tool(tmp_path):
             for body, content_type in bodies("oi-langchain"):
                 site.post("/v1/traces", body, content_type=content_type)
             assert arrived.wait(30)
+            name = "ragmon_otlp_exported_verdicts_total"
+            eventually(lambda: site.total(name), "what was sent is counted")
     finally:
         collector.shutdown()
         collector.server_close()

@@ -108,6 +108,20 @@ def build_exporter(settings: Settings) -> export.Exporter | None:
     return export.Exporter(checked(export.Options, "otlp_export", settings.otlp_export))
 
 
+def watch_exporter(own: OwnMetrics, exporter: export.Exporter) -> None:
+    """Have it asked at each scrape what became of the verdicts."""
+    own.watch_total(
+        "ragmon_otlp_exported_verdicts",
+        "Verdicts sent to where otlp_export says.",
+        lambda: exporter.sent,
+    )
+    own.watch_total(
+        "ragmon_otlp_dropped_verdicts",
+        "Verdicts that were refused there, or found no room in the queue.",
+        lambda: exporter.dropped,
+    )
+
+
 def judged(record: QueryRecord, verdict: Verdict) -> export.Judged | None:
     """A verdict as it is exported; None when it has no score."""
     if verdict.score is None:

@@ -27,7 +27,7 @@ from ragmon.daemon.delivery import build_delivery
 from ragmon.daemon.judges import Judges
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.daemon.monitor import LiveMonitor
-from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source
+from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_exporter
 from ragmon.daemon.parts import Part, Shell, build_sources
 from ragmon.daemon.schedule import Schedule
 from ragmon.daemon.upkeep import Upkeep
@@ -82,6 +82,8 @@ class Daemon:
                 )
             )
             watch(own, self._engine, settings)
+            if self._exporter is not None:
+                watch_exporter(own, self._exporter)
             undo.pop_all()  # all of it was had: `_end` gives it back
 
     def run(self, ready: Callable[[str], None] | None = None) -> None:

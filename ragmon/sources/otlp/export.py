@@ -139,8 +139,9 @@ class Exporter:
         if not batch:
             return _TURN_S
         request = to_request(batch)
-        if not request.resource_spans[0].scope_spans[0].spans:
-            return self._done(batch, dropped=False)
+        spans = len(request.resource_spans[0].scope_spans[0].spans)
+        if not spans:
+            return self._done(batch)
         try:
             with self._session.post(
                 self._endpoint,
@@ -155,18 +156,16 @@ class Exporter:
             return _TURN_S
         if status in _RETRYABLE:
             return min(float(asked), _MOST_RETRY_AFTER_S) if asked.isdecimal() else _TURN_S
-        taken = 200 <= status < 300
-        if not taken:
+        if 200 <= status < 300:
+            self.sent += spans
+        else:
+            self.dropped += spans
             self._log.warning("export_refused", status=status)
-        return self._done(batch, dropped=not taken)
+        return self._done(batch)
 
-    def _done(self, batch: Sequence[Judged], *, dropped: bool) -> float:
+    def _done(self, batch: Sequence[Judged]) -> float:
         for _ in batch:
             self._waiting.popleft()
-        if dropped:
-            self.dropped += len(batch)
-        else:
-            self.sent += len(batch)
         return 0.0 if self._waiting else _TURN_S
 
     def _run(self) -> None:
