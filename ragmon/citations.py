@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _MARKER = re.compile(r"\[([^\[\]\n]{1,256})\]")
+_CODE_OR_MARKER = re.compile(f"{_CODE.pattern}|{_MARKER.pattern}", re.DOTALL)
 _SEPARATOR = re.compile(r"\s*[,;]\s*")
 _MOST_DIGITS = 3  # [2024] is a year, not the two thousandth chunk
 
@@ -27,6 +28,20 @@ def parse(answer: str, chunk_ids: Sequence[str]) -> list[str] | None:
             if chunk is not None:
                 cited[chunk] = chunk in known
     return list(cited) if any(cited.values()) else None
+
+
+def without_markers(answer: str, chunk_ids: Sequence[str]) -> str:
+    """What the answer says, without the markers that ``parse`` reads."""
+    if parse(answer, chunk_ids) is None:
+        return answer
+    known = set(chunk_ids)
+
+    def kept(found: re.Match[str]) -> str:
+        tokens = _SEPARATOR.split(found[1].strip()) if found[1] else [""]
+        cites = all(_resolve(token, chunk_ids, known) is not None for token in tokens)
+        return "" if cites else found[0]
+
+    return _CODE_OR_MARKER.sub(kept, answer)
 
 
 def _resolve(token: str, chunk_ids: Sequence[str], known: set[str]) -> str | None:

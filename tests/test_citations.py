@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmon.citations import parse
+from ragmon.citations import parse, without_markers
 
 IDS = ["intro", "api-3", "7", "faq/pay"]
 
@@ -57,3 +57,17 @@ def test_any_answer_cites_distinct_ids_one_of_them_retrieved(answer, ids):
 
 def test_brackets_without_end_take_no_time():
     assert parse("[" * 200_000 + "`" * 200_001, ["a"]) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param("It is so [1].", "It is so .", id="a number"),
+        pytest.param("One [1][api-3] two [^2], [1; 9].", "One  two , .", id="all that cite"),
+        pytest.param("In [2024] it was [1].", "In [2024] it was .", id="not the others"),
+        pytest.param("`row[1]`, so [2].", "`row[1]`, so .", id="nor code"),
+        pytest.param("row[9] is first", "row[9] is first", id="nothing where nothing is cited"),
+    ],
+)
+def test_what_an_answer_says_beside_its_markers(answer, expected):
+    assert without_markers(answer, IDS) == expected

@@ -273,7 +273,7 @@ def test_a_gate_says_that_the_judge_failed_or_changed(answered, model, capsys):
     gate = ["gate", "new.json", "--baseline", "live"]
     assert main(gate) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "context_utilization/llm: no case has what it needs" in told
+    assert "context_utilization/llm: could not be judged: auth 6" in told
     assert main([*gate, "--strict"]) == 1
     assert main([*gate, "--max-drop", "faithfulness/llm=0"]) == 2
     model.always = None

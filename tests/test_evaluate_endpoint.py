@@ -168,6 +168,12 @@ def test_a_template_for_another_service(serve, monkeypatch):
     assert headers["Authorization"] == "Bearer s3cret"
 
 
+def test_ids_may_be_numbers(serve):
+    body = json.dumps({"answer": "x", "chunks": [{"id": 7, "text": "a"}]})
+    run = ask(serve(q=[reply(body)]), "q")
+    assert [chunk.id for chunk in run["id-q"].chunks] == ["7"]
+
+
 def test_plain_ids_as_chunks(serve):
     service = serve(q=[reply({"ids": ["a", "b"]})])
     template = Template(url=service.url, chunks="ids", chunks_are="ids")
@@ -229,7 +235,8 @@ def test_the_command_asks_records_and_scores(serve, tmp_path, monkeypatch, capsy
     command = ["evaluate", "cases.jsonl", "--endpoint", service.url, "--no-judge"]
     assert main([*command, "--save-run", "run.jsonl", "--json", "live.json"]) == 0
     said = capsys.readouterr()
-    assert "1 queries failed" in " ".join(said.out.split())
+    assert "1 query failed" in said.out
+    assert "such as 'r': 404 Not Found: down" in " ".join(said.out.split())
     assert said.err == ""  # no bar where there is no terminal, nor the blank line it leaves
     again = ["evaluate", "cases.jsonl", "--run", "run.jsonl", "--no-judge", "--json", "again.json"]
     assert main(again) == 0

@@ -131,7 +131,7 @@ def test_a_failure_is_counted_and_never_a_score(server, judging, fault, reason):
     judge = judging(attempts=1)
     found = describe(score(CaseSet((CASE,)), {"1": RECORD}, Options(), [judge]), "run", 0.0)
     assert not [each.name for each in found.metrics if each.name.endswith("/llm")]
-    assert found.absent["faithfulness/llm"] == "no case has what it needs"
+    assert found.absent["faithfulness/llm"] == f"could not be judged: {reason} 1"
     assert found.judges[0].failed == {reason: 1}
     assert found.judges[0].judged == 0
     assert found.judges[0].example

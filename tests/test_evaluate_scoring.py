@@ -87,6 +87,11 @@ def test_unknown_is_not_zero(case, result, unknown):
     assert "error" in names
 
 
+def test_citation_markers_are_not_compared_with_the_truth():
+    found = scored(FULL, record("1", "ba", answer="During I/O [2]."))
+    assert found.column("exact_match")[0] == found.column("rouge_l")[0] == 1.0
+
+
 def test_the_monitor_and_the_evaluation_agree_on_hits():
     from ragmon.signals import SignalOptions
     from ragmon.signals.catalogue import build
@@ -119,7 +124,7 @@ def test_judges_and_what_is_absent_without_them():
     cases = CaseSet((FULL, Case(query="?", case_id="2")))
     found = score(cases, run, Options(), [Strict()])
     np.testing.assert_equal(found.column("faithfulness/strict"), [0.25, np.nan])
-    assert found.absent["completeness/strict"] == "no case has what it needs"
+    assert found.absent["completeness/strict"] == "the judge gave it for no case"
     assert found.absent["answer_relevance"].startswith("was not asked of the LLM judge")
     assert found.accounts == (Account(name="strict", judged=1),)
     assert "completeness" not in found.absent
@@ -131,11 +136,12 @@ def test_cases_and_results_without_each_other_are_reported():
     found = score(cases, run, Options())
     assert found.missing == ("2",)
     assert [case.case_id for case in found.cases] == ["1"]
-    assert found.notes == (
+    assert found.notes[:3] == (
         "read",
-        "1 cases have no result and are left out, such as '2'",
-        "1 results match no case, such as '9'",
+        "1 case has no result and is left out, such as '2'",
+        "1 result matches no case, such as '9'",
     )
+    assert found.notes[3].startswith("1 of 2 relevant ids were retrieved for no question")
 
 
 def test_results_under_other_ids_are_matched_by_their_query():
@@ -145,7 +151,7 @@ def test_results_under_other_ids_are_matched_by_their_query():
     }
     found = score(CaseSet((FULL,)), run, Options(ks=(1,)))
     assert found.records[0].query_id == "trace-7"  # the first one; the other is reported
-    assert found.notes == ("1 results match no case, such as 'trace-8'",)
+    assert found.notes[0] == "1 result matches no case, such as 'trace-8'"
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_without_verdicts_there_is_no_agreement(directory):
     assert faithful == {}
     found = describe(score(cases, run, Options(), [Grounding(), Humans(faithful)]), "live", NOW)
     assert found.agreement == []
-    assert found.absent["faithfulness/human"] == "no case has what it needs"
+    assert found.absent["faithfulness/human"] == "nobody labelled an answer"
 
 
 def test_nothing_labelled(directory):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from ragmon.citations import without_markers
 from ragmon.evaluate import generation
 from ragmon.evaluate.cases import Case
 from ragmon.evaluate.ranking import (
@@ -30,8 +31,10 @@ def _of_one(case: Case, record: QueryRecord, k: int) -> Iterator[tuple[str, floa
     if record.chunks is not None:
         yield from _of_chunks(case, record, k)
     if record.answer is not None and case.ground_truth_answer is not None:
+        ids = [chunk.id for chunk in record.chunks or ()]
+        said = without_markers(record.answer, ids)  # no truth holds [1]
         for name, compare in _COMPARISONS.items():
-            yield name, compare(record.answer, case.ground_truth_answer)
+            yield name, compare(said, case.ground_truth_answer)
     if record.chunks is not None and record.citations is not None:
         retrieved = [chunk.id for chunk in record.chunks]
         relevant = [key for key, grade in case.judgements.items() if grade > 0]

@@ -124,8 +124,11 @@ class Evaluation(Struct, frozen=True, kw_only=True):
         """What could not be had, a line a reason."""
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.absent.items():
-            by_reason.setdefault(_ASIDE.sub("", reason), []).append(name)
-        return [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+            names = by_reason.setdefault(_ASIDE.sub("", reason), [])
+            names.append(name.partition("@")[0])  # what is absent is so at every k
+        return [
+            f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in by_reason.items()
+        ]
 
     def summary(self, name: str) -> Summary | None:
         """One metric."""

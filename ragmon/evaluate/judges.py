@@ -20,6 +20,18 @@ NEEDS_LLM = {
 """Metrics that only a language model can give, with the question each one answers."""
 
 
+_NEEDS = {
+    "faithfulness": "an answer and the texts of its chunks",
+    "context_recall": "a ground_truth_answer and the texts of the chunks",
+    "context_precision": "the texts of its chunks",
+    "context_utilization": "an answer and the texts of its chunks",
+    "semantic_similarity": "an answer and a ground_truth_answer",
+    "noise_sensitivity": "a faithful answer, and chunks of others to mix in",
+}
+_OF_OTHERS = frozenset({"context_recall", "semantic_similarity", "noise_sensitivity"})
+"""What takes more than the answer that was judged."""
+
+
 class Judge(Protocol):
     """Grades one answer."""
 
@@ -91,3 +103,15 @@ class Humans:
     def account(self) -> Account:
         """How many answers were labelled."""
         return Account(name=self.name, judged=len(self._faithful))
+
+
+def why_absent(metric: str, account: Account) -> str:
+    """Why a judge has no score at all for a metric."""
+    if account.failed and not account.judged:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in account.failed.items())
+        return f"could not be judged: {reasons}"
+    if account.name == Humans.name:
+        return "nobody labelled an answer"
+    if account.judged and metric not in _OF_OTHERS:
+        return "the judge gave it for no case"
+    return f"no case has {_NEEDS.get(metric, 'an answer')}"

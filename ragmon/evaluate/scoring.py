@@ -11,7 +11,7 @@ from ragmon.evaluate import content
 from ragmon.evaluate.accounts import Account
 from ragmon.evaluate.cases import Case, CaseSet, Run, by_case, never_found, unmatched
 from ragmon.evaluate.errors import NAME_A_RUN, DataError
-from ragmon.evaluate.judges import NEEDS_LLM, Judge
+from ragmon.evaluate.judges import NEEDS_LLM, Judge, why_absent
 from ragmon.evaluate.metrics import Metric, metric
 from ragmon.evaluate.parallel import Track, each_of
 from ragmon.evaluate.ranking import batch, judge
@@ -26,6 +26,8 @@ from ragmon.signals.catalogue import build
 Columns = dict[str, Floats]
 _LIVE = ("_coverage", "_moment", "_feedback")
 """Endings of signals that speak of live traffic alone."""
+_UNLABELLED = "no case has relevant_doc_ids or grades, and chunks that were recorded"
+_MOST_CHARACTERS = 120  # of an error in a note
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -101,13 +103,13 @@ def score(
     signals = _signal_columns([record for _, record in pairs], options)
     columns = asked | {name: column for name, column in signals.items() if name not in asked}
     known = {name: column for name, column in columns.items() if not np.isnan(column).all()}
-    absent |= {name: "no case has what it needs" for name in asked if name not in known}
+    unlabelled = {name: _UNLABELLED for name in asked if name not in known}
     return Scored(
         cases=tuple(case for case, _ in pairs),
         records=tuple(record for _, record in pairs),
         metrics=tuple(metric(name) for name in known),
         values=np.column_stack(list(known.values())),
-        absent=absent,
+        absent=unlabelled | absent,
         notes=(*case_set.notes, *_notes(pairs, missing, extra)),
         missing=tuple(missing),
         accounts=tuple(each.account() for each in judges),
@@ -176,6 +178,8 @@ def _judged_columns(
         for name in each.metrics:
             column = np.array([grade.get(name, np.nan) for grade in grades], dtype=np.float64)
             columns[f"{name}/{each.name}"] = column
+            if np.isnan(column).all():
+                absent[f"{name}/{each.name}"] = why_absent(name, each.account())
     return columns, absent
 
 
@@ -223,13 +227,31 @@ def _notes(
     pairs: Sequence[tuple[Case, QueryRecord]], missing: Sequence[str], extra: Sequence[str]
 ) -> Iterable[str]:
     if missing:
-        yield f"{len(missing)} cases have no result and are left out, such as {missing[0]!r}"
+        have = _of(len(missing), "case has no result and is", "cases have no result and are")
+        yield f"{have} left out, such as {missing[0]!r}"
     if extra:
-        yield f"{len(extra)} results match no case, such as {extra[0]!r}"
-    failed = [record.query_id for _, record in pairs if record.error is not None]
+        yield f"{_of(len(extra), 'result matches', 'results match')} no case, such as {extra[0]!r}"
+    failed = [(case.query, record.error) for case, record in pairs if record.error is not None]
     if failed:
-        unknown = "metrics of what they did not record leave them out"
-        yield f"{len(failed)} queries failed, such as {failed[0]!r}; {unknown}"
+        query, error = failed[0]
+        known = "what they did not record counts in no mean"
+        count = _of(len(failed), "query", "queries")
+        yield f"{count} failed ({known}), such as {query!r}: {error[:_MOST_CHARACTERS]}"
     unlabelled = sum(not case.answerable for case, _ in pairs)
     if 0 < unlabelled < len(pairs):
-        yield f"{unlabelled} cases know nothing relevant: label metrics leave them out"
+        knows = _of(unlabelled, "case knows", "cases know")
+        yield f"{knows} nothing relevant: label metrics leave them out"
+    relevant, found = never_found(
+        [case for case, record in pairs if record.chunks is not None],
+        {record.query_id: record for _, record in pairs},
+    )
+    if found != relevant:
+        lost = min(relevant - found)
+        yield (
+            f"{len(relevant - found):,} of {len(relevant):,} relevant ids were retrieved for no "
+            f"question, such as {lost!r}: ranked too low, or not an id of the index"
+        )
+
+
+def _of(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"

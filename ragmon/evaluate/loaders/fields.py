@@ -189,6 +189,8 @@ def chunk_of(given: Any) -> Any:
     named = _named(given, _CHUNK)
     if "id" not in named and isinstance(named.get("text"), str):
         named["id"] = text_id(named["text"])
+    if isinstance(named.get("id"), int):
+        named["id"] = str(named["id"])
     return named
 
 
