@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmon.detectors.losses import INDEX, LossMap, cells, weighted_cells
+from ragmon.detectors.losses import INDEX, LossMap, cells
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build
 
@@ -73,9 +73,3 @@ def test_sums_are_the_same_in_any_order(values, random):
     random.shuffle(shuffled)
     one, other = (cells(np.array(each)) for each in (values, shuffled))
     assert one.sum(axis=0).tolist() == np.add.accumulate(other, axis=0)[-1].tolist()
-
-
-def test_judged_answers_are_weighted_and_not_counted_twice():
-    found = weighted_cells(np.array([0.2, 1.0]), np.array([0.05, 0.5]))
-    assert found[:, 0].tolist() == [0.0, 0.0]
-    assert found[:, 1].tolist() == pytest.approx([16.0, 0.0], abs=1e-5)

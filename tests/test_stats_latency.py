@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from ragmon.stats.latency import (
     BINS,
@@ -12,8 +11,6 @@ from ragmon.stats.latency import (
     GAMMA,
     bins,
     count,
-    decode,
-    encode,
     nearest_edge,
     quantiles,
     share_above,
@@ -26,9 +23,6 @@ ANY_MS = st.floats(0.0, 1e9)
 
 def vectors(values):
     return st.lists(values, min_size=1, max_size=200).map(np.array)
-
-
-SPARSE = arrays(np.int64, BINS, elements=st.integers(0, 2**63 - 1), fill=st.just(0))
 
 
 def test_shape_of_the_histogram():
@@ -134,39 +128,3 @@ def test_share_above_of_many_series():
 @given(IN_RANGE)
 def test_the_nearest_edge_is_near(threshold_ms):
     assert EDGES_MS[nearest_edge(threshold_ms)] == pytest.approx(threshold_ms, rel=0.0101)
-
-
-@given(SPARSE)
-def test_bytes_keep_every_count(counts):
-    np.testing.assert_array_equal(decode(encode(counts)), counts)
-
-
-def test_an_hour_of_traffic_is_small():
-    counts = count(np.random.default_rng(3).lognormal(7.0, 0.7, 3_600))
-    assert len(encode(counts)) < 500
-    assert len(encode(np.zeros(BINS, dtype=np.int64))) == 0
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        pytest.param(b"\x01", "middle of a pair", id="a gap without its count"),
-        pytest.param(b"\x01\x80", "middle of a number", id="cut short"),
-        pytest.param(b"\x8f\x06\x01", "name bin 783", id="a bin that does not exist"),
-        pytest.param(b"\xff" * 8 + b"\x7f\x01\xff\xff\x7f\x01", "name bin", id="gaps that wrap"),
-        pytest.param(b"\x01" + b"\x80" * 9 + b"\x01", "63 bits", id="a count beyond 63 bits"),
-    ],
-)
-def test_damaged_bytes_are_refused(data, message):
-    with pytest.raises(ValueError, match=message):
-        decode(data)
-
-
-@given(st.binary(max_size=40))
-def test_any_bytes_are_a_histogram_or_refused(data):
-    try:
-        counts = decode(data)
-    except ValueError:
-        return
-    assert (counts >= 0).all()
-    assert np.count_nonzero(counts) <= len(data) // 2

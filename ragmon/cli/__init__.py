@@ -9,7 +9,7 @@ from types import ModuleType
 
 from ragmon.errors import RagmonError
 
-OK, FAILED, USAGE = 0, 1, 2
+OK, FAILED = 0, 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:

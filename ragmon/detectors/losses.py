@@ -146,21 +146,6 @@ def cells(losses: Floats) -> Floats:
     return found
 
 
-def weighted_cells(score: Floats, probability: Floats) -> Floats:
-    """What judged answers add to a stream that already counted each answer with loss 0.
-
-    Args:
-        score: the judge's, in [0, 1]; shape (n,).
-        probability: with which each answer was drawn, positive.
-
-    Returns:
-        Shape (n, 3): Horvitz-Thompson losses (1 - score) / probability, with n = 0.
-    """
-    found = cells((1.0 - score) / probability)
-    found[:, 0] = 0.0
-    return found
-
-
 def _pairs(wanted: dict[str, str], position: dict[str, int]) -> tuple[Ints, Ints]:
     held = [(position[name], INDEX[metric]) for name, metric in wanted.items() if name in position]
     pairs = np.array(held, dtype=np.int64).reshape(-1, 2)

@@ -112,28 +112,6 @@ def mean_interval(
     return Interval(mean, lower, upper)
 
 
-def weighted_interval(values: Floats, weights: Floats, z: float = Z95) -> Interval:
-    """Interval of the weighted mean of one sample of observations in [0, 1].
-
-    Args:
-        values: shape (n,).
-        weights: inverse inclusion probabilities, positive; shape (n,).
-        z: normal quantile.
-
-    Returns:
-        0-dimensional arrays; NaN for an empty sample.
-    """
-    total = float(weights.sum())
-    if total == 0.0:
-        return Interval(*(np.array(np.nan) for _ in range(3)))
-    mean = np.clip((weights * values).sum() / total, 0.0, 1.0)
-    kish = total**2 / (weights * weights).sum()
-    variance = np.square(weights * (values - mean)).sum() / total**2
-    n_effective = effective_n_weighted(len(values), kish, mean, variance)
-    lower, upper = wilson_cc(np.asarray(mean), n_effective, z)
-    return Interval(np.asarray(mean), lower, upper)
-
-
 def unbounded_mean_interval(
     n: ArrayLike, sum_x: ArrayLike, sum_xx: ArrayLike, z: float = Z95
 ) -> Interval:
@@ -163,29 +141,6 @@ def student_quantile(degrees: ArrayLike, z: float = Z95) -> Floats:
     wallace = np.sqrt(many * np.expm1(np.square(z * (8 * many + 3) / (8 * many + 1)) / many))
     one, two = 1.0 / math.tan(math.pi * tails / 2), math.sqrt(2.0 / (tails * (2.0 - tails)) - 2.0)
     return np.select([degrees >= 3.0, degrees >= 2.0, degrees >= 1.0], [wallace, two, one], np.nan)
-
-
-def quantile_ranks(
-    n: ArrayLike, q: ArrayLike, z: float = Z95
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ranks of the order statistics that enclose the q-quantile of whatever was sampled.
-
-    The binomial limits by normal approximation, rounded outwards; that rounding covers its
-    skewness, so 95 % is kept for every n and for q up to .999.
-
-    Args:
-        n: observations.
-        q: quantile in (0, 1).
-        z: normal quantile.
-
-    Returns:
-        (lower, upper), counted from 1; 0 and n + 1 mean that the sample sets no limit there.
-    """
-    n, q = _floats(n, q)
-    margin = z * np.sqrt(n * q * (1.0 - q))
-    lower = np.maximum(np.floor(n * q - margin), 0.0)
-    upper = np.minimum(np.ceil(n * q + margin) + 1.0, n + 1.0)
-    return lower.astype(np.int64), upper.astype(np.int64)
 
 
 def _lower(p: Floats, n: Floats, z: Floats) -> Floats:

@@ -29,7 +29,6 @@ from numpy.typing import ArrayLike, NDArray
 from ragmon.stats.intervals import Z95, student_quantile
 
 Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 SHARED = (
     "answers",  # N: all that could have been judged
