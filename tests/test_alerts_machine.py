@@ -75,7 +75,8 @@ def test_transitions(minutes, expected):
     assert [f"{at} {change}{'!' * heard}" for at, change, _, heard in run(minutes)] == expected
 
 
-ZERO, HIT, FAITH = finding("zero_result"), finding("hit"), finding("faithfulness")
+ERROR, ZERO, HIT = finding("error"), finding("zero_result"), finding("hit")
+FAITH = finding("faithfulness")
 PART, BELOW = finding(dimension="tenant"), finding(kind="regression")
 
 
@@ -108,6 +109,8 @@ PART, BELOW = finding(dimension="tenant"), finding(kind="regression")
                      ["0 slow"], id="slowness is one news"),
         pytest.param([[HIT], [HIT, finding(kind="slo", severity="critical")]],
                      ["0 hit", "1 hit"], id="a graver alert is heard"),
+        pytest.param([[ERROR], [ERROR, finding("zero_result", severity="critical")]],
+                     ["0 error", "1 zero_result"], id="also than its cause"),
         pytest.param([[ZERO, finding("hit", "canary", dimension="version")]],
                      ["0 zero_result", "0 hit"], id="a bad version is news in any incident"),
         pytest.param([[finding("hit", "canary", dimension="version"),

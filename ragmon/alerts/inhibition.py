@@ -47,8 +47,10 @@ def explains(cause: Alert, symptom: Alert) -> bool:
     whole_of = not one.stream.dimension and bool(other.stream.dimension)
     if whole_of or one.stream[2:] == other.stream[2:]:
         same = one.stream.metric == other.stream.metric
-        if _before(one.stream.metric, other.stream.metric) or (same and whole_of):
+        if same and whole_of:
             return True
+        if _before(one.stream.metric, other.stream.metric):
+            return whole_of or not _graver(symptom, cause)
         if {one.stream.metric, other.stream.metric} <= _ONE_NEWS or one.stream == other.stream:
             return _said_before(cause, symptom)
     return False
@@ -73,9 +75,12 @@ def _before(one: str, other: str) -> bool:
 
 def _said_before(cause: Alert, symptom: Alert) -> bool:
     """Of two alerts that say the same the later one is no news, unless it is graver."""
-    graver = SEVERITIES.index(symptom.severity) > SEVERITIES.index(cause.severity)
     first, second = ((each.fired_at or each.began_at, each.key) for each in (cause, symptom))
-    return first < second and not graver
+    return first < second and not _graver(symptom, cause)
+
+
+def _graver(one: Alert, other: Alert) -> bool:
+    return SEVERITIES.index(one.severity) > SEVERITIES.index(other.severity)
 
 
 def _at_work(cause: Alert, symptom: Alert) -> bool:
