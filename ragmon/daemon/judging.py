@@ -120,6 +120,8 @@ class SampledJudge:
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._under_way: set[int] = set()
         self._tried: dict[int, Tried] = {}
+        self._is_paused = False  # the endpoint is, and that was logged
+        self._telling = threading.Lock()
         self._turn = threading.Lock()
         self._stop = threading.Event()
         self._log = structlog.get_logger("judging")
@@ -269,8 +271,9 @@ class SampledJudge:
         self._metrics.took(SAMPLED_JUDGE, self._clock.monotonic() - started)
         cost_usd = got.cost_usd or 0.0
         self._metrics.spent(SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, cost_usd)
+        self._tell_pause(got)
         if isinstance(got, Failure):
-            self._metrics.failed(SAMPLED_JUDGE, got.reason)
+            self._metrics.failed(SAMPLED_JUDGE, got.cause or got.reason)
             if got.reason == "circuit_open" and not got.tokens.prompt:
                 self._purse.cancel(task.receipt)
                 return
@@ -280,6 +283,18 @@ class SampledJudge:
         self._tried.pop(task.sequence, None)
         verdict = cases.verdict_of(task.record, task.draw, got, self._clock.now())
         self._commit(task.record, verdict)
+
+    def _tell_pause(self, got: Judgement | Failure) -> None:
+        """Say once an outage why the endpoint is left alone."""
+        with self._telling:
+            if isinstance(got, Judgement):
+                self._is_paused = False
+                return
+            reason = got.cause or got.reason
+            if self._is_paused or reason == "circuit_open" or self._judge.opens_in() <= 0:
+                return
+            self._is_paused = True
+        self._log.warning("judge_paused", reason=reason, detail=got.detail)
 
     def _tries_again(self, sequence: int) -> bool:
         times = self._tried[sequence].times + 1 if sequence in self._tried else 1

@@ -140,9 +140,10 @@ class Endpoint:
 
     def _patiently(self, method: str, path: str, request: object) -> wire.Answer:
         """Send, and send again where that may help."""
+        met: JudgeError | None = None
         for attempt in range(self._options.attempts):
             if not self._breaker.allows(self._clock.monotonic()):
-                raise JudgeError("circuit_open", f"endpoint paused for {self.opens_in():.0f} s")
+                raise self._paused(met)
             try:
                 answer = self._once(method, path, request)
             except JudgeError as error:
@@ -151,6 +152,7 @@ class Endpoint:
                 if last or error.reason not in _AGAIN or _beyond(error, self._options):
                     raise
                 self._clock.sleep(error.retry_after_s or _FIRST_WAIT_S * 2.0**attempt)
+                met = error
                 continue
             self._breaker.succeeded()
             return answer
@@ -170,6 +172,12 @@ class Endpoint:
             if not (answer.status >= 500 and dialect.is_about_format(error.detail)):
                 raise error
         return answer
+
+    def _paused(self, met: JudgeError | None) -> JudgeError:
+        pause = f"endpoint paused for {self.opens_in():.0f} s"
+        if met is None:
+            return JudgeError("circuit_open", pause)
+        return JudgeError("circuit_open", f"{pause}: {met.detail}", cause=met.reason)
 
     def _refused(self, answer: wire.Answer) -> JudgeError:
         detail = self._without_key(_message(answer))

@@ -7,9 +7,17 @@ from ragmon.judges.llm.verdict import REASONS, Reason
 class JudgeError(RagmonError):
     """The language model gave no verdict; ``reason`` says why, out of a small set."""
 
-    def __init__(self, reason: Reason, detail: str, *, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        reason: Reason,
+        detail: str,
+        *,
+        retry_after_s: float | None = None,
+        cause: Reason | None = None,
+    ) -> None:
         super().__init__(detail)
         self.reason = reason
+        self.cause = cause  # of an open circuit: what this very request met before
         self.detail = detail
         self.retryable = REASONS[reason]
         self.retry_after_s = retry_after_s

@@ -51,6 +51,7 @@ class LlmJudge:
                 tokens=interview.tokens,
                 cost_usd=self.cost_usd(interview.model, interview.tokens),
                 model=interview.model,
+                cause=error.cause,
             )
         return Judgement(
             scores=found.scores,

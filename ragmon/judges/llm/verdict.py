@@ -92,3 +92,4 @@ class Failure(Struct, frozen=True, kw_only=True):
     tokens: Tokens = Tokens()
     cost_usd: float | None = None
     model: str = ""
+    cause: Reason | None = None  # of an open circuit: what the requests before met
