@@ -1,5 +1,7 @@
 """Fixtures of several test files."""
 
+import os
+
 import pytest
 
 
@@ -10,6 +12,16 @@ def daemon(tmp_path_factory):
 
     with running(tmp_path_factory.mktemp("daemon") / "data") as site:
         yield site
+
+
+@pytest.fixture
+def clean_environment(monkeypatch, tmp_path):
+    """No settings but those of the test, and a wide terminal."""
+    for name in os.environ:
+        if name.startswith("RAGMON_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
 
 
 def pytest_collection_modifyitems(items):

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,17 +16,9 @@ from ragmon.config.loading import keys
 from ragmon.errors import SettingsError
 from tests.support.daemons import running, serve_once
 
+pytestmark = pytest.mark.usefixtures("clean_environment")
+
 COMMANDS = [command.NAME for command in cli._commands()]
-
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch, tmp_path):
-    """No settings but those of the test, and a wide terminal."""
-    for name in os.environ:
-        if name.startswith("RAGMON_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
 
 
 def run(*words: str) -> int:

@@ -1,7 +1,6 @@
 """``notify-test`` and ``check-config`` of sinks: what they send, and what they never show."""
 
 import json
-import os
 
 import pytest
 
@@ -9,16 +8,9 @@ from ragmon.cli import main
 from ragmon.config import load
 from tests.support.receiver import Reply, receiving
 
+pytestmark = pytest.mark.usefixtures("clean_environment")
+
 SECRET = "Sup3rS3cr3tValue0123456789"
-
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch, tmp_path):
-    for name in os.environ:
-        if name.startswith("RAGMON_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """ragmon's verdicts on their way out."""
 
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import contextmanager
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -10,6 +9,7 @@ from pydantic import ValidationError
 from ragmon.sources.otlp import protobuf
 from ragmon.sources.otlp.export import Exporter, Judged, Options, to_request
 from tests.support.otlp import NOW, TRACE, rig, span
+from tests.support.receiver import Reply, receiving
 
 SPAN = "00000000000000ab"
 TRACE_ID = TRACE.hex()
@@ -47,8 +47,7 @@ def test_queries_without_a_trace_are_left_out():
 
 
 def test_only_what_has_a_trace_counts_as_sent():
-    with Receiver([200]) as receiver:
-        exporter = receiver.exporter()
+    with collecting(200) as (_, exporter):
         exporter.submit(judged("my-own-id"))
         exporter.submit(judged())
         exporter.step()
@@ -71,49 +70,17 @@ def test_our_own_verdicts_come_back_as_nothing(tmp_path):
     assert not described["labels"]
 
 
-class Receiver:
-    """Answers with what it was told, one status after another."""
-
-    def __init__(self, statuses):
-        self.received = []
+@contextmanager
+def collecting(*statuses):
+    """A collector that answers with one status after another, and an exporter to it."""
+    with receiving() as receiver:
         waiting = list(statuses)
-        received = self.received
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["content-length"]))
-                received.append((self.headers["authorization"], body))
-                self.send_response(waiting.pop(0))
-                self.send_header("retry-after", "3")
-                self.send_header("location", "/elsewhere")
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def do_GET(self):  # what a redirect would lead to
-                received.append(("followed", b""))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-    def exporter(self):
-        port = self.server.server_address[1]
-        options = {"endpoint": f"http://127.0.0.1:{port}/v1/traces",
-                   "headers": {"authorization": "Bearer s"}}  # fmt: skip
-        return Exporter(Options.model_validate(options))
+        headers = {"retry-after": "3", "location": f"{receiver.url}/elsewhere"}
+        receiver.answer = lambda _: Reply(waiting.pop(0) if waiting else 200, headers)
+        exporter = Exporter(
+            Options(endpoint=f"{receiver.url}/v1/traces", headers={"authorization": "Bearer s"})
+        )
+        yield receiver, exporter
 
 
 @pytest.mark.parametrize(
@@ -126,14 +93,13 @@ class Receiver:
     ],
 )
 def test_delivery(statuses, waits, sent, dropped):
-    with Receiver(statuses) as receiver:
-        exporter = receiver.exporter()
+    with collecting(*statuses) as (receiver, exporter):
         exporter.submit(judged())
         assert [exporter.step() for _ in statuses] == waits
         assert (exporter.sent, exporter.dropped) == (sent, dropped)
-    authorization, body = receiver.received[-1]
-    assert authorization == "Bearer s"
-    assert ExportTraceServiceRequest.FromString(body) == to_request([judged()])
+    assert {post.headers["authorization"] for post in receiver.posts} == {"Bearer s"}
+    bodies = [ExportTraceServiceRequest.FromString(post.body) for post in receiver.posts]
+    assert bodies == [to_request([judged()])] * len(statuses)
 
 
 def test_nobody_listens():
@@ -151,8 +117,7 @@ def test_the_queue_is_bounded():
 
 
 def test_it_sends_what_waits_when_it_is_stopped():
-    with Receiver([200]) as receiver:
-        exporter = receiver.exporter()
+    with collecting(200) as (_, exporter):
         exporter.submit(judged())
         exporter.stop()
         assert exporter.sent == 1

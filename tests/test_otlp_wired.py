@@ -3,8 +3,6 @@
 import gzip
 import json
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import grpc
@@ -15,6 +13,7 @@ from ragmon.config import load
 from ragmon.daemon.build import check_exposure
 from ragmon.errors import SettingsError
 from tests.support.daemons import running
+from tests.support.receiver import receiving
 from tests.support.wait import eventually
 
 CAPTURES = Path(__file__).parent / "data" / "otlp"
@@ -69,36 +68,18 @@ def test_the_same_traces_over_grpc(tmp_path):
 
 
 def test_verdicts_go_out_to_the_tracing_tool(tmp_path):
-    received: list[bytes] = []
-    arrived = threading.Event()
-
-    class Collector(BaseHTTPRequestHandler):
-        def do_POST(self):
-            received.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.end_headers()
-            arrived.set()
-
-        def log_message(self, *_):
-            pass
-
-    collector = HTTPServer(("127.0.0.1", 0), Collector)
-    thread = threading.Thread(target=collector.serve_forever, daemon=True)
-    thread.start()
-    endpoint = f"http://127.0.0.1:{collector.server_port}/v1/traces"
-    flags = {**SOON, "judge__grounding__enabled": True, "otlp_export": {"endpoint": endpoint}}
-    try:
+    with receiving() as receiver:
+        flags = {
+            **SOON,
+            "judge__grounding__enabled": True,
+            "otlp_export": {"endpoint": f"{receiver.url}/v1/traces"},
+        }
         with running(tmp_path / "data", **flags) as site:
             for body, content_type in bodies("oi-langchain"):
                 site.post("/v1/traces", body, content_type=content_type)
-            assert arrived.wait(30)
             name = "ragmon_otlp_exported_verdicts_total"
-            eventually(lambda: site.total(name), "what was sent is counted")
-    finally:
-        collector.shutdown()
-        collector.server_close()
-        thread.join(10)
-    request = ExportTraceServiceRequest.FromString(received[0])
+            eventually(lambda: site.total(name), "what was sent is counted", 30)
+    request = ExportTraceServiceRequest.FromString(receiver.posts[0].body)
     spans = request.resource_spans[0].scope_spans[0].spans
     assert {span.name for span in spans} == {"ragmon faithfulness"}
     assert all(span.parent_span_id == span.links[0].span_id for span in spans)

@@ -1,7 +1,5 @@
-"""A real Alertmanager on a free port."""
+"""A real Alertmanager that notifies a webhook."""
 
-import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,8 +7,7 @@ from typing import Any
 
 import requests
 
-from tests.support.tools import program
-from tests.support.wait import eventually
+from tests.support.prometheus import run_alertmanager
 
 _CONFIG = """
 route: {{receiver: hook, group_by: [pipeline], group_wait: 300ms, group_interval: 500ms}}
@@ -26,12 +23,6 @@ class Alertmanager:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def up(self) -> bool:
-        try:
-            return requests.get(f"{self.url}/-/ready", timeout=5).ok
-        except requests.ConnectionError:
-            return False
-
     def alerts(self) -> dict[str, dict[str, Any]]:
         """The active alerts by name."""
         asked = requests.get(f"{self.url}/api/v2/alerts", timeout=5).json()
@@ -41,24 +32,7 @@ class Alertmanager:
 @contextmanager
 def alertmanager(folder: Path, hook: str) -> Iterator[Alertmanager]:
     """It groups by pipeline and notifies a webhook."""
-    path = program("prometheus-alertmanager")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     config = folder / "alertmanager.yml"
     config.write_text(_CONFIG.format(url=hook), encoding="utf-8")
-    with (folder / "alertmanager.log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                path, f"--config.file={config}", f"--storage.path={folder / 'am'}",
-                f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=",
-            ],
-            stdout=log, stderr=log,
-        )  # fmt: skip
-    try:
-        site = Alertmanager(f"http://127.0.0.1:{port}")
-        eventually(site.up, "Alertmanager is ready", 30)
-        yield site
-    finally:
-        process.kill()
-        process.wait(10)
+    with run_alertmanager(folder, config) as address:
+        yield Alertmanager(f"http://{address}")
