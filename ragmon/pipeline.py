@@ -70,7 +70,8 @@ def amend(known: Amendments, change: Change) -> tuple[Amendments, bool]:
     """What is known after the change, and whether that is anything new.
 
     The newest feedback by its timestamp counts, the newest label of each labeller and the newest
-    verdict of each judge. The same again, sent later, is not new (clients that leave the
+    verdict of each judge; who labels relevance now and faithfulness later has said both. The same
+    again, sent later, is not new (clients that leave the
     timestamp out may retry), but from then on it counts as said then. An answer is drawn once in
     each round.
 
@@ -113,7 +114,8 @@ def _said_before(
         return known.feedback
     if isinstance(change, Verdict):
         return next((each for each in known.verdicts if each.judge == change.judge), None)
-    return next((each for each in known.labels if each.labeller == change.labeller), None)
+    same = (each for each in known.labels if each.labeller == change.labeller)
+    return next((each for each in same if _tells(each) == _tells(change)), None)
 
 
 def effective(record: QueryRecord, known: Amendments) -> QueryRecord:
@@ -127,6 +129,11 @@ def effective(record: QueryRecord, known: Amendments) -> QueryRecord:
         changes["relevant_ids"] = newest.relevant_ids
         changes["grades"] = newest.grades
     return replace(record, **changes) if changes else record
+
+
+def _tells(label: Label) -> tuple[bool, bool]:
+    """Of what a label speaks: of relevance, of faithfulness."""
+    return _tells_relevance(label), label.faithful is not None
 
 
 def _tells_relevance(label: Label) -> bool:

@@ -211,6 +211,6 @@ class Amendments(Struct, frozen=True, omit_defaults=True):
     """What was learned about a query after it was logged."""
 
     feedback: Feedback | None = None
-    labels: tuple[Label, ...] = ()  # one a labeller
+    labels: tuple[Label, ...] = ()  # one a labeller and what it speaks of
     verdicts: tuple[Verdict, ...] = ()  # one a judge
     draw: Draw | None = None

@@ -153,17 +153,20 @@ changes = st.one_of(
         relevant_ids=st.none() | st.lists(st.sampled_from("ab"), max_size=1),
         faithful=st.sampled_from([0.0, 1.0]),
     ),
+    st.builds(labelled, moments, relevant_ids=st.just(["a"])),
     st.builds(judged, st.sampled_from([0.0, 1.0]), moments, st.sampled_from(["grounding", "llm"])),
 )
 
 
-def author(change) -> tuple[str, str]:
-    """Whose newest word counts."""
-    kind = type(change).__name__
-    return kind, getattr(change, "labeller", getattr(change, "judge", ""))
+def author(change) -> tuple[str, ...]:
+    """Whose newest word counts, and on what."""
+    if isinstance(change, Label):
+        told = (change.relevant_ids is not None, change.faithful is not None)
+        return "Label", change.labeller, str(told)
+    return type(change).__name__, getattr(change, "judge", "")
 
 
-def by_author(known: Amendments) -> dict[tuple[str, str], object]:
+def by_author(known: Amendments) -> dict[tuple[str, ...], object]:
     said = [*known.labels, *known.verdicts]
     if known.feedback is not None:
         said.append(known.feedback)
@@ -241,6 +244,10 @@ def test_a_retry_is_remembered_as_the_newest():
         pytest.param(
             (labelled(1.0, relevant_ids=["b"]), labelled(2.0, "bob", faithful=1.0)),
             0.5, ["b"], None, id="who says nothing of relevance changes none",
+        ),
+        pytest.param(
+            (labelled(1.0, relevant_ids=["b"]), labelled(2.0, faithful=1.0)),
+            0.5, ["b"], None, id="nor does a later label of the same person",
         ),
     ],
 )  # fmt: skip
