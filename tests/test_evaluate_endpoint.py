@@ -102,6 +102,13 @@ def test_what_is_recorded(serve):
         pytest.param([reply("no", 404)], 3, 0.0, "404 Not Found: no", id="asking again is no use"),
         pytest.param([reply("<html>")], 3, 0.0, "no JSON: <html>", id="not JSON"),
         pytest.param(
+            [reply("", 307, Location="http://x/ask/"), reply()],
+            3,
+            0.0,
+            "307 Temporary Redirect: http://x/ask/",
+            id="moved: the headers go nowhere else",
+        ),
+        pytest.param(
             [reply({"text": 1})],
             3,
             0.0,

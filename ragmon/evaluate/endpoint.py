@@ -176,7 +176,7 @@ class _Service:
             after = response.headers.get("Retry-After", "")
             retry_s = float(after) if after.isdigit() else 0.0
             return {"error": _refusal(response)}, retry_s
-        if not response.ok:
+        if not response.ok or response.is_redirect:
             return {"error": _refusal(response)}, None
         try:
             return _read(response.json(), self._template), None
@@ -196,6 +196,7 @@ class _Service:
             params=body if template.method == "GET" else None,
             json=None if template.method == "GET" else body,
             timeout=template.timeout_s,
+            allow_redirects=False,  # the headers may hold a key, and a POST would become a GET
         )
 
 
@@ -252,7 +253,8 @@ def _at(value: Any, path: str) -> Any:
 
 
 def _refusal(response: requests.Response) -> str:
-    return f"{response.status_code} {response.reason}: {response.text[:_ERROR_CHARACTERS]}"
+    said = response.headers["Location"] if response.is_redirect else response.text
+    return f"{response.status_code} {response.reason}: {said[:_ERROR_CHARACTERS]}"
 
 
 def _from_environment(header: str) -> str:
