@@ -68,44 +68,40 @@ def writing(commits, queue_bytes=1_000) -> Writer:
     return writer
 
 
+def held_up(commits: Commits, box: Box, queue_bytes: int = 1_000) -> Writer:
+    """A writer inside its first commit; it stays there until ``commits.go`` is set."""
+    commits.go.clear()
+    writer = writing(commits, queue_bytes)
+    writer.submit(box.batch("first", records=3))
+    assert commits.inside.wait(10)
+    return writer
+
+
 def test_a_batch_is_answered_once_it_is_committed(box):
     commits = Commits()
-    commits.go.clear()
-    writer = writing(commits)
-    writer.submit(box.batch("a", records=3))
-    assert commits.inside.wait(10)
+    writer = held_up(commits, box)
     assert box.heard == {}
     commits.go.set()
-    assert box.hears("a") == [Outcome(accepted=3)]
+    assert box.hears("first") == [Outcome(accepted=3)]
     assert writer.queued_bytes == 0
     assert writer.stop(10)
 
 
-def test_what_waits_is_one_group(box):
+@pytest.mark.parametrize(
+    ("records", "groups"),
+    [
+        pytest.param(1, [["a", "b", "c"]], id="what waits is one group"),
+        pytest.param(3_000, [["a", "b"], ["c"]], id="a group is bounded and nobody is forgotten"),
+    ],
+)
+def test_groups(box, records, groups):
     commits = Commits()
-    commits.go.clear()
-    writer = writing(commits)
-    writer.submit(box.batch("first"))
-    assert commits.inside.wait(10)
+    writer = held_up(commits, box)
     for source in "abc":
-        writer.submit(box.batch(source))
+        writer.submit(box.batch(source, records))
     commits.go.set()
     box.hears("first", "a", "b", "c")
-    assert commits.groups == [["first"], ["a", "b", "c"]]
-    assert writer.stop(10)
-
-
-def test_a_group_is_bounded_and_nobody_is_forgotten(box):
-    commits = Commits()
-    commits.go.clear()
-    writer = writing(commits)
-    writer.submit(box.batch("first"))
-    assert commits.inside.wait(10)
-    for source in "abc":
-        writer.submit(box.batch(source, records=3_000))
-    commits.go.set()
-    box.hears("a", "b", "c")
-    assert commits.groups == [["first"], ["a", "b"], ["c"]]
+    assert commits.groups == [["first"], *groups]
     assert writer.stop(10)
 
 
@@ -128,18 +124,15 @@ def test_duplicates_and_refusals_are_not_accepted(box):
 
 def test_a_full_queue_refuses_and_says_when_to_come_again(box):
     commits = Commits()
-    commits.go.clear()
-    writer = writing(commits, queue_bytes=100)
-    writer.submit(box.batch("under way", size_bytes=50))
-    assert commits.inside.wait(10)
-    writer.submit(box.batch("waits", size_bytes=50))
+    writer = held_up(commits, box, queue_bytes=20)  # of which the first takes half
+    writer.submit(box.batch("waits"))
     with pytest.raises(OverloadedError) as caught:
         writer.submit(box.batch("refused", size_bytes=1))
     assert 1 <= caught.value.retry_after_s <= 5
-    assert writer.queued_bytes == 100
+    assert writer.queued_bytes == 20
     commits.go.set()
-    box.hears("under way", "waits")
-    writer.submit(box.batch("again", size_bytes=100))
+    box.hears("first", "waits")
+    writer.submit(box.batch("again", size_bytes=20))
     box.hears("again")
     assert "refused" not in box.heard
     assert writer.stop(10)
@@ -158,10 +151,7 @@ def test_a_batch_larger_than_the_queue_is_taken_when_nothing_waits(box):
 def test_what_the_store_refuses_is_refused_to_everyone_in_the_group(box):
     error = StoreFullError("no space left")
     commits = Commits({"a": error})
-    commits.go.clear()
-    writer = writing(commits)
-    writer.submit(box.batch("first"))
-    assert commits.inside.wait(10)
+    writer = held_up(commits, box)
     writer.submit(box.batch("a"))
     writer.submit(box.batch("b"))
     commits.go.set()
@@ -177,11 +167,8 @@ def test_what_the_store_refuses_is_refused_to_everyone_in_the_group(box):
 
 def test_a_defect_of_ours_refuses_only_the_batch_that_met_it(box):
     commits = Commits({"bad": ZeroDivisionError("ours")})
-    commits.go.clear()
-    writer = writing(commits)
     with capture_logs() as logged:
-        writer.submit(box.batch("first"))
-        assert commits.inside.wait(10)
+        writer = held_up(commits, box)
         for source in ("good", "bad", "fine"):
             writer.submit(box.batch(source))
         commits.go.set()
@@ -227,12 +214,9 @@ def test_an_error_of_a_call_belongs_to_who_asked(box):
     assert writer.stop(10)
 
 
-def test_a_call_nobody_waits_for_any_more_is_left_out():
+def test_a_call_nobody_waits_for_any_more_is_left_out(box):
     commits = Commits()
-    commits.go.clear()
-    writer = writing(commits)
-    writer.submit(Box().batch("a"))
-    assert commits.inside.wait(10)
+    writer = held_up(commits, box)
     ran = []
     assert writer.call(lambda: ran.append(1)).cancel()
     commits.go.set()
@@ -271,10 +255,7 @@ def _refuses(writer: Writer, box: Box) -> bool:
 
 def test_an_end_that_takes_too_long_says_so(box):
     commits = Commits()
-    commits.go.clear()
-    writer = writing(commits)
-    writer.submit(box.batch("a"))
-    assert commits.inside.wait(10)
+    writer = held_up(commits, box)
     assert writer.stop(0.01) is False
     commits.go.set()
     assert writer.stop(10) is True
