@@ -57,9 +57,9 @@ class SqliteBaselines:
         """Use this version from now on: of traffic the only one, of a golden set one a name."""
         with self._db.transaction() as db:
             db.execute(
-                "UPDATE baselines SET promoted = (name = ?1 AND version = ?2)"
-                " WHERE name = ?1 OR (kind = ?3 AND ?3 = 'traffic')",
-                (row.name, row.version, row.kind),
+                "UPDATE baselines SET promoted = (name = ? AND version = ?)"
+                " WHERE name = ? OR (kind = 'traffic' AND kind = ?)",
+                (row.name, row.version, row.name, row.kind),
             )
 
     def delete(self, name: str, version: int | None = None) -> int:

@@ -13,17 +13,17 @@ _LONGEST_WAIT_S = 3_600.0  # a row that waits longer was planned before the cloc
 # At most one row an alert, its oldest: what came later waits, so that order holds.
 _DUE = (
     "SELECT number, sink, event_id, fingerprint, at, body, attempts FROM outbox WHERE number IN"
-    " (SELECT min(number) FROM outbox WHERE sink = ?1 GROUP BY fingerprint)"
-    " AND (due <= ?2 OR due > ?3) ORDER BY number LIMIT ?4"
+    " (SELECT min(number) FROM outbox WHERE sink = ? GROUP BY fingerprint)"
+    " AND (due <= ? OR due > ?) ORDER BY number LIMIT ?"
 )
 _NEXT = (
     "SELECT min(due) FROM outbox WHERE number IN"
-    " (SELECT min(number) FROM outbox WHERE sink = ?1 GROUP BY fingerprint)"
+    " (SELECT min(number) FROM outbox WHERE sink = ? GROUP BY fingerprint)"
 )
 _BURY = (
     "INSERT INTO dead_letters (sink, event_id, fingerprint, at, body, attempts, buried_at, reason)"
-    " SELECT sink, event_id, fingerprint, at, body, attempts + 1, ?2, ?3 FROM outbox"
-    " WHERE number = ?1"
+    " SELECT sink, event_id, fingerprint, at, body, attempts + 1, ?, ? FROM outbox"
+    " WHERE number = ?"
 )
 
 
@@ -57,7 +57,7 @@ class SqliteOutbox:
     def settle(self, outcomes: Sequence[Settled]) -> None:
         """Write down how attempts ended, all or nothing."""
         again = [(each.at, each.error, each.number) for each in outcomes if each.fate == "retried"]
-        dead = [(each.number, each.at, each.error) for each in outcomes if each.fate == "dead"]
+        dead = [(each.at, each.error, each.number) for each in outcomes if each.fate == "dead"]
         over = [(each.number,) for each in outcomes if each.fate != "retried"]
         with self._db.transaction() as db:
             db.executemany(
@@ -67,7 +67,7 @@ class SqliteOutbox:
             db.executemany(_BURY, dead)
             db.executemany("DELETE FROM outbox WHERE number = ?", over)
             if dead:
-                _forget_dead(db, max(at for _, at, _ in dead))
+                _forget_dead(db, max(at for at, _, _ in dead))
 
     def abandon(self, known: Sequence[str], now: float, reason: str) -> int:
         """Bury what waits for sinks that are not among the known; returns how many."""

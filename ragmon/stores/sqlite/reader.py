@@ -106,10 +106,10 @@ class SqliteReader:
         """First number and id hashes of the block with that record, or of the next block."""
         with decoded(self._path):
             row = self._db.execute(
-                "SELECT first_sequence, hashes FROM blocks WHERE first_sequence + records > ?1"
+                "SELECT first_sequence, hashes FROM blocks WHERE first_sequence + records > ?"
                 " AND first_sequence >= coalesce((SELECT max(first_sequence) FROM blocks"
-                " WHERE first_sequence <= ?1), 0) ORDER BY first_sequence LIMIT 1",
-                (sequence,),
+                " WHERE first_sequence <= ?), 0) ORDER BY first_sequence LIMIT 1",
+                (sequence, sequence),
             ).fetchone()
         return None if row is None else (row[0], np.frombuffer(row[1], dtype=np.uint64))
 
