@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmon.judges import grounding
-from ragmon.judges.grounding import doubts, scope
+from ragmon.judges.grounding import doubts, evidence, scope
+from ragmon.judges.grounding.passages import PassageCache
+from ragmon.judges.grounding.words import Vocabulary
 
 TOWER = [
     "The Eiffel Tower in Paris is 330 metres tall and opened in March 1889.",
@@ -18,6 +20,8 @@ ROOMS = ['{"name": "Sea Hotel", "OutdoorSeating": true, "stars": 4, "parking": {
 WARRANTY = [
     "Das Gerät ist in Rot und in Grün erhältlich. Die Garantie ist auf zwei Jahre begrenzt."
 ]
+NAMES = " ".join(f"Tower{number}x." for number in range(3_000)) * 5
+PREY = ["Foxes hunt mice. Owls eat snakes."]
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +100,26 @@ def test_a_doubt_names_the_sentence_and_the_reason(judge, answer, sentence, reas
         reason,
         detail,
     )
+
+
+@pytest.mark.parametrize(
+    ("share", "answer", "chunks", "expected"),
+    [
+        pytest.param("apart", "Foxes hunt mice.", PREY, 0.0, id="words of one sentence"),
+        pytest.param("apart", "Foxes eat snakes.", PREY, 2 / 3, id="one pair of three"),
+        pytest.param("apart", "Foxes eat.", PREY, 1.0, id="words of two sentences"),
+        pytest.param("apart", "Foxes eat.", ["Foxes hunt.", "Owls eat."], 1.0, id="of two chunks"),
+        pytest.param("apart", "Foxes.", PREY, 0.0, id="a word alone"),
+        pytest.param("apart", "Wolves.", PREY, 1.0, id="a novel word alone"),
+        pytest.param("unsaid", "Foxes hunt mice.", PREY, 0.0, id="the whole sentence"),
+        pytest.param("unsaid", "Foxes hunt.", PREY, 1 / 5, id="a word left out"),
+        pytest.param("unsaid", "Wolves.", PREY, 1.0, id="no sentence"),
+    ],
+)
+def test_what_the_context_does_not_hold_together(share, answer, chunks, expected):
+    vocabulary = Vocabulary({})
+    (line,) = evidence.weigh(answer, "", PassageCache(vocabulary).context(chunks), vocabulary)
+    assert line.shares[evidence.SHARES.index(share)] == pytest.approx(expected)
 
 
 def test_a_short_answer_is_judged_with_its_question(judge):
@@ -214,6 +238,7 @@ def test_any_text_is_judged_the_same_twice(query, answer, chunks):
         pytest.param("." * 300_000 + "a", [" ." * 300_000], id="stops"),
         pytest.param("a1" * 200_000, ["1,1" * 200_000], id="one long token"),
         pytest.param("The tower is tall.", ["tower"] * 1_000, id="a thousand chunks"),
+        pytest.param(NAMES, [NAMES], id="sentences of one word"),
     ],
 )
 def test_time_is_bounded(judge, answer, chunks):

@@ -1,9 +1,10 @@
 """The answer side: how far each sentence rests on the context, as a few shares in [0, 1].
 
-Every share in ``SHARES`` is the part of a sentence's content, weighted by rarity, that lacks one
-kind of support, from the weakest (the word occurs somewhere) to the strictest (beside the same
-word). They say nearly the same thing with different errors: their sum transfers between data
-sets better than any one of them.
+Nearly every share in ``SHARES`` is the part of a sentence's content, weighted by rarity, that
+lacks one kind of support, from the weakest (the word occurs somewhere) to the strictest (beside
+the same word). They say nearly the same thing with different errors: their sum transfers between
+data sets better than any one of them. The last share looks the other way: a sentence that says
+much else holds the words of many claims that it does not make.
 """
 
 from collections.abc import Sequence
@@ -19,12 +20,12 @@ from ragmon.judges.grounding.words import Term, Vocabulary
 
 SHARES = (
     "novel",  # nowhere in the context
-    "outside_sentence",  # not in the best matching sentence
-    "outside_two",  # nor in the one that adds most to it
-    "without_pair",  # near no content word it is near in the context
+    "outside_two",  # neither in the best matching sentence nor in the one that adds most to it
+    "apart",  # pairs of near words of which no sentence of the context holds both
     "without_bigram",  # beside no word it is beside in the context
     "names",  # capitalised and outside those two sentences
     "numbers",  # numbers outside those two sentences
+    "unsaid",  # words of the best matching sentence that this one leaves out
 )
 
 MAX_ANSWER_CHARACTERS = 20_000
@@ -38,6 +39,7 @@ _QUESTION_WEIGHT = 0.4  # of its words beside a short answer's: 0.3 to 1 rank al
 _SAME_STATEMENT = 0.6  # coverage from which a differing negation is a contradiction
 _RARE = 0.8  # weight from which the first word of a sentence may be a name
 _FEW = 2.0  # content words' worth: one name or number alone is little evidence either way
+_NEAR = 5  # different content words ahead: 3, 8 and all of them rank alike
 
 
 class Evidence(Struct, frozen=True):
@@ -73,9 +75,6 @@ class _Line(Struct, frozen=True):
     def stems(self) -> set[str]:
         return {word.term.stem for word in self.content}
 
-    def pairs(self) -> list[tuple[str, str]]:
-        return list(pairwise(word.term.stem for word in self.content))
-
     def bigrams(self) -> list[tuple[str, str]]:
         return list(pairwise(term.stem for term in self.terms))
 
@@ -83,8 +82,7 @@ class _Line(Struct, frozen=True):
 class _Support(Struct, frozen=True):
     """What of a whole answer occurs in the context."""
 
-    stems: set[str]
-    pairs: set[tuple[str, str]]
+    places: dict[str, int]  # by stem: a bit for each sentence of the context that holds it
     bigrams: set[tuple[str, str]]
 
 
@@ -93,6 +91,7 @@ class _Alignment(Struct, frozen=True):
 
     best: set[str]  # stems found in the best one
     both: set[str]
+    unsaid: int  # content stems of the best one that are not in ``best``
     negated: bool | None  # the best one; None where there is none, or it is no prose
 
 
@@ -144,13 +143,23 @@ def _with_content(start: int, end: int, tokens: list[str], terms: list[Term]) ->
 
 def _support(lines: Sequence[_Line], context: Context) -> _Support:
     stems = set().union(*(line.stems() for line in lines))
-    pairs = set().union(*(line.pairs() for line in lines))
     bigrams = set().union(*(line.bigrams() for line in lines))
     return _Support(
-        set().union(*(stems & passage.stems for passage in context.passages)),
-        set().union(*(pairs & passage.pairs for passage in context.passages)),
+        _places(stems, context.passages),
         set().union(*(bigrams & passage.bigrams for passage in context.passages)),
     )
+
+
+def _places(stems: set[str], passages: Sequence[Passage]) -> dict[str, int]:
+    """As bits, so that one ``&`` tells whether two words share a sentence."""
+    places: dict[str, int] = {}
+    before = 0
+    for passage in passages:
+        for stem in stems & passage.sentences_of.keys():
+            bits = sum(1 << sentence for sentence in passage.sentences_of[stem])
+            places[stem] = places.get(stem, 0) | bits << before
+        before += len(passage.contents)
+    return places
 
 
 def _evidence(line: _Line, context: Context, support: _Support, asked: set[str]) -> Evidence:
@@ -161,7 +170,7 @@ def _evidence(line: _Line, context: Context, support: _Support, asked: set[str])
     novel = [
         word
         for word in line.content
-        if word.term.stem not in support.stems and word.term.stem not in asked
+        if word.term.stem not in support.places and word.term.stem not in asked
     ]
     return Evidence(
         start=line.start,
@@ -184,8 +193,12 @@ def _align(line: _Line, context: Context) -> _Alignment:
     for stem in best_stems:
         del weights[stem]
     _, second_stems = _best_sentence(weights, context.passages)
-    negated = None if best is None or best[0].structured else best[0].negated[best[1]]
-    return _Alignment(best_stems, best_stems | second_stems, negated)
+    both = best_stems | second_stems
+    if best is None:
+        return _Alignment(best_stems, both, 0, None)
+    passage, sentence = best
+    negated = None if passage.structured else passage.negated[sentence]
+    return _Alignment(best_stems, both, passage.contents[sentence] - len(best_stems), negated)
 
 
 def _best_sentence(
@@ -210,38 +223,47 @@ def _best_sentence(
 
 def _shares(line: _Line, aligned: _Alignment, support: _Support) -> tuple[float, ...]:
     """In the order of ``SHARES``."""
-    paired = [pair in support.pairs for pair in line.pairs()]
     beside = [bigram in support.bigrams for bigram in line.bigrams()]
-    paired_left, paired_right = [False, *paired], [*paired, False]
     beside_left, beside_right = [False, *beside], [*beside, False]
-    total = novel = alone = apart = unpaired = unbeside = 0.0
+    total = novel = outside = unbeside = 0.0
     name_weight = number_weight = _FEW
     names = numbers = 0.0
-    for index, word in enumerate(line.content):
+    for word in line.content:
         term, weight = word.term, word.term.weight
         stem, position = term.stem, word.position
-        outside = weight * (stem not in aligned.both)
+        missed = weight * (stem not in aligned.both)
         total += weight
-        novel += weight * (stem not in support.stems)
-        alone += weight * (stem not in aligned.best)
-        apart += outside
-        unpaired += weight * (not (paired_left[index] or paired_right[index]))
+        novel += weight * (stem not in support.places)
+        outside += missed
         unbeside += weight * (not (beside_left[position] or beside_right[position]))
         if term.number:
             number_weight += weight
-            numbers += outside
+            numbers += missed
         elif _is_name(word):
             name_weight += weight
-            names += outside
+            names += missed
     return (
         novel / total,
-        alone / total,
-        apart / total,
-        unpaired / total,
+        outside / total,
+        _apart(line, support.places, novel / total),
         unbeside / total,
         names / name_weight,
         numbers / number_weight,
+        aligned.unsaid / (aligned.unsaid + len(aligned.best) + _FEW) if aligned.best else 1.0,
     )
+
+
+def _apart(line: _Line, places: dict[str, int], novel: float) -> float:
+    """The share "apart"; ``novel`` where there is but one word."""
+    weights = {word.term.stem: word.term.weight for word in line.content}
+    held = [(weight, places.get(stem, 0)) for stem, weight in weights.items()]
+    total = apart = 0.0
+    for index, (weight, place) in enumerate(held):
+        for other_weight, other_place in held[index + 1 : index + 1 + _NEAR]:
+            total += weight * other_weight
+            if not place & other_place:
+                apart += weight * other_weight
+    return apart / total if total else novel
 
 
 def _is_name(word: _Word) -> bool:

@@ -20,10 +20,9 @@ MAX_MENTIONS = 64
 class Passage(Struct, frozen=True):
     """One chunk, read. Stems are of content words unless said otherwise."""
 
-    stems: frozenset[str]
-    pairs: frozenset[tuple[str, str]]  # a content word and either of the next two
     bigrams: frozenset[tuple[str, str]]  # neighbours, function words included
     sentences_of: dict[str, list[int]]  # stem -> sentence numbers, ascending
+    contents: tuple[int, ...]  # different stems, by sentence
     negated: tuple[bool, ...]  # by sentence
     words: int
     language: str | None  # as ``language_of`` tells
@@ -50,7 +49,7 @@ def read_passage(text: str, vocabulary: Vocabulary) -> Passage:
     if structured:
         text = words.split_camel_case(text)
     all_stems: list[str] = []
-    content: list[str] = []
+    contents: list[int] = []
     sentences_of: dict[str, list[int]] = {}
     negated: list[bool] = []
     for tokens in _token_groups(text):
@@ -58,17 +57,16 @@ def read_passage(text: str, vocabulary: Vocabulary) -> Passage:
         number = len(negated)
         negated.append(any(term.negation for term in terms))
         all_stems += [term.stem for term in terms]
-        group = [term.stem for term in terms if term.weight]
-        content += group
-        for stem in set(group):
+        group = {term.stem for term in terms if term.weight}
+        contents.append(len(group))
+        for stem in group:
             mentions = sentences_of.setdefault(stem, [])
             if len(mentions) < MAX_MENTIONS:
                 mentions.append(number)
     return Passage(
-        stems=frozenset(sentences_of),
-        pairs=frozenset(pairwise(content)) | frozenset(zip(content, content[2:], strict=False)),
         bigrams=frozenset(pairwise(all_stems)),
         sentences_of=sentences_of,
+        contents=tuple(contents),
         negated=tuple(negated),
         words=len(all_stems),
         language=language_of(text),

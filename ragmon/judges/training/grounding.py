@@ -15,7 +15,7 @@ from ragmon.judges.grounding.model import ARTEFACT, Artefact, Provenance
 from ragmon.judges.training import corpus
 from ragmon.judges.training.fit import fit
 
-VERSION = "1"
+VERSION = "2"
 _ROOT = Path(__file__).parents[3]
 _OUTPUT = Path(__file__).parents[1] / "grounding" / ARTEFACT
 _DATA = (
