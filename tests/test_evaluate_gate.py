@@ -250,6 +250,20 @@ def test_comparison_says_better_only_when_proven():
     assert compare(before, before).contrasts[0].verdict == ""
 
 
+def test_a_comparison_finds_what_a_gate_finds_among_many_columns():
+    headlines = {"hit_at_5": shares(95), "recall_at_5": NOISY}
+    others = {f"precision@{k}": NOISY for k in range(1, 40)}
+    before = evaluation(**headlines, **others)
+    now = {name: column - 0.01 * (NOISY > 0.93) for name, column in others.items()}
+    after = evaluation(**headlines | {"recall_at_5": NOISY - 0.1 * (NOISY > 0.93)}, **now)
+    assert not decide(before, after, Policy(min_effect=0.0)).passed
+    found = {each.name: each for each in compare(before, after).contrasts}
+    assert found["recall@5"].verdict == "worse"
+    assert found["recall@5"].p_adjusted == pytest.approx(2 * found["recall@5"].p)
+    assert found["precision@7"].verdict == ""  # one of 39
+    assert found["precision@7"].p_adjusted == pytest.approx(39 * found["precision@7"].p)
+
+
 def test_simpsons_paradox_is_pointed_out():
     kinds = [{"kind": "easy"}] * 80 + [{"kind": "hard"}] * 20
     before = evaluation(metadata=kinds, hit_at_5=shares(64, 80) + shares(6, 20))
