@@ -64,7 +64,7 @@ def evaluated(name, found_at):
     return describe(scored, name, created_at=1_700_000_000.0), scored
 
 
-GOOD, GOOD_SCORED = evaluated(f"live {EVIL}", lambda number: number % 3)
+GOOD, _ = evaluated(f"live {EVIL}", lambda number: number % 3)
 BAD, BAD_SCORED = evaluated("new", lambda number: None if number % 2 else number % 5)
 RULES = (Rule(metric="*@5", max_drop=0.05), Rule(metric="error", max_drop=0.0, stratum="kind"))
 DECISION = decide(GOOD, BAD, Policy(rules=RULES))
