@@ -1,12 +1,18 @@
 """The commands as a CI job runs them: files in, exit status and files out."""
 
 import json
+import re
+from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
 from ragmon.cli import main
-from ragmon.evaluate.document import load
+from ragmon.evaluate.cases import Case
+from ragmon.evaluate.document import Evaluation, load
+from ragmon.evaluate.endpoint import Template
+from ragmon.evaluate.rules import Policy
 from tests.support.llm_server import error, serving
 
 
@@ -308,3 +314,24 @@ def test_answers_are_needed_to_prefer_one(folder, model, capsys):
     assert main(["compare", "first.json", "second.json", *asked(model)]) == 0
     assert "share no answered case" in " ".join(capsys.readouterr().out.split())
     assert model.chats == []
+
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"), [("--request ask.yaml", Template), ("--rules rules.yaml", Policy)]
+)
+def test_the_files_in_the_readme_are_read(file, kind):
+    text = re.search(rf"```yaml\n# ragmon .*{file}\n(.*?)```", README, re.DOTALL)[1]
+    found = msgspec.convert(yaml.safe_load(text), kind)
+    assert found != kind(url=found.url) if kind is Template else len(found.rules) == 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*sorted(set(Case.__struct_fields__) - {"claims"}), *sorted(Evaluation.__struct_fields__)],
+)
+def test_every_field_is_in_the_readme(name):
+    begin = README.index("## Before a deploy")
+    assert f"`{name}`" in README[begin : README.index("### Golden probes", begin)]
