@@ -36,6 +36,7 @@ def lost(metric, edges=None, **observed):
         ("error", {"error": 1.0}, 1.0),
         ("zero_result", {"zero_result": 1.0}, 1.0),
         ("attribution", {"attribution": 0.25}, 0.75),
+        ("grounding", {"grounding": 0.5, "grounding_uncalibrated": 0.75}, 0.25),
         ("positive_feedback", {"positive_feedback": 1.0}, 0.0),
         ("positive_feedback", {}, NAN),
         ("slow", {"slow": 1.0}, 1.0),

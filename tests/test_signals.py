@@ -285,7 +285,7 @@ def definitions(query: QueryRecord) -> dict[str, float | None]:
         "feedback_coverage": rating is not None,
         "grounding_coverage": 0 if query.answer and any(c.text for c in held or []) else None,
     }
-    for unjudged in ("grounding", "unfaithful"):
+    for unjudged in ("grounding", "grounding_uncalibrated", "unfaithful"):
         found[unjudged] = None
     for judge in ("grounding", "human"):
         found[f"faithfulness{{judge={judge}}}"] = None

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from ragmon.detectors.losses import INDEX, LossMap
 from ragmon.records import Amendments, Chunk, Label, QueryRecord, Verdict
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build
@@ -63,6 +65,16 @@ def test_a_verdict_moves(known, grounding, covered, unfaithful, mode):
     np.testing.assert_array_equal(found, expected)
     modes = [column(known, "failure_mode", mode=name) for name in MODES]
     assert MODES[int(np.argmax(modes))] == mode
+
+
+def test_a_calibration_moves_the_level_and_nothing_that_is_watched():
+    (shipped,) = judged(0.9).verdicts
+    calibrated = replace(shipped, score=0.6, raw=0.9, doubted_below=0.7, version="1+1")
+    before, after = Amendments(verdicts=(shipped,)), Amendments(verdicts=(calibrated,))
+    assert [column(known, "grounding") for known in (before, after)] == [0.9, 0.6]
+    losses = LossMap([each.key for each in CATALOGUE.columns])
+    lost = losses.losses(CATALOGUE.observe([ANSWERED, ANSWERED], [before, after]))
+    assert lost[:, INDEX["grounding"]] == pytest.approx([0.1, 0.1])
 
 
 def test_an_answer_without_readable_context_is_not_awaited():

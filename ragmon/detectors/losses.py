@@ -77,7 +77,7 @@ _AS_THEY_ARE = {
 }
 _COMPLEMENTS = {
     "attribution": "attribution",
-    "grounding": "grounding",
+    "grounding_uncalibrated": "grounding",
     "positive_feedback": "positive_feedback",
 }
 _TOTAL_MS = "latency_ms{stage=total}"

@@ -18,7 +18,7 @@ NAN = float("nan")
 NEVER = float("inf")
 """The rank of something that was looked for and not found."""
 
-_LATER = 9  # columns that only verdicts and labels fill
+_LATER = 10  # columns that only verdicts and labels fill
 
 
 class Facts(Struct, frozen=True):
@@ -46,6 +46,7 @@ class Facts(Struct, frozen=True):
     share: NDArray[np.float64]  # with which it was looked at when the sample was drawn
     chance: NDArray[np.float64]  # with which it was drawn then, once looked at
     proxy: NDArray[np.float64]  # what the proxy said then, in [0, 1]
+    uncalibrated: NDArray[np.float64]  # the embedded judge's score, as its artefact gave it
 
 
 def extract(
@@ -93,6 +94,7 @@ def _verdict_facts(known: Sequence[Amendments]) -> NDArray[np.float64]:
             if verdict.judge == EMBEDDED_JUDGE:
                 score = NAN if verdict.score is None else verdict.score
                 facts[:3, at] = 1.0, score, verdict.probability
+                facts[9, at] = score if verdict.raw is None else verdict.raw
                 if verdict.doubted_below is not None:
                     facts[4, at] = verdict.doubted_below
             elif verdict.judge == SAMPLED_JUDGE and verdict.score is not None:
@@ -102,7 +104,7 @@ def _verdict_facts(known: Sequence[Amendments]) -> NDArray[np.float64]:
             facts[3, at] = max(said, key=lambda label: label.timestamp).faithful
         if each.draw is not None:
             draw = each.draw
-            facts[6:, at] = draw.share, draw.probability / draw.share, draw.proxy
+            facts[6:9, at] = draw.share, draw.probability / draw.share, draw.proxy
     return facts
 
 

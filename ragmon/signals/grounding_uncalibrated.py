@@ -1,0 +1,22 @@
+"""The embedded judge's score as its artefact gave it: what detectors watch.
+
+A calibration that comes into force moves the level of ``grounding`` at one moment. Nothing got
+worse then, so nobody is to be told; and a golden run, to which traffic is compared, is read by
+the artefact alone.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragmon.signals import SignalOptions
+from ragmon.signals.facts import Facts
+
+NAME = "grounding_uncalibrated"
+HELP = "Grounding of an answer before the pipeline's calibration."
+KIND = "fraction"
+METRIC = None  # `grounding` is what to look at
+
+
+def observe_batch(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
+    """The score in [0, 1]; NaN while unjudged. Shape (n,)."""
+    return facts.uncalibrated
