@@ -5,6 +5,7 @@ from ragmon.evaluate import ranking
 from ragmon.evaluate.accounts import Account
 from ragmon.evaluate.cases import Case, CaseSet
 from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.judges import Grounding
 from ragmon.evaluate.scoring import Options, score
 from ragmon.records import Chunk, QueryRecord
 
@@ -128,6 +129,22 @@ def test_judges_and_what_is_absent_without_them():
     assert found.absent["answer_relevance"].startswith("was not asked of the LLM judge")
     assert found.accounts == (Account(name="strict", judged=1),)
     assert "completeness" not in found.absent
+
+
+def test_claims_that_the_answer_makes():
+    claims = ["The GIL is released during I/O.", "The refund takes five days."]
+    case = Case(query="when is the gil released", case_id="1", claims=claims)
+    result = record("1", None, answer="A thread that waits for I/O releases the GIL: I/O is slow.")
+    found = score(CaseSet((case,)), {"1": result}, Options(), [Grounding()])
+    whole = found.column("claim_recall/grounding")[0]
+    halves = []
+    for claim in claims:
+        alone = Case(query=case.query, case_id="1", claims=[claim])
+        scores = Grounding().grade(alone, result)
+        halves.append(scores["claim_recall"])
+    assert halves[0] > 0.5 > 0.3 > halves[1]
+    assert whole == pytest.approx(sum(halves) / 2)
+    assert found.absent["faithfulness/grounding"].endswith("an answer and the texts of its chunks")
 
 
 def test_cases_and_results_without_each_other_are_reported():

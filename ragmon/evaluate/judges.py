@@ -23,12 +23,15 @@ NEEDS_LLM = {
 _NEEDS = {
     "faithfulness": "an answer and the texts of its chunks",
     "context_recall": "a ground_truth_answer and the texts of the chunks",
+    "claim_recall": "claims and an answer",
     "context_precision": "the texts of its chunks",
     "context_utilization": "an answer and the texts of its chunks",
     "semantic_similarity": "an answer and a ground_truth_answer",
     "noise_sensitivity": "a faithful answer, and chunks of others to mix in",
 }
-_OF_OTHERS = frozenset({"context_recall", "semantic_similarity", "noise_sensitivity"})
+_OF_OTHERS = frozenset(
+    {"claim_recall", "context_recall", "semantic_similarity", "noise_sensitivity"}
+)
 """What takes more than the answer that was judged."""
 
 
@@ -52,7 +55,7 @@ class Grounding:
     """The embedded judge: are the answer, and the truth, supported by the retrieved chunks?"""
 
     name = "grounding"
-    metrics: tuple[str, ...] = ("faithfulness", "context_recall")
+    metrics: tuple[str, ...] = ("faithfulness", "context_recall", "claim_recall")
     concurrency = 1  # it computes; threads would share one core
 
     def __init__(self) -> None:
@@ -62,11 +65,11 @@ class Grounding:
         self._ledger = Ledger(self.name)
 
     def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:
-        """Faithfulness of the answer, and recall of the context by the true answer."""
+        """What the chunks support of the answer and the truth, and the answer of the claims."""
+        found = self._claims(case, record.answer) if record.answer else {}
         texts = [chunk.text for chunk in record.chunks or () if chunk.text]
         if not texts:
-            return {}
-        found = {}
+            return found
         if record.answer:
             got = self._judge.score(case.query, record.answer, texts)
             if got.score is None:
@@ -78,6 +81,12 @@ class Grounding:
             held = self._judge.score(case.query, case.ground_truth_answer, texts).score
             found |= {} if held is None else {"context_recall": held}
         return found
+
+    def _claims(self, case: Case, answer: str) -> dict[str, float]:
+        """How far the answer makes the claims of a complete one, mean."""
+        scores = [self._judge.score(case.query, each, [answer]).score for each in case.claims or ()]
+        known = [score for score in scores if score is not None]
+        return {"claim_recall": sum(known) / len(known)} if known else {}
 
     def account(self) -> Account:
         """How many answers it read, and why not the others."""

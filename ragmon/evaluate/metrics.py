@@ -72,6 +72,7 @@ GUIDES: dict[str, Guide] = {
         *(0.8, 0.5),
     ),
     "faithfulness": Guide("answer supported by the chunks", _GROUND, 0.9, 0.7),
+    "claim_recall": Guide("claims of a complete answer that it makes", _RETRIEVE, 0.8, 0.6),
     "context_recall": Guide("true answer supported by the chunks", _RETRIEVE, 0.9, 0.7),
     "answer_relevance": Guide(
         "answer addresses the question, graded",

@@ -9,6 +9,7 @@ GROUPS = ("Retrieval", "Answers", "Behaviour")
 _ANSWERS = frozenset(
     {
         *("faithfulness", "answer_relevance", "completeness", "conciseness", "exact_match"),
+        "claim_recall",
         *("token_f1", "rouge_l", "semantic_similarity", "query_similarity", "context_utilization"),
         *("attribution", "uncited", "cited_unretrieved", "noise_sensitivity"),
     }
