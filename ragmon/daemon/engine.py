@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-import structlog
-
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.committer import Committer
@@ -31,7 +29,6 @@ class Engine:
         self._settings = settings
         self._saved = Position()
         self._compacted = 0
-        self._log = structlog.get_logger("engine")
         self.recent = Recent()
         self.committer = Committer(
             store,

@@ -140,13 +140,13 @@ class Probes:
         try:
             saved = self._shelf.load()
         except StoreError as error:
-            self._log.warning("not_restored", error=str(error))
+            self._log.warning("cannot_restore", error=str(error))
             return
         for name in self.states.keys() & saved.keys():
             try:
                 self.states[name] = msgspec.msgpack.decode(saved[name], type=State)
             except msgspec.DecodeError as error:  # of another release
-                self._log.warning("not_restored", probe=name, error=str(error))
+                self._log.warning("cannot_restore", probe=name, error=str(error))
 
     def _note(self, name: str, outcome: Outcome) -> None:
         state = self.states[name].after(outcome)
@@ -159,7 +159,7 @@ class Probes:
         try:
             self._shelf.save(name, msgspec.msgpack.encode(state))
         except StoreError as error:
-            self._log.warning("not_saved", probe=name, error=str(error))
+            self._log.warning("cannot_save", probe=name, error=str(error))
 
 
 class Process:

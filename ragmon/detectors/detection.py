@@ -17,7 +17,7 @@ from ragmon.detectors import Finding, StreamKey, Tick
 from ragmon.detectors.arrays import Bools, Floats, Ints
 from ragmon.detectors.baselines import Baseline, from_log
 from ragmon.detectors.latencies import LatencyEdges
-from ragmon.detectors.losses import INDEX, WEIGHTED, LossMap, cells
+from ragmon.detectors.losses import WEIGHTED, LossMap, cells
 from ragmon.detectors.minutes import TEN, MinuteLog, SavedBucket
 from ragmon.detectors.references import ReferenceOptions, References
 from ragmon.detectors.streams import StreamTable
@@ -28,7 +28,6 @@ FORGET_DAYS = 8
 _BLOCK_S = 600.0  # of a replay; thresholds of latencies settle later than that
 _AHEAD = 50  # minutes that a replay folds before they are judged, at most
 _PARTS = 9  # in which the streams learn from the hour that is over, a part a minute
-_LATENCIES = [INDEX["latency"], INDEX["latency_p50"]]
 _LATENCY_NAMES = ("latency", "latency_p50")
 
 
