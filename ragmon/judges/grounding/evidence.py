@@ -101,7 +101,7 @@ def weigh(
     """Evidence for each sentence that holds a content word, in order.
 
     An answer of a word or two ("Asuka") claims them of what was asked: there the question is
-    weighed with it, which takes such answers of AttributedQA from 0.75 to 0.83 of AUROC.
+    weighed with it, which takes such answers of AttributedQA from 0.78 to 0.88 of AUROC.
     """
     lines = read_answer(answer, vocabulary)
     tokens = words.TOKEN.findall(query[-MAX_QUERY_CHARACTERS:])
