@@ -1,6 +1,6 @@
 """Panels of the classic schema, as Grafana 10 to 13 load them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -174,10 +174,6 @@ def table(
         width: in columns of the grid.
         height: in its lines; a row takes 0.8 of one.
     """
-    values = {f"Value #{_letter(at)}": name for at, name in enumerate(columns)}
-    if len(columns) == 1:
-        values = {"Value": next(iter(columns))}
-    order = [*labels, *values]
     return Panel(
         "table",
         title,
@@ -188,18 +184,21 @@ def table(
         height=height,
         overrides=overrides,
         options={"sortBy": [{"displayName": sorted_by, "desc": True}] if sorted_by else []},
-        transformations=(
-            {"id": "merge", "options": {}},
-            {
-                "id": "organize",
-                "options": {
-                    "excludeByName": {"Time": True},
-                    "indexByName": {name: at for at, name in enumerate(order)},
-                    "renameByName": {**labels, **values},
-                },
-            },
-        ),
+        transformations=({"id": "merge", "options": {}}, _arranged(list(columns), labels)),
     )
+
+
+def _arranged(columns: Sequence[str], labels: Mapping[str, str]) -> Json:
+    """The labels of a table, then its columns, each under its heading."""
+    values = {f"Value #{_letter(at)}": name for at, name in enumerate(columns)}
+    if len(columns) == 1:
+        values = {"Value": columns[0]}
+    options = {
+        "excludeByName": {"Time": True},
+        "indexByName": {name: at for at, name in enumerate([*labels, *values])},
+        "renameByName": {**labels, **values},
+    }
+    return {"id": "organize", "options": options}
 
 
 def column(heading: str, **properties: Any) -> Json:
