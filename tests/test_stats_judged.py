@@ -67,6 +67,31 @@ def test_bounds_enclose_the_mean_and_stay_in_range(answers, rho):
     assert got.samples == sum(isinstance(each[2], float) for each in answers)
 
 
+TINY = 1e-6
+
+
+@pytest.mark.parametrize(
+    ("answers", "mean", "least_width"),
+    [
+        pytest.param([(0.5, 1.0, 1.0)], 1.0, 0.99, id="one answer, judged"),
+        pytest.param([(0.5, 0.001, 0.0)], 0.0, 0.99, id="one verdict"),
+        pytest.param([(0.5, 1.0, 0.5)], 0.5, 0.99, id="one answer in between"),
+        pytest.param([(0.5, 1.0, 1.0)] * 2, 1.0, 0.9, id="two that agree"),
+        pytest.param([(0.5, 0.5, 1.0)] * 30, 1.0, 0.1, id="thirty that agree"),
+        pytest.param([(0.9, 1.0, 1.0)] * 80, 1.0, 0.04, id="every answer judged, all good"),
+        pytest.param(
+            [(0.5, TINY, 0.0)] + [(0.5, 0.9, 1.0)] * 40, 0.0, 0.9, id="one speaks for a million"
+        ),
+        pytest.param([(0.5, TINY, 0.0), (0.5, TINY, 1.0)], 0.5, 0.9, id="two unlikely ones"),
+    ],
+)
+def test_few_verdicts_never_look_certain(answers, mean, least_width):
+    got = estimate(*sums(answers))
+    assert got.mean == pytest.approx(mean, abs=1e-3)
+    assert 0.0 <= got.lower <= got.mean <= got.upper <= 1.0
+    assert got.upper - got.lower >= least_width
+
+
 def test_everything_judged_is_known_exactly_of_the_window_and_not_of_the_process():
     answers = [(0.5, 1.0, float(i % 4 > 0)) for i in range(80)]
     window, process = (estimate(*sums(answers), rho=rho) for rho in (0.0, 1.0))

@@ -114,9 +114,7 @@ class Anchoring:
             return Failure(reason="rate_limited", detail="the budget is used up", retryable=True)
         got = self._judge.judge(case)
         self._purse.settle(receipt, got.cost_usd or 0.0)
-        self._metrics.spent(
-            SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd or 0.0
-        )
+        self._metrics.spent(SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd)
         return got
 
     def _is_stored(self) -> bool:

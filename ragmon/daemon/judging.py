@@ -269,15 +269,14 @@ class SampledJudge:
         started = self._clock.monotonic()
         got = self._judge.judge(cases.case_of(task.record))
         self._metrics.took(SAMPLED_JUDGE, self._clock.monotonic() - started)
-        cost_usd = got.cost_usd or 0.0
-        self._metrics.spent(SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, cost_usd)
+        self._metrics.spent(SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd)
         self._tell_pause(got)
         if isinstance(got, Failure):
             self._metrics.failed(SAMPLED_JUDGE, got.cause or got.reason)
             if got.reason == "circuit_open" and not got.tokens.prompt:
                 self._purse.cancel(task.receipt)
                 return
-        self._purse.settle(task.receipt, cost_usd)
+        self._purse.settle(task.receipt, got.cost_usd or 0.0)
         if isinstance(got, Failure) and got.retryable and self._tries_again(task.sequence):
             return
         self._tried.pop(task.sequence, None)

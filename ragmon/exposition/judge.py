@@ -57,11 +57,12 @@ class JudgeMetrics:
         gauge = Gauge(name, text, ["judge"], registry=self._registry)
         gauge.labels(judge).set_function(value)
 
-    def spent(self, judge: str, prompt: int, completion: int, dollars: float) -> None:
-        """What one attempt took."""
+    def spent(self, judge: str, prompt: int, completion: int, dollars: float | None) -> None:
+        """What one attempt took; None dollars: the model has no price, which is not for nothing."""
         self._tokens.labels(judge, "prompt").inc(prompt)
         self._tokens.labels(judge, "completion").inc(completion)
-        self._cost.labels(judge).inc(dollars)
+        if dollars is not None:
+            self._cost.labels(judge).inc(dollars)
 
     def took(self, judge: str, seconds: float) -> None:
         """How long one attempt took."""
