@@ -198,6 +198,28 @@ def test_a_canary_that_goes_away_is_not_compared_any_more():
     assert live(detection, 80, old) == ()
 
 
+def test_a_worse_canary_is_not_cleared_by_the_hours_in_which_little_is_lost():
+    detection, found = world({"kind": "canary", "metrics": ["hit"]}), []
+
+    def day(worse):
+        for minute in range(0, 1_440, 10):
+            level = 0.08 + 0.05 * np.sin(2.0 * np.pi * minute / 1_440)
+            rates = {"old": (32, level), "new": (8, level + worse)}
+            versions = {
+                StreamKey("docs", metric, "version", name): (n, lost * (metric == "hit"), 0)
+                for name, (n, rate) in rates.items()
+                for metric, lost in (("traffic", 0), ("hit", n * rate))
+            }
+            found.append(len(live(detection, 10, versions)))
+
+    day(0.05)
+    day(0.05)
+    assert found == [0] * found.count(0) + [1] * found.count(1)
+    assert found.count(1) > 200
+    day(0.0)
+    assert found[-1] == 0
+
+
 def test_the_first_days_are_the_baseline_until_one_is_saved():
     detection = Detection([], rules.build([{"kind": "regression"}]), Options(first_days=1))
     detection.begin(START * 60.0)

@@ -159,7 +159,7 @@ def step(state: State, tick: Tick) -> list[Finding]:
     minute = Minute(tick.minute, a, b, phi, caps)
     compare(tests, minute, state.options.tolerance)
     _observe_scatter(tests, a, b)
-    _recover(tests, tick.minute, a, phi)
+    _recover(tests, minute)
     worse = mixture(np.exp(np.minimum(tests.evidence, 600.0))) >= state.limits
     fresh = np.flatnonzero(worse & ~tests.open & ~np.isnan(tests.theta))
     if len(fresh):
@@ -183,12 +183,12 @@ def compare(tests: Tests, minute: Minute, tolerance: float) -> None:
     tests.seen[both, 1] += b[both]
 
 
-def gains(a: Floats, b: Floats, theta: Floats, tolerance: float) -> Floats:
-    """g_k of one minute, (pairs, 8); every n positive."""
+def gains(a: Floats, b: Floats, theta: Floats, tolerance: float, shifts: Floats = SHIFTS) -> Floats:
+    """g_k of one minute, (pairs, 8) or as many as there are shifts; every n positive."""
     n_a, n_b = a[:, 0, None], b[:, 0, None]
     odds = n_a / n_b
     th = np.clip(theta, 2.0 * _LOWEST, 1.0 - 2.0 * (1.0 - _HIGHEST))[:, None]
-    below = np.maximum(th - SHIFTS * n_a / (n_a + n_b), _LOWEST)
+    below = np.maximum(th - shifts * n_a / (n_a + n_b), _LOWEST)
     above = np.minimum(th + (th - below) / odds, _HIGHEST)
     below = th - (above - th) * odds
     gain = _llr(a, above, th) + _llr(b, below, th)
@@ -293,19 +293,23 @@ def _open(tests: Tests, rows: Ints, minute: int) -> None:
     tests.changed[rows] = tests.since[rows, risen.argmax(axis=1)]
 
 
-def _recover(tests: Tests, minute: int, a: Floats, phi: Floats) -> None:
-    """A canary that loses as little as the stable version did is tested anew."""
-    rows = np.flatnonzero(tests.open)
+def _recover(tests: Tests, minute: Minute) -> None:
+    """A canary that loses as little as the stable version does is tested anew.
+
+    Version against version again: an hour in which both lose less than usual ends nothing.
+    """
+    a, b = minute.canary, minute.stable
+    rows = np.flatnonzero(tests.open & (a[:, 0] > 0.0) & (b[:, 0] > 0.0))
     if not len(rows):
         return
-    canary, stable = tests.seen[rows, 0], tests.seen[rows, 1]
-    level = canary[:, 1] / np.maximum(canary[:, 0], 1.0)
-    good = np.clip(stable[:, 1] / np.maximum(stable[:, 0], 1.0), _LOWEST, _HIGHEST)
-    middle = np.clip((good + level) / 2.0, good, _HIGHEST)
-    gain = _llr(a[rows], good[:, None], middle[:, None])[:, 0]
+    seen = tests.seen[rows]
+    canary, stable = (seen[:, arm, 1] / np.maximum(seen[:, arm, 0], 1.0) for arm in (0, 1))
+    half = np.maximum(canary - stable, 0.0)[:, None] / 2.0
+    theta = np.where(np.isnan(tests.theta[rows]), stable, tests.theta[rows])
+    gain = -gains(a[rows], b[rows], theta, 0.0, half)[:, 0]
     before = np.maximum(tests.recovery[rows], 0.0)
-    tests.recovery[rows] = before + np.minimum(gain / phi[rows], CAP)
-    age = minute - tests.opened[rows]
+    tests.recovery[rows] = before + np.minimum(gain / minute.phi[rows], CAP)
+    age = minute.number - tests.opened[rows]
     over = rows[(tests.recovery[rows] >= RESOLVED) & (age >= SHORTEST_MINUTES)]
     for name in ("evidence", "best", "since", "open", "recovery", "seen"):
         getattr(tests, name)[over] = 0
