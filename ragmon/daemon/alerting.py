@@ -28,7 +28,7 @@ from ragmon.windows.observations import unpack
 
 _EVERY_S = 1.0
 _TURN_S = 0.8
-_STEP_S = 0.03  # on the writer's thread, before commits have their turn
+_STEP_S = 0.01  # on the writer's thread, before commits have their turn
 _MOST_RECORDS = 20_000  # that are gathered before they are counted at once
 _FORGET_EVERY_S = 3_600.0
 Findings = Callable[[float], Sequence[Finding]]
