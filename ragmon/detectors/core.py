@@ -19,7 +19,7 @@ import numpy as np
 
 from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
 
-SHIFTS = 0.005 * 2.0 ** np.arange(8)
+SHIFTS: Floats = 0.005 * 2.0 ** np.arange(8, dtype=np.float64)
 BELIEF = np.array([1.0, 2.0, 4.0, 4.0, 3.0, 2.0, 1.0, 1.0]) / 18.0
 """How much is staked on each shift: most on falls of two to ten points. Sums to one."""
 
