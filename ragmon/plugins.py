@@ -11,9 +11,8 @@ from ragmon.errors import SettingsError
 def kinds(package: str) -> list[str]:
     """The kinds that a folder holds."""
     folder = importlib.import_module(package)
-    return sorted(
-        info.name for info in pkgutil.iter_modules(folder.__path__) if info.name not in _BUILT_IN
-    )
+    names = (info.name for info in pkgutil.iter_modules(folder.__path__))
+    return sorted(name for name in names if name not in _BUILT_IN and not name.startswith("_"))
 
 
 def find(package: str, kind: str, setting: str) -> Any:

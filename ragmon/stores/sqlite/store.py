@@ -33,6 +33,13 @@ class SqliteStore:
 
     def __init__(self, directory: Path, *, synchronous: str = "FULL") -> None:
         self._db = Database(directory / FILE, synchronous)
+        try:
+            self._load()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _load(self) -> None:
         self._ids = IdIndex(self._db)
         self._judging = SqliteJudging(self._db)
         self._seed = self._db.number("SELECT value FROM meta WHERE name = 'seed'")
