@@ -40,6 +40,7 @@ class Outcome(NamedTuple):
     """What many windows came to."""
 
     coverage: float  # share of intervals that hold the process mean
+    coverage_error: float  # half the width of its 95 % interval
     multiplier: float  # mean squared error of plain sampling by the same draws, over ours
     multiplier_error: float  # half the width of its 95 % interval
     bias: float  # mean error
@@ -85,6 +86,7 @@ def summary(estimates: Estimate, plain: Floats, truth: float) -> Outcome:
     covered = (estimates.lower <= truth) & (truth <= estimates.upper)
     return Outcome(
         coverage=float(covered.mean()),
+        coverage_error=1.96 * float(covered.std() / len(error) ** 0.5),
         multiplier=multiplier,
         multiplier_error=1.96 * float(spared.std() / ours.mean()) / len(error) ** 0.5,
         bias=float(error.mean()),
@@ -134,7 +136,7 @@ def run() -> list[tuple[str, str, str]]:
 
 def _described(got: Outcome) -> str:
     return (
-        f"coverage {got.coverage:.3f}, multiplier {got.multiplier:.2f}"
+        f"coverage {got.coverage:.3f} +- {got.coverage_error:.3f}, multiplier {got.multiplier:.2f}"
         f" +- {got.multiplier_error:.2f}, width {got.width:.2f},"
         f" bias {got.bias:+.4f} +- {1.96 * got.bias_error:.4f}"
     )
