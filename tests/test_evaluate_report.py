@@ -17,7 +17,7 @@ from ragmon.evaluate.accounts import Account
 from ragmon.evaluate.cases import Case, CaseSet
 from ragmon.evaluate.comparison import compare
 from ragmon.evaluate.document import Agreement, Figure, describe
-from ragmon.evaluate.gate import decide
+from ragmon.evaluate.gate import Check, decide
 from ragmon.evaluate.preference import Preferences
 from ragmon.evaluate.report import junit, markdown, table
 from ragmon.evaluate.report.cases import worst
@@ -168,6 +168,13 @@ def test_the_summary_for_a_pull_request():
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     assert len(rows) > 5
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {7}  # no cell was torn
+
+
+def test_a_limit_that_no_case_can_tell_of_is_missed_in_junit_too():
+    check = Check(metric="hit@5", stratum="", verdict="inconclusive", reason="none", samples=0)
+    suite = ET.fromstring(junit.limits("run", [check])).find("testsuite")
+    assert suite.get("failures") == "1"
+    assert suite.find("testcase/failure").get("message") == "none"
 
 
 def test_junit():

@@ -155,7 +155,7 @@ def test_cases_and_results_without_each_other_are_reported():
     assert [case.case_id for case in found.cases] == ["1"]
     assert found.notes[:3] == (
         "read",
-        "1 case has no result and is left out, such as '2'",
+        "1 case has no result and is left out, such as '?'",
         "1 result matches no case, such as '9'",
     )
     assert found.notes[3].startswith("1 of 2 relevant ids were retrieved for no question")

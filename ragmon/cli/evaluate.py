@@ -193,7 +193,8 @@ def _source(args: argparse.Namespace, clock: Clock) -> Labelled:
 def _check_source(args: argparse.Namespace) -> None:
     """Refuse what would be left unread in silence."""
     if args.cases is not None and (args.demo or args.from_store is not None):
-        raise DataError("--demo and --from-store bring cases of their own", path=args.cases)
+        hint = "--demo and --from-store bring cases of their own"
+        raise DataError("would not be read", path=args.cases, hint=hint)
     if args.request is not None and (args.demo or args.from_store or args.answers):
         raise DataError("is for a service that is asked now", field="--request")
 

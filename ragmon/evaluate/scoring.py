@@ -110,7 +110,7 @@ def score(
         metrics=tuple(metric(name) for name in known),
         values=np.column_stack(list(known.values())),
         absent=unlabelled | absent,
-        notes=(*case_set.notes, *_notes(pairs, missing, extra)),
+        notes=(*case_set.notes, *_notes(case_set, pairs, extra)),
         missing=tuple(missing),
         accounts=tuple(each.account() for each in judges),
     )
@@ -224,8 +224,10 @@ def _first(names: Sequence[str]) -> str:
 
 
 def _notes(
-    pairs: Sequence[tuple[Case, QueryRecord]], missing: Sequence[str], extra: Sequence[str]
+    case_set: CaseSet, pairs: Sequence[tuple[Case, QueryRecord]], extra: Sequence[str]
 ) -> Iterable[str]:
+    answered = {case.case_id for case, _ in pairs}
+    missing = [case.query for case in case_set.cases if case.case_id not in answered]
     if missing:
         have = _of(len(missing), "case has no result and is", "cases have no result and are")
         yield f"{have} left out, such as {missing[0]!r}"

@@ -70,8 +70,8 @@ def _judgements(folder: Path, split: str) -> Path:
         hint = "A BEIR folder holds queries.jsonl, qrels/SPLIT.tsv and, for texts, corpus.jsonl"
         raise DataError("holds no judgements (.tsv)", path=folder, hint=hint)
     known = ", ".join(found)
-    which = f"no split {split!r}" if split else "which split?"
-    raise DataError(f"{which} There are: {known}", path=folder, hint="Use --split")
+    which = f"no split {split!r}; there are" if split else "which split? There are"
+    raise DataError(f"{which}: {known}", path=folder, hint="Use --split")
 
 
 def _judged(path: Path) -> Iterator[tuple[int, str, str, float]]:
@@ -113,7 +113,7 @@ def _texts(corpus: Path, wanted: set[str]) -> Iterator[tuple[str, str]]:
             try:
                 document = decode(line)
             except msgspec.MsgspecError as error:
-                raise DataError(str(error), path=corpus, line=number) from error
+                raise DataError(f"is no document: {error}", path=corpus, line=number) from error
             if document._id in wanted:
                 yield document._id, f"{document.title}\n{document.text}".strip()
 

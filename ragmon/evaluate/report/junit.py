@@ -1,9 +1,9 @@
 """JUnit XML, which every CI shows: one test case a rule."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from xml.etree import ElementTree as ET
 
-from ragmon.evaluate.gate import Check, Decision
+from ragmon.evaluate.gate import Check, Decision, Verdict
 
 
 def xml(decision: Decision) -> bytes:
@@ -11,16 +11,17 @@ def xml(decision: Decision) -> bytes:
 
     A fall that is not proven passes, with its reason in the output; JUnit has no word for it.
     """
-    return _suite(f"ragmon gate: {decision.current} against {decision.baseline}", decision.checks)
+    name = f"ragmon gate: {decision.current} against {decision.baseline}"
+    return _suite(name, decision.checks, {"pass", "inconclusive"})
 
 
 def limits(name: str, checks: Iterable[Check]) -> bytes:
-    """A suite of the limits of one evaluation."""
-    return _suite(f"ragmon evaluate: {name}", list(checks))
+    """A suite of the limits of one evaluation; one that no case can tell of is missed."""
+    return _suite(f"ragmon evaluate: {name}", list(checks), {"pass"})
 
 
-def _suite(name: str, checks: list[Check]) -> bytes:
-    failures = sum(check.verdict == "fail" for check in checks)
+def _suite(name: str, checks: list[Check], passing: Set[Verdict]) -> bytes:
+    failures = sum(check.verdict not in passing for check in checks)
     counts = {"tests": str(len(checks)), "failures": str(failures), "errors": "0"}
     root = ET.Element("testsuites", counts)
     suite = ET.SubElement(root, "testsuite", {"name": _clean(name), **counts})
@@ -29,7 +30,7 @@ def _suite(name: str, checks: list[Check]) -> bytes:
         case = ET.SubElement(
             suite, "testcase", {"classname": "ragmon.evaluate", "name": _clean(title)}
         )
-        if check.verdict == "fail":
+        if check.verdict not in passing:
             ET.SubElement(case, "failure", {"message": _clean(check.reason)})
         else:
             ET.SubElement(case, "system-out").text = _clean(f"{check.verdict}: {check.reason}")
