@@ -1,5 +1,6 @@
 """A committer with everything real around it, to feed groups of submissions by hand."""
 
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ class Rig:
     def __init__(self, directory: Path, pipeline: Pipeline, most_waiting: int = 1_000) -> None:
         self.pipeline = pipeline
         self.store = SqliteStore(directory, synchronous="NORMAL")
+        weakref.finalize(self, self.store.close)  # Python 3.13 warns of what nobody closed
         self.windows = windows(pipeline)
         self.exemplars = ExemplarStore()
         self.committer = Committer(
