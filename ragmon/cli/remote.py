@@ -7,10 +7,10 @@ from typing import Any
 
 import requests
 
+from ragmon.config.loading import CLIENT_TOKEN
 from ragmon.errors import RemoteError
 
 DEFAULT_URL = "http://127.0.0.1:8321"
-TOKEN_VARIABLE = "RAGMON_API_TOKEN"  # noqa: S105 - the name of a variable
 _TIMEOUT_S = (5.0, 60.0)  # to connect, to answer
 
 
@@ -21,7 +21,7 @@ def arguments(parser: argparse.ArgumentParser, flag: str = "--url") -> None:
         "--token-file",
         type=Path,
         metavar="FILE",
-        help=f"a file with the bearer token (or the variable {TOKEN_VARIABLE})",
+        help=f"a file with the bearer token (or the variable {CLIENT_TOKEN})",
     )
 
 
@@ -31,7 +31,7 @@ def session(args: argparse.Namespace) -> requests.Session:
     Raises:
         RemoteError: the token file cannot be read.
     """
-    token = os.environ.get(TOKEN_VARIABLE, "")
+    token = os.environ.get(CLIENT_TOKEN, "")
     if args.token_file is not None:
         try:
             token = args.token_file.read_text(encoding="utf-8").strip()

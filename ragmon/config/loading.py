@@ -18,7 +18,7 @@ from ragmon.errors import SettingsError
 
 DEFAULT_FILE = Path("ragmon.yaml")
 _PREFIX = "RAGMON_"
-_CLIENT_TOKEN = "RAGMON_API_TOKEN"  # noqa: S105 - of the commands that ask another ragmon
+CLIENT_TOKEN = "RAGMON_API_TOKEN"  # noqa: S105 - of the commands that ask another ragmon
 _SEPARATOR = "__"
 _SERVICE_LINK = re.compile(
     r"RAGMON_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_[0-9]+_(TCP|UDP|SCTP)\w*)"
@@ -181,7 +181,7 @@ def _variables(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     return {
         name[len(_PREFIX) :].lower().replace(_SEPARATOR, "."): (name, value)
         for name, value in environment.items()
-        if name.startswith(_PREFIX) and name != _CLIENT_TOKEN and not _is_service_link(name, value)
+        if name.startswith(_PREFIX) and name != CLIENT_TOKEN and not _is_service_link(name, value)
     }
 
 
