@@ -44,17 +44,33 @@ def test_a_silence_is_added_listed_and_deleted(capsys, site):
     assert out.endswith("There are no silences.\n")
 
 
+def test_somebody_without_a_name_may_silence(capsys, site, monkeypatch):
+    def nobody():
+        raise KeyError("getpwuid(): uid not found: 10001")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    status, out, _ = ragmon(capsys, site, "add", "metric=hit", "--json")
+    kept = json.loads(out[out.index("{\n") :])
+    assert (status, kept["created_by"]) == (0, "")
+    assert ragmon(capsys, site, "delete", kept["id"])[0] == 0
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         pytest.param(["add"], "silence add needs a condition", id="no condition"),
         pytest.param(["add", "docs"], "'docs' is no condition", id="half a condition"),
+        pytest.param(["add", "alert=RagmonHitRate"], "no alert has a label 'alert'", id="no label"),
         pytest.param(["delete"], "silence delete needs an ID", id="no id"),
         pytest.param(["list", "x"], "silence list takes nothing more", id="too much"),
         pytest.param(["delete", "nobody"], "there is no silence 'nobody'", id="unknown"),
-        pytest.param(["add", "a=~("], "'(' is no regular expression", id="no expression"),
-        pytest.param(["add", "a=b", "--for", "soon"], "'soon' is not a duration", id="no time"),
-        pytest.param(["add", "a=b", "--for", "900d"], "not between 1s and 366d", id="too long"),
+        pytest.param(["add", "pipeline=~("], "'(' is no regular expression", id="no expression"),
+        pytest.param(
+            ["add", "pipeline=b", "--for", "soon"], "'soon' is not a duration", id="no time"
+        ),
+        pytest.param(
+            ["add", "pipeline=b", "--for", "900d"], "not between 1s and 366d", id="too long"
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(capsys, site, words, said):

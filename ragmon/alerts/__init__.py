@@ -19,6 +19,7 @@ Change = Literal["pending", "inactive", "firing", "no_data", "notified", "renoti
 """notified: it fired unheard, inhibited or silenced, and is heard now."""
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+LABELS = ("alertname", "pipeline", "metric", "type", "severity", "dimension", "value", "rule")
 
 
 class SliceShare(Struct, frozen=True):
@@ -95,18 +96,10 @@ class Alert(Struct, frozen=True, kw_only=True):
     @property
     def labels(self) -> dict[str, str]:
         """What identifies it towards receivers and silences; no numbers."""
-        stream = self.key.stream
-        found = {
-            "alertname": self.name,
-            "pipeline": stream.pipeline,
-            "metric": stream.metric,
-            "type": self.key.kind,
-            "severity": self.severity,
-            "dimension": stream.dimension,
-            "value": stream.value,
-            "rule": self.key.rule,
-        }
-        return {name: value for name, value in found.items() if value}
+        stream, rule = self.key.stream, self.key.rule
+        about = (stream.pipeline, stream.metric, self.key.kind)
+        values = (self.name, *about, self.severity, stream.dimension, stream.value, rule)
+        return {name: value for name, value in zip(LABELS, values, strict=True) if value}
 
 
 class AlertEvent(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Silence alerts for a while: those that match every condition are not heard of.
 
 Conditions are `label=value` or `label=~regular-expression`, over the labels alertname, pipeline,
-metric, type, severity, dimension and value. Alerts go on being judged and shown; one that still
+metric, type, severity, dimension, value and rule. Alerts go on being judged and shown; one that still
 fires when its silence ends is heard then.
 """
 
@@ -54,7 +54,7 @@ def _add(args: argparse.Namespace) -> tuple[Any, Any]:
     body = {
         "matchers": [_matcher(each) for each in args.what],
         "duration": args.duration,
-        "created_by": getpass.getuser(),
+        "created_by": _user(),
         "comment": args.comment,
     }
     kept = remote.post(remote.session(args), args.url, "/v1/silences", body)
@@ -87,6 +87,14 @@ def _list(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 _ACTIONS = {"add": _add, "list": _list, "delete": _delete}
+
+
+def _user() -> str:
+    """Who asks; a container may run as somebody without a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # OSError from Python 3.13 on
+        return ""
 
 
 def _matcher(text: str) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from msgspec import to_builtins
 
-from ragmon.alerts import Alert
+from ragmon.alerts import LABELS, Alert
 from ragmon.alerts.described import describe, transition
 from ragmon.alerts.message import Links
-from ragmon.alerts.silences import Silence
+from ragmon.alerts.silences import Matcher, Silence
 from ragmon.clock import Clock
 from ragmon.config.units import seconds
 from ragmon.daemon.alerting import Alerting
@@ -96,7 +96,7 @@ class Board:
         if not isinstance(length, float) or not 0 < length <= _LONGEST_S:
             raise ValueError(f"duration: {wanted.duration!r} is not between 1s and 366d")
         for matcher in wanted.matchers:
-            _check(matcher.value if matcher.regex else "")
+            _check(matcher)
         starts_at = now if wanted.starts_at is None else wanted.starts_at
         silence = Silence(
             id=secrets.token_hex(8),
@@ -129,11 +129,16 @@ def _of(alert: Alert, pipeline: str) -> bool:
     return pipeline in ("", alert.key.stream.pipeline)
 
 
-def _check(pattern: str) -> None:
+def _check(matcher: Matcher) -> None:
+    """A label that no alert has would silence nothing, or everything if its value is empty."""
+    if matcher.name not in LABELS:
+        raise ValueError(
+            f"matchers: no alert has a label {matcher.name!r}; use {', '.join(LABELS)}"
+        )
     try:
-        re.compile(pattern)
+        re.compile(matcher.value if matcher.regex else "")
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"matchers: {pattern!r} is no regular expression: {error}") from None
+        raise ValueError(f"matchers: {matcher.value!r} is no regular expression: {error}") from None
 
 
 def _shown(silence: Silence, now: float) -> dict[str, Any]:
