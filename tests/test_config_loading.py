@@ -196,6 +196,11 @@ def test_an_unknown_key_names_the_nearest(tmp_path, text, flags, environment, ke
     assert f"did you mean `{near}`" in message
 
 
+def test_a_value_for_a_group_names_what_is_in_it(tmp_path):
+    said = refused(tmp_path, "", {"retention": "3d"})
+    assert "`retention` is a group; set retention.records, retention.windows" in said
+
+
 def test_an_unknown_key_says_where_it_stands(tmp_path):
     assert "given.yaml" in refused(tmp_path, "prot: 1")
     assert "RAGMON_PROT" in refused(tmp_path, environment={"RAGMON_PROT": "1"})

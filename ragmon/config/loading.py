@@ -242,6 +242,9 @@ def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             parts.append(_unknown(key, origin or "settings"))
+        elif problem["type"] == "model_type" and _is_section(key):
+            inside = [each for each in keys() if each.startswith(f"{key}.")]
+            parts.append(f"{origin}: `{key}` is a group; set {', '.join(inside)}")
         else:
             parts.append(f"{origin + ': ' if origin else ''}{key or 'settings'}: {message}")
     return "; ".join(parts)
