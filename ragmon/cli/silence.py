@@ -1,8 +1,8 @@
 """Silence alerts for a while: those that match every condition are not heard of.
 
 Conditions are `label=value` or `label=~regular-expression`, over the labels alertname, pipeline,
-metric, type, severity, dimension, value and rule. Alerts go on being judged and shown; one that still
-fires when its silence ends is heard then.
+metric, type, severity, dimension, value and rule. Alerts go on being judged and shown; one that
+still fires when its silence ends is heard then.
 """
 
 import argparse
