@@ -97,6 +97,13 @@ def test_what_is_recorded(serve):
         pytest.param(
             [reply(status=429, Retry_After="7"), reply()], 3, 7.0, None, id="told to wait"
         ),
+        pytest.param(
+            [reply(status=503, Retry_After="Thu, 01 Jan 1970 00:16:49 GMT"), reply()],
+            3,
+            9.0,
+            None,
+            id="told until when",
+        ),
         pytest.param([(None, "", {}), reply()], 3, 1.0, None, id="connection lost"),
         pytest.param([reply("bang", 500)], 3, 3.0, "500 Internal Server Error: bang", id="always"),
         pytest.param([reply("no", 404)], 3, 0.0, "404 Not Found: no", id="asking again is no use"),

@@ -179,7 +179,7 @@ BAD_CASES = {
         "c.jsonl:2: grades[...]: expected float, got str. Write a number for each id",
     ),
     "the same twice": ("c.jsonl", lines({"query": "q"}, {"query": "q"}), "c.jsonl:2: case_id:"),
-    "a list of numbers": ("c.json", "[1]", "c.json:1: is a int, not an object"),
+    "a list of numbers": ("c.json", "[1]", "c.json:1: expected an object, got int"),
     "nothing": ("c.jsonl", "\n", "c.jsonl: holds no case"),
     "CSV with too many cells": ("c.csv", "query\nq,r\n", "c.csv:2: has more cells"),
     "TREC with too few columns": ("c.qrels", "1 0 a\n", "c.qrels:1: has 3 columns, not 4"),

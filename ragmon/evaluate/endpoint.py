@@ -17,6 +17,7 @@ from ragmon.evaluate import yaml_files
 from ragmon.evaluate.cases import Case, Run, text_id
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.loaders.fields import chunk_of
+from ragmon.outgoing import retry_after_s
 from ragmon.records import QueryRecord
 
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -174,8 +175,7 @@ class _Service:
             return {"error": f"{type(error).__name__}: {error}"[:_ERROR_CHARACTERS]}, 0.0
         if response.status_code in RETRIED:
             after = response.headers.get("Retry-After", "")
-            retry_s = float(after) if after.isdigit() else 0.0
-            return {"error": _refusal(response)}, retry_s
+            return {"error": _refusal(response)}, retry_after_s(after, self._clock.now())
         if not response.ok or response.is_redirect:
             return {"error": _refusal(response)}, None
         try:

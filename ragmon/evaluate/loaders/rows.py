@@ -101,8 +101,8 @@ def _json_array(path: Path, held: Any) -> Iterator[tuple[int, Row]]:
 
 def _object(row: Any, path: Path, line: int) -> Row:
     if not isinstance(row, dict):
-        kind = type(row).__name__
-        raise DataError(f"is a {kind}, not an object", path=path, line=line, hint=_ONE_A_LINE)
+        message = f"expected an object, got {type(row).__name__}"
+        raise DataError(message, path=path, line=line, hint=_ONE_A_LINE)
     return row
 
 
