@@ -52,7 +52,7 @@ def test_it_tells_the_day_in_numbers_and_ends(demo, tmp_path):
     assert process.wait(60) == 0
     text = output.read_text()
     assert f"{QUERIES:,} queries in the last 24h" in text
-    assert "RagmonZeroResults in python-docs: warning, resolved" in text
+    assert "RagmonZeroResults in python-docs: critical, resolved" in text
     told = rows(text)
     assert told.keys() == {"before", "index outage", "2026.1", "2026.2-fast"}
     assert told["index outage"][1] == 1.0  # every query of it retrieved nothing
