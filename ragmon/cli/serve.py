@@ -1,7 +1,9 @@
 """Run the daemon: take logged queries in, give metrics, reports and alerts out."""
 
 import argparse
+import os
 
+from ragmon import heap
 from ragmon.cli import flags
 from ragmon.clock import SystemClock
 from ragmon.logs import configure
@@ -17,6 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
+    heap.share(os.environ)
     from ragmon.daemon.serve import Daemon  # noqa: PLC0415 - other commands start faster without
 
     settings = flags.settings(args).settings
