@@ -248,6 +248,29 @@ def test_a_flood_of_history_is_judged_while_it_comes(tmp_path):
     vigil.end()
 
 
+def test_what_a_restart_replays_leaves_the_writer_to_commits(known, tmp_path, monkeypatch):
+    story = [traffic(NOON + 60 * minute, 1, empty=0.5) for minute in range(24)]
+    steady, late = (Vigil(tmp_path / name, NOON, known) for name in ("steady", "late"))
+    for minute in story:
+        steady.commit(minute)
+    for minute in story[:20]:
+        late.commit(minute)
+    for limit in ("_STEP_S", "_TURN_S"):  # as if every step took too long
+        monkeypatch.setattr(f"ragmon.daemon.alerting.{limit}", 0.0)
+    late.crash()
+    for minute in story[20:]:
+        late.tick()
+        late.commit(minute)
+    assert late.alerting.counted not in late.engine.committer.counted  # they came in between
+    monkeypatch.undo()
+    late.tick(24 * 60.0)
+    steady.tick(24 * 60.0)
+    assert late.state() == steady.state()
+    assert late.events() == steady.events()
+    steady.end()
+    late.end()
+
+
 def test_metrics_of_alerts_and_detectors(known, tmp_path):
     vigil = Vigil(tmp_path, NOON, known)
     for minute in range(12):

@@ -6,7 +6,7 @@ import pytest
 
 from ragmon.cli import main
 from ragmon.clock import SystemClock
-from tests.support.daemons import running
+from tests.support.daemons import json_among_logs, running
 from tests.support.http import PROBLEM
 from tests.support.wait import eventually
 
@@ -73,10 +73,10 @@ def test_from_set_to_deleted(tmp_path, monkeypatch, capsys):
         page = reader.get("/metrics").text
         assert 'ragmon_baseline_info{baseline="main' in page
         assert 'ragmon_baseline_ratio{metric="zero_result",pipeline="docs"} 0.' in page
-        capsys.readouterr()  # the daemon's log
         monkeypatch.setenv("RAGMON_API_TOKEN", "admin-token")
         assert main(["baseline", "list", "--url", opened.url, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out) == reader.get("/v1/baselines").json
+        listed = json_among_logs(capsys.readouterr().out)
+        assert listed == reader.get("/v1/baselines").json
     with running(tmp_path / "data", auth__tokens=[ADMIN]) as opened:
         site = opened.with_token("admin-token")
         eventually(lambda: active(site), "the promoted baseline counts again")

@@ -14,7 +14,7 @@ from ragmon.cli import flags, main
 from ragmon.config import load
 from ragmon.config.loading import keys
 from ragmon.errors import SettingsError
-from tests.support.daemons import running, serve_once
+from tests.support.daemons import json_among_logs, running, serve_once
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -232,7 +232,7 @@ def test_the_report_as_table_and_as_json(daemon, capsys):
     for shown in ("shop", "5", "attribution", "zero", "p95", "mean", "feedback"):
         assert shown in table
     assert run("report", "--url", daemon.url, "--window", "1h", "--json") == 0
-    printed = json.loads(capsys.readouterr().out)
+    printed = json_among_logs(capsys.readouterr().out)
     assert printed["queries"] == 5
     assert printed["metrics"]["zero_result"]["estimate"] == 0.2
 

@@ -73,6 +73,7 @@ class Alerting:
         self._counted = Position()  # what the detectors have seen
         self._saved = (-1, False)  # the minute under judgement and the mode that were saved
         self._restored: Future[None] | None = None
+        self._replaying: Iterator[None] = iter(())
         self._log = structlog.get_logger("alert")
         delivery.open_alerts = self.heard
 
@@ -112,7 +113,10 @@ class Alerting:
         self._ending = True
 
     def restore(self) -> None:
-        """Continue after the last turn that was saved; on the writer's thread."""
+        """Continue after the last turn that was saved; on the writer's thread.
+
+        What was committed since may be days of it: the turns to come replay what is left.
+        """
         saved = self._alerts.load()
         if saved is not None:
             self.live.load(saved.state, saved.book, saved.buckets)
@@ -121,14 +125,8 @@ class Alerting:
             self.book = self.live.book
             self._saved = (self.detection.log.frontier, saved.catching_up)
         self.live.silences = tuple(self._alerts.silences())
-        columns = self._engine.pipeline.columns
-        for each in self._engine.store.replay(self._counted):
-            if isinstance(each, Restatement):
-                self._feed.restate(*(unpack(body, columns) for body in each))
-            else:
-                self._feed.log(unpack(each, columns))
-            self._bound()
-        self._engine.committer.counted.append(self.counted)
+        self._replaying = self._replay(self._counted)
+        self._some_replayed()
         self.metrics.show(self.live.book, self.detection)
 
     def counted(self, commit: Counted) -> None:
@@ -147,7 +145,7 @@ class Alerting:
             self._restored.result()
         call = self._engine.writer.call
         until = self._shell.clock.monotonic() + _TURN_S
-        while call(functools.partial(self._step, _STEP_S)).result():
+        while call(self._go_on).result():
             if self._ending or self._shell.clock.monotonic() >= until:
                 return  # the next turn goes on: half a turn cannot be saved
         opened = call(lambda: unexplained(self.live.events)).result()
@@ -178,7 +176,34 @@ class Alerting:
             self._log.info("unsilenced", id=name)
         return found
 
-    def _step(self, seconds: float) -> bool:
+    def _replay(self, after: Position) -> Iterator[None]:
+        """Gather what was committed after a position, in steps between which others may work."""
+        columns = self._engine.pipeline.columns
+        for each in self._engine.store.replay(after):
+            if isinstance(each, Restatement):
+                self._feed.restate(*(unpack(body, columns) for body in each))
+            else:
+                self._feed.log(unpack(each, columns))
+            yield
+            while self._feed.records >= _MOST_RECORDS:
+                self._step()
+                yield
+        self._engine.committer.counted.append(self.counted)
+        while self._work is not None:  # it holds less than its position says: never to be saved
+            self._step()
+            yield
+
+    def _some_replayed(self) -> bool:
+        """Some of what was committed unseen; whether there is more."""
+        clock = self._shell.clock
+        started = clock.monotonic()
+        return any(clock.monotonic() - started >= _STEP_S for _ in self._replaying)
+
+    def _go_on(self) -> bool:
+        """Some of what a restart left to do, or else of the turn; whether there is more."""
+        return self._some_replayed() or self._step()
+
+    def _step(self) -> bool:
         """Some of the turn; whether there is more to do."""
         clock = self._shell.clock
         if self._work is None:
@@ -187,7 +212,7 @@ class Alerting:
             steps = self.live.turn(self._feed.take(position), clock.now())
             self._work = _Work(steps, position)
         started = clock.monotonic()
-        done = all(clock.monotonic() - started < seconds for _ in self._work.steps)
+        done = all(clock.monotonic() - started < _STEP_S for _ in self._work.steps)
         self.metrics.spent(clock.monotonic() - started)
         if not done:
             return True
@@ -199,7 +224,7 @@ class Alerting:
         """Whoever sends faster than it can be judged waits for it: memory has an end."""
         if self._feed.records >= _MOST_RECORDS:
             for _ in range(2):  # the turn under way, and what was gathered since
-                while self._step(_STEP_S):
+                while self._step():
                     pass
 
     def _look_up(self, alert: Alert) -> tuple[WorstQuery, ...]:

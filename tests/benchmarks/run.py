@@ -32,7 +32,8 @@ def main(names: list[str]) -> int:
             continue
         module = importlib.import_module(path.stem)
         if not hasattr(module, "run"):  # prints tables of its own
-            sections[name] = _printed(name, path)
+            printed, report = _printed(path), getattr(module, "REPORT", None)
+            sections[name] = f"See [{report.name}]({report.name})." if report else printed
             continue
         rows = module.run()
         title = (module.__doc__ or name).splitlines()[0]
@@ -49,7 +50,7 @@ def main(names: list[str]) -> int:
     return 0
 
 
-def _printed(name: str, path: Path) -> str:
+def _printed(path: Path) -> str:
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True)
     print(done.stdout)
     return f"{_measured()}\n\n```\n{done.stdout.rstrip()}\n```"

@@ -1,5 +1,6 @@
 """Daemons to test against: one in this process, and the real command in a process of its own."""
 
+import json
 import os
 import signal
 import subprocess
@@ -67,6 +68,12 @@ def running(data_dir: Path, clock: Clock | None = None, **flags: Any) -> Iterato
         daemon.stop()
         thread.join(20)
         assert not thread.is_alive()
+
+
+def json_among_logs(printed: str) -> Any:
+    """What a command printed as JSON, while a daemon in a thread may have logged beside it."""
+    found, _ = json.JSONDecoder().raw_decode(printed[printed.index("{") :])
+    return found
 
 
 class Process(Site):

@@ -27,6 +27,14 @@ from ragmon.windows.snapshot import SavedBucket
 
 FILE = "ragmon.sqlite"
 
+_NEXT_BLOCKS = (
+    "SELECT first_sequence, observations FROM blocks"
+    " WHERE first_sequence > ? ORDER BY first_sequence LIMIT 16"
+)
+_NEXT_RESTATEMENTS = (
+    "SELECT number, old, new FROM restatements WHERE number > ? ORDER BY number LIMIT 16"
+)
+
 
 class SqliteStore:
     """One file, one writer; see ``Store`` for what the methods promise."""
@@ -177,18 +185,21 @@ class SqliteStore:
             return msgspec.json.decode(stored[0][0], type=Position) if stored else Position()
 
     def replay(self, after: Position) -> Iterator[bytes | Restatement]:
-        """Packed observations, then restatements, committed after a position."""
+        """Packed observations, then restatements, committed after a position.
+
+        Between two of them others may commit: what they add comes too.
+        """
+        sequence, number = after.sequence - 1, after.restatement
         with decoded(self._db.path):
-            blocks = self._db.connection.execute(
-                "SELECT observations FROM blocks WHERE first_sequence >= ? ORDER BY first_sequence",
-                (after.sequence,),
-            )
-            yield from (unzip(body) for (body,) in blocks)
-            restatements = self._db.connection.execute(
-                "SELECT old, new FROM restatements WHERE number > ? ORDER BY number",
-                (after.restatement,),
-            )
-            yield from (Restatement(unzip(old), unzip(new)) for old, new in restatements)
+            while True:
+                if blocks := self._db.rows(_NEXT_BLOCKS, sequence):
+                    yield from (unzip(body) for _, body in blocks)
+                    sequence = blocks[-1][0]
+                elif restatements := self._db.rows(_NEXT_RESTATEMENTS, number):
+                    yield from (Restatement(unzip(old), unzip(new)) for _, old, new in restatements)
+                    number = restatements[-1][0]
+                else:
+                    return
 
     def expire(self, before: float, max_bytes: int | None) -> int:
         """Delete one step's worth of records too old or too many; returns how many.
