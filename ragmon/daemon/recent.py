@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ragmon.records import QueryRecord
 from ragmon.stores import Hashes
 
-_MOST_BYTES = 16 << 20
+_MOST_BYTES = 8 << 20  # a minute of what a quarter of a core judges
 _MARGIN = 1.5  # when traffic falls, a larger share is drawn than was when they came
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: a permutation of the hashes
 
