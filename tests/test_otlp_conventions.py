@@ -35,6 +35,7 @@ def test_each_convention_is_found():
     names = {module.__name__.rpartition(".")[2] for module in conventions()}
     assert names == {
         "genai",
+        "haystack",
         "langfuse",
         "mlflow",
         "openinference",
@@ -75,6 +76,10 @@ LANGCHAIN = {"lc": 1, "id": ["langchain", "HumanMessage"], "type": "constructor"
         pytest.param({"args": ["<app.Rag object at 0x7f>", "why?"], "kwargs": {}}, id="a method"),
         pytest.param({"kwargs": {"question": "why?"}, "args": []}, id="named arguments"),
         pytest.param({"q": "why?"}, id="one argument of any name"),
+        pytest.param(
+            "{'prompt': {'question': 'why?'}, 'to': <function f.<locals>.<lambda> at 0x7f>}",
+            id="as Python shows it",
+        ),
     ],
 )
 def test_questions(given):
@@ -147,6 +152,18 @@ def test_parents_in_a_circle_are_cut_and_counted(parents, circles):
 def test_answers(returned):
     text = returned if isinstance(returned, str) else json.dumps(returned)
     assert record_of(root(**{"output.value": text}), retriever()).answer == "because"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [
+        pytest.param(["It ", "is ", "so."], "It is so.", id="the pieces of a stream"),
+        pytest.param(["It", " is", " so."], "It is so.", id="with spaces in front"),
+        pytest.param(["first", "second"], "second", id="several answers: the last"),
+    ],
+)
+def test_a_list_of_texts(pieces, said):
+    assert record_of(root(**{"output.value": json.dumps(pieces)}), retriever()).answer == said
 
 
 def test_an_answer_is_kept_whole_though_it_begins_like_an_object():
@@ -497,3 +514,35 @@ def test_circles_show_among_what_is_refused():
     results.add([retriever(1, 2), retriever(2, 1)])
     assert results.refused == {"parent_cycle": 1}
     assert len(results.records) == 1  # the query itself is kept
+
+
+@pytest.mark.parametrize(
+    ("operation", "field"),
+    [
+        pytest.param("RETRIEVER", "retrieval", id="a retriever"),
+        pytest.param("retrieval", "retrieval", id="the convention's own name"),
+        pytest.param("generate_content", "generation", id="a model"),
+    ],
+)
+def test_types_that_mlflow_passes_on_as_operations(operation, field):
+    spans = span(1, 0, {OP: "CHAIN"}), span(2, 1, {OP: operation})
+    assert getattr(record_of(*spans).latency_ms, field) == 10.0
+
+
+def test_tags_of_mlflow_may_name_the_session():
+    tags = {"mlflow.traceTag.session_id": "s-1", "mlflow.traceTag.channel": "web"}
+    retrieved = span(1, 0, {"mlflow.spanType": '"RETRIEVER"', **tags})
+    found = record_of(retrieved)
+    assert (found.session_id, found.tags) == ("s-1", {"channel": "web", "session_id": "s-1"})
+
+
+def test_a_model_call_of_which_only_the_kind_is_said():
+    found = record_of(root(), span(2, 1, {"llm.request.type": "chat"}, status=ERROR))
+    assert found.latency_ms.generation == 10.0
+
+
+def test_a_message_that_only_announces_is_not_the_whole():
+    said = "The following component failed to run:\nName: 'llm'\nError: too many requests"
+    raised = Event("exception", 1, {"exception.type": "RunError", "exception.message": said})
+    failed = span(1, 0, {KIND: "RETRIEVER"}, status=ERROR, events=(raised,))
+    assert record_of(failed).error == "retriever: RunError: " + said.replace("\n", " ")

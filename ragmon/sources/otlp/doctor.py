@@ -25,12 +25,13 @@ _CONTENT = {
     "openinference": "unset OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS",
     "traceloop": "unset TRACELOOP_TRACE_CONTENT=false",
     "gen_ai": "content is opt-in: set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only",
+    "haystack": "set HAYSTACK_CONTENT_TRACING_ENABLED=true",
     "ai": "set recordInputs and recordOutputs in experimental_telemetry",
     "": "record the input and output of the root span",
 }
 _SETTINGS = {
     "session_id": "set the span attribute session.id (OpenInference: using_session; "
-    "Langfuse: session_id; Traceloop: set_association_properties)",
+    "Langfuse: session_id; Traceloop: set_association_properties; MLflow: a tag session_id)",
     "user_id": "set the span attribute user.id",
     "version": "set OTEL_RESOURCE_ATTRIBUTES=service.version=…",
     "environment": "set OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=…",

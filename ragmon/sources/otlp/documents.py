@@ -39,8 +39,8 @@ _METADATA_IDS = (
 _SCORES = ("score", "relevance_score", "similarity", "similarity_score", "_score", "relevanceScore")
 _DISTANCES = ("distance", "_distance")
 _LISTS = ("documents", "nodes", "source_nodes", "source_documents", "results", "result", "chunks",
-          "docs", "matches", "hits", "points", "passages", "artifact", "context", "data", "outputs",
-          "output", "retriever", "items", "value", "response", "content")  # fmt: skip
+          "docs", "answers", "matches", "hits", "points", "passages", "artifact", "context", "data",
+          "outputs", "output", "retriever", "items", "value", "response", "content")  # fmt: skip
 _REPR = re.compile(
     r"^<?(?:\w+\.)*(?:NodeWithScore|Document|TextNode|ScoredPoint|Node|ScoredVector)\("
 )
@@ -105,7 +105,7 @@ def _listed(items: list[Any], texts: bool, depth: int) -> list[Document] | None:
     found = [document_of(each, texts=texts) for each in items[:MAX_CHUNKS]]
     documents = [each for each in found if each is not None]
     if len(documents) == len(found):
-        return documents
+        return oriented(documents, items)
     if len(items) == 1:
         return documents_in(items[0], texts=texts, depth=depth - 1) or None
     nested = [documents_in(each, depth=depth - 1) for each in items[:64] if isinstance(each, dict)]
@@ -193,6 +193,25 @@ def _score(item: dict[str, Any], metadata: dict[str, Any]) -> float | None:
             if (distance := number(holder.get(key))) is not None:
                 return 1.0 - distance
     return None
+
+
+def oriented(documents: list[Document], items: list[Any]) -> list[Document]:
+    """The documents of these items; distances that fall from rank to rank are similarities.
+
+    Milvus calls both a distance, and its metric is not on the span.
+    """
+    distances = [_distance(each) if isinstance(each, dict) else None for each in items]
+    first, last = distances[0], distances[-1]
+    if first is None or last is None or first <= last or len(documents) != len(distances):
+        return documents
+    pairs = zip(documents, distances, strict=True)
+    return [Document(each.id, score, each.text, each.source) for each, score in pairs]
+
+
+def _distance(item: dict[str, Any]) -> float | None:
+    if any(key in item for key in _SCORES):
+        return None
+    return next((each for key in _DISTANCES if (each := number(item.get(key))) is not None), None)
 
 
 def merged(mine: list[Document], theirs: list[Document] | None) -> list[Document]:

@@ -56,5 +56,7 @@ def _why(node: Node) -> tuple[str, str, str]:
 def _short(message: str) -> str:
     """Without the stack trace that some instrumentations append."""
     head = message.partition("Traceback (most recent call last)")[0].strip()
-    lines = [line for line in head.splitlines() if line.strip()]
-    return (lines[0] if lines else "").strip()[:_MAX_MESSAGE]
+    lines = [line.strip() for line in head.splitlines() if line.strip()]
+    if lines and lines[0].endswith(":"):  # it only announces what failed
+        return " ".join(lines)[:_MAX_MESSAGE]
+    return (lines[0] if lines else "")[:_MAX_MESSAGE]

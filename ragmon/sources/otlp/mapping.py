@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from ragmon.records import MAX_TAGS, MAX_TEXT, Chunk, Latency, QueryRecord, Tokens
-from ragmon.sources.otlp.documents import Document, chunks_of
+from ragmon.sources.otlp.documents import chunks_of
 from ragmon.sources.otlp.errors import describe_error, is_failed
 from ragmon.sources.otlp.facts import (
     CHAIN,
@@ -18,9 +18,9 @@ from ragmon.sources.otlp.facts import (
     OTHER,
     RERANKER,
     RETRIEVER,
-    TOOL,
     Said,
 )
+from ragmon.sources.otlp.retrieval import retrieval_of
 from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.tree import (
     Node,
@@ -31,18 +31,6 @@ from ragmon.sources.otlp.tree import (
     outermost,
     turns_question_into_answer,
     units,
-)
-
-_RETRIEVING = (
-    "retriev",
-    "search",
-    "knowledge",
-    "lookup",
-    "document",
-    "docs",
-    "context",
-    "kb",
-    "rag",
 )
 
 
@@ -107,8 +95,7 @@ class _Mapper:
         self._now = now
         self._tops = unit.tops
         self._all = everything(unit.tops)
-        self._retrievers = outermost(unit.tops, RETRIEVER)
-        self._rerankers = outermost(unit.tops, RERANKER)
+        self._retrieval = retrieval_of(unit.tops)
         self._models = outermost(unit.tops, MODEL, RETRIEVER, RERANKER)
         self._failed = [node for node in unit.tops if is_failed(node)]
         self._sources: dict[str, Source] = {}
@@ -154,14 +141,16 @@ class _Mapper:
     def _question(self) -> Any:
         leading = [node for node in self._tops if node.role in (RETRIEVER, MODEL)]
         models = list(reversed(self._models))
-        return self._first("query", [*leading[:1], *around(self._tops), *self._retrievers, *models])
+        return self._first(
+            "query", [*leading[:1], *around(self._tops), *self._retrieval.retrievers, *models]
+        )
 
     def _rewritten(self, question: str | None) -> str | None:
         """What the retrievers were asked where that is not the question, one query a line."""
         if question is None:
             return None
         asked: dict[str, None] = {}
-        for node in self._retrievers:
+        for node in self._retrieval.steps:
             said = node.facts.find("query")
             if said is not None and " ".join(str(said.value).split()) != " ".join(question.split()):
                 asked[str(said.value)] = None
@@ -185,50 +174,17 @@ class _Mapper:
         return self._first("answer", spine)
 
     def _chunks(self) -> list[Chunk] | None:
-        retrieved = self._retrieved(self._retrievers)
-        reranked = self._retrieved(self._rerankers)
-        if retrieved is None:
-            inputs = [node.facts.input_documents for node in self._rerankers]
-            retrieved = next((each for each in inputs if each), None)
-        if reranked:
-            retrieved = _in_new_order(retrieved or [], reranked)
-        if retrieved is None:
-            retrieved = self._from_tools()
-        return None if retrieved is None else chunks_of(retrieved)
-
-    def _retrieved(self, nodes: Sequence[Node]) -> list[Document] | None:
-        """Documents of all retrievers, one after another; None when nobody says."""
-        known: list[Document] | None = None
-        for node in nodes:
-            documents = node.facts.documents
-            if not documents:  # what is inside may say more
-                inner = [each.facts.documents for each in _below(node, node.role)]
-                documents = next((each for each in inner if each), documents)
-            if documents is not None and not (is_failed(node) and not documents):
-                self._note("chunks", node, node.facts.find("documents"))
-                known = (known or []) + documents
-        return known
-
-    def _from_tools(self) -> list[Document] | None:
-        """Agents retrieve by tools: documents in what they return, or its text as one passage."""
-        known: list[Document] | None = None
-        for node in outermost(self._tops, TOOL, RETRIEVER):
-            documents = node.facts.documents
-            text, named = node.facts.value("tool_text"), node.facts.value("tool_name") or ""
-            if documents is None and text and any(part in named.lower() for part in _RETRIEVING):
-                documents = [Document(text=text, source=named)]
-                self._note("chunks", node, node.facts.find("tool_text"))
-            elif documents:
-                self._note("chunks", node, node.facts.find("documents"))
-            if documents:
-                known = (known or []) + documents
-        return known
+        told = self._retrieval.told
+        if told is None:
+            return None
+        self._sources["chunks"] = Source(told.node.span.name, told.key)
+        return chunks_of(told.documents)
 
     def _latency(self) -> Latency:
         """Total, and the union of what ran: retrievers may run at the same time."""
         begin = min(node.span.start_ns for node in self._tops)
         end = max(node.span.end_ns for node in self._tops)
-        retrieving = [_interval(node) for node in self._retrievers]
+        retrieving = [_interval(node) for node in self._retrieval.steps]
         generating = [_interval(node) for node in self._models]
         retrieval, both = _covered_ms(retrieving), _covered_ms(retrieving + generating)
         return Latency(
@@ -245,8 +201,13 @@ class _Mapper:
         return text
 
     def _generation(self) -> dict[str, Any]:
-        """Model, tokens and cost of the outermost model calls; what they leave open, inside."""
+        """Model, tokens and cost of the outermost model calls; what they leave open, inside.
+
+        What no call says may stand in the output of the whole.
+        """
         deepest = [_telling(node) for node in self._models]
+        if self._model(deepest) is None:
+            deepest += [node for node in self._tops if node.role == CHAIN][:1]
         models = sorted(deepest, key=lambda node: -node.span.end_ns)
         prompt = self._sum("prompt_tokens", deepest)
         completion = self._sum("completion_tokens", deepest)
@@ -257,10 +218,18 @@ class _Mapper:
             counted = [self._sources.pop(kind) for kind in kinds if kind in self._sources]
             self._sources["tokens"] = counted[0]
         return {
-            "model": self._first("model", models),
+            "model": self._model(models),
             "tokens": tokens,
             "cost_usd": self._sum("cost_usd", deepest),
         }
+
+    def _model(self, nodes: Iterable[Node]) -> Any:
+        """Who answered, or else who was asked."""
+        for node in nodes:
+            said = node.facts.find("model") or node.facts.find("requested_model")
+            if said is not None:
+                return self._note("model", node, said)
+        return None
 
     def _sum(self, field: str, nodes: Sequence[Node]) -> Any:
         said = [node for node in nodes if node.facts.value(field) is not None]
@@ -311,27 +280,6 @@ def _telling(node: Node) -> Node:
         each for each in _below(node, MODEL) if each.facts.value("completion_tokens") is not None
     )
     return next(inner, node)
-
-
-def _in_new_order(retrieved: list[Document], reranked: list[Document]) -> list[Document]:
-    """What was retrieved, in the order the reranker left it; what it dropped comes last.
-
-    Scores stay those of the retriever: the two have no common scale.
-    """
-    left = list(retrieved)
-    ordered = []
-    for document in reranked:
-        same = next((each for each in left if _is_same(each, document)), None)
-        if same is not None:
-            left.remove(same)
-        ordered.append(same or document)
-    return ordered + left
-
-
-def _is_same(a: Document, b: Document) -> bool:
-    if a.id is not None and b.id is not None:
-        return a.id == b.id
-    return a.text is not None and a.text == b.text
 
 
 def _interval(node: Node) -> tuple[int, int]:

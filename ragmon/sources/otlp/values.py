@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ragmon.sources.otlp.messages import REPRS, is_message, last_text, text_of
+from ragmon.sources.otlp.reprs import structure_in
 from ragmon.sources.otlp.spans import MAX_NAME, Attributes, Resource
 
 _MAX_DEPTH = 6
@@ -47,7 +48,7 @@ def is_redacted(value: Any) -> bool:
 
 
 def loads(value: Any) -> Any:
-    """The structure in a JSON string; anything else as it is."""
+    """The structure in a JSON string, or in one of Python; anything else as it is."""
     if value.__class__ is not str:
         return value
     start = value[:1] if value[:1] not in " \n\t" else value.lstrip()[:1]
@@ -56,7 +57,8 @@ def loads(value: Any) -> Any:
     try:
         return msgspec.json.decode(value)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-        return value
+        held = structure_in(value.strip())
+        return value if held is None else held
 
 
 def question(value: Any, depth: int = _MAX_DEPTH) -> str | None:
@@ -89,9 +91,20 @@ def answer(value: Any, depth: int = _MAX_DEPTH) -> str | None:
     if said is not _NO_CONVERSATION:
         return said
     if isinstance(value, list):
+        if _is_stream(value):
+            return plain("".join(value))
         found = (answer(each, depth - 1) for each in reversed(value[:64]))
         return next((each for each in found if each), None)
     return _search(value, ANSWER_KEYS, _NO_ANSWER, answer, depth)
+
+
+def _is_stream(items: list[Any]) -> bool:
+    """Whether texts are the pieces of one, as a generator gave them: they bring their spaces."""
+    return (
+        len(items) > 1
+        and all(each.__class__ is str for each in items)
+        and any(each[:1].isspace() or each[-1:].isspace() for each in items)
+    )
 
 
 _NO_CONVERSATION = ""

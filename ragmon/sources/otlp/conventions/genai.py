@@ -10,6 +10,7 @@ from ragmon.sources.otlp.documents import passages_in, some_documents_in
 from ragmon.sources.otlp.facts import (
     CHAIN,
     EMBEDDING,
+    EVALUATOR,
     MODEL,
     RERANKER,
     RETRIEVER,
@@ -30,6 +31,7 @@ from ragmon.sources.otlp.values import (
     name,
     number,
     plain,
+    question,
 )
 
 ORDER = 50
@@ -40,6 +42,9 @@ _ROLES = {
     "text_completion": MODEL, "generate_content": MODEL, "completion": MODEL,
     "embeddings": EMBEDDING, "embedding": EMBEDDING, "invoke_workflow": CHAIN,
     "invoke_agent": CHAIN, "create_agent": CHAIN, "execute_task": CHAIN, "execute_tool": TOOL,
+    # MLflow passes its own types on where the convention has no name for them
+    "retriever": RETRIEVER, "reranker": RERANKER, "chain": CHAIN, "workflow": CHAIN,
+    "task": CHAIN, "unknown": CHAIN, "evaluator": EVALUATOR, "guardrail": EVALUATOR,
 }  # fmt: skip
 _ANSWERS = ("gen_ai.choice", "gen_ai.assistant.message", "gen_ai.content.completion")
 _QUESTIONS = ("gen_ai.user.message", "gen_ai.content.prompt")
@@ -49,7 +54,7 @@ EVALUATION = "gen_ai.evaluation.result"
 def role(span: Span) -> str:
     """By ``gen_ai.operation.name``."""
     attributes = span.attributes
-    known = _ROLES.get(str(attributes.get("gen_ai.operation.name", "")), "")
+    known = _ROLES.get(str(attributes.get("gen_ai.operation.name", "")).lower(), "")
     if known or "gen_ai.operation.name" in attributes:
         return known
     if "gen_ai.completion.0.content" in attributes or "gen_ai.output.messages" in attributes:
@@ -80,6 +85,8 @@ def read(span: Span, facts: Facts) -> None:
         tool = name(attributes.get("gen_ai.tool.name")) or span.name
         facts.say("tool_name", tool, "gen_ai.tool.name")
         facts.offer("tool_text", answer, attributes.get(key), key)
+        key = "gen_ai.tool.call.arguments"
+        facts.offer("query", question, attributes.get(key), key)
     elif facts.role == CHAIN:
         _read_messages(span, facts)
 
@@ -94,8 +101,11 @@ def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
 def _read_model(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     _read_messages(span, facts)
-    if found := first(attributes, "gen_ai.response.model", "gen_ai.request.model"):
-        facts.say("model", name(found[0]), found[1])
+    for field, key in (
+        ("model", "gen_ai.response.model"),
+        ("requested_model", "gen_ai.request.model"),
+    ):
+        facts.say(field, name(attributes.get(key)), key)
     for field, keys in (
         ("prompt_tokens", ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")),
         ("completion_tokens", ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")),

@@ -81,6 +81,7 @@ def _read_content(span: Span, facts: Facts) -> None:
         _read_usage(span, facts)
     elif facts.role == CHAIN:
         facts.offer("answer", answer, returned, _OUTPUT)
+        facts.offer("passages", passages_in, returned, _OUTPUT)
         for field, read_as, key in (
             ("query", question, "langfuse.trace.input"),
             ("answer", answer, "langfuse.trace.output"),

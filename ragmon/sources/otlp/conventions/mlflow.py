@@ -12,7 +12,7 @@ from ragmon.sources.otlp.facts import (
     TOOL,
     Facts,
 )
-from ragmon.sources.otlp.spans import ERROR, Span
+from ragmon.sources.otlp.spans import ERROR, Attributes, Span
 from ragmon.sources.otlp.values import (
     answer,
     asked_in,
@@ -33,6 +33,7 @@ _ROLES = {
     "UNKNOWN": CHAIN, "TOOL": TOOL, "EVALUATOR": EVALUATOR, "GUARDRAIL": EVALUATOR,
 }  # fmt: skip
 _INPUT, _OUTPUT = "mlflow.spanInputs", "mlflow.spanOutputs"
+_TAG = "mlflow.traceTag."
 
 
 def role(span: Span) -> str:
@@ -61,8 +62,17 @@ def read(span: Span, facts: Facts) -> None:
         _read_usage(span, facts)
     elif facts.role == CHAIN:
         facts.offer("answer", answer, returned, _OUTPUT)
-    for field, key in (("session_id", "mlflow.trace.session"), ("user_id", "mlflow.trace.user")):
-        facts.say(field, name(loads(attributes.get(key))), key)
+        facts.offer("passages", passages_in, returned, _OUTPUT)
+    _read_context(attributes, facts)
+
+
+def _read_context(attributes: Attributes, facts: Facts) -> None:
+    """Session and user stay at home unless they are tags, which travel."""
+    for field in ("session", "user"):
+        for key in (f"mlflow.trace.{field}", f"{_TAG}{field}_id", f"{_TAG}{field}"):
+            facts.say(f"{field}_id", name(loads(attributes.get(key))), key)
+    held = {key[len(_TAG) :]: value for key, value in attributes.items() if key.startswith(_TAG)}
+    facts.offer("tags", tags_of, held or None, f"{_TAG}*")
     facts.offer("tags", tags_of, attributes.get("mlflow.trace.metadata"), "mlflow.trace.metadata")
 
 
@@ -80,4 +90,4 @@ def _read_usage(span: Span, facts: Facts) -> None:
     facts.say("cost_usd", number(total), "mlflow.llm.cost")
     given = loads(attributes.get(_INPUT))
     if isinstance(given, dict):
-        facts.say("model", name(given.get("model")), _INPUT)
+        facts.say("requested_model", name(given.get("model")), _INPUT)

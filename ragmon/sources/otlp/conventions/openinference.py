@@ -33,7 +33,6 @@ from ragmon.sources.otlp.values import (
     asked,
     asked_in,
     clean,
-    first,
     indexed,
     integer,
     loads,
@@ -79,6 +78,7 @@ def read(span: Span, facts: Facts) -> None:
         facts.offer("query", question, query, "input.value")
         if facts.role == CHAIN:
             facts.offer("answer", answer, attributes.get("output.value"), "output.value")
+            facts.offer("passages", passages_in, attributes.get("output.value"), "output.value")
 
 
 def _read_context(attributes: Attributes, facts: Facts) -> None:
@@ -135,9 +135,10 @@ def _documents(attributes: Attributes, prefix: str) -> list[Document]:
 def _read_model(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     _read_messages(attributes, facts)
-    model = first(attributes, "llm.response.model_name", "llm.model_name", "embedding.model_name")
-    if model:
-        facts.say("model", name(model[0]), model[1])
+    key = "llm.response.model_name"
+    facts.say("model", name(attributes.get(key)), key)
+    key = "llm.model_name"
+    facts.say("requested_model", name(attributes.get(key)), key)
     for field, key in (
         ("prompt_tokens", "llm.token_count.prompt"),
         ("completion_tokens", "llm.token_count.completion"),
@@ -146,7 +147,8 @@ def _read_model(span: Span, facts: Facts) -> None:
     facts.say("cost_usd", number(attributes.get("llm.cost.total")), "llm.cost.total")
     parameters = loads(attributes.get("llm.invocation_parameters"))
     if isinstance(parameters, dict):
-        facts.say("model", name(parameters.get("model")), "llm.invocation_parameters")
+        key = "llm.invocation_parameters"
+        facts.say("requested_model", name(parameters.get("model")), key)
 
 
 def _read_messages(attributes: Attributes, facts: Facts) -> None:

@@ -18,6 +18,7 @@ from ragmon.sources.otlp.facts import (
     Facts,
 )
 from ragmon.sources.otlp.spans import ERROR, Span
+from ragmon.sources.otlp.usage import completion_tokens_in, model_in, prompt_tokens_in
 from ragmon.sources.otlp.values import answer, asked_in, first, name, question, tags_of
 
 ORDER = 20
@@ -28,6 +29,7 @@ _OPERATIONS = {
     "text_completion": MODEL, "generate_content": MODEL, "embeddings": EMBEDDING,
     "execute_tool": TOOL,
 }  # fmt: skip
+_REQUESTS = {"rerank": RERANKER, "chat": MODEL, "completion": MODEL, "embedding": EMBEDDING}
 _KINDS = {"workflow": CHAIN, "task": CHAIN, "agent": CHAIN, "tool": TOOL}
 _ENTITIES = (
     ("retriever.task", RETRIEVER), ("rerank.task", RERANKER), ("reranker.task", RERANKER),
@@ -41,11 +43,12 @@ _OUTPUTS = ("traceloop.entity.output", "gen_ai.task.output")
 def role(span: Span) -> str:
     """By operation, entity name and kind."""
     attributes = span.attributes
-    if attributes.get("llm.request.type") == "rerank":
+    request = _REQUESTS.get(str(attributes.get("llm.request.type")), "")
+    if request == RERANKER:
         return RERANKER
     kind = attributes.get("traceloop.span.kind")
     if kind is None and "traceloop.entity.name" not in attributes:
-        return ""
+        return "" if "gen_ai.operation.name" in attributes else request
     operation = attributes.get("gen_ai.operation.name")
     if operation in _OPERATIONS:
         return _OPERATIONS[operation]
@@ -80,6 +83,10 @@ def _read_output(returned: Any, key: str, span: Span, facts: Facts) -> None:
         facts.offer("tool_text", answer, returned, key)
     elif facts.role in (CHAIN, MODEL):
         facts.offer("answer", answer, returned, key)
+        facts.offer("passages", passages_in, returned, key)
+        facts.offer("model", model_in, returned, key)
+        facts.offer("prompt_tokens", prompt_tokens_in, returned, key)
+        facts.offer("completion_tokens", completion_tokens_in, returned, key)
 
 
 def _read_properties(span: Span, facts: Facts) -> None:

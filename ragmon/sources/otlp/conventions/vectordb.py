@@ -3,7 +3,9 @@
 A number of rows alone says how many documents there were, but nothing of them; only zero is read.
 """
 
-from ragmon.sources.otlp.documents import Document, document_of
+from typing import Any
+
+from ragmon.sources.otlp.documents import Document, document_of, oriented
 from ragmon.sources.otlp.facts import RETRIEVER, Facts
 from ragmon.sources.otlp.spans import Event, Span
 from ragmon.sources.otlp.values import first, integer, loads, plain
@@ -42,8 +44,9 @@ def read(span: Span, facts: Facts) -> None:
         return
     results = [event for event in span.events if event.name in _RESULTS]
     if results:
-        documents = [document for each in results if (document := _document(each))]
-        facts.say("documents", documents, results[0].name)
+        held = [_held(each) for each in results]
+        documents = [document for each in held if (document := _document(each))]
+        facts.say("documents", oriented(documents, held), results[0].name)
     elif integer(span.attributes.get("db.response.returned_rows")) == 0:
         facts.say("documents", [], "db.response.returned_rows")
     if found := first(span.attributes, *_QUERIES):
@@ -52,11 +55,15 @@ def read(span: Span, facts: Facts) -> None:
         facts.say("query", plain(text), found[1])
 
 
-def _document(event: Event) -> Document | None:
-    """``db.query.result.id`` and so on; a distance becomes 1 - distance."""
+def _held(event: Event) -> dict[str, Any]:
+    """``db.query.result.id`` and so on, without the prefix."""
     prefix = event.name + "."
     held = {key.removeprefix(prefix): loads(value) for key, value in event.attributes.items()}
     held = {key: value for key, value in held.items() if value is not None}
     if isinstance(held.get("document"), dict):
         held["metadata"] = held.pop("document")
+    return held
+
+
+def _document(held: dict[str, Any]) -> Document | None:
     return document_of(held) or (Document(str(held["id"])) if "id" in held else None)

@@ -71,8 +71,8 @@ def _read_model(span: Span, facts: Facts) -> None:
         facts.offer("query", asked_in, attributes.get(key), key)
     for key in ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object"):
         facts.offer("answer", _replied, attributes.get(key), key)
-    if found := first(attributes, "ai.response.model", "ai.model.id"):
-        facts.say("model", name(found[0]), found[1])
+    for field, key in (("model", "ai.response.model"), ("requested_model", "ai.model.id")):
+        facts.say(field, name(attributes.get(key)), key)
     for field, keys in (
         ("prompt_tokens", ("ai.usage.promptTokens", "ai.usage.inputTokens")),
         ("completion_tokens", ("ai.usage.completionTokens", "ai.usage.outputTokens")),

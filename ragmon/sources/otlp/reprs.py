@@ -1,0 +1,35 @@
+"""Structures that were written as Python shows them, since they were no JSON."""
+
+import ast
+import re
+from typing import Any
+
+_BEGINS = re.compile(r"[\[{(]\s*['\"\[{(]")
+_OBJECT = re.compile(r"<[\w. ]+(?:[^<>]|<\w+>)* at 0x[0-9a-fA-F]+>")
+_LONGEST = 200_000
+_UNREADABLE = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
+
+
+def structure_in(text: str) -> Any:
+    """The dict or list in a ``repr``; None when it is none. Objects in it are None."""
+    if len(text) > _LONGEST or not _BEGINS.match(text):
+        return None
+    try:
+        return _as_json(ast.literal_eval(_OBJECT.sub("None", text)))
+    except _UNREADABLE:
+        return None
+
+
+def _as_json(value: Any) -> Any:
+    """As JSON would have held it.
+
+    Raises:
+        ValueError: JSON has nothing like it.
+    """
+    if isinstance(value, dict):
+        return {str(key): _as_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(each) for each in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise ValueError(f"no JSON: {type(value).__name__}")

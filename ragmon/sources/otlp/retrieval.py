@@ -1,0 +1,144 @@
+"""What a query retrieved, and which steps did it: retrievers, or else what works as one."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ragmon.sources.otlp.documents import Document
+from ragmon.sources.otlp.errors import is_failed
+from ragmon.sources.otlp.facts import CHAIN, MODEL, RERANKER, RETRIEVER, TOOL
+from ragmon.sources.otlp.tree import Node, everything, outermost
+
+_RETRIEVING = ("retriev", "search", "lookup", "knowledge", "similar")
+_RETRIEVING_TOOL = (*_RETRIEVING, "document", "docs", "context", "kb", "rag")
+
+
+class Told(NamedTuple):
+    """Documents, and who spoke of them."""
+
+    documents: list[Document]
+    node: Node
+    key: str
+
+
+class Retrieval(NamedTuple):
+    """How a query was answered from documents."""
+
+    retrievers: list[Node]
+    tools: list[Node]  # an agent's, where nothing else retrieved
+    told: Told | None  # None when nobody says
+
+    @property
+    def steps(self) -> list[Node]:
+        """All that retrieved."""
+        return [*self.retrievers, *self.tools]
+
+
+def retrieval_of(tops: Sequence[Node]) -> Retrieval:
+    """The retrieval of one query.
+
+    Retrievers speak first. What they leave open says the step around them, such as a traced
+    function around a database client; then the rerankers, an agent's tools, and the whole.
+    """
+    retrievers, rerankers = outermost(tops, RETRIEVER), outermost(tops, RERANKER)
+    told = _all_of(_told(node) for node in retrievers)
+    if told is None and (steps := _steps(tops)):
+        inside = {id(each) for each in everything(steps)}
+        retrievers = steps + [node for node in retrievers if id(node) not in inside]
+        told = _all_of(_told_by_step(node) for node in steps)
+    if told is None:
+        inputs = (Told(node.facts.input_documents or [], node, "input") for node in rerankers)
+        told = next((each for each in inputs if each.documents), None)
+    reranked = _all_of(_told(node) for node in rerankers)
+    if reranked is not None and reranked.documents:
+        before = told.documents if told is not None else []
+        told = reranked._replace(documents=_in_new_order(before, reranked.documents))
+    if told is not None:
+        return Retrieval(retrievers, [], told)
+    by_tool = [each for node in outermost(tops, TOOL, RETRIEVER) if (each := _told_by_tool(node))]
+    told = _all_of(by_tool) or next(
+        (each for node in tops if (each := _told_at_the_end(node))), None
+    )
+    return Retrieval(retrievers, [each.node for each in by_tool], told)
+
+
+def _all_of(several: Iterable[Told | None]) -> Told | None:
+    """Documents of all, one after another."""
+    known = [each for each in several if each is not None]
+    if not known:
+        return None
+    return known[0]._replace(documents=[each for one in known for each in one.documents])
+
+
+def _told(node: Node) -> Told | None:
+    """What a retriever or reranker says; when it shows none, what is inside may say more."""
+    inner = [each for each in everything(node.children) if each.role == node.role]
+    said = [(each, each.facts.find("documents")) for each in (node, *inner)]
+    told = [Told(known.value, each, known.key) for each, known in said if known is not None]
+    best = next((each for each in told if each.documents), told[0] if told else None)
+    if best is not None and not best.documents and is_failed(node):
+        return None
+    return best
+
+
+def _steps(tops: Sequence[Node]) -> list[Node]:
+    """Chains that return documents and are called like a retriever, or have one inside."""
+    found = []
+    walked = [child for top in tops for child in top.children]
+    for node in walked:
+        if node.role == CHAIN and _told_by_step(node) is not None:
+            found.append(node)
+        else:
+            walked += node.children
+    return found
+
+
+def _told_by_step(node: Node) -> Told | None:
+    inside = {each.role for each in everything(node.children)}
+    is_named = any(part in node.span.name.lower() for part in _RETRIEVING)
+    if MODEL in inside or is_failed(node) or not (is_named or RETRIEVER in inside):
+        return None
+    said = node.facts.find("passages")
+    if said is None or not (said.value or is_named):
+        return None
+    return Told(said.value, node, said.key)
+
+
+def _told_by_tool(node: Node) -> Told | None:
+    """Documents in what a tool returns, or its text as one passage."""
+    said, named = node.facts.find("documents"), node.facts.value("tool_name") or ""
+    if said is not None:
+        return Told(said.value, node, said.key) if said.value else None
+    text = node.facts.find("tool_text")
+    if text is not None and any(part in named.lower() for part in _RETRIEVING_TOOL):
+        return Told([Document(text=text.value, source=named)], node, text.key)
+    return None
+
+
+def _told_at_the_end(top: Node) -> Told | None:
+    """The sources that an application returns beside its answer."""
+    said = top.facts.find("passages") if top.role == CHAIN else None
+    if said is None or not said.value:
+        return None
+    are_whole = all(each.text and (each.id or each.score is not None) for each in said.value)
+    return Told(said.value, top, said.key) if are_whole else None
+
+
+def _in_new_order(retrieved: list[Document], reranked: list[Document]) -> list[Document]:
+    """What was retrieved, in the order the reranker left it; what it dropped comes last.
+
+    Scores stay those of the retriever: the two have no common scale.
+    """
+    left = list(retrieved)
+    ordered = []
+    for document in reranked:
+        same = next((each for each in left if _is_same(each, document)), None)
+        if same is not None:
+            left.remove(same)
+        ordered.append(same or document)
+    return ordered + left
+
+
+def _is_same(a: Document, b: Document) -> bool:
+    if a.id is not None and b.id is not None:
+        return a.id == b.id
+    return a.text is not None and a.text == b.text
