@@ -10,6 +10,7 @@ from ragmon.sources.otlp.mapping import map_trace
 from ragmon.sources.otlp.results import Results
 from ragmon.sources.otlp.spans import ERROR, Event
 from ragmon.sources.otlp.targets import Targets
+from ragmon.sources.otlp.values import resource_of
 from tests.support.otlp import NOW, TRACE, span
 
 KIND = "openinference.span.kind"
@@ -37,6 +38,7 @@ def test_each_convention_is_found():
         "genai",
         "haystack",
         "langfuse",
+        "langsmith",
         "mlflow",
         "openinference",
         "traceloop",
@@ -546,3 +548,22 @@ def test_a_message_that_only_announces_is_not_the_whole():
     raised = Event("exception", 1, {"exception.type": "RunError", "exception.message": said})
     failed = span(1, 0, {KIND: "RETRIEVER"}, status=ERROR, events=(raised,))
     assert record_of(failed).error == "retriever: RunError: " + said.replace("\n", " ")
+
+
+def test_langsmith_calls_a_retriever_embeddings():
+    output = json.dumps({"documents": [{"page_content": "t", "metadata": {"id": "kb-1"}}]})
+    run = {"langsmith.span.kind": "retriever", OP: "embeddings", "gen_ai.completion": output}
+    found = record_of(span(1, 0, {**run, "langsmith.metadata.thread_id": "t-1"}))
+    assert ([chunk.id for chunk in found.chunks], found.session_id) == (["kb-1"], "t-1")
+
+
+def test_a_run_of_langsmith_fails_though_its_status_is_well():
+    said = "TimeoutError('too slow')Traceback (most recent call last):\n  File x"
+    raised = Event("exception", 1, {"exception.type": "Exception", "exception.message": said})
+    run = span(1, 0, {"langsmith.span.kind": "retriever"}, status=1, events=(raised,))
+    assert record_of(run).error == "retriever: TimeoutError: TimeoutError('too slow')"
+
+
+def test_langfuse_says_release_and_environment_of_the_process():
+    found = resource_of({"langfuse.release": "1.2", "langfuse.environment": "staging"})
+    assert (found.version, found.environment) == ("1.2", "staging")

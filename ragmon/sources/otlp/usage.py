@@ -4,14 +4,16 @@ from typing import Any
 
 from ragmon.sources.otlp.values import integer, loads, name
 
-_MAX_DEPTH = 6
+_MAX_DEPTH = 8
+_PAIRS = (("model", "usage"), ("model_name", "token_usage"))  # the second as LangChain says it
 _PROMPT = ("prompt_tokens", "input_tokens")
 _COMPLETION = ("completion_tokens", "output_tokens")
 
 
 def model_in(value: Any) -> str | None:
     """The model that an output names."""
-    return name(_meta(value).get("model"))
+    meta = _meta(value)
+    return name(meta.get("model")) or name(meta.get("model_name"))
 
 
 def prompt_tokens_in(value: Any) -> int | None:
@@ -25,7 +27,8 @@ def completion_tokens_in(value: Any) -> int | None:
 
 
 def _count(value: Any, keys: tuple[str, ...]) -> int | None:
-    usage = _meta(value).get("usage")
+    meta = _meta(value)
+    usage = meta.get("usage") or meta.get("token_usage")
     if not isinstance(usage, dict):
         return None
     return next((count for key in keys if (count := integer(usage.get(key))) is not None), None)
@@ -36,7 +39,9 @@ def _meta(value: Any, depth: int = _MAX_DEPTH) -> dict[str, Any]:
     value = loads(value)
     if not depth or not isinstance(value, dict | list):
         return {}
-    if isinstance(value, dict) and "model" in value and "usage" in value:
+    if isinstance(value, dict) and any(
+        model in value and usage in value for model, usage in _PAIRS
+    ):
         return value
     inner = value.values() if isinstance(value, dict) else value[:64]
     found = (_meta(each, depth - 1) for each in inner if isinstance(each, dict | list))

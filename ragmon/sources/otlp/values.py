@@ -228,11 +228,14 @@ def _is_noise(key: str) -> bool:
 
 def resource_of(attributes: Attributes) -> Resource:
     """Who sent the spans."""
-    environment = first(attributes, "deployment.environment.name", "deployment.environment")
+    environment = first(
+        attributes, "deployment.environment.name", "deployment.environment", "langfuse.environment"
+    )
+    version = first(attributes, "service.version", "langfuse.release")
     service = name(attributes.get("service.name")) or ""
     return Resource(
         "" if service.startswith("unknown_service") else service,
-        name(attributes.get("service.version")) or "",
+        name(version[0]) or "" if version else "",
         name(environment[0]) or "" if environment else "",
         name(attributes.get("openinference.project.name")) or "",
         name(attributes.get("telemetry.sdk.language")) or "",

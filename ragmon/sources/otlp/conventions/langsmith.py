@@ -1,0 +1,64 @@
+"""LangSmith's OpenTelemetry export: runs as spans, inputs and outputs as JSON in two keys.
+
+Its ``gen_ai.operation.name`` calls retrievers embeddings, so the type of the run is asked first.
+"""
+
+from ragmon.sources.otlp.documents import passages_in, some_documents_in
+from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, MODEL, OTHER, RETRIEVER, TOOL, Facts
+from ragmon.sources.otlp.spans import Span
+from ragmon.sources.otlp.usage import model_in
+from ragmon.sources.otlp.values import answer, asked_in, first, name, question, tags_of
+
+ORDER = 25
+SPEAKS = frozenset({"langsmith"})
+
+_KIND = "langsmith.span.kind"
+_ROLES = {
+    "retriever": RETRIEVER, "llm": MODEL, "embedding": EMBEDDING, "tool": TOOL, "chain": CHAIN,
+}  # fmt: skip
+_INPUT, _OUTPUT = "gen_ai.prompt", "gen_ai.completion"
+_METADATA = "langsmith.metadata."
+_SESSIONS = ("session_id", "thread_id", "conversation_id")
+
+
+def role(span: Span) -> str:
+    """By the type of the run."""
+    kind = span.attributes.get(_KIND)
+    return "" if kind is None else _ROLES.get(str(kind), OTHER)
+
+
+def read(span: Span, facts: Facts) -> None:
+    """Note what the span says."""
+    attributes = span.attributes
+    _read_metadata(span, facts)
+    if any(event.name == "exception" for event in span.events):
+        facts.say("failed", True, "exception")  # its status may have been set to OK before
+    given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
+    if facts.role in (CHAIN, RETRIEVER, TOOL):
+        facts.offer("query", question, given, _INPUT)
+    if facts.role == RETRIEVER and not facts.value("failed"):
+        facts.offer("documents", passages_in, returned, _OUTPUT)
+    elif facts.role == TOOL:
+        facts.offer("documents", some_documents_in, returned, _OUTPUT)
+        facts.say("tool_name", span.name, "name")
+        facts.offer("tool_text", answer, returned, _OUTPUT)
+    elif facts.role == MODEL:
+        facts.offer("query", asked_in, given, _INPUT)
+        facts.offer("answer", answer, returned, _OUTPUT)
+        facts.offer("model", model_in, returned, _OUTPUT)
+    elif facts.role == CHAIN:
+        facts.offer("answer", answer, returned, _OUTPUT)
+        facts.offer("passages", passages_in, returned, _OUTPUT)
+
+
+def _read_metadata(span: Span, facts: Facts) -> None:
+    held = {
+        key.removeprefix(_METADATA): value
+        for key, value in span.attributes.items()
+        if key.startswith(_METADATA)
+    }
+    for field, keys in (("session_id", _SESSIONS), ("user_id", ("user_id",))):
+        if found := first(held, *keys):
+            facts.say(field, name(found[0]), _METADATA + found[1])
+    own = {key: value for key, value in held.items() if not key.startswith("LANGSMITH_")}
+    facts.offer("tags", tags_of, own or None, _METADATA + "*")
