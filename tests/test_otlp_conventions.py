@@ -39,6 +39,7 @@ def test_each_convention_is_found():
         "haystack",
         "langfuse",
         "langsmith",
+        "llamaindex",
         "mlflow",
         "openinference",
         "traceloop",

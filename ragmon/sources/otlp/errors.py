@@ -3,11 +3,12 @@
 import re
 from collections.abc import Sequence
 
-from ragmon.sources.otlp.facts import MODEL
+from ragmon.sources.otlp.facts import CHAIN, MODEL, OTHER
 from ragmon.sources.otlp.spans import ERROR
 from ragmon.sources.otlp.tree import Node
 
 _MAX_MESSAGE = 500
+_VAGUE = (CHAIN, OTHER)
 _ANY = ("", "Exception", "builtins.Exception")
 _TYPED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Warning|Exit))\s*[(:]")
 
@@ -28,7 +29,9 @@ def describe_error(tops: Sequence[Node], nodes: Sequence[Node]) -> tuple[str, No
     kind, message, key = _why(deepest)
     if not kind and not message:
         kind, message, key = _why(tops[0])
-    where = "llm" if deepest.role == MODEL else deepest.role
+    told = (node.role for node in (deepest, *deepest.ancestors()) if node.role not in _VAGUE)
+    role = next(told, OTHER) if deepest.role == OTHER else deepest.role
+    where = "llm" if role == MODEL else role
     return ": ".join(part for part in (where, kind, message) if part), deepest, key
 
 

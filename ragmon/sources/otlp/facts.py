@@ -14,6 +14,7 @@ EMBEDDING = "embedding"
 CHAIN = "chain"
 TOOL = "tool"
 EVALUATOR = "evaluator"
+PART = "part"  # of a query that another trace holds
 OTHER = "other"
 
 

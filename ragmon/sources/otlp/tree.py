@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ragmon.sources.otlp.conventions import read
-from ragmon.sources.otlp.facts import CHAIN, EVALUATOR, MODEL, OTHER, RETRIEVER, TOOL, Facts
+from ragmon.sources.otlp.facts import CHAIN, EVALUATOR, MODEL, OTHER, PART, RETRIEVER, TOOL, Facts
 from ragmon.sources.otlp.spans import Span
 
 
@@ -92,6 +92,7 @@ def around(tops: Sequence[Node]) -> list[Node]:
 
 
 _AROUND = (CHAIN, OTHER)
+_ASIDE = (EVALUATOR, PART)
 
 
 def outermost(tops: Sequence[Node], role: str, *shields: str) -> list[Node]:
@@ -102,7 +103,7 @@ def outermost(tops: Sequence[Node], role: str, *shields: str) -> list[Node]:
         its = node.facts.role
         if its == role:
             found.append(node)
-        elif its != EVALUATOR and its not in shields:
+        elif its not in _ASIDE and its not in shields:
             walked += node.children
     return sorted(found, key=_start)
 
@@ -114,7 +115,7 @@ def units(tops: Sequence[Node]) -> list[Unit]:
     that hold retrieval and generation stand for themselves; the others belong together when they
     miss the same parent, or when one retrieves and the next one generates.
     """
-    tops = [node for node in tops if node.role != EVALUATOR]
+    tops = [node for node in tops if node.role not in _ASIDE]
     roots = [node for node in tops if not node.span.parent_id]
     orphans = [node for node in tops if node.span.parent_id]
     if len(roots) > 1:
