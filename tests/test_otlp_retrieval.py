@@ -178,3 +178,24 @@ def test_what_milvus_calls_a_distance(distances, scores):
 )
 def test_the_model_that_answered_goes_before_the_one_that_was_asked(attributes, expected):
     assert record_of(whole(), span(2, 1, {KIND: "LLM", **attributes})).model == expected
+
+
+def test_a_tool_whose_result_is_shown_as_an_object():
+    shown = f"status='success' result='{OUTPUT}' error=None"
+    tool = {"traceloop.span.kind": "tool", "traceloop.entity.output": shown}
+    chunks = record_of(whole(), step("lookup.tool", tool), model()).chunks
+    assert [(chunk.id, chunk.score) for chunk in chunks] == [("kb-1", 0.9), ("kb-2", 0.5)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("{'a': <broken", id="cut"),
+        pytest.param("{'a': {1, 2}}", id="a set"),
+        pytest.param("[" * 3000 + "'", id="deep"),
+        pytest.param("['one'" + ", 'two'" * 50_000, id="long and cut"),
+    ],
+)
+def test_what_cannot_be_read_stays_a_text(text):
+    found = record_of(whole(**{"output.value": text}), model())
+    assert found.answer == text[: len(found.answer)]

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from ragmon.records import MAX_CHUNKS, MAX_ID, MAX_TEXT, Chunk
+from ragmon.sources.otlp.reprs import fields_in
 from ragmon.sources.otlp.values import is_redacted, loads, number
 
 _MAX_DEPTH = 6
@@ -96,7 +97,7 @@ def passages_in(value: Any) -> list[Document] | None:
 
 def some_documents_in(value: Any) -> list[Document] | None:
     """The documents in an output that may speak of other things; None for an empty list."""
-    return documents_in(value) or None
+    return documents_in(value) or documents_in(fields_in(value)) or None
 
 
 def _listed(items: list[Any], texts: bool, depth: int) -> list[Document] | None:

@@ -5,7 +5,9 @@ import re
 from typing import Any
 
 _BEGINS = re.compile(r"[\[{(]\s*['\"\[{(]")
-_OBJECT = re.compile(r"<[\w. ]+(?:[^<>]|<\w+>)* at 0x[0-9a-fA-F]+>")
+_FIELDS = re.compile(r"[a-z_]+=")
+_FIELD = re.compile(r"\b([a-z_]+)=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
+_OBJECT = re.compile(r"<(?:[^<>]|<\w{1,40}>){1,200} at 0x[0-9a-fA-F]{1,16}>")
 _LONGEST = 200_000
 _UNREADABLE = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
 
@@ -16,6 +18,16 @@ def structure_in(text: str) -> Any:
         return None
     try:
         return _as_json(ast.literal_eval(_OBJECT.sub("None", text)))
+    except _UNREADABLE:
+        return None
+
+
+def fields_in(text: Any) -> dict[str, str] | None:
+    """The texts in ``name='…' other="…"``, as pydantic shows an object; None when it is none."""
+    if not isinstance(text, str) or len(text) > _LONGEST or not _FIELDS.match(text):
+        return None
+    try:
+        return {found[1]: str(ast.literal_eval(found[2])) for found in _FIELD.finditer(text)}
     except _UNREADABLE:
         return None
 
