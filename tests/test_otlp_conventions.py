@@ -375,8 +375,8 @@ MODEL_SPANS = {
         '{"choices": [{"message": {"role": "assistant", "content": "because"}}]}',
     },
     "Vercel AI SDK": {
-        "ai.operationId": "ai.generateText", "ai.model.id": "m-1", "ai.usage.promptTokens": 7,
-        "ai.usage.completionTokens": 3, "gen_ai.usage.cost": 0.5,
+        "ai.operationId": "ai.generateText.doGenerate", "ai.model.id": "m-1",
+        "ai.usage.promptTokens": 7, "ai.usage.completionTokens": 3, "gen_ai.usage.cost": 0.5,
         "ai.prompt": '{"messages": [{"role": "user", "content": "why?"}]}',
         "ai.response.text": "because",
     },
@@ -403,6 +403,92 @@ def test_model_calls(attributes):
     assert (record.tokens.prompt, record.tokens.completion) == (7, 3)
     assert record.cost_usd == pytest.approx(0.5)
     assert record.chunks is None
+
+
+def test_a_call_whose_steps_were_not_recorded():
+    said = {"ai.prompt": '{"prompt": "why?"}', "ai.response.text": "because", "ai.model.id": "m-1"}
+    tokens = {"ai.usage.inputTokens": 7, "ai.usage.outputTokens": 3}
+    whole = {"ai.operationId": "ai.generateText", **said, **tokens}
+    record = record_of(span(1, 0, {}), span(2, 1, whole))
+    assert (record.query, record.answer, record.model) == ("why?", "because", "m-1")
+    assert (record.tokens.prompt, record.tokens.completion) == (7, 3)
+
+
+PROMPT = "Passages: a b c\n\nAsked by the user: why?\n\nBe short."
+
+
+@pytest.mark.parametrize(
+    ("asked", "query", "rewritten"),
+    [
+        pytest.param("why?", "why?", None, id="the question stands in the prompt"),
+        pytest.param("reason", PROMPT, "reason", id="it does not"),
+    ],
+)
+def test_the_question_in_a_prompt_is_what_was_embedded(asked, query, rewritten):
+    embedding = {"ai.operationId": "ai.embed", "ai.value": json.dumps(asked)}
+    call = {"ai.operationId": "ai.generateText.doGenerate", "ai.response.text": "because"}
+    call["ai.prompt.messages"] = json.dumps([{"role": "user", "content": PROMPT}])
+    record = record_of(span(1, 0, {}), span(2, 1, embedding), span(3, 1, call))
+    assert (record.query, record.retrieval_query) == (query, rewritten)
+
+
+def test_a_question_of_two_is_not_cut_to_what_was_looked_up_first():
+    question = "why? and when?"
+    steps = [retriever(2, **{"input.value": "why?"}), retriever(3, **{"input.value": "when?"})]
+    record = record_of(root(**{"input.value": question}), *steps)
+    assert (record.query, record.retrieval_query) == (question, "why?\nwhen?")
+
+
+@pytest.mark.parametrize(
+    ("tool", "result", "expected"),
+    [
+        pytest.param("searchDocs", "[]", [], id="nothing"),
+        pytest.param("searchDocs", '{"results": []}', [], id="nothing, named"),
+        pytest.param("searchDocs", '["a", "b"]', ["a", "b"], id="texts"),
+        pytest.param("searchDocs", '"a and b"', ["a and b"], id="one text"),
+        pytest.param("searchDocs", None, None, id="not recorded"),
+        pytest.param("getWeather", '{"text": "cold"}', None, id="no search"),
+        pytest.param("getWeather", "[]", None, id="no search, an empty list"),
+        pytest.param("getWeather", '[{"content": "a", "score": 1}]', ["a"], id="documents"),
+    ],
+)
+def test_what_tools_found(tool, result, expected):
+    called = {OP: "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.call.result": result}
+    called["gen_ai.tool.call.arguments"] = '{"query": "reason"}'
+    record = record_of(root(**{"input.value": "why?"}), span(2, 1, called), model())
+    assert (None if record.chunks is None else [each.text for each in record.chunks]) == expected
+    assert (record.latency_ms.retrieval is None) == (tool == "getWeather" and not expected)
+
+
+def model():
+    return span(9, 1, {OP: "chat", "gen_ai.request.model": "m-1"})
+
+
+def test_an_answer_in_an_object():
+    said = [{"role": "assistant", "parts": [{"type": "text", "content": '{"answer": "because"}'}]}]
+    chat = span(1, 0, {OP: "chat", "gen_ai.output.messages": json.dumps(said)})
+    assert record_of(chat).answer == "because"
+
+
+def test_spans_that_miss_an_unexported_parent_are_one_query():
+    def call(number, question, answer):
+        said = {"ai.prompt": json.dumps({"prompt": question}), "ai.response.text": answer}
+        step = {"ai.operationId": "ai.generateText.doGenerate", "ai.response.text": answer}
+        whole = span(number, 99, {"ai.operationId": "ai.generateText", **said})
+        return whole, span(10 + number, number, step)
+
+    embedding = span(1, 99, {"ai.operationId": "ai.embed", "ai.value": '"why?"'})
+    record = record_of(embedding, *call(2, "why?", "rewritten"), *call(3, "reasons", "because"))
+    assert (record.query, record.answer) == ("why?", "because")
+
+
+def test_what_raised_goes_before_what_was_marked():
+    raised = (Event("exception", 1, {"exception.type": "Error", "exception.message": "no index"}),)
+    tool = span(2, 1, {KIND: "TOOL"}, status=ERROR, events=raised)
+    record = record_of(
+        span(1, 0, {KIND: "CHAIN"}, status=ERROR), tool, span(3, 1, {KIND: "LLM"}, status=ERROR)
+    )
+    assert record.error == "tool: Error: no index"
 
 
 def test_messages_in_events():

@@ -19,11 +19,13 @@ def is_failed(node: Node) -> bool:
 def describe_error(tops: Sequence[Node], nodes: Sequence[Node]) -> tuple[str, Node, str]:
     """``where: type: message`` of the deepest failed step below a failed top.
 
+    Some instrumentations mark what ran beside it as failed too; what raised goes first.
+
     Returns:
         The text, the step, and the key that said it.
     """
     failed = [node for node in nodes if is_failed(node)]
-    deepest = max(failed or tops, key=lambda node: (_depth(node), node.span.end_ns))
+    deepest = max(failed or tops, key=lambda node: (_depth(node), _raised(node), node.span.end_ns))
     kind, message, key = _why(deepest)
     if not kind and not message:
         kind, message, key = _why(tops[0])
@@ -33,6 +35,10 @@ def describe_error(tops: Sequence[Node], nodes: Sequence[Node]) -> tuple[str, No
 
 def _depth(node: Node) -> int:
     return sum(1 for _ in node.ancestors())
+
+
+def _raised(node: Node) -> bool:
+    return any(event.name == "exception" for event in node.span.events)
 
 
 def _why(node: Node) -> tuple[str, str, str]:

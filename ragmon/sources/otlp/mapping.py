@@ -21,6 +21,7 @@ from ragmon.sources.otlp.facts import (
     TOOL,
     Said,
 )
+from ragmon.sources.otlp.searches import searches
 from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.tree import (
     Node,
@@ -33,17 +34,7 @@ from ragmon.sources.otlp.tree import (
     units,
 )
 
-_RETRIEVING = (
-    "retriev",
-    "search",
-    "knowledge",
-    "lookup",
-    "document",
-    "docs",
-    "context",
-    "kb",
-    "rag",
-)
+_SEEKING = (RETRIEVER, EMBEDDING, TOOL)
 
 
 class Source(NamedTuple):
@@ -89,7 +80,7 @@ def map_trace(spans: Sequence[Span], now: float) -> Trace:
 def _is_query(unit: Unit) -> bool:
     """Something was retrieved or generated, or a chain turned a question into an answer."""
     tops = unit.tops
-    if any(outermost(tops, role) for role in (RETRIEVER, RERANKER, MODEL)):
+    if any(outermost(tops, role) for role in (RETRIEVER, RERANKER)) or _model_calls(tops):
         return True
     if any(node.role == EMBEDDING for node in everything(tops)):
         return False
@@ -97,6 +88,15 @@ def _is_query(unit: Unit) -> bool:
     return any(turns_question_into_answer(node) for node in tops) or any(
         node.facts.value("query") is not None for node in failed
     )
+
+
+def _model_calls(tops: Sequence[Node]) -> list[Node]:
+    """The outermost; where only chains were recorded, those that count tokens."""
+    calls = outermost(tops, MODEL, RETRIEVER, RERANKER)
+    if calls:
+        return calls
+    chains = outermost(tops, CHAIN, RETRIEVER, RERANKER)
+    return [node for node in chains if node.facts.value("completion_tokens") is not None]
 
 
 class _Mapper:
@@ -109,7 +109,9 @@ class _Mapper:
         self._all = everything(unit.tops)
         self._retrievers = outermost(unit.tops, RETRIEVER)
         self._rerankers = outermost(unit.tops, RERANKER)
-        self._models = outermost(unit.tops, MODEL, RETRIEVER, RERANKER)
+        self._models = _model_calls(unit.tops)
+        self._searches = searches(unit.tops)
+        self._embeddings = outermost(unit.tops, EMBEDDING, RETRIEVER)
         self._failed = [node for node in unit.tops if is_failed(node)]
         self._sources: dict[str, Source] = {}
 
@@ -154,14 +156,28 @@ class _Mapper:
     def _question(self) -> Any:
         leading = [node for node in self._tops if node.role in (RETRIEVER, MODEL)]
         models = list(reversed(self._models))
-        return self._first("query", [*leading[:1], *around(self._tops), *self._retrievers, *models])
+        for node in (*leading[:1], *around(self._tops), *self._retrievers, *models):
+            if (said := node.facts.find("query")) is not None:
+                return self._within(node, said) or self._note("query", node, said)
+        return None
+
+    def _within(self, node: Node, said: Said) -> Any:
+        """What was looked up elsewhere, where it stands in a prompt among what was found."""
+        if any(each.role in _SEEKING for each in everything([node])):
+            return None
+        for each in (*self._retrievers, *self._embeddings):
+            asked = each.facts.find("query")
+            if asked is not None and asked.value != said.value and asked.value in said.value:
+                return self._note("query", each, asked)
+        return None
 
     def _rewritten(self, question: str | None) -> str | None:
         """What the retrievers were asked where that is not the question, one query a line."""
         if question is None:
             return None
         asked: dict[str, None] = {}
-        for node in self._retrievers:
+        by_tools = [search.node for search in self._searches]
+        for node in self._retrievers or by_tools or self._embeddings:
             said = node.facts.find("query")
             if said is not None and " ".join(str(said.value).split()) != " ".join(question.split()):
                 asked[str(said.value)] = None
@@ -173,7 +189,7 @@ class _Mapper:
         if self._failed:
             return self._first("answer", [node for node in self._failed if node.role == CHAIN])
         spine = [node for node in self._tops if _is_around(node)][:1]
-        if len(self._tops) > 1 and not all(map(turns_question_into_answer, spine)):
+        if len(self._tops) > 1 and not all(map(self._is_the_whole, spine)):
             spine = []  # an orphan among others is a step, not the whole
         if self._models:
             last = max(self._models, key=lambda node: node.span.end_ns)
@@ -184,6 +200,12 @@ class _Mapper:
             spine += [node for node in spine[0].children if node.role == CHAIN]
         return self._first("answer", spine)
 
+    def _is_the_whole(self, top: Node) -> bool:
+        ends = (node.span.end_ns for node in self._tops)
+        return turns_question_into_answer(top) and (
+            not top.span.parent_id or top.span.end_ns == max(ends)
+        )
+
     def _chunks(self) -> list[Chunk] | None:
         retrieved = self._retrieved(self._retrievers)
         reranked = self._retrieved(self._rerankers)
@@ -193,7 +215,7 @@ class _Mapper:
         if reranked:
             retrieved = _in_new_order(retrieved or [], reranked)
         if retrieved is None:
-            retrieved = self._from_tools()
+            retrieved = self._found_by_tools()
         return None if retrieved is None else chunks_of(retrieved)
 
     def _retrieved(self, nodes: Sequence[Node]) -> list[Document] | None:
@@ -209,26 +231,22 @@ class _Mapper:
                 known = (known or []) + documents
         return known
 
-    def _from_tools(self) -> list[Document] | None:
-        """Agents retrieve by tools: documents in what they return, or its text as one passage."""
-        known: list[Document] | None = None
-        for node in outermost(self._tops, TOOL, RETRIEVER):
-            documents = node.facts.documents
-            text, named = node.facts.value("tool_text"), node.facts.value("tool_name") or ""
-            if documents is None and text and any(part in named.lower() for part in _RETRIEVING):
-                documents = [Document(text=text, source=named)]
-                self._note("chunks", node, node.facts.find("tool_text"))
-            elif documents:
-                self._note("chunks", node, node.facts.find("documents"))
-            if documents:
-                known = (known or []) + documents
-        return known
+    def _found_by_tools(self) -> list[Document] | None:
+        """Documents of all tools that searched; none only when each says so."""
+        known: list[Document] = []
+        for search in self._searches:
+            if search.documents:
+                self._note("chunks", search.node, search.said)
+                known += search.documents
+        unknown = any(search.documents is None for search in self._searches)
+        return known if known or (self._searches and not unknown) else None
 
     def _latency(self) -> Latency:
         """Total, and the union of what ran: retrievers may run at the same time."""
         begin = min(node.span.start_ns for node in self._tops)
         end = max(node.span.end_ns for node in self._tops)
-        retrieving = [_interval(node) for node in self._retrievers]
+        steps = self._retrievers or [search.node for search in self._searches]
+        retrieving = [_interval(node) for node in steps]
         generating = [_interval(node) for node in self._models]
         retrieval, both = _covered_ms(retrieving), _covered_ms(retrieving + generating)
         return Latency(

@@ -30,6 +30,7 @@ from ragmon.sources.otlp.values import (
     name,
     number,
     plain,
+    question,
 )
 
 ORDER = 50
@@ -77,9 +78,12 @@ def read(span: Span, facts: Facts) -> None:
     elif facts.role == TOOL:
         key = "gen_ai.tool.call.result"
         facts.offer("documents", some_documents_in, attributes.get(key), key)
+        facts.offer("passages", passages_in, attributes.get(key), key)
         tool = name(attributes.get("gen_ai.tool.name")) or span.name
         facts.say("tool_name", tool, "gen_ai.tool.name")
         facts.offer("tool_text", answer, attributes.get(key), key)
+        key = "gen_ai.tool.call.arguments"
+        facts.offer("query", question, attributes.get(key), key)
     elif facts.role == CHAIN:
         _read_messages(span, facts)
 

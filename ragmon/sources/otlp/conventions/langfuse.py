@@ -71,8 +71,9 @@ def _read_content(span: Span, facts: Facts) -> None:
         facts.offer("query", question, given, _INPUT)
     if facts.role == RETRIEVER and span.status != ERROR:
         facts.offer("documents", passages_in, returned, _OUTPUT)
-    elif facts.role == TOOL:
+    elif facts.role == TOOL and returned is not None:
         facts.offer("documents", some_documents_in, returned, _OUTPUT)
+        facts.offer("passages", passages_in, returned, _OUTPUT)
         facts.say("tool_name", span.name, "name")
         facts.offer("tool_text", answer, returned, _OUTPUT)
     elif facts.role == MODEL:
