@@ -491,6 +491,20 @@ def test_what_raised_goes_before_what_was_marked():
     assert record.error == "tool: Error: no index"
 
 
+def test_numbered_results_of_a_vector_database():
+    key = "db.vector.query.result"
+    found = {f"{key}.0.id": "d1", f"{key}.0.score": 0.9, f"{key}.1.id": "d2", f"{key}.1.score": 0.4}
+    events = (Event("pinecone.query.result.1.metadata", 1, {"text": "two"}),)
+    query = span(2, 1, {"db.system": "Pinecone", **found}, name="pinecone.query", events=events)
+    chunks = record_of(root(), query).chunks
+    assert [(each.id, each.score, each.text) for each in chunks] == [
+        ("d1", 0.9, None),
+        ("d2", 0.4, "two"),
+    ]
+    none = {"db.system": "Qdrant", f"{key}.matches_length": 0}
+    assert record_of(root(), span(2, 1, none, name="qdrant.search")).chunks == []
+
+
 def test_messages_in_events():
     events = (
         Event("gen_ai.user.message", 1, {"content": "why?"}),

@@ -8,6 +8,7 @@ from ragmon.sources.otlp.spans import ERROR
 from ragmon.sources.otlp.tree import Node
 
 _MAX_MESSAGE = 500
+_THROWN = re.compile(r"^((?:[A-Za-z_][\w.]*)?(?:Error|Exception)): .*\n +at ", re.MULTILINE)
 _TYPED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Warning|Exit))\s*[(:]")
 
 
@@ -50,8 +51,9 @@ def _why(node: Node) -> tuple[str, str, str]:
     cause = str(said.get("exception.cause") or "")
     message = _short(str(said.get("exception.message") or ""))
     message = message or _short(str(node.facts.value("error_message") or span.message))
-    if not kind and (match := _TYPED.match(message)):
-        kind = match[1]
+    whole = str(said.get("exception.message") or "")
+    if not kind and (match := _TYPED.match(message) or _THROWN.search(whole)):
+        kind = match[1]  # JavaScript's stack, where it follows the message, begins with the type
     key = "exception" if raised else "error.type" if kind else "status"
     kind = kind.rpartition(".")[2]
     if cause and cause not in kind:

@@ -216,6 +216,8 @@ class _Mapper:
             retrieved = _in_new_order(retrieved or [], reranked)
         if retrieved is None:
             retrieved = self._found_by_tools()
+        if retrieved is None:
+            retrieved = self._passed_on()
         return None if retrieved is None else chunks_of(retrieved)
 
     def _retrieved(self, nodes: Sequence[Node]) -> list[Document] | None:
@@ -240,6 +242,11 @@ class _Mapper:
                 known += search.documents
         unknown = any(search.documents is None for search in self._searches)
         return known if known or (self._searches and not unknown) else None
+
+    def _passed_on(self) -> list[Document] | None:
+        """What a step was given, where the one that retrieved it was not recorded."""
+        given = (node.facts.input_documents for node in self._all if node.role == CHAIN)
+        return next((each for each in given if each), None)
 
     def _latency(self) -> Latency:
         """Total, and the union of what ran: retrievers may run at the same time."""

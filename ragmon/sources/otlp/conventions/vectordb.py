@@ -1,12 +1,17 @@
-"""Vector databases: OpenTelemetry's ``db.*`` keys, and OpenLLMetry's events with one result each.
+"""Vector databases: OpenTelemetry's ``db.*`` keys, and OpenLLMetry's results.
+
+In Python each result is an event, in JavaScript they are numbered keys (and Pinecone's metadata an
+event, with the metadata's own keys).
 
 A number of rows alone says how many documents there were, but nothing of them; only zero is read.
 """
 
+from typing import Any
+
 from ragmon.sources.otlp.documents import Document, document_of
 from ragmon.sources.otlp.facts import RETRIEVER, Facts
 from ragmon.sources.otlp.spans import Event, Span
-from ragmon.sources.otlp.values import first, integer, loads, plain
+from ragmon.sources.otlp.values import first, indexed, integer, loads, plain
 
 ORDER = 90
 SPEAKS = frozenset({"db"})
@@ -17,6 +22,8 @@ _SYSTEMS = frozenset(
 )  # fmt: skip
 _OPERATIONS = ("query", "search", "similarity", "near", "hybrid", "retrieve")
 _RESULTS = ("db.query.result", "db.search.result")
+_NUMBERED = "db.vector.query.result"
+_COUNTS = ("db.response.returned_rows", f"{_NUMBERED}.matches_length")
 _QUERIES = (
     "db.query.text",
     "db.vector.query.text",
@@ -44,12 +51,27 @@ def read(span: Span, facts: Facts) -> None:
     if results:
         documents = [document for each in results if (document := _document(each))]
         facts.say("documents", documents, results[0].name)
-    elif integer(span.attributes.get("db.response.returned_rows")) == 0:
-        facts.say("documents", [], "db.response.returned_rows")
+    elif numbered := indexed(span.attributes, _NUMBERED):
+        facts.say("documents", _numbered(numbered, span), _NUMBERED)
+    elif (count := first(span.attributes, *_COUNTS)) and integer(count[0]) == 0:
+        facts.say("documents", [], count[1])
     if found := first(span.attributes, *_QUERIES):
         held = loads(found[0])
         text = held[0] if isinstance(held, list) and held else held
         facts.say("query", plain(text), found[1])
+
+
+def _numbered(results: list[dict[str, Any]], span: Span) -> list[Document]:
+    """``db.vector.query.result.0.id`` and so on."""
+    described = {
+        event.name.split(".")[-2]: event.attributes
+        for event in span.events
+        if event.name.endswith(".metadata")
+    }
+    held = [{"metadata": described.get(str(rank)), **each} for rank, each in enumerate(results)]
+    return [
+        document_of(each) or Document(str(each["id"]) if "id" in each else None) for each in held
+    ]
 
 
 def _document(event: Event) -> Document | None:
