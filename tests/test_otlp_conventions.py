@@ -36,6 +36,7 @@ def test_each_convention_is_found():
     assert names == {
         "genai",
         "langfuse",
+        "mastra",
         "mlflow",
         "openinference",
         "traceloop",
@@ -450,6 +451,7 @@ def test_a_question_of_two_is_not_cut_to_what_was_looked_up_first():
         pytest.param("getWeather", '{"text": "cold"}', None, id="no search"),
         pytest.param("getWeather", "[]", None, id="no search, an empty list"),
         pytest.param("getWeather", '[{"content": "a", "score": 1}]', ["a"], id="documents"),
+        pytest.param("getWeather", '[{"name": "a", "similarity": 1}]', ["a"], id="scored texts"),
     ],
 )
 def test_what_tools_found(tool, result, expected):
