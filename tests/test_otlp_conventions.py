@@ -39,6 +39,7 @@ def test_each_convention_is_found():
         "mastra",
         "mlflow",
         "openinference",
+        "spring",
         "traceloop",
         "vectordb",
         "vercel",
@@ -491,6 +492,40 @@ def test_what_raised_goes_before_what_was_marked():
         span(1, 0, {KIND: "CHAIN"}, status=ERROR), tool, span(3, 1, {KIND: "LLM"}, status=ERROR)
     )
     assert record.error == "tool: Error: no index"
+
+
+@pytest.mark.parametrize(
+    ("found", "texts"),
+    [
+        pytest.param('["one \n line", "two"]', ["one \n line", "two"], id="as JSON"),
+        pytest.param('["say "hi" now", "two"]', ['say "hi" now', "two"], id="not escaped"),
+        pytest.param(None, None, id="not recorded"),
+    ],
+)
+def test_spring_ai(found, texts):
+    client = {"spring.ai.kind": "chat_client", OP: "framework"}
+    client["spring.ai.chat.client.conversation.id"] = "s-1"
+    search = {"spring.ai.kind": "vector_store", "db.system": "pg_vector"}
+    search |= {"db.operation.name": "query", "db.vector.query.content": "why?"}
+    search["db.vector.query.response.documents"] = found
+    chat = {OP: "chat", "gen_ai.system": "openai", "gen_ai.response.model": "m-1"}
+    chat["gen_ai.prompt"] = '["Be brief.", "why?\n\nContext information is below.\n a "b""]'
+    chat["gen_ai.completion"] = '["because"]'
+    record = record_of(
+        span(1, 0, {"http.route": "/ask"}),
+        span(2, 1, client),
+        span(3, 2, {key: value for key, value in search.items() if value is not None}),
+        span(4, 2, {"spring.ai.kind": "vector_store", "db.operation.name": "add"}),
+        span(5, 2, chat),
+    )
+    assert (record.query, record.answer, record.model) == ("why?", "because", "m-1")
+    assert (record.session_id, record.retrieval_query) == ("s-1", None)
+    assert (record.chunks and [each.text for each in record.chunks]) == texts
+
+
+def test_a_conversation_that_spring_ai_names_for_lack_of_one():
+    client = {"spring.ai.kind": "chat_client", "spring.ai.chat.client.conversation.id": "default"}
+    assert record_of(span(1, 0, client), retriever()).session_id is None
 
 
 def test_numbered_results_of_a_vector_database():

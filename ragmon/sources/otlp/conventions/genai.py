@@ -41,6 +41,7 @@ _ROLES = {
     "text_completion": MODEL, "generate_content": MODEL, "completion": MODEL,
     "embeddings": EMBEDDING, "embedding": EMBEDDING, "invoke_workflow": CHAIN,
     "invoke_agent": CHAIN, "create_agent": CHAIN, "execute_task": CHAIN, "execute_tool": TOOL,
+    "chat.completions": MODEL, "text.completions": MODEL,  # Semantic Kernel
 }  # fmt: skip
 _ANSWERS = ("gen_ai.choice", "gen_ai.assistant.message", "gen_ai.content.completion")
 _QUESTIONS = ("gen_ai.user.message", "gen_ai.content.prompt")

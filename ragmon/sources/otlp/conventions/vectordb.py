@@ -21,6 +21,7 @@ _SYSTEMS = frozenset(
      "pgvector", "vespa", "turbopuffer"}
 )  # fmt: skip
 _OPERATIONS = ("query", "search", "similarity", "near", "hybrid", "retrieve")
+_OF_VECTORS = ("vector_search", "vectorized_search", "hybrid_search", "similarity_search")
 _RESULTS = ("db.query.result", "db.search.result")
 _NUMBERED = "db.vector.query.result"
 _COUNTS = ("db.response.returned_rows", f"{_NUMBERED}.matches_length")
@@ -36,10 +37,12 @@ def role(span: Span) -> str:
     """By system and operation."""
     attributes = span.attributes
     system = first(attributes, "db.system.name", "db.system")
-    if not system or str(system[0]).lower() not in _SYSTEMS:
-        return ""
     operation = first(attributes, "db.operation.name", "db.operation")
     named = str(operation[0]).lower() if operation else span.name.rpartition(".")[2].lower()
+    if system and named.startswith(_OF_VECTORS):
+        return RETRIEVER
+    if not system or str(system[0]).lower() not in _SYSTEMS:
+        return ""
     return RETRIEVER if named.startswith(_OPERATIONS) else ""
 
 
