@@ -8,8 +8,8 @@ from ragmon.sources.otlp.facts import RETRIEVER, TOOL, Said
 from ragmon.sources.otlp.tree import Node, outermost
 
 _RETRIEVING = (
-    "retriev", "search", "knowledge", "lookup", "document", "docs", "context", "kb", "rag",
-    "getinformation", "get_information",
+    "retriev", "search", "knowledge", "lookup", "similar", "document", "docs", "context", "kb",
+    "rag", "getinformation", "get_information",
 )  # fmt: skip
 
 
@@ -19,6 +19,11 @@ class Search(NamedTuple):
     node: Node
     documents: list[Document] | None
     said: Said | None
+
+    @property
+    def key(self) -> str:
+        """Which key said it."""
+        return self.said.key if self.said else ""
 
 
 def searches(tops: Sequence[Node]) -> list[Search]:

@@ -8,7 +8,7 @@ from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, RETRIEVER, TOOL, Facts
 from ragmon.sources.otlp.spans import ERROR, Attributes, Span
 from ragmon.sources.otlp.values import answer, asked_in, first, name, question, tags_of
 
-ORDER = 45
+ORDER = 43
 SPEAKS = frozenset({"mastra"})
 
 _ROLES = {
