@@ -542,6 +542,15 @@ def test_numbered_results_of_a_vector_database():
     assert record_of(root(), span(2, 1, none, name="qdrant.search")).chunks == []
 
 
+def test_a_reranker_that_was_translated_into_a_model():
+    given = [json.dumps({"id": each, "text": each}) for each in ("a", "b")]
+    ranking = ['{"index": 1, "relevanceScore": 0.9}', '{"index": 0, "relevanceScore": 0.2}']
+    rerank = {KIND: "LLM", OP: "rerank", "ai.documents": given, "ai.ranking": ranking}
+    record = record_of(root(), span(2, 1, rerank))
+    assert [each.id for each in record.chunks] == ["b", "a"]
+    assert record.latency_ms.generation is None
+
+
 def test_messages_in_events():
     events = (
         Event("gen_ai.user.message", 1, {"content": "why?"}),

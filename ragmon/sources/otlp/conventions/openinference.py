@@ -56,11 +56,14 @@ _ROLES = {
     "RETRIEVER": RETRIEVER, "RERANKER": RERANKER, "LLM": MODEL, "EMBEDDING": EMBEDDING,
     "CHAIN": CHAIN, "AGENT": CHAIN, "TOOL": TOOL, "EVALUATOR": EVALUATOR, "GUARDRAIL": EVALUATOR,
 }  # fmt: skip
+_NO_MODEL = ("agent_step", "rerank", "retrieval", "embeddings")
 
 
 def role(span: Span) -> str:
-    """By ``openinference.span.kind``."""
+    """By ``openinference.span.kind``; translators say LLM of what they do not know."""
     kind = span.attributes.get(_KIND)
+    if kind == "LLM" and span.attributes.get("gen_ai.operation.name") in _NO_MODEL:
+        return ""
     return "" if kind is None else _ROLES.get(str(kind).upper(), OTHER)
 
 
