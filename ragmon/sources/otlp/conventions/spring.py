@@ -11,7 +11,7 @@ from ragmon.sources.otlp.facts import CHAIN, MODEL, OTHER, RETRIEVER, TOOL, Fact
 from ragmon.sources.otlp.spans import Attributes, Span
 from ragmon.sources.otlp.values import answer, asked, first, loads, name, plain, question
 
-ORDER = 60
+ORDER = 55
 SPEAKS = frozenset({"spring", "gen_ai"})
 
 _ROLES = {"chat_client": CHAIN, "advisor": OTHER, "tool_call": TOOL}
