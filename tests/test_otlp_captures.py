@@ -10,7 +10,7 @@ SEEDS = {"as captured": None, "shuffled and doubled": 7, "shuffled otherwise": 2
 
 
 def test_there_are_captures():
-    assert len(FOLDERS) == 35
+    assert len(FOLDERS) == 46
 
 
 @pytest.fixture(scope="module", params=SEEDS)
@@ -56,6 +56,8 @@ def mismatches(expected, record):
             record.answer and record.answer[: len(expected["answer_prefix"] or "")],
         ),
     }
+    rewritten = expected["query_in_payload"] and expected["retrieval_query"]
+    found["retrieval_query"] = (rewritten, rewritten, record.retrieval_query)
     for field in ("model", "session_id", "user_id"):
         found[field] = (expected[field], expected[field], getattr(record, field))
     for kind in ("prompt", "completion"):

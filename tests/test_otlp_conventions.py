@@ -40,8 +40,10 @@ def test_each_convention_is_found():
         "langfuse",
         "langsmith",
         "llamaindex",
+        "mastra",
         "mlflow",
         "openinference",
+        "spring",
         "traceloop",
         "vectordb",
         "vercel",
@@ -395,8 +397,8 @@ MODEL_SPANS = {
         '{"choices": [{"message": {"role": "assistant", "content": "because"}}]}',
     },
     "Vercel AI SDK": {
-        "ai.operationId": "ai.generateText", "ai.model.id": "m-1", "ai.usage.promptTokens": 7,
-        "ai.usage.completionTokens": 3, "gen_ai.usage.cost": 0.5,
+        "ai.operationId": "ai.generateText.doGenerate", "ai.model.id": "m-1",
+        "ai.usage.promptTokens": 7, "ai.usage.completionTokens": 3, "gen_ai.usage.cost": 0.5,
         "ai.prompt": '{"messages": [{"role": "user", "content": "why?"}]}',
         "ai.response.text": "because",
     },
@@ -423,6 +425,150 @@ def test_model_calls(attributes):
     assert (record.tokens.prompt, record.tokens.completion) == (7, 3)
     assert record.cost_usd == pytest.approx(0.5)
     assert record.chunks is None
+
+
+def test_a_call_whose_steps_were_not_recorded():
+    said = {"ai.prompt": '{"prompt": "why?"}', "ai.response.text": "because", "ai.model.id": "m-1"}
+    tokens = {"ai.usage.inputTokens": 7, "ai.usage.outputTokens": 3}
+    whole = {"ai.operationId": "ai.generateText", **said, **tokens}
+    record = record_of(span(1, 0, {}), span(2, 1, whole))
+    assert (record.query, record.answer, record.model) == ("why?", "because", "m-1")
+    assert (record.tokens.prompt, record.tokens.completion) == (7, 3)
+
+
+PROMPT = "Passages: a b c\n\nAsked by the user: why?\n\nBe short."
+
+
+@pytest.mark.parametrize(
+    ("asked", "query", "rewritten"),
+    [
+        pytest.param("why?", "why?", None, id="the question stands in the prompt"),
+        pytest.param("reason", PROMPT, "reason", id="it does not"),
+    ],
+)
+def test_the_question_in_a_prompt_is_what_was_embedded(asked, query, rewritten):
+    embedding = {"ai.operationId": "ai.embed", "ai.value": json.dumps(asked)}
+    call = {"ai.operationId": "ai.generateText.doGenerate", "ai.response.text": "because"}
+    call["ai.prompt.messages"] = json.dumps([{"role": "user", "content": PROMPT}])
+    record = record_of(span(1, 0, {}), span(2, 1, embedding), span(3, 1, call))
+    assert (record.query, record.retrieval_query) == (query, rewritten)
+
+
+def test_a_question_of_two_is_not_cut_to_what_was_looked_up_first():
+    question = "why? and when?"
+    steps = [retriever(2, **{"input.value": "why?"}), retriever(3, **{"input.value": "when?"})]
+    record = record_of(root(**{"input.value": question}), *steps)
+    assert (record.query, record.retrieval_query) == (question, "why?\nwhen?")
+
+
+@pytest.mark.parametrize(
+    ("tool", "result", "expected"),
+    [
+        pytest.param("searchDocs", "[]", [], id="nothing"),
+        pytest.param("searchDocs", '{"results": []}', [], id="nothing, named"),
+        pytest.param("searchDocs", '["a", "b"]', ["a", "b"], id="texts"),
+        pytest.param("searchDocs", '"a and b"', ["a and b"], id="one text"),
+        pytest.param("searchDocs", None, None, id="not recorded"),
+        pytest.param("getWeather", '{"text": "cold"}', None, id="no search"),
+        pytest.param("getWeather", "[]", None, id="no search, an empty list"),
+        pytest.param("getWeather", '[{"content": "a", "score": 1}]', ["a"], id="documents"),
+        pytest.param("getWeather", '[{"name": "a", "similarity": 1}]', ["a"], id="scored texts"),
+    ],
+)
+def test_what_tools_found(tool, result, expected):
+    called = {OP: "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.call.result": result}
+    called["gen_ai.tool.call.arguments"] = '{"query": "reason"}'
+    record = record_of(root(**{"input.value": "why?"}), span(2, 1, called), model())
+    assert (None if record.chunks is None else [each.text for each in record.chunks]) == expected
+    assert (record.latency_ms.retrieval is None) == (tool == "getWeather" and not expected)
+
+
+def model():
+    return span(9, 1, {OP: "chat", "gen_ai.request.model": "m-1"})
+
+
+def test_an_answer_in_an_object():
+    said = [{"role": "assistant", "parts": [{"type": "text", "content": '{"answer": "because"}'}]}]
+    chat = span(1, 0, {OP: "chat", "gen_ai.output.messages": json.dumps(said)})
+    assert record_of(chat).answer == "because"
+
+
+def test_spans_that_miss_an_unexported_parent_are_one_query():
+    def call(number, question, answer):
+        said = {"ai.prompt": json.dumps({"prompt": question}), "ai.response.text": answer}
+        step = {"ai.operationId": "ai.generateText.doGenerate", "ai.response.text": answer}
+        whole = span(number, 99, {"ai.operationId": "ai.generateText", **said})
+        return whole, span(10 + number, number, step)
+
+    embedding = span(1, 99, {"ai.operationId": "ai.embed", "ai.value": '"why?"'})
+    record = record_of(embedding, *call(2, "why?", "rewritten"), *call(3, "reasons", "because"))
+    assert (record.query, record.answer) == ("why?", "because")
+
+
+def test_what_raised_goes_before_what_was_marked():
+    raised = (Event("exception", 1, {"exception.type": "Error", "exception.message": "no index"}),)
+    tool = span(2, 1, {KIND: "TOOL"}, status=ERROR, events=raised)
+    record = record_of(
+        span(1, 0, {KIND: "CHAIN"}, status=ERROR), tool, span(3, 1, {KIND: "LLM"}, status=ERROR)
+    )
+    assert record.error == "tool: Error: no index"
+
+
+@pytest.mark.parametrize(
+    ("found", "texts"),
+    [
+        pytest.param('["one \n line", "two"]', ["one \n line", "two"], id="as JSON"),
+        pytest.param('["say "hi" now", "two"]', ['say "hi" now', "two"], id="not escaped"),
+        pytest.param(None, None, id="not recorded"),
+    ],
+)
+def test_spring_ai(found, texts):
+    client = {"spring.ai.kind": "chat_client", OP: "framework"}
+    client["spring.ai.chat.client.conversation.id"] = "s-1"
+    search = {"spring.ai.kind": "vector_store", "db.system": "pg_vector"}
+    search |= {"db.operation.name": "query", "db.vector.query.content": "why?"}
+    search["db.vector.query.response.documents"] = found
+    chat = {OP: "chat", "gen_ai.system": "openai", "gen_ai.response.model": "m-1"}
+    chat["gen_ai.prompt"] = '["Be brief.", "why?\n\nContext information is below.\n a "b""]'
+    chat["gen_ai.completion"] = '["because"]'
+    record = record_of(
+        span(1, 0, {"http.route": "/ask"}),
+        span(2, 1, client),
+        span(3, 2, {key: value for key, value in search.items() if value is not None}),
+        span(4, 2, {"spring.ai.kind": "vector_store", "db.operation.name": "add"}),
+        span(5, 2, chat),
+    )
+    assert (record.query, record.answer, record.model) == ("why?", "because", "m-1")
+    assert (record.session_id, record.retrieval_query) == ("s-1", None)
+    assert (record.chunks and [each.text for each in record.chunks]) == texts
+
+
+def test_a_conversation_that_spring_ai_names_for_lack_of_one():
+    client = {"spring.ai.kind": "chat_client", "spring.ai.chat.client.conversation.id": "default"}
+    assert record_of(span(1, 0, client), retriever()).session_id is None
+
+
+def test_numbered_results_of_a_vector_database():
+    key = "db.vector.query.result"
+    found = {f"{key}.0.id": "d1", f"{key}.0.score": 0.9, f"{key}.1.id": "d2", f"{key}.1.score": 0.4}
+    events = (Event("pinecone.query.result.1.metadata", 1, {"text": "two"}),)
+    query = span(2, 1, {"db.system": "Pinecone", **found}, name="pinecone.query", events=events)
+    chunks = record_of(root(), query).chunks
+    assert [(each.id, each.score, each.text) for each in chunks] == [
+        ("d1", 0.9, None),
+        ("d2", 0.4, "two"),
+    ]
+    none = {"db.system": "Qdrant", f"{key}.matches_length": 0}
+    assert record_of(root(), span(2, 1, none, name="qdrant.search")).chunks == []
+
+
+def test_a_reranker_that_was_translated_into_a_model():
+    given = [json.dumps({"id": each, "text": each}) for each in ("a", "b")]
+    ranking = ['{"index": 1, "relevanceScore": 0.9}', '{"index": 0, "relevanceScore": 0.2}']
+    rerank = {KIND: "LLM", OP: "rerank", "ai.documents": given, "ai.ranking": ranking}
+    record = record_of(root(), span(2, 1, rerank))
+    assert [each.id for each in record.chunks] == ["b", "a"]
+    assert record.latency_ms.generation is None
 
 
 def test_messages_in_events():

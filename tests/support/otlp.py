@@ -23,7 +23,7 @@ from ragmon.sources.otlp.spans import Resource, Span
 
 CAPTURES = Path(__file__).parent.parent / "data" / "otlp"
 FOLDERS = sorted(each.parent.name for each in CAPTURES.glob("*/expected.json"))
-NOW = 1_795_292_000.0  # after the last capture was made
+NOW = 1_795_300_000.0  # after the last capture was made
 
 _LIMITS = Limits(body=1 << 20, decompressed=8 << 20, headers=65_536, read_timeout_s=5.0)
 

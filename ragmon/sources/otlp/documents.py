@@ -39,9 +39,10 @@ _METADATA_IDS = (
 )
 _SCORES = ("score", "relevance_score", "similarity", "similarity_score", "_score", "relevanceScore")
 _DISTANCES = ("distance", "_distance")
-_LISTS = ("documents", "nodes", "source_nodes", "source_documents", "results", "result", "chunks",
-          "docs", "answers", "matches", "hits", "points", "passages", "artifact", "context", "data",
-          "outputs", "output", "retriever", "items", "value", "response", "content")  # fmt: skip
+_LISTS = ("documents", "nodes", "source_nodes", "source_documents", "sources", "results", "result",
+          "chunks", "docs", "answers", "matches", "hits", "points", "passages", "artifact",
+          "relevantContext", "context", "data", "outputs", "output", "retriever", "items", "value",
+          "response", "content")  # fmt: skip
 _REPR = re.compile(
     r"^<?(?:\w+\.)*(?:NodeWithScore|Document|TextNode|ScoredPoint|Node|ScoredVector)\("
 )
@@ -141,6 +142,8 @@ def _from_dict(item: dict[str, Any]) -> Document | None:
             metadata |= held if isinstance(held, dict) else {}
     text = _text(item) or _text(metadata)
     score, own_id = _score(item, metadata), _id(item)
+    if text is None and score is not None:
+        text = _unnamed_text(item)
     is_document = (
         text is not None or score is not None or (own_id and (described or len(item) == 1))
     )
@@ -172,6 +175,12 @@ def _text(item: dict[str, Any]) -> str | None:
         if isinstance(value, str) and value and not is_redacted(value):
             return value
     return None
+
+
+def _unnamed_text(item: dict[str, Any]) -> str | None:
+    """The only text beside a score and an id, whatever it is called."""
+    texts = [value for key, value in item.items() if key not in ID_KEYS and isinstance(value, str)]
+    return texts[0] if len(texts) == 1 and not is_redacted(texts[0]) else None
 
 
 def _is_id(value: Any) -> bool:

@@ -8,6 +8,7 @@ from ragmon.sources.otlp.spans import ERROR
 from ragmon.sources.otlp.tree import Node
 
 _MAX_MESSAGE = 500
+_THROWN = re.compile(r"^((?:[A-Za-z_][\w.]*)?(?:Error|Exception)): .*\n +at ", re.MULTILINE)
 _VAGUE = (CHAIN, OTHER)
 _ANY = ("", "Exception", "builtins.Exception")
 _TYPED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Warning|Exit))\s*[(:]")
@@ -21,11 +22,13 @@ def is_failed(node: Node) -> bool:
 def describe_error(tops: Sequence[Node], nodes: Sequence[Node]) -> tuple[str, Node, str]:
     """``where: type: message`` of the deepest failed step below a failed top.
 
+    Some instrumentations mark what ran beside it as failed too; what raised goes first.
+
     Returns:
         The text, the step, and the key that said it.
     """
     failed = [node for node in nodes if is_failed(node)]
-    deepest = max(failed or tops, key=lambda node: (_depth(node), node.span.end_ns))
+    deepest = max(failed or tops, key=lambda node: (_depth(node), _raised(node), node.span.end_ns))
     kind, message, key = _why(deepest)
     if not kind and not message:
         kind, message, key = _why(tops[0])
@@ -39,6 +42,10 @@ def _depth(node: Node) -> int:
     return sum(1 for _ in node.ancestors())
 
 
+def _raised(node: Node) -> bool:
+    return any(event.name == "exception" for event in node.span.events)
+
+
 def _why(node: Node) -> tuple[str, str, str]:
     """Type, message and the key they came from."""
     span = node.span
@@ -48,8 +55,9 @@ def _why(node: Node) -> tuple[str, str, str]:
     cause = str(said.get("exception.cause") or "")
     message = _short(str(said.get("exception.message") or ""))
     message = message or _short(str(node.facts.value("error_message") or span.message))
-    if kind in _ANY and (match := _TYPED.match(message)):
-        kind = match[1]
+    whole = str(said.get("exception.message") or "")
+    if kind in _ANY and (match := _TYPED.match(message) or _THROWN.search(whole)):
+        kind = match[1]  # JavaScript's stack, where it follows the message, begins with the type
     key = "exception" if raised else "error.type" if kind else "status"
     kind = kind.rpartition(".")[2]
     if cause and cause not in kind:

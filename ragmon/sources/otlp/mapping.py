@@ -18,6 +18,7 @@ from ragmon.sources.otlp.facts import (
     OTHER,
     RERANKER,
     RETRIEVER,
+    TOOL,
     Said,
 )
 from ragmon.sources.otlp.retrieval import retrieval_of
@@ -32,6 +33,8 @@ from ragmon.sources.otlp.tree import (
     turns_question_into_answer,
     units,
 )
+
+_SEEKING = (RETRIEVER, EMBEDDING, TOOL)
 
 
 class Source(NamedTuple):
@@ -77,7 +80,7 @@ def map_trace(spans: Sequence[Span], now: float) -> Trace:
 def _is_query(unit: Unit) -> bool:
     """Something was retrieved or generated, or a chain turned a question into an answer."""
     tops = unit.tops
-    if any(outermost(tops, role) for role in (RETRIEVER, RERANKER, MODEL)):
+    if any(outermost(tops, role) for role in (RETRIEVER, RERANKER)) or _model_calls(tops):
         return True
     if any(node.role == EMBEDDING for node in everything(tops)):
         return False
@@ -85,6 +88,15 @@ def _is_query(unit: Unit) -> bool:
     return any(turns_question_into_answer(node) for node in tops) or any(
         node.facts.value("query") is not None for node in failed
     )
+
+
+def _model_calls(tops: Sequence[Node]) -> list[Node]:
+    """The outermost; where only chains were recorded, those that count tokens."""
+    calls = outermost(tops, MODEL, RETRIEVER, RERANKER)
+    if calls:
+        return calls
+    chains = outermost(tops, CHAIN, RETRIEVER, RERANKER)
+    return [node for node in chains if node.facts.value("completion_tokens") is not None]
 
 
 class _Mapper:
@@ -96,7 +108,8 @@ class _Mapper:
         self._tops = unit.tops
         self._all = everything(unit.tops)
         self._retrieval = retrieval_of(unit.tops)
-        self._models = outermost(unit.tops, MODEL, RETRIEVER, RERANKER)
+        self._models = _model_calls(unit.tops)
+        self._embeddings = outermost(unit.tops, EMBEDDING, RETRIEVER)
         self._failed = [node for node in unit.tops if is_failed(node)]
         self._sources: dict[str, Source] = {}
 
@@ -141,16 +154,27 @@ class _Mapper:
     def _question(self) -> Any:
         leading = [node for node in self._tops if node.role in (RETRIEVER, MODEL)]
         models = list(reversed(self._models))
-        return self._first(
-            "query", [*leading[:1], *around(self._tops), *self._retrieval.retrievers, *models]
-        )
+        for node in (*leading[:1], *around(self._tops), *self._retrieval.retrievers, *models):
+            if (said := node.facts.find("query")) is not None:
+                return self._within(node, said) or self._note("query", node, said)
+        return None
+
+    def _within(self, node: Node, said: Said) -> Any:
+        """What was looked up elsewhere, where it stands in a prompt among what was found."""
+        if any(each.role in _SEEKING for each in everything([node])):
+            return None
+        for each in (*self._retrieval.retrievers, *self._embeddings):
+            asked = each.facts.find("query")
+            if asked is not None and asked.value != said.value and asked.value in said.value:
+                return self._note("query", each, asked)
+        return None
 
     def _rewritten(self, question: str | None) -> str | None:
         """What the retrievers were asked where that is not the question, one query a line."""
         if question is None:
             return None
         asked: dict[str, None] = {}
-        for node in self._retrieval.steps:
+        for node in self._retrieval.steps or self._embeddings:
             said = node.facts.find("query")
             if said is not None and " ".join(str(said.value).split()) != " ".join(question.split()):
                 asked[str(said.value)] = None
@@ -162,7 +186,7 @@ class _Mapper:
         if self._failed:
             return self._first("answer", [node for node in self._failed if node.role == CHAIN])
         spine = [node for node in self._tops if _is_around(node)][:1]
-        if len(self._tops) > 1 and not all(map(turns_question_into_answer, spine)):
+        if len(self._tops) > 1 and not all(map(self._is_the_whole, spine)):
             spine = []  # an orphan among others is a step, not the whole
         if self._models:
             last = max(self._models, key=lambda node: node.span.end_ns)
@@ -172,6 +196,12 @@ class _Mapper:
         elif spine and spine[0].role == OTHER:
             spine += [node for node in spine[0].children if node.role == CHAIN]
         return self._first("answer", spine)
+
+    def _is_the_whole(self, top: Node) -> bool:
+        ends = (node.span.end_ns for node in self._tops)
+        return turns_question_into_answer(top) and (
+            not top.span.parent_id or top.span.end_ns == max(ends)
+        )
 
     def _chunks(self) -> list[Chunk] | None:
         told = self._retrieval.told

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from ragmon.sources.otlp.documents import Document
 from ragmon.sources.otlp.errors import is_failed
-from ragmon.sources.otlp.facts import CHAIN, MODEL, RERANKER, RETRIEVER, TOOL
+from ragmon.sources.otlp.facts import CHAIN, MODEL, RERANKER, RETRIEVER
+from ragmon.sources.otlp.searches import Search, searches
 from ragmon.sources.otlp.tree import Node, everything, outermost
 
 _RETRIEVING = ("retriev", "search", "lookup", "knowledge", "similar")
-_RETRIEVING_TOOL = (*_RETRIEVING, "document", "docs", "context", "kb", "rag")
 
 
 class Told(NamedTuple):
@@ -54,11 +54,11 @@ def retrieval_of(tops: Sequence[Node]) -> Retrieval:
         told = reranked._replace(documents=_in_new_order(before, reranked.documents))
     if told is not None:
         return Retrieval(retrievers, [], told)
-    by_tool = [each for node in outermost(tops, TOOL, RETRIEVER) if (each := _told_by_tool(node))]
-    told = _all_of(by_tool) or next(
+    found = searches(tops)
+    told = _told_by_tools(found) or next(
         (each for node in tops if (each := _told_at_the_end(node))), None
     )
-    return Retrieval(retrievers, [each.node for each in by_tool], told)
+    return Retrieval(retrievers, [each.node for each in found], told or _passed_on(tops))
 
 
 def _all_of(several: Iterable[Told | None]) -> Told | None:
@@ -103,15 +103,22 @@ def _told_by_step(node: Node) -> Told | None:
     return Told(said.value, node, said.key)
 
 
-def _told_by_tool(node: Node) -> Told | None:
-    """Documents in what a tool returns, or its text as one passage."""
-    said, named = node.facts.find("documents"), node.facts.value("tool_name") or ""
-    if said is not None:
-        return Told(said.value, node, said.key) if said.value else None
-    text = node.facts.find("tool_text")
-    if text is not None and any(part in named.lower() for part in _RETRIEVING_TOOL):
-        return Told([Document(text=text.value, source=named)], node, text.key)
-    return None
+def _told_by_tools(found: Sequence[Search]) -> Told | None:
+    """Documents of all tools that searched; none only when each says so."""
+    told = [Told(each.documents or [], each.node, each.key) for each in found if each.documents]
+    if not told and found and all(each.documents is not None for each in found):
+        told = [Told([], found[0].node, found[0].key)]
+    return _all_of(told)
+
+
+def _passed_on(tops: Sequence[Node]) -> Told | None:
+    """What a step was given, where the one that retrieved it was not recorded."""
+    given = (
+        Told(node.facts.input_documents or [], node, "input")
+        for node in everything(tops)
+        if node.role == CHAIN
+    )
+    return next((each for each in given if each.documents), None)
 
 
 def _told_at_the_end(top: Node) -> Told | None:

@@ -124,10 +124,37 @@ def units(tops: Sequence[Node]) -> list[Unit]:
         return [Unit(top.span.span_id, [top, *orphans]) for top in roots] or [
             Unit(top.span.span_id, [top]) for top in orphans
         ]
-    whole = [node for node in orphans if _is_whole(node)]
-    rest = [node for node in orphans if node not in whole]
-    found = [Unit(node.span.span_id, [node]) for node in whole] + _by_parent(rest)
+    found = _without_root(orphans)
     return sorted(found, key=lambda unit: _start(unit.tops[0]))
+
+
+def _without_root(orphans: list[Node]) -> list[Unit]:
+    """Spans that stand for themselves, each with what misses the same parent, and the others.
+
+    One that is missed by several is an application's span that was not exported, unless two of
+    them search.
+    """
+    found: list[Unit] = []
+    left: list[Node] = []
+    for group in _siblings(orphans):
+        whole = [node for node in group if _is_whole(node)]
+        if whole and sum(map(_searches, whole)) < 2:
+            found.append(Unit(whole[0].span.span_id, group))
+        else:
+            found += [Unit(node.span.span_id, [node]) for node in whole]
+            left += [node for node in group if node not in whole]
+    if len(found) == 1 and not any(map(_searches, found[0].tops)):
+        found[0].tops[:] = sorted((*found[0].tops, *left), key=_start)  # what it was given
+        return found
+    return found + _by_parent(left)
+
+
+def _siblings(orphans: list[Node]) -> list[list[Node]]:
+    """Those that miss the same parent."""
+    groups: dict[bytes, list[Node]] = {}
+    for node in orphans:
+        groups.setdefault(node.span.parent_id, []).append(node)
+    return list(groups.values())
 
 
 def _by_root(roots: list[Node], orphans: list[Node]) -> list[Unit]:
@@ -141,16 +168,13 @@ def _by_root(roots: list[Node], orphans: list[Node]) -> list[Unit]:
 
 
 def _by_parent(orphans: list[Node]) -> list[Unit]:
-    groups: dict[bytes, list[Node]] = {}
-    for node in orphans:
-        groups.setdefault(node.span.parent_id, []).append(node)
     found: list[Unit] = []
-    for parent_id, group in groups.items():
+    for group in _siblings(orphans):
         before = found[-1].tops if found else []
         if before and not outermost(before, MODEL) and not outermost(group, RETRIEVER):
             before.extend(group)
         else:
-            found.append(Unit(parent_id, group))
+            found.append(Unit(group[0].span.parent_id, group))
     return found
 
 
@@ -160,8 +184,11 @@ def _is_whole(node: Node) -> bool:
         return False
     if turns_question_into_answer(node):
         return True
-    searches = outermost([node], RETRIEVER) or outermost([node], TOOL)
-    return bool(searches and outermost([node], MODEL))
+    return _searches(node) and bool(outermost([node], MODEL))
+
+
+def _searches(node: Node) -> bool:
+    return bool(outermost([node], RETRIEVER) or outermost([node], TOOL))
 
 
 def turns_question_into_answer(node: Node) -> bool:

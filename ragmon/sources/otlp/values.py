@@ -89,7 +89,7 @@ def answer(value: Any, depth: int = _MAX_DEPTH) -> str | None:
         return None
     said = _in_conversation(value, "assistant")
     if said is not _NO_CONVERSATION:
-        return said
+        return (_in_object(said) or said) if said else said
     if isinstance(value, list):
         if _is_stream(value):
             return plain("".join(value))
@@ -116,6 +116,13 @@ def _in_conversation(value: Any, role: str) -> str | None:
     if any(is_message(each) for each in messages):
         return last_text(messages, role)
     return _NO_CONVERSATION
+
+
+def _in_object(said: str) -> str | None:
+    """The answer in an object that a model was asked to reply with."""
+    held = loads(said)
+    named = held.get("answer") if isinstance(held, dict) else None
+    return plain(named)
 
 
 def plain(value: Any) -> str | None:

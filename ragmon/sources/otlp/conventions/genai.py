@@ -42,6 +42,7 @@ _ROLES = {
     "text_completion": MODEL, "generate_content": MODEL, "completion": MODEL,
     "embeddings": EMBEDDING, "embedding": EMBEDDING, "invoke_workflow": CHAIN,
     "invoke_agent": CHAIN, "create_agent": CHAIN, "execute_task": CHAIN, "execute_tool": TOOL,
+    "chat.completions": MODEL, "text.completions": MODEL,  # Semantic Kernel
     # MLflow passes its own types on where the convention has no name for them
     "retriever": RETRIEVER, "reranker": RERANKER, "chain": CHAIN, "workflow": CHAIN,
     "task": CHAIN, "unknown": CHAIN, "evaluator": EVALUATOR, "guardrail": EVALUATOR,
@@ -82,6 +83,7 @@ def read(span: Span, facts: Facts) -> None:
     elif facts.role == TOOL:
         key = "gen_ai.tool.call.result"
         facts.offer("documents", some_documents_in, attributes.get(key), key)
+        facts.offer("passages", passages_in, attributes.get(key), key)
         tool = name(attributes.get("gen_ai.tool.name")) or span.name
         facts.say("tool_name", tool, "gen_ai.tool.name")
         facts.offer("tool_text", answer, attributes.get(key), key)

@@ -35,6 +35,8 @@ _ROLES = {
     "event": OTHER,
 }  # fmt: skip
 _INPUT, _OUTPUT = "langfuse.observation.input", "langfuse.observation.output"
+_DOCUMENTS = ('[{"pageContent":', '[{"page_content":')
+_SEARCHING = ("retriev", "search")
 _METADATA = ("langfuse.trace.metadata", "langfuse.observation.metadata")
 
 
@@ -42,8 +44,22 @@ def role(span: Span) -> str:
     """By ``langfuse.observation.type``."""
     kind = span.attributes.get("langfuse.observation.type")
     if kind is not None:
-        return _ROLES.get(str(kind).lower(), OTHER)
+        known = _ROLES.get(str(kind).lower(), OTHER)
+        return RETRIEVER if known == CHAIN and _retrieves(span) else known
     return CHAIN if _INPUT in span.attributes or "langfuse.trace.input" in span.attributes else ""
+
+
+def _retrieves(span: Span) -> bool:
+    """Whether a step of no special type returned documents, as LangChain.js's retrievers do.
+
+    What only passes on the documents of a retriever inside is named after the runnable it is.
+    """
+    returned = span.attributes.get(_OUTPUT)
+    if returned.__class__ is not str or returned[:1] != "[" or span.name.startswith("Runnable"):
+        return False
+    if any(part in span.name.lower() for part in _SEARCHING):
+        return passages_in(returned) is not None
+    return returned.startswith(_DOCUMENTS) and bool(some_documents_in(returned))
 
 
 def read(span: Span, facts: Facts) -> None:
@@ -71,8 +87,9 @@ def _read_content(span: Span, facts: Facts) -> None:
         facts.offer("query", question, given, _INPUT)
     if facts.role == RETRIEVER and span.status != ERROR:
         facts.offer("documents", passages_in, returned, _OUTPUT)
-    elif facts.role == TOOL:
+    elif facts.role == TOOL and returned is not None:
         facts.offer("documents", some_documents_in, returned, _OUTPUT)
+        facts.offer("passages", passages_in, returned, _OUTPUT)
         facts.say("tool_name", span.name, "name")
         facts.offer("tool_text", answer, returned, _OUTPUT)
     elif facts.role == MODEL:

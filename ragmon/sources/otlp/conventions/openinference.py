@@ -38,6 +38,7 @@ from ragmon.sources.otlp.values import (
     loads,
     name,
     number,
+    plain,
     question,
     strip_prefix,
     tags_of,
@@ -54,11 +55,14 @@ _ROLES = {
     "RETRIEVER": RETRIEVER, "RERANKER": RERANKER, "LLM": MODEL, "EMBEDDING": EMBEDDING,
     "CHAIN": CHAIN, "AGENT": CHAIN, "TOOL": TOOL, "EVALUATOR": EVALUATOR, "GUARDRAIL": EVALUATOR,
 }  # fmt: skip
+_NO_MODEL = ("agent_step", "rerank", "retrieval", "embeddings")
 
 
 def role(span: Span) -> str:
-    """By ``openinference.span.kind``."""
+    """By ``openinference.span.kind``; translators say LLM of what they do not know."""
     kind = span.attributes.get(_KIND)
+    if kind == "LLM" and span.attributes.get("gen_ai.operation.name") in _NO_MODEL:
+        return ""
     return "" if kind is None else _ROLES.get(str(kind).upper(), OTHER)
 
 
@@ -75,10 +79,19 @@ def read(span: Span, facts: Facts) -> None:
         _read_model(span, facts)
     elif facts.role in (CHAIN, RETRIEVER, RERANKER, TOOL):
         query = attributes.get("reranker.query") or attributes.get("input.value")
-        facts.offer("query", question, query, "input.value")
+        facts.offer("query", asked_in if facts.role == CHAIN else question, query, "input.value")
         if facts.role == CHAIN:
             facts.offer("answer", answer, attributes.get("output.value"), "output.value")
             facts.offer("passages", passages_in, attributes.get("output.value"), "output.value")
+    elif facts.role == EMBEDDING:
+        _read_embedding(attributes, facts)
+
+
+def _read_embedding(attributes: Attributes, facts: Facts) -> None:
+    """A single text is a query; several are an index in the making."""
+    key = "embedding.embeddings.{}.embedding.text"
+    if key.format(1) not in attributes:
+        facts.offer("query", plain, attributes.get(key.format(0)), key.format(0))
 
 
 def _read_context(attributes: Attributes, facts: Facts) -> None:
@@ -93,6 +106,7 @@ def _read_retrieval(span: Span, facts: Facts) -> None:
     output = attributes.get("output.value")
     if facts.role == TOOL:
         facts.offer("documents", some_documents_in, output, "output.value")
+        facts.offer("passages", passages_in, output, "output.value")
         facts.say("tool_name", name(attributes.get("tool.name")) or span.name, "tool.name")
         facts.offer("tool_text", _tool_text, output, "output.value")
         return

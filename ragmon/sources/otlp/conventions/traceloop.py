@@ -1,12 +1,12 @@
 """OpenLLMetry (Traceloop): ``traceloop.*`` beside ``gen_ai.*``.
 
 Its ``gen_ai.operation.name`` says ``invoke_agent`` of every chain, and LlamaIndex spans are told
-by the name of their entity only.
+by the name of their entity only, in JavaScript by that of the method.
 """
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import passages_in, some_documents_in
+from ragmon.sources.otlp.documents import documents_in, passages_in, some_documents_in
 from ragmon.sources.otlp.facts import (
     CHAIN,
     EMBEDDING,
@@ -17,9 +17,9 @@ from ragmon.sources.otlp.facts import (
     TOOL,
     Facts,
 )
-from ragmon.sources.otlp.spans import ERROR, Span
+from ragmon.sources.otlp.spans import ERROR, Attributes, Span
 from ragmon.sources.otlp.usage import completion_tokens_in, model_in, prompt_tokens_in
-from ragmon.sources.otlp.values import answer, asked_in, first, name, question, tags_of
+from ragmon.sources.otlp.values import answer, asked_in, first, loads, name, question, tags_of
 
 ORDER = 20
 SPEAKS = frozenset({"traceloop", "llm"})
@@ -34,9 +34,13 @@ _KINDS = {"workflow": CHAIN, "task": CHAIN, "agent": CHAIN, "tool": TOOL}
 _ENTITIES = (
     ("retriever.task", RETRIEVER), ("rerank.task", RERANKER), ("reranker.task", RERANKER),
     ("llm.task", MODEL), ("embedding.task", EMBEDDING), ("openai.task", MODEL),
+    ("retriever.retrieve", RETRIEVER), ("query_engine.retrieve", RETRIEVER),
+    (".get_query_embedding", EMBEDDING), (".postprocess_nodes", RERANKER),
 )  # fmt: skip
+_SEARCHING = ("retriev", "search")
 _PROPERTIES = "traceloop.association.properties."
 _INPUTS = ("traceloop.entity.input", "gen_ai.task.input")
+_GIVEN = '{"input":[{"pageContent":'  # to what comes after a retriever of LangChain.js
 _OUTPUTS = ("traceloop.entity.output", "gen_ai.task.output")
 
 
@@ -58,7 +62,29 @@ def role(span: Span) -> str:
             return known
     if "gen_ai.output.messages" in attributes or "gen_ai.completion.0.content" in attributes:
         return MODEL
-    return _KINDS.get(str(kind), OTHER)
+    return _of_kind(str(kind), entity, span)
+
+
+def _of_kind(kind: str, entity: str, span: Span) -> str:
+    """An application's own step, or a framework's that has no better name."""
+    if kind == "task" and _retrieves(entity, span.attributes):
+        return RETRIEVER
+    return OTHER if _is_piece(span) else _KINDS.get(kind, OTHER)
+
+
+def _retrieves(entity: str, attributes: Attributes) -> bool:
+    """Whether an application's own step searched: it is called so, and returned documents."""
+    returned = first(attributes, *_OUTPUTS)
+    if not returned or not any(part in entity.lower() for part in _SEARCHING):
+        return False
+    return passages_in(returned[0]) is not None
+
+
+def _is_piece(span: Span) -> bool:
+    """A step of LangChain.js outside a workflow: each becomes a trace, as do calls of models."""
+    attributes = span.attributes
+    is_step = attributes.get("gen_ai.operation.name") == "workflow"
+    return is_step and attributes.get("gen_ai.provider.name") == "langchain" and not span.parent_id
 
 
 def read(span: Span, facts: Facts) -> None:
@@ -66,12 +92,19 @@ def read(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     _read_properties(span, facts)
     given, returned = first(attributes, *_INPUTS), first(attributes, *_OUTPUTS)
+    if given and facts.role == CHAIN and str(given[0]).startswith(_GIVEN):
+        facts.input_documents = documents_in(_inner(given[0]))
     if given and facts.role in (CHAIN, RETRIEVER, RERANKER, MODEL, TOOL):
         facts.offer("query", asked_in if facts.role == MODEL else question, *given)
     if returned and span.status != ERROR:
         _read_output(*returned, span, facts)
     if attributes.get("gen_ai.task.status") == "failure":
         facts.say("failed", True, "gen_ai.task.status")
+
+
+def _inner(given: Any) -> Any:
+    held = loads(given)
+    return held.get("input") if isinstance(held, dict) else None
 
 
 def _read_output(returned: Any, key: str, span: Span, facts: Facts) -> None:

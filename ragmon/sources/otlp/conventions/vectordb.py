@@ -1,4 +1,7 @@
-"""Vector databases: OpenTelemetry's ``db.*`` keys, and OpenLLMetry's events with one result each.
+"""Vector databases: OpenTelemetry's ``db.*`` keys, and OpenLLMetry's results.
+
+In Python each result is an event, in JavaScript they are numbered keys (and Pinecone's metadata an
+event, with the metadata's own keys).
 
 A number of rows alone says how many documents there were, but nothing of them; only zero is read.
 """
@@ -8,7 +11,7 @@ from typing import Any
 from ragmon.sources.otlp.documents import Document, document_of, oriented
 from ragmon.sources.otlp.facts import RETRIEVER, Facts
 from ragmon.sources.otlp.spans import Event, Span
-from ragmon.sources.otlp.values import first, integer, loads, plain
+from ragmon.sources.otlp.values import first, indexed, integer, loads, plain
 
 ORDER = 90
 SPEAKS = frozenset({"db"})
@@ -18,7 +21,10 @@ _SYSTEMS = frozenset(
      "pgvector", "vespa", "turbopuffer"}
 )  # fmt: skip
 _OPERATIONS = ("query", "search", "similarity", "near", "hybrid", "retrieve")
+_OF_VECTORS = ("vector_search", "vectorized_search", "hybrid_search", "similarity_search")
 _RESULTS = ("db.query.result", "db.search.result")
+_NUMBERED = "db.vector.query.result"
+_COUNTS = ("db.response.returned_rows", f"{_NUMBERED}.matches_length")
 _QUERIES = (
     "db.query.text",
     "db.vector.query.text",
@@ -31,10 +37,12 @@ def role(span: Span) -> str:
     """By system and operation."""
     attributes = span.attributes
     system = first(attributes, "db.system.name", "db.system")
-    if not system or str(system[0]).lower() not in _SYSTEMS:
-        return ""
     operation = first(attributes, "db.operation.name", "db.operation")
     named = str(operation[0]).lower() if operation else span.name.rpartition(".")[2].lower()
+    if system and named.startswith(_OF_VECTORS):
+        return RETRIEVER
+    if not system or str(system[0]).lower() not in _SYSTEMS:
+        return ""
     return RETRIEVER if named.startswith(_OPERATIONS) else ""
 
 
@@ -47,12 +55,27 @@ def read(span: Span, facts: Facts) -> None:
         held = [_held(each) for each in results]
         documents = [document for each in held if (document := _document(each))]
         facts.say("documents", oriented(documents, held), results[0].name)
-    elif integer(span.attributes.get("db.response.returned_rows")) == 0:
-        facts.say("documents", [], "db.response.returned_rows")
+    elif numbered := indexed(span.attributes, _NUMBERED):
+        facts.say("documents", _numbered(numbered, span), _NUMBERED)
+    elif (count := first(span.attributes, *_COUNTS)) and integer(count[0]) == 0:
+        facts.say("documents", [], count[1])
     if found := first(span.attributes, *_QUERIES):
         held = loads(found[0])
         text = held[0] if isinstance(held, list) and held else held
         facts.say("query", plain(text), found[1])
+
+
+def _numbered(results: list[dict[str, Any]], span: Span) -> list[Document]:
+    """``db.vector.query.result.0.id`` and so on."""
+    described = {
+        event.name.split(".")[-2]: event.attributes
+        for event in span.events
+        if event.name.endswith(".metadata")
+    }
+    held = [{"metadata": described.get(str(rank)), **each} for rank, each in enumerate(results)]
+    return [
+        document_of(each) or Document(str(each["id"]) if "id" in each else None) for each in held
+    ]
 
 
 def _held(event: Event) -> dict[str, Any]:

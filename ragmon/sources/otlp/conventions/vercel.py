@@ -1,16 +1,23 @@
-"""Vercel AI SDK (``experimental_telemetry``): ``ai.*`` keys, values as JSON strings."""
+"""Vercel AI SDK (``experimental_telemetry``): ``ai.*`` keys, values as JSON strings.
+
+``ai.generateText`` is the whole call with its tools, ``ai.generateText.doGenerate`` one step of it:
+only the steps are calls of the model. Version 7 speaks ``gen_ai.*`` and keeps these keys for what
+those cannot say.
+"""
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import some_documents_in
-from ragmon.sources.otlp.facts import EMBEDDING, MODEL, TOOL, Facts
-from ragmon.sources.otlp.spans import Span
+from ragmon.sources.otlp.documents import Document, document_of, passages_in, some_documents_in
+from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, MODEL, RERANKER, TOOL, Facts
+from ragmon.sources.otlp.spans import Attributes, Span
 from ragmon.sources.otlp.values import (
     answer,
     asked_in,
     first,
     integer,
+    loads,
     name,
+    number,
     plain,
     question,
     tags_of,
@@ -19,39 +26,51 @@ from ragmon.sources.otlp.values import (
 ORDER = 35
 SPEAKS = frozenset({"ai"})
 
-_MODEL = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
-_METADATA = "ai.telemetry.metadata."
+_CALLS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
+_METADATA = ("ai.telemetry.metadata.", "ai.settings.context.")
+_SESSIONS = (
+    "sessionId", "session_id", "session.id", "conversationId", "conversation_id", "chatId",
+    "chat_id", "threadId", "thread_id", "langfuseSessionId",
+)  # fmt: skip
+_USERS = ("userId", "user_id", "user.id", "langfuseUserId")
 
 
 def role(span: Span) -> str:
     """By ``ai.operationId``."""
     operation = str(span.attributes.get("ai.operationId", ""))
-    if operation.startswith(_MODEL):
-        return MODEL
+    if operation.startswith(_CALLS):
+        return CHAIN if operation in _CALLS else MODEL
     if operation.startswith("ai.embed"):
         return EMBEDDING
+    if operation.startswith("ai.rerank"):
+        return RERANKER
     return TOOL if operation == "ai.toolCall" else ""
 
 
 def read(span: Span, facts: Facts) -> None:
     """Note what the span says."""
-    attributes = span.attributes
-    metadata = {
-        key.removeprefix(_METADATA): value
-        for key, value in attributes.items()
-        if key.startswith(_METADATA)
-    }
-    for field, keys in (
-        ("session_id", ("sessionId", "session.id", "conversationId", "langfuseSessionId")),
-        ("user_id", ("userId", "user.id", "langfuseUserId")),
-    ):
-        if found := first(metadata, *keys):
-            facts.say(field, name(found[0]), _METADATA + found[1])
-    facts.offer("tags", tags_of, metadata or None, _METADATA + "*")
+    for prefix in _METADATA:
+        _read_metadata(span.attributes, prefix, facts)
     if facts.role == TOOL:
         _read_tool(span, facts)
-    elif facts.role == MODEL:
-        _read_model(span, facts)
+    elif facts.role in (CHAIN, MODEL):
+        _read_call(span, facts)
+    elif facts.role == EMBEDDING:
+        facts.offer("query", question, span.attributes.get("ai.value"), "ai.value")
+    elif facts.role == RERANKER:
+        _read_ranking(span.attributes, facts)
+
+
+def _read_metadata(attributes: Attributes, prefix: str, facts: Facts) -> None:
+    metadata = {
+        key.removeprefix(prefix): value
+        for key, value in attributes.items()
+        if key.startswith(prefix)
+    }
+    for field, keys in (("session_id", _SESSIONS), ("user_id", _USERS)):
+        if found := first(metadata, *keys):
+            facts.say(field, name(found[0]), prefix + found[1])
+    facts.offer("tags", tags_of, metadata or None, prefix + "*")
 
 
 def _read_tool(span: Span, facts: Facts) -> None:
@@ -59,13 +78,14 @@ def _read_tool(span: Span, facts: Facts) -> None:
     result = span.attributes.get(key)
     facts.offer("query", question, span.attributes.get("ai.toolCall.args"), "ai.toolCall.args")
     facts.offer("documents", some_documents_in, result, key)
+    facts.offer("passages", passages_in, result, key)
     facts.say(
         "tool_name", name(span.attributes.get("ai.toolCall.name")) or span.name, "ai.toolCall.name"
     )
     facts.offer("tool_text", answer, result, key)
 
 
-def _read_model(span: Span, facts: Facts) -> None:
+def _read_call(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     for key in ("ai.prompt.messages", "ai.prompt"):
         facts.offer("query", asked_in, attributes.get(key), key)
@@ -84,3 +104,27 @@ def _read_model(span: Span, facts: Facts) -> None:
 def _replied(value: Any) -> str | None:
     """The text, or the object that was asked for as it is."""
     return answer(value) or plain(value)
+
+
+def _read_ranking(attributes: Attributes, facts: Facts) -> None:
+    """The documents as they were given, and in the order of ``ai.ranking``."""
+    given = _structures(attributes.get("ai.documents"))
+    facts.input_documents = [_document(each) for each in given] or None
+    ranking = [each for each in _structures(attributes.get("ai.ranking")) if isinstance(each, dict)]
+    ranked = [
+        Document(its.id, number(each.get("relevanceScore")), its.text, its.source)
+        for each in ranking
+        if (place := integer(each.get("index"))) is not None and place < len(given)
+        for its in [_document(given[place])]
+    ]
+    facts.say("documents", ranked or None, "ai.ranking")
+
+
+def _document(item: Any) -> Document:
+    return document_of(item, texts=True) or Document()
+
+
+def _structures(value: Any) -> list[Any]:
+    """A list of JSON strings, or one JSON string that is a list."""
+    held = loads(value)
+    return [loads(each) for each in held] if isinstance(held, list) else []

@@ -1,0 +1,65 @@
+"""Mastra (``@mastra/otel-exporter``): ``mastra.*`` beside ``gen_ai.*``.
+
+What went in and out stands under the type of the span: ``mastra.agent_run.input``.
+"""
+
+from ragmon.sources.otlp.documents import passages_in
+from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, RETRIEVER, TOOL, Facts
+from ragmon.sources.otlp.spans import ERROR, Attributes, Span
+from ragmon.sources.otlp.values import answer, asked_in, first, name, question, tags_of
+
+ORDER = 43
+SPEAKS = frozenset({"mastra"})
+
+_ROLES = {
+    "agent_run": CHAIN, "workflow_run": CHAIN, "workflow_step": CHAIN, "tool_call": TOOL,
+    "mcp_tool_call": TOOL, "rag_embedding": EMBEDDING,
+}  # fmt: skip
+_METADATA = "mastra.metadata."
+_SEARCHING = ("retriev", "search")
+
+
+def role(span: Span) -> str:
+    """By ``mastra.span.type``; calls of models are left to ``gen_ai.operation.name``."""
+    kind = _kind(span)
+    return RETRIEVER if _retrieves(span, kind) else _ROLES.get(kind, "")
+
+
+def _kind(span: Span) -> str:
+    return str(span.attributes.get("mastra.span.type", ""))
+
+
+def _retrieves(span: Span, kind: str) -> bool:
+    """Whether a step of a workflow searched: it is called so, and returned documents."""
+    if kind != "workflow_step" or not any(part in span.name.lower() for part in _SEARCHING):
+        return False
+    return passages_in(span.attributes.get(f"mastra.{kind}.output")) is not None
+
+
+def read(span: Span, facts: Facts) -> None:
+    """Note what the span says."""
+    attributes = span.attributes
+    _read_metadata(attributes, facts)
+    given, returned = (f"mastra.{_kind(span)}.{way}" for way in ("input", "output"))
+    if facts.role in (CHAIN, RETRIEVER, EMBEDDING):
+        read_as = asked_in if facts.role == CHAIN else question
+        facts.offer("query", read_as, attributes.get(given), given)
+    if facts.role == CHAIN:
+        facts.offer("answer", answer, attributes.get(returned), returned)
+    elif facts.role == RETRIEVER and span.status != ERROR:
+        facts.offer("documents", passages_in, attributes.get(returned), returned)
+
+
+def _read_metadata(attributes: Attributes, facts: Facts) -> None:
+    held = {
+        key.removeprefix(_METADATA): value
+        for key, value in attributes.items()
+        if key.startswith(_METADATA)
+    }
+    for field, keys in (
+        ("session_id", ("sessionId", "threadId")),
+        ("user_id", ("userId", "resourceId")),
+    ):
+        if found := first(held, *keys):
+            facts.say(field, name(found[0]), _METADATA + found[1])
+    facts.offer("tags", tags_of, held or None, f"{_METADATA}*")

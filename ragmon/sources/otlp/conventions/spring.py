@@ -1,0 +1,81 @@
+"""Spring AI: ``spring.ai.*`` beside ``gen_ai.*`` and ``db.*``; its content is opt-in.
+
+Lists are texts in quotes that nobody escaped. Nothing says that a search found nothing.
+Source: spring-projects/spring-ai, reference/observability.
+"""
+
+from typing import Any
+
+from ragmon.sources.otlp.documents import Document, passages_in, some_documents_in
+from ragmon.sources.otlp.facts import CHAIN, MODEL, OTHER, RETRIEVER, TOOL, Facts
+from ragmon.sources.otlp.spans import Attributes, Span
+from ragmon.sources.otlp.values import answer, asked, first, loads, name, plain, question
+
+ORDER = 55
+SPEAKS = frozenset({"spring", "gen_ai"})
+
+_ROLES = {"chat_client": CHAIN, "advisor": OTHER, "tool_call": TOOL}
+_FOUND = "db.vector.query.response.documents"
+_ASKED = ("gen_ai.prompt", "spring.ai.chat.client.user.text")
+_REPLIED = "gen_ai.completion"
+_SESSION = "spring.ai.chat.client.conversation.id"
+
+
+def role(span: Span) -> str:
+    """By ``spring.ai.kind``; calls of models are left to ``gen_ai.operation.name``."""
+    attributes = span.attributes
+    kind = attributes.get("spring.ai.kind")
+    if kind == "vector_store":
+        return RETRIEVER if attributes.get("db.operation.name") == "query" else OTHER
+    return _ROLES.get(str(kind), "")
+
+
+def read(span: Span, facts: Facts) -> None:
+    """Note what the span says."""
+    attributes = span.attributes
+    if attributes.get(_SESSION) != "default":
+        facts.say("session_id", name(attributes.get(_SESSION)), _SESSION)
+    if facts.role in (MODEL, CHAIN):
+        if found := first(attributes, *_ASKED):
+            facts.offer("query", _last, *found)
+        facts.offer("answer", _last, attributes.get(_REPLIED), _REPLIED)
+    elif attributes.get("spring.ai.kind") == "vector_store":
+        key = "db.vector.query.content"
+        facts.say("query", plain(attributes.get(key)), key)
+        told = [event.attributes.get(_FOUND) for event in span.events]
+        for raw in (attributes.get(_FOUND), *told):
+            facts.offer("documents", _documents, raw, _FOUND)
+    elif facts.role == TOOL:
+        _read_tool(attributes, facts)
+
+
+def _read_tool(attributes: Attributes, facts: Facts) -> None:
+    key = "spring.ai.tool.definition.name"
+    facts.say("tool_name", name(attributes.get(key)), key)
+    key = "spring.ai.tool.call.arguments"
+    facts.offer("query", question, attributes.get(key), key)
+    key = "spring.ai.tool.call.result"
+    result = attributes.get(key)
+    facts.offer("documents", some_documents_in, result, key)
+    facts.offer("passages", passages_in, result, key)
+    facts.offer("tool_text", answer, result, key)
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts in ``["one", "two"]``, with quotes and line breaks as they are."""
+    held = loads(value)
+    if isinstance(held, list):
+        return [each for each in held if isinstance(each, str)]
+    if isinstance(held, str) and held.startswith('["') and held.endswith('"]'):
+        return held[2:-2].split('", "')
+    return [held] if isinstance(held, str) else []
+
+
+def _last(value: Any) -> str | None:
+    texts = _texts(value)
+    said = plain(texts[-1]) if texts else None
+    return asked(said) if said else None
+
+
+def _documents(value: Any) -> list[Document] | None:
+    return [Document(text=each) for each in _texts(value)] or None
