@@ -248,7 +248,7 @@ class _Mapper:
             counted = [self._sources.pop(kind) for kind in kinds if kind in self._sources]
             self._sources["tokens"] = counted[0]
         return {
-            "model": self._model([*models, *everything(models)]),
+            "model": self._model(models) or self._model(everything(models)),
             "tokens": tokens,
             "cost_usd": self._sum("cost_usd", deepest),
         }

@@ -1,6 +1,6 @@
 """What a query retrieved, and which steps did it: retrievers, or else what works as one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ragmon.sources.otlp.documents import Document
@@ -42,9 +42,10 @@ def retrieval_of(tops: Sequence[Node]) -> Retrieval:
     retrievers, rerankers = outermost(tops, RETRIEVER), outermost(tops, RERANKER)
     told = _all_of(_told(node) for node in retrievers)
     if told is None and (steps := _steps(tops)):
-        inside = {id(each) for each in everything(steps)}
-        retrievers = steps + [node for node in retrievers if id(node) not in inside]
-        told = _all_of(_told_by_step(node) for node in steps)
+        nodes = [each.node for each in steps]
+        inside = {id(each) for each in everything(nodes)}
+        retrievers = nodes + [node for node in retrievers if id(node) not in inside]
+        told = _all_of(steps)
     if told is None:
         inputs = (Told(node.facts.input_documents or [], node, "input") for node in rerankers)
         told = next((each for each in inputs if each.documents), None)
@@ -71,31 +72,53 @@ def _all_of(several: Iterable[Told | None]) -> Told | None:
 
 def _told(node: Node) -> Told | None:
     """What a retriever or reranker says; when it shows none, what is inside may say more."""
-    inner = [each for each in everything(node.children) if each.role == node.role]
-    said = [(each, each.facts.find("documents")) for each in (node, *inner)]
-    told = [Told(known.value, each, known.key) for each, known in said if known is not None]
-    best = next((each for each in told if each.documents), told[0] if told else None)
+    said = node.facts.find("documents")
+    best = None if said is None else Told(said.value, node, said.key)
+    if best is None or not best.documents:
+        best = next(_told_inside(node), best)
     if best is not None and not best.documents and is_failed(node):
         return None
     return best
 
 
-def _steps(tops: Sequence[Node]) -> list[Node]:
+def _told_inside(node: Node) -> Iterator[Told]:
+    for each in everything(node.children):
+        if each.role == node.role and (said := each.facts.find("documents")) and said.value:
+            yield Told(said.value, each, said.key)
+
+
+def _steps(tops: Sequence[Node]) -> list[Told]:
     """Chains that return documents and are called like a retriever, or have one inside."""
+    nodes = everything(tops)
+    generating, retrieving = _around(nodes, MODEL), _around(nodes, RETRIEVER)
     found = []
     walked = [child for top in tops for child in top.children]
     for node in walked:
-        if node.role == CHAIN and _told_by_step(node) is not None:
-            found.append(node)
-        else:
+        told = None
+        if node.role == CHAIN and id(node) not in generating:
+            told = _told_by_step(node, id(node) in retrieving)
+        if told is None:
             walked += node.children
+        else:
+            found.append(told)
     return found
 
 
-def _told_by_step(node: Node) -> Told | None:
-    inside = {each.role for each in everything(node.children)}
+def _around(nodes: Iterable[Node], role: str) -> set[int]:
+    """Which nodes have one of a role inside."""
+    held: set[int] = set()
+    for node in nodes:
+        if node.role == role:
+            for above in node.ancestors():
+                if id(above) in held:
+                    break
+                held.add(id(above))
+    return held
+
+
+def _told_by_step(node: Node, holds_retriever: bool) -> Told | None:
     is_named = any(part in node.span.name.lower() for part in _RETRIEVING)
-    if MODEL in inside or is_failed(node) or not (is_named or RETRIEVER in inside):
+    if is_failed(node) or not (is_named or holds_retriever):
         return None
     said = node.facts.find("passages")
     if said is None or not (said.value or is_named):

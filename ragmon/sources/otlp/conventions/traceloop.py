@@ -116,10 +116,12 @@ def _read_output(returned: Any, key: str, span: Span, facts: Facts) -> None:
         facts.offer("tool_text", answer, returned, key)
     elif facts.role in (CHAIN, MODEL):
         facts.offer("answer", answer, returned, key)
-        facts.offer("passages", passages_in, returned, key)
-        facts.offer("model", model_in, returned, key)
-        facts.offer("prompt_tokens", prompt_tokens_in, returned, key)
-        facts.offer("completion_tokens", completion_tokens_in, returned, key)
+        if facts.role == CHAIN:
+            facts.offer("passages", passages_in, returned, key)
+        if not span.parent_id:  # Haystack's model calls say nothing, the pipeline all
+            facts.offer("model", model_in, returned, key)
+            facts.offer("prompt_tokens", prompt_tokens_in, returned, key)
+            facts.offer("completion_tokens", completion_tokens_in, returned, key)
 
 
 def _read_properties(span: Span, facts: Facts) -> None:
