@@ -31,6 +31,7 @@ from ragmon.daemon.detecting import build_detection, build_maintenance, build_ti
 from ragmon.detectors import AlertKey
 from ragmon.detectors.detection import Detection
 from ragmon.errors import SettingsError
+from ragmon.evaluate.report.table import standard_output
 
 NAME = "backtest"
 HELP = "show which alerts past queries would have raised"
@@ -85,7 +86,7 @@ def _backtest(
         costs.by_rule(simpler, history, aside=True, total=total),
         costs.per_query(observations, queries.columns, history),
     )
-    Console().print(table.view(queries, history, bill))
+    standard_output(markup=False).print(table.view(queries, history, bill))
     return 0
 
 

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             (where for name, where in loaded.origins.items() if _covers(name, key)), "default"
         )
         table.add_row(key, value, origin, text)
-    standard_output().print(table)
+    standard_output(markup=False).print(table)
     return 0
 
 

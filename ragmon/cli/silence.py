@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import quote
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from ragmon.cli import remote
 from ragmon.errors import SettingsError
+from ragmon.evaluate.report.table import standard_output
 
 NAME = "silence"
 HELP = "add, list or delete silences of alerts"
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
-        Console().print(text)
+        standard_output(markup=False).print(text)
     return 0
 
 
@@ -73,7 +73,8 @@ def _delete(args: argparse.Namespace) -> tuple[Any, Any]:
 def _list(args: argparse.Namespace) -> tuple[Any, Any]:
     found = remote.get(remote.session(args), args.url, "/v1/silences")["silences"]
     table = Table(box=box.SIMPLE_HEAD)
-    for name in ("id", "state", "until", "conditions", "by", "comment"):
+    table.add_column("id", no_wrap=True)  # is copied into `silence delete`
+    for name in ("state", "until", "conditions", "by", "comment"):
         table.add_column(name, overflow="fold")
     for each in found:
         conditions = ", ".join(
