@@ -68,7 +68,7 @@ def _set(args: argparse.Namespace, held: Shelves) -> tuple[Any, str]:
     said = f"Saved {_title(row)}: {row['provenance']}, {_samples(row)}."
     if args.promote:
         return _promote(args, held, row["version"], said + " ")
-    return row, f"{said} `ragmon baseline promote {args.name}` has it compared with."
+    return row, f"{said}\nIt is compared with after: ragmon baseline promote {args.name}"
 
 
 def _promote(

@@ -1,6 +1,7 @@
 """Asking a running ragmon, for the commands."""
 
 import argparse
+import getpass
 import os
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,14 @@ def session(args: argparse.Namespace) -> requests.Session:
     if token:
         opened.headers["Authorization"] = f"Bearer {token}"
     return opened
+
+
+def user() -> str:
+    """Who asks; a container may run as somebody without a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # OSError from Python 3.13 on
+        return ""
 
 
 def get(opened: requests.Session, url: str, path: str, **params: str) -> Any:

@@ -6,7 +6,6 @@ still fires when its silence ends is heard then.
 """
 
 import argparse
-import getpass
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -54,7 +53,7 @@ def _add(args: argparse.Namespace) -> tuple[Any, Any]:
     body = {
         "matchers": [_matcher(each) for each in args.what],
         "duration": args.duration,
-        "created_by": _user(),
+        "created_by": remote.user(),
         "comment": args.comment,
     }
     kept = remote.post(remote.session(args), args.url, "/v1/silences", body)
@@ -88,14 +87,6 @@ def _list(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 _ACTIONS = {"add": _add, "list": _list, "delete": _delete}
-
-
-def _user() -> str:
-    """Who asks; a container may run as somebody without a name."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # OSError from Python 3.13 on
-        return ""
 
 
 def _matcher(text: str) -> dict[str, Any]:
