@@ -179,6 +179,16 @@ def test_check_config_hides_what_a_judge_is_paid_and_asked_with(tmp_path, capsys
         pytest.param("store: {kind: sqlit}", "Did you mean sqlite", id="an unknown store"),
         pytest.param("sources: [{kind: jsonl}]", "sources.0.path", id="a source without its path"),
         pytest.param(
+            "probes: [{name: faq, cases: nowhere.jsonl, endpoint: 'http://rag/ask'}]",
+            "nowhere.jsonl is not there",
+            id="a probe without its golden set",
+        ),
+        pytest.param(
+            "judge: {llm: {base_url: 'http://llm/v1', model: m, api_key_file: nowhere}}",
+            "api_key_file: cannot read nowhere: No such file or directory",
+            id="a missing key file",
+        ),
+        pytest.param(
             "auth: {tokens: [{name: a, token_file: nowhere}]}", "nowhere", id="a missing token file"
         ),
         pytest.param("port: [", "line 1", id="broken YAML"),
