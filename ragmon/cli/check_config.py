@@ -90,6 +90,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, BaseModel):
         inner = (f"{name}={_shown(each)}" for name, each in value if each is not None)
         return "{" + ", ".join(inner) + "}"
+    if type(value) is dict:  # others hide what they hold
+        return "{" + ", ".join(f"{name}: {_shown(each)}" for name, each in value.items()) + "}"
     if isinstance(value, SecretStr):
         return "(hidden)"
     if isinstance(value, float) and value == int(value):
