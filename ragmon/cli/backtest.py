@@ -97,7 +97,7 @@ def _read(args: argparse.Namespace, settings: Settings, clock: Clock) -> Queries
         place = f"{each.path}:{each.line}"
         print(f"{place}: {each.field or 'line'}: {each.error}; {each.remedy}", file=sys.stderr)
     if queries.refused:
-        print(f"{queries.refused:,} lines refused", file=sys.stderr)
+        print(table.refused(queries.refused), file=sys.stderr)
     if not len(queries.observations):
         raise SettingsError("there are no queries", hint="Name files of JSON lines")
     if args.last:
