@@ -68,13 +68,14 @@ def _title(alert: dict[str, Any]) -> Text:
     return Text.assemble(
         (alert["name"], style),
         f" in {alert['pipeline']}{of}: {alert['severity']}, {state}{said}",
-        _silenced(alert["silenced_by"]),
+        _silenced(alert["silenced_by"], alert["state"]),
     )
 
 
-def _silenced(by: str) -> str:
+def _silenced(by: str, state: str) -> str:
     if by == HISTORY.name:
-        return ", found in history: nobody was told"
+        told = "nobody was told" if state == "resolved" else "nobody was told yet"
+        return f", found in history: {told}"
     return f", silenced by {by}" if by else ""
 
 
