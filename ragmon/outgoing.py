@@ -23,6 +23,7 @@ _PART_BYTES = 8 << 10
 _MOST_DETAIL = 200
 _CONNECT_S = 5.0
 _FAILED = (requests.RequestException, urllib3.exceptions.HTTPError, OSError, UnicodeError)
+_DAY_S = 86_400.0
 _SECRET_LENGTH = 8  # a shorter part of a path is a word
 
 
@@ -220,13 +221,16 @@ class _Credentials(AuthBase):
 
 
 def retry_after_s(header: str, now: float) -> float:
-    """Seconds that a Retry-After header asks for, written as a number or a date; 0: none."""
-    if header.strip().isdecimal():
-        return float(header)
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - now)
-    except ValueError:
-        return 0.0
+    """Seconds that a Retry-After header asks for, as a number or a date; at most a day, 0: none."""
+    with contextlib.suppress(ValueError):
+        return _within_a_day(float(header))  # with a fraction too: servers of models send it
+    with contextlib.suppress(ValueError):
+        return _within_a_day(parsedate_to_datetime(header).timestamp() - now)
+    return 0.0
+
+
+def _within_a_day(seconds: float) -> float:
+    return min(seconds, _DAY_S) if seconds > 0.0 else 0.0
 
 
 def _refusal(host: str, answer: requests.Response, detail: str, now: float) -> SinkError:

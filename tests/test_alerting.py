@@ -87,6 +87,22 @@ def test_history_is_followed_and_nobody_is_told_of_what_was_over(tmp_path):
     vigil.end()
 
 
+def test_what_still_fires_when_history_ends_is_heard_at_once(tmp_path):
+    vigil = Vigil(tmp_path, NOON + 59.0, **SINKS)  # the newest query is as old as the last minute
+    outage = NOON - 3_600
+    for records in (traffic(NOON - 20 * 3_600, 19 * 60), traffic(outage, 61, empty=1.0)):
+        for batch in batches(records):
+            vigil.commit(batch)
+            vigil.tick()
+    assert not vigil.alerting.live.catching_up
+    firing = [each for each in vigil.alerting.live.book.open if each.state == "firing"]
+    heard = [each for each in firing if not each.inhibited_by]
+    assert heard
+    assert [each.silenced_by for each in heard] == [""] * len(heard)
+    assert vigil.notified() != []
+    vigil.end()
+
+
 def test_an_outage_is_notified_within_minutes_and_resolved_once(known, tmp_path):
     vigil = Vigil(tmp_path, NOON, known, **SINKS)
     for minute in range(30):

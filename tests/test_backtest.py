@@ -287,7 +287,7 @@ def test_a_story_as_lines(name, tmp_path, capsys, monkeypatch):
         if expected.resolves:
             assert expected.resolves[0] <= over[0] <= expected.resolves[1]
     assert f"{path}:" in err
-    assert "1 lines refused" in err
+    assert "1 line refused" in err
 
 
 def minute(line, told):
@@ -311,7 +311,7 @@ def test_tables_for_a_person(tmp_path, capsys, monkeypatch):
         == 0
     )
     out = capsys.readouterr().out
-    assert "1 lines refused" in out
+    assert "1 line refused" in out
     assert "What would have fired" in out
     assert "docs zero-result rate" in out
     assert "at most 2 in all" in out

@@ -292,6 +292,26 @@ def test_what_cannot_be_done_is_said(here, capsys, args, says):
     assert says in capsys.readouterr().err
 
 
+def test_a_store_without_traffic_is_named(here, capsys):
+    assert main(["baseline", "set", "main", "--data-dir=elsewhere"]) == 1
+    said = capsys.readouterr().err
+    assert "no traffic in that time. No daemon holds elsewhere" in said
+    assert "--url asks" in said
+
+
+def test_what_promotes_a_baseline_can_be_copied(here, capsys):
+    said = asked(capsys, "set", "golden", "--run", "run.json").splitlines()
+    assert said[-1].endswith("ragmon baseline promote golden")
+
+
+def test_somebody_without_a_name_may_save_one(here, capsys, monkeypatch):
+    def nobody():
+        raise KeyError("getpwuid(): uid not found: 10001")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert "Saved golden version 1" in asked(capsys, "set", "golden", "--run", "run.json")
+
+
 def test_where_a_daemon_holds_the_store_it_is_asked(here, capsys):
     lock = DirectoryLock(here / "ragmon-data")
     assert main(["baseline", "list", "--port=9"]) == 1

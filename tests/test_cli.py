@@ -163,6 +163,7 @@ def test_check_config_hides_what_a_judge_is_paid_and_asked_with(tmp_path, capsys
     assert run("check-config") == 0
     out = capsys.readouterr().out
     assert "http://llm/v1" in out
+    assert "{m: {prompt=1, completion=2}}" in out
     assert "do-not-print-me" not in out
     assert "nor-me" not in out
 
@@ -178,6 +179,16 @@ def test_check_config_hides_what_a_judge_is_paid_and_asked_with(tmp_path, capsys
         pytest.param("host: 0.0.0.0", "allow_anonymous", id="open to the network"),
         pytest.param("store: {kind: sqlit}", "Did you mean sqlite", id="an unknown store"),
         pytest.param("sources: [{kind: jsonl}]", "sources.0.path", id="a source without its path"),
+        pytest.param(
+            "probes: [{name: faq, cases: nowhere.jsonl, endpoint: 'http://rag/ask'}]",
+            "nowhere.jsonl is not there",
+            id="a probe without its golden set",
+        ),
+        pytest.param(
+            "judge: {llm: {base_url: 'http://llm/v1', model: m, api_key_file: nowhere}}",
+            "api_key_file: cannot read nowhere: No such file or directory",
+            id="a missing key file",
+        ),
         pytest.param(
             "auth: {tokens: [{name: a, token_file: nowhere}]}", "nowhere", id="a missing token file"
         ),
@@ -203,6 +214,13 @@ def test_a_client_token_in_the_environment_is_no_setting():
 
 
 # ----------------------------------------------------------------------- token and version
+
+
+def test_a_flag_too_much_shows_what_its_command_takes(capsys):
+    assert run("gate", "now.json", "--baseline", "live", "--quiet") == 2
+    said = capsys.readouterr().err
+    assert "usage: ragmon gate" in said
+    assert "unrecognized arguments: --quiet" in said
 
 
 def test_a_token_and_its_settings_fit_together(capsys):

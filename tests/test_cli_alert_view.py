@@ -69,6 +69,21 @@ def test_open_alerts(alerts, said):
     assert [line for line in said if line not in shown] == []
 
 
+def test_the_graver_alerts_come_first():
+    found = [describe(alert(), LINKS), {**describe(alert(), LINKS), "severity": "critical"}]
+    shown = text(open_view(found))
+    assert shown.index("critical") < shown.index("warning")
+
+
+def test_what_was_over_before_anybody_looked_was_silenced_by_nobody():
+    past = describe(alert("resolved", silence="history", ended_at=NOON + 600.0), LINKS)
+    shown = text(alert_view(past))
+    assert "fired 2023-11-15 12:00 UTC, found in history: nobody was told\n" in shown
+    assert "silenced" not in shown
+    still = text(alert_view(describe(alert(silence="history"), LINKS)))
+    assert "found in history: nobody was told yet" in still
+
+
 def test_one_with_its_evidence():
     shown = text(alert_view(describe(alert("resolved", ended_at=NOON + 600.0), LINKS)))
     assert [line.strip() for line in shown.splitlines() if line.strip()] == [

@@ -44,6 +44,27 @@ def test_a_silence_is_added_listed_and_deleted(capsys, site):
     assert out.endswith("There are no silences.\n")
 
 
+def test_a_list_shows_conditions_and_comments_as_they_were_written(capsys, site, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    added = ragmon(
+        capsys, site, "add", "pipeline=~[a-z]+", "--comment", "[prod] the :key: is new", "--json"
+    )
+    _, out, _ = ragmon(capsys, site, "list")
+    assert "pipeline=~[a-z]+" in out
+    assert "[prod] the :key: is new" in out
+    kept = json.loads(added[1][added[1].index("{\n") :])
+    assert ragmon(capsys, site, "delete", kept["id"])[0] == 0
+
+
+def test_an_id_stays_whole_in_a_narrow_terminal(capsys, site, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    _, added, _ = ragmon(capsys, site, "add", "pipeline=docs", "--json")
+    kept = json.loads(added[added.index("{\n") :])
+    _, out, _ = ragmon(capsys, site, "list")
+    assert kept["id"] in out
+    assert ragmon(capsys, site, "delete", kept["id"])[0] == 0
+
+
 def test_somebody_without_a_name_may_silence(capsys, site, monkeypatch):
     def nobody():
         raise KeyError("getpwuid(): uid not found: 10001")

@@ -83,6 +83,13 @@ def test_a_long_slice_is_folded_and_its_numbers_are_not():
     assert any(line.endswith("v 7 – 0.012 – 0.500 0.912") for line in lines)
 
 
+def test_one_query_is_one():
+    lines = shown({**REPORT, "queries": 1, "pipelines": [{**REPORT["pipelines"][0], "queries": 1}]})
+    assert lines[0] == "1 query in the last 24h"
+    assert any(line.startswith("support-search: 1 query") for line in lines)
+    assert not any("1 queries" in line for line in lines)
+
+
 def test_an_empty_report_says_so():
     empty = {"queries": 0, "window": "1h", "alerts": [], "pipelines": []}
     assert shown(empty) == ["0 queries in the last 1h", "Nothing was logged in this window."]

@@ -174,6 +174,7 @@ def test_tokens_may_come_by_variable():
             "retention: {record: 1d}", {}, {}, "retention.record", "retention.records", id="inside"
         ),
         pytest.param("windwos: [5m]", {}, {}, "windwos", "windows", id="letters swapped"),
+        pytest.param("retension: {records: 1d}", {}, {}, "retension", "retention", id="a group"),
         pytest.param("privacy_text: keep", {}, {}, "privacy_text", "privacy.text", id="no dot"),
         pytest.param("", {"evaluate_evry": "5s"}, {}, "evaluate_evry", "evaluate_every", id="flag"),
         pytest.param(
@@ -205,6 +206,13 @@ def test_an_unknown_key_says_where_it_stands(tmp_path):
     assert "given.yaml" in refused(tmp_path, "prot: 1")
     assert "RAGMON_PROT" in refused(tmp_path, environment={"RAGMON_PROT": "1"})
     assert "--prot" in refused(tmp_path, flags={"prot": "1"})
+
+
+def test_a_bad_entry_of_a_list_is_all_that_is_named(tmp_path):
+    said = refused(tmp_path, "windows: [5x]")
+    assert "'5x' is not a duration" in said
+    assert "windows.0" in said
+    assert "at least 1 item" not in said
 
 
 def test_every_unknown_key_is_named_at_once(tmp_path):
@@ -331,7 +339,7 @@ def test_a_bad_value_is_not_laid_to_a_key_whose_name_begins_alike(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        pytest.param(None, "cannot read", id="missing"),
+        pytest.param(None, "given.yaml: No such file or directory", id="missing"),
         pytest.param(b"\xff\xfe\x00", "cannot read", id="binary"),
         pytest.param(b"port: [1", "line", id="broken YAML"),
         pytest.param(b"\tport: 1", "line 1", id="a tab"),

@@ -131,6 +131,13 @@ def test_judges_and_what_is_absent_without_them():
     assert "completeness" not in found.absent
 
 
+def test_a_truth_too_short_to_be_read_is_not_said_to_be_missing():
+    case = Case(query="when is the gil released", case_id="1", ground_truth_answer="...")
+    result = record("1", "a", answer="A thread that waits for I/O releases the GIL.")
+    found = score(CaseSet((case,)), {"1": result}, Options(), [Grounding()])
+    assert "or the judge could not read them" in found.absent["context_recall/grounding"]
+
+
 def test_claims_that_the_answer_makes():
     claims = ["The GIL is released during I/O.", "The refund takes five days."]
     case = Case(query="when is the gil released", case_id="1", claims=claims)

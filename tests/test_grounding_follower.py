@@ -10,7 +10,8 @@ from structlog.testing import capture_logs
 from ragmon.clock import ManualClock
 from ragmon.config import Settings
 from ragmon.daemon.build import build_engine
-from ragmon.daemon.grounding import SOURCE, Follower, Worker
+from ragmon.daemon.grounding import Follower, Worker
+from ragmon.daemon.trail import SOURCE, Trail
 from ragmon.judges.grounding import Grounding
 from ragmon.judges.worker import Case
 from ragmon.records import Chunk, QueryRecord
@@ -49,15 +50,22 @@ class Site:
         self.engine.writer.start()
         self.worker = Scripted()
         self.counted = []
-        self.follower = Follower(
-            reader=self.engine.store.reader,
-            newest=lambda: self.engine.store.next_sequence,
-            position=lambda: self.ask(lambda: self.engine.store.offset(SOURCE)),
-            sink=self.engine.writer,
-            worker=self.worker,
-            clock=ManualClock(NOW),
-            told=lambda _, verdict: self.counted.append(verdict.reason or "scored"),
+        self.follower = self.following(self.worker)
+
+    def following(self, worker):
+        store = self.engine.store
+        trail = Trail(
+            store.reader,
+            newest=lambda: store.next_sequence,
+            position=lambda: self.ask(lambda: store.offset(SOURCE)),
             recent=self.engine.recent,
+        )
+        return Follower(
+            trail,
+            self.engine.writer,
+            worker,
+            ManualClock(NOW),
+            told=lambda _, verdict: self.counted.append(verdict.reason or "scored"),
         )
 
     def log(self, *records):
@@ -120,15 +128,7 @@ def test_a_restart_goes_on_where_the_verdicts_end(site, tmp_path):
     site.follow()
     site.log(*(answered(number) for number in range(40, 60)))
     again = Scripted()
-    site.follower = Follower(
-        reader=site.engine.store.reader,
-        newest=lambda: site.engine.store.next_sequence,
-        position=lambda: site.ask(lambda: site.engine.store.offset(SOURCE)),
-        sink=site.engine.writer,
-        worker=again,
-        clock=ManualClock(NOW),
-        told=lambda _record, _verdict: None,
-    )
+    site.follower = site.following(again)
     site.follower.resume()
     site.follow()
     assert [case.answer for case in again.asked] == [f"It is {n}." for n in range(40, 60)]

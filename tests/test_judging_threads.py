@@ -4,6 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ragmon.clock import ManualClock
+from ragmon.daemon.docket import Docket
 from ragmon.daemon.judging import SampledJudge, Task
 from ragmon.daemon.purse import Purse
 from ragmon.errors import StoreError
@@ -54,11 +55,11 @@ class Nothing:
 def test_one_answer_does_not_end_the_thread(error, event, is_left_alone):
     clock, judge = ManualClock(1.0), Broken(error)
     purse = Purse(Limits(judgements_per_hour=10), clock)
+    docket = Docket(Nothing(), Nothing, lambda function: function(), sink=None)
+    metrics = JudgeMetrics(OwnMetrics())
     sampled = SampledJudge(
-        judge=judge, store=Nothing(), reader=Nothing, ask=lambda function: function(), sink=None,
-        purse=purse, clock=clock, metrics=JudgeMetrics(OwnMetrics()), told=lambda *_: None,
-        max_age_s=60.0, threads=1,
-    )  # fmt: skip
+        judge, docket, purse, clock, metrics, told=lambda *_: None, max_age_s=60.0, threads=1
+    )
     for number in range(2):
         answer = QueryRecord(query_id=f"q{number}", answer=f"A{number}", chunks=[Chunk("c")])
         draw = Draw(query_id=f"q{number}", probability=1.0, proxy=0.5)

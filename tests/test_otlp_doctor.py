@@ -9,6 +9,8 @@ from ragmon.sources.otlp.doctor import explain
 from tests.support.otlp import CAPTURES, NOW, captured, replay, rig, span
 
 KIND = "openinference.span.kind"
+SAID = "See [kb-1]: a :key: [/b]"
+MESSAGES = [{"role": "assistant", "parts": [{"type": "text", "content": SAID}]}]
 
 
 def test_each_field_names_its_key_and_span():
@@ -75,6 +77,23 @@ def test_lines_of_json_as_the_collector_writes_them(tmp_path, capsys):
     file.write_bytes(b"\n".join(bodies))
     assert main(["trace-doctor", str(file)]) == 0
     assert "25 traces, 23 queries" in capsys.readouterr().out
+
+
+def test_brackets_and_colons_in_a_text_are_shown(tmp_path, capsys):
+    told = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(MESSAGES)}
+    attributes = [{"key": key, "value": {"stringValue": told[key]}} for key in told]
+    span = {
+        "traceId": "ab" * 16,
+        "spanId": "cd" * 8,
+        "name": "chat",
+        "startTimeUnixNano": "1700000000000000000",
+        "endTimeUnixNano": "1700000001000000000",
+        "attributes": attributes,
+    }
+    file = tmp_path / "traces.json"
+    file.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}))
+    assert main(["trace-doctor", str(file)]) == 0
+    assert SAID in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,9 @@ def test_redirects_are_not_followed(receiver):
     [
         ("", 0.0),
         ("120", 120.0),
+        ("1.5", 1.5),
+        ("1e9", 86_400.0),
+        ("nan", 0.0),
         ("Wed, 19 Feb 2025 21:20:30 GMT", 30.0),
         ("Wed, 19 Feb 2025 21:00:00 GMT", 0.0),
         ("soon", 0.0),

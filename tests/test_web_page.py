@@ -179,6 +179,14 @@ def test_of_many_alerts_the_first_are_told_in_full():
     assert {f"/v1/alerts/f{at}-1" for at in range(30)} <= set(page.links)
 
 
+def test_the_graver_alerts_come_first():
+    many = [alert(fingerprint=f"f{at}", severity="warning") for at in range(5)]
+    grave = alert(fingerprint="grave", severity="critical", name="Outage")
+    page = read(status_page(EMPTY | {"alerts": [*many, grave]}, [], []))
+    order = [each for each in page.ids if each.startswith("alert-")]
+    assert order == ["alert-grave", *(f"alert-f{at}" for at in range(5))]
+
+
 def test_an_alert_leads_to_its_worst_queries_and_its_runbook():
     page = read(status_page(EMPTY | {"alerts": [alert()]}, [], []))
     assert {"/v1/queries/q%2F1", "https://runbooks.example/ZeroResults"} <= set(page.links)

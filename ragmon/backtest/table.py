@@ -37,6 +37,11 @@ def view(queries: Queries, history: History, bill: Bill) -> RenderableType:
     )
 
 
+def refused(lines: int) -> str:
+    """How many lines were no queries."""
+    return f"{lines:,} line{'s' if lines != 1 else ''} refused"
+
+
 def _head(queries: Queries, history: History) -> Text:
     count = len(queries.observations)
     pipelines = {dims[0] for dims in queries.observations.dims}
@@ -44,7 +49,7 @@ def _head(queries: Queries, history: History) -> Text:
     if queries.duplicates:
         notes.append(f"{queries.duplicates:,} repeated and left out")
     if queries.refused:
-        notes.append(f"{queries.refused:,} lines refused")
+        notes.append(refused(queries.refused))
     return Text.assemble(
         (f"{count:,} queries", "bold"),
         f" in {history.days:.1f} days, {_moment(history.first)} to {_moment(history.last)} UTC; ",

@@ -28,10 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             allow_abbrev=False,  # `--to` must not be taken for `--token-file`
         )
         command.arguments(sub)
-        sub.set_defaults(run=command.run)
+        sub.set_defaults(run=command.run, parser=sub)
     args, rest = parser.parse_known_args(argv)
     if rest and not getattr(args, "takes_settings", False):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        args.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     args.rest = rest
     try:
         status: int = args.run(args)

@@ -8,6 +8,9 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from ragmon.alerts import SEVERITIES
+from ragmon.daemon.live import HISTORY
+
 _STYLES = {"critical": "bold red", "warning": "bold yellow", "info": "bold"}
 _MOST = 20
 
@@ -15,6 +18,7 @@ _MOST = 20
 def open_view(alerts: Sequence[dict[str, Any]]) -> RenderableType:
     """The alerts of a report: what should be heard, and how many others that explains."""
     heard = [each for each in alerts if not each["inhibited_by"] and each["state"] != "pending"]
+    heard.sort(key=lambda each: -SEVERITIES.index(each["severity"]))
     parts: list[RenderableType] = [
         Group(_title(each), Padding(Text(_sentence(each)), (0, 0, 0, 2))) for each in heard[:_MOST]
     ]
@@ -59,13 +63,20 @@ def _title(alert: dict[str, Any]) -> Text:
     of = f" ({alert['dimension']} {alert['value']})" if alert["dimension"] else ""
     word = "fired" if alert["state"] == "resolved" else "since"
     said = f", {word} {_when(alert['fired_at'])}" if alert["fired_at"] is not None else ""
-    silenced = f", silenced by {alert['silenced_by']}" if alert["silenced_by"] else ""
     state = alert["state"].replace("_", " ")
     style = "bold green" if state == "resolved" else _STYLES[alert["severity"]]
     return Text.assemble(
         (alert["name"], style),
-        f" in {alert['pipeline']}{of}: {alert['severity']}, {state}{said}{silenced}",
+        f" in {alert['pipeline']}{of}: {alert['severity']}, {state}{said}",
+        _silenced(alert["silenced_by"], alert["state"]),
     )
+
+
+def _silenced(by: str, state: str) -> str:
+    if by == HISTORY.name:
+        told = "nobody was told" if state == "resolved" else "nobody was told yet"
+        return f", found in history: {told}"
+    return f", silenced by {by}" if by else ""
 
 
 def _sentence(alert: dict[str, Any]) -> str:

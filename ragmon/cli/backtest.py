@@ -31,6 +31,7 @@ from ragmon.daemon.detecting import build_detection, build_maintenance, build_ti
 from ragmon.detectors import AlertKey
 from ragmon.detectors.detection import Detection
 from ragmon.errors import SettingsError
+from ragmon.evaluate.report.table import standard_output
 
 NAME = "backtest"
 HELP = "show which alerts past queries would have raised"
@@ -85,7 +86,7 @@ def _backtest(
         costs.by_rule(simpler, history, aside=True, total=total),
         costs.per_query(observations, queries.columns, history),
     )
-    Console().print(table.view(queries, history, bill))
+    standard_output(markup=False).print(table.view(queries, history, bill))
     return 0
 
 
@@ -96,7 +97,7 @@ def _read(args: argparse.Namespace, settings: Settings, clock: Clock) -> Queries
         place = f"{each.path}:{each.line}"
         print(f"{place}: {each.field or 'line'}: {each.error}; {each.remedy}", file=sys.stderr)
     if queries.refused:
-        print(f"{queries.refused:,} lines refused", file=sys.stderr)
+        print(table.refused(queries.refused), file=sys.stderr)
     if not len(queries.observations):
         raise SettingsError("there are no queries", hint="Name files of JSON lines")
     if args.last:

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from ragmon.cli import flags, shelves
 from ragmon.cli.shelves import Shelves
 from ragmon.errors import SettingsError
+from ragmon.evaluate.report.table import standard_output
 
 NAME = "baseline"
 HELP = "set, list, show, promote or delete saved baselines"
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
-        Console().print(text)
+        standard_output(markup=False).print(text)
     return 0
 
 
@@ -68,7 +68,7 @@ def _set(args: argparse.Namespace, held: Shelves) -> tuple[Any, str]:
     said = f"Saved {_title(row)}: {row['provenance']}, {_samples(row)}."
     if args.promote:
         return _promote(args, held, row["version"], said + " ")
-    return row, f"{said} `ragmon baseline promote {args.name}` has it compared with."
+    return row, f"{said}\nIt is compared with after: ragmon baseline promote {args.name}"
 
 
 def _promote(

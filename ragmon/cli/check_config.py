@@ -31,6 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check everything that `serve` would refuse, and print the rest."""
+    from ragmon.daemon.probes import plan  # noqa: PLC0415 - the evaluation; others start faster
+
     loaded = flags.settings(args)
     settings = loaded.settings
     check_exposure(settings)
@@ -41,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     build_detection(settings, build_pipeline(settings).columns)
     build_timing(settings)
     build_routes(settings, SystemClock(), settings.port)
+    for probe in settings.probes:
+        plan(probe, grounding=settings.judge.grounding.enabled)
     for at, source in enumerate(settings.sources):
         resolve("ragmon.sources", f"sources.{at}", source)
     table = Table(box=box.SIMPLE_HEAD)
@@ -52,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
             (where for name, where in loaded.origins.items() if _covers(name, key)), "default"
         )
         table.add_row(key, value, origin, text)
-    standard_output().print(table)
+    standard_output(markup=False).print(table)
     return 0
 
 
@@ -86,6 +90,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, BaseModel):
         inner = (f"{name}={_shown(each)}" for name, each in value if each is not None)
         return "{" + ", ".join(inner) + "}"
+    if type(value) is dict:  # others hide what they hold
+        return "{" + ", ".join(f"{name}: {_shown(each)}" for name, each in value.items()) + "}"
     if isinstance(value, SecretStr):
         return "(hidden)"
     if isinstance(value, float) and value == int(value):

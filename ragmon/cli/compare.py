@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+from rich.markup import escape
 
 from ragmon.cli import judging
 from ragmon.cli.evaluate import write
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.noise:
         table.show_noise(console, comparison)
     if isinstance(preferred, str):
-        console.print(f"[dim]pairwise preference: {preferred}[/]")
+        console.print(f"[dim]pairwise preference: {escape(preferred)}[/]")
     else:
         table.show_preferences(console, preferred)
     return 0

@@ -28,6 +28,7 @@ from ragmon.demo.application import FAST, STABLE, Application, build_application
 from ragmon.demo.history import PIPELINE, QUERIES, Batch, Plan, history, live, plan_for
 from ragmon.demo.incidents import AWAY_S, Incident, recurring
 from ragmon.errors import RagmonError, SettingsError
+from ragmon.evaluate.report.table import standard_output
 from ragmon.logs import configure
 
 NAME = "demo"
@@ -97,7 +98,7 @@ class Play:
         self._judged = settings.judge.grounding.enabled
         self._sampled = settings.judge.llm is not None
         self._daemon = daemon
-        self._console = Console()
+        self._console = standard_output(markup=False)
         self._clock = SystemClock()
 
     def run(self) -> None:
@@ -128,7 +129,9 @@ class Play:
         self._links(plan)
         if self._args.once:
             return
-        self._console.print("Live traffic goes on. [bold]Ctrl-C[/bold] ends it.")
+        self._console.print(
+            Text.assemble("Live traffic goes on. ", ("Ctrl-C", "bold"), " ends it.")
+        )
 
         def send(batch: Batch) -> None:
             _deliver(delivery, batch)

@@ -14,7 +14,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(takes_settings=True)
     parser.usage = f"{parser.prog} [--config FILE] [--SETTING VALUE ...]"
     parser.epilog = (
-        "Every setting is a flag as well, for example --port 9000 --retention.records 3d; "
+        "Every setting is a flag as well, for example --port=9000 --retention.records=3d; "
         "`ragmon check-config` lists them."
     )
 

@@ -1,16 +1,19 @@
 """Asking a running ragmon, for the commands."""
 
 import argparse
+import getpass
 import os
 from pathlib import Path
 from typing import Any
 
 import requests
+from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 
 from ragmon.config.loading import CLIENT_TOKEN
 from ragmon.errors import RemoteError
 
 DEFAULT_URL = "http://127.0.0.1:8321"
+_TOKEN_HINT = f"Name it by --token-file, or in {CLIENT_TOKEN}"
 _TIMEOUT_S = (5.0, 60.0)  # to connect, to answer
 
 
@@ -43,6 +46,14 @@ def session(args: argparse.Namespace) -> requests.Session:
     if token:
         opened.headers["Authorization"] = f"Bearer {token}"
     return opened
+
+
+def user() -> str:
+    """Who asks; a container may run as somebody without a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # OSError from Python 3.13 on
+        return ""
 
 
 def get(opened: requests.Session, url: str, path: str, **params: str) -> Any:
@@ -80,13 +91,18 @@ def ask(opened: requests.Session, method: str, url: str, path: str, **sent: Any)
     """
     try:
         answer = opened.request(method, url.rstrip("/") + path, timeout=_TIMEOUT_S, **sent)
+    except (InvalidURL, InvalidSchema, MissingSchema) as error:
+        hint = f"Write for example {DEFAULT_URL}"
+        raise RemoteError(f"{url!r} is no address", hint=hint) from error
     except requests.RequestException as error:
         raise RemoteError(
             f"no answer from {url} ({type(error).__name__})",
             hint="Start `ragmon serve`, or name another address",
         ) from error
     if not answer.ok:
-        raise RemoteError(f"{url}{path} answered {answer.status_code}: {detail(answer)}")
+        said = f"{url}{path} answered {answer.status_code}: {detail(answer)}"
+        unknown = answer.status_code == requests.codes.unauthorized
+        raise RemoteError(said, hint=_TOKEN_HINT if unknown else "")
     return answer.json()
 
 

@@ -4,10 +4,9 @@ import argparse
 import json
 import sys
 
-from rich.console import Console
-
 from ragmon.cli import remote
 from ragmon.cli.tables import report_view
+from ragmon.evaluate.report.table import standard_output
 
 NAME = "report"
 HELP = "print the report of a running daemon"
@@ -30,5 +29,5 @@ def run(args: argparse.Namespace) -> int:
         json.dump(report, sys.stdout, indent=2, ensure_ascii=False)
         print()
     else:
-        Console().print(report_view(report))
+        standard_output(markup=False).print(report_view(report))
     return 0

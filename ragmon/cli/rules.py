@@ -35,6 +35,10 @@ _STALE_S = 300.0
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     flags.arguments(parser)
+    parser.usage = (
+        f"{parser.prog} [--objective METRIC=SHARE] [--job JOB] [--without ALERT] "
+        "[--config FILE] [--SETTING VALUE ...]"
+    )
     metrics = ", ".join(metric for metric, _ in BUDGETS.values())
     parser.add_argument(
         "--objective",

@@ -1,7 +1,6 @@
 """Saved baselines, for the commands: of a store that no daemon holds, or of a running ragmon."""
 
 import argparse
-import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from ragmon.cli import remote
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
 from ragmon.config.units import seconds
-from ragmon.daemon.baselines import Minutes, Shelf, describe
+from ragmon.daemon.baselines import Minutes, NoTrafficError, Shelf, describe
 from ragmon.daemon.build import build_pipeline, resolve
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.detectors.detection import Detection, Options, replay
@@ -78,7 +77,9 @@ def opened(args: argparse.Namespace, settings: Settings) -> Iterator[Shelves]:
         module, options = resolve("ragmon.stores", "store", settings.store)
         store: Store = module.build(options, settings.data_dir)
         try:
-            yield Local(store, build_pipeline(settings), SystemClock())
+            asked = f"No daemon holds {settings.data_dir}, so its store was asked"
+            hint = f"{asked}; --url asks a running ragmon"
+            yield Local(store, build_pipeline(settings), SystemClock(), hint)
         finally:
             store.close()
     finally:
@@ -88,8 +89,10 @@ def opened(args: argparse.Namespace, settings: Settings) -> Iterator[Shelves]:
 class Local:
     """Of a store."""
 
-    def __init__(self, store: Store, pipeline: Pipeline, clock: Clock) -> None:
+    def __init__(self, store: Store, pipeline: Pipeline, clock: Clock, hint: str = "") -> None:
+        """Of this store; ``hint`` is said where it holds no traffic."""
         self._store = store
+        self._hint = hint
         self._pipeline = pipeline
         self._clock = clock
         self._shelf = Shelf(store.baselines(), self._minutes)
@@ -109,11 +112,13 @@ class Local:
 
     def keep(self, name: str, *, window: str = "", run: bytes = b"") -> dict[str, Any]:
         """Save another version."""
-        now, by = self._clock.now(), getpass.getuser()
+        now, by = self._clock.now(), remote.user()
         try:
             if run:
                 return asdict(self._shelf.keep_run(name, run, now, by))
             return asdict(self._shelf.keep_window(name, seconds(window), now, by))
+        except NoTrafficError as error:
+            raise SettingsError(str(error), hint=self._hint) from error
         except ValueError as error:
             raise SettingsError(str(error)) from error
 
@@ -162,7 +167,7 @@ class Remote:
 
     def keep(self, name: str, *, window: str = "", run: bytes = b"") -> dict[str, Any]:
         """Save another version."""
-        wanted: dict[str, Any] = {"by": getpass.getuser()}
+        wanted: dict[str, Any] = {"by": remote.user()}
         wanted |= {"run": msgspec.Raw(run)} if run else {"from": window}
         return self._ask("PUT", _path(name), body=msgspec.json.encode(wanted))
 

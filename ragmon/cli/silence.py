@@ -6,18 +6,17 @@ still fires when its silence ends is heard then.
 """
 
 import argparse
-import getpass
 import json
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from ragmon.cli import remote
 from ragmon.errors import SettingsError
+from ragmon.evaluate.report.table import standard_output
 
 NAME = "silence"
 HELP = "add, list or delete silences of alerts"
@@ -46,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
-        Console().print(text)
+        standard_output(markup=False).print(text)
     return 0
 
 
@@ -54,7 +53,7 @@ def _add(args: argparse.Namespace) -> tuple[Any, Any]:
     body = {
         "matchers": [_matcher(each) for each in args.what],
         "duration": args.duration,
-        "created_by": _user(),
+        "created_by": remote.user(),
         "comment": args.comment,
     }
     kept = remote.post(remote.session(args), args.url, "/v1/silences", body)
@@ -73,7 +72,8 @@ def _delete(args: argparse.Namespace) -> tuple[Any, Any]:
 def _list(args: argparse.Namespace) -> tuple[Any, Any]:
     found = remote.get(remote.session(args), args.url, "/v1/silences")["silences"]
     table = Table(box=box.SIMPLE_HEAD)
-    for name in ("id", "state", "until", "conditions", "by", "comment"):
+    table.add_column("id", no_wrap=True)  # is copied into `silence delete`
+    for name in ("state", "until", "conditions", "by", "comment"):
         table.add_column(name, overflow="fold")
     for each in found:
         conditions = ", ".join(
@@ -87,14 +87,6 @@ def _list(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 _ACTIONS = {"add": _add, "list": _list, "delete": _delete}
-
-
-def _user() -> str:
-    """Who asks; a container may run as somebody without a name."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # OSError from Python 3.13 on
-        return ""
 
 
 def _matcher(text: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ragmon.cli.alert_view import open_view
 from ragmon.signals.failure_mode import FAILED
+from ragmon.web.parts import counted
 
 _NARROW: Any = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)}  # fits into 80 columns
 _SHOWN = (
@@ -23,9 +24,7 @@ _SHOWN = (
 def report_view(report: dict[str, Any]) -> RenderableType:
     """The whole report."""
     parts: list[RenderableType] = [
-        Text.assemble(
-            (f"{report['queries']:,} queries", "bold"), f" in the last {report['window']}"
-        )
+        Text.assemble((counted(report["queries"]), "bold"), f" in the last {report['window']}")
     ]
     if report["alerts"]:
         parts += [Text("Alerts", "bold"), open_view(report["alerts"])]
@@ -37,7 +36,7 @@ def report_view(report: dict[str, Any]) -> RenderableType:
 
 
 def _metrics(series: dict[str, Any]) -> Table:
-    title = f"{series['pipeline']}: {series['queries']:,} queries"
+    title = f"{series['pipeline']}: {counted(series['queries'])}"
     table = Table(title=title, title_justify="left", title_style="bold", **_NARROW)
     table.add_column("metric")
     for name in ("mean", "95 % interval", "samples"):

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ragmon.cli import remote
 from ragmon.clock import SystemClock
 from ragmon.errors import RagmonError
+from ragmon.evaluate.report.table import standard_output
 
 NAME = "trace-doctor"
 HELP = "show how OpenTelemetry traces were mapped, and what is missing"
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         json.dump(explained, sys.stdout, indent=2, ensure_ascii=False)
         print()
     else:
-        console = Console()
+        console = standard_output(markup=False)
         for trace in explained:
             console.print(trace_view(trace))
         console.print(_summary(explained))

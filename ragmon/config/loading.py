@@ -110,7 +110,8 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = _yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"cannot read {path}: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise SettingsError(f"cannot read {path}: {reason}") from error
     except yaml.YAMLError as error:
         raise SettingsError(f"{path} is not YAML: {_where(error)}") from error
     if content is None:
@@ -229,14 +230,20 @@ def _is_known(path: str) -> bool:
 
 
 def _unknown(key: str, origin: str) -> str:
-    like = nearest(key, keys())
+    every = keys()
+    groups = {name.rpartition(".")[0] for name in every} - {""}
+    like = nearest(key, [*every, *sorted(groups)])
     remedy = f"did you mean `{like}`?" if like else "`ragmon check-config` lists the settings"
     return f"{origin}: unknown setting `{key}`; {remedy}"
 
 
 def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
     parts = []
-    for problem in error.errors(include_url=False, include_input=False):
+    problems = error.errors(include_url=False, include_input=False)
+    inner = {problem["loc"][:-1] for problem in problems}
+    for problem in problems:
+        if problem["type"] == "too_short" and problem["loc"] in inner:
+            continue  # only for the bad entry that was named
         key = ".".join(str(part) for part in problem["loc"])
         origin = next((o for name, o in origins.items() if f"{key}.".startswith(f"{name}.")), "")
         message = problem["msg"].removeprefix("Value error, ")

@@ -31,6 +31,10 @@ _SCHEMA = "ragmon/evaluation/"
 _LEAST_S = 3_600.0
 
 
+class NoTrafficError(ValueError):
+    """Nothing to make a baseline of."""
+
+
 class Minutes(NamedTuple):
     """What traffic baselines are made of."""
 
@@ -85,7 +89,8 @@ class Shelf:
         """Save what the last stretch of traffic looked like, incidents excluded.
 
         Raises:
-            ValueError: no good name, or no traffic in that time.
+            ValueError: no good name, or too short a time.
+            NoTrafficError: no traffic in that time.
         """
         _check_name(name)
         if length_s < _LEAST_S:
@@ -95,7 +100,7 @@ class Shelf:
         first = max(last - int(length_s // 60), log.oldest())
         found = from_log(log, streams, name, first=first, last=last, now=now)
         if not found.streams:
-            raise ValueError("from: there was no traffic in that time")
+            raise NoTrafficError("from: there was no traffic in that time")
         row = BaselineRow(
             name=name,
             kind="traffic",

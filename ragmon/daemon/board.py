@@ -1,4 +1,4 @@
-"""What the API asks of the alerts: those that are open, those that were, and silences."""
+"""What the API asks of the alerts: open ones and ended ones, notifications, and silences."""
 
 import asyncio
 import re
@@ -7,9 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import to_builtins
 
-from ragmon.alerts import LABELS, Alert
+from ragmon.alerts import LABELS, Alert, AlertEvent
 from ragmon.alerts.described import describe, transition
 from ragmon.alerts.message import Links
 from ragmon.alerts.silences import Matcher, Silence
@@ -17,11 +18,14 @@ from ragmon.clock import Clock
 from ragmon.config.units import seconds
 from ragmon.daemon.alerting import Alerting
 from ragmon.daemon.engine import Engine
+from ragmon.stores import DeadLetter
 from ragmon.web.alerts import Wanted
 
 _LONGEST_S = 366 * 86_400.0
 _MOST_SILENCES = 1_000
 _FINGERPRINT = 16  # characters
+
+_decode = msgspec.msgpack.Decoder(AlertEvent).decode
 
 Result = TypeVar("Result")
 
@@ -32,6 +36,7 @@ class Board:
     def __init__(self, alerting: Alerting, engine: Engine, clock: Clock, links: Links) -> None:
         self._alerting = alerting
         self._alerts = engine.store.alert_log()
+        self._outbox = engine.store.outbox()
         self._writer = engine.writer
         self._clock = clock
         self._links = links
@@ -78,6 +83,18 @@ class Board:
         newest = next((each for each in held if each.episode == episode), None)
         shown = describe(newest or events[-1].alert, self._links)
         return shown | {"transitions": [transition(each) for each in events]}
+
+    async def undelivered(self, limit: int) -> dict[str, Any]:
+        """How many notifications wait, and the newest that were given up, with the reason."""
+        count, dead = await self._call(
+            lambda: (self._outbox.undelivered(), self._outbox.dead(limit))
+        )
+        return {
+            "waiting": count.length,
+            "oldest_at": count.oldest_at,
+            "given_up": count.dead,
+            "dead_letters": [_letter(each) for each in dead],
+        }
 
     async def silences(self) -> list[dict[str, Any]]:
         """Every silence, with its state."""
@@ -127,6 +144,19 @@ class Board:
 
 def _of(alert: Alert, pipeline: str) -> bool:
     return pipeline in ("", alert.key.stream.pipeline)
+
+
+def _letter(dead: DeadLetter) -> dict[str, Any]:
+    event = _decode(dead.body)
+    return {
+        "sink": dead.sink,
+        "reason": dead.reason,
+        "attempts": dead.attempts,
+        "given_up_at": dead.buried_at,
+        "alert": event.alert.episode,
+        "labels": event.alert.labels,
+        **transition(event),
+    }
 
 
 def _check(matcher: Matcher) -> None:

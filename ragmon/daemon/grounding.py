@@ -15,12 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 import structlog
 
 from ragmon.clock import Clock
-from ragmon.daemon.cases import judgeable
-from ragmon.daemon.recent import Recent, is_drawn
+from ragmon.daemon.trail import SOURCE, Trail
 from ragmon.errors import StoreError
 from ragmon.judges.grounding import Grounding
 from ragmon.judges.worker import Case, read, results, write
@@ -28,8 +26,6 @@ from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.facts import EMBEDDED_JUDGE
 from ragmon.sources import Outcome, Sink, Submission, deliver
 from ragmon.stores import Reader
-
-SOURCE = "judge:grounding"
 
 _BATCH = 32  # answers judged at a time
 _CATCH_UP_S = 30.0  # the backlog the judge may need this long for before answers are left out
@@ -39,9 +35,6 @@ _FIRST_RATE = 100.0  # answers a second, until measured
 _POLL_S = 0.5
 _VERDICT_BYTES = 1_000  # about, for the queue's account
 _RETRY_S = 2.0
-_START_BEHIND = 100_000  # how far back a store that never was judged is read
-
-_decode = msgspec.msgpack.Decoder(QueryRecord).decode
 
 
 class Progress(NamedTuple):
@@ -65,32 +58,25 @@ class Follower:
 
     def __init__(
         self,
-        *,
-        reader: Callable[[], Reader],
-        newest: Callable[[], int],
-        position: Callable[[], bytes | None],
+        trail: Trail,
         sink: Sink,
         worker: "Worker | None",
         clock: Clock,
+        *,
         told: Callable[[QueryRecord, Verdict], None],
         draws: Callable[[Sequence[QueryRecord], Sequence[Verdict], float], list[Draw]] = no_draws,
         calibrated: Callable[[str, Verdict], Verdict] = _as_it_is,
-        recent: Recent | None = None,
     ) -> None:
-        self._open = reader
-        self._newest = newest
-        self._position = position  # from where the last run went on
+        self._trail = trail
         self._sink = sink
         self._worker = worker  # none: answers are only drawn
         self._clock = clock
         self._told = told  # every verdict, once it is durable
         self._draws = draws  # committed together with the verdicts
         self._calibrated = calibrated  # how a pipeline reads the score
-        self._recent = recent or Recent()
         self._stop = threading.Event()
         self._log = structlog.get_logger("grounding")
         self._rate = _FIRST_RATE
-        self._opened: tuple[int, list[bytes]] = (0, [])
         self.progress = Progress(0, 1.0)
         self._thread = threading.Thread(target=self._run, name="grounding", daemon=True)
 
@@ -109,18 +95,16 @@ class Follower:
     @property
     def backlog(self) -> int:
         """Records not looked at yet."""
-        return max(0, self._newest() - self.progress.sequence)
+        return max(0, self._trail.newest() - self.progress.sequence)
 
     def resume(self) -> None:
         """Find out from where to go on."""
-        position = self._position()
-        begin = int(position) if position else max(0, self._newest() - _START_BEHIND)
-        self.progress = Progress(begin, 1.0)
-        self._recent.share = self._share
+        self.progress = Progress(self._trail.begin(), 1.0)
+        self._trail.recent.share = self._share
 
     def _run(self) -> None:
         self.resume()
-        with self._open() as reader:
+        with self._trail.open() as reader:
             while not self._stop.is_set():
                 try:
                     moved = self.step(reader)
@@ -145,7 +129,9 @@ class Follower:
         if not self.backlog:
             return False
         share = self._share()
-        drawn, end = self._draw(reader, share)
+        at = self.progress.sequence
+        end = min(at + min(_LONGEST_SPAN, int(_BATCH / share)), self._trail.newest())
+        drawn = self._trail.drawn(reader, at, end, share)
         verdicts = self._judge(drawn, share) if drawn else []
         if not self._deliver([*verdicts, *self._draws(drawn, verdicts, share)], end):
             return False
@@ -159,33 +145,6 @@ class Follower:
         """All while the judge needs less than half a minute for the backlog, else fewer."""
         capacity = self._rate * _CATCH_UP_S
         return 1.0 if self.backlog <= capacity else max(_LEAST_SHARE, capacity / self.backlog)
-
-    def _draw(self, reader: Reader, share: float) -> tuple[list[QueryRecord], int]:
-        """The next drawn answers, and the sequence number after the last record looked at."""
-        at = self.progress.sequence
-        end = min(at + min(_LONGEST_SPAN, int(_BATCH / share)), self._newest())
-        drawn: list[QueryRecord] = []
-        while at < end:
-            found = reader.hashes_from(at)
-            if found is None:
-                break
-            first, hashes = found
-            chosen = np.flatnonzero(is_drawn(hashes, share)) + first
-            chosen = chosen[(chosen >= at) & (chosen < end)]
-            stored = (self._stored(reader, first, each) for each in chosen.tolist())
-            drawn += [_decode(body) for body in stored if body is not None]
-            at = first + len(hashes)
-        return [record for record in drawn if judgeable(record)], end
-
-    def _stored(self, reader: Reader, first: int, sequence: int) -> bytes | None:
-        """A record of a block, None when it is gone; a small batch leaves most for the next one."""
-        held = self._recent.record(sequence)
-        if held is not None:
-            return held
-        if self._opened[0] != first or not self._opened[1]:
-            self._opened = first, reader.records(first)
-        opened = self._opened[1]
-        return opened[sequence - first] if sequence - first < len(opened) else None
 
     def _judge(self, drawn: Sequence[QueryRecord], share: float) -> list[Verdict]:
         if self._worker is None:

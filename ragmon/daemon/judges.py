@@ -12,13 +12,15 @@ from ragmon.daemon.anchoring import NAME as ANCHORS
 from ragmon.daemon.calibrating import NAME as CALIBRATIONS
 from ragmon.daemon.calibrating import Calibrations, Calibrator
 from ragmon.daemon.cases import case_of
+from ragmon.daemon.docket import Ask, Docket
 from ragmon.daemon.drawing import TRAFFIC, Drawing, Known, sampler_of
-from ragmon.daemon.judging import Ask, SampledJudge
+from ragmon.daemon.judging import SampledJudge
 from ragmon.daemon.ondemand import OnDemand
 from ragmon.daemon.otlp import judged
 from ragmon.daemon.parts import Part, Shell
 from ragmon.daemon.purse import NAME as BUDGET
 from ragmon.daemon.purse import Purse
+from ragmon.daemon.trail import SOURCE, Trail
 from ragmon.errors import SettingsError
 from ragmon.exposition.judge import JudgeMetrics
 from ragmon.judges import llm
@@ -82,29 +84,18 @@ class Sampled:
         self._purse = Purse(limits_of(settings), shell.clock)
         self._purse.load(self._store.remembered(BUDGET))  # nothing runs yet
         self.draws = self._drawing(settings)
+        docket = Docket(self._store, shell.engine.store.reader, self._ask, shell.engine.writer)
         self.judge = SampledJudge(
-            judge=self._llm,
-            store=self._store,
-            reader=shell.engine.store.reader,
-            ask=self._ask,
-            sink=shell.engine.writer,
-            purse=self._purse,
-            clock=shell.clock,
-            metrics=metrics,
+            self._llm,
+            docket,
+            self._purse,
+            shell.clock,
+            metrics,
             told=tell,
             max_age_s=settings.judge.max_age,
             threads=options.concurrency,
         )
-        self.on_demand = OnDemand(
-            reader=shell.engine.store.reader,
-            store=self._store,
-            ask=self._ask,
-            sink=shell.engine.writer,
-            llm=self._llm,
-            purse=self._purse,
-            judge=self.judge,
-            clock=shell.clock,
-        )
+        self.on_demand = OnDemand(docket, self._llm, self._purse, self.judge, shell.clock)
         self._anchoring = self._anchors(options, metrics)
         self._watch(metrics)
 
@@ -312,17 +303,20 @@ def _follower(
 ) -> grounding.Follower:
     judge = shell.settings.judge.grounding
     store, ask = shell.engine.store, asker(shell)
-    follower = grounding.Follower(
-        reader=store.reader,
+    trail = Trail(
+        store.reader,
         newest=lambda: store.next_sequence,
-        position=lambda: ask(lambda: store.offset(grounding.SOURCE)),
-        sink=shell.engine.writer,
-        worker=grounding.Worker(judge.max_cpu) if judge.enabled else None,
-        clock=shell.clock,
+        position=lambda: ask(lambda: store.offset(SOURCE)),
+        recent=shell.engine.recent,
+    )
+    follower = grounding.Follower(
+        trail,
+        shell.engine.writer,
+        grounding.Worker(judge.max_cpu) if judge.enabled else None,
+        shell.clock,
         told=tell,
         draws=draws or grounding.no_draws,
         calibrated=calibrations,
-        recent=shell.engine.recent,
     )
     metrics.watch_queue(EMBEDDED_JUDGE, lambda: follower.backlog)
     return follower

@@ -6,19 +6,17 @@ spent before it is asked for. Judging happens on threads of its own, which are n
 the end: a request may take minutes, and its answer is then asked for again after the restart.
 """
 
-import functools
 import math
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
-import msgspec
 import structlog
 
-from ragmon import amended
 from ragmon.clock import Clock
 from ragmon.daemon import cases
+from ragmon.daemon.docket import Docket
 from ragmon.daemon.purse import NAME, Purse
 from ragmon.errors import StoreError
 from ragmon.exposition.judge import JudgeMetrics
@@ -26,22 +24,15 @@ from ragmon.judges.budget import Receipt
 from ragmon.judges.llm import Case, Failure, Judgement
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.facts import SAMPLED_JUDGE
-from ragmon.sources import Outcome, Sink, Submission, deliver
-from ragmon.stores import Awaited, Judging, Reader
+from ragmon.stores import Awaited, Reader
 
-Result = TypeVar("Result")
-
-SOURCE = "judge:llm"
 EXPIRED = "expired"
 
-_BATCH = 64  # rows looked at together
 _MOST_EXPIRED = 500  # in one turn
 _QUEUED_EACH = 2  # answers a thread has before it at most: a crash has paid for them in vain
 _TRIES = 3  # of an answer whose judgement failed where trying again may help
 _FIRST_PAUSE_S = 60.0  # until then it is left alone, doubling
 _VERDICT_BYTES = 2_000  # about, for the queue's account
-
-_decode = msgspec.msgpack.Decoder(QueryRecord).decode
 
 
 class Judge(Protocol):
@@ -80,37 +71,23 @@ class Tried(NamedTuple):
     until: float  # monotonic
 
 
-class Ask(Protocol):
-    """Runs a function on the writer's thread, and waits for what it returns."""
-
-    def __call__(self, function: Callable[[], Result]) -> Result:
-        """Run it."""
-        ...
-
-
 class SampledJudge:
     """A part: gives out what waits on schedule, and goes on while there is any."""
 
     def __init__(
         self,
-        *,
         judge: Judge,
-        store: Judging,
-        reader: Callable[[], Reader],
-        ask: Ask,
-        sink: Sink,
+        docket: Docket,
         purse: Purse,
         clock: Clock,
         metrics: JudgeMetrics,
+        *,
         told: Callable[[QueryRecord, Verdict], None],
         max_age_s: float,
         threads: int,
     ) -> None:
         self._judge = judge
-        self._store = store
-        self._open = reader
-        self._ask = ask
-        self._sink = sink
+        self._docket = docket
         self._purse = purse
         self._clock = clock
         self._metrics = metrics
@@ -158,12 +135,12 @@ class SampledJudge:
         try:
             if not self._stop.is_set():
                 self._dispatch()
-                self.length = self._ask(self._store.awaited_count)
+                self.length = self._docket.count()
         finally:
             self._turn.release()
 
     def _dispatch(self) -> None:
-        with self._open() as reader:
+        with self._docket.open() as reader:
             self._expire(reader)
             room = _QUEUED_EACH * len(self._threads) - len(self._under_way)
             tasks = self._tasks_for(reader, room) if self._judge.opens_in() <= 0 else []
@@ -172,7 +149,7 @@ class SampledJudge:
 
     def _tasks_for(self, reader: Reader, room: int) -> list[Task]:
         tasks: list[Task] = []
-        for row in self._waiting():
+        for row in self._docket.waiting(self._under_way):
             if len(tasks) >= room:
                 break
             if self._is_due(row.sequence):
@@ -182,22 +159,10 @@ class SampledJudge:
                 tasks.append(task)
         return tasks
 
-    def _waiting(self) -> Iterator[Awaited]:
-        """What waits and is not being judged."""
-        skip = 0
-        while True:
-            # Noted before the store is asked: what is judged meanwhile is not given out again.
-            busy = set(self._under_way)
-            rows = self._ask(functools.partial(self._store.awaited, skip, _BATCH))
-            if not rows:
-                return
-            skip += len(rows)
-            yield from (row for row in rows if row.sequence not in busy)
-
     def _expire(self, reader: Reader) -> None:
         """Give up what waited for too long."""
         before = self._clock.now() - self._max_age_s
-        for row in self._ask(functools.partial(self._store.overdue, before, _MOST_EXPIRED)):
+        for row in self._docket.overdue(before, _MOST_EXPIRED):
             found = None if row.sequence in self._under_way else self._opened(reader, row)
             if found is not None:
                 record, draw = found
@@ -214,13 +179,10 @@ class SampledJudge:
 
     def _opened(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
         """The answer; one whose record is gone is counted as expired and awaited no longer."""
-        found = reader.record(row.sequence)
-        draw = amended.decode(found[1]).known.draw if found and found[1] else None
-        if found is None or draw is None:
-            self._ask(functools.partial(self._store.abandon, [row.sequence]))
+        found = self._docket.opened(reader, row)
+        if found is None:
             self._metrics.judged(SAMPLED_JUDGE, EXPIRED)
-            return None
-        return _decode(found[0]), draw
+        return found
 
     def _give(self, tasks: Sequence[Task]) -> None:
         self._save_spent()
@@ -239,7 +201,7 @@ class SampledJudge:
                 self._purse.cancel(task.receipt)
 
     def _save_spent(self) -> None:
-        self._ask(lambda: self._store.remember(NAME, self._purse.dump()))
+        self._docket.remember(NAME, self._purse.dump)
 
     def _is_due(self, sequence: int) -> bool:
         tried = self._tried.get(sequence)
@@ -302,8 +264,5 @@ class SampledJudge:
         return times < _TRIES
 
     def _commit(self, record: QueryRecord, verdict: Verdict) -> None:
-        def make(reply: Callable[[Outcome], None]) -> Submission:
-            return Submission(SOURCE, _VERDICT_BYTES, reply, changes=[verdict])
-
-        if deliver(self._sink, make, self._stop) is not None:
+        if self._docket.enter([verdict], self._stop):
             self._told(record, verdict)

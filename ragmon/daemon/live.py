@@ -134,7 +134,8 @@ class LiveDetection:
             yield from self._judge(min(due, int(span[0] // MINUTE_S) - _AHEAD + TEN))
             # Judges read history later than it came: that they are late with it is no news.
             self._count(block.unread())
-            yield from self._judge(min(due, self.detection.due(span[1])))
+            # The last minute is the present's, so that what still fires is heard with it.
+            yield from self._judge(min(due - 1, self.detection.due(span[1])))
         frontier = self.detection.log.frontier
         idle = self._heard_at is not None and now - self._heard_at >= _IDLE_S
         if idle or due - frontier <= _NEAR:

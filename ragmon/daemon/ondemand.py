@@ -8,7 +8,7 @@ same queue and is paid for by the same budget.
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from ragmon import amended
 from ragmon.clock import Clock
 from ragmon.daemon.cases import case_of, judgeable
+from ragmon.daemon.docket import Docket
 from ragmon.daemon.drawing import NO_PROXY
-from ragmon.daemon.judging import SOURCE, Ask, SampledJudge
+from ragmon.daemon.judging import SampledJudge
 from ragmon.daemon.purse import Purse
 from ragmon.errors import OverloadedError
 from ragmon.judges.llm import LlmJudge
@@ -27,13 +28,11 @@ from ragmon.records import Amendments, Draw, QueryRecord
 from ragmon.sampling import SALT, draws
 from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.signals.judged import verdict_of
-from ragmon.sources import Outcome, Sink, Submission, deliver
-from ragmon.stores import Judging, Reader
+from ragmon.stores import Reader
 from ragmon.web.judging import Wanted
 from ragmon.windows.observations import unpack
 
 _BATCH = 500
-_DRAW_BYTES = 200  # about, for the queue's account
 _MOST_ANSWERS = 1_000_000  # of the newest
 _FORECAST_FROM = 200  # answers; their mean speaks for more
 
@@ -73,20 +72,13 @@ class OnDemand:
 
     def __init__(
         self,
-        *,
-        reader: Callable[[], Reader],
-        store: Judging,
-        ask: Ask,
-        sink: Sink,
+        docket: Docket,
         llm: LlmJudge,
         purse: Purse,
         judge: SampledJudge,
         clock: Clock,
     ) -> None:
-        self._open = reader
-        self._store = store
-        self._ask = ask
-        self._sink = sink
+        self._docket = docket
         self._llm = llm
         self._purse = purse
         self._judge = judge
@@ -106,23 +98,24 @@ class OnDemand:
         return await asyncio.to_thread(self._progress)
 
     def _forecast(self, wanted: Wanted) -> dict[str, Any]:
-        with self._open() as reader:
+        with self._docket.open() as reader:
             return self._described(reader, plan(reader, wanted, self._clock.now()))
 
     def _draw(self, wanted: Wanted) -> dict[str, Any]:
         with self._turn:
-            with self._open() as reader:
+            with self._docket.open() as reader:
                 planned = plan(reader, wanted, self._clock.now())
                 described = self._described(reader, planned)
             for batch in _batches(redrawn(planned, self._clock.now())):
-                self._commit(batch)
+                if not self._docket.enter(batch, self._judge.ending):
+                    raise OverloadedError("ragmon is ending", retry_after_s=5)
         self._judge.dispatch()
         return described | self._progress()
 
     def _progress(self) -> dict[str, Any]:
         _, room = self._purse.pace(0, 0.0)
         return {
-            "waiting": self._ask(self._store.awaited_count),
+            "waiting": self._docket.count(),
             "paused_s": self._llm.opens_in(),
             "budget_left": None if np.isinf(room) else int(room),
         }
@@ -144,13 +137,6 @@ class OnDemand:
             "about_usd": count * mean if mean and most_usd else None,
             **self._progress(),
         }
-
-    def _commit(self, batch: Sequence[Draw]) -> None:
-        def make(reply: Callable[[Outcome], None]) -> Submission:
-            return Submission(SOURCE, _DRAW_BYTES * len(batch), reply, changes=batch)
-
-        if deliver(self._sink, make, self._judge.ending) is None:
-            raise OverloadedError("ragmon is ending", retry_after_s=5)
 
 
 def plan(reader: Reader, wanted: Wanted, now: float) -> Plan:

@@ -123,4 +123,5 @@ def why_absent(metric: str, account: Account) -> str:
         return "nobody labelled an answer"
     if account.judged and metric not in _OF_OTHERS:
         return "the judge gave it for no case"
-    return f"no case has {_NEEDS.get(metric, 'an answer')}"
+    unread = ", or the judge could not read them" if metric in _OF_OTHERS else ""
+    return f"no case has {_NEEDS.get(metric, 'an answer')}{unread}"

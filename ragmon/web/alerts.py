@@ -1,4 +1,4 @@
-"""Alerts and silences over HTTP."""
+"""Alerts, what became of their notifications, and silences over HTTP."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Protocol
@@ -48,6 +48,10 @@ class Book(Protocol):
         """One alert by id or fingerprint, with its transitions; KeyError when unknown."""
         ...
 
+    async def undelivered(self, limit: int) -> dict[str, Any]:
+        """How many notifications wait, and the newest that were given up, with the reason."""
+        ...
+
     async def silences(self) -> list[dict[str, Any]]:
         """Every silence, with its state."""
         ...
@@ -73,6 +77,7 @@ class AlertSection:
         return (
             Page("/v1/alerts", "GET", "read", self.listed),
             Page("/v1/alerts/{name}", "GET", "read", self.shown),
+            Page("/v1/notifications", "GET", "read", self.undelivered),
             Page("/v1/silences", "GET", "read", self.silences),
             Page("/v1/silences", "POST", "admin", self.silenced),
             Page("/v1/silences/{name}", "DELETE", "admin", self.unsilenced),
@@ -98,6 +103,11 @@ class AlertSection:
             return json_answer(await self._book.alert(name))
         except KeyError:
             raise _missing("alert", name) from None
+
+    async def undelivered(self, request: Request) -> Response:
+        """What no receiver has."""
+        limit = limit_of(request.query_params.get("limit", "50"))
+        return json_answer(await self._book.undelivered(limit))
 
     async def silences(self, _: Request) -> Response:
         """All of them."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from ragmon.web.parts import alert_cards, failing_queries, is_heard, pipeline_section, when
+from ragmon.web.parts import alert_cards, counted, failing_queries, is_heard, pipeline_section, when
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none';"
@@ -58,7 +58,7 @@ def status_page(
 <meta http-equiv="refresh" content="15"><title>{_title(alerts)}</title>
 <style>{_STYLE}</style></head><body>
 <h1>ragmon {_state(problems)}, {_alarm(alerts)}</h1>
-<p>{report["queries"]:,} queries in the last {window}, newest {when(report["watermark"])}.</p>
+<p>{counted(report["queries"])} in the last {window}, newest {when(report["watermark"])}.</p>
 {_navigation(window)}
 {alert_cards(alerts)}{"".join(sections) or empty}{failing_queries(failing)}
 </body></html>"""

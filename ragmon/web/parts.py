@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from ragmon.alerts import SEVERITIES
 from ragmon.signals.failure_mode import FAILED
 
 _FAILING = {
@@ -28,12 +29,16 @@ def alert_cards(alerts: Sequence[dict[str, Any]]) -> str:
     """Open alerts, each at ``#alert-<fingerprint>``, where notifications link to."""
     if not alerts:
         return ""
-    heard = [each for each in alerts if is_heard(each)]
+    heard = sorted(filter(is_heard, alerts), key=_gravest_first)
     muted = [each for each in alerts if not is_heard(each)]
     names = {each["fingerprint"]: each["name"] for each in alerts}
     cards = "".join(map(_card, heard[:_CARDS]))
     lines = "".join(_line(each, names) for each in [*heard[_CARDS:], *muted])
     return f"<h2>Alerts</h2>{cards}" + (f'<ul class="dim">{lines}</ul>' if lines else "")
+
+
+def _gravest_first(alert: dict[str, Any]) -> int:
+    return -SEVERITIES.index(alert["severity"])
 
 
 def is_heard(alert: dict[str, Any]) -> bool:
@@ -55,7 +60,7 @@ def pipeline_section(series: dict[str, Any], window: str) -> str:
     sliced = "<tr><th>slice<th>queries<th>errors<th>zero results<th>attribution<th>liked</tr>"
     return (
         f"<h2>{escape(series['pipeline'])}"
-        f' <span class="dim">{series["queries"]:,} queries</span></h2>'
+        f' <span class="dim">{counted(series["queries"])}</span></h2>'
         f'<p class="dim">{latency}</p>{_table(head, rows)}'
         + (_table(sliced, slices) if slices else "")
     )
@@ -68,6 +73,11 @@ def failing_queries(found: Sequence[dict[str, Any]]) -> str:
     head = '<tr><th>asked<th class="wide">pipeline<th>failed in<th class="said">query</tr>'
     rows = "".join(map(_query, found))
     return f"<h2>Newest failing queries</h2>{_table(head, rows)}"
+
+
+def counted(queries: int) -> str:
+    """How many there are."""
+    return "1 query" if queries == 1 else f"{queries:,} queries"
 
 
 def when(moment: float | None) -> str:

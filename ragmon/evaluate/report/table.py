@@ -31,12 +31,16 @@ _ONLY_WIDE = ("95 % interval", "p (Holm)", "won / lost / tied")
 _VERDICT = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 
 
-def standard_output() -> Console:
-    """As wide as its terminal; a pipe, or the log of a CI job, has room for every column."""
-    console = Console()
+def standard_output(*, markup: bool = True) -> Console:
+    """As wide as its terminal; a pipe, or the log of a CI job, has room for every column.
+
+    Args:
+        markup: False shows brackets as they are, also those that users wrote.
+    """
+    console = Console(markup=markup, emoji=False)
     if console.is_terminal or "COLUMNS" in os.environ:
         return console
-    return Console(width=_LOG_WIDTH)
+    return Console(width=_LOG_WIDTH, markup=markup, emoji=False)
 
 
 def show(console: Console, evaluation: Evaluation) -> None:

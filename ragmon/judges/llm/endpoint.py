@@ -1,6 +1,5 @@
 """The endpoint: retries, pauses, the dialect it speaks, and a bound on what is under way."""
 
-import email.utils
 import queue
 import threading
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from ragmon.judges.llm.dialect import Chat, Dialect, Schema
 from ragmon.judges.llm.errors import JudgeError
 from ragmon.judges.llm.options import Options
 from ragmon.judges.llm.verdict import Reason, Tokens
+from ragmon.outgoing import retry_after_s
 
 _FIRST_WAIT_S = 0.5
 _DETAIL = 200  # characters of a server's message that are passed on
@@ -186,7 +186,7 @@ class Endpoint:
             reason, detail = "not_found", "redirected; is base_url right?"
         if reason == "bad_request":
             reason = _kind_of_bad_request(detail)
-        wait = _retry_after_s(answer.retry_after, self._clock.now())
+        wait = retry_after_s(answer.retry_after, self._clock.now())
         return JudgeError(reason, f"{answer.status}: {detail}", retry_after_s=wait)
 
     def _without_key(self, text: str) -> str:
@@ -261,17 +261,5 @@ def _kind_of_bad_request(detail: str) -> Reason:
 
 def _beyond(error: JudgeError, options: Options) -> float:
     """The Retry-After if it is longer than we wait on the spot, else 0."""
-    wait = error.retry_after_s or 0.0
+    wait = error.retry_after_s
     return wait if wait > options.max_retry_after_s else 0.0
-
-
-def _retry_after_s(value: str, now: float) -> float | None:
-    """Seconds from a Retry-After header, which holds seconds or a date; at most a day."""
-    try:
-        wait = float(value)
-    except ValueError:
-        try:
-            wait = email.utils.parsedate_to_datetime(value).timestamp() - now
-        except ValueError:
-            return None
-    return min(max(wait, 0.0), 86_400.0) if wait == wait else None  # noqa: PLR0124 - NaN

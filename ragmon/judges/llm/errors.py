@@ -12,7 +12,7 @@ class JudgeError(RagmonError):
         reason: Reason,
         detail: str,
         *,
-        retry_after_s: float | None = None,
+        retry_after_s: float = 0.0,
         cause: Reason | None = None,
     ) -> None:
         super().__init__(detail)

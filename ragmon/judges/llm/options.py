@@ -96,4 +96,7 @@ class Options(BaseModel):
         try:
             return self.api_key_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"judge.llm.api_key_file: {error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise SettingsError(
+                f"judge.llm.api_key_file: cannot read {self.api_key_file}: {reason}"
+            ) from error

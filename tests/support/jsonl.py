@@ -1,0 +1,96 @@
+"""A source that follows a file, its disk, and the file: restarted, rotated and killed at will."""
+
+import os
+
+from ragmon.clock import ManualClock
+from ragmon.errors import OverloadedError
+from ragmon.sources import Context, Outcome
+from ragmon.sources.jsonl import JsonlSource, Options
+
+NOW = 1_750_000_000.0
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Disk:
+    """What outlives the source: records and offsets, committed together. Also sink and tally."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(NOW)
+        self.records: list[str] = []
+        self.offsets: dict[str, bytes] = {}
+        self.counted: dict[str, int] = {}
+        self.trouble: list[Exception] = []
+        self.outcome: Outcome | None = None  # instead of all being accepted
+        self.killed: str = ""  # "before" or "after" the next commit
+
+    def submit(self, submission) -> None:
+        if self.trouble:
+            trouble = self.trouble.pop(0)
+            if isinstance(trouble, OverloadedError):
+                raise trouble
+            submission.reply(Outcome(error=trouble))
+            return
+        if self.killed == "before":
+            raise Killed
+        self.records += [each.query_id for each in submission.records or submission.changes]
+        source, position = submission.offset
+        self.offsets[source] = position
+        if self.killed == "after":
+            raise Killed
+        submission.reply(self.outcome or Outcome(accepted=len(submission.records)))
+
+    def accepted(self, source, count):
+        self.counted["accepted"] = self.counted.get("accepted", 0) + count
+
+    def duplicated(self, source, count):
+        self.counted["duplicates"] = self.counted.get("duplicates", 0) + count
+
+    def rejected(self, source, reason, count=1):
+        assert source == "jsonl"
+        self.counted[reason] = self.counted.get(reason, 0) + count
+
+
+class Follower:
+    """A source that is restarted at will, its disk, and the file it follows."""
+
+    def __init__(self, folder, **options) -> None:
+        self.path = folder / "rag.log"
+        self.disk = Disk()
+        self._options = Options(path=self.path, **options)
+        self.restart()
+
+    def restart(self) -> None:
+        context = Context(
+            sink=self.disk,
+            tally=self.disk,
+            clock=self.disk.clock,
+            offset=self.disk.offsets.get,
+            retention_s=7 * 86_400,
+            max_skew_s=300,
+        )
+        self.source = JsonlSource(self._options, context)
+
+    def write(self, *ids: str, to=None, end: str = "\n") -> None:
+        with (to or self.path).open("a", encoding="utf-8") as file:
+            file.write("\n".join(f'{{"query_id":"{each}"}}' for each in ids) + end)
+
+    def read(self) -> list[str]:
+        """Everything there is to read; rotation is given the time to be over."""
+        for _ in range(3):
+            while self.source.step():
+                pass
+            self.disk.clock.sleep(60)
+        return self.disk.records
+
+    def rotated(self, suffix: str = ".1"):
+        return self.path.with_name(self.path.name + suffix)
+
+    def rename(self, suffix: str = ".1"):
+        return self.path.rename(self.rotated(suffix))
+
+    def copy_truncate(self, suffix: str = ".1") -> None:
+        self.rotated(suffix).write_bytes(self.path.read_bytes())
+        os.truncate(self.path, 0)
