@@ -7,11 +7,13 @@ A span may follow several at once; what one leaves open the next may say.
 
 import importlib
 import pkgutil
-from functools import cache
+from functools import cache, lru_cache
 from typing import Protocol, cast
 
 from ragmon.sources.otlp.facts import OTHER, Facts
 from ragmon.sources.otlp.spans import Span
+
+_MOST_REMEMBERED = 100  # names; memory has an end
 
 
 class Convention(Protocol):
@@ -37,12 +39,20 @@ def conventions() -> tuple[Convention, ...]:
     return tuple(sorted((cast("Convention", module) for module in modules), key=lambda c: c.ORDER))
 
 
+def _spoken(*names: str) -> tuple[Convention, ...]:
+    """The conventions that these names of attributes and events belong to."""
+    words = {name.partition(".")[0] for name in names}
+    return tuple(each for each in conventions() if not words.isdisjoint(each.SPEAKS))
+
+
+_spoken_before = lru_cache(maxsize=1_024)(_spoken)  # spans of one step have the same names
+
+
 def read(span: Span) -> Facts:
     """What a span says, by all conventions that it follows."""
-    words = {key.partition(".")[0] for key in span.attributes}
-    words.update(event.name.partition(".")[0] for event in span.events)
+    names = (*span.attributes, *(event.name for event in span.events))
     facts = Facts()
-    spoken = [each for each in conventions() if not words.isdisjoint(each.SPEAKS)]
+    spoken = _spoken_before(*names) if len(names) <= _MOST_REMEMBERED else _spoken(*names)
     facts.role = next((role for each in spoken if (role := each.role(span))), OTHER)
     for each in spoken:
         each.read(span, facts)
