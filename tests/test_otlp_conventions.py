@@ -461,6 +461,9 @@ def test_a_question_of_two_is_not_cut_to_what_was_looked_up_first():
     assert (record.query, record.retrieval_query) == (question, "why?\nwhen?")
 
 
+NO_SEARCH = ("getWeather", "readStorage")
+
+
 @pytest.mark.parametrize(
     ("tool", "result", "expected"),
     [
@@ -471,6 +474,8 @@ def test_a_question_of_two_is_not_cut_to_what_was_looked_up_first():
         pytest.param("searchDocs", None, None, id="not recorded"),
         pytest.param("getWeather", '{"text": "cold"}', None, id="no search"),
         pytest.param("getWeather", "[]", None, id="no search, an empty list"),
+        pytest.param("readStorage", '"cold"', None, id="no search, only letters of one"),
+        pytest.param("askKB", '"a and b"', ["a and b"], id="a word of its own"),
         pytest.param("getWeather", '[{"content": "a", "score": 1}]', ["a"], id="documents"),
         pytest.param("getWeather", '[{"name": "a", "similarity": 1}]', ["a"], id="scored texts"),
     ],
@@ -480,7 +485,7 @@ def test_what_tools_found(tool, result, expected):
     called["gen_ai.tool.call.arguments"] = '{"query": "reason"}'
     record = record_of(root(**{"input.value": "why?"}), span(2, 1, called), model())
     assert (None if record.chunks is None else [each.text for each in record.chunks]) == expected
-    assert (record.latency_ms.retrieval is None) == (tool == "getWeather" and not expected)
+    assert (record.latency_ms.retrieval is None) == (tool in NO_SEARCH and not expected)
 
 
 def model():

@@ -1,5 +1,6 @@
 """Retrieval by tools, as agents do it: which of their calls searched, and what they found."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -7,10 +8,11 @@ from ragmon.sources.otlp.documents import Document
 from ragmon.sources.otlp.facts import RETRIEVER, TOOL, Said
 from ragmon.sources.otlp.tree import Node, outermost
 
-_RETRIEVING = (
-    "retriev", "search", "knowledge", "lookup", "similar", "document", "docs", "context", "kb",
-    "rag", "getinformation", "get_information",
-)  # fmt: skip
+_RETRIEVING = re.compile(
+    "retriev|search|knowledge|lookup|similar|document|context|get_?information"
+    "|(?<![a-z])(?:docs|kb|rag)(?![a-z])"  # as words: storage is none of them
+)
+_NEW_WORD = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
 class Search(NamedTuple):
@@ -37,7 +39,7 @@ def _search(node: Node) -> Search | None:
     if facts.documents:
         return Search(node, facts.documents, facts.find("documents"))
     named = str(facts.value("tool_name") or "")
-    if not any(part in named.lower() for part in _RETRIEVING):
+    if not _RETRIEVING.search(_NEW_WORD.sub("_", named).lower()):
         return None
     passages = facts.find("passages")
     if passages is not None:
