@@ -28,7 +28,7 @@ class Chat:
 
     @property
     def check(self) -> str:
-        return _CHECK.findall(self.prompt)[-1]
+        return str(_CHECK.findall(self.prompt)[-1])
 
     @property
     def blocks(self) -> dict[str, str]:
@@ -119,7 +119,7 @@ def honest(chat: Chat) -> dict[str, Any]:
                 "conciseness": 1,
             }
         case "prefer":
-            wanted = chat.blocks.get("reference")
+            wanted = chat.blocks.get("reference", "")
             said = {chat.blocks[f"{at} answer"]: at for at in ("second", "first")}
             return {"justification": "It is so.", "better": said.get(wanted, "tie")}
         case _:
