@@ -305,7 +305,7 @@ def _refusal(reason: str, field: str, message: str) -> RecordError:
 def _plain(message: str) -> str:
     """Msgspec's message in the words of JSON, and of what to send rather than null."""
     if message == "Input data was truncated":
-        return "JSON is truncated, or holds half of a surrogate pair"
+        return "JSON is empty or truncated, or holds half of a surrogate pair"
     text = message.replace("`", "").replace("float", "number").replace(" | null", "")
     return text if text.startswith("JSON") else text[:1].lower() + text[1:]
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmon.records import Latency
+from ragmon.signals import MEANS
 from ragmon.stats.intervals import mean_interval, unbounded_mean_interval
 from ragmon.windows.estimates import QUANTILES, Estimates, estimate, shown
 from ragmon.windows.series import SeriesKey
@@ -40,8 +41,9 @@ def test_estimates_are_those_of_the_observations(queries):
     for at, name in enumerate(PIPELINE.columns):
         known = values[~np.isnan(values[:, at]), at]
         sums = (len(known), known.sum(), (known * known).sum())
-        if KINDS[name] == "quantity":
-            expected = unbounded_mean_interval(*sums)
+        if KINDS[name] in MEANS:
+            mean, lower, upper = unbounded_mean_interval(*sums)
+            expected = mean, np.maximum(lower, 0.0 if KINDS[name] == "amount" else lower), upper
         else:
             expected = mean_interval(*sums, binary=KINDS[name] == "proportion")
         parts = (found.mean, found.lower, found.upper)
@@ -55,7 +57,7 @@ def test_intervals_contain_their_estimate(queries):
     found, _ = estimated(queries)
     known = found.samples > 0
     assert np.isnan(found.mean[~known]).all()
-    bounded = np.array([kind != "quantity" for kind in KINDS.values()])
+    bounded = np.array([kind not in MEANS for kind in KINDS.values()])
     sure = known & (bounded | (found.samples > 1))
     assert (found.lower[sure] <= found.mean[sure]).all()
     assert (found.mean[sure] <= found.upper[sure]).all()
@@ -86,11 +88,19 @@ def test_a_fraction_by_hand():
     assert samples == 3
 
 
-def test_a_quantity_by_hand():
-    found, series = estimated([record(latency_ms=Latency(ms)) for ms in (100.0, 200.0, 300.0)])
-    mean, lower, upper, _ = column(found, series, "latency_ms", stage="total")
+@pytest.mark.parametrize(
+    ("middle", "lower"),
+    [
+        pytest.param(1_000.0, 1_000.0 - 4.3027 * 100.0 / math.sqrt(3), id="far from zero"),
+        pytest.param(200.0, 0.0, id="no time is negative"),
+    ],
+)
+def test_an_amount_by_hand(middle, lower):
+    times = (middle - 100.0, middle, middle + 100.0)
+    found, series = estimated([record(latency_ms=Latency(ms)) for ms in times])
+    shown_as = column(found, series, "latency_ms", stage="total")
     margin = 4.3027 * 100.0 / math.sqrt(3)  # Student at two degrees of freedom
-    assert (mean, lower, upper) == pytest.approx((200.0, 200.0 - margin, 200.0 + margin), rel=1e-3)
+    assert shown_as[:3] == pytest.approx((middle, lower, middle + margin), rel=1e-3)
 
 
 def test_one_value_has_no_interval():

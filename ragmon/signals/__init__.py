@@ -15,8 +15,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-Kind = Literal["proportion", "fraction", "quantity"]
-"""proportion: 0 or 1 each; fraction: in [0, 1]; quantity: any number, exported as a mean."""
+Kind = Literal["proportion", "fraction", "quantity", "amount"]
+"""proportion: 0 or 1 each; fraction: in [0, 1]; quantity: any number, exported as a mean; amount:
+a quantity that is never below zero."""
+
+MEANS: frozenset[Kind] = frozenset({"quantity", "amount"})
+"""The kinds that are no ratios."""
 
 EVIDENCE = ("label", "citation", "score")
 

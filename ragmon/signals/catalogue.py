@@ -66,7 +66,7 @@ def _columns(module: ModuleType, options: SignalOptions) -> list[Column]:
     variants: Sequence[dict[str, str]] = (
         module.variants(options) if hasattr(module, "variants") else ({},)
     )
-    plain = module.NAME if module.KIND == "quantity" else f"{module.NAME}_ratio"
+    plain = module.NAME if module.KIND in signals.MEANS else f"{module.NAME}_ratio"
     metric: str | None = getattr(module, "METRIC", plain)
     return [
         Column(module.NAME, tuple(labels.items()), module.KIND, module.HELP, metric)

@@ -8,7 +8,7 @@ from ragmon.signals.facts import Facts
 
 NAME = "cited_chunks"
 HELP = "Mean number of retrieved chunks that an answer cites."
-KIND = "quantity"
+KIND = "amount"
 
 
 def observe_batch(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from ragmon.signals.facts import Facts
 
 NAME = "latency_ms"
 HELP = "Mean latency of a stage."
-KIND = "quantity"
+KIND = "amount"
 METRIC = None  # the histogram gives quantiles, which say more
 
 STAGES = ("total", "retrieval", "generation")

@@ -8,7 +8,7 @@ from ragmon.signals.facts import Facts
 
 NAME = "retrieved_chunks"
 HELP = "Mean number of chunks retrieved for a query."
-KIND = "quantity"
+KIND = "amount"
 
 
 def observe_batch(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:

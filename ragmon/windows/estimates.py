@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ragmon.signals import Column
+from ragmon.signals import MEANS, Column
 from ragmon.signals.judged import Layout, layout_of
 from ragmon.stats import judged
 from ragmon.stats.intervals import (
@@ -45,7 +45,7 @@ def estimate(merged: Merged, columns: Sequence[Column]) -> Estimates:
     count = len(columns)
     n, x, xx = (merged.rows[:, part * count : (part + 1) * count] for part in range(3))
     kinds = np.array([column.kind for column in columns])
-    bounded = kinds != "quantity"
+    bounded = ~np.isin(kinds, list(MEANS))
     mean, lower, upper = (np.full(n.shape, np.nan) for _ in range(3))
     mean[:, bounded], lower[:, bounded], upper[:, bounded] = mean_interval(
         n[:, bounded], x[:, bounded], xx[:, bounded], binary=kinds[bounded] == "proportion"
@@ -53,6 +53,8 @@ def estimate(merged: Merged, columns: Sequence[Column]) -> Estimates:
     mean[:, ~bounded], lower[:, ~bounded], upper[:, ~bounded] = unbounded_mean_interval(
         n[:, ~bounded], x[:, ~bounded], xx[:, ~bounded]
     )
+    amounts = kinds == "amount"
+    lower[:, amounts] = np.maximum(lower[:, amounts], 0.0)  # Student's knows no limits
     _weigh_grounding(mean, lower, upper, merged.rows, columns)
     latency = quantiles(merged.latency, QUANTILES)
     layout = layout_of(columns)
