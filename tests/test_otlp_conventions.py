@@ -43,6 +43,7 @@ def test_each_convention_is_found():
         "mastra",
         "mlflow",
         "openinference",
+        "pydantic_ai",
         "spring",
         "traceloop",
         "vectordb",
@@ -719,3 +720,13 @@ def test_a_run_of_langsmith_fails_though_its_status_is_well():
 def test_langfuse_says_release_and_environment_of_the_process():
     found = resource_of({"langfuse.release": "1.2", "langfuse.environment": "staging"})
     assert (found.version, found.environment) == ("1.2", "staging")
+
+
+def test_an_agent_of_pydantic_ai_that_names_no_operation():
+    asked = [{"role": "user", "content": "why?"}, {"role": "assistant", "tool_calls": []}]
+    agent = {"all_messages_events": json.dumps(asked), "final_result": "because"}
+    events = [{"event.name": "gen_ai.choice", "message": {"role": "assistant", "content": "well"}}]
+    chat = span(2, 1, {OP: "chat", "events": json.dumps(events)})
+    found = record_of(span(1, 0, agent), chat)
+    assert (found.query, found.answer) == ("why?", "because")
+    assert record_of(chat).answer == "well"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ragmon.sources.otlp.conventions import haystack, read
-from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, MODEL, OTHER, RERANKER, RETRIEVER
+from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, MODEL, OTHER, RERANKER, RETRIEVER, TOOL
 from ragmon.sources.otlp.mapping import map_trace
 from tests.support.otlp import NOW, span
 
@@ -37,6 +37,7 @@ def pipeline(**attributes):
         pytest.param(["sources"], ["documents"], "Mine", OTHER, id="a converter of files"),
         pytest.param(["documents"], ["documents"], "Mine", OTHER, id="a joiner"),
         pytest.param(["query"], ["documents", "replies"], "Mine", CHAIN, id="a whole pipeline"),
+        pytest.param(["messages"], ["tool_messages", "state"], "Mine", TOOL, id="a tool invoker"),
         pytest.param(["messages"], ["messages", "last_message"], "Agent", CHAIN, id="an agent"),
     ],
 )
@@ -106,3 +107,40 @@ def test_an_indexing_pipeline_is_no_query():
         component(4, ["documents"], ["documents_written"]),
     ]  # fmt: skip
     assert map_trace(spans, NOW).queries == ()
+
+
+DOCUMENTS = json.dumps([{"id": "kb-1", "content": "one", "score": 0.9}])
+
+
+def result_of(name, result):
+    said = {"result": result, "origin": {"tool_name": name}, "error": False}
+    return {"role": "tool", "content": [{"tool_call_result": said}]}
+
+
+@pytest.mark.parametrize(
+    ("messages", "ids"),
+    [
+        pytest.param([result_of("find", DOCUMENTS)], ["kb-1"], id="documents"),
+        pytest.param(
+            [result_of("clock", "noon"), result_of("find", DOCUMENTS)],
+            ["kb-1"],
+            id="beside another",
+        ),
+        pytest.param([result_of("clock", "noon")], None, id="another only"),
+        pytest.param([], None, id="none"),
+    ],
+)
+def test_what_tools_returned(messages, ids):
+    invoker = component(2, ["messages"], ["tool_messages"], output={"tool_messages": messages})
+    generator = component(3, ["messages"], ["replies"], output={"replies": ["so"]})
+    (query,) = map_trace([pipeline(), invoker, generator], NOW).queries
+    chunks = query.record.chunks
+    assert (None if chunks is None else [chunk.id for chunk in chunks]) == ids
+
+
+def test_the_text_of_a_tool_that_is_called_like_a_retriever():
+    returned = {"tool_messages": [result_of("search_docs", "one passage")]}
+    invoker = component(2, ["messages"], ["tool_messages"], output=returned)
+    generator = component(3, ["messages"], ["replies"], output={"replies": ["so"]})
+    (query,) = map_trace([pipeline(), invoker, generator], NOW).queries
+    assert [chunk.text for chunk in query.record.chunks] == ["one passage"]

@@ -4,38 +4,62 @@ A component is told by its sockets, which are always sent: a retriever takes a q
 documents, whatever it is called.
 """
 
-from ragmon.sources.otlp.documents import passages_in
-from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, MODEL, OTHER, RERANKER, RETRIEVER, Facts
+from typing import Any
+
+from ragmon.sources.otlp.documents import Document, passages_in, some_documents_in
+from ragmon.sources.otlp.facts import (
+    CHAIN,
+    EMBEDDING,
+    MODEL,
+    OTHER,
+    RERANKER,
+    RETRIEVER,
+    TOOL,
+    Facts,
+)
 from ragmon.sources.otlp.spans import ERROR, Span
 from ragmon.sources.otlp.usage import completion_tokens_in, model_in, prompt_tokens_in
-from ragmon.sources.otlp.values import answer, asked_in, loads, question
+from ragmon.sources.otlp.values import answer, asked_in, first, loads, question
 
 ORDER = 45
 SPEAKS = frozenset({"haystack"})
 
 _COMPONENT = "haystack.component."
+_STEPS = {
+    "haystack.agent.step.llm": MODEL, "haystack.agent.step.tool": TOOL,
+    "haystack.chat_generator.run": MODEL, "haystack.pipeline.run": CHAIN,
+    "haystack.async_pipeline.run": CHAIN, "haystack.agent.run": CHAIN,
+}  # fmt: skip
 _QUERIES = frozenset({"query", "queries", "query_embedding", "query_sparse_embedding", "text"})
 _REPLIES = frozenset({"replies", "answers", "last_message"})
-_INPUT, _OUTPUT = f"{_COMPONENT}input", f"{_COMPONENT}output"
-_GIVEN, _RETURNED = "haystack.pipeline.input_data", "haystack.pipeline.output_data"
-_AGENT_GIVEN, _AGENT_RETURNED = "haystack.agent.input", "haystack.agent.output"
+_GIVES = {
+    "replies": MODEL, "embedding": EMBEDDING, "sparse_embedding": EMBEDDING,
+    "tool_messages": TOOL, "last_message": CHAIN,
+}  # fmt: skip
+_INPUTS = (f"{_COMPONENT}input", "haystack.pipeline.input_data", "haystack.agent.input",
+           "haystack.agent.step.llm.input", "haystack.agent.step.tool.input")  # fmt: skip
+_OUTPUTS = (f"{_COMPONENT}output", "haystack.pipeline.output_data", "haystack.agent.output",
+            "haystack.agent.step.llm.output", "haystack.agent.step.tool.output")  # fmt: skip
 
 
 def role(span: Span) -> str:
     """By what a component takes and gives; pipelines and agents are chains."""
     kind = span.attributes.get(f"{_COMPONENT}type")
-    if kind is None:
-        return CHAIN if span.name.startswith(("haystack.pipeline", "haystack.agent")) else ""
-    takes, gives = _sockets(span, "input"), _sockets(span, "output")
+    if kind is None or span.name in _STEPS:
+        return _STEPS.get(span.name, "")
+    return _by_sockets(str(kind), _sockets(span, "input"), _sockets(span, "output"))
+
+
+def _by_sockets(kind: str, takes: set[str], gives: set[str]) -> str:
     if "documents" in gives and not takes.isdisjoint(_QUERIES):
         if not gives.isdisjoint(_REPLIES):
             return CHAIN  # a pipeline that looks like a component
         return RERANKER if "documents" in takes else RETRIEVER
-    if "replies" in gives:
-        return MODEL
-    if gives & {"embedding", "sparse_embedding"} or str(kind).endswith("Embedder"):
+    if not gives.isdisjoint(_GIVES):
+        return next(role for socket, role in _GIVES.items() if socket in gives)
+    if kind.endswith("Embedder"):
         return EMBEDDING
-    return CHAIN if "last_message" in gives else OTHER
+    return OTHER
 
 
 def _sockets(span: Span, side: str) -> set[str]:
@@ -46,23 +70,59 @@ def _sockets(span: Span, side: str) -> set[str]:
 def read(span: Span, facts: Facts) -> None:
     """Note what the span says."""
     attributes = span.attributes
-    given, returned = loads(attributes.get(_INPUT)), attributes.get(_OUTPUT)
-    if facts.role in (RETRIEVER, RERANKER):
-        facts.offer("query", question, given, _INPUT)
-        if span.status != ERROR:
-            facts.offer("documents", passages_in, returned, _OUTPUT)
-        if facts.role == RERANKER and isinstance(given, dict):
-            facts.input_documents = passages_in(given.get("documents")) or None
-    elif facts.role == MODEL:
-        facts.offer("query", asked_in, given, _INPUT)
-        facts.offer("answer", answer, returned, _OUTPUT)
-        facts.offer("model", model_in, returned, _OUTPUT)
-        facts.offer("prompt_tokens", prompt_tokens_in, returned, _OUTPUT)
-        facts.offer("completion_tokens", completion_tokens_in, returned, _OUTPUT)
+    given, to = first(attributes, *_INPUTS) or (None, "")
+    returned, key = first(attributes, *_OUTPUTS) or (None, "")
+    if facts.role == MODEL:
+        facts.offer("query", asked_in, given, to)
+        facts.offer("answer", answer, returned, key)
+        facts.offer("model", model_in, returned, key)
+        facts.offer("prompt_tokens", prompt_tokens_in, returned, key)
+        facts.offer("completion_tokens", completion_tokens_in, returned, key)
+    elif facts.role in (RETRIEVER, RERANKER, TOOL, CHAIN):
+        facts.offer("query", question, given, to)
+    if facts.role in (RETRIEVER, RERANKER) and span.status != ERROR:
+        facts.offer("documents", passages_in, returned, key)
+    if facts.role == RERANKER and isinstance(held := loads(given), dict):
+        facts.input_documents = passages_in(held.get("documents")) or None
+    elif facts.role == TOOL:
+        facts.offer("documents", _tool_documents, returned, key)
+        facts.say("tool_name", attributes.get("haystack.tool.name"), "haystack.tool.name")
+        facts.offer("tool_name", _tool_names, returned, key)
+        facts.offer("tool_text", _tool_text, returned, key)
     elif facts.role == CHAIN:
-        for field, read_as, keys in (
-            ("query", question, (_GIVEN, _AGENT_GIVEN, _INPUT)),
-            ("answer", answer, (_RETURNED, _AGENT_RETURNED, _OUTPUT)),
-        ):
-            for key in keys:
-                facts.offer(field, read_as, attributes.get(key), key)
+        facts.offer("answer", answer, returned, key)
+
+
+def _tool_documents(output: Any) -> list[Document] | None:
+    found = [some_documents_in(result) or [] for _, result in _tool_results(output)]
+    return [document for each in found for document in each] or None
+
+
+def _tool_text(output: Any) -> str | None:
+    texts = [text for _, result in _tool_results(output) if (text := answer(result))]
+    return "\n".join(texts) or None
+
+
+def _tool_names(output: Any) -> str | None:
+    return " ".join(name for name, _ in _tool_results(output) if name) or None
+
+
+def _tool_results(output: Any) -> list[tuple[str, Any]]:
+    """Tools and what they returned; one component may have called several."""
+    held = loads(output)
+    messages = held.get("tool_messages") if isinstance(held, dict) else None
+    if not isinstance(messages, list):
+        return [("", output)]
+    parts = [part for each in messages if isinstance(each, dict) for part in _parts(each)]
+    origins = [(part, part.get("origin")) for part in parts]
+    return [
+        (str(origin.get("tool_name")) if isinstance(origin, dict) else "", part.get("result"))
+        for part, origin in origins
+    ]
+
+
+def _parts(message: dict[str, Any]) -> list[dict[str, Any]]:
+    content = message.get("content") or message.get("_content")
+    parts = content if isinstance(content, list) else []
+    found = (part.get("tool_call_result") for part in parts if isinstance(part, dict))
+    return [each for each in found if isinstance(each, dict)]

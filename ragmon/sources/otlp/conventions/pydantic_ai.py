@@ -1,0 +1,56 @@
+"""Pydantic AI beside ``gen_ai.*``: its agents' messages, and tools as they were called before.
+
+Until version 1 of its instrumentation the messages of a model call stand in one key, as events.
+"""
+
+from typing import Any
+
+from ragmon.sources.otlp.documents import some_documents_in
+from ragmon.sources.otlp.facts import CHAIN, MODEL, TOOL, Facts
+from ragmon.sources.otlp.spans import Span
+from ragmon.sources.otlp.values import answer, asked_in, first, loads, name, question
+
+ORDER = 48
+SPEAKS = frozenset(
+    {"pydantic_ai", "final_result", "all_messages_events", "tool_response", "tool_arguments",
+     "events"}
+)  # fmt: skip
+
+_MESSAGES = ("pydantic_ai.all_messages", "all_messages_events")
+_AGENT = (*_MESSAGES, "final_result")
+
+
+def role(span: Span) -> str:
+    """Agents and tools of the versions that name no operation."""
+    attributes = span.attributes
+    if "gen_ai.operation.name" in attributes:
+        return ""
+    if "tool_response" in attributes or "tool_arguments" in attributes:
+        return TOOL
+    return CHAIN if any(key in attributes for key in _AGENT) else ""
+
+
+def read(span: Span, facts: Facts) -> None:
+    """Note what the span says."""
+    attributes = span.attributes
+    if facts.role == TOOL:
+        facts.offer("query", question, attributes.get("tool_arguments"), "tool_arguments")
+        result, key = attributes.get("tool_response"), "tool_response"
+        facts.offer("documents", some_documents_in, result, key)
+        facts.say("tool_name", name(attributes.get("gen_ai.tool.name")), "gen_ai.tool.name")
+        facts.offer("tool_text", answer, result, key)
+    elif facts.role == CHAIN:
+        if found := first(attributes, *_MESSAGES):
+            facts.offer("query", asked_in, *found)
+        facts.offer("answer", answer, attributes.get("final_result"), "final_result")
+    elif facts.role == MODEL:
+        facts.offer("query", asked_in, attributes.get("events"), "events")
+        facts.offer("answer", _replied, attributes.get("events"), "events")
+
+
+def _replied(events: Any) -> str | None:
+    """The choice among the messages."""
+    held = loads(events)
+    messages = held if isinstance(held, list) else []
+    chosen = (each.get("message") for each in messages if isinstance(each, dict))
+    return next((text for each in chosen if each and (text := answer(each))), None)
