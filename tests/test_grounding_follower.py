@@ -123,6 +123,15 @@ def test_every_answer_with_context_is_read_once(site):
     assert site.follower.backlog == 0
 
 
+def test_what_was_read_to_be_judged_is_not_read_again_to_be_counted(site, monkeypatch):
+    site.log(*(answered(number) for number in range(40)))
+    read = []
+    monkeypatch.setattr(site.engine.store, "record", read.append)
+    site.follow()
+    assert site.estimate("grounding")[0] == 40
+    assert read == []
+
+
 def test_a_restart_goes_on_where_the_verdicts_end(site, tmp_path):
     site.log(*(answered(number) for number in range(40)))
     site.follow()

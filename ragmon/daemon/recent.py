@@ -4,7 +4,8 @@ The judge reads them, and its verdicts restate them, within half a minute; of a 
 draws one in hundreds, and each would cost a block of hundreds to decompress, twice.
 """
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from ragmon.records import QueryRecord
 from ragmon.stores import Hashes
 
-_MOST_BYTES = 8 << 20  # a minute of what a quarter of a core judges
+_MOST_BYTES = 16 << 20  # half a minute of what a quarter of a core judges, at 3 kB each
 _MARGIN = 1.5  # when traffic falls, a larger share is drawn than was when they came
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: a permutation of the hashes
 
@@ -25,7 +26,9 @@ class Recent:
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self.share: Callable[[], float] = lambda: 0.0  # that is drawn now; nobody draws yet
-        self._held: dict[int, bytes] = {}
+        self.lent: Mapping[int, bytes] = {}
+        """What the judge has before it, wherever it was read: its verdicts come in a moment."""
+        self._held: OrderedDict[int, bytes] = OrderedDict()  # a dict is slow at its front
         self._size = 0
         self._most_bytes = most_bytes
 
@@ -36,15 +39,17 @@ class Recent:
             body = self._held[first_sequence + at] = _encode(records[at])
             self._size += len(body)
         while self._size > self._most_bytes:
-            self._size -= len(self._held.pop(next(iter(self._held))))
+            self._size -= len(self._held.popitem(last=False)[1])
 
     def record(self, sequence: int) -> bytes | None:
         """One of them; None when the store has to be asked."""
-        return self._held.get(sequence)
+        held = self._held.get(sequence)
+        return self.lent.get(sequence) if held is None else held
 
     def clear(self) -> None:
         """Forget them, because records were deleted from the store."""
         self._held.clear()
+        self.lent = {}
         self._size = 0
 
 

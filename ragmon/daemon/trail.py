@@ -47,7 +47,7 @@ class Trail:
         Raises:
             StoreError: the store cannot be read.
         """
-        drawn: list[QueryRecord] = []
+        drawn: dict[int, bytes] = {}
         while at < end:
             found = reader.hashes_from(at)
             if found is None:
@@ -55,10 +55,13 @@ class Trail:
             first, hashes = found
             chosen = np.flatnonzero(is_drawn(hashes, share)) + first
             chosen = chosen[(chosen >= at) & (chosen < end)]
-            stored = (self._stored(reader, first, each) for each in chosen.tolist())
-            drawn += [_decode(body) for body in stored if body is not None]
+            for sequence in chosen.tolist():
+                body = self._stored(reader, first, sequence)
+                if body is not None:
+                    drawn[sequence] = body
             at = first + len(hashes)
-        return [record for record in drawn if judgeable(record)]
+        self.recent.lent = drawn
+        return [record for record in map(_decode, drawn.values()) if judgeable(record)]
 
     def _stored(self, reader: Reader, first: int, sequence: int) -> bytes | None:
         """A record of a block, None when it is gone; a small batch leaves most for the next one."""
