@@ -1,4 +1,4 @@
-"""One heap for all threads of a process.
+"""One heap for all threads of a process, whose free pages are given back.
 
 glibc gives each busy thread a heap of its own, and what one thread frees another cannot use: with
 some ten threads that was a fifth of the daemon's memory, at no gain in speed under Python's lock.
@@ -23,5 +23,17 @@ def share(environment: Mapping[str, str]) -> bool:
         return False
     try:
         return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1))
+    except (AttributeError, OSError):
+        return False
+
+
+def trim() -> bool:
+    """Give free pages back to the system; a peak would otherwise stay for as long as the process.
+
+    Returns:
+        Whether there were any. Not without glibc.
+    """
+    try:
+        return bool(ctypes.CDLL(None).malloc_trim(0))
     except (AttributeError, OSError):
         return False

@@ -1,6 +1,8 @@
-"""The heap that threads share."""
+"""The heap that threads share, and give back."""
 
 import platform
+import resource
+from pathlib import Path
 
 import pytest
 
@@ -18,3 +20,20 @@ GLIBC = platform.libc_ver()[0] == "glibc"
 )
 def test_share(environment, shared):
     assert heap.share(environment) is shared
+
+
+@pytest.mark.skipif(not GLIBC, reason="another C library")
+def test_what_is_free_between_what_is_used_is_given_back():
+    texts = [bytearray(b"x") * 50_000 for _ in range(1_000)]  # too small for a mapping each
+    kept = texts[::100]
+    full = resident()
+    del texts[:]
+    heap.trim()
+    assert full - resident() > 30_000_000
+    assert sum(map(len, kept)) == 500_000
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()

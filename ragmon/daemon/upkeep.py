@@ -1,14 +1,16 @@
-"""The work that keeps store and windows small: snapshots, retention, joining of blocks."""
+"""The work that keeps store, windows and memory small: snapshots, retention, joining of blocks."""
 
 import itertools
 from collections.abc import Callable
 
+from ragmon import heap
 from ragmon.clock import Clock
 from ragmon.daemon.engine import Engine
 from ragmon.daemon.schedule import Schedule
 
 _EXPIRE_EVERY_S = 30.0
 _COMPACT_EVERY_S = 20.0
+_TRIM_EVERY_S = 60.0  # it takes some milliseconds
 _COMPACT_STEPS = 200
 
 
@@ -25,6 +27,7 @@ class Upkeep:
         schedule.every(snapshot_every_s, "snapshot", self.snapshot)
         schedule.every(_EXPIRE_EVERY_S, "expire", self.expire)
         schedule.every(_COMPACT_EVERY_S, "compact", self.compact)
+        schedule.every(_TRIM_EVERY_S, "trim", heap.trim)
 
     def snapshot(self) -> None:
         """Save the windows."""
