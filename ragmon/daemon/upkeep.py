@@ -10,7 +10,7 @@ from ragmon.daemon.schedule import Schedule
 
 _EXPIRE_EVERY_S = 30.0
 _COMPACT_EVERY_S = 20.0
-_TRIM_EVERY_S = 60.0  # it takes some milliseconds
+_TRIM_EVERY_S = 10.0  # it takes some milliseconds
 _COMPACT_STEPS = 200
 
 
