@@ -5,9 +5,10 @@ Its ``gen_ai.operation.name`` calls retrievers embeddings, so the type of the ru
 
 from ragmon.sources.otlp.documents import passages_in, some_documents_in
 from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, MODEL, OTHER, RETRIEVER, TOOL, Facts
+from ragmon.sources.otlp.metadata import read_metadata
 from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.usage import model_in
-from ragmon.sources.otlp.values import answer, asked_in, first, name, question, tags_of
+from ragmon.sources.otlp.values import answer, asked_in, question
 
 ORDER = 25
 SPEAKS = frozenset({"langsmith"})
@@ -30,7 +31,7 @@ def role(span: Span) -> str:
 def read(span: Span, facts: Facts) -> None:
     """Note what the span says."""
     attributes = span.attributes
-    _read_metadata(span, facts)
+    read_metadata(attributes, _METADATA, facts, sessions=_SESSIONS, noise="LANGSMITH_")
     if any(event.name == "exception" for event in span.events):
         facts.say("failed", True, "exception")  # its status may have been set to OK before
     given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
@@ -49,16 +50,3 @@ def read(span: Span, facts: Facts) -> None:
     elif facts.role == CHAIN:
         facts.offer("answer", answer, returned, _OUTPUT)
         facts.offer("passages", passages_in, returned, _OUTPUT)
-
-
-def _read_metadata(span: Span, facts: Facts) -> None:
-    held = {
-        key.removeprefix(_METADATA): value
-        for key, value in span.attributes.items()
-        if key.startswith(_METADATA)
-    }
-    for field, keys in (("session_id", _SESSIONS), ("user_id", ("user_id",))):
-        if found := first(held, *keys):
-            facts.say(field, name(found[0]), _METADATA + found[1])
-    own = {key: value for key, value in held.items() if not key.startswith("LANGSMITH_")}
-    facts.offer("tags", tags_of, own or None, _METADATA + "*")

@@ -5,8 +5,9 @@ What went in and out stands under the type of the span: ``mastra.agent_run.input
 
 from ragmon.sources.otlp.documents import passages_in
 from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, RETRIEVER, TOOL, Facts
-from ragmon.sources.otlp.spans import ERROR, Attributes, Span
-from ragmon.sources.otlp.values import answer, asked_in, first, name, question, tags_of
+from ragmon.sources.otlp.metadata import read_metadata
+from ragmon.sources.otlp.spans import ERROR, Span
+from ragmon.sources.otlp.values import answer, asked_in, question
 
 ORDER = 43
 SPEAKS = frozenset({"mastra"})
@@ -16,6 +17,7 @@ _ROLES = {
     "mcp_tool_call": TOOL, "rag_embedding": EMBEDDING,
 }  # fmt: skip
 _METADATA = "mastra.metadata."
+_SESSIONS, _USERS = ("sessionId", "threadId"), ("userId", "resourceId")
 _SEARCHING = ("retriev", "search")
 
 
@@ -39,7 +41,7 @@ def _retrieves(span: Span, kind: str) -> bool:
 def read(span: Span, facts: Facts) -> None:
     """Note what the span says."""
     attributes = span.attributes
-    _read_metadata(attributes, facts)
+    read_metadata(attributes, _METADATA, facts, sessions=_SESSIONS, users=_USERS)
     given, returned = (f"mastra.{_kind(span)}.{way}" for way in ("input", "output"))
     if facts.role in (CHAIN, RETRIEVER, EMBEDDING):
         read_as = asked_in if facts.role == CHAIN else question
@@ -48,18 +50,3 @@ def read(span: Span, facts: Facts) -> None:
         facts.offer("answer", answer, attributes.get(returned), returned)
     elif facts.role == RETRIEVER and span.status != ERROR:
         facts.offer("documents", passages_in, attributes.get(returned), returned)
-
-
-def _read_metadata(attributes: Attributes, facts: Facts) -> None:
-    held = {
-        key.removeprefix(_METADATA): value
-        for key, value in attributes.items()
-        if key.startswith(_METADATA)
-    }
-    for field, keys in (
-        ("session_id", ("sessionId", "threadId")),
-        ("user_id", ("userId", "resourceId")),
-    ):
-        if found := first(held, *keys):
-            facts.say(field, name(found[0]), _METADATA + found[1])
-    facts.offer("tags", tags_of, held or None, f"{_METADATA}*")

@@ -17,9 +17,10 @@ from ragmon.sources.otlp.facts import (
     TOOL,
     Facts,
 )
+from ragmon.sources.otlp.metadata import read_metadata
 from ragmon.sources.otlp.spans import ERROR, Attributes, Span
 from ragmon.sources.otlp.usage import completion_tokens_in, model_in, prompt_tokens_in
-from ragmon.sources.otlp.values import answer, asked_in, first, loads, name, question, tags_of
+from ragmon.sources.otlp.values import answer, asked_in, first, loads, name, question
 
 ORDER = 20
 SPEAKS = frozenset({"traceloop", "llm"})
@@ -90,7 +91,7 @@ def _is_piece(span: Span) -> bool:
 def read(span: Span, facts: Facts) -> None:
     """Note what the span says."""
     attributes = span.attributes
-    _read_properties(span, facts)
+    read_metadata(attributes, _PROPERTIES, facts, sessions=("session_id", "thread_id"))
     given, returned = first(attributes, *_INPUTS), first(attributes, *_OUTPUTS)
     if given and facts.role == CHAIN and str(given[0]).startswith(_GIVEN):
         facts.input_documents = documents_in(_inner(given[0]))
@@ -122,15 +123,3 @@ def _read_output(returned: Any, key: str, span: Span, facts: Facts) -> None:
             facts.offer("model", model_in, returned, key)
             facts.offer("prompt_tokens", prompt_tokens_in, returned, key)
             facts.offer("completion_tokens", completion_tokens_in, returned, key)
-
-
-def _read_properties(span: Span, facts: Facts) -> None:
-    held = {
-        key.removeprefix(_PROPERTIES): value
-        for key, value in span.attributes.items()
-        if key.startswith(_PROPERTIES)
-    }
-    for field, keys in (("session_id", ("session_id", "thread_id")), ("user_id", ("user_id",))):
-        if found := first(held, *keys):
-            facts.say(field, name(found[0]), _PROPERTIES + found[1])
-    facts.offer("tags", tags_of, held or None, _PROPERTIES + "*")

@@ -9,6 +9,7 @@ from typing import Any
 
 from ragmon.sources.otlp.documents import Document, document_of, passages_in, some_documents_in
 from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, MODEL, RERANKER, TOOL, Facts
+from ragmon.sources.otlp.metadata import read_metadata
 from ragmon.sources.otlp.spans import Attributes, Span
 from ragmon.sources.otlp.values import (
     answer,
@@ -20,7 +21,6 @@ from ragmon.sources.otlp.values import (
     number,
     plain,
     question,
-    tags_of,
 )
 
 ORDER = 35
@@ -50,7 +50,7 @@ def role(span: Span) -> str:
 def read(span: Span, facts: Facts) -> None:
     """Note what the span says."""
     for prefix in _METADATA:
-        _read_metadata(span.attributes, prefix, facts)
+        read_metadata(span.attributes, prefix, facts, sessions=_SESSIONS, users=_USERS)
     if facts.role == TOOL:
         _read_tool(span, facts)
     elif facts.role in (CHAIN, MODEL):
@@ -59,18 +59,6 @@ def read(span: Span, facts: Facts) -> None:
         facts.offer("query", question, span.attributes.get("ai.value"), "ai.value")
     elif facts.role == RERANKER:
         _read_ranking(span.attributes, facts)
-
-
-def _read_metadata(attributes: Attributes, prefix: str, facts: Facts) -> None:
-    metadata = {
-        key.removeprefix(prefix): value
-        for key, value in attributes.items()
-        if key.startswith(prefix)
-    }
-    for field, keys in (("session_id", _SESSIONS), ("user_id", _USERS)):
-        if found := first(metadata, *keys):
-            facts.say(field, name(found[0]), prefix + found[1])
-    facts.offer("tags", tags_of, metadata or None, prefix + "*")
 
 
 def _read_tool(span: Span, facts: Facts) -> None:
