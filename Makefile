@@ -23,7 +23,7 @@ golden: $(INSTALLED)
 	rm -f helm/ragmon/rules/* helm/ragmon/dashboards/*
 	cp deploy/prometheus/rules/*.yaml helm/ragmon/rules/
 	cp grafana/dashboards/*.json helm/ragmon/dashboards/
-	GOLDEN=1 $(RUN)/pytest -q $$(grep -lE "support.golden|GOLDEN" tests/test_*.py)
+	GOLDEN=1 $(RUN)/pytest -q $$(grep -rlE "support.golden|GOLDEN" tests --include="test_*.py")
 
 # The dashboards over two days of the demo, as a real Prometheus answers them; six minutes.
 pictures: $(INSTALLED) tools

@@ -14,7 +14,7 @@ from ragmon import citations
 from ragmon.privacy import apply as apply_privacy
 from ragmon.privacy import redact_text
 from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdict
-from ragmon.signals import judged
+from ragmon.signals import verdict_sums
 from ragmon.signals.catalogue import Catalogue
 from ragmon.windows.observations import Observations, Sparse, index_dims
 from ragmon.windows.series import dims_of_each
@@ -33,7 +33,7 @@ class Pipeline:
         self.catalogue = catalogue
         self.slices = slices
         self.columns = tuple(column.key for column in catalogue.columns)
-        self.judged = judged.layout(catalogue.options.ks)
+        self.judged = verdict_sums.layout(catalogue.options.ks)
         self._privacy = privacy
 
     def admit(self, record: QueryRecord) -> QueryRecord:
@@ -61,7 +61,7 @@ class Pipeline:
         dims, dim_index = index_dims(dims_of_each(records, self.slices))
         timestamps = np.array([record.timestamp for record in records], dtype=np.float64)
         values = self.catalogue.observe(records, known)
-        found = judged.observe(records, known, self.judged) if known is not None else None
+        found = verdict_sums.observe(records, known, self.judged) if known is not None else None
         sparse = Sparse(self.judged.names, *found) if found is not None else None
         return Observations(self.slices, dims, dim_index, timestamps, values, sparse)
 

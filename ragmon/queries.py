@@ -9,14 +9,13 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ragmon import amended
 from ragmon.pipeline import Pipeline
 from ragmon.records import Amendments, QueryRecord
 from ragmon.report import metric_key
 from ragmon.signals.facts import SAMPLED_JUDGE
 from ragmon.signals.failure_mode import FAILED, MODES
-from ragmon.signals.judged import verdict_of
-from ragmon.stores import Block, Reader
+from ragmon.signals.verdict_sums import verdict_of
+from ragmon.stores import Block, Reader, amendments
 from ragmon.windows.observations import Observations, unpack
 
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
@@ -83,7 +82,7 @@ def newest(reader: Reader, pipeline: Pipeline, wanted: Wanted) -> list[dict[str,
 def describe(stored: bytes, body: bytes | None, pipeline: Pipeline) -> dict[str, Any]:
     """One query with everything known of it."""
     record = _decode(stored)
-    known = amended.decode(body).known if body else Amendments()
+    known = amendments.decode(body).known if body else Amendments()
     values = pipeline.observe([record], [known]).values[0]
     modes = [pipeline.catalogue.index("failure_mode", mode=mode) for mode in MODES]
     signals = {
@@ -130,7 +129,7 @@ def _matches(
 
 def _sampled_score(body: bytes | None, otherwise: float) -> float:
     """What the sampled judge says of one query, if it was asked."""
-    verdict = verdict_of(amended.decode(body).known, SAMPLED_JUDGE) if body else None
+    verdict = verdict_of(amendments.decode(body).known, SAMPLED_JUDGE) if body else None
     return otherwise if verdict is None or verdict.score is None else verdict.score
 
 
@@ -145,16 +144,16 @@ def current(reader: Reader, pipeline: Pipeline, block: Block) -> Observations:
 def _amended(
     reader: Reader, pipeline: Pipeline, block: Block, values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    layout = amended.layout_of(pipeline.columns)
+    layout = amendments.layout_of(pipeline.columns)
     found = {
-        sequence - block.first_sequence: amended.decode(body)
+        sequence - block.first_sequence: amendments.decode(body)
         for sequence, body in block.amendments.items()
     }
     values = values.copy()
     outdated: dict[int, Amendments] = {}
     for at, each in found.items():
         if each.layout == layout:
-            amended.apply(each, values[at])
+            amendments.apply(each, values[at])
         else:
             outdated[at] = each.known  # written when other signals were in force
     records = reader.records(block.first_sequence) if outdated else []

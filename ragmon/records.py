@@ -214,3 +214,10 @@ class Amendments(Struct, frozen=True, omit_defaults=True):
     labels: tuple[Label, ...] = ()  # one a labeller and what it speaks of
     verdicts: tuple[Verdict, ...] = ()  # one a judge
     draw: Draw | None = None
+
+
+class Position(Struct, frozen=True):
+    """How far the windows have counted: the next record, the last restatement."""
+
+    sequence: int = 0
+    restatement: int = 0

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ragmon.signals import Column
-from ragmon.signals.judged import JUDGES
 from ragmon.signals.latency import STAGES
+from ragmon.signals.verdict_sums import JUDGES
 from ragmon.stats.agreement import CONFUSION, Figure, agreement
 from ragmon.windows import LATENCY, Merged
 from ragmon.windows.estimates import QUANTILES, Estimates, estimate, shown

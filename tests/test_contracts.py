@@ -29,7 +29,7 @@ from tests.support.stores import KINDS, opened
 OPTIONS = SignalOptions(ks=(1, 3), relevant_score=0.5, low_score=0.2)
 CATALOGUE = build(OPTIONS)
 PIPELINE = Pipeline(CATALOGUE)
-NO_SIGNALS = {"catalogue", "facts", "judged"}
+NO_SIGNALS = {"catalogue", "facts", "verdict_sums"}
 
 scores = st.sampled_from([0.0, 0.3, 1.0])
 amendments = st.builds(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from ragmon.backtest.history import Episode, History, episodes
+from ragmon.backtest.run import Episode, History, episodes
 from ragmon.detectors import AlertKey
 from ragmon.detectors.losses import INDEX, LOSSES, LossMap, cells
 from ragmon.detectors.rules import DEFAULT_RULES, build

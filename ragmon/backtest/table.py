@@ -11,8 +11,8 @@ from rich.text import Text
 
 from ragmon.alerts.sentences import length
 from ragmon.backtest.costs import Cost
-from ragmon.backtest.history import Episode, History, episodes
 from ragmon.backtest.queries import Queries
+from ragmon.backtest.run import Episode, History, episodes
 
 _MOST_EPISODES = 60
 _COLOURS = {"critical": "red", "warning": "yellow", "info": "cyan"}

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ragmon.alerts import SEVERITIES
-from ragmon.daemon.live import HISTORY
+from ragmon.alerts.timeline import HISTORY
 
 _STYLES = {"critical": "bold red", "warning": "bold yellow", "info": "bold"}
 _MOST = 20

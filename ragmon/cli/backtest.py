@@ -18,16 +18,16 @@ from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from ragmon.alerts.lines import line
 from ragmon.alerts.machine import Hush
-from ragmon.backtest import costs, logs, stored, table
-from ragmon.backtest.history import History, between, live_through
+from ragmon.backtest import costs, from_store, log_files, table
 from ragmon.backtest.queries import Queries
+from ragmon.backtest.run import History, between, live_through
 from ragmon.cli import flags
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
 from ragmon.config.settings import Privacy
 from ragmon.config.units import seconds
+from ragmon.daemon.alerting.build import build_detection, build_maintenance, build_timing
 from ragmon.daemon.build import build_pipeline
-from ragmon.daemon.detecting import build_detection, build_maintenance, build_timing
 from ragmon.detectors import AlertKey
 from ragmon.detectors.detection import Detection
 from ragmon.errors import SettingsError
@@ -114,7 +114,7 @@ def _from_files(files: list[Path], settings: Settings, clock: Clock) -> Queries:
     # Texts are not kept, so nothing needs to be redacted.
     pipeline = build_pipeline(settings.model_copy(update={"privacy": Privacy(text="keep")}))
     with _progress("Reading", sum(path.stat().st_size for path in files)) as reached:
-        return logs.read(
+        return log_files.read(
             files,
             pipeline,
             now=clock.now(),
@@ -133,7 +133,7 @@ def _from_store(settings: Settings) -> Queries:
             f"there is no store in {settings.data_dir}", hint="Name files, or set data_dir"
         )
     with SqliteReader(path) as reader:
-        return stored.read(reader, build_pipeline(settings), 0.0, float("inf"))
+        return from_store.read(reader, build_pipeline(settings), 0.0, float("inf"))
 
 
 def _print_lines(history: History) -> None:

@@ -16,8 +16,8 @@ import msgspec
 from rich import box
 from rich.table import Table
 
-from ragmon.cli import flags, shelves
-from ragmon.cli.shelves import Shelves
+from ragmon.cli import baseline_access, flags
+from ragmon.cli.baseline_access import Shelves
 from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_output
 
@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     flags.arguments(parser)
     parser.usage = f"{parser.prog} {{set,list,show,promote,delete}} [NAME] [--SETTING=VALUE ...]"
-    shelves.arguments(parser)
+    baseline_access.arguments(parser)
     add = parser.add_argument
     add("action", choices=("set", "list", "show", "promote", "delete"))
     add("name", nargs="?", default="", metavar="NAME")
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         raise SettingsError(f"baseline {args.action} {problem}")
     if args.window and args.golden:
         raise SettingsError("give --from or --run, not both")
-    with shelves.opened(args, flags.settings(args).settings) as held:
+    with baseline_access.opened(args, flags.settings(args).settings) as held:
         found, text = _ACTIONS[args.action](args, held)
     if args.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _set(args: argparse.Namespace, held: Shelves) -> tuple[Any, str]:
     if args.golden:
-        row = held.keep(args.name, run=shelves.read_run(args.golden))
+        row = held.keep(args.name, run=baseline_access.read_run(args.golden))
     else:
         row = held.keep(args.name, window=args.window or "7d")
     said = f"Saved {_title(row)}: {row['provenance']}, {_samples(row)}."

@@ -12,11 +12,11 @@ from ragmon.cli import flags
 from ragmon.clock import SystemClock
 from ragmon.config.settings import Settings
 from ragmon.config.units import duration_text
+from ragmon.daemon.alerting.build import build_detection, build_timing
 from ragmon.daemon.build import build_pipeline, check_exposure, grants, resolve
-from ragmon.daemon.detecting import build_detection, build_timing
-from ragmon.daemon.judges import check_judges
+from ragmon.daemon.judging.build import check_judges
+from ragmon.daemon.notify.routing import build_routes
 from ragmon.daemon.otlp import build_exporter
-from ragmon.daemon.routing import build_routes
 from ragmon.evaluate.report.table import standard_output
 from ragmon.judges.llm.options import Options as LlmOptions
 
@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check everything that `serve` would refuse, and print the rest."""
-    from ragmon.daemon.probes import plan  # noqa: PLC0415 - the evaluation; others start faster
+    from ragmon.daemon.probes.scheduler import plan  # noqa: PLC0415 - the evaluation; others start faster
 
     loaded = flags.settings(args)
     settings = loaded.settings

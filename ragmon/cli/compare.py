@@ -10,19 +10,19 @@ from pathlib import Path
 import msgspec
 from rich.markup import escape
 
-from ragmon.cli import judging
+from ragmon.cli import llm_options
 from ragmon.cli.evaluate import write
 from ragmon.clock import SystemClock
 from ragmon.errors import RagmonError
-from ragmon.evaluate.comparison import compare, pair
-from ragmon.evaluate.document import Evaluation, load
-from ragmon.evaluate.preference import (
+from ragmon.evaluate.compare.comparison import compare, pair
+from ragmon.evaluate.compare.preference import (
     NO_ANSWERS,
     NOT_CONFIGURED,
     Preferences,
     duels_of,
     preferences,
 )
+from ragmon.evaluate.document import Evaluation, load
 from ragmon.evaluate.report import table
 
 NAME = "compare"
@@ -40,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="everything as JSON")
     parser.add_argument("--duels", type=int, default=200, help="answers an LLM judge compares")
     parser.add_argument("--quiet", action="store_true", help="no progress")
-    judging.arguments(parser)
+    llm_options.arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,19 +70,19 @@ def _preferences(
     args: argparse.Namespace, first: Evaluation, second: Evaluation
 ) -> Preferences | str:
     """Which answers a judge prefers, or why that is not known."""
-    options = judging.options(args)
+    options = llm_options.options(args)
     if options is None:
         return NOT_CONFIGURED
-    from ragmon.evaluate.llm import Arbiter  # noqa: PLC0415 - only here
+    from ragmon.evaluate.score.llm import Arbiter  # noqa: PLC0415 - only here
 
     duels = duels_of(first, second, pair(first, second), args.duels)
     if not duels:
         return NO_ANSWERS
-    with judging.replies(args.replies) as cache:
-        arbiter = Arbiter(options, SystemClock(), cache, judging.limit(args))
+    with llm_options.replies(args.replies) as cache:
+        arbiter = Arbiter(options, SystemClock(), cache, llm_options.limit(args))
         try:
             expected = arbiter.forecast(duels)
-            judging.announce(f"{len(duels):,} pairs", expected, args)
-            return preferences(duels, arbiter, judging.progress(args, "comparing"))
+            llm_options.announce(f"{len(duels):,} pairs", expected, args)
+            return preferences(duels, arbiter, llm_options.progress(args, "comparing"))
         finally:
             arbiter.close()

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from ragmon.cli import flags, remote
 from ragmon.cli.alert_view import alert_view
-from ragmon.cli.delivery import Delivery
+from ragmon.cli.sender import Delivery
 from ragmon.cli.tables import ratio, report_view
 from ragmon.clock import SystemClock
 from ragmon.config import Settings

@@ -12,21 +12,21 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from ragmon.cli import judging
+from ragmon.cli import llm_options
 from ragmon.clock import Clock, SystemClock
 from ragmon.config.units import seconds
 from ragmon.errors import RagmonError
 from ragmon.evaluate import loaders
 from ragmon.evaluate.cases import CaseSet, Labelled, Run, by_case
+from ragmon.evaluate.compare.gate import limits
+from ragmon.evaluate.compare.rules import Rule, rules_of
 from ragmon.evaluate.document import Evaluation, describe, save
-from ragmon.evaluate.embedding import load as load_embedder
 from ragmon.evaluate.errors import NAME_A_RUN, DataError
-from ragmon.evaluate.gate import limits
-from ragmon.evaluate.judges import Grounding, Humans, Judge
 from ragmon.evaluate.report import junit, table
 from ragmon.evaluate.report.page import html
-from ragmon.evaluate.rules import Rule, rules_of
-from ragmon.evaluate.scoring import Options, Scored, score
+from ragmon.evaluate.score.embedding import load as load_embedder
+from ragmon.evaluate.score.graders import Grounding, Humans, Judge
+from ragmon.evaluate.score.scoring import Options, Scored, score
 
 NAME = "evaluate"
 HELP = "score a run, or a live service, over a golden set"
@@ -61,7 +61,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--embedder", default="", help="sentence-transformers:MODEL or module:function"
     )
-    judging.arguments(parser)
+    llm_options.arguments(parser)
     _outputs(parser)
 
 
@@ -100,7 +100,7 @@ def _run(args: argparse.Namespace, clock: Clock) -> int:
         judges = _judges(args, case_set, answers, clock, stack)
         if faithful:
             judges.append(Humans(faithful))
-        scored = score(case_set, answers, options, judges, judging.progress(args, "judging"))
+        scored = score(case_set, answers, options, judges, llm_options.progress(args, "judging"))
     evaluation = describe(scored, _name(args), clock.now(), args.by)
     _write(args, evaluation, scored)
     return _limited(args, evaluation, rules)
@@ -113,14 +113,14 @@ def _judges(
     judges: list[Judge] = [] if args.no_judge else [Grounding()]
     if args.embedder:
         judges.append(load_embedder(args.embedder))
-    configured = None if args.no_judge else judging.options(args)
+    configured = None if args.no_judge else llm_options.options(args)
     if configured is not None:
-        from ragmon.evaluate.llm import LanguageModel, Setup, pool_of  # noqa: PLC0415 - only here
+        from ragmon.evaluate.score.llm import LanguageModel, Setup, pool_of  # noqa: PLC0415 - only here
 
-        cache = stack.enter_context(judging.replies(args.replies))
+        cache = stack.enter_context(llm_options.replies(args.replies))
         setup = Setup(
             options=configured,
-            max_cost_usd=judging.limit(args),
+            max_cost_usd=llm_options.limit(args),
             distractors=args.distractors,
             pool=pool_of(answers),
         )
@@ -129,7 +129,7 @@ def _judges(
         by_id = by_case(case_set.cases, answers)
         known = [(each, by_id[each.case_id]) for each in case_set.cases if each.case_id in by_id]
         expected = model.forecast(known)
-        judging.announce(f"{expected.answers:,} answers", expected, args)
+        llm_options.announce(f"{expected.answers:,} answers", expected, args)
         judges.append(model)
     return judges
 
@@ -200,7 +200,7 @@ def _check_source(args: argparse.Namespace) -> None:
 
 
 def _stored(args: argparse.Namespace, now: float) -> Labelled:
-    from ragmon.evaluate.stored import labelled  # noqa: PLC0415 - only here
+    from ragmon.evaluate.run.from_store import labelled  # noqa: PLC0415 - only here
     from ragmon.stores.sqlite.reader import SqliteReader  # noqa: PLC0415
     from ragmon.stores.sqlite.store import FILE  # noqa: PLC0415
 
@@ -216,7 +216,7 @@ def _asked(args: argparse.Namespace, case_set: CaseSet, clock: Clock) -> Run:
     from msgspec.structs import replace  # noqa: PLC0415
     from rich.progress import Progress  # noqa: PLC0415
 
-    from ragmon.evaluate.endpoint import Pace, Template, drive, read_template  # noqa: PLC0415
+    from ragmon.evaluate.run.endpoint import Pace, Template, drive, read_template  # noqa: PLC0415
 
     template = Template(url=args.endpoint) if not args.request else read_template(args.request)
     if args.endpoint:
@@ -226,7 +226,7 @@ def _asked(args: argparse.Namespace, case_set: CaseSet, clock: Clock) -> Run:
             raise DataError("is at least 1", field=f"--{name}")
     pace = Pace(concurrency=args.concurrency, attempts=args.attempts)
     console = Console(stderr=True)
-    hidden = judging.is_hidden(args, console)
+    hidden = llm_options.is_hidden(args, console)
     with Progress(console=console, disable=hidden, transient=True) as progress:
         task = progress.add_task("asking", total=len(case_set.cases))
         return drive(case_set.cases, template, pace, clock, lambda: progress.advance(task))

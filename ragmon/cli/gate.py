@@ -13,16 +13,16 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from ragmon.cli import shelves
+from ragmon.cli import baseline_access
 from ragmon.cli.evaluate import BASELINES, write
 from ragmon.config import Settings
 from ragmon.errors import RagmonError
 from ragmon.evaluate import yaml_files
+from ragmon.evaluate.compare.gate import Decision, decide
+from ragmon.evaluate.compare.rules import Policy, Rule, rules_of
 from ragmon.evaluate.document import Evaluation, load, parse
 from ragmon.evaluate.errors import DataError
-from ragmon.evaluate.gate import Decision, decide
 from ragmon.evaluate.report import junit, markdown, table
-from ragmon.evaluate.rules import Policy, Rule, rules_of
 
 NAME = "gate"
 HELP = "pass or fail a release against a baseline"
@@ -80,7 +80,7 @@ def _baseline(args: argparse.Namespace) -> Evaluation:
     if not args.url and (saved.is_file() or not data_dir.is_dir()):
         return load(saved)
     settings = Settings(data_dir=data_dir)
-    with shelves.opened(args, settings) as held:
+    with baseline_access.opened(args, settings) as held:
         found = held.shown(args.baseline, None)
     if found["kind"] != "golden":
         hint = "Save a golden run: ragmon baseline set NAME --run FILE"

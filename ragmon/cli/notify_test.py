@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ragmon.alerts import SEVERITIES, Alert, AlertEvent, Evidence, event
 from ragmon.cli import flags
 from ragmon.clock import SystemClock
-from ragmon.daemon.routing import Route, build_routes
+from ragmon.daemon.notify.routing import Route, build_routes
 from ragmon.detectors import AlertKey, Finding, Severity, StreamKey
 from ragmon.errors import SettingsError
 from ragmon.sinks import Repeating

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn, TransferSpeedColumn
 
 from ragmon.cli import remote
-from ragmon.cli.delivery import Delivery
+from ragmon.cli.sender import Delivery
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
 from ragmon.files import unpacked

@@ -3,9 +3,9 @@
 import argparse
 import os
 
-from ragmon import heap
 from ragmon.cli import flags
 from ragmon.clock import SystemClock
+from ragmon.daemon import malloc
 from ragmon.logs import configure
 
 NAME = "serve"
@@ -19,7 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
-    heap.share(os.environ)
+    malloc.share(os.environ)
     from ragmon.daemon.serve import Daemon  # noqa: PLC0415 - other commands start faster without
 
     settings = flags.settings(args).settings

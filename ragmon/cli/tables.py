@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ragmon.cli.alert_view import open_view
 from ragmon.signals.failure_mode import FAILED
-from ragmon.web.parts import counted
+from ragmon.web.fragments import counted
 
 _NARROW: Any = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)}  # fits into 80 columns
 _SHOWN = (

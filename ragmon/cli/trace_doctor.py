@@ -85,7 +85,10 @@ def _read(path: Path) -> Iterator[Any]:
     Raises:
         RagmonError: it cannot be read, or holds no OTLP.
     """
-    from ragmon.sources.otlp import jsonwire, protobuf  # noqa: PLC0415
+    from ragmon.sources.otlp.wire import (  # noqa: PLC0415 - protobuf is heavy
+        json,
+        protobuf,
+    )
 
     try:
         body = path.read_bytes()
@@ -99,7 +102,7 @@ def _read(path: Path) -> Iterator[Any]:
     lines = [line for line in body.splitlines() if line.strip()]
     is_lines = len(lines) > 1 and all(line.lstrip()[:1] == b"{" for line in lines)
     for request in lines if is_lines else [body]:
-        yield from (span for decoded in jsonwire.decode(request) for span in decoded.spans)
+        yield from (span for decoded in json.decode(request) for span in decoded.spans)
 
 
 def trace_view(trace: dict[str, Any]) -> RenderableType:

@@ -10,7 +10,7 @@ A record passes: snapshot (on the caller's thread) → inbox → encode → outb
 while the server is away, the spool. Only the standard library and msgspec are imported.
 """
 
-from ragmon.client.ledger import Stats
+from ragmon.client.counters import Stats
 from ragmon.client.monitor import Monitor
 from ragmon.client.options import Options
 from ragmon.client.timing import TimedQuery

@@ -3,7 +3,7 @@
 from collections import deque
 
 from ragmon.client.batch import Batch, Kind, cut
-from ragmon.client.ledger import Ledger
+from ragmon.client.counters import Ledger
 from ragmon.client.options import Options
 from ragmon.client.spool import Segment, Spool
 

@@ -3,11 +3,11 @@
 import re
 import threading
 
-from ragmon.client.answers import Outcome, Reading, Receipt, read
+from ragmon.client.backoff import Pace
 from ragmon.client.batch import Batch, Kind, Line
-from ragmon.client.ledger import Ledger
-from ragmon.client.pace import Pace
+from ragmon.client.counters import Ledger
 from ragmon.client.pending import Pending
+from ragmon.client.responses import Outcome, Reading, Receipt, read
 from ragmon.client.transport import Transport
 from ragmon.clock import Clock
 

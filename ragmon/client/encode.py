@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from ragmon.client.batch import Kind
+from ragmon.client.counters import Contained, Ledger
 from ragmon.client.documents import Reader
 from ragmon.client.fields import CONVERTERS
 from ragmon.client.inbox import Item
-from ragmon.client.ledger import Contained, Ledger
 
 _NEEDED = {
     Kind.QUERY: ("query_id",),

@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from ragmon.client.address import Address
 from ragmon.client.backlog import Backlog
+from ragmon.client.backoff import Pace
+from ragmon.client.counters import Contained, Ledger, Stats
 from ragmon.client.delivery import Delivery
 from ragmon.client.encode import Encoder
 from ragmon.client.inbox import Inbox
-from ragmon.client.ledger import Contained, Ledger, Stats
 from ragmon.client.options import Options
-from ragmon.client.pace import Pace
 from ragmon.client.pending import Pending
 from ragmon.client.spool import Spool
 from ragmon.client.transport import HttpTransport, Transport

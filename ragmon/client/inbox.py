@@ -5,7 +5,7 @@ from collections import deque
 from msgspec import Struct
 
 from ragmon.client.batch import Kind
-from ragmon.client.ledger import Ledger
+from ragmon.client.counters import Ledger
 from ragmon.client.options import Options
 
 

@@ -8,9 +8,9 @@ from typing import Any, Self, Unpack
 from ragmon.client.address import address
 from ragmon.client.arguments import QueryFields
 from ragmon.client.batch import Kind
+from ragmon.client.counters import Contained, Stats
 from ragmon.client.engine import Plan, build
 from ragmon.client.identity import QueryIds, wire_id
-from ragmon.client.ledger import Contained, Stats
 from ragmon.client.lifecycle import at_exit, in_forked_child
 from ragmon.client.options import Options
 from ragmon.client.snapshot import IMMUTABLE, RECORD_WEIGHT, copied, copied_documents, text_size

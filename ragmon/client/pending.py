@@ -2,7 +2,7 @@
 
 from ragmon.client.backlog import Backlog
 from ragmon.client.batch import Batch, Kind, Line
-from ragmon.client.ledger import Ledger
+from ragmon.client.counters import Ledger
 from ragmon.client.options import Options
 from ragmon.client.outbox import Outbox
 

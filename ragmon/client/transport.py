@@ -9,8 +9,8 @@ from typing import Protocol
 
 from ragmon import __version__
 from ragmon.client.address import Address
-from ragmon.client.answers import Answer
 from ragmon.client.options import Options
+from ragmon.client.responses import Answer
 
 _MAX_ANSWER = 1 << 20
 _GZIP_LEVEL = 1

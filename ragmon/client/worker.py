@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from ragmon.client.counters import Contained
 from ragmon.client.delivery import Delivery
 from ragmon.client.encode import Encoder
 from ragmon.client.inbox import Inbox
-from ragmon.client.ledger import Contained
 from ragmon.clock import Clock
 
 _AFTER_FAILURE_S = 1.0

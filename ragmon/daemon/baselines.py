@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 
 from ragmon.clock import Clock
 from ragmon.config.units import seconds
-from ragmon.daemon.parts import Shell
+from ragmon.daemon.component import Shell
 from ragmon.detectors.baselines import Baseline, from_log, levels
 from ragmon.detectors.detection import Detection
 from ragmon.detectors.minutes import MinuteLog

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.config.loading import nearest
-from ragmon.daemon.engine import Engine
+from ragmon.daemon.ingest.engine import Engine
 from ragmon.errors import SettingsError
 from ragmon.pipeline import Pipeline
 from ragmon.plugins import find

@@ -8,11 +8,11 @@ import uvicorn
 
 from ragmon.asgi import App, Limits, Receive, Scope, Send
 from ragmon.config import Settings
+from ragmon.daemon.component import Shell
 from ragmon.daemon.monitor import LiveMonitor
-from ragmon.daemon.parts import Shell
 from ragmon.errors import SettingsError
 from ragmon.sources.http import ENDPOINTS, HttpSource, Options
-from ragmon.sources.otlp import source as otlp
+from ragmon.sources.otlp.receiver import source as otlp
 from ragmon.web.api import Api, Section
 from ragmon.web.protocol import bounded_protocol
 

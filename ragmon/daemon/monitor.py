@@ -10,7 +10,7 @@ from ragmon import queries, report
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.config.units import duration_text, seconds
-from ragmon.daemon.engine import Engine
+from ragmon.daemon.ingest.engine import Engine
 from ragmon.exposition import OPENMETRICS, TEXT, page, wants_openmetrics
 from ragmon.exposition.counters import Counters
 from ragmon.exposition.gauges import Gauges

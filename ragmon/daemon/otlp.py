@@ -7,14 +7,14 @@ from ragmon.asgi import Limits
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.build import checked
-from ragmon.daemon.engine import Engine
+from ragmon.daemon.ingest.engine import Engine
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.privacy import redact_text
 from ragmon.records import QueryRecord, Verdict
 from ragmon.sources.otlp import export
-from ragmon.sources.otlp.assembly import Patience
-from ragmon.sources.otlp.source import Options, OtlpSource
+from ragmon.sources.otlp.receiver.assembly import Patience
+from ragmon.sources.otlp.receiver.source import Options, OtlpSource
 from ragmon.web.auth import Authorizer
 
 
@@ -140,7 +140,7 @@ def judged(record: QueryRecord, verdict: Verdict) -> export.Judged | None:
 
 def _grpc_server() -> type[Any]:
     try:
-        from ragmon.sources.otlp.grpc_server import GrpcServer  # noqa: PLC0415 - an extra
+        from ragmon.sources.otlp.receiver.grpc_server import GrpcServer  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"otlp.grpc needs {error.name}", hint="pip install 'ragmon[grpc]'"

@@ -19,25 +19,25 @@ from ragmon.alerts.message import Links
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon import http
-from ragmon.daemon.alerting import Alerting
+from ragmon.daemon.alerting.api import Board
+from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.baselines import build_baselines
-from ragmon.daemon.board import Board
 from ragmon.daemon.build import build_engine, check_exposure, grants
-from ragmon.daemon.delivery import build_delivery
-from ragmon.daemon.judges import Judges
+from ragmon.daemon.component import Part, Shell, build_sources
+from ragmon.daemon.ingest.maintenance import Upkeep
+from ragmon.daemon.ingest.metrics import watch
+from ragmon.daemon.judging.build import Judges
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.daemon.monitor import LiveMonitor
+from ragmon.daemon.notify.delivery import build_delivery
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_exporter
-from ragmon.daemon.parts import Part, Shell, build_sources
 from ragmon.daemon.schedule import Schedule
-from ragmon.daemon.upkeep import Upkeep
-from ragmon.daemon.watch import watch
 from ragmon.exposition.own import OwnMetrics
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import Section
 from ragmon.web.auth import Authorizer
 from ragmon.web.baselines import BaselineSection
-from ragmon.web.judging import JudgeSection
+from ragmon.web.judge_runs import JudgeSection
 
 _DRAIN_S = 3.0  # for requests, then for the queue; with all else it ends within 10 s
 
@@ -209,8 +209,8 @@ class Daemon:
         """Golden sets on a schedule; without any, nothing of the evaluation is even imported."""
         if not self.settings.probes:
             return ()
-        from ragmon.daemon import probes  # noqa: PLC0415 - see above
+        from ragmon.daemon.probes import scheduler  # noqa: PLC0415 - see above
 
-        found = probes.build(self._shell)
+        found = scheduler.build(self._shell)
         self._alerting.listen(found.findings)
         return (found,)

@@ -13,17 +13,17 @@ import numpy as np
 from msgspec import Struct
 
 from ragmon import __version__
-from ragmon.evaluate import strata
-from ragmon.evaluate.accounts import Account
 from ragmon.evaluate.cases import Case, Metadata
 from ragmon.evaluate.errors import DataError
-from ragmon.evaluate.judges import Humans
-from ragmon.evaluate.metrics import Better, Kind, Metric, band
 from ragmon.evaluate.ranking import ELEVEN_LEVELS, batch, curve, diminishing_k
-from ragmon.evaluate.ranking.judged import Floats
-from ragmon.evaluate.scoring import Scored, judged_pairs
-from ragmon.evaluate.significance import bca_intervals
+from ragmon.evaluate.ranking.blocks import Floats
+from ragmon.evaluate.score import strata
+from ragmon.evaluate.score.graders import Humans
+from ragmon.evaluate.score.judge_usage import Account
+from ragmon.evaluate.score.metrics import Better, Kind, Metric, band
+from ragmon.evaluate.score.scoring import Scored, judged_pairs
 from ragmon.stats.agreement import agreement, confusion_rows
+from ragmon.stats.paired import bca_intervals
 
 SCHEMA = "ragmon/evaluation/1"
 _SEED = 20_240_501  # the same data give the same bounds

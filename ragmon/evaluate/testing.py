@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from ragmon.evaluate.compare.gate import Decision, decide
+from ragmon.evaluate.compare.rules import Policy, Rule
 from ragmon.evaluate.document import Evaluation, load
-from ragmon.evaluate.gate import Decision, decide
-from ragmon.evaluate.rules import Policy, Rule
 
 
 def assert_no_regression(

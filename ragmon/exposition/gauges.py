@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from ragmon.exposition.text import Family, Labels, labelled, number
 from ragmon.signals import Column
-from ragmon.signals.judged import JUDGES
 from ragmon.signals.latency import STAGES
+from ragmon.signals.verdict_sums import JUDGES
 from ragmon.stats.agreement import CONFUSION, agreement
 from ragmon.windows.estimates import QUANTILES, Estimates, shown
 from ragmon.windows.series import SeriesKey

@@ -7,7 +7,7 @@ import msgspec
 
 from ragmon.alerts import Alert, AlertEvent
 from ragmon.alerts.message import Links, annotations, rfc3339
-from ragmon.outgoing import Access, Poster, Url
+from ragmon.http_client import Access, Poster, Url
 from ragmon.sinks import Context
 
 _REPEAT_EVERY_S = 60.0

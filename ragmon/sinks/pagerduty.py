@@ -8,7 +8,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from ragmon.alerts import AlertEvent
 from ragmon.alerts.message import Links, clip, description, message, rfc3339
-from ragmon.outgoing import HttpOptions, Poster, Url, check_secret, secret
+from ragmon.http_client import HttpOptions, Poster, Url, check_secret, secret
 from ragmon.sinks import Context
 
 _MOST_SUMMARY = 1_024

@@ -9,7 +9,7 @@ from pydantic import SecretStr, model_validator
 from ragmon.alerts import AlertEvent
 from ragmon.alerts.message import Link, Message, clip, message
 from ragmon.errors import SettingsError
-from ragmon.outgoing import HttpOptions, Poster, check_secret, check_url, secret
+from ragmon.http_client import HttpOptions, Poster, check_secret, check_url, secret
 from ragmon.sinks import Context
 
 _COLOURS = {"info": "#3b82f6", "warning": "#f59e0b", "critical": "#dc2626"}

@@ -16,7 +16,7 @@ from pydantic import SecretStr, model_validator
 from ragmon.alerts import AlertEvent
 from ragmon.alerts.message import Links, annotations, rfc3339, status
 from ragmon.errors import SettingsError
-from ragmon.outgoing import Access, Poster, Url, check_secret, secret
+from ragmon.http_client import Access, Poster, Url, check_secret, secret
 from ragmon.sinks import Context
 
 _PREFIX = "whsec_"

@@ -23,11 +23,11 @@ from ragmon.asgi import (
     send_problem,
     unavailable,
 )
-from ragmon.bodies import decode_body
 from ragmon.decode import Bounds, Decoder, Rejection, ignored_fields, reasons
 from ragmon.errors import RecordError
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import Outcome, Sink, Submission, Tally, commit
+from ragmon.sources.bodies import decode_body
 
 _STRETCHES = 8  # of a body, decoded before other requests get a turn
 

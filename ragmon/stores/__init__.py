@@ -12,7 +12,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ragmon.stores._shelves import (
+from ragmon.records import Position
+from ragmon.stores.protocols import (
     AlertLog,
     Awaited,
     BaselineRow,
@@ -24,7 +25,6 @@ from ragmon.stores._shelves import (
     Notification,
     Outbox,
     Pending,
-    Position,
     ProbeRuns,
     SavedDetection,
     Settled,
@@ -50,7 +50,6 @@ __all__ = [
     "Notification",
     "Outbox",
     "Pending",
-    "Position",
     "ProbeRuns",
     "Reader",
     "Restatement",

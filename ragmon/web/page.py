@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from ragmon.web.parts import alert_cards, counted, failing_queries, is_heard, pipeline_section, when
+from ragmon.web.fragments import (
+    alert_cards,
+    counted,
+    failing_queries,
+    is_heard,
+    pipeline_section,
+    when,
+)
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none';"

@@ -12,7 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.signals import Column
-from ragmon.signals.judged import layout_of
+from ragmon.signals.verdict_sums import layout_of
 from ragmon.stats.latency import BINS, bins
 from ragmon.windows.latencies import LatencyRing
 from ragmon.windows.moments import Ring, expand, group, row_width

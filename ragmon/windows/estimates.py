@@ -7,8 +7,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.signals import MEANS, Column
-from ragmon.signals.judged import Layout, layout_of
-from ragmon.stats import judged
+from ragmon.signals.verdict_sums import Layout, layout_of
+from ragmon.stats import judged_estimate
 from ragmon.stats.intervals import (
     effective_n_weighted,
     mean_interval,
@@ -74,7 +74,7 @@ def _sampled(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats,
     samples = np.zeros(shape)
     some = np.flatnonzero(scored[..., 0].any(axis=1))
     if len(some):
-        known = judged.estimate(shared[some], scored[some])
+        known = judged_estimate.estimate(shared[some], scored[some])
         corrected = _corrected(known, layout.people(_judged_sums(merged, layout)[some]))
         for target, part, last in zip(
             (mean, lower, upper, samples), known[:4], corrected[:4], strict=True
@@ -83,11 +83,13 @@ def _sampled(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats,
     return mean, lower, upper, samples
 
 
-def _corrected(known: judged.Estimate, people: tuple[Floats, Floats]) -> judged.Estimate:
+def _corrected(
+    known: judged_estimate.Estimate, people: tuple[Floats, Floats]
+) -> judged_estimate.Estimate:
     """The judge's faithfulness as people would see it, where labels say enough of the judge."""
-    faithfulness = judged.Estimate(*(part[:, 0] for part in known))
-    found = judged.estimate(*people, population=faithfulness)
-    few = (found.samples < judged.LEAST_FOR_PROXY) | np.isnan(faithfulness.mean)
+    faithfulness = judged_estimate.Estimate(*(part[:, 0] for part in known))
+    found = judged_estimate.estimate(*people, population=faithfulness)
+    few = (found.samples < judged_estimate.LEAST_FOR_PROXY) | np.isnan(faithfulness.mean)
     unknown = (np.where(few, np.nan, part) for part in found[:3])
     mean, lower, upper = unknown
     samples = np.where(few, 0.0, found.samples)
@@ -95,7 +97,7 @@ def _corrected(known: judged.Estimate, people: tuple[Floats, Floats]) -> judged.
 
 
 def sampled_sums(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats]:
-    """The sums behind the sampled scores, for ``ragmon.stats.judged``.
+    """The sums behind the sampled scores, for ``ragmon.stats.judged_estimate``.
 
     Returns:
         Sums over ``SHARED``, shape (series, 1, len(SHARED)), and over ``SCORED``, shape

@@ -13,7 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.signals import Column
-from ragmon.signals.judged import Layout, layout_of
+from ragmon.signals.verdict_sums import Layout, layout_of
 from ragmon.stats.latency import BINS
 from ragmon.windows import Merged, Windows
 from ragmon.windows.moments import row_width

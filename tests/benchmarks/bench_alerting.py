@@ -11,9 +11,8 @@ import structlog
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ragmon.daemon.feed import Feed
-from ragmon.records import Latency, QueryRecord
-from ragmon.stores import Position
+from ragmon.detectors.intake import Feed
+from ragmon.records import Latency, Position, QueryRecord
 from tests.support.examples import NOON, chunks, record
 from tests.support.vigil import Vigil
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import daemon
 
 from ragmon.alerts import Alert, AlertEvent, Evidence, event
-from ragmon.daemon.routing import Route, notifications
+from ragmon.daemon.notify.routing import Route, notifications
 from ragmon.detectors import AlertKey, Finding, StreamKey
 from ragmon.stores.sqlite.store import SqliteStore
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ragmon.sampling import Options, Sampler, draws, inclusion, spread
-from ragmon.stats import judged
-from ragmon.stats.judged import Estimate, Floats, Relation
+from ragmon.stats import judged_estimate
+from ragmon.stats.judged_estimate import Estimate, Floats, Relation
 
 ANSWERS = 3_000  # a window
 RUNS = 1_500
@@ -60,19 +60,19 @@ def simulate(
         known = pilots[number % len(pilots)]
         windows.append(window(y, f, known, n, seed=1 + seed * runs + number))
     shared, scored, plain = (np.array(each) for each in zip(*windows, strict=True))
-    return summary(judged.estimate(shared, scored), plain, world.good)
+    return summary(judged_estimate.estimate(shared, scored), plain, world.good)
 
 
 def window(
     y: Floats, f: Floats, known: Relation, n: float, *, seed: int
 ) -> tuple[Floats, Floats, float]:
     """(both sums of a window with about n judged, mean of a plain sample by the same draws)."""
-    surprise = spread(judged.doubt(f, known))
+    surprise = spread(judged_estimate.doubt(f, known))
     probability = inclusion(surprise, surprise.mean(), n / len(y))
     uniform = draws(f"{seed}-{number}" for number in range(len(y)))
     drawn = uniform < probability
-    rows = judged.shared_rows(f, probability, drawn)
-    scores = judged.scored_rows(f, probability, np.where(drawn, y, np.nan))
+    rows = judged_estimate.shared_rows(f, probability, drawn)
+    scores = judged_estimate.scored_rows(f, probability, np.where(drawn, y, np.nan))
     return rows.sum(axis=0), scores.sum(axis=0), float(y[uniform < n / len(y)].mean())
 
 
@@ -101,9 +101,11 @@ def _pilots(world: World, rng: np.random.Generator) -> list[Relation]:
     known = []
     for _ in range(20):
         y, f = world.draw(rng, 300)
-        every = np.full(len(y), judged.CHOSEN_BY_HAND)
-        rows = judged.shared_rows(f, every, judged=True).sum(axis=0)
-        known.append(judged.relation(rows, judged.scored_rows(f, every, y).sum(axis=0)))
+        every = np.full(len(y), judged_estimate.CHOSEN_BY_HAND)
+        rows = judged_estimate.shared_rows(f, every, judged=True).sum(axis=0)
+        known.append(
+            judged_estimate.relation(rows, judged_estimate.scored_rows(f, every, y).sum(axis=0))
+        )
     return known
 
 
@@ -145,7 +147,10 @@ def _described(got: Outcome) -> str:
 def _rows_us() -> float:
     rng = np.random.default_rng(0)
     f, p, y = rng.random(500), rng.uniform(0.01, 1, 500), rng.random(500)
-    took = _cpu_s(lambda: (judged.shared_rows(f, p, f < p), judged.scored_rows(f, p, y)), 200)
+    took = _cpu_s(
+        lambda: (judged_estimate.shared_rows(f, p, f < p), judged_estimate.scored_rows(f, p, y)),
+        200,
+    )
     return 1e6 * took / 500
 
 
@@ -153,9 +158,9 @@ def _estimate_ms() -> float:
     rng = np.random.default_rng(0)
     f, p = rng.random((500, 4, 50)), rng.uniform(0.1, 1, (500, 4, 50))
     y = np.where(rng.random(f.shape) < p, f > 0.3, np.nan)
-    shared = judged.shared_rows(f, p, ~np.isnan(y)).sum(axis=2)
-    scored = judged.scored_rows(f, p, y).sum(axis=2)
-    return 1e3 * _cpu_s(lambda: judged.estimate(shared, scored), 20)
+    shared = judged_estimate.shared_rows(f, p, ~np.isnan(y)).sum(axis=2)
+    scored = judged_estimate.scored_rows(f, p, y).sum(axis=2)
+    return 1e3 * _cpu_s(lambda: judged_estimate.estimate(shared, scored), 20)
 
 
 def _sampling_us() -> float:

@@ -17,10 +17,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ragmon.sources.otlp import protobuf
-from ragmon.sources.otlp.assembly import Assembly, Patience
-from ragmon.sources.otlp.mapping import map_trace
+from ragmon.sources.otlp.receiver.assembly import Assembly, Patience
 from ragmon.sources.otlp.spans import Part, pack, unpack
+from ragmon.sources.otlp.traces.mapping import map_trace
+from ragmon.sources.otlp.wire import protobuf
 from tests.support.otlp import NOW, captured, rig
 
 FOLDERS = ("oi-langchain", "tl-langchain", "genai-semconv")

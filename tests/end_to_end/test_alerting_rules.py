@@ -7,13 +7,14 @@ import pytest
 
 from ragmon.clock import SystemClock
 from tests.support.daemons import Process
+from tests.support.paths import ROOT
 from tests.support.prometheus import run_alertmanager, run_prometheus
 from tests.support.receiver import Receiver, receiving
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.end_to_end
 
-RULES = Path(__file__).parents[2] / "deploy/prometheus/rules"
+RULES = ROOT / "deploy/prometheus/rules"
 
 PROMETHEUS = """
 global: {{scrape_interval: 200ms, scrape_timeout: 150ms, evaluation_interval: 200ms}}

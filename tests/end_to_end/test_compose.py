@@ -11,12 +11,13 @@ import pytest
 import requests
 import yaml
 
+from tests.support.paths import ROOT
 from tests.support.prometheus import Prometheus, running
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.end_to_end
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = ROOT / "deploy"
 SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
 
 QUERIES = "6000"

@@ -20,7 +20,7 @@ from tests.support.wait import eventually
 pytestmark = pytest.mark.end_to_end
 
 EMPTY = {
-    "ragmon_probe_": "the demo has no probe; tests/test_probes.py runs one",
+    "ragmon_probe_": "the demo has no probe; tests/daemon/probes/test_probes.py runs one",
     "ragmon_scheduled_runs_skipped_total": "no run is skipped while the machine keeps up",
     "ragmon_judge_failures_total": "the model answers each time",
 }

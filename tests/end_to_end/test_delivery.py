@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from ragmon.alerts import event as transition
 from ragmon.clock import SystemClock
 from ragmon.config import Settings
-from ragmon.daemon.delivery import Delivery
-from ragmon.daemon.routing import Route, build_routes, notifications
+from ragmon.daemon.notify.delivery import Delivery
+from ragmon.daemon.notify.routing import Route, build_routes, notifications
 from tests.support.alertmanager import alertmanager
 from tests.support.alerts import alert, finding, rich_alert, story
 from tests.support.daemons import Process, running

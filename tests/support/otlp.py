@@ -14,11 +14,11 @@ from ragmon.asgi import Limits
 from ragmon.clock import ManualClock
 from ragmon.config import load
 from ragmon.daemon.build import build_engine
-from ragmon.daemon.engine import Engine
+from ragmon.daemon.ingest.engine import Engine
 from ragmon.queries import describe
 from ragmon.records import QueryRecord
-from ragmon.sources.otlp.assembly import Patience
-from ragmon.sources.otlp.source import Options, OtlpSource
+from ragmon.sources.otlp.receiver.assembly import Patience
+from ragmon.sources.otlp.receiver.source import Options, OtlpSource
 from ragmon.sources.otlp.spans import Resource, Span
 
 CAPTURES = Path(__file__).parent.parent / "data" / "otlp"

@@ -1,6 +1,6 @@
 """Spans of an application in the shapes that tests ask for, and the one query they come to."""
 
-from ragmon.sources.otlp.mapping import map_trace
+from ragmon.sources.otlp.traces.mapping import map_trace
 from tests.support.otlp import NOW, span
 
 KIND = "openinference.span.kind"

@@ -1,7 +1,7 @@
 """Jobs and outcomes of golden probes."""
 
-from ragmon.evaluate.endpoint import Template
-from ragmon.evaluate.probe import Golden, Job, Outcome
+from ragmon.evaluate.run.endpoint import Template
+from ragmon.evaluate.run.probe import Golden, Job, Outcome
 
 
 def job(url="http://127.0.0.1:9/ask", cases="golden.jsonl", **more):

@@ -4,8 +4,8 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragmon.daemon.committer import Committer
-from ragmon.daemon.exemplars import ExemplarStore
+from ragmon.daemon.ingest.committer import Committer
+from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.pipeline import Change, Pipeline
 from ragmon.records import Feedback, QueryRecord
 from ragmon.sources import Submission

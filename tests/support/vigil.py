@@ -8,11 +8,11 @@ import msgspec
 from ragmon.alerts import AlertEvent
 from ragmon.clock import ManualClock
 from ragmon.config import Settings
-from ragmon.daemon.alerting import Alerting
+from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.build import build_engine
-from ragmon.daemon.delivery import Delivery
-from ragmon.daemon.parts import Shell
-from ragmon.daemon.routing import build_routes
+from ragmon.daemon.component import Shell
+from ragmon.daemon.notify.delivery import Delivery
+from ragmon.daemon.notify.routing import build_routes
 from ragmon.daemon.schedule import Schedule
 from ragmon.detectors import StreamKey
 from ragmon.detectors.detection import Detection

@@ -9,9 +9,9 @@ from ragmon.errors import RagmonError
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.loaders.rows import ending
 from ragmon.records import QueryRecord
-from ragmon.sources.otlp import jsonwire, protobuf
-from ragmon.sources.otlp.mapping import map_trace
 from ragmon.sources.otlp.spans import Span, pack, unpack
+from ragmon.sources.otlp.traces.mapping import map_trace
+from ragmon.sources.otlp.wire import json, protobuf
 
 _MARK = b'"resourceSpans"'
 _HEAD_BYTES = 4096
@@ -57,5 +57,5 @@ def _spans(path: Path) -> Iterator[Span]:
     lines = [line for line in body.splitlines() if line.strip()]
     is_lines = len(lines) > 1 and all(line.lstrip()[:1] == b"{" for line in lines)
     for request in lines if is_lines else [body]:
-        for decoded in jsonwire.decode(request):
+        for decoded in json.decode(request):
             yield from decoded.spans

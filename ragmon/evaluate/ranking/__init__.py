@@ -15,6 +15,7 @@ Edge cases, the same everywhere:
 """
 
 from ragmon.evaluate.ranking import batch
+from ragmon.evaluate.ranking.blocks import Judged, judge, ranked
 from ragmon.evaluate.ranking.curves import (
     ELEVEN_LEVELS,
     auc_pr,
@@ -24,7 +25,6 @@ from ragmon.evaluate.ranking.curves import (
     interpolated_precision,
     precision_recall_points,
 )
-from ragmon.evaluate.ranking.judged import Judged, judge, ranked
 from ragmon.evaluate.ranking.single import (
     average_precision,
     bpref,

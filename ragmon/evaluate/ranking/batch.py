@@ -6,7 +6,7 @@ Every function takes ``Judged`` arrays of n queries and returns float64 of shape
 import numpy as np
 from numpy.typing import NDArray
 
-from ragmon.evaluate.ranking.judged import Floats, Judged
+from ragmon.evaluate.ranking.blocks import Floats, Judged
 from ragmon.evaluate.ranking.single import Gain, is_exponential
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ragmon.evaluate.ranking import batch
-from ragmon.evaluate.ranking.judged import Floats, Judged, Relevant, judge
+from ragmon.evaluate.ranking.blocks import Floats, Judged, Relevant, judge
 
 ELEVEN_LEVELS = np.arange(11) / 10.0
 

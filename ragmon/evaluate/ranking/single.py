@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Any, Final, Literal
 
-from ragmon.evaluate.ranking.judged import Relevant, as_grades
+from ragmon.evaluate.ranking.blocks import Relevant, as_grades
 
 Gain = Literal["linear", "exponential"]
 """What a grade is worth: the grade itself, as trec_eval has it, or 2^grade − 1."""

@@ -6,9 +6,9 @@ from html import escape
 import numpy as np
 
 from ragmon.evaluate.cases import Case
-from ragmon.evaluate.metrics import is_headline
 from ragmon.evaluate.report.text import number
-from ragmon.evaluate.scoring import Scored
+from ragmon.evaluate.score.metrics import is_headline
+from ragmon.evaluate.score.scoring import Scored
 from ragmon.records import Chunk, QueryRecord
 
 _MOST_CASES = 12

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Set
 from xml.etree import ElementTree as ET
 
-from ragmon.evaluate.gate import Check, Decision, Verdict
+from ragmon.evaluate.compare.gate import Check, Decision, Verdict
 
 
 def xml(decision: Decision) -> bytes:

@@ -1,6 +1,6 @@
 """The gate's verdict as a comment on a pull request."""
 
-from ragmon.evaluate.gate import Check, Decision
+from ragmon.evaluate.compare.gate import Check, Decision
 from ragmon.evaluate.report.text import number, signed
 
 _MARKS = {"fail": "❌", "inconclusive": "⚠️", "pass": "✅"}

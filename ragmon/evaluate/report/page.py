@@ -7,12 +7,12 @@ from html import escape
 import numpy as np
 
 from ragmon.evaluate.document import Curves, Evaluation, Stratum, Summary
-from ragmon.evaluate.metrics import GUIDES, Guide, base_of
 from ragmon.evaluate.report import plots
 from ragmon.evaluate.report.cases import worst_cases
 from ragmon.evaluate.report.style import STYLE
 from ragmon.evaluate.report.text import agreement, grouped, headlines, interval, number
-from ragmon.evaluate.scoring import Scored
+from ragmon.evaluate.score.metrics import GUIDES, Guide, base_of
+from ragmon.evaluate.score.scoring import Scored
 
 
 def html(evaluation: Evaluation, scored: Scored | None = None) -> str:

@@ -7,11 +7,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ragmon.evaluate.comparison import Comparison
+from ragmon.evaluate.compare.comparison import Comparison
+from ragmon.evaluate.compare.gate import Decision
+from ragmon.evaluate.compare.preference import Preferences
 from ragmon.evaluate.document import Evaluation
-from ragmon.evaluate.gate import Decision
-from ragmon.evaluate.generation import noise_sensitivity
-from ragmon.evaluate.preference import Preferences
 from ragmon.evaluate.report.text import (
     agreement,
     between,
@@ -21,6 +20,7 @@ from ragmon.evaluate.report.text import (
     number,
     signed,
 )
+from ragmon.evaluate.score.generation import noise_sensitivity
 
 _BAND = {"good": "green", "fair": "yellow", "poor": "red", "": "default"}
 _WIDE = 110  # columns of a terminal

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ragmon.evaluate.document import Agreement, Evaluation, Mean, Summary
-from ragmon.evaluate.metrics import base_of, is_headline
+from ragmon.evaluate.score.metrics import base_of, is_headline
 
 GROUPS = ("Retrieval", "Answers", "Behaviour")
 _ANSWERS = frozenset(

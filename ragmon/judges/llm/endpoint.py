@@ -8,13 +8,13 @@ import msgspec
 import requests
 
 from ragmon.clock import Clock
+from ragmon.http_client import retry_after_s
 from ragmon.judges.llm import dialect, wire
 from ragmon.judges.llm.breaker import Breaker
 from ragmon.judges.llm.dialect import Chat, Dialect, Schema
 from ragmon.judges.llm.errors import JudgeError
 from ragmon.judges.llm.options import Options
 from ragmon.judges.llm.verdict import Reason, Tokens
-from ragmon.outgoing import retry_after_s
 
 _FIRST_WAIT_S = 0.5
 _DETAIL = 200  # characters of a server's message that are passed on

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ragmon.sources.otlp.facts import EMBEDDING, EVALUATOR, MODEL, RETRIEVER
-from ragmon.sources.otlp.feedback import aimed
-from ragmon.sources.otlp.mapping import Query, map_trace
+from ragmon.sources.otlp.reading.facts import EMBEDDING, EVALUATOR, MODEL, RETRIEVER
 from ragmon.sources.otlp.spans import ERROR, Span, unpack
-from ragmon.sources.otlp.tree import Node, everything, outermost
+from ragmon.sources.otlp.traces.feedback import aimed
+from ragmon.sources.otlp.traces.mapping import Query, map_trace
+from ragmon.sources.otlp.traces.tree import Node, everything, outermost
 
 
 class Advice(NamedTuple):

@@ -17,8 +17,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from pydantic import BaseModel, Field, SecretStr
 
 from ragmon.sources.otlp.conventions.genai import EVALUATION
-from ragmon.sources.otlp.feedback import OURS
-from ragmon.sources.otlp.jsonwire import unhex
+from ragmon.sources.otlp.traces.feedback import OURS
+from ragmon.sources.otlp.wire.json import unhex
 
 _BATCH = 512
 _TURN_S = 2.0

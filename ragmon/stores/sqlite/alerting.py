@@ -8,7 +8,8 @@ import msgspec
 from ragmon.alerts import AlertEvent
 from ragmon.alerts.silences import Silence
 from ragmon.detectors.minutes import SavedBucket
-from ragmon.stores import Position, SavedDetection, Turn
+from ragmon.records import Position
+from ragmon.stores import SavedDetection, Turn
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 from ragmon.stores.sqlite.outbox import SqliteOutbox
 

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragmon.stores import Commit, Hashes, Position, Restatement, Waiting
+from ragmon.records import Position
+from ragmon.stores import Commit, Hashes, Restatement, Waiting
 from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.alerting import SqliteAlertLog
 from ragmon.stores.sqlite.baselines import SqliteBaselines

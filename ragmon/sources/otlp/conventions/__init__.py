@@ -10,7 +10,7 @@ import pkgutil
 from functools import cache, lru_cache
 from typing import Protocol, cast
 
-from ragmon.sources.otlp.facts import OTHER, Facts
+from ragmon.sources.otlp.reading.facts import OTHER, Facts
 from ragmon.sources.otlp.spans import Span
 
 _MOST_REMEMBERED = 100  # names; memory has an end

@@ -6,8 +6,8 @@ Source: open-telemetry/semantic-conventions-genai.
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import passages_in, some_documents_in
-from ragmon.sources.otlp.facts import (
+from ragmon.sources.otlp.reading.documents import passages_in, some_documents_in
+from ragmon.sources.otlp.reading.facts import (
     CHAIN,
     EMBEDDING,
     EVALUATOR,
@@ -18,9 +18,8 @@ from ragmon.sources.otlp.facts import (
     Evaluation,
     Facts,
 )
-from ragmon.sources.otlp.messages import last_text
-from ragmon.sources.otlp.spans import Attributes, Event, Span
-from ragmon.sources.otlp.values import (
+from ragmon.sources.otlp.reading.messages import last_text
+from ragmon.sources.otlp.reading.values import (
     answer,
     asked,
     asked_in,
@@ -33,6 +32,7 @@ from ragmon.sources.otlp.values import (
     plain,
     question,
 )
+from ragmon.sources.otlp.spans import Attributes, Event, Span
 
 ORDER = 50
 SPEAKS = frozenset({"gen_ai", "enduser", "session", "user", "exception", "error"})

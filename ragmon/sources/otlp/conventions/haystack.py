@@ -6,8 +6,8 @@ documents, whatever it is called.
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import Document, passages_in, some_documents_in
-from ragmon.sources.otlp.facts import (
+from ragmon.sources.otlp.reading.documents import Document, passages_in, some_documents_in
+from ragmon.sources.otlp.reading.facts import (
     CHAIN,
     EMBEDDING,
     MODEL,
@@ -17,9 +17,9 @@ from ragmon.sources.otlp.facts import (
     TOOL,
     Facts,
 )
+from ragmon.sources.otlp.reading.usage import completion_tokens_in, model_in, prompt_tokens_in
+from ragmon.sources.otlp.reading.values import answer, asked_in, first, loads, question
 from ragmon.sources.otlp.spans import ERROR, Span
-from ragmon.sources.otlp.usage import completion_tokens_in, model_in, prompt_tokens_in
-from ragmon.sources.otlp.values import answer, asked_in, first, loads, question
 
 ORDER = 45
 SPEAKS = frozenset({"haystack"})

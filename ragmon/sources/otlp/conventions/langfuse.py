@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import passages_in, some_documents_in
-from ragmon.sources.otlp.facts import (
+from ragmon.sources.otlp.reading.documents import passages_in, some_documents_in
+from ragmon.sources.otlp.reading.facts import (
     CHAIN,
     EMBEDDING,
     EVALUATOR,
@@ -13,8 +13,7 @@ from ragmon.sources.otlp.facts import (
     TOOL,
     Facts,
 )
-from ragmon.sources.otlp.spans import ERROR, Span
-from ragmon.sources.otlp.values import (
+from ragmon.sources.otlp.reading.values import (
     answer,
     asked_in,
     first,
@@ -25,6 +24,7 @@ from ragmon.sources.otlp.values import (
     question,
     tags_of,
 )
+from ragmon.sources.otlp.spans import ERROR, Span
 
 ORDER = 30
 SPEAKS = frozenset({"langfuse"})

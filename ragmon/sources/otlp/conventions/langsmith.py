@@ -3,12 +3,12 @@
 Its ``gen_ai.operation.name`` calls retrievers embeddings, so the type of the run is asked first.
 """
 
-from ragmon.sources.otlp.documents import passages_in, some_documents_in
-from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, MODEL, OTHER, RETRIEVER, TOOL, Facts
-from ragmon.sources.otlp.metadata import read_metadata
+from ragmon.sources.otlp.reading.documents import passages_in, some_documents_in
+from ragmon.sources.otlp.reading.facts import CHAIN, EMBEDDING, MODEL, OTHER, RETRIEVER, TOOL, Facts
+from ragmon.sources.otlp.reading.metadata import read_metadata
+from ragmon.sources.otlp.reading.usage import model_in
+from ragmon.sources.otlp.reading.values import answer, asked_in, question
 from ragmon.sources.otlp.spans import Span
-from ragmon.sources.otlp.usage import model_in
-from ragmon.sources.otlp.values import answer, asked_in, question
 
 ORDER = 25
 SPEAKS = frozenset({"langsmith"})

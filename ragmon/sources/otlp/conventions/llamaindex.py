@@ -1,7 +1,7 @@
 """LlamaIndex's own OpenTelemetry package: its spans say nothing, their events everything."""
 
-from ragmon.sources.otlp.documents import passages_in
-from ragmon.sources.otlp.facts import (
+from ragmon.sources.otlp.reading.documents import passages_in
+from ragmon.sources.otlp.reading.facts import (
     CHAIN,
     EMBEDDING,
     MODEL,
@@ -10,8 +10,8 @@ from ragmon.sources.otlp.facts import (
     RETRIEVER,
     Facts,
 )
+from ragmon.sources.otlp.reading.values import answer, asked_in, integer, name, question
 from ragmon.sources.otlp.spans import Span
-from ragmon.sources.otlp.values import answer, asked_in, integer, name, question
 
 ORDER = 60
 

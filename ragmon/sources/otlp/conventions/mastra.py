@@ -3,11 +3,11 @@
 What went in and out stands under the type of the span: ``mastra.agent_run.input``.
 """
 
-from ragmon.sources.otlp.documents import passages_in
-from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, RETRIEVER, TOOL, Facts
-from ragmon.sources.otlp.metadata import read_metadata
+from ragmon.sources.otlp.reading.documents import passages_in
+from ragmon.sources.otlp.reading.facts import CHAIN, EMBEDDING, RETRIEVER, TOOL, Facts
+from ragmon.sources.otlp.reading.metadata import read_metadata
+from ragmon.sources.otlp.reading.values import answer, asked_in, question
 from ragmon.sources.otlp.spans import ERROR, Span
-from ragmon.sources.otlp.values import answer, asked_in, question
 
 ORDER = 43
 SPEAKS = frozenset({"mastra"})

@@ -1,7 +1,7 @@
 """MLflow tracing: every value is a JSON string, even the type of the span."""
 
-from ragmon.sources.otlp.documents import passages_in, some_documents_in
-from ragmon.sources.otlp.facts import (
+from ragmon.sources.otlp.reading.documents import passages_in, some_documents_in
+from ragmon.sources.otlp.reading.facts import (
     CHAIN,
     EMBEDDING,
     EVALUATOR,
@@ -12,8 +12,7 @@ from ragmon.sources.otlp.facts import (
     TOOL,
     Facts,
 )
-from ragmon.sources.otlp.spans import ERROR, Attributes, Span
-from ragmon.sources.otlp.values import (
+from ragmon.sources.otlp.reading.values import (
     answer,
     asked_in,
     integer,
@@ -23,6 +22,7 @@ from ragmon.sources.otlp.values import (
     question,
     tags_of,
 )
+from ragmon.sources.otlp.spans import ERROR, Attributes, Span
 
 ORDER = 40
 SPEAKS = frozenset({"mlflow"})

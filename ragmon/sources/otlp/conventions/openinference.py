@@ -6,7 +6,7 @@ Source: Arize-ai/openinference, spec/semantic_conventions.md.
 from collections.abc import Callable
 from typing import Any
 
-from ragmon.sources.otlp.documents import (
+from ragmon.sources.otlp.reading.documents import (
     Document,
     document_of,
     documents_in,
@@ -14,7 +14,7 @@ from ragmon.sources.otlp.documents import (
     passages_in,
     some_documents_in,
 )
-from ragmon.sources.otlp.facts import (
+from ragmon.sources.otlp.reading.facts import (
     CHAIN,
     EMBEDDING,
     EVALUATOR,
@@ -26,9 +26,8 @@ from ragmon.sources.otlp.facts import (
     Evaluation,
     Facts,
 )
-from ragmon.sources.otlp.messages import last_text
-from ragmon.sources.otlp.spans import ERROR, Attributes, Span
-from ragmon.sources.otlp.values import (
+from ragmon.sources.otlp.reading.messages import last_text
+from ragmon.sources.otlp.reading.values import (
     answer,
     asked,
     asked_in,
@@ -43,6 +42,7 @@ from ragmon.sources.otlp.values import (
     strip_prefix,
     tags_of,
 )
+from ragmon.sources.otlp.spans import ERROR, Attributes, Span
 
 ORDER = 10
 SPEAKS = frozenset(

@@ -5,10 +5,10 @@ Until version 1 of its instrumentation the messages of a model call stand in one
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import some_documents_in
-from ragmon.sources.otlp.facts import CHAIN, MODEL, TOOL, Facts
+from ragmon.sources.otlp.reading.documents import some_documents_in
+from ragmon.sources.otlp.reading.facts import CHAIN, MODEL, TOOL, Facts
+from ragmon.sources.otlp.reading.values import answer, asked_in, first, loads, name, question
 from ragmon.sources.otlp.spans import Span
-from ragmon.sources.otlp.values import answer, asked_in, first, loads, name, question
 
 ORDER = 48
 SPEAKS = frozenset(

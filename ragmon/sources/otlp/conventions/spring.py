@@ -6,10 +6,10 @@ Source: spring-projects/spring-ai, reference/observability.
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import Document, passages_in, some_documents_in
-from ragmon.sources.otlp.facts import CHAIN, MODEL, OTHER, RETRIEVER, TOOL, Facts
+from ragmon.sources.otlp.reading.documents import Document, passages_in, some_documents_in
+from ragmon.sources.otlp.reading.facts import CHAIN, MODEL, OTHER, RETRIEVER, TOOL, Facts
+from ragmon.sources.otlp.reading.values import answer, asked, first, loads, name, plain, question
 from ragmon.sources.otlp.spans import Attributes, Span
-from ragmon.sources.otlp.values import answer, asked, first, loads, name, plain, question
 
 ORDER = 55
 SPEAKS = frozenset({"spring", "gen_ai"})

@@ -6,8 +6,8 @@ by the name of their entity only, in JavaScript by that of the method.
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import documents_in, passages_in, some_documents_in
-from ragmon.sources.otlp.facts import (
+from ragmon.sources.otlp.reading.documents import documents_in, passages_in, some_documents_in
+from ragmon.sources.otlp.reading.facts import (
     CHAIN,
     EMBEDDING,
     MODEL,
@@ -17,10 +17,10 @@ from ragmon.sources.otlp.facts import (
     TOOL,
     Facts,
 )
-from ragmon.sources.otlp.metadata import read_metadata
+from ragmon.sources.otlp.reading.metadata import read_metadata
+from ragmon.sources.otlp.reading.usage import completion_tokens_in, model_in, prompt_tokens_in
+from ragmon.sources.otlp.reading.values import answer, asked_in, first, loads, name, question
 from ragmon.sources.otlp.spans import ERROR, Attributes, Span
-from ragmon.sources.otlp.usage import completion_tokens_in, model_in, prompt_tokens_in
-from ragmon.sources.otlp.values import answer, asked_in, first, loads, name, question
 
 ORDER = 20
 SPEAKS = frozenset({"traceloop", "llm"})

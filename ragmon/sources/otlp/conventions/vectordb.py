@@ -8,10 +8,10 @@ A number of rows alone says how many documents there were, but nothing of them; 
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import Document, document_of, oriented
-from ragmon.sources.otlp.facts import RETRIEVER, Facts
+from ragmon.sources.otlp.reading.documents import Document, document_of, oriented
+from ragmon.sources.otlp.reading.facts import RETRIEVER, Facts
+from ragmon.sources.otlp.reading.values import first, indexed, integer, loads, plain
 from ragmon.sources.otlp.spans import Event, Span
-from ragmon.sources.otlp.values import first, indexed, integer, loads, plain
 
 ORDER = 90
 SPEAKS = frozenset({"db"})

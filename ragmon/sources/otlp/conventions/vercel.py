@@ -7,11 +7,15 @@ those cannot say.
 
 from typing import Any
 
-from ragmon.sources.otlp.documents import Document, document_of, passages_in, some_documents_in
-from ragmon.sources.otlp.facts import CHAIN, EMBEDDING, MODEL, RERANKER, TOOL, Facts
-from ragmon.sources.otlp.metadata import read_metadata
-from ragmon.sources.otlp.spans import Attributes, Span
-from ragmon.sources.otlp.values import (
+from ragmon.sources.otlp.reading.documents import (
+    Document,
+    document_of,
+    passages_in,
+    some_documents_in,
+)
+from ragmon.sources.otlp.reading.facts import CHAIN, EMBEDDING, MODEL, RERANKER, TOOL, Facts
+from ragmon.sources.otlp.reading.metadata import read_metadata
+from ragmon.sources.otlp.reading.values import (
     answer,
     asked_in,
     first,
@@ -22,6 +26,7 @@ from ragmon.sources.otlp.values import (
     plain,
     question,
 )
+from ragmon.sources.otlp.spans import Attributes, Span
 
 ORDER = 35
 SPEAKS = frozenset({"ai"})

@@ -1,0 +1,105 @@
+"""The language model for `evaluate` and `compare`: the daemon's settings ``judge.llm``."""
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import track
+
+from ragmon.errors import SettingsError
+from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.score.parallel import Track
+
+if TYPE_CHECKING:
+    from ragmon.evaluate.score.llm import Forecast
+
+REPLIES = Path("ragmon-replies")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    group = parser.add_argument_group("the LLM judge, by the daemon's settings judge.llm")
+    group.add_argument("--config", type=Path, metavar="FILE", help="YAML (default ragmon.yaml)")
+    text = "a setting, as judge.llm.base_url=http://localhost:11434/v1; may be repeated"
+    group.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
+    group.add_argument("--no-llm", action="store_true", help="leave the LLM judge out")
+    text = f"replies to reuse (default {REPLIES}); they quote the answers"
+    group.add_argument("--replies", type=Path, default=REPLIES, metavar="FILE", help=text)
+    group.add_argument(
+        "--max-cost", type=float, metavar="DOLLARS", help="do not begin above it, and end there"
+    )
+
+
+def options(args: argparse.Namespace) -> Any:
+    """The settings of the judge; None when none is configured, or it is not wanted.
+
+    Raises:
+        SettingsError: a setting is wrong.
+    """
+    if args.no_llm:
+        return None
+    from ragmon.config import load  # noqa: PLC0415 - half of the time that a command takes
+
+    flags = {}
+    for each in args.set:
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise SettingsError(f"--set {each!r} has no value", hint="Write KEY=VALUE")
+        flags[key] = value
+    return load(args.config, flags).settings.judge.llm
+
+
+@contextmanager
+def replies(path: Path) -> Iterator[Any]:
+    """The remembered replies."""
+    from ragmon.evaluate.score.reply_cache import FileCache  # noqa: PLC0415
+
+    kept = FileCache(path)
+    try:
+        yield kept
+    finally:
+        kept.close()
+
+
+def progress(args: argparse.Namespace, what: str) -> Track:
+    """A bar on standard error, gone when the work is done."""
+    console = Console(stderr=True)
+    hidden = is_hidden(args, console)
+    return lambda work: track(work, what, disable=hidden, console=console, transient=True)
+
+
+def is_hidden(args: argparse.Namespace, console: Console) -> bool:
+    """Whether no progress is shown: outside a terminal it would only leave blank lines."""
+    return bool(args.quiet) or not console.is_terminal
+
+
+def limit(args: argparse.Namespace) -> float:
+    """Dollars that may be spent."""
+    return math.inf if args.max_cost is None else float(args.max_cost)
+
+
+def announce(what: str, expected: "Forecast", args: argparse.Namespace) -> None:
+    """Say what judging may take, before it does.
+
+    Raises:
+        DataError: it is likely to cost more than allowed.
+    """
+    tokens = f"about {expected.tokens:,} tokens (at most {expected.most_tokens:,})"
+    cost = ""
+    if expected.cost_usd is not None and expected.most_cost_usd is not None:
+        cost = f", ${expected.cost_usd:.2f} (at most ${expected.most_cost_usd:.2f})"
+    if not args.quiet:
+        print(f"judging {what}: {tokens}{cost}; remembered replies are free", file=sys.stderr)
+    if args.max_cost is None:
+        return
+    if expected.cost_usd is None:
+        hint = "Set judge.llm.model and judge.llm.prices"
+        raise DataError("the model has no price", field="--max-cost", hint=hint)
+    if expected.cost_usd > args.max_cost:
+        message = f"judging is likely to cost ${expected.cost_usd:.2f}"
+        raise DataError(message, field="--max-cost")

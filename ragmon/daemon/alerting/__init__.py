@@ -1,0 +1,1 @@
+"""Alerting in the daemon: the detection loop, the alert API and the worst queries."""

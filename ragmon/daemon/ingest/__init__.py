@@ -1,0 +1,1 @@
+"""Ingest: one writer thread turns submissions into commits, windows and metrics."""

@@ -1,0 +1,152 @@
+"""Feedback, labels, verdicts and draws: finding their query, of whatever age, and restating it."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from ragmon.pipeline import Change, Pipeline, amend
+from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdict
+from ragmon.signals.facts import SAMPLED_JUDGE
+from ragmon.signals.verdict_sums import verdict_of
+from ragmon.stores import Awaited, Restatement, Store, Waiting, amendments
+from ragmon.windows.observations import Observations, pack
+
+Fate = Literal["accepted", "duplicate", "waiting_full"]
+"""What becomes of a change."""
+
+_record = msgspec.msgpack.Decoder(QueryRecord)
+_kinds: dict[str, type[Change]] = {
+    "feedback": Feedback,
+    "label": Label,
+    "verdict": Verdict,
+    "draw": Draw,
+}
+
+
+class Restated(Struct, frozen=True):
+    """What a group of changes comes to."""
+
+    amendments: tuple[tuple[int, bytes], ...] = ()
+    old: Observations | None = None
+    new: Observations | None = None
+
+    def packed(self, columns: Sequence[str]) -> Restatement | None:
+        """For the store, so that a restart can restate again."""
+        if self.old is None or self.new is None:
+            return None
+        return Restatement(pack(self.old, columns), pack(self.new, columns))
+
+
+class Changes:
+    """Collects the changes of one commit; nothing is written here."""
+
+    def __init__(
+        self,
+        store: Store,
+        pipeline: Pipeline,
+        fresh: dict[int, QueryRecord],
+        record: Callable[[int], bytes | None],
+    ) -> None:
+        self._store = store
+        self._pipeline = pipeline
+        self._record = record  # one stored record, by its sequence number
+        self._fresh = fresh  # records of this very commit, by sequence number
+        self._before: dict[int, Amendments] = {}
+        self._after: dict[int, Amendments] = {}
+        self._records: dict[int, QueryRecord] = {}
+        self.awaited: list[Awaited] = []  # drawn for the sampled judge
+        self.judged: list[int] = []  # no longer awaited
+
+    def apply(self, sequence: int, change: Change) -> Fate:
+        """Fold one change in; a duplicate says nothing new, or its record is gone."""
+        if sequence not in self._records and not self._open(sequence, change.query_id):
+            return "duplicate"
+        self._after[sequence], is_new = amend(self._after[sequence], change)
+        if isinstance(change, Draw):
+            asked = verdict_of(self._after[sequence], SAMPLED_JUDGE) is not None
+            if is_new and change.drawn and not asked:
+                self.awaited.append(Awaited(sequence, change.timestamp))
+        elif isinstance(change, Verdict) and change.judge == SAMPLED_JUDGE:
+            self.judged.append(sequence)
+        return "accepted" if is_new else "duplicate"
+
+    def restated(self) -> Restated:
+        """The difference that all changes together make."""
+        changed = [s for s in sorted(self._after) if self._after[s] is not self._before[s]]
+        if not changed:
+            return Restated()
+        records = [self._records[s] for s in changed]
+        old = self._pipeline.observe(records, [self._before[s] for s in changed])
+        new = self._pipeline.observe(records, [self._after[s] for s in changed])
+        logged = self._pipeline.observe(records).values
+        layout = amendments.layout_of(self._pipeline.columns)
+        bodies = [
+            amendments.encode(self._after[s], layout, logged[at], new.values[at])
+            for at, s in enumerate(changed)
+        ]
+        return Restated(tuple(zip(changed, bodies, strict=True)), old, new)
+
+    def _open(self, sequence: int, query_id: str) -> bool:
+        record = self._fresh.get(sequence)
+        known = Amendments()
+        if record is None:
+            stored = self._record(sequence)
+            if stored is None:
+                return False
+            record = _record.decode(stored)
+            body = self._store.amendments((sequence,)).get(sequence)
+            known = amendments.decode(body).known if body else known
+        if record.query_id != query_id:
+            return False  # another id with the same hash
+        self._records[sequence] = record
+        self._before[sequence] = self._after[sequence] = known
+        return True
+
+
+class Postponed:
+    """Changes whose query has not come yet: each is kept once, and no more than there is room."""
+
+    def __init__(self, store: Store, room: int) -> None:
+        self.waiting: list[Waiting] = []
+        self._store = store
+        self._room = room
+        self._known: dict[str, Amendments] = {}
+
+    def add(self, query_hash: int, change: Change, now: float) -> Fate:
+        """Keep one change, if it is new and there is room."""
+        known = self._known.get(change.query_id) or self._load(query_hash, change.query_id)
+        amendments, is_new = amend(known, change)
+        if not is_new:
+            return "duplicate"
+        if len(self.waiting) >= self._room:
+            return "waiting_full"
+        self.waiting.append(to_waiting(query_hash, change, now))
+        self._known[change.query_id] = amendments
+        return "accepted"
+
+    def move(self, query_hash: int, waiting: Waiting) -> None:
+        """Keep one change under another hash, because its own now belongs to another id."""
+        change = from_waiting(waiting)
+        known = self._known.get(change.query_id, Amendments())
+        self._known[change.query_id], _ = amend(known, change)
+        self.waiting.append(waiting._replace(query_hash=query_hash))
+
+    def _load(self, query_hash: int, query_id: str) -> Amendments:
+        known = Amendments()
+        for change in map(from_waiting, self._store.waiting((query_hash,))):
+            if change.query_id == query_id:
+                known, _ = amend(known, change)
+        return known
+
+
+def to_waiting(query_hash: int, change: Change, now: float) -> Waiting:
+    """A change that came before its query."""
+    return Waiting(query_hash, type(change).__name__.lower(), msgspec.msgpack.encode(change), now)
+
+
+def from_waiting(waiting: Waiting) -> Change:
+    """The change again."""
+    change: Change = msgspec.msgpack.decode(waiting.body, type=_kinds[waiting.kind])
+    return change

@@ -1,0 +1,180 @@
+"""One group of submissions into one commit: duplicates out, changes to their queries, counted.
+
+Everything is prepared before the store is asked, and nothing is remembered until it answered:
+a failed commit leaves no trace.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from ragmon.daemon.ingest.changes import Changes, Fate, Postponed, Restated, from_waiting
+from ragmon.daemon.ingest.exemplars import ExemplarStore
+from ragmon.daemon.ingest.identities import Identities
+from ragmon.daemon.ingest.record_cache import Recent
+from ragmon.pipeline import Pipeline
+from ragmon.records import QueryRecord
+from ragmon.sources import Submission
+from ragmon.stores import Commit, Store, Waiting
+from ragmon.windows import Windows
+from ragmon.windows.observations import Observations, pack
+
+_encode_into = msgspec.msgpack.Encoder().encode_into
+
+
+class Fresh(NamedTuple):
+    """The new records of a group."""
+
+    records: list[QueryRecord]
+    sequences: dict[str, int]  # by query id
+    hashes: dict[int, str]  # to query id, in the same order
+
+
+class Counted(NamedTuple):
+    """What one commit added."""
+
+    logged: Observations | None
+    restated: Restated
+    arrivals: list[tuple[str, int]]  # records by source, duplicates too
+
+
+class Committer:
+    """Owns the order: prepare, commit, count."""
+
+    def __init__(
+        self,
+        store: Store,
+        pipeline: Pipeline,
+        windows: Windows,
+        exemplars: ExemplarStore,
+        *,
+        most_waiting: int,
+        recent: Recent | None = None,
+    ) -> None:
+        self._store = store
+        self._recent = recent or Recent()
+        self._identities = Identities(store, self._record)
+        self._pipeline = pipeline
+        self._windows = windows
+        self._exemplars = exemplars
+        self._most_waiting = most_waiting
+        self.counted: list[Callable[[Counted], None]] = []  # told on the writer's thread
+        self._encoded = bytearray()  # fresh memory for every commit would cost more than encoding
+
+    def commit(self, group: Sequence[Submission], now: float) -> None:
+        """Make the group durable and count it; fills in each submission's duplicates and refusals.
+
+        Raises:
+            StoreError: nothing was kept.
+        """
+        fresh = self._fresh(group)
+        by_sequence = dict(zip(fresh.sequences.values(), fresh.records, strict=True))
+        changes = Changes(self._store, self._pipeline, by_sequence, self._record)
+        room = self._most_waiting - self._store.waiting_count()
+        postponed = Postponed(self._store, room)
+        arrived = self._store.waiting(fresh.hashes)
+        self._apply_arrived(arrived, changes, postponed, fresh)
+        self._apply(group, changes, postponed, fresh, now)
+        restated = changes.restated()
+        observations = self._pipeline.observe(fresh.records) if fresh.records else None
+        commit = self._assemble(fresh, observations, restated)
+        commit.waiting = postponed.waiting
+        commit.awaited, commit.judged = changes.awaited, changes.judged
+        commit.arrived = sorted({waiting.query_hash for waiting in arrived})
+        commit.offsets = [each.offset for each in group if each.offset is not None]
+        late = (commit.amendments, commit.waiting, commit.offsets, commit.judged)
+        if fresh.records or any(late):
+            first = self._store.next_sequence
+            self._store.commit(commit)
+            self._recent.keep(first, commit.hashes, fresh.records)
+        self._count(observations, restated)
+        self._exemplars.observe(fresh.records)
+        arrivals = [(each.source, len(each.records)) for each in group if each.records]
+        for tell in self.counted:
+            tell(Counted(observations, restated, arrivals))
+
+    def _record(self, sequence: int) -> bytes | None:
+        held = self._recent.record(sequence)
+        return self._store.record(sequence) if held is None else held
+
+    def _fresh(self, group: Sequence[Submission]) -> Fresh:
+        """The records not stored yet, in order; the others are counted as duplicates."""
+        ids = [record.query_id for each in group for record in each.records]
+        hashes, stored = self._identities.find_all(ids)
+        fresh = Fresh([], {}, {})
+        places = iter(zip(hashes, stored, strict=True))
+        for submission in group:
+            for record in submission.records:
+                query_hash, known = next(places)
+                if query_hash in fresh.hashes and record.query_id not in fresh.sequences:
+                    query_hash, sequence = self._identities.find(record.query_id, fresh.hashes)
+                    known = sequence is not None
+                if known or record.query_id in fresh.sequences:
+                    submission.duplicates += 1
+                else:
+                    sequence = self._store.next_sequence + len(fresh.records)
+                    fresh.sequences[record.query_id] = sequence
+                    fresh.hashes[query_hash] = record.query_id
+                    fresh.records.append(self._pipeline.admit(record))
+        return fresh
+
+    def _apply_arrived(
+        self, arrived: Sequence[Waiting], changes: Changes, postponed: Postponed, fresh: Fresh
+    ) -> None:
+        """Apply what waited for the new records."""
+        for waiting in arrived:
+            change = from_waiting(waiting)
+            if change.query_id in fresh.sequences:
+                changes.apply(fresh.sequences[change.query_id], change)
+            else:
+                query_hash, _ = self._identities.find(change.query_id, fresh.hashes)
+                postponed.move(query_hash, waiting)
+
+    def _apply(
+        self,
+        group: Sequence[Submission],
+        changes: Changes,
+        postponed: Postponed,
+        fresh: Fresh,
+        now: float,
+    ) -> None:
+        """Apply feedback, labels and verdicts, or let them wait for their query."""
+        for submission in group:
+            for position, change in enumerate(submission.changes):
+                admitted = self._pipeline.admit_change(change)
+                sequence = fresh.sequences.get(change.query_id)
+                query_hash = 0
+                if sequence is None:
+                    query_hash, sequence = self._identities.find(change.query_id, fresh.hashes)
+                fate: Fate = (
+                    postponed.add(query_hash, admitted, now)
+                    if sequence is None
+                    else changes.apply(sequence, admitted)
+                )
+                submission.duplicates += fate == "duplicate"
+                if fate == "waiting_full":
+                    submission.refused.append((position, fate))
+
+    def _assemble(
+        self, fresh: Fresh, observations: Observations | None, restated: Restated
+    ) -> Commit:
+        commit = Commit(
+            hashes=np.fromiter(fresh.hashes, np.uint64, len(fresh.hashes)),
+            amendments=restated.amendments,
+            restatement=restated.packed(self._pipeline.columns),
+        )
+        if observations is not None:
+            _encode_into(fresh.records, self._encoded)
+            commit.records = self._encoded
+            commit.first_timestamp = float(observations.timestamps.min())
+            commit.last_timestamp = float(observations.timestamps.max())
+            commit.observations = pack(observations, self._pipeline.columns)
+        return commit
+
+    def _count(self, observations: Observations | None, restated: Restated) -> None:
+        if observations is not None:
+            self._windows.fold(observations)
+        if restated.old is not None and restated.new is not None:
+            self._windows.restate(restated.old, restated.new)

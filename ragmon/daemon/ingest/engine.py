@@ -1,0 +1,116 @@
+"""Store, windows and writer put together: what a restart rebuilds and a snapshot saves."""
+
+from collections.abc import Iterable
+
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.daemon.ingest.committer import Committer
+from ragmon.daemon.ingest.exemplars import ExemplarStore
+from ragmon.daemon.ingest.record_cache import Recent
+from ragmon.daemon.ingest.writer import Writer
+from ragmon.errors import StoreError
+from ragmon.pipeline import Pipeline
+from ragmon.records import Position
+from ragmon.stores import Restatement, Store
+from ragmon.windows import Windows
+from ragmon.windows.observations import unpack
+from ragmon.windows.snapshot import dump_dirty, dump_totals, load_bucket, load_totals
+
+
+class Engine:
+    """The parts that every shell drives; its methods run on the writer's thread once started."""
+
+    def __init__(
+        self, store: Store, pipeline: Pipeline, windows: Windows, clock: Clock, settings: Settings
+    ) -> None:
+        self.store = store
+        self.pipeline = pipeline
+        self.windows = windows
+        self.exemplars = ExemplarStore()
+        self._settings = settings
+        self._saved = Position()
+        self._compacted = 0
+        self.recent = Recent()
+        self.committer = Committer(
+            store,
+            pipeline,
+            windows,
+            self.exemplars,
+            most_waiting=settings.limits.waiting,
+            recent=self.recent,
+        )
+        self.writer = Writer(self.committer, clock, queue_bytes=settings.limits.queue)
+
+    def restore(self) -> int:
+        """Load the last snapshot and count what came after it; returns how many records."""
+        position, totals, buckets = self.store.load_windows()
+        if totals is not None:
+            load_totals(self.windows, totals)
+            for bucket in buckets:
+                load_bucket(self.windows, bucket)
+        counted = self._replay(self.store.replay(position))
+        self._saved = position
+        return counted
+
+    def snapshot(self) -> None:
+        """Save the buckets that changed, and the position they stand for.
+
+        It also tries a store that refused the last write, since whoever is not ready gets no
+        traffic that would.
+        """
+        position = Position(self.store.next_sequence, self.store.last_restatement)
+        if position == self._saved and self.writer.last_error is None:
+            return
+        dirty = [set(each) for each in self.windows.dirty]
+        try:
+            self.store.index()
+            buckets = list(dump_dirty(self.windows))
+            self.store.save_windows(buckets, dump_totals(self.windows), position)
+        except BaseException as error:
+            for held, lost in zip(self.windows.dirty, dirty, strict=True):
+                held.update(lost)
+            if isinstance(error, StoreError):
+                self.writer.last_error = error
+            raise
+        self._saved = position
+        self.writer.last_error = None
+
+    def expire(self, now: float) -> int:
+        """Delete one step's worth of what retention no longer covers; returns how many records."""
+        retention = self._settings.retention
+        deleted = self.store.expire(now - retention.records, retention.max_disk)
+        if deleted:
+            self.recent.clear()
+        return deleted
+
+    def forget(self, now: float) -> None:
+        """Let go of windows and series that nobody can ask for any more."""
+        retention = self._settings.retention
+        coarsest = len(self.windows.tiers) - 1
+        oldest = [
+            int(now - (retention.windows if level == coarsest else tier.width_s * tier.slots))
+            // tier.width_s
+            for level, tier in enumerate(self.windows.tiers)
+        ]
+        self.store.expire_windows(oldest, now - retention.records)
+        self.windows.forget(now)
+
+    def compact(self) -> int:
+        """Join one stretch of small blocks; returns how many blocks it took, 0 at the end."""
+        joined, self._compacted = self.store.compact(self._compacted, self._saved.sequence)
+        if self._compacted >= self._saved.sequence:
+            self._compacted = 0
+            return 0
+        return joined
+
+    def _replay(self, committed: Iterable[bytes | Restatement]) -> int:
+        counted = 0
+        columns = self.pipeline.columns
+        for each in committed:
+            if isinstance(each, Restatement):
+                self.windows.restate(unpack(each.old, columns), unpack(each.new, columns))
+            else:
+                observations = unpack(each, columns)
+                self.windows.fold(observations)
+                counted += len(observations)
+        return counted

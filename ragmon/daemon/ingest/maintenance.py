@@ -1,0 +1,50 @@
+"""The work that keeps store, windows and memory small: snapshots, retention, joining of blocks."""
+
+import itertools
+from collections.abc import Callable
+
+from ragmon.clock import Clock
+from ragmon.daemon import malloc
+from ragmon.daemon.ingest.engine import Engine
+from ragmon.daemon.schedule import Schedule
+
+_EXPIRE_EVERY_S = 30.0
+_COMPACT_EVERY_S = 20.0
+_TRIM_EVERY_S = 10.0  # it takes some milliseconds
+_COMPACT_STEPS = 200
+
+
+class Upkeep:
+    """Short steps on the writer's thread; commits go on in between."""
+
+    def __init__(self, engine: Engine, clock: Clock, ending: Callable[[], bool]) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._ending = ending  # then the step under way is the last
+
+    def plan(self, schedule: Schedule, snapshot_every_s: float) -> None:
+        """Have it done at intervals."""
+        schedule.every(snapshot_every_s, "snapshot", self.snapshot)
+        schedule.every(_EXPIRE_EVERY_S, "expire", self.expire)
+        schedule.every(_COMPACT_EVERY_S, "compact", self.compact)
+        schedule.every(_TRIM_EVERY_S, "trim", malloc.trim)
+
+    def snapshot(self) -> None:
+        """Save the windows."""
+        self._engine.writer.call(self._engine.snapshot).result()
+
+    def expire(self) -> None:
+        """Delete what retention no longer covers."""
+        now = self._clock.now()
+        self._step(lambda: self._engine.expire(now))
+        self._engine.writer.call(lambda: self._engine.forget(now)).result()
+
+    def compact(self) -> None:
+        """Join small blocks."""
+        self._step(self._engine.compact, most=_COMPACT_STEPS)
+
+    def _step(self, step: Callable[[], int], most: int | None = None) -> None:
+        """Repeat a step until it finds nothing more to do."""
+        for _ in itertools.count() if most is None else range(most):
+            if self._ending() or not self._engine.writer.call(step).result():
+                return

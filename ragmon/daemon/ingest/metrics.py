@@ -1,0 +1,63 @@
+"""Gauges and counters of parts that know nothing of Prometheus."""
+
+import contextlib
+import shutil
+
+from ragmon.config import Settings
+from ragmon.daemon.ingest.engine import Engine
+from ragmon.exposition.own import OwnMetrics
+
+
+def limits(settings: Settings, store_bytes: int) -> dict[str, float]:
+    """What may be reached, in bytes, so that rules on it copy no numbers.
+
+    ``disk`` is what the store holds and what the file system still has room for; a disk that does
+    not answer is left out, so that the page still tells of the rest.
+    """
+    found = {"queue": float(settings.limits.queue)}
+    if settings.retention.max_disk is not None:
+        found["max_disk"] = float(settings.retention.max_disk)
+    with contextlib.suppress(OSError):
+        found["disk"] = float(store_bytes + shutil.disk_usage(settings.data_dir).free)
+    return found
+
+
+def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
+    """Have the engine asked at each scrape."""
+    own.watch_each(
+        "ragmon_limit_bytes",
+        "What may be reached: limits.queue, retention.max_disk, and the store's disk.",
+        "limit",
+        lambda: limits(settings, engine.store.size_bytes()),
+    )
+    own.watch(
+        "ragmon_ingest_queue_bytes",
+        "Accepted and not yet committed.",
+        lambda: engine.writer.queued_bytes,
+    )
+    own.watch("ragmon_store_bytes", "Size of the store on disk.", engine.store.size_bytes)
+    own.watch(
+        "ragmon_watermark_timestamp_seconds",
+        "Timestamp of the newest query counted.",
+        lambda: engine.windows.watermark,
+    )
+    own.watch(
+        "ragmon_waiting_changes",
+        "Feedback and labels that wait for their query.",
+        engine.store.waiting_count,
+    )
+    own.watch_total(
+        "ragmon_window_restatements",
+        "Queries counted anew after late feedback or labels.",
+        lambda: engine.windows.restatements,
+    )
+    own.watch_total(
+        "ragmon_series_dropped",
+        "Observations counted under other because max_series was reached.",
+        lambda: engine.windows.dropped,
+    )
+    own.watch_total(
+        "ragmon_commit_failures",
+        "Groups of batches that the store refused.",
+        lambda: engine.writer.stats.failures,
+    )

@@ -1,0 +1,1 @@
+"""Judging in the daemon: selection of answers, their judges, and the way back of verdicts."""

@@ -1,0 +1,322 @@
+"""The judges by the settings: the embedded one, and the language model on a sample."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+
+from ragmon.config import Settings
+from ragmon.daemon.component import Part, Shell
+from ragmon.daemon.judging import grounding_follower, selection
+from ragmon.daemon.judging.anchors import LOOK_EVERY_S, Anchoring
+from ragmon.daemon.judging.anchors import NAME as ANCHORS
+from ragmon.daemon.judging.calibration import NAME as CALIBRATIONS
+from ragmon.daemon.judging.calibration import Calibrations, Calibrator
+from ragmon.daemon.judging.committed_reader import SOURCE, Trail
+from ragmon.daemon.judging.judge_queue import Ask, Docket
+from ragmon.daemon.judging.on_demand import OnDemand
+from ragmon.daemon.judging.sampled_judge import SampledJudge
+from ragmon.daemon.judging.selection import TRAFFIC, Drawing, Known, sampler_of
+from ragmon.daemon.judging.shared_budget import NAME as BUDGET
+from ragmon.daemon.judging.shared_budget import Purse
+from ragmon.daemon.judging.verdicts import case_of
+from ragmon.daemon.otlp import judged
+from ragmon.errors import SettingsError
+from ragmon.exposition.sampled_judge import JudgeMetrics
+from ragmon.judges import llm
+from ragmon.judges.budget import Limits
+from ragmon.judges.grounding import load_artefact
+from ragmon.judges.llm import LlmJudge, anchors
+from ragmon.records import QueryRecord, Verdict
+from ragmon.sampling import Options as SamplingOptions
+from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
+from ragmon.sources.otlp.export import Exporter
+from ragmon.stats.judged_estimate import Relation
+
+Result = TypeVar("Result")
+Tell = Callable[[QueryRecord, Verdict], None]
+
+
+class Judges:
+    """All parts that judge, started and stopped together; verdicts also go to the exporter."""
+
+    def __init__(self, shell: Shell, exporter: Exporter | None) -> None:
+        """Raises SettingsError when the judge cannot be asked, or not be paid."""
+        self._shell = shell
+        self._metrics = JudgeMetrics(shell.own)
+        self._parts: list[Part] = []
+        tell = _teller(shell, exporter)
+        draws = None
+        self.on_demand: OnDemand | None = None
+        if shell.settings.judge.llm is not None:
+            sampled = Sampled(shell, self._metrics, shell.settings.judge.llm, tell)
+            self._parts.append(sampled)
+            draws = sampled.draws
+            self.on_demand = sampled.on_demand
+        reading = Calibrations(shell.settings.judge.unfaithful_below)
+        if shell.settings.judge.grounding.enabled:
+            self._parts.append(_Learning(shell, reading))
+        if shell.settings.judge.grounding.enabled or draws is not None:
+            self._parts.append(_follower(shell, self._metrics, tell, draws, reading))
+
+    def start(self) -> None:
+        """Begin."""
+        for part in self._parts:
+            part.start()
+
+    def stop(self) -> None:
+        """End, the follower first."""
+        for part in reversed(self._parts):
+            part.stop()
+
+
+class Sampled:
+    """The language model with its budget, its draws and its schedule."""
+
+    def __init__(
+        self, shell: Shell, metrics: JudgeMetrics, options: llm.Options, tell: Tell
+    ) -> None:
+        settings = shell.settings
+        self._shell = shell
+        self._ask = asker(shell)
+        self._store = shell.engine.store.judging()
+        self._llm: LlmJudge = llm.build(options, shell.clock)
+        self._purse = Purse(limits_of(settings), shell.clock)
+        self._purse.load(self._store.remembered(BUDGET))  # nothing runs yet
+        self.draws = self._drawing(settings)
+        docket = Docket(self._store, shell.engine.store.reader, self._ask, shell.engine.writer)
+        self.judge = SampledJudge(
+            self._llm,
+            docket,
+            self._purse,
+            shell.clock,
+            metrics,
+            told=tell,
+            max_age_s=settings.judge.max_age,
+            threads=options.concurrency,
+        )
+        self.on_demand = OnDemand(docket, self._llm, self._purse, self.judge, shell.clock)
+        self._anchoring = self._anchors(options, metrics)
+        self._watch(metrics)
+
+    def start(self) -> None:
+        """Begin."""
+        self.judge.start()
+        self._shell.schedule.every(self._shell.settings.judge.every, "judge", self.judge.dispatch)
+        if self._anchoring is not None:
+            every_s = min(LOOK_EVERY_S, self._shell.settings.judge.anchors_every)
+            self._shell.schedule.every(every_s, "anchors", self._anchoring.look)
+
+    def stop(self) -> None:
+        """End, without waiting for requests under way."""
+        if self._anchoring is not None:
+            self._anchoring.stop()
+        self.judge.stop()
+        self._llm.close()
+
+    def _anchors(self, options: llm.Options, metrics: JudgeMetrics) -> Anchoring | None:
+        judge = self._shell.settings.judge
+        if judge.anchors is None:
+            return None
+        forgetful = options.model_copy(update={"cache_entries": 0})
+        anchoring = Anchoring(
+            anchors.read(judge.anchors),
+            llm.build(forgetful, self._shell.clock),
+            every_s=judge.anchors_every,
+            model=options.model or "",
+            purse=self._purse,
+            clock=self._shell.clock,
+            metrics=metrics,
+            remembered=self._store.remembered(ANCHORS),
+            save=lambda name, body: self._ask(lambda: self._store.remember(name, body)),
+        )
+        own = self._shell.own
+        own.watch_each(
+            "ragmon_judge_anchor_score",
+            "Mean faithfulness of the anchors, when they were last judged.",
+            "judge",
+            anchoring.scores,
+        )
+        own.watch_each(
+            "ragmon_judge_anchor_drift",
+            "Mean change of the anchors' faithfulness since they were first judged.",
+            "judge",
+            anchoring.drifts,
+        )
+        return anchoring
+
+    def _drawing(self, settings: Settings) -> Drawing:
+        sampling = settings.sampling
+        options = SamplingOptions(least=sampling.least, slice_per_day=sampling.slice_per_day)
+        return Drawing(
+            sampler_of(options, self._store.remembered(TRAFFIC)),
+            self._purse,
+            self._shell.clock,
+            slices=settings.slices,
+            known=self._known,
+            forecast_usd=lambda record: self._llm.forecast_usd(case_of(record)),
+        )
+
+    def _known(self, with_relations: bool) -> Known:
+        engine, now = self._shell.engine, self._shell.clock.now()
+        columns, longest_s = engine.pipeline.catalogue.columns, max(self._shell.settings.windows)
+
+        def read() -> Known:
+            found: dict[str, Relation] = {}
+            if with_relations:
+                found = selection.relations(engine.windows, columns, longest_s, now)
+                self._store.remember(TRAFFIC, self.draws.traffic)
+            return Known(self._store.awaited_count(), found)
+
+        known = self._ask(read)
+        self.judge.length = known.waiting
+        return known
+
+    def _watch(self, metrics: JudgeMetrics) -> None:
+        metrics.watch_queue(SAMPLED_JUDGE, lambda: self.judge.length)
+        metrics.watch(
+            "ragmon_judge_budget_remaining_ratio",
+            "What is left of the limit of judgements or dollars that is nearest to its end.",
+            SAMPLED_JUDGE,
+            self._purse.remaining_ratio,
+        )
+        metrics.watch(
+            "ragmon_judge_breaker_open",
+            "1 while the judge's endpoint is left alone after it failed.",
+            SAMPLED_JUDGE,
+            lambda: float(self._llm.opens_in() > 0),
+        )
+
+
+class _Learning:
+    """The calibrations, kept in the store."""
+
+    def __init__(self, shell: Shell, calibrations: Calibrations) -> None:
+        self._schedule, self._every_s = shell.schedule, shell.settings.judge.calibrate_every
+        store, ask, own = shell.engine.store.judging(), asker(shell), shell.own
+        calibrations.load(store.remembered(CALIBRATIONS))  # nothing runs yet
+        self._calibrator = Calibrator(
+            calibrations,
+            reader=shell.engine.store.reader,
+            judge=load_artefact().version,
+            news=lambda: (
+                own.total("ragmon_ingest_records_total", source="label")
+                + own.total("ragmon_judged_total", judge=SAMPLED_JUDGE, outcome="scored")
+            ),
+            save=lambda body: ask(lambda: store.remember(CALIBRATIONS, body)),
+        )
+        own.watch_each(
+            "ragmon_grounding_calibration_version",
+            "Version of the calibration by which a pipeline reads the embedded judge's score.",
+            "pipeline",
+            lambda: {name: float(kept.version) for name, kept in calibrations.in_force.items()},
+        )
+        own.watch_each(
+            "ragmon_grounding_calibration_labels",
+            "Labels or verdicts that the calibration was learned from.",
+            "pipeline",
+            lambda: {name: float(kept.lessons) for name, kept in calibrations.in_force.items()},
+        )
+        own.watch_each(
+            "ragmon_grounding_calibration_refused",
+            "1 where labels or verdicts make the embedded judge no better; the log says why.",
+            "pipeline",
+            lambda: {name: float(bool(kept.refused)) for name, kept in calibrations.kept.items()},
+        )
+
+    def start(self) -> None:
+        """Look now, and at intervals."""
+        self._schedule.every(self._every_s, "calibrate", self._calibrator.step)
+
+    def stop(self) -> None:
+        """Nothing runs but what the schedule runs."""
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The budget; a limit in dollars needs the model's price.
+
+    Raises:
+        SettingsError: one was asked for, and there is none.
+    """
+    sampling, options = settings.sampling, settings.judge.llm
+    asked = sampling.model_fields_set & {"dollars_per_hour", "dollars_per_day"}
+    asked = {name for name in asked if getattr(sampling, name) is not None}
+    is_priced = options is not None and options.model in options.prices
+    if options is not None and asked and not is_priced:
+        model = options.model or "MODEL"
+        raise SettingsError(
+            f"sampling.{min(asked)} is set, but judge.llm.prices has no price for "
+            + (f"{model!r}" if options.model else "the model, which judge.llm.model does not name"),
+            hint=f"Set judge.llm.prices: {{{model}: {{prompt: 0.15, completion: 0.60}}}} in "
+            f"dollars for a million tokens, or sampling.{min(asked)}: null",
+        )
+    return Limits(
+        judgements_per_hour=sampling.judgements_per_hour,
+        judgements_per_day=sampling.judgements_per_day,
+        dollars_per_hour=sampling.dollars_per_hour if is_priced else None,
+        dollars_per_day=sampling.dollars_per_day if is_priced else None,
+    )
+
+
+def check_judges(settings: Settings) -> None:
+    """What ``serve`` would refuse.
+
+    Raises:
+        SettingsError: the key cannot be read, or a limit in dollars has no price to go by.
+    """
+    limits_of(settings)
+    if settings.judge.anchors is not None:
+        anchors.read(settings.judge.anchors)
+    if settings.judge.llm is not None:
+        settings.judge.llm.key()
+
+
+def asker(shell: Shell) -> Ask:
+    """Runs functions on the writer's thread."""
+
+    def ask(function: Callable[[], Result]) -> Result:
+        return shell.engine.writer.call(function).result()
+
+    return ask
+
+
+def _teller(shell: Shell, exporter: Exporter | None) -> Tell:
+    log = structlog.get_logger("judges")
+
+    def tell(record: QueryRecord, verdict: Verdict) -> None:
+        scored = "no_claims" if verdict.score is None else "scored"
+        shell.own.judged(verdict.judge, verdict.reason or scored)
+        if verdict.failed and verdict.judge == SAMPLED_JUDGE:
+            log.info("not_judged", query_id=verdict.query_id, reason=verdict.reason)
+        if exporter is not None and (shown := judged(record, verdict)) is not None:
+            exporter.submit(shown)
+
+    return tell
+
+
+def _follower(
+    shell: Shell,
+    metrics: JudgeMetrics,
+    tell: Tell,
+    draws: Drawing | None,
+    calibrations: Calibrations,
+) -> grounding_follower.Follower:
+    judge = shell.settings.judge.grounding
+    store, ask = shell.engine.store, asker(shell)
+    trail = Trail(
+        store.reader,
+        newest=lambda: store.next_sequence,
+        position=lambda: ask(lambda: store.offset(SOURCE)),
+        recent=shell.engine.recent,
+    )
+    follower = grounding_follower.Follower(
+        trail,
+        shell.engine.writer,
+        grounding_follower.Worker(judge.max_cpu) if judge.enabled else None,
+        shell.clock,
+        told=tell,
+        draws=draws or grounding_follower.no_draws,
+        calibrated=calibrations,
+    )
+    metrics.watch_queue(EMBEDDED_JUDGE, lambda: follower.backlog)
+    return follower

@@ -1,0 +1,217 @@
+"""Each pipeline reads the embedded judge's score in its own way, learned from its own labels.
+
+Labels of people count, where there are enough; else the verdicts of the sampled judge, weighed by
+their draw. A calibration applies to the scores still to come: what was scored stays as it was
+counted, and every verdict names the version it was read by. Lessons that would make a worse judge
+are refused, and one that is in force is withdrawn when newer lessons do not bear it out.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+import structlog
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragmon.judges import grounding
+from ragmon.judges.grounding import Calibration
+from ragmon.judges.grounding.fitting import LEAST, Lesson, Refusal, fit
+from ragmon.records import Amendments, Verdict
+from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
+from ragmon.signals.verdict_sums import human_score, verdict_of
+from ragmon.stores import Reader, amendments
+from ragmon.windows.observations import unpack
+
+NAME = "judge.calibrations"
+"""Under which the store remembers them."""
+
+_MOST = 500  # newest answers of a pipeline that are learned from
+_GROWTH = 1.25  # times as many labels are worth another version
+MOST_PIPELINES = 50  # looked at in one turn
+
+_REASONS: dict[Refusal, str] = {
+    "few": "the few with a large weight decide alone",
+    "one_kind": "less than five are faithful, or less than five are not",
+    "unrelated": "they do not surely rise with the embedded judge's score",
+    "no_gain": "read by them, answers held out are foretold no better than as shipped",
+}
+
+Teacher = Literal["people", "llm"]
+
+
+class Kept(Struct, frozen=True):
+    """What a pipeline's lessons came to, when they were last looked at."""
+
+    version: int  # of the calibration; 0 before the first
+    teacher: Teacher
+    lessons: int
+    calibration: Calibration  # as shipped where the lessons were refused
+    refused: Refusal | None = None
+    newest: int = 0  # sequence number of the newest lesson
+
+
+class Calibrations:
+    """Replaced as a whole, so that any thread may read them."""
+
+    def __init__(self, unfaithful_below: float = 0.5) -> None:
+        self.kept: dict[str, Kept] = {}
+        self._unfaithful_below = unfaithful_below
+
+    def __call__(self, pipeline: str, verdict: Verdict) -> Verdict:
+        """A fresh verdict of the embedded judge, as the pipeline reads it."""
+        kept = self.kept.get(pipeline)
+        if kept is None or kept.refused or verdict.score is None:
+            return verdict
+        if kept.calibration.judge_version != verdict.version:
+            return verdict  # of another artefact: its scores mean something else
+        return replace(
+            verdict,
+            score=grounding.apply(kept.calibration, verdict.score, verdict.traits),
+            raw=verdict.score,
+            doubted_below=kept.calibration.threshold,
+            version=f"{verdict.version}+{kept.version}",
+        )
+
+    def load(self, body: bytes | None) -> None:
+        """Go on with those of before a restart."""
+        self.kept = msgspec.json.decode(body, type=dict[str, Kept]) if body else {}
+
+    def dump(self) -> bytes:
+        """All of them."""
+        return msgspec.json.encode(self.kept)
+
+    @property
+    def in_force(self) -> dict[str, Kept]:
+        """Those by which scores are read, by pipeline."""
+        return {name: kept for name, kept in self.kept.items() if not kept.refused}
+
+    def learn(self, lessons: Mapping[str, Mapping[Teacher, list[Lesson]]], judge: str) -> list[str]:
+        """Look at the pipelines that have enough new lessons; returns them.
+
+        Args:
+            lessons: by pipeline and teacher.
+            judge: version of the artefact that is in force.
+        """
+        learned: dict[str, Kept] = {}
+        for pipeline, by_teacher in lessons.items():
+            if len(learned) == MOST_PIPELINES:
+                break
+            found = self._learned(pipeline, by_teacher, judge)
+            if found is not None:
+                learned[pipeline] = found
+        self.kept = self.kept | learned
+        return sorted(learned)
+
+    def _learned(
+        self, pipeline: str, by_teacher: Mapping[Teacher, list[Lesson]], judge: str
+    ) -> Kept | None:
+        teachers: tuple[Teacher, ...] = ("people", "llm")
+        teacher = next((each for each in teachers if len(by_teacher.get(each, ())) >= LEAST), None)
+        if teacher is None:
+            return None
+        taught, before = by_teacher[teacher], self.kept.get(pipeline)
+        if before is not None and not _is_worth_it(before, teacher, taught, judge):
+            return None
+        version = 0 if before is None else before.version
+        newest = max(each.sequence for each in taught)
+        fitted = fit(taught, judge, self._unfaithful_below)
+        if isinstance(fitted, Calibration):
+            return Kept(version + 1, teacher, len(taught), fitted, newest=newest)
+        shipped = Calibration("shipped", judge, len(taught), self._unfaithful_below)
+        return Kept(version, teacher, len(taught), shipped, fitted, newest)
+
+
+class Calibrator:
+    """Looks for new lessons on schedule."""
+
+    def __init__(
+        self,
+        calibrations: Calibrations,
+        *,
+        reader: Callable[[], Reader],
+        judge: str,
+        news: Callable[[], float],
+        save: Callable[[bytes], None],
+    ) -> None:
+        self._calibrations = calibrations
+        self._open = reader
+        self._judge = judge
+        self._news = news  # changes when labels or verdicts have come
+        self._save = save
+        self._seen: float | None = None
+        self._log = structlog.get_logger("calibration")
+
+    def step(self) -> None:
+        """Read what is labelled, and learn from it."""
+        news = self._news()
+        if news == self._seen:
+            return
+        with self._open() as reader:
+            found = lessons(reader, self._judge)
+        learned = self._calibrations.learn(found, self._judge)
+        for pipeline in learned:
+            self._tell(pipeline, self._calibrations.kept[pipeline])
+        if learned:
+            self._save(self._calibrations.dump())
+        if len(learned) < MOST_PIPELINES:
+            self._seen = news
+
+    def _tell(self, pipeline: str, kept: Kept) -> None:
+        said = {"pipeline": pipeline, "teacher": kept.teacher, "lessons": kept.lessons}
+        if kept.refused:
+            self._log.info("calibration_refused", **said, reason=_REASONS[kept.refused])
+            return
+        threshold = round(kept.calibration.threshold, 3)
+        kind = kept.calibration.kind
+        self._log.info("calibrated", **said, version=kept.version, kind=kind, threshold=threshold)
+
+
+def lessons(reader: Reader, judge: str) -> dict[str, dict[Teacher, list[Lesson]]]:
+    """The newest labelled answers, by pipeline and teacher."""
+    found: dict[str, dict[Teacher, list[Lesson]]] = {}
+    for block in reader.blocks(0.0, np.inf):
+        told = {at: body for at, body in block.amendments.items() if _may_teach(body)}
+        if not told:
+            continue
+        observations = unpack(block.observations, ())
+        for sequence, body in told.items():
+            dims = observations.dims[observations.dim_index[sequence - block.first_sequence]]
+            for teacher, lesson in _lessons(sequence, amendments.decode(body).known, judge):
+                mine = found.setdefault(dims[0], {}).setdefault(teacher, [])
+                if len(mine) < _MOST:
+                    mine.append(lesson)
+    return found
+
+
+def _lessons(sequence: int, known: Amendments, judge: str) -> list[tuple[Teacher, Lesson]]:
+    """What one answer teaches, once for each teacher."""
+    scored = verdict_of(known, EMBEDDED_JUDGE)
+    if scored is None or scored.score is None or scored.version.partition("+")[0] != judge:
+        return []
+    raw = scored.score if scored.raw is None else scored.raw
+    found: list[tuple[Teacher, Lesson]] = []
+    human = human_score(known)
+    if not np.isnan(human):
+        found.append(("people", Lesson(raw, human, 1.0, scored.traits, sequence)))
+    verdict = verdict_of(known, SAMPLED_JUDGE)
+    if verdict is not None and verdict.score is not None:
+        weight = 1.0 / verdict.probability
+        found.append(("llm", Lesson(raw, verdict.score, weight, scored.traits, sequence)))
+    return found
+
+
+def _may_teach(body: bytes) -> bool:
+    """Decoding every amendment to find the few that were labelled would take seconds."""
+    return b"faithful" in body or SAMPLED_JUDGE.encode() in body
+
+
+def _is_worth_it(before: Kept, teacher: Teacher, taught: Sequence[Lesson], judge: str) -> bool:
+    """Whether there are enough more lessons, or enough newer ones where old ones make room."""
+    if before.calibration.judge_version != judge or (teacher, before.teacher) == ("people", "llm"):
+        return True
+    enough = min(math.ceil((_GROWTH - 1.0) * before.lessons), LEAST)
+    newer = sum(each.sequence > before.newest for each in taught)
+    return max(len(taught) - before.lessons, newer) >= max(enough, 1)

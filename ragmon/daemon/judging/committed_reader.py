@@ -1,0 +1,74 @@
+"""What was committed, as one who follows it reads it: in order, a share drawn by hashes of ids.
+
+A share draws the same records whenever it is asked, and a larger one draws those of a smaller.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from ragmon.daemon.ingest.record_cache import Recent, is_drawn
+from ragmon.daemon.judging.verdicts import judgeable
+from ragmon.records import QueryRecord
+from ragmon.stores import Reader
+
+SOURCE = "judge:grounding"
+
+_START_BEHIND = 100_000  # how far back a store that never was judged is read
+
+_decode = msgspec.msgpack.Decoder(QueryRecord).decode
+
+
+class Trail:
+    """For one thread, which opens a reader of its own."""
+
+    def __init__(
+        self,
+        reader: Callable[[], Reader],
+        newest: Callable[[], int],
+        position: Callable[[], bytes | None],
+        recent: Recent,
+    ) -> None:
+        self.open = reader
+        self.newest = newest  # the sequence number of the next record
+        self.recent = recent
+        self._position = position  # from where the last run went on
+        self._block: tuple[int, list[bytes]] = (0, [])
+
+    def begin(self) -> int:
+        """The sequence number from which to go on after a restart."""
+        position = self._position()
+        return int(position) if position else max(0, self.newest() - _START_BEHIND)
+
+    def drawn(self, reader: Reader, at: int, end: int, share: float) -> list[QueryRecord]:
+        """The answers from ``at`` to before ``end`` that can be judged and belong to the share.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        drawn: dict[int, bytes] = {}
+        while at < end:
+            found = reader.hashes_from(at)
+            if found is None:
+                break
+            first, hashes = found
+            chosen = np.flatnonzero(is_drawn(hashes, share)) + first
+            chosen = chosen[(chosen >= at) & (chosen < end)]
+            for sequence in chosen.tolist():
+                body = self._stored(reader, first, sequence)
+                if body is not None:
+                    drawn[sequence] = body
+            at = first + len(hashes)
+        self.recent.lent = drawn
+        return [record for record in map(_decode, drawn.values()) if judgeable(record)]
+
+    def _stored(self, reader: Reader, first: int, sequence: int) -> bytes | None:
+        """A record of a block, None when it is gone; a small batch leaves most for the next one."""
+        held = self.recent.record(sequence)
+        if held is not None:
+            return held
+        if self._block[0] != first or not self._block[1]:
+            self._block = first, reader.records(first)
+        records = self._block[1]
+        return records[sequence - first] if sequence - first < len(records) else None

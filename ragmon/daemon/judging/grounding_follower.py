@@ -1,0 +1,232 @@
+"""Follows the store and has the embedded judge read every answer, or a known share of them.
+
+Which of them the sampled judge is asked about is drawn here too, once the score is known.
+
+How far it read is committed together with the verdicts, so that a crash repeats and skips
+nothing. While the judge keeps up every answer is read; behind its capacity a share drawn by the
+hash of the query id is, and the probability of being drawn is kept with each verdict.
+"""
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from ragmon.clock import Clock
+from ragmon.daemon.judging.committed_reader import SOURCE, Trail
+from ragmon.errors import StoreError
+from ragmon.judges.grounding import Grounding
+from ragmon.judges.worker import Case, read, results, write
+from ragmon.records import Draw, QueryRecord, Verdict
+from ragmon.signals.facts import EMBEDDED_JUDGE
+from ragmon.sources import Outcome, Sink, Submission, deliver
+from ragmon.stores import Reader
+
+_BATCH = 32  # answers judged at a time
+_CATCH_UP_S = 30.0  # the backlog the judge may need this long for before answers are left out
+_LEAST_SHARE = 0.001
+_LONGEST_SPAN = 8_192  # records looked at for one batch
+_FIRST_RATE = 100.0  # answers a second, until measured
+_POLL_S = 0.5
+_VERDICT_BYTES = 1_000  # about, for the queue's account
+_RETRY_S = 2.0
+
+
+class Progress(NamedTuple):
+    """Where the follower stands."""
+
+    sequence: int  # of the next record to look at
+    share: float  # with which answers are drawn now
+
+
+def no_draws(_: object, __: object, ___: float) -> list[Draw]:
+    """The sampled judge is off."""
+    return []
+
+
+def _as_it_is(_: str, verdict: Verdict) -> Verdict:
+    return verdict
+
+
+class Follower:
+    """One thread that reads, asks the worker, and submits verdicts."""
+
+    def __init__(
+        self,
+        trail: Trail,
+        sink: Sink,
+        worker: "Worker | None",
+        clock: Clock,
+        *,
+        told: Callable[[QueryRecord, Verdict], None],
+        draws: Callable[[Sequence[QueryRecord], Sequence[Verdict], float], list[Draw]] = no_draws,
+        calibrated: Callable[[str, Verdict], Verdict] = _as_it_is,
+    ) -> None:
+        self._trail = trail
+        self._sink = sink
+        self._worker = worker  # none: answers are only drawn
+        self._clock = clock
+        self._told = told  # every verdict, once it is durable
+        self._draws = draws  # committed together with the verdicts
+        self._calibrated = calibrated  # how a pipeline reads the score
+        self._stop = threading.Event()
+        self._log = structlog.get_logger("grounding")
+        self._rate = _FIRST_RATE
+        self.progress = Progress(0, 1.0)
+        self._thread = threading.Thread(target=self._run, name="grounding", daemon=True)
+
+    def start(self) -> None:
+        """Go on from where the last run ended."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; a batch under way is finished or comes again after the restart."""
+        self._stop.set()
+        if self._worker is not None:
+            self._worker.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def backlog(self) -> int:
+        """Records not looked at yet."""
+        return max(0, self._trail.newest() - self.progress.sequence)
+
+    def resume(self) -> None:
+        """Find out from where to go on."""
+        self.progress = Progress(self._trail.begin(), 1.0)
+        self._trail.recent.share = self._share
+
+    def _run(self) -> None:
+        self.resume()
+        with self._trail.open() as reader:
+            while not self._stop.is_set():
+                try:
+                    moved = self.step(reader)
+                except (StoreError, OSError, EOFError, ValueError, msgspec.MsgspecError) as error:
+                    if self._stop.is_set():
+                        return  # `stop` ended the worker in the middle of a batch
+                    self._log.warning("step_failed", error=str(error))
+                    if self._worker is not None:
+                        self._worker.restart()
+                    self._stop.wait(_RETRY_S)
+                    continue
+                if not moved:
+                    self._stop.wait(_POLL_S)
+
+    def step(self, reader: Reader) -> bool:
+        """Judge one batch; False when there is nothing new.
+
+        Raises:
+            EOFError: the worker ended.
+            StoreError: the store cannot be read.
+        """
+        if not self.backlog:
+            return False
+        share = self._share()
+        at = self.progress.sequence
+        end = min(at + min(_LONGEST_SPAN, int(_BATCH / share)), self._trail.newest())
+        drawn = self._trail.drawn(reader, at, end, share)
+        verdicts = self._judge(drawn, share) if drawn else []
+        if not self._deliver([*verdicts, *self._draws(drawn, verdicts, share)], end):
+            return False
+        if self._worker is not None:
+            for record, verdict in zip(drawn, verdicts, strict=True):
+                self._told(record, verdict)
+        self.progress = Progress(end, share)
+        return True
+
+    def _share(self) -> float:
+        """All while the judge needs less than half a minute for the backlog, else fewer."""
+        capacity = self._rate * _CATCH_UP_S
+        return 1.0 if self.backlog <= capacity else max(_LEAST_SHARE, capacity / self.backlog)
+
+    def _judge(self, drawn: Sequence[QueryRecord], share: float) -> list[Verdict]:
+        if self._worker is None:
+            return []
+        started = self._clock.monotonic()
+        found = self._worker.judge([_case(record) for record in drawn])
+        took = max(1e-3, self._clock.monotonic() - started)
+        self._rate += 0.2 * (len(drawn) / took - self._rate)
+        now = self._clock.now()
+        return [
+            self._calibrated(record.pipeline, _verdict(record, result, share, now))
+            for record, result in zip(drawn, found, strict=True)
+        ]
+
+    def _deliver(self, verdicts: Sequence[Verdict | Draw], end: int) -> bool:
+        """Commit the verdicts and draws with the position; False when told to stop."""
+        position = (SOURCE, str(end).encode())
+
+        def make(reply: Callable[[Outcome], None]) -> Submission:
+            size_bytes = _VERDICT_BYTES * len(verdicts)
+            return Submission(SOURCE, size_bytes, reply, changes=verdicts, offset=position)
+
+        return deliver(self._sink, make, self._stop) is not None
+
+
+class Worker:
+    """The process that judges; started when first needed."""
+
+    def __init__(self, max_cpu: float) -> None:
+        self._command = [sys.executable, "-m", "ragmon.judges.worker", str(max_cpu)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def judge(self, cases: list[Case]) -> list[Grounding]:
+        """Scores, in order.
+
+        Raises:
+            EOFError: the process ended.
+            OSError: it cannot be reached.
+        """
+        if self._process is None:
+            self._process = subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        write(process.stdin, cases)
+        body = read(process.stdout)
+        if body is None:
+            raise EOFError("the judge's process ended")
+        return results(body)
+
+    def restart(self) -> None:
+        """Let the next batch start a new process."""
+        self.stop()
+
+    def stop(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    with contextlib.suppress(BrokenPipeError):  # what it never read
+                        stream.close()
+
+
+def _case(record: QueryRecord) -> Case:
+    texts = [chunk.text for chunk in record.chunks or () if chunk.text]
+    return Case(record.query or "", record.answer or "", texts)
+
+
+def _verdict(record: QueryRecord, result: Grounding, share: float, now: float) -> Verdict:
+    return Verdict(
+        query_id=record.query_id,
+        judge=EMBEDDED_JUDGE,
+        score=result.score,
+        reason=result.reason_none or "",
+        probability=share,
+        doubts=result.doubts,
+        traits=result.traits,
+        version=result.version,
+        timestamp=now,
+    )

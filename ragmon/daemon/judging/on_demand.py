@@ -1,0 +1,209 @@
+"""Judging past answers when somebody asks: a second draw, whose chances join those of the first.
+
+So many answers are taken from a stretch of time, each with the same chance p, on top of what was
+drawn on schedule with chance q: each is in either with 1 - (1 - q)(1 - p). All answers of that
+stretch get this as their weight, so that the estimate stays unbiased. What is drawn waits in the
+same queue and is paid for by the same budget.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from ragmon.clock import Clock
+from ragmon.daemon.judging.judge_queue import Docket
+from ragmon.daemon.judging.sampled_judge import SampledJudge
+from ragmon.daemon.judging.selection import NO_PROXY
+from ragmon.daemon.judging.shared_budget import Purse
+from ragmon.daemon.judging.verdicts import case_of, judgeable
+from ragmon.errors import OverloadedError
+from ragmon.judges.llm import LlmJudge
+from ragmon.records import Amendments, Draw, QueryRecord
+from ragmon.sampling import SALT, draws
+from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
+from ragmon.signals.verdict_sums import verdict_of
+from ragmon.stores import Reader, amendments
+from ragmon.web.judge_runs import Wanted
+from ragmon.windows.observations import unpack
+
+_BATCH = 500
+_MOST_ANSWERS = 1_000_000  # of the newest
+_FORECAST_FROM = 200  # answers; their mean speaks for more
+
+_decode = msgspec.msgpack.Decoder(QueryRecord).decode
+
+
+class Found(NamedTuple):
+    """One answer of the stretch."""
+
+    query_id: str
+    sequence: int
+    draw: Draw | None
+    is_judged: bool
+    proxy: float
+
+
+class Plan(NamedTuple):
+    """What a request comes to."""
+
+    found: list[Found]
+    chosen: list[bool]  # by the new draw
+    probability: float  # of the new draw, the same for each
+
+    @property
+    def asked(self) -> list[int]:
+        """Sequence numbers of the answers that the judge will be asked about because of it."""
+        pairs = zip(self.found, self.chosen, strict=True)
+        return [
+            each.sequence
+            for each, chosen in pairs
+            if chosen and not each.is_judged and not (each.draw and each.draw.drawn)
+        ]
+
+
+class OnDemand:
+    """Plans, draws, and says how far it has come."""
+
+    def __init__(
+        self,
+        docket: Docket,
+        llm: LlmJudge,
+        purse: Purse,
+        judge: SampledJudge,
+        clock: Clock,
+    ) -> None:
+        self._docket = docket
+        self._llm = llm
+        self._purse = purse
+        self._judge = judge
+        self._clock = clock
+        self._turn = threading.Lock()  # a second draw over the same answers has to see the first
+
+    async def forecast(self, wanted: Wanted) -> dict[str, Any]:
+        """What judging would take; nothing is drawn."""
+        return await asyncio.to_thread(self._forecast, wanted)
+
+    async def draw(self, wanted: Wanted) -> dict[str, Any]:
+        """Draw, and have them judged."""
+        return await asyncio.to_thread(self._draw, wanted)
+
+    async def progress(self) -> dict[str, Any]:
+        """What waits, and what keeps it."""
+        return await asyncio.to_thread(self._progress)
+
+    def _forecast(self, wanted: Wanted) -> dict[str, Any]:
+        with self._docket.open() as reader:
+            return self._described(reader, plan(reader, wanted, self._clock.now()))
+
+    def _draw(self, wanted: Wanted) -> dict[str, Any]:
+        with self._turn:
+            with self._docket.open() as reader:
+                planned = plan(reader, wanted, self._clock.now())
+                described = self._described(reader, planned)
+            for batch in _batches(redrawn(planned, self._clock.now())):
+                if not self._docket.enter(batch, self._judge.ending):
+                    raise OverloadedError("ragmon is ending", retry_after_s=5)
+        self._judge.dispatch()
+        return described | self._progress()
+
+    def _progress(self) -> dict[str, Any]:
+        _, room = self._purse.pace(0, 0.0)
+        return {
+            "waiting": self._docket.count(),
+            "paused_s": self._llm.opens_in(),
+            "budget_left": None if np.isinf(room) else int(room),
+        }
+
+    def _described(self, reader: Reader, planned: Plan) -> dict[str, Any]:
+        count = len(planned.asked)
+        opened = [reader.record(sequence) for sequence in planned.asked[:_FORECAST_FROM]]
+        cases = [case_of(_decode(each[0])) for each in opened if each is not None]
+        scale = count / max(len(cases), 1)
+        most_usd = scale * sum(self._llm.forecast_usd(case) for case in cases)
+        tokens = [self._llm.forecast(case) for case in cases]
+        mean = self._purse.cost_usd(0.0)
+        return {
+            "answers": len(planned.found),
+            "judged_before": sum(each.is_judged for each in planned.found),
+            "to_judge": count,
+            "at_most_tokens": int(scale * sum(each.prompt + each.completion for each in tokens)),
+            "at_most_usd": most_usd or None,  # None: the model has no price
+            "about_usd": count * mean if mean and most_usd else None,
+            **self._progress(),
+        }
+
+
+def plan(reader: Reader, wanted: Wanted, now: float) -> Plan:
+    """A sample of the answers since a moment: each with the same chance, and no more than asked."""
+    found = list(_answers(reader, wanted, now))
+    salt = SALT ^ int(now)  # another draw each time
+    order = np.argsort(draws((each.query_id for each in found), salt), kind="stable")
+    chosen = np.zeros(len(found), dtype=bool)
+    chosen[order[: wanted.limit]] = True
+    probability = min(1.0, wanted.limit / max(len(found), 1))
+    return Plan(found, chosen.tolist(), probability)
+
+
+def redrawn(planned: Plan, now: float) -> Iterator[Draw]:
+    """Every answer of the stretch with its new chance."""
+    p = planned.probability
+    for each, chosen in zip(planned.found, planned.chosen, strict=True):
+        before = each.draw
+        if before is None:
+            yield Draw(
+                query_id=each.query_id,
+                probability=p,
+                proxy=each.proxy,
+                drawn=chosen,
+                timestamp=now,
+            )
+        else:
+            yield replace(
+                before,
+                probability=1.0 - (1.0 - before.probability) * (1.0 - p),
+                drawn=before.drawn or chosen,
+                round=before.round + 1,
+                timestamp=now,
+            )
+
+
+def _answers(reader: Reader, wanted: Wanted, now: float) -> Iterator[Found]:
+    count = 0
+    for block in reader.blocks(wanted.since, now):
+        observations = unpack(block.observations, ())
+        inside = (observations.timestamps >= wanted.since) & (observations.timestamps <= now)
+        if wanted.pipeline:
+            mine = np.array([dims[0] == wanted.pipeline for dims in observations.dims])
+            inside &= mine[observations.dim_index]
+        records = reader.records(block.first_sequence) if inside.any() else []
+        for at in np.flatnonzero(inside[: len(records)]).tolist():
+            record = _decode(records[at])
+            if judgeable(record) and count < _MOST_ANSWERS:
+                count += 1
+                sequence = block.first_sequence + at
+                body = block.amendments.get(sequence)
+                known = amendments.decode(body).known if body else Amendments()
+                yield _found(record.query_id, sequence, known)
+
+
+def _found(query_id: str, sequence: int, known: Amendments) -> Found:
+    scored = verdict_of(known, EMBEDDED_JUDGE)
+    proxy = NO_PROXY if scored is None or scored.score is None else scored.score
+    is_judged = verdict_of(known, SAMPLED_JUDGE) is not None
+    return Found(query_id, sequence, known.draw, is_judged, proxy)
+
+
+def _batches(found: Iterator[Draw]) -> Iterator[list[Draw]]:
+    batch: list[Draw] = []
+    for each in found:
+        batch.append(each)
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,268 @@
+"""Has the sampled judge grade the answers that were drawn, within the budget.
+
+What waits stands in the store, written with the draw and deleted with the verdict, so that a
+crash neither forgets an answer nor judges one twice. What a judgement may cost is stored as
+spent before it is asked for. Judging happens on threads of its own, which are not waited for at
+the end: a request may take minutes, and its answer is then asked for again after the restart.
+"""
+
+import math
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from ragmon.clock import Clock
+from ragmon.daemon.judging import verdicts
+from ragmon.daemon.judging.judge_queue import Docket
+from ragmon.daemon.judging.shared_budget import NAME, Purse
+from ragmon.errors import StoreError
+from ragmon.exposition.sampled_judge import JudgeMetrics
+from ragmon.judges.budget import Receipt
+from ragmon.judges.llm import Case, Failure, Judgement
+from ragmon.records import Draw, QueryRecord, Verdict
+from ragmon.signals.facts import SAMPLED_JUDGE
+from ragmon.stores import Awaited, Reader
+
+EXPIRED = "expired"
+
+_MOST_EXPIRED = 500  # in one turn
+_QUEUED_EACH = 2  # answers a thread has before it at most: a crash has paid for them in vain
+_TRIES = 3  # of an answer whose judgement failed where trying again may help
+_FIRST_PAUSE_S = 60.0  # until then it is left alone, doubling
+_VERDICT_BYTES = 2_000  # about, for the queue's account
+
+
+class Judge(Protocol):
+    """What grades: ``LlmJudge``."""
+
+    def judge(self, case: Case) -> Judgement | Failure:
+        """Grade one answer."""
+        ...
+
+    def forecast_usd(self, case: Case) -> float:
+        """The most that can cost."""
+        ...
+
+    def opens_in(self) -> float:
+        """Seconds until the endpoint is asked again."""
+        ...
+
+    def close(self) -> None:
+        """Release the connections."""
+        ...
+
+
+class Task(NamedTuple):
+    """One answer to grade."""
+
+    sequence: int
+    record: QueryRecord
+    draw: Draw
+    receipt: Receipt
+
+
+class Tried(NamedTuple):
+    """How often an answer failed, and until when it is left alone."""
+
+    times: int
+    until: float  # monotonic
+
+
+class SampledJudge:
+    """A part: gives out what waits on schedule, and goes on while there is any."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        docket: Docket,
+        purse: Purse,
+        clock: Clock,
+        metrics: JudgeMetrics,
+        *,
+        told: Callable[[QueryRecord, Verdict], None],
+        max_age_s: float,
+        threads: int,
+    ) -> None:
+        self._judge = judge
+        self._docket = docket
+        self._purse = purse
+        self._clock = clock
+        self._metrics = metrics
+        self._told = told
+        self._max_age_s = max_age_s
+        self.length = 0  # answers that wait, when last counted
+        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._under_way: set[int] = set()
+        self._tried: dict[int, Tried] = {}
+        self._is_paused = False  # the endpoint is, and that was logged
+        self._telling = threading.Lock()
+        self._turn = threading.Lock()
+        self._stop = threading.Event()
+        self._log = structlog.get_logger("judging")
+        self._threads = [
+            threading.Thread(target=self._work, name=f"judge-{number}", daemon=True)
+            for number in range(threads)
+        ]
+
+    def start(self) -> None:
+        """Begin; ``dispatch`` is to be called on schedule."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End; requests under way are left to themselves, and asked again after a restart."""
+        self._stop.set()
+        self._give_back()
+        for _ in self._threads:
+            self._tasks.put(None)
+        try:
+            self._save_spent()
+        except StoreError as error:
+            self._log.warning("cannot_save_budget", error=str(error))
+
+    @property
+    def ending(self) -> threading.Event:
+        """Set when it was told to end."""
+        return self._stop
+
+    def dispatch(self) -> None:
+        """Expire what waited for too long, and give out what the budget and the queue hold."""
+        if not self._turn.acquire(blocking=False):
+            return
+        try:
+            if not self._stop.is_set():
+                self._dispatch()
+                self.length = self._docket.count()
+        finally:
+            self._turn.release()
+
+    def _dispatch(self) -> None:
+        with self._docket.open() as reader:
+            self._expire(reader)
+            room = _QUEUED_EACH * len(self._threads) - len(self._under_way)
+            tasks = self._tasks_for(reader, room) if self._judge.opens_in() <= 0 else []
+        if tasks:
+            self._give(tasks)
+
+    def _tasks_for(self, reader: Reader, room: int) -> list[Task]:
+        tasks: list[Task] = []
+        for row in self._docket.waiting(self._under_way):
+            if len(tasks) >= room:
+                break
+            if self._is_due(row.sequence):
+                task = self._task(reader, row)
+                if task is None:
+                    break
+                tasks.append(task)
+        return tasks
+
+    def _expire(self, reader: Reader) -> None:
+        """Give up what waited for too long."""
+        before = self._clock.now() - self._max_age_s
+        for row in self._docket.overdue(before, _MOST_EXPIRED):
+            found = None if row.sequence in self._under_way else self._opened(reader, row)
+            if found is not None:
+                record, draw = found
+                self._commit(record, verdicts.unjudged(draw, EXPIRED, self._clock.now()))
+
+    def _task(self, reader: Reader, row: Awaited) -> Task | None:
+        """The answer and what is set aside for it; None when the budget is used up."""
+        found = self._opened(reader, row)
+        if found is None:
+            return None  # expired this very moment; the next turn goes on behind it
+        record, draw = found
+        receipt = self._purse.admit(self._judge.forecast_usd(verdicts.case_of(record)))
+        return None if receipt is None else Task(row.sequence, record, draw, receipt)
+
+    def _opened(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
+        """The answer; one whose record is gone is counted as expired and awaited no longer."""
+        found = self._docket.opened(reader, row)
+        if found is None:
+            self._metrics.judged(SAMPLED_JUDGE, EXPIRED)
+        return found
+
+    def _give(self, tasks: Sequence[Task]) -> None:
+        self._save_spent()
+        self._under_way.update(task.sequence for task in tasks)
+        for task in tasks:
+            self._tasks.put(task)
+
+    def _give_back(self) -> None:
+        """What waits for a thread was not asked for, and is not paid for."""
+        while True:
+            try:
+                task = self._tasks.get_nowait()
+            except queue.Empty:
+                return
+            if task is not None:
+                self._purse.cancel(task.receipt)
+
+    def _save_spent(self) -> None:
+        self._docket.remember(NAME, self._purse.dump)
+
+    def _is_due(self, sequence: int) -> bool:
+        tried = self._tried.get(sequence)
+        return tried is None or self._clock.monotonic() >= tried.until
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            task = self._tasks.get()
+            if task is None:
+                return
+            if self._stop.is_set():
+                self._purse.cancel(task.receipt)
+                return
+            try:
+                self._grade(task)
+                if self._tasks.empty():
+                    self.dispatch()
+            except StoreError as error:
+                self._log.warning("judging_paused", error=str(error))
+            except Exception:  # noqa: BLE001 - a defect in one answer must not end the thread
+                self._log.exception("judging_defect", query_id=task.record.query_id)
+                self._tried[task.sequence] = Tried(_TRIES, math.inf)  # left to expire
+            finally:
+                self._under_way.discard(task.sequence)
+
+    def _grade(self, task: Task) -> None:
+        started = self._clock.monotonic()
+        got = self._judge.judge(verdicts.case_of(task.record))
+        self._metrics.took(SAMPLED_JUDGE, self._clock.monotonic() - started)
+        self._metrics.spent(SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd)
+        self._tell_pause(got)
+        if isinstance(got, Failure):
+            self._metrics.failed(SAMPLED_JUDGE, got.cause or got.reason)
+            if got.reason == "circuit_open" and not got.tokens.prompt:
+                self._purse.cancel(task.receipt)
+                return
+        self._purse.settle(task.receipt, got.cost_usd or 0.0)
+        if isinstance(got, Failure) and got.retryable and self._tries_again(task.sequence):
+            return
+        self._tried.pop(task.sequence, None)
+        verdict = verdicts.verdict_of(task.record, task.draw, got, self._clock.now())
+        self._commit(task.record, verdict)
+
+    def _tell_pause(self, got: Judgement | Failure) -> None:
+        """Say once an outage why the endpoint is left alone."""
+        with self._telling:
+            if isinstance(got, Judgement):
+                self._is_paused = False
+                return
+            reason = got.cause or got.reason
+            if self._is_paused or reason == "circuit_open" or self._judge.opens_in() <= 0:
+                return
+            self._is_paused = True
+        self._log.warning("judge_paused", reason=reason, detail=got.detail)
+
+    def _tries_again(self, sequence: int) -> bool:
+        times = self._tried[sequence].times + 1 if sequence in self._tried else 1
+        pause = _FIRST_PAUSE_S * 2.0 ** (times - 1)
+        self._tried[sequence] = Tried(times, self._clock.monotonic() + pause)
+        return times < _TRIES
+
+    def _commit(self, record: QueryRecord, verdict: Verdict) -> None:
+        if self._docket.enter([verdict], self._stop):
+            self._told(record, verdict)

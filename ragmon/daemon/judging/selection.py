@@ -1,0 +1,128 @@
+"""Which answers go to the sampled judge: a probability each, and the draw."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from ragmon.clock import Clock
+from ragmon.daemon.judging.shared_budget import Purse
+from ragmon.records import Draw, QueryRecord, Verdict
+from ragmon.sampling import Forecast, Options, Sampler, draw
+from ragmon.signals import Column
+from ragmon.stats.judged_estimate import Relation, doubt, relation
+from ragmon.windows import Windows
+from ragmon.windows.estimates import sampled_sums
+from ragmon.windows.observations import index_dims
+from ragmon.windows.series import dims_of
+
+TRAFFIC = "judge.traffic"
+"""Under which the store remembers what is known of the traffic."""
+
+NO_PROXY = 0.5
+"""Stands for the score of an answer that the embedded judge cannot judge."""
+
+_REFRESH_S = 60.0
+
+
+class Known(Struct, frozen=True):
+    """What the writer's thread knows: how many wait, and what verdicts say of the proxy."""
+
+    waiting: int
+    relations: Mapping[str, Relation]  # by pipeline
+
+
+class Drawing:
+    """Called by the one thread that follows the store."""
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        purse: Purse,
+        clock: Clock,
+        *,
+        slices: tuple[str, ...],
+        known: Callable[[bool], Known],
+        forecast_usd: Callable[[QueryRecord], float],
+    ) -> None:
+        self._sampler = sampler
+        self._purse = purse
+        self._clock = clock
+        self._slices = slices
+        self._known = known  # asked with whether the relations are wanted, too
+        self._forecast_usd = forecast_usd
+        self._relations: Mapping[str, Relation] = {}
+        self._asked_at = -_REFRESH_S
+
+    @property
+    def traffic(self) -> bytes:
+        """What is known of the traffic, for ``sampler_of`` after a restart."""
+        return msgspec.msgpack.encode(self._sampler.forecast)
+
+    def __call__(
+        self, records: Sequence[QueryRecord], verdicts: Sequence[Verdict], share: float
+    ) -> list[Draw]:
+        """Every answer with its probability, drawn or not.
+
+        Args:
+            records: answers that were looked at.
+            verdicts: the embedded judge's, in the same order; none where it is off.
+            share: with which each of the answers was looked at, in (0, 1].
+        """
+        if not records:
+            return []
+        scores = [each.score for each in verdicts] or [None] * len(records)
+        chance = self._probabilities(records, scores)
+        now = self._clock.now()
+        return [
+            Draw(
+                query_id=record.query_id,
+                probability=share * probability,
+                proxy=NO_PROXY if score is None else score,
+                share=share,
+                drawn=draw(record.query_id) < probability,
+                timestamp=now,
+            )
+            for record, score, probability in zip(records, scores, chance, strict=True)
+        ]
+
+    def _probabilities(
+        self, records: Sequence[QueryRecord], scores: Sequence[float | None]
+    ) -> list[float]:
+        due = self._clock.monotonic() - self._asked_at >= _REFRESH_S
+        known = self._known(due)
+        if due:
+            self._relations, self._asked_at = known.relations, self._clock.monotonic()
+        chance_bad = [
+            np.nan
+            if score is None
+            else float(doubt(score, self._relations.get(record.pipeline, Relation())))
+            for record, score in zip(records, scores, strict=True)
+        ]
+        forecast = float(np.mean([self._forecast_usd(record) for record in records]))
+        pace, room = self._purse.pace(known.waiting, self._purse.cost_usd(forecast))
+        dims, index = index_dims([dims_of(record, self._slices) for record in records])
+        found: list[float] = self._sampler.probabilities(
+            self._clock.now(), dims, index, chance_bad, pace_per_hour=pace, room=room
+        ).tolist()
+        return found
+
+
+def sampler_of(options: Options, traffic: bytes | None) -> Sampler:
+    """A sampler that goes on with the traffic of before."""
+    known = msgspec.msgpack.decode(traffic, type=Forecast) if traffic else None
+    return Sampler(options, known)
+
+
+def relations(
+    windows: Windows, columns: Sequence[Column], window_s: float, now: float
+) -> dict[str, Relation]:
+    """How faithfulness followed the proxy lately, by pipeline; on the writer's thread."""
+    merged = windows.merge(window_s, now)
+    shared, scored = sampled_sums(merged, columns)
+    return {
+        key.pipeline: relation(shared[at, 0], scored[at, 0])
+        for key, at in windows.series.keys.items()
+        if not key.dimension and at < len(shared)
+    }

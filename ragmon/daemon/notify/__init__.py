@@ -1,0 +1,1 @@
+"""Notification: from the outbox to the sinks, at least once and in order."""

@@ -1,0 +1,156 @@
+"""Delivery: from the outbox to the sinks, at least once, in order per alert.
+
+Each sink has a lane, a thread of its own, so that none waits for another. A lane takes what is
+due, tries it, and writes down how that ended; a crash in between means that it is tried again,
+with the same id.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import get_args
+
+import structlog
+
+from ragmon.alerts import Alert
+from ragmon.clock import Clock
+from ragmon.daemon.component import Shell
+from ragmon.daemon.notify.outbox_writer import Call
+from ragmon.daemon.notify.routing import Route, build_routes
+from ragmon.daemon.notify.sink_worker import Common, Lane, Tally
+from ragmon.errors import StoreError
+from ragmon.stores import Fate, Outbox, Undelivered
+
+_STOP_S = 2.0
+_OUTCOMES = get_args(Fate)
+
+
+def build_delivery(shell: Shell, port: int) -> "Delivery":
+    """The configured sinks with their lanes and metrics.
+
+    Args:
+        shell: what every part is made from.
+        port: where ragmon listens.
+
+    Raises:
+        SettingsError: a sink cannot be used as configured.
+    """
+    engine, own = shell.engine, shell.own
+    routes = build_routes(shell.settings, shell.clock, port)
+    delivery = Delivery(
+        engine.store.outbox(), routes, shell.clock, call=engine.writer.call, tally=own
+    )
+    for route in routes:
+        for outcome in _OUTCOMES:
+            own.notified(route.name, outcome, 0)  # there from the first scrape on
+    own.watch(
+        "ragmon_notification_queue_length",
+        "Notifications that no receiver has accepted yet.",
+        lambda: delivery.undelivered.length,
+    )
+    own.watch(
+        "ragmon_notification_oldest_age_seconds",
+        "How long the oldest of them has waited.",
+        delivery.oldest_s,
+    )
+    own.watch(
+        "ragmon_notification_dead_letters",
+        "Notifications that were given up in the last month.",
+        lambda: delivery.undelivered.dead,
+    )
+    return delivery
+
+
+class Delivery:
+    """All lanes; a part of the daemon."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        routes: Sequence[Route],
+        clock: Clock,
+        *,
+        call: Call,
+        tally: Tally,
+    ) -> None:
+        self.routes = tuple(routes)
+        self.open_alerts: Callable[[], Sequence[Alert]] = tuple
+        """What is open and heard now; set by whoever knows, called on the lanes' threads."""
+        self._outbox = outbox
+        self._clock = clock
+        self._call = call
+        self._log = structlog.get_logger("delivery")
+        common = Common(
+            outbox=outbox, clock=clock, call=call, tally=tally, open_alerts=self._open_alerts
+        )
+        self._lanes = [_Thread(Lane(route, common)) for route in routes]
+
+    def start(self) -> None:
+        """Begin, without waiting."""
+        self._call(self._abandon)
+        for lane in self._lanes:
+            lane.start()
+
+    def wake(self) -> None:
+        """There is something new in the outbox."""
+        for lane in self._lanes:
+            lane.wake()
+
+    def stop(self) -> None:
+        """End after the attempts under way; one that hangs is made again after the restart."""
+        until = self._clock.monotonic() + _STOP_S
+        for lane in self._lanes:
+            lane.stop()
+        for lane in self._lanes:
+            lane.join(max(0.0, until - self._clock.monotonic()))
+
+    @property
+    def undelivered(self) -> Undelivered:
+        """The outbox in numbers, some seconds old."""
+        newest = max(self._lanes, key=lambda each: each.lane.looked_at, default=None)
+        return newest.lane.undelivered if newest else Undelivered(0, None, 0)
+
+    def oldest_s(self) -> float:
+        """How long the oldest notification has waited; 0 without one."""
+        oldest = self.undelivered.oldest_at
+        return 0.0 if oldest is None else max(0.0, self._clock.now() - oldest)
+
+    def _open_alerts(self) -> Sequence[Alert]:
+        return self.open_alerts()
+
+    def _abandon(self) -> None:
+        """Sinks that are no longer configured get nothing; runs on the writer's thread."""
+        names = [route.name for route in self.routes]
+        try:
+            buried = self._outbox.abandon(names, self._clock.now(), "the sink was removed")
+        except StoreError as error:
+            self._log.warning("cannot_reach_outbox", error=str(error))
+            return
+        if buried:
+            self._log.error("notifications_of_removed_sinks", dead=buried, configured=names)
+
+
+class _Thread(threading.Thread):
+    """Runs a lane until told to stop."""
+
+    def __init__(self, lane: Lane) -> None:
+        super().__init__(name=f"sink-{lane.name}", daemon=True)
+        self.lane = lane
+        self._woken = threading.Event()
+
+    def run(self) -> None:
+        """Step, wait, step."""
+        while not self.lane.stopping:
+            self._woken.clear()
+            wait = self.lane.step()
+            if wait > 0.0 and not self.lane.stopping:
+                self._woken.wait(wait)
+        self.lane.finish()
+
+    def wake(self) -> None:
+        """Do not wait any longer."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """End after the attempt under way."""
+        self.lane.stopping = True
+        self._woken.set()

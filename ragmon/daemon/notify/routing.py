@@ -1,0 +1,98 @@
+"""Which alerts go to which sink."""
+
+import socket
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ragmon.alerts import SEVERITIES, Alert, AlertEvent
+from ragmon.alerts.message import Links
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.daemon.build import resolve
+from ragmon.detectors import Severity
+from ragmon.errors import SettingsError
+from ragmon.http_client import check_secrets
+from ragmon.sinks import Context, Sink
+from ragmon.stores import Notification
+
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared with
+encode_event = msgspec.msgpack.Encoder().encode
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """A configured sink, and what goes there."""
+
+    name: str
+    sink: Sink
+    min_severity: Severity = "info"
+    pipelines: tuple[str, ...] = ()  # none: all
+    give_up_after_s: float = 86_400.0
+
+    def takes(self, alert: Alert) -> bool:
+        """Whether an alert goes there, from its beginning to its end."""
+        if self.pipelines and alert.key.stream.pipeline not in self.pipelines:
+            return False
+        return SEVERITIES.index(alert.severity) >= SEVERITIES.index(self.min_severity)
+
+
+def build_routes(settings: Settings, clock: Clock, port: int) -> tuple[Route, ...]:
+    """The configured sinks.
+
+    Args:
+        settings: the settings.
+        clock: given to the sinks.
+        port: where ragmon listens, for links unless ``external_url`` is set.
+
+    Raises:
+        SettingsError: an unknown kind, options it does not know, a name that is taken, or a
+            secret that cannot be read.
+    """
+    links = Links(settings.external_url or _url(settings.host, port), settings.runbooks_url)
+    routes: list[Route] = []
+    for at, given in enumerate(settings.sinks):
+        setting, name = f"sinks.{at}", given.name or given.kind
+        if name in (route.name for route in routes):
+            raise SettingsError(
+                f"{setting}: there is another sink called {name!r}", hint="Set another `name`"
+            )
+        routes.append(
+            Route(
+                name=name,
+                sink=_build(setting, {"kind": given.kind} | given.options, Context(clock, links)),
+                min_severity=given.min_severity,
+                pipelines=given.pipelines,
+                give_up_after_s=given.give_up_after,
+            )
+        )
+    return tuple(routes)
+
+
+def _url(host: str, port: int) -> str:
+    """Where ragmon may be reached; who listens on every address is known by name."""
+    if host in _EVERYWHERE:
+        host = socket.gethostname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _build(setting: str, given: dict[str, Any], context: Context) -> Sink:
+    module, options = resolve("ragmon.sinks", setting, given)
+    try:
+        check_secrets(options)
+        sink: Sink = module.build(options, context)
+    except SettingsError as error:
+        raise SettingsError(f"{setting}.{error}") from None
+    return sink
+
+
+def notifications(events: Iterable[AlertEvent], routes: Sequence[Route]) -> list[Notification]:
+    """What has to be delivered of these transitions, in their order."""
+    return [
+        Notification(route.name, event.id, event.alert.fingerprint, event.at, encode_event(event))
+        for event in events
+        if event.notify
+        for route in routes
+        if route.takes(event.alert)
+    ]

@@ -1,0 +1,197 @@
+"""One sink's way out: what to try, when to try again, when to give up."""
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from ragmon.alerts import Alert, AlertEvent
+from ragmon.alerts.sentences import length
+from ragmon.clock import Clock
+from ragmon.daemon.notify.outbox_writer import Call, Ledger
+from ragmon.daemon.notify.routing import Route
+from ragmon.errors import SettingsError, SinkError, StoreError
+from ragmon.sinks import Repeating
+from ragmon.stores import Due, Outbox, Pending, Settled, Undelivered
+
+FIRST_WAIT_S = 0.5
+GROWTH = 1.5
+LONGEST_WAIT_S = 300.0
+_LONGEST_ASKED_S = 3_600.0  # of a Retry-After
+_LONGEST_PAUSE_S = 60.0  # of a lane, so that a receiver that is back is soon found to be
+_PATIENCE = 5  # failures in a row, after which the whole lane waits, not only the notification
+_BATCH = 256
+_LOOK_EVERY_S = 5.0
+_STORE_WAIT_S = 1.0
+
+Result = TypeVar("Result")
+
+_decode = msgspec.msgpack.Decoder(AlertEvent).decode
+# What a defect of ours in one message would raise: it must not end the lane.
+_DEFECTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class Tally(Protocol):
+    """What is counted."""
+
+    def notified(self, sink: str, outcome: str) -> None:
+        """An attempt ended: delivered, retried or dead."""
+        ...
+
+
+def wait_s(event_id: str, attempts: int) -> float:
+    """Seconds until the next attempt: half as long again each time, up to five minutes.
+
+    The jitter, between half and all of it, is made from the id, so that notifications which
+    failed together do not come back together.
+
+    Args:
+        event_id: of the notification.
+        attempts: how many failed so far, at least 1.
+    """
+    longest = min(FIRST_WAIT_S * GROWTH ** min(attempts - 1, 50), LONGEST_WAIT_S)
+    digest = hashlib.blake2b(f"{event_id} {attempts}".encode(), digest_size=4).digest()
+    return longest * (0.5 + int.from_bytes(digest) / 2.0**33)
+
+
+def settle(row: Pending, error: SinkError, give_up_after_s: float, now: float) -> Settled:
+    """What becomes of a notification that was not accepted."""
+    if not error.retryable:
+        return Settled(row.number, "dead", now, str(error))
+    if now - row.at > give_up_after_s:
+        reason = f"given up after {length(give_up_after_s)}: {error}"
+        return Settled(row.number, "dead", now, reason)
+    asked = min(error.retry_after_s, _LONGEST_ASKED_S)
+    again = now + max(asked, wait_s(row.event_id, row.attempts + 1))
+    return Settled(row.number, "retried", again, str(error))
+
+
+class Common(Struct, frozen=True, kw_only=True):
+    """What all lanes share."""
+
+    outbox: Outbox
+    clock: Clock
+    call: Call
+    tally: Tally
+    open_alerts: Callable[[], Sequence[Alert]]
+
+
+class Lane:
+    """One sink's notifications; ``step`` runs on one thread."""
+
+    def __init__(self, route: Route, common: Common) -> None:
+        self.name = route.name
+        self.stopping = False
+        self.undelivered = Undelivered(0, None, 0)
+        self.looked_at = float("-inf")  # monotonic seconds
+        self._route = route
+        self._common = common
+        self._clock = common.clock
+        self._outbox = common.outbox
+        self._ledger = Ledger(common.outbox, common.call)
+        self._failures = 0  # in a row
+        self._paused_until = self._repeat_at = common.clock.monotonic()
+        self._log = structlog.get_logger("delivery").bind(sink=route.name)
+
+    def step(self) -> float:
+        """Try what is due; returns the seconds until there may be more to do."""
+        try:
+            self._ledger.flush()
+            pause = self._paused_until - self._clock.monotonic()
+            if pause > 0.0:
+                return pause
+            wait = self._repeat()
+            until = self._clock.monotonic() + _LOOK_EVERY_S  # then it may be time to repeat
+            due: Due = self._ask(
+                lambda: self._outbox.due(self._route.name, self._clock.now(), _BATCH)
+            )
+            for row in due.rows:
+                now = self._clock.monotonic()
+                if self.stopping or now < self._paused_until or now > until:
+                    break
+                self._ledger.add(self._try(row))
+            self._ledger.flush()
+            self._look()
+        except StoreError as error:
+            self._log.warning("cannot_reach_outbox", error=str(error))
+            return _STORE_WAIT_S
+        if due.next_at is not None:
+            wait = min(wait, max(0.0, due.next_at - self._clock.now()))
+        return 0.0 if due.rows else wait
+
+    def finish(self) -> None:
+        """Write down what is done."""
+        with contextlib.suppress(StoreError):  # then it is delivered once more after the restart
+            self._ledger.flush()
+
+    def _look(self) -> None:
+        self.undelivered = self._ask(self._outbox.undelivered)
+        self.looked_at = self._clock.monotonic()
+
+    def _ask(self, question: Callable[[], Result]) -> Result:
+        answer: Result = self._common.call(question).result()
+        return answer
+
+    def _try(self, row: Pending) -> Settled:
+        """One attempt, and how it ended."""
+        try:
+            self._route.sink.deliver(_decode(row.body))
+        except SinkError as error:
+            return self._failed(row, error)
+        except SettingsError as error:
+            return self._failed(row, SinkError(str(error), retryable=True))
+        except _DEFECTS as error:
+            self._log.exception("notification_defect", event_id=row.event_id)
+            return self._failed(row, SinkError(f"defect: {type(error).__name__}", retryable=False))
+        self._failures = 0
+        self._common.tally.notified(self._route.name, "delivered")
+        self._log.debug("notification_delivered", event_id=row.event_id)
+        return Settled(row.number, "delivered", self._clock.now())
+
+    def _failed(self, row: Pending, error: SinkError) -> Settled:
+        settled = settle(row, error, self._route.give_up_after_s, self._clock.now())
+        if error.retryable:
+            self._pause(error)
+        else:
+            self._failures = 0  # the receiver is there, and wants something else
+        self._common.tally.notified(self._route.name, settled.fate)
+        told = {"event_id": row.event_id, "attempt": row.attempts + 1, "error": settled.error}
+        if settled.fate == "dead":
+            self._log.error("notification_dead", **told)
+        else:
+            again_s = round(settled.at - self._clock.now(), 1)
+            self._log.warning("notification_failed", **told, again_s=again_s)
+        return settled
+
+    def _pause(self, error: SinkError) -> None:
+        """Leave the receiver alone for as long as it asked, or when nothing gets through."""
+        self._failures += 1
+        pause = min(error.retry_after_s, _LONGEST_ASKED_S)
+        if self._failures >= _PATIENCE:
+            beyond = self._failures - _PATIENCE + 1
+            pause = max(pause, min(wait_s(self._route.name, beyond), _LONGEST_PAUSE_S))
+        self._paused_until = self._clock.monotonic() + pause
+
+    def _repeat(self) -> float:
+        """Say again what is open where that is needed; returns seconds until the next look."""
+        sink = self._route.sink
+        if not isinstance(sink, Repeating):
+            return _LOOK_EVERY_S
+        now = self._clock.monotonic()
+        if now >= self._repeat_at:
+            # Asked for on this thread: an end that was delivered before is not opened again.
+            alerts = [each for each in self._common.open_alerts() if self._route.takes(each)]
+            if not alerts:  # or not restored yet
+                return _LOOK_EVERY_S
+            self._repeat_at = now + sink.repeat_every_s
+            try:
+                sink.repeat(alerts)
+            except (SinkError, SettingsError) as error:
+                self._log.warning("cannot_repeat", alerts=len(alerts), error=str(error))
+            except _DEFECTS:
+                self._log.exception("repeat_defect", alerts=len(alerts))
+        return min(_LOOK_EVERY_S, self._repeat_at - now)

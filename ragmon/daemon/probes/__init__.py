@@ -1,0 +1,1 @@
+"""Golden probes: golden sets put to the live service on a schedule."""

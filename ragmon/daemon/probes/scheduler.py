@@ -1,0 +1,293 @@
+"""Golden sets put to the live service on a schedule; imported only where probes are configured.
+
+One run at a time, in a process of its own. The schedule only looks whether one is due, so that a
+restart goes on in the rhythm of the last run.
+"""
+
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from ragmon.clock import Clock
+from ragmon.config.settings import Probe
+from ragmon.daemon.component import Shell
+from ragmon.daemon.ingest.engine import Engine
+from ragmon.daemon.probes import findings
+from ragmon.daemon.probes.state import Planned, State
+from ragmon.daemon.schedule import Schedule
+from ragmon.detectors import Finding
+from ragmon.errors import SettingsError, StoreError
+from ragmon.evaluate.run.endpoint import Template
+from ragmon.evaluate.run.probe import Job, Outcome
+from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
+
+_decode = msgspec.msgpack.Decoder(Outcome).decode
+_COMMAND = (sys.executable, "-m", "ragmon.evaluate.run.probe_process")
+_LOOK_EVERY_S = 5.0
+_SKEW_S = 60.0
+
+
+class Runner(Protocol):
+    """Does the work."""
+
+    def run(self, job: Job, timeout_s: float) -> Outcome:
+        """One run; never longer than the timeout."""
+        ...
+
+    def stop(self) -> None:
+        """End what is under way."""
+        ...
+
+
+class Shelf(Protocol):
+    """Keeps what was found; called from the probes' thread."""
+
+    def load(self) -> dict[str, bytes]:
+        """What was saved of each probe."""
+        ...
+
+    def save(self, name: str, body: bytes) -> None:
+        """Make it durable, or raise StoreError."""
+        ...
+
+
+class Probes:
+    """Implements ``Part``."""
+
+    def __init__(
+        self,
+        planned: Sequence[Planned],
+        *,
+        runner: Runner,
+        shelf: Shelf,
+        schedule: Schedule,
+        clock: Clock,
+        allowed: findings.Allowance,
+    ) -> None:
+        self._allowed = allowed
+        self._planned = {each.job.probe: each for each in planned}
+        self._runner = runner
+        self._shelf = shelf
+        self._schedule = schedule
+        self._clock = clock
+        self._wanted: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._waiting: set[str] = set()
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._log = structlog.get_logger("probes")
+        self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
+        self.states: dict[str, State] = {name: State() for name in self._planned}
+
+    def start(self) -> None:
+        """Load what was found before, then look every few seconds whether a run is due."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; a run under way is given up and comes again after the restart."""
+        self._stopped.set()
+        self._wanted.put(None)
+        self._runner.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def look(self) -> None:
+        """Have every probe run that is due."""
+        for name, planned in self._planned.items():
+            with self._lock:
+                due = name not in self._waiting and self._is_due(name, planned.every_s)
+                if due:
+                    self._waiting.add(name)
+            if due:
+                self._wanted.put(name)
+
+    def findings(self, _now: float) -> list[Finding]:
+        """What got worse, until a run says otherwise."""
+        return findings.findings(list(self._planned.values()), self.states, self._allowed)
+
+    def views(self) -> list[ProbeView]:
+        """What Prometheus is told."""
+        return [_view(name, state) for name, state in self.states.items()]
+
+    def _is_due(self, name: str, every_s: float) -> bool:
+        last = self.states[name].last
+        if last is None:
+            return True
+        age_s = self._clock.now() - last.started_at
+        return age_s >= every_s or age_s < -_SKEW_S  # the clock was set back
+
+    def _run(self) -> None:
+        self._restore()
+        self._schedule.every(_LOOK_EVERY_S, "probes", self.look)
+        while (name := self._wanted.get()) is not None and not self._stopped.is_set():
+            planned = self._planned[name]
+            known = self.states[name].reference is not None
+            job = replace(planned.job, ids_match=known)
+            outcome = self._runner.run(job, planned.every_s)
+            if self._stopped.is_set():
+                return
+            self._note(name, outcome)
+            with self._lock:
+                self._waiting.discard(name)
+
+    def _restore(self) -> None:
+        try:
+            saved = self._shelf.load()
+        except StoreError as error:
+            self._log.warning("cannot_restore", error=str(error))
+            return
+        for name in self.states.keys() & saved.keys():
+            try:
+                self.states[name] = msgspec.msgpack.decode(saved[name], type=State)
+            except msgspec.DecodeError as error:  # of another release
+                self._log.warning("cannot_restore", probe=name, error=str(error))
+
+    def _note(self, name: str, outcome: Outcome) -> None:
+        state = self.states[name].after(outcome)
+        self.states[name] = state
+        event = {"probe": name, "seconds": round(outcome.duration_s, 3)}
+        if outcome.error:
+            self._log.warning("probe_failed", **event, error=outcome.error)
+        else:
+            self._log.info("probe_finished", **event, cases=outcome.cases, **outcome.failures)
+        try:
+            self._shelf.save(name, msgspec.msgpack.encode(state))
+        except StoreError as error:
+            self._log.warning("cannot_save", probe=name, error=str(error))
+
+
+class Process:
+    """A ``Runner``: a new interpreter for each run."""
+
+    def __init__(self, clock: Clock, command: Sequence[str] = _COMMAND) -> None:
+        self._clock = clock
+        self._command = command
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+
+    def run(self, job: Job, timeout_s: float) -> Outcome:
+        """One run; never longer than the timeout."""
+        started_at, began = self._clock.now(), self._clock.monotonic()
+        try:
+            error, body = self._outcome(job, timeout_s)
+            if body is not None:
+                return replace(_decode(body), started_at=started_at)
+        except (OSError, msgspec.MsgspecError) as problem:
+            error = f"the process gave no result: {problem}"
+        took_s = self._clock.monotonic() - began
+        return Outcome(probe=job.probe, started_at=started_at, duration_s=took_s, error=error)
+
+    def stop(self) -> None:
+        """End what is under way."""
+        with self._lock:
+            self._stopped = True
+            if self._process is not None:
+                self._process.kill()
+
+    def _outcome(self, job: Job, timeout_s: float) -> tuple[str, bytes | None]:
+        """(what went wrong, the outcome)."""
+        with self._lock:
+            if self._stopped:
+                return "stopped", None
+            process = self._process = subprocess.Popen(  # noqa: S603 - our own module
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        with process:
+            try:
+                body, _ = process.communicate(msgspec.msgpack.encode(job), timeout_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return f"not done within {timeout_s:g} s, when the next run is due", None
+        if process.returncode != 0:
+            return f"the process ended with status {process.returncode}", None
+        return "", body
+
+
+class _Kept:
+    """A ``Shelf``: the store, by way of the writer's thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._writer = engine.writer
+        self._runs = engine.store.probe_runs()
+
+    def load(self) -> dict[str, bytes]:
+        """What was saved of each probe."""
+        return self._writer.call(self._runs.load).result()
+
+    def save(self, name: str, body: bytes) -> None:
+        """Make it durable, or raise StoreError."""
+        self._writer.call(lambda: self._runs.save(name, body)).result()
+
+
+def build(shell: Shell) -> Probes:
+    """The configured probes.
+
+    Raises:
+        SettingsError: see ``plan``.
+    """
+    grounding = shell.settings.judge.grounding.enabled
+    found = Probes(
+        [plan(probe, grounding=grounding) for probe in shell.settings.probes],
+        runner=Process(shell.clock),
+        shelf=_Kept(shell.engine),
+        schedule=shell.schedule,
+        clock=shell.clock,
+        allowed=findings.allowance(shell.settings.detectors.false_alarms_per_month),
+    )
+    shell.own.registry.register(ProbeMetrics(found.views))
+    return found
+
+
+def plan(probe: Probe, *, grounding: bool) -> Planned:
+    """A probe as it is run.
+
+    Raises:
+        SettingsError: its cases are not there, or ``request`` is not as `evaluate --request` takes.
+    """
+    where = f"probes ({probe.name})"
+    for name, path in (("cases", probe.cases), ("baseline", probe.baseline)):
+        if path is not None and not path.exists():
+            raise SettingsError(f"{where}: {name}: {path} is not there")
+    given: dict[str, Any] = {"timeout_s": probe.timeout} | probe.request | {"url": probe.endpoint}
+    try:
+        template = msgspec.convert(given, Template)
+    except msgspec.ValidationError as error:
+        hint = "It takes what a file of `ragmon evaluate --request` holds"
+        raise SettingsError(f"{where}: request: {error}", hint=hint) from None
+    job = Job(
+        probe=probe.name,
+        cases=str(probe.cases),
+        template=template,
+        concurrency=probe.concurrency,
+        attempts=probe.attempts,
+        ks=tuple(sorted(set(probe.ks))),
+        most_cases=probe.limit,
+        grounding=grounding,
+        baseline="" if probe.baseline is None else str(probe.baseline),
+    )
+    return Planned(job, probe.every)
+
+
+def _view(name: str, state: State) -> ProbeView:
+    if state.last is None:
+        return ProbeView(name, runs=state.runs, failures=state.failures)
+    return ProbeView(
+        probe=name,
+        started_at=state.last.started_at,
+        duration_s=state.last.duration_s,
+        cases=state.last.cases,
+        quality=[Quality(*msgspec.structs.astuple(each)) for each in state.last.means],
+        falls=[
+            Fall(metric, each.paired.fall, each.paired.p_value)
+            for metric, each in state.falls.items()
+        ],
+        runs=state.runs,
+        failures=state.failures,
+    )

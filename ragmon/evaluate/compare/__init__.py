@@ -1,0 +1,1 @@
+"""Comparison of evaluations: the release gate, paired differences, preference."""

@@ -1,0 +1,162 @@
+"""What a gate asks, and of which cases."""
+
+import difflib
+import math
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+from ragmon.evaluate.document import Evaluation, Summary
+from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.score import strata
+from ragmon.evaluate.score.metrics import is_headline
+
+
+class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one metric may do."""
+
+    metric: str  # a name, or a pattern such as ``recall@*``
+    max_drop: float | None = None  # the mean may get worse by this
+    min_value: float | None = None
+    max_value: float | None = None
+    stratum: str = ""  # ``key=value``, or ``key`` for each of its values; all cases when empty
+
+    def __post_init__(self) -> None:
+        """Refuse what would always pass.
+
+        Raises:
+            ValueError: there is no limit, one that is not a finite number, or a negative fall.
+        """
+        limits = [
+            each for each in (self.max_drop, self.min_value, self.max_value) if each is not None
+        ]
+        if not limits:
+            raise ValueError("a rule sets max_drop, min_value or max_value")
+        for limit in limits:
+            if not math.isfinite(limit):
+                raise ValueError(f"{limit} is no number to compare with")
+        if self.max_drop is not None and self.max_drop < 0.0:
+            raise ValueError("max_drop is at least 0: by how much the mean may get worse")
+
+    @property
+    def each_stratum(self) -> bool:
+        """Whether it goes through all values of a key, whatever they are."""
+        return bool(self.stratum) and "=" not in self.stratum
+
+
+class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a gate decides."""
+
+    rules: tuple[Rule, ...] = ()  # none: every headline metric, max_drop 0
+    alpha: float = 0.05  # chance that any rule fails although nothing got worse
+    min_effect: float = 0.01  # smaller falls never fail, however certain
+    max_missing: float = 0.05  # share of the baseline's cases that may lack a result
+    strict: bool = False  # a fall that is not proven fails too
+
+    def __post_init__(self) -> None:
+        """Refuse what would make every gate pass, or none.
+
+        Raises:
+            ValueError: a figure is out of its range.
+        """
+        if not 0.0 < self.alpha < 1.0:
+            raise ValueError("alpha lies between 0 and 1")
+        if not 0.0 <= self.max_missing <= 1.0:
+            raise ValueError("max_missing is a share, 0 to 1")
+        if not 0.0 <= self.min_effect < math.inf:
+            raise ValueError("min_effect is at least 0")
+
+
+class Target(Struct, frozen=True):
+    """One rule applied to one metric and stratum."""
+
+    rule: Rule
+    metric: Summary
+    stratum: str  # ``key=value``; all cases when empty
+    rows: list[int]  # of the current evaluation
+
+
+def targets(rule: Rule, current: Evaluation) -> Iterator[Target]:
+    """What a rule looks at.
+
+    Raises:
+        DataError: it names an unknown metric or stratum.
+    """
+    for metric in _matching(rule, current):
+        for stratum, rows in _rows(rule, current):
+            yield Target(rule, metric, stratum, rows)
+
+
+def headline_rules(baseline: Evaluation, current: Evaluation) -> tuple[Rule, ...]:
+    """The rules of a gate that has none.
+
+    Raises:
+        DataError: the two share no headline metric.
+    """
+    shared = [each.name for each in current.metrics if baseline.summary(each.name)]
+    chosen = [name for name in shared if is_headline(name)]
+    if not chosen:
+        raise DataError(
+            "the two evaluations share no headline metric", hint="Name metrics by --max-drop"
+        )
+    return tuple(Rule(metric=name, max_drop=0.0) for name in chosen)
+
+
+def rules_of(max_drops: Sequence[str], minima: Sequence[str], maxima: Sequence[str]) -> list[Rule]:
+    """Rules from flags ``METRIC[:STRATUM]=NUMBER``.
+
+    Raises:
+        DataError: one of them is not of that form.
+    """
+    flags = {"max_drop": max_drops, "min_value": minima, "max_value": maxima}
+    return [_rule(flag, field) for field, given in flags.items() for flag in given]
+
+
+_FLAGS = {"max_drop": "--max-drop", "min_value": "--min", "max_value": "--max"}
+
+
+def _rule(flag: str, field: str) -> Rule:
+    name, _, number = flag.rpartition("=")
+    metric, _, stratum = name.partition(":")
+    hint = "Write METRIC=NUMBER or METRIC:KEY=VALUE=NUMBER"
+    try:
+        limit = float(number)
+    except ValueError as error:
+        raise DataError(f"{flag!r} has no number", field=_FLAGS[field], hint=hint) from error
+    if not metric:
+        raise DataError(f"{flag!r} names no metric", field=_FLAGS[field], hint=hint)
+    try:
+        return Rule(metric=metric, stratum=stratum, **{field: limit})
+    except ValueError as error:
+        raise DataError(f"{flag!r}: {error}", field=_FLAGS[field]) from error
+
+
+def _matching(rule: Rule, current: Evaluation) -> list[Summary]:
+    found = [each for each in current.metrics if fnmatchcase(each.name, rule.metric)]
+    if found:
+        return found
+    if rule.metric in current.absent:
+        raise DataError(f"is absent: {current.absent[rule.metric]}", field=rule.metric)
+    names = [each.name for each in current.metrics]
+    near = difflib.get_close_matches(rule.metric, names, n=1, cutoff=0.4)
+    hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}"
+    raise DataError("is no metric of this evaluation", field=rule.metric, hint=hint)
+
+
+def _rows(rule: Rule, current: Evaluation) -> Iterator[tuple[str, list[int]]]:
+    """(stratum, rows of the current evaluation) that a rule looks at."""
+    if not rule.stratum:
+        yield "", list(range(len(current.cases)))
+        return
+    key, _, value = rule.stratum.partition("=")
+    metadata = [case.metadata for case in current.cases]
+    groups = strata.groups(metadata, [case.query for case in current.cases], [key])
+    chosen = [group for group in groups if value in ("", group.value)]
+    if not chosen:
+        values = [f"{key}={group.value}" for group in groups]
+        known = values or list(strata.labelled(metadata, [case.query for case in current.cases]))
+        hint = f"{'There are' if values else 'The keys are'} {', '.join(known)}"
+        raise DataError(f"no case has {rule.stratum!r}", field=rule.metric, hint=hint)
+    for group in chosen:
+        yield f"{key}={group.value}", list(group.rows)

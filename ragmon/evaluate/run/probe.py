@@ -1,0 +1,109 @@
+"""A golden set put to a live service again and again: what one run is asked, and what it found.
+
+Light: the daemon imports this. The work itself is in ``probing``, a process of its own.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from ragmon.detectors.regression import Paired, compare_golden
+from ragmon.evaluate.run.endpoint import Template
+
+PASSES = 0.5
+"""A fraction, such as faithfulness, passes from here on."""
+
+
+_SHOWN = ("precision", "recall", "ndcg", "hit", "reciprocal_rank", "error")
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """One run of one probe."""
+
+    probe: str
+    cases: str  # path
+    template: Template
+    concurrency: int
+    attempts: int
+    ks: tuple[int, ...]
+    most_cases: int
+    grounding: bool  # have the embedded judge read the answers
+    baseline: str = ""  # path of an evaluation to compare with
+    ids_match: bool = False  # an earlier run found what is relevant by its ids
+
+
+class Golden(Struct, frozen=True, kw_only=True):
+    """Scores of one run case by case; what two runs are compared by."""
+
+    name: str
+    created_at: float  # unix seconds
+    case_ids: tuple[str, ...]
+    scores: dict[str, tuple[float | None, ...]]  # by metric; None: unknown for this case
+
+
+class Mean(Struct, frozen=True):
+    """One metric over the cases that know it, with its 95 % interval."""
+
+    metric: str  # ``recall@5``, ``faithfulness/grounding``
+    mean: float
+    lower: float | None
+    upper: float | None
+    samples: int
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What a run came to."""
+
+    probe: str
+    started_at: float  # unix seconds
+    duration_s: float
+    cases: int = 0  # asked
+    means: tuple[Mean, ...] = ()
+    failures: dict[str, int] = {}  # questions without a usable answer, by reason
+    golden: Golden | None = None  # None: the run as a whole came to nothing
+    baseline: Golden | None = None  # what the job names to compare with
+    error: str = ""  # why it came to nothing
+
+    @property
+    def end(self) -> Literal["finished", "failed"]:
+        """How it ended."""
+        return "failed" if self.golden is None else "finished"
+
+
+def is_shown(metric: str) -> bool:
+    """Whether a metric of an evaluation is one of a probe."""
+    if metric.startswith("faithfulness/"):
+        return True
+    return metric.partition("@")[0] in _SHOWN and "/" not in metric  # hit@1/citation is of traffic
+
+
+class Compared(Struct, frozen=True):
+    """Two runs over the cases that both know."""
+
+    paired: Paired
+    cases: int
+    before: int  # cases that passed
+    after: int
+
+
+def compare(before: Golden, after: Golden) -> dict[str, Compared]:
+    """Exact paired tests of what both runs know: hits at each k, and faithful answers.
+
+    Args:
+        before: the run that counts as right.
+        after: the run now.
+    """
+    places = {case_id: at for at, case_id in enumerate(before.case_ids)}
+    shared = [(places[key], at) for at, key in enumerate(after.case_ids) if key in places]
+    found = {}
+    for metric, now in after.scores.items():
+        was = before.scores.get(metric)
+        if was is None or not metric.startswith(("hit@", "faithfulness/")):
+            continue
+        pairs = [(was[a], now[b]) for a, b in shared]
+        known = [(a >= PASSES, b >= PASSES) for a, b in pairs if a is not None and b is not None]
+        if known:
+            was_good, is_good = [a for a, _ in known], [b for _, b in known]
+            paired = compare_golden(was_good, is_good)
+            found[metric] = Compared(paired, len(known), sum(was_good), sum(is_good))
+    return found

@@ -1,0 +1,108 @@
+"""One run of a probe, as a process: a job on standard input, its outcome on standard output.
+
+A process of its own takes its memory with it when it ends, keeps the daemon's interpreter free,
+and can be ended at any moment.
+"""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from ragmon.clock import Clock, SystemClock
+from ragmon.errors import RagmonError
+from ragmon.evaluate.cases import CaseSet, Run
+from ragmon.evaluate.document import Evaluation, describe, load
+from ragmon.evaluate.loaders import read_cases
+from ragmon.evaluate.run.endpoint import Pace, ask_all, failure_of
+from ragmon.evaluate.run.probe import Golden, Job, Mean, Outcome, is_shown
+from ragmon.evaluate.score.graders import Grounding, Judge
+from ragmon.evaluate.score.scoring import Options, score
+
+_LOOK_EVERY_S = 1.0
+
+
+def run(job: Job, clock: Clock) -> Outcome:
+    """Ask every question and score the answers; what stands in the way is the outcome's error."""
+    started_at, began = clock.now(), clock.monotonic()
+    try:
+        baseline = golden_of(load(Path(job.baseline))) if job.baseline else None
+        whole = read_cases(Path(job.cases))
+        cases = replace(whole, cases=whole.cases[: job.most_cases])
+        answers = ask_all(cases.cases, job.template, _pace(job), clock)
+        evaluation = _evaluated(job, cases, answers, started_at)
+    except RagmonError as error:
+        took_s = clock.monotonic() - began
+        return Outcome(probe=job.probe, started_at=started_at, duration_s=took_s, error=str(error))
+    failures: dict[str, int] = {}
+    for record in answers.values():
+        if record.error is not None:
+            reason = failure_of(record.error)
+            failures[reason] = failures.get(reason, 0) + 1
+    return Outcome(
+        probe=job.probe,
+        started_at=started_at,
+        duration_s=clock.monotonic() - began,
+        cases=len(cases.cases),
+        means=tuple(
+            Mean(each.name, each.mean, each.lower, each.upper, each.samples)
+            for each in evaluation.metrics
+        ),
+        failures=failures,
+        golden=golden_of(evaluation),
+        baseline=baseline,
+    )
+
+
+def golden_of(evaluation: Evaluation) -> Golden:
+    """What later runs are compared with."""
+    return Golden(
+        name=evaluation.name,
+        created_at=evaluation.created_at,
+        case_ids=tuple(case.case_id for case in evaluation.cases),
+        scores={
+            name: tuple(column) for name, column in evaluation.scores.items() if is_shown(name)
+        },
+    )
+
+
+def _pace(job: Job) -> Pace:
+    return Pace(concurrency=job.concurrency, attempts=job.attempts)
+
+
+def _evaluated(job: Job, cases: CaseSet, answers: Run, now: float) -> Evaluation:
+    judges: list[Judge] = [Grounding()] if job.grounding else []
+    scored = score(cases, answers, Options(ks=job.ks, ids_match=job.ids_match), judges)
+    shown = [at for at, each in enumerate(scored.metrics) if is_shown(each.name)]
+    few = replace(
+        scored,
+        metrics=tuple(scored.metrics[at] for at in shown),
+        values=scored.values[:, shown],
+    )
+    return describe(few, job.probe, now, keys=[])
+
+
+def main() -> None:
+    """Run the job that stands on standard input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches it too, but is for the daemon
+    os.nice(10)
+    clock = SystemClock()
+    parent = os.getppid()
+    threading.Thread(target=_end_with, args=(parent, clock), daemon=True).start()
+    job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
+    sys.stdout.buffer.write(msgspec.msgpack.encode(run(job, clock)))
+
+
+def _end_with(parent: int, clock: Clock) -> None:
+    """A daemon that was killed asks no service any more."""
+    while os.getppid() == parent:
+        clock.sleep(_LOOK_EVERY_S)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

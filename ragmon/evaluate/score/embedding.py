@@ -1,0 +1,83 @@
+"""Similarity of meaning, where an embedding function is configured."""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ragmon.errors import SettingsError
+from ragmon.evaluate.cases import Case
+from ragmon.evaluate.score.judge_usage import Account, Ledger
+from ragmon.records import QueryRecord
+
+Embed = Callable[[Sequence[str]], ArrayLike]
+"""n texts to vectors of shape (n, dimensions)."""
+
+_LIBRARY = "sentence-transformers"
+
+
+class Similarity:
+    """Cosine of the answer with the truth and with the question; negative ones count as 0.
+
+    ``query_similarity`` stands in for answer relevancy: an answer to another question lies far
+    from this one. It does not say whether the answer is right.
+    """
+
+    metrics: tuple[str, ...] = ("semantic_similarity", "query_similarity")
+    concurrency = 1
+
+    def __init__(self, embed: Embed, name: str) -> None:
+        self.name = name
+        self._embed = embed
+        self._ledger = Ledger(name)
+
+    def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:
+        """What can be compared."""
+        others = {"semantic_similarity": case.ground_truth_answer, "query_similarity": case.query}
+        given = {name: text for name, text in others.items() if text}
+        if not record.answer or not given:
+            return {}
+        self._ledger.judged()
+        vectors = np.asarray(self._embed([record.answer, *given.values()]), dtype=np.float64)
+        lengths = np.linalg.norm(vectors, axis=1)
+        cosines = vectors[1:] @ vectors[0] / np.maximum(lengths[1:] * lengths[0], 1e-12)
+        return dict(zip(given, np.clip(cosines, 0.0, 1.0).tolist(), strict=True))
+
+    def account(self) -> Account:
+        """How many answers it compared."""
+        return self._ledger.account()
+
+
+def load(setting: str) -> Similarity:
+    """An embedder by its setting.
+
+    Args:
+        setting: ``sentence-transformers:MODEL``, or ``package.module:function`` of your own.
+
+    Raises:
+        SettingsError: it cannot be imported.
+    """
+    module, _, name = setting.partition(":")
+    if not name:
+        hint = f"Write {_LIBRARY}:MODEL or package.module:function"
+        raise SettingsError(f"embedder {setting!r} names no model or function", hint=hint)
+    if module == _LIBRARY:
+        return Similarity(_sentence_transformer(name), name.rpartition("/")[2])
+    try:
+        found: Any = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(f"embedder {setting!r}: {error}") from error
+    return Similarity(found, name)
+
+
+def _sentence_transformer(model: str) -> Embed:
+    try:
+        library: Any = importlib.import_module("sentence_transformers")
+    except ImportError as error:
+        raise SettingsError(
+            f"{_LIBRARY} is not installed", hint="Install it with: pip install 'ragmon[embeddings]'"
+        ) from error
+    encode: Embed = library.SentenceTransformer(model).encode
+    return encode

@@ -1,0 +1,255 @@
+"""What the sampled judge and the labels add to a window: sums that few answers take part in.
+
+A row is made of blocks, each addable: the sums that all scores share, those of each score
+(``ragmon.stats.judged_estimate``), and for each judge how it agrees with people
+(``ragmon.stats.agreement``). Kept apart from the columns of every query, they cost nothing where
+nobody judges.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ragmon.records import Amendments, QueryRecord, Verdict
+from ragmon.signals import Column
+from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
+from ragmon.stats.agreement import CONFUSION, confusion_rows
+from ragmon.stats.judged_estimate import CHOSEN_BY_HAND, SCORED, SHARED, scored_rows, shared_rows
+
+Floats = NDArray[np.float64]
+
+CORRECTED = "llm_corrected"
+"""What people would say of all answers: the judge's figure, moved by how labels differ."""
+
+JUDGES = (EMBEDDED_JUDGE, SAMPLED_JUDGE)
+"""Whose agreement with people is counted."""
+
+SCORES = {
+    "faithfulness": "Mean share of an answer that its chunks support, by who judged it.",
+    "answer_relevance": "How far answers are about the question, by who judged it.",
+    "completeness": "How far answers say all that was asked, by who judged it.",
+    "conciseness": "How far answers say nothing else, by who judged it.",
+    "context_precision": "How far up the useful chunks stand, by who judged them.",
+    "context_recall": "Share of the reference answer that the chunks hold, by who judged it.",
+}
+_HIT = "Share of queries with a relevant chunk among the first k, by the evidence of relevance."
+_RANK = "Mean of 1/rank of the first relevant chunk (0 when none was retrieved), by evidence."
+
+
+class Layout(Struct, frozen=True):
+    """Which blocks a row has, and which columns they are shown as."""
+
+    scores: tuple[Column, ...]  # one a score
+    corrected: Column
+    names: tuple[str, ...]  # of the blocks
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What is estimated."""
+        return (*self.scores, self.corrected)
+
+    @property
+    def width(self) -> int:
+        """Length of a row."""
+        stop: int = self._spans[-1].stop
+        return stop
+
+    @property
+    def _spans(self) -> list[slice]:
+        return _spans(self.names)
+
+    def shared(self, rows: Floats) -> Floats:
+        """Sums over ``SHARED``, of rows (..., width)."""
+        return rows[..., : len(SHARED)]
+
+    def scored(self, rows: Floats) -> Floats:
+        """Sums over ``SCORED``; shape (..., scores, len(SCORED))."""
+        end = len(SHARED) + len(SCORED) * len(self.scores)
+        return rows[..., len(SHARED) : end].reshape(*rows.shape[:-1], len(self.scores), len(SCORED))
+
+    def confusion(self, rows: Floats) -> Floats:
+        """Counts over ``CONFUSION``; shape (..., len(JUDGES), len(CONFUSION))."""
+        begin = len(SHARED) + len(SCORED) * len(self.scores)
+        end = begin + len(JUDGES) * len(CONFUSION)
+        return rows[..., begin:end].reshape(*rows.shape[:-1], len(JUDGES), len(CONFUSION))
+
+    def people(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Sums over ``SHARED`` and ``SCORED`` of labels as scores, with the judge's as proxy."""
+        shared, scored = self._spans[-2:]
+        return rows[..., shared], rows[..., scored]
+
+    def converted(self, names: tuple[str, ...], rows: Floats) -> Floats:
+        """Rows of another layout in this one; what is new is zero."""
+        if names == self.names:
+            return rows
+        found = np.zeros((len(rows), self.width))
+        here = dict(zip(self.names, _spans(self.names), strict=True))
+        for name, span in zip(names, _spans(names), strict=True):
+            if name in here:
+                found[:, here[name]] = rows[:, span]
+        return found
+
+
+def layout(ks: Sequence[int]) -> Layout:
+    """The layout for the k of hit@k."""
+    plain = [
+        Column(name, (("judge", SAMPLED_JUDGE),), "fraction", text, f"{name}_ratio")
+        for name, text in SCORES.items()
+    ]
+    hits = [
+        Column("hit", (("k", str(k)), ("evidence", "judge")), "proportion", _HIT, "hit_ratio")
+        for k in ks
+    ]
+    rank = Column("reciprocal_rank", (("evidence", "judge"),), "fraction", _RANK, "reciprocal_rank")
+    scores = (*plain, *hits, rank)
+    corrected = Column(
+        "faithfulness",
+        (("judge", CORRECTED),),
+        "fraction",
+        SCORES["faithfulness"],
+        "faithfulness_ratio",
+    )
+    scored = (f"scored:{column.key}" for column in scores)
+    agreed = (f"agreement:{judge}" for judge in JUDGES)
+    names = ("shared", *scored, *agreed, "shared:people", "scored:people")
+    return Layout(scores, corrected, names)
+
+
+def layout_of(columns: Sequence[Column]) -> Layout:
+    """The layout beside these columns, which name the k."""
+    hits = (column.labels for column in columns if column.name == "hit")
+    return layout(sorted({int(dict(labels)["k"]) for labels in hits}))
+
+
+class Found(NamedTuple):
+    """The records of a batch that have something to add."""
+
+    record: NDArray[np.int32]  # (m,)
+    rows: Floats  # (m, width)
+
+
+def observe(
+    records: Sequence[QueryRecord], known: Sequence[Amendments], kept: Layout
+) -> Found | None:
+    """What is known of each record as a row; None when none has any.
+
+    The number of answers that could have been judged is no part of it: every answer counts
+    there, so that is a column (``sampled_moment``).
+    """
+    at = [index for index, each in enumerate(known) if _says_something(each)]
+    if not at:
+        return None
+    mine, of = [known[index] for index in at], [records[index] for index in at]
+    judged, agreed = _judged_rows(of, mine, kept), _agreement_rows(mine)
+    rows = np.concatenate([judged, agreed.reshape(len(at), -1), _people_rows(mine)], axis=1)
+    return Found(np.array(at, dtype=np.int32), rows)
+
+
+def scores(record: QueryRecord, verdict: Verdict | None, columns: Sequence[Column]) -> list[float]:
+    """One verdict as a score for each column; NaN where it says nothing."""
+    if verdict is None or verdict.failed:
+        return [math.nan] * len(columns)
+    rank = _useful_rank(record, verdict)
+    return [_score(verdict, rank, column) for column in columns]
+
+
+def verdict_of(known: Amendments, judge: str) -> Verdict | None:
+    """What a judge said."""
+    return next((each for each in known.verdicts if each.judge == judge), None)
+
+
+def human_score(known: Amendments) -> float:
+    """The newest label of faithfulness; NaN without one."""
+    said = [label for label in known.labels if label.faithful is not None]
+    newest = max(said, key=lambda label: label.timestamp, default=None)
+    return math.nan if newest is None or newest.faithful is None else newest.faithful
+
+
+def _spans(names: Sequence[str]) -> list[slice]:
+    widths = {"shared": len(SHARED), "scored": len(SCORED), "agreement": len(CONFUSION)}
+    spans, begin = [], 0
+    for name in names:
+        end = begin + widths[name.partition(":")[0]]
+        spans.append(slice(begin, end))
+        begin = end
+    return spans
+
+
+def _says_something(known: Amendments) -> bool:
+    if known.draw is not None and any(each.judge == SAMPLED_JUDGE for each in known.verdicts):
+        return True
+    return bool(known.labels and known.verdicts)
+
+
+def _judged_rows(
+    records: Sequence[QueryRecord], known: Sequence[Amendments], kept: Layout
+) -> Floats:
+    """The shared and scored blocks, side by side; zero for what nobody drew."""
+    verdicts = [verdict_of(each, SAMPLED_JUDGE) if each.draw else None for each in known]
+    proxy = np.array([each.draw.proxy if each.draw else 0.0 for each in known])
+    probability = np.array([each.draw.probability if each.draw else 1.0 for each in known])
+    failed = np.array([verdict is not None and verdict.failed for verdict in verdicts])
+    judged = np.array([verdict is not None for verdict in verdicts]) & ~failed
+    shared = shared_rows(proxy, probability, judged, failed)
+    shared[:, : SHARED.index("judged")] = 0.0
+    found = np.array(
+        [
+            scores(record, verdict, kept.scores)
+            for record, verdict in zip(records, verdicts, strict=True)
+        ]
+    )
+    scored = [scored_rows(proxy, probability, column) for column in found.T]
+    return np.concatenate([shared, *scored], axis=1)
+
+
+def _agreement_rows(known: Sequence[Amendments]) -> Floats:
+    """Shape (m, len(JUDGES), len(CONFUSION))."""
+    people = np.array([human_score(each) for each in known])
+    found = [
+        confusion_rows([_call(verdict_of(each, judge)) for each in known], people)
+        for judge in JUDGES
+    ]
+    return np.stack(found, axis=1)
+
+
+def _people_rows(known: Sequence[Amendments]) -> Floats:
+    """Labels of answers that the sampled judge scored: both blocks, side by side."""
+    people = np.array([human_score(each) for each in known])
+    verdicts = [verdict_of(each, SAMPLED_JUDGE) for each in known]
+    proxy = np.array([math.nan if v is None or v.score is None else v.score for v in verdicts])
+    both = ~np.isnan(people) & ~np.isnan(proxy)
+    proxy = np.where(both, proxy, 0.0)
+    shared = shared_rows(proxy, CHOSEN_BY_HAND, both)
+    shared[:, : SHARED.index("judged")] = 0.0  # how many answers there are is known otherwise
+    scored = scored_rows(proxy, CHOSEN_BY_HAND, np.where(both, people, math.nan))
+    return np.concatenate([shared, scored], axis=1)
+
+
+def _call(verdict: Verdict | None) -> float:
+    """1 where a judge calls the answer good, 0 where not, NaN where it has no score."""
+    if verdict is None or verdict.score is None:
+        return math.nan
+    return float(verdict.score >= (0.5 if verdict.doubted_below is None else verdict.doubted_below))
+
+
+def _score(verdict: Verdict, rank: float, column: Column) -> float:
+    if column.name == "hit":
+        return math.nan if math.isnan(rank) else float(rank <= int(dict(column.labels)["k"]))
+    if column.name == "reciprocal_rank":
+        return 1.0 / rank
+    if column.name == "faithfulness":
+        return math.nan if verdict.score is None else verdict.score
+    return verdict.scores.get(column.name, math.nan)
+
+
+def _useful_rank(record: QueryRecord, verdict: Verdict) -> float:
+    """Rank of the first useful chunk; infinite when none is, NaN when that was not asked."""
+    if verdict.useful is None:
+        return math.nan
+    useful = set(verdict.useful)
+    ranks = (rank for rank, chunk in enumerate(record.chunks or (), 1) if chunk.id in useful)
+    return next(ranks, math.inf)

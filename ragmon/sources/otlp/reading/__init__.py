@@ -1,0 +1,1 @@
+"""Readers of span attributes: values, messages, documents, usage."""

@@ -1,0 +1,48 @@
+"""The model and what it took, as frameworks write them beside or into its replies."""
+
+from typing import Any
+
+from ragmon.sources.otlp.reading.values import integer, loads, name
+
+_MAX_DEPTH = 8
+_PAIRS = (("model", "usage"), ("model_name", "token_usage"))  # the second as LangChain says it
+_PROMPT = ("prompt_tokens", "input_tokens")
+_COMPLETION = ("completion_tokens", "output_tokens")
+
+
+def model_in(value: Any) -> str | None:
+    """The model that an output names."""
+    meta = _meta(value)
+    return name(meta.get("model")) or name(meta.get("model_name"))
+
+
+def prompt_tokens_in(value: Any) -> int | None:
+    """Tokens of the prompt that an output counts."""
+    return _count(value, _PROMPT)
+
+
+def completion_tokens_in(value: Any) -> int | None:
+    """Tokens of the answer that an output counts."""
+    return _count(value, _COMPLETION)
+
+
+def _count(value: Any, keys: tuple[str, ...]) -> int | None:
+    meta = _meta(value)
+    usage = meta.get("usage") or meta.get("token_usage")
+    if not isinstance(usage, dict):
+        return None
+    return next((count for key in keys if (count := integer(usage.get(key))) is not None), None)
+
+
+def _meta(value: Any, depth: int = _MAX_DEPTH) -> dict[str, Any]:
+    """The first object that has both a model and its usage."""
+    value = loads(value)
+    if not depth or not isinstance(value, dict | list):
+        return {}
+    if isinstance(value, dict) and any(
+        model in value and usage in value for model, usage in _PAIRS
+    ):
+        return value
+    inner = value.values() if isinstance(value, dict) else value[:64]
+    found = (_meta(each, depth - 1) for each in inner if isinstance(each, dict | list))
+    return next((each for each in found if each), {})

@@ -1,0 +1,267 @@
+"""What a value says: applications put texts, JSON strings and structures under the same keys."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from ragmon.sources.otlp.reading.messages import REPRS, is_message, last_text, text_of
+from ragmon.sources.otlp.reading.reprs import structure_in
+from ragmon.sources.otlp.spans import MAX_NAME, Attributes, Resource
+
+_MAX_DEPTH = 6
+
+QUESTION_KEYS = (
+    "question", "query", "user_query", "user_question", "user_input", "input", "query_str",
+    "str_or_query_bundle", "query_bundle", "message", "user_message", "prompt", "text", "inputs",
+    "messages", "kwargs", "args", "data", "request", "body",
+)  # fmt: skip
+ANSWER_KEYS = (
+    "answer", "final_answer", "answers", "response", "output", "output_text", "result", "reply",
+    "replies", "completion", "generated_text", "text", "content", "outputs", "messages", "message",
+    "generations", "choices", "data", "update",
+)  # fmt: skip
+_NO_QUESTION = frozenset(
+    {"metadata", "tags", "config", "context", "documents", "chat_history", "history", "system",
+     "name", "self", "instructions", "query_embedding", "embedding"}
+)  # fmt: skip
+_NO_ANSWER = frozenset(
+    {"metadata", "question", "query", "input", "inputs", "context", "documents", "chat_history",
+     "source_nodes", "source_documents", "usage", "kwargs", "tags", "id", "prompt"}
+)  # fmt: skip
+_REFUSED = re.compile(r"^(?:__REDACTED__|<[\w. ]*(?:object|generator)\b[^>]*>|None|null)?$")
+_SECTION = re.compile(
+    r"\[\[ ## (?:answer|response|output) ## \]\]\s*(.*?)\s*(?:\[\[ ## |\Z)", re.DOTALL
+)
+_ASKED = re.compile(
+    r"(?:^|\n)\s*(?:User )?(?:Question|Query)\s*:\s*(.+?)\s*"
+    r"(?:\n\s*(?:Helpful )?(?:Answer|Response)\s*:|\Z)",
+    re.DOTALL | re.IGNORECASE,
+)
+_LONGEST_JSON = 4_000_000
+
+
+def is_redacted(value: Any) -> bool:
+    """Whether the instrumentation was told to hide it."""
+    return isinstance(value, str) and value == "__REDACTED__"
+
+
+def loads(value: Any) -> Any:
+    """The structure in a JSON string, or in one of Python; anything else as it is."""
+    if value.__class__ is not str:
+        return value
+    start = value[:1] if value[:1] not in " \n\t" else value.lstrip()[:1]
+    if start not in ("{", "[", '"') or len(value) > _LONGEST_JSON:
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        held = structure_in(value.strip())
+        return value if held is None else held
+
+
+def question(value: Any, depth: int = _MAX_DEPTH) -> str | None:
+    """The user's question in an input of any shape; None when there is none."""
+    value = loads(value)
+    if isinstance(value, str):
+        return plain(value)
+    if not depth or not isinstance(value, dict | list):
+        return None
+    said = _in_conversation(value, "user")
+    if said is not _NO_CONVERSATION:
+        return said
+    if isinstance(value, list):
+        found = (question(each, depth - 1) for each in value)
+        return next((each for each in found if each and not each.startswith("<")), None)
+    if "inputs" in value:  # the rest is how it was called
+        return question(value["inputs"], depth - 1)
+    return _search(value, QUESTION_KEYS, _NO_QUESTION, question, depth)
+
+
+def answer(value: Any, depth: int = _MAX_DEPTH) -> str | None:
+    """The answer in an output of any shape; None when there is none."""
+    value = loads(value)
+    if isinstance(value, str):
+        text = plain(value)
+        return clean(text) if text else None
+    if not depth or not isinstance(value, dict | list) or "page_content" in value:
+        return None
+    said = _in_conversation(value, "assistant")
+    if said is not _NO_CONVERSATION:
+        return (_in_object(said) or said) if said else said
+    if isinstance(value, list):
+        if _is_stream(value):
+            return plain("".join(value))
+        found = (answer(each, depth - 1) for each in reversed(value[:64]))
+        return next((each for each in found if each), None)
+    return _search(value, ANSWER_KEYS, _NO_ANSWER, answer, depth)
+
+
+def _is_stream(items: list[Any]) -> bool:
+    """Whether texts are the pieces of one, as a generator gave them: they bring their spaces."""
+    return (
+        len(items) > 1
+        and all(each.__class__ is str for each in items)
+        and any(each[:1].isspace() or each[-1:].isspace() for each in items)
+    )
+
+
+_NO_CONVERSATION = ""
+
+
+def _in_conversation(value: Any, role: str) -> str | None:
+    """What somebody said last, if the value is a message or a list of them."""
+    messages = value if isinstance(value, list) and not is_message(value) else [value]
+    if any(is_message(each) for each in messages):
+        return last_text(messages, role)
+    return _NO_CONVERSATION
+
+
+def _in_object(said: str) -> str | None:
+    """The answer in an object that a model was asked to reply with."""
+    held = loads(said)
+    named = held.get("answer") if isinstance(held, dict) else None
+    return plain(named)
+
+
+def plain(value: Any) -> str | None:
+    """A text worth keeping; None for what is hidden, empty or the name of an object."""
+    if value.__class__ is not str:
+        return None
+    text: str = value.strip()
+    if not text or (len(text) < 300 and _REFUSED.match(text)):
+        return None
+    if text.startswith(REPRS):
+        return text_of(text) or None
+    return text
+
+
+def clean(text: str) -> str:
+    """A model's answer without the markup of DSPy's adapters."""
+    if "[[ ## " not in text:
+        return text
+    match = _SECTION.search(text)
+    return match[1] if match and match[1] else text
+
+
+def asked_in(value: Any) -> str | None:
+    """The question in the input of a model, which may be a prompt made from a template."""
+    said = question(value)
+    return asked(said) if said else None
+
+
+def asked(prompt: str) -> str:
+    """The question in a prompt made from a template; the prompt itself when there is none."""
+    found = _ASKED.findall(prompt)
+    return str(found[-1]) if found else prompt  # the last one: examples come first
+
+
+def _search(
+    value: dict[str, Any], keys: tuple[str, ...], skip: frozenset[str], read: Any, depth: int
+) -> str | None:
+    """The best named text, level by level: what stands higher is said of the whole."""
+    for key in keys:
+        if key in value and (found := read(value[key], depth - 1)):
+            return str(found)
+    inner = [each for key, each in value.items() if key not in skip and key not in keys]
+    nested = [each for each in inner if isinstance(each, dict)]
+    for key in keys:
+        for each in nested:
+            if key in each and (found := read(each[key], depth - 2 if depth > 1 else 0)):
+                return str(found)
+    for each in nested:
+        if found := read(each, depth - 1):
+            return str(found)
+    texts = [text for each in inner if (text := plain(each))]
+    return texts[0] if len(texts) == 1 else None
+
+
+def first(attributes: Attributes, *keys: str) -> tuple[Any, str] | None:
+    """The first of the keys that has a value, and which it was."""
+    for key in keys:
+        value = attributes.get(key)
+        if value is not None and value != "":
+            return value, key
+    return None
+
+
+def number(value: Any) -> float | None:
+    """A finite number, however it was written."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        read = float(value)
+    except (OverflowError, TypeError, ValueError):
+        return None
+    return read if abs(read) <= 1e12 else None
+
+
+def integer(value: Any) -> int | None:
+    """A count, however it was written."""
+    read = number(value)
+    return int(read) if read is not None and read >= 0 else None
+
+
+def name(value: Any) -> str | None:
+    """A short text, such as an id."""
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        text = str(value).strip().replace("\0", "")
+        return text[:MAX_NAME] if text and not is_redacted(text) else None
+    return None
+
+
+def tags_of(value: Any) -> dict[str, str]:
+    """Flat metadata as tags."""
+    value = loads(value)
+    if not isinstance(value, dict):
+        return {}
+    flat = ((str(key), _tag(each)) for key, each in value.items())
+    return {key[:MAX_NAME]: text for key, text in flat if text and not _is_noise(key)}
+
+
+def _tag(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    return name(value)
+
+
+def _is_noise(key: str) -> bool:
+    """What frameworks say of themselves in every span."""
+    return key.startswith(("ls_", "lc_", "langgraph_", "checkpoint", "__"))
+
+
+def resource_of(attributes: Attributes) -> Resource:
+    """Who sent the spans."""
+    environment = first(
+        attributes, "deployment.environment.name", "deployment.environment", "langfuse.environment"
+    )
+    version = first(attributes, "service.version", "langfuse.release")
+    service = name(attributes.get("service.name")) or ""
+    return Resource(
+        "" if service.startswith("unknown_service") else service,
+        name(version[0]) or "" if version else "",
+        name(environment[0]) or "" if environment else "",
+        name(attributes.get("openinference.project.name")) or "",
+        name(attributes.get("telemetry.sdk.language")) or "",
+    )
+
+
+def indexed(attributes: Attributes, prefix: str) -> list[dict[str, Any]]:
+    """Flattened lists put together again: ``prefix.0.x.y`` becomes ``[{"x.y": …}]``."""
+    start = len(prefix) + 1
+    items: dict[int, dict[str, Any]] = {}
+    for key, value in attributes.items():
+        if key.startswith(prefix) and key[start - 1 : start] == ".":
+            position, _, rest = key[start:].partition(".")
+            if position.isdigit() and len(position) < 6:
+                items.setdefault(int(position), {})[rest] = value
+    return [items[at] for at in sorted(items)]
+
+
+def strip_prefix(items: Iterable[dict[str, Any]], prefix: str) -> Iterator[dict[str, Any]]:
+    """The items with a shorter name for each key."""
+    for item in items:
+        yield {key.removeprefix(prefix): value for key, value in item.items()}

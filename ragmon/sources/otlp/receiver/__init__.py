@@ -1,0 +1,1 @@
+"""The OTLP receiver: routes, journal, assembly of traces and the mapping thread."""

@@ -1,0 +1,91 @@
+"""``/v1/logs``: of everything that is logged, evaluation results are read."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+from ragmon.sources.otlp.conventions.genai import EVALUATION, evaluation_of
+from ragmon.sources.otlp.reading.facts import Evaluation
+from ragmon.sources.otlp.receiver.responses import Encoding
+from ragmon.sources.otlp.spans import Attributes, Decoded, Event
+from ragmon.sources.otlp.wire import json, protobuf
+
+
+class Logged(NamedTuple):
+    """An evaluation and what it is about, as far as the record says."""
+
+    evaluation: Evaluation
+    trace_id: bytes
+    span_id: bytes
+    response_id: str
+
+
+class _Record(msgspec.Struct, frozen=True, rename="camel"):
+    event_name: str = ""
+    trace_id: str = ""
+    span_id: str = ""
+    time_unix_nano: int | str | float | None = 0
+    attributes: list[json.Pair] | None = None
+
+
+class _Scope(msgspec.Struct, frozen=True, rename="camel"):
+    log_records: list[_Record] | None = None
+
+
+class _Resource(msgspec.Struct, frozen=True, rename="camel"):
+    scope_logs: list[_Scope] | None = None
+
+
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
+    resource_logs: list[_Resource] | None = None
+
+
+_decoder = msgspec.json.Decoder(_Request)
+
+
+def evaluations(body: bytes, encoding: Encoding) -> list[Logged]:
+    """The evaluation results in an export request.
+
+    Raises:
+        RecordError: it is no such request.
+    """
+    read = _from_json(body) if encoding == "json" else _from_protobuf(body)
+    return [
+        Logged(
+            evaluation_of(Event(EVALUATION, time_ns, attributes)),
+            trace_id,
+            span_id,
+            str(attributes.get("gen_ai.response.id", "")),
+        )
+        for name, trace_id, span_id, time_ns, attributes in read
+        if EVALUATION in (name, attributes.get("event.name"))
+    ]
+
+
+_Read = tuple[str, bytes, bytes, int, Attributes]
+
+
+def _from_protobuf(body: bytes) -> Iterator[_Read]:
+    request: Any = protobuf.parse(body, ExportLogsServiceRequest)
+    for resource in request.resource_logs:
+        for scope in resource.scope_logs:
+            for record in scope.log_records:
+                read = protobuf.attributes(record.attributes, Decoded([]))
+                name, time_ns = record.event_name, record.time_unix_nano
+                yield name, record.trace_id, record.span_id, time_ns, read
+
+
+def _from_json(body: bytes) -> Iterator[_Read]:
+    request: _Request = json.parse(body, _decoder)
+    for resource in request.resource_logs or ():
+        for scope in resource.scope_logs or ():
+            for record in scope.log_records or ():
+                yield (
+                    record.event_name,
+                    json.unhex(record.trace_id, 16) or b"",
+                    json.unhex(record.span_id, 8) or b"",
+                    json.whole(record.time_unix_nano),
+                    json.attributes(record.attributes, Decoded([])),
+                )

@@ -1,0 +1,68 @@
+"""What complete traces come to: checked records, and changes to the queries they speak of."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ragmon.decode import Bounds, Decoder
+from ragmon.errors import RecordError
+from ragmon.records import Feedback, Label, QueryRecord
+from ragmon.sources.otlp.reading.facts import Evaluation
+from ragmon.sources.otlp.receiver.targets import Targets
+from ragmon.sources.otlp.spans import Span
+from ragmon.sources.otlp.traces.feedback import aimed, changes_for
+from ragmon.sources.otlp.traces.mapping import Trace, map_trace
+from ragmon.sources.otlp.traces.tree import everything
+
+_encode = msgspec.json.Encoder().encode
+_decode = Decoder(QueryRecord)
+DEFECTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a payload that nobody thought of may raise in the mapping; it costs its trace alone."""
+
+
+class Results:
+    """Collects the results of several traces."""
+
+    def __init__(self, targets: Targets, now: float, bounds: Bounds) -> None:
+        self.records: list[QueryRecord] = []
+        self.changes: list[Feedback | Label] = []
+        self.refused: dict[str, int] = {}
+        self._targets = targets
+        self._now = now
+        self._bounds = bounds
+
+    def add(self, spans: Sequence[Span]) -> None:
+        """Map a complete trace."""
+        trace = map_trace(spans, self._now)
+        for _ in range(trace.circles):
+            self.refuse("parent_cycle")
+        for query in trace.queries:
+            try:
+                record = _decode(_encode(query.record), self._now, self._bounds)
+            except RecordError as error:
+                self.refuse(error.reason)
+                continue
+            self.records.append(record)
+            self._targets.learn(query)
+        self.add_feedback(trace)
+
+    def add_feedback(self, trace: Trace) -> None:
+        """Only what a trace says of queries; for spans that come after their trace."""
+        inline = {
+            node.span.span_id: query.record.query_id
+            for query in trace.queries
+            for node in everything(query.unit.tops)
+        }
+        by_query: dict[str, list[Evaluation]] = {}
+        for each in aimed(trace.tops):
+            if each.evaluation.scope == "session":
+                self.refuse("session_feedback")
+                continue
+            target = inline.get(each.span_id) or self._targets.of_span(each.trace_id, each.span_id)
+            by_query.setdefault(target, []).append(each.evaluation)
+        for query_id, evaluations in by_query.items():
+            self.changes += changes_for(query_id, evaluations, self._now)
+
+    def refuse(self, reason: str) -> None:
+        """Count what is left out."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1

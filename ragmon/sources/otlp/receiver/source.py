@@ -1,0 +1,302 @@
+"""The OTLP routes: raw ASGI, as the routes of ``ragmon/sources/http.py`` are.
+
+200 means durable: spans are in the store, feedback is committed.
+"""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from ragmon.asgi import (
+    Limits,
+    Problem,
+    Receive,
+    Scope,
+    Send,
+    Shares,
+    check_headers,
+    header,
+    read_body,
+    send_json,
+    send_problem,
+    unavailable,
+)
+from ragmon.clock import Clock
+from ragmon.errors import RecordError, StoreError
+from ragmon.records import Feedback, Label
+from ragmon.sources import Outcome, Sink, Submission, Tally, commit, count_outcome, resolver
+from ragmon.sources.otlp import doctor
+from ragmon.sources.otlp.reading.facts import Evaluation
+from ragmon.sources.otlp.receiver import logs, scores
+from ragmon.sources.otlp.receiver.assembly import Patience
+from ragmon.sources.otlp.receiver.journal import Call, Journal, SpanStore
+from ragmon.sources.otlp.receiver.responses import (
+    Encoding,
+    encoding_of,
+    failure,
+    send_answer,
+    success,
+)
+from ragmon.sources.otlp.receiver.scrub import scrub
+from ragmon.sources.otlp.receiver.worker import Bounding, Worker
+from ragmon.sources.otlp.spans import Decoded, Part, pack
+from ragmon.sources.otlp.traces.feedback import changes_for
+from ragmon.sources.otlp.wire import json, protobuf
+
+TRACES = frozenset({"/v1/traces", "/api/public/otel/v1/traces"})
+LOGS = frozenset({"/v1/logs", "/api/public/otel/v1/logs"})
+METRICS = frozenset({"/v1/metrics", "/api/public/otel/v1/metrics"})
+SIGNALS = TRACES | LOGS | METRICS
+PATHS = SIGNALS | {scores.LANGFUSE} | scores.PHOENIX.keys()
+"""Every path that is answered here."""
+
+_MOST_SHOWN = 100
+_CHANGE_BYTES = 200  # about, for the queue's account
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What the routes depend on."""
+
+    limits: Limits
+    in_flight: int  # bytes of all bodies together
+    retention_s: float
+    max_skew_s: float
+    patience: Patience = Patience()
+    redact: Callable[[str], str] | None = None  # of texts that wait on disk; None: keep them
+
+
+class OtlpSource:
+    """Answers the paths and drives the thread that completes traces."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        sink: Sink,
+        tally: Tally,
+        authorize: Callable[[Scope, str], None],
+        clock: Clock,
+        spans: SpanStore,
+        call: Call,
+    ) -> None:
+        bounding = Bounding(retention_s=options.retention_s, max_skew_s=options.max_skew_s)
+        self.worker = Worker(
+            sink=sink,
+            tally=tally,
+            clock=clock,
+            spans=spans,
+            call=call,
+            patience=options.patience,
+            bounding=bounding,
+        )
+        self._options = options
+        self._sink = sink
+        self._tally = tally
+        self._authorize = authorize
+        self._clock = clock
+        self._journal = Journal(spans, call)
+        self._shares = Shares(options.in_flight)
+
+    def start(self) -> None:
+        """Begin to complete traces; requests are answered before it, too."""
+        self.worker.start()
+
+    def stop(self) -> None:
+        """End; what is not complete stays in the store."""
+        self.worker.stop()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        path: str = scope["path"]
+        if path not in SIGNALS:
+            await self._answer_scores(path, scope, receive, send)
+        elif path in TRACES and scope["method"] == "GET":
+            await self._answer_recent(scope, send)
+        else:
+            await self._answer_signal(path, scope, receive, send)
+
+    async def _answer_signal(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        encoding: Encoding = "protobuf"
+        if "json" in header(scope, b"content-type"):
+            encoding = "json"
+        try:
+            self._check(scope)
+            with self._shares.one() as share:
+                body = await read_body(scope, receive, self._options.limits, share)
+                encoding = encoding_of(header(scope, b"content-type"))
+                refused = await self.take(path, body, encoding)
+            total = sum(refused.values())
+            message = ", ".join(f"{count} spans: {reason}" for reason, count in refused.items())
+            await send_answer(send, success(encoding, total, message))
+        except Problem as problem:
+            self._tally.rejected("otlp", problem.reason)
+            await send_answer(send, failure(encoding, problem), problem.headers)
+
+    async def take_whole(self, path: str, body: bytes) -> dict[str, int]:
+        """As ``take``, for protobuf that was received already: it counts as being in flight.
+
+        Raises:
+            Problem: 400 or 503.
+        """
+        with self._shares.one() as share:
+            share.take(len(body))
+            return await self.take(path, body, "protobuf")
+
+    async def take(self, path: str, body: bytes, encoding: Encoding) -> dict[str, int]:
+        """Make a request durable; returns the spans refused, by reason.
+
+        Raises:
+            Problem: 400 or 503.
+        """
+        try:
+            if path in TRACES:
+                return await self._take_traces(body, encoding)
+            if path in LOGS:
+                await self._take_logs(body, encoding)
+        except RecordError as error:
+            raise Problem(400, str(error), reason=error.reason) from None
+        return {}
+
+    async def _take_traces(self, body: bytes, encoding: Encoding) -> dict[str, int]:
+        decode = json.decode if encoding == "json" else protobuf.decode
+        parts: list[Part] = []
+        refused: dict[str, int] = {}
+        for decoded in decode(body):
+            redact = self._options.redact
+            parts += pack(decoded.spans if redact is None else scrub(decoded.spans, redact))
+            self._count(decoded, refused)
+            await asyncio.sleep(0)  # other requests get a turn
+        if parts:
+            await self._keep(parts)
+        return refused
+
+    def count_refused(self, reason: str) -> None:
+        """Count a request that was refused as a whole."""
+        self._tally.rejected("otlp", reason)
+
+    def _count(self, decoded: Decoded, refused: dict[str, int]) -> None:
+        for reason, count in decoded.refused.items():
+            refused[reason] = refused.get(reason, 0) + count
+            self._tally.rejected("otlp_spans", reason, count)
+        for reason, count in decoded.dropped.items():
+            self._tally.rejected("otlp_attributes", reason, count)
+
+    async def _keep(self, parts: Sequence[Part]) -> None:
+        if self.worker.is_behind:
+            raise unavailable("traces come faster than they can be read", "overloaded")
+        future: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+        resolve = resolver(future)
+
+        def done(error: StoreError | None) -> None:
+            if error is None:
+                self.worker.deliver(parts)
+            resolve(error)
+
+        try:
+            self._journal.submit(parts, done)
+        except StoreError as error:
+            raise unavailable(str(error), error.reason) from None
+        problem = await future
+        if problem is not None:
+            raise unavailable(str(problem), problem.reason)
+        self._tally.accepted("otlp_spans", sum(part.spans for part in parts))
+
+    async def _take_logs(self, body: bytes, encoding: Encoding) -> None:
+        targets = self.worker.targets
+        by_query: dict[str, list[Evaluation]] = {}
+        for each in logs.evaluations(body, encoding):
+            query_id = each.response_id and targets.find(f"response:{each.response_id}")
+            if not query_id and any(each.trace_id):
+                query_id = targets.of_span(each.trace_id, each.span_id)
+            if query_id and each.evaluation.name:
+                by_query.setdefault(query_id, []).append(each.evaluation)
+            else:
+                self._tally.rejected("otlp_feedback", "no_target")
+        await self._commit(self._changes(by_query))
+
+    async def _answer_scores(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._check(scope)
+            with self._shares.one() as share:
+                body = await read_body(scope, receive, self._options.limits, share)
+                found, refused = scores.read(path, body, self.worker.targets)
+                by_query: dict[str, list[Evaluation]] = {}
+                for query_id, evaluation, _ in found:
+                    by_query.setdefault(query_id, []).append(evaluation)
+                await self._commit(self._changes(by_query))
+            for reason in refused:
+                self._tally.rejected("otlp_feedback", reason)
+            if refused and not found:
+                raise Problem(404, f"nothing was kept: {refused[0]}", reason=refused[0])
+            ids = [{"id": own_id} for _, _, own_id in found]
+            one = path == scores.LANGFUSE and len(ids) == 1
+            await send_json(send, 200, ids[0] if one else {"data": ids})
+        except RecordError as error:
+            self._tally.rejected("otlp_feedback", error.reason)
+            await send_problem(send, Problem(400, str(error), reason=error.reason))
+        except Problem as problem:
+            self._tally.rejected("otlp_feedback", problem.reason)
+            await send_problem(send, problem)
+
+    def _changes(self, by_query: dict[str, list[Evaluation]]) -> list[Feedback | Label]:
+        now = self._clock.now()
+        return [
+            change
+            for query_id, evaluations in by_query.items()
+            for change in changes_for(query_id, evaluations, now)
+        ]
+
+    async def _commit(self, changes: Sequence[Feedback | Label]) -> None:
+        if not changes:
+            return
+
+        def make(reply: Callable[[Outcome], None]) -> Submission:
+            size_bytes = _CHANGE_BYTES * len(changes)
+            return Submission("otlp_feedback", size_bytes, reply, changes=changes)
+
+        count_outcome(self._tally, "otlp_feedback", await commit(self._sink, make))
+
+    async def _answer_recent(self, scope: Scope, send: Send) -> None:
+        """What ``ragmon trace-doctor --last`` shows."""
+        try:
+            check_headers(scope, self._options.limits)
+            self._authorize(scope, "read")
+            most = _most(scope["query_string"])
+            recent = list(self.worker.recent)[-most:]
+            now = self._clock.now()
+            explained = await asyncio.to_thread(
+                lambda: [doctor.explain_packed(bodies, now) for _, bodies in recent]
+            )
+            await send_json(send, 200, explained)
+        except Problem as problem:
+            self._tally.rejected("otlp", problem.reason)
+            await send_problem(send, problem)
+
+    def _check(self, scope: Scope) -> None:
+        check_headers(scope, self._options.limits)
+        if scope["method"] != "POST":
+            raise Problem(405, "use POST", reason="method", headers={"allow": "POST"})
+        self._authorize(_with_bearer(scope), "ingest")
+
+
+def _with_bearer(scope: Scope) -> Scope:
+    """Basic credentials (Langfuse SDKs send public and secret key) as a token: the secret key."""
+    kind, _, credentials = header(scope, b"authorization").partition(" ")
+    if kind.lower() != "basic":
+        return scope
+    try:
+        _, _, secret = base64.b64decode(credentials.strip(), validate=True).partition(b":")
+    except binascii.Error:
+        return scope
+    others = [each for each in scope["headers"] if each[0] != b"authorization"]
+    return {**scope, "headers": [*others, (b"authorization", b"Bearer " + secret)]}
+
+
+def _most(query_string: bytes) -> int:
+    for part in query_string.decode("latin-1").split("&"):
+        if part.startswith("last=") and part[5:].isdecimal():
+            return max(1, min(_MOST_SHOWN, int(part[5:9])))
+    return _MOST_SHOWN

@@ -1,0 +1,40 @@
+"""Which query a span or a model's response belongs to, for feedback that names nothing else."""
+
+import threading
+from collections import OrderedDict
+
+from ragmon.sources.otlp.traces.mapping import Query
+
+_MOST = 50_000
+
+
+class Targets:
+    """The newest of them; older feedback must name its trace."""
+
+    def __init__(self) -> None:
+        self._queries: OrderedDict[str, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def learn(self, query: Query) -> None:
+        """Remember a query by its spans and responses."""
+        with self._lock:
+            for top in query.unit.tops:
+                self._remember(top.span.span_id.hex(), query.record.query_id)
+                for child in top.children:
+                    self._remember(child.span.span_id.hex(), query.record.query_id)
+            for response_id in query.response_ids:
+                self._remember(f"response:{response_id}", query.record.query_id)
+
+    def find(self, name: str) -> str | None:
+        """The query of a span id (hexadecimal) or of ``response:`` and a response id."""
+        with self._lock:
+            return self._queries.get(name)
+
+    def of_span(self, trace_id: bytes, span_id: bytes) -> str:
+        """The query of a span; its trace stands for it when it is not known better."""
+        return self.find(span_id.hex()) or trace_id.hex()
+
+    def _remember(self, name: str, query_id: str) -> None:
+        self._queries[name] = query_id
+        if len(self._queries) > _MOST:
+            self._queries.popitem(last=False)

@@ -1,0 +1,223 @@
+"""The thread that turns complete traces into queries and feedback.
+
+A query is committed before its spans are deleted. A crash between the two maps the trace again,
+and its query id makes that a duplicate.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+import structlog
+from msgspec import Struct
+
+from ragmon.clock import Clock
+from ragmon.decode import Bounds
+from ragmon.errors import OverloadedError, StoreError
+from ragmon.sources import Outcome, Sink, Submission, Tally, count_outcome
+from ragmon.sources.otlp.receiver.assembly import Assembly, Complete, Patience
+from ragmon.sources.otlp.receiver.journal import Call, SpanStore
+from ragmon.sources.otlp.receiver.results import DEFECTS, Results
+from ragmon.sources.otlp.receiver.targets import Targets
+from ragmon.sources.otlp.spans import Part, Span, unpack
+from ragmon.sources.otlp.traces.mapping import map_trace
+
+SOURCE = "otlp"
+_TURN_S = 0.25
+_RETRY_S = 1.0
+_BATCH = 200  # traces mapped before the next are looked at: it bounds what is in memory twice
+_RECENT = 100
+_RECENT_BYTES = 8 << 20
+_MOST_BEHIND = 8 << 20
+_PART_BYTES = 400  # what a part takes besides its body
+
+
+class Bounding(Struct, frozen=True, kw_only=True):
+    """Which queries are welcome, by their age."""
+
+    retention_s: float
+    max_skew_s: float
+
+
+class Worker:
+    """Waits for traces to be complete, maps them and hands the results to the sink."""
+
+    def __init__(
+        self,
+        *,
+        sink: Sink,
+        tally: Tally,
+        clock: Clock,
+        spans: SpanStore,
+        call: Call,
+        patience: Patience,
+        bounding: Bounding,
+    ) -> None:
+        self.assembly = Assembly(patience)
+        self.targets = Targets()
+        self.recent: deque[tuple[bytes, tuple[bytes, ...]]] = deque(maxlen=_RECENT)
+        self._recent_bytes = 0
+        self._sink = sink
+        self._tally = tally
+        self._clock = clock
+        self._spans = spans
+        self._call = call
+        self._bounding = bounding
+        self._inbox: deque[Part] = deque()
+        self._delivered = 0  # bytes; written by the thread that delivers
+        self._drained = 0  # bytes; written by this thread
+        self._stopping = threading.Event()
+        self._log = structlog.get_logger("otlp")
+        self._thread = threading.Thread(target=self._run, name="otlp", daemon=True)
+
+    def start(self) -> None:
+        """Begin, without waiting."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; traces that are not complete stay in the store."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits to be looked at that no more should be taken for now."""
+        return self._delivered - self._drained > _MOST_BEHIND
+
+    def deliver(self, parts: Sequence[Part]) -> None:
+        """Spans that are durable now; from one thread, the writer's."""
+        self._inbox.extend(parts)
+        self._delivered += _size_of(parts)
+
+    def restore(self) -> None:
+        """Wait again for what was not complete when ragmon ended."""
+        now = self._clock.monotonic()
+        for trace_id, spans, has_entry in self._call(self._spans.pending).result():
+            self.assembly.restore(trace_id, spans, bool(has_entry), now)
+
+    def step(self) -> bool:
+        """Map everything that is complete; False when the results could not be stored."""
+        now = self._clock.monotonic()
+        late = [part for part in self._drain() if not self.assembly.add(part, now)]
+        while (complete := self.assembly.due(now, _BATCH)) or late:
+            if not self._finish(complete, late, now):
+                return False
+            late = []
+        return True
+
+    def _finish(self, complete: Sequence[Complete], late: Sequence[Part], now: float) -> bool:
+        """Map, store, forget; what cannot be stored waits again."""
+        try:
+            bodies = self._fetch(complete)
+            results = self._map(bodies, late)
+            self._submit(results, sum(len(body) for each in bodies for body in each))
+            gone = {each.trace_id for each in complete} | {part.trace_id for part in late}
+            self._call(lambda: self._spans.delete(gone)).result()
+        except (OverloadedError, StoreError) as error:
+            self._log.warning("traces_wait", error=str(error), traces=len(complete))
+            for each in complete:
+                self.assembly.put_back(each, now)
+            self._inbox.extendleft(reversed(late))
+            self._drained -= _size_of(late)
+            return False
+        self._remember(complete, bodies)
+        return True
+
+    def _run(self) -> None:
+        restored = False
+        while not self._stopping.is_set():
+            try:
+                if not restored:
+                    self.restore()
+                    restored = True
+            except StoreError as error:
+                self._log.warning("cannot_restore", error=str(error))
+            if not restored or not self.step():
+                self._stopping.wait(_RETRY_S)
+            self._stopping.wait(_TURN_S)
+
+    def _drain(self) -> list[Part]:
+        parts = []
+        while self._inbox:
+            parts.append(self._inbox.popleft())
+        self._drained += _size_of(parts)
+        return parts
+
+    def _fetch(self, complete: Sequence[Complete]) -> list[tuple[bytes, ...]]:
+        """The bodies of each trace; those no longer in memory come from the store."""
+        missing = [each.trace_id for each in complete if each.bodies is None]
+        stored: dict[bytes, list[bytes]] = {}
+        if missing:
+            found = self._call(lambda: self._spans.bodies(missing)).result()
+            stored = dict(zip(missing, found, strict=True))
+        return [
+            tuple(stored[each.trace_id]) if each.bodies is None else each.bodies
+            for each in complete
+        ]
+
+    def _map(self, bodies: Sequence[Sequence[bytes]], late: Sequence[Part]) -> Results:
+        now = self._clock.now()
+        bounding = self._bounding
+        bounds = Bounds(now - bounding.retention_s, now + bounding.max_skew_s)
+        results = Results(self.targets, now, bounds)
+        for each in bodies:
+            self._try(results, each, is_late=False)
+        for part in late:
+            self._try(results, (part.body,), is_late=True)
+        return results
+
+    def _try(self, results: Results, bodies: Sequence[bytes], *, is_late: bool) -> None:
+        spans = unpack(bodies)
+        try:
+            if is_late:
+                results.add_feedback(map_trace(spans, self._clock.now()))
+            else:
+                results.add(spans)
+        except DEFECTS:
+            self._log.exception("mapping_defect", trace_id=_name(spans))
+            results.refuse("defect")
+
+    def _submit(self, results: Results, size_bytes: int) -> None:
+        """Hand over and wait until it is durable.
+
+        Raises:
+            OverloadedError: the queue is full.
+            StoreError: the store refused.
+        """
+        for reason, count in results.refused.items():
+            self._tally.rejected(SOURCE, reason, count)
+        if not results.records and not results.changes:
+            return
+        done = threading.Event()
+        outcomes: list[Outcome] = []
+
+        def reply(outcome: Outcome) -> None:
+            outcomes.append(outcome)
+            done.set()
+
+        self._sink.submit(
+            Submission(SOURCE, size_bytes, reply, records=results.records, changes=results.changes)
+        )
+        done.wait()
+        if outcomes[0].error is not None:
+            raise outcomes[0].error
+        count_outcome(self._tally, SOURCE, outcomes[0])
+
+    def _remember(self, complete: Sequence[Complete], bodies: Sequence[tuple[bytes, ...]]) -> None:
+        """Keep the newest for ``ragmon trace-doctor --last``."""
+        for each, held in zip(complete[-_RECENT:], bodies[-_RECENT:], strict=True):
+            if len(self.recent) == _RECENT:
+                self._recent_bytes -= sum(map(len, self.recent[0][1]))
+            self.recent.append((each.trace_id, held))
+            self._recent_bytes += sum(map(len, held))
+            while self._recent_bytes > _RECENT_BYTES and self.recent:
+                self._recent_bytes -= sum(map(len, self.recent.popleft()[1]))
+
+
+def _size_of(parts: Iterable[Part]) -> int:
+    return sum(_PART_BYTES + len(part.body) for part in parts)
+
+
+def _name(spans: Sequence[Span]) -> str:
+    return spans[0].trace_id.hex() if spans else ""

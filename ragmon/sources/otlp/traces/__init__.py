@@ -1,0 +1,1 @@
+"""Traces to queries: trees of spans, retrieval, feedback, errors."""

@@ -1,0 +1,149 @@
+"""Feedback and evaluations in traces, as changes to the query they speak of.
+
+What a person says, or nobody in particular, is feedback. What a model says of faithfulness is a
+label by that evaluator; its other scores have no place in a record and are only counted.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ragmon.records import MAX_FEEDBACK_TEXT, MAX_ID, Feedback, Label
+from ragmon.sources.otlp.reading.facts import Evaluation
+from ragmon.sources.otlp.traces.tree import Node, everything
+
+_GOOD = frozenset(
+    {"thumbs_up", "thumbs up", "thumbsup", "up", "positive", "good", "like", "liked", "helpful",
+     "correct", "yes", "true", "pass", "passed", "relevant", "accurate", "satisfied"}
+)  # fmt: skip
+_BAD = frozenset(
+    {"thumbs_down", "thumbs down", "thumbsdown", "down", "negative", "bad", "dislike", "disliked",
+     "unhelpful", "not_helpful", "incorrect", "no", "false", "fail", "failed", "irrelevant",
+     "inaccurate", "unsatisfied", "wrong"}
+)  # fmt: skip
+_FAITHFUL = ("faithful", "grounded", "grounding", "attribution", "factual")
+_UNFAITHFUL = ("hallucinat",)
+_SCALES = ((1.0, 0.0), (5.0, 1.0), (10.0, 1.0), (100.0, 0.0))  # (most, least) by convention
+
+
+OURS = "ragmon"
+"""The instrumentation scope of what ragmon exports."""
+
+
+class Aimed(NamedTuple):
+    """An evaluation and what it is about."""
+
+    evaluation: Evaluation
+    trace_id: bytes
+    span_id: bytes
+
+
+def aimed(tops: Sequence[Node]) -> list[Aimed]:
+    """Every evaluation in a trace, each once.
+
+    A link names the target; where a span stands in its own trace does not. What is said of a
+    trace may be repeated on each of its spans.
+    """
+    found: dict[tuple[str, bytes, bytes, str, str], Aimed] = {}
+    for node in everything(tops):
+        if node.span.scope == OURS:
+            continue  # our own verdicts, come back by way of a tracing tool
+        for evaluation in node.facts.evaluations:
+            link = node.span.links[0] if node.span.links else None
+            target = link or node.span
+            key = (
+                evaluation.scope,
+                target.trace_id,
+                target.span_id if evaluation.scope == "span" else b"",
+                evaluation.name,
+                evaluation.identifier,
+            )
+            found.setdefault(key, Aimed(evaluation, target.trace_id, target.span_id))
+    return list(found.values())
+
+
+def changes_for(
+    query_id: str, evaluations: Sequence[Evaluation], now: float
+) -> list[Feedback | Label]:
+    """What evaluations of one query come to; a person's word is preferred.
+
+    Args:
+        query_id: the query.
+        evaluations: of it, in the order in which they were made.
+        now: unix seconds, for those that have no time.
+    """
+    people = [each for each in evaluations if each.annotator == "HUMAN"]
+    heard = people or [each for each in evaluations if each.annotator not in ("LLM", "CODE")]
+    changes: list[Feedback | Label] = []
+    for each in heard:
+        if _measures(each) is None and (rating := rating_of(each)) is not None:
+            comment = _comment(each)
+            changes.append(
+                Feedback(
+                    query_id=query_id, rating=rating, comment=comment, timestamp=_time(each, now)
+                )
+            )
+    for each in evaluations:
+        faithful = _faithful(each)
+        if faithful is not None:
+            labeller = f"{each.annotator.lower() or 'otlp'}:{each.name}"[:MAX_ID]
+            changes.append(
+                Label(
+                    query_id=query_id,
+                    labeller=labeller,
+                    faithful=faithful,
+                    timestamp=_time(each, now),
+                )
+            )
+    return changes
+
+
+def rating_of(evaluation: Evaluation) -> float | None:
+    """In [-1, 1]: a score of 0 to 1, 1 to 5, 1 to 10 or 0 to 100, or a word."""
+    word = (evaluation.label or "").strip().lower()
+    said = 1.0 if word in _GOOD else -1.0 if word in _BAD else None
+    score = evaluation.score
+    if score is None:
+        return said
+    if score < 0:
+        return max(-1.0, score)
+    if score in (0, 1):  # the ends of the commonest scale; a word decides for stars
+        return said if said is not None else 2.0 * score - 1.0
+    for most, least in _SCALES:
+        if score <= most:
+            return 2.0 * (score - least) / (most - least) - 1.0
+    return None
+
+
+def _measures(evaluation: Evaluation) -> bool | None:
+    """True when it measures faithfulness, False when the opposite."""
+    name = evaluation.name.lower()
+    if any(part in name for part in _FAITHFUL):
+        return True
+    return False if any(part in name for part in _UNFAITHFUL) else None
+
+
+def _faithful(evaluation: Evaluation) -> float | None:
+    """In [0, 1]; None when it is about something else, or does not say."""
+    measures = _measures(evaluation)
+    if measures is None:
+        return None
+    word = (evaluation.label or "").strip().lower()
+    if evaluation.score is None and word.startswith(("hallucinat", "unfaithful", "unground")):
+        return 0.0
+    if evaluation.score is None and word in ("factual", "faithful", "grounded"):
+        return 1.0
+    rating = rating_of(evaluation)
+    if rating is None:
+        return None
+    share = (rating + 1.0) / 2.0
+    return share if measures else 1.0 - share
+
+
+def _comment(evaluation: Evaluation) -> str | None:
+    parts = (evaluation.label, evaluation.explanation)
+    text = ": ".join(part for part in parts if part)
+    return text[:MAX_FEEDBACK_TEXT] or None
+
+
+def _time(evaluation: Evaluation, now: float) -> float:
+    return evaluation.time_ns / 1e9 if evaluation.time_ns else now

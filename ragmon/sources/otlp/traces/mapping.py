@@ -1,0 +1,325 @@
+"""A complete trace as queries: pure, no I/O, no clock.
+
+Each field remembers which span and which key it came from, for ``ragmon trace-doctor``.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from ragmon.records import MAX_TAGS, MAX_TEXT, Chunk, Latency, QueryRecord, Tokens
+from ragmon.sources.otlp.reading.documents import chunks_of
+from ragmon.sources.otlp.reading.facts import (
+    CHAIN,
+    EMBEDDING,
+    MODEL,
+    OTHER,
+    RERANKER,
+    RETRIEVER,
+    TOOL,
+    Said,
+)
+from ragmon.sources.otlp.spans import Span
+from ragmon.sources.otlp.traces.errors import describe_error, is_failed
+from ragmon.sources.otlp.traces.retrieval import retrieval_of
+from ragmon.sources.otlp.traces.tree import (
+    Node,
+    Unit,
+    around,
+    build,
+    everything,
+    outermost,
+    turns_question_into_answer,
+    units,
+)
+
+_SEEKING = (RETRIEVER, EMBEDDING, TOOL)
+
+
+class Source(NamedTuple):
+    """Where a field came from."""
+
+    span: str
+    key: str
+
+
+class Query(Struct, frozen=True):
+    """One query of a trace."""
+
+    record: QueryRecord
+    sources: dict[str, Source]
+    unit: Unit
+    response_ids: tuple[str, ...] = ()
+
+
+class Trace(Struct, frozen=True):
+    """What a trace comes to."""
+
+    queries: tuple[Query, ...]
+    tops: tuple[Node, ...]
+    circles: int = 0  # parents cut, as they lay below their own children
+
+
+def map_trace(spans: Sequence[Span], now: float) -> Trace:
+    """The queries of a trace; none when it is something else, such as an indexing run.
+
+    Args:
+        spans: of one trace, each once.
+        now: unix seconds, for spans that have no time.
+    """
+    tops = build(spans)
+    found = [unit for unit in units(tops) if _is_query(unit)]
+    single = len(found) == 1
+    queries = tuple(_Mapper(unit, now).query(single) for unit in found)
+    held = {node.span.span_id for node in everything(tops)}
+    circles = sum(node.span.parent_id in held for node in tops)
+    return Trace(queries, tuple(tops), circles)
+
+
+def _is_query(unit: Unit) -> bool:
+    """Something was retrieved or generated, or a chain turned a question into an answer."""
+    tops = unit.tops
+    if any(outermost(tops, role) for role in (RETRIEVER, RERANKER)) or _model_calls(tops):
+        return True
+    if any(node.role == EMBEDDING for node in everything(tops)):
+        return False
+    failed = (node for node in tops if node.role == CHAIN and is_failed(node))
+    return any(turns_question_into_answer(node) for node in tops) or any(
+        node.facts.value("query") is not None for node in failed
+    )
+
+
+def _model_calls(tops: Sequence[Node]) -> list[Node]:
+    """The outermost; where only chains were recorded, those that count tokens."""
+    calls = outermost(tops, MODEL, RETRIEVER, RERANKER)
+    if calls:
+        return calls
+    chains = outermost(tops, CHAIN, RETRIEVER, RERANKER)
+    return [node for node in chains if node.facts.value("completion_tokens") is not None]
+
+
+class _Mapper:
+    """Fills one record, and notes where each field came from."""
+
+    def __init__(self, unit: Unit, now: float) -> None:
+        self._unit = unit
+        self._now = now
+        self._tops = unit.tops
+        self._all = everything(unit.tops)
+        self._retrieval = retrieval_of(unit.tops)
+        self._models = _model_calls(unit.tops)
+        self._embeddings = outermost(unit.tops, EMBEDDING, RETRIEVER)
+        self._failed = [node for node in unit.tops if is_failed(node)]
+        self._sources: dict[str, Source] = {}
+
+    def query(self, single: bool) -> Query:
+        """The record; ``single`` when its trace holds no other query."""
+        top = self._tops[0]
+        trace_id = top.span.trace_id.hex()
+        span_id = self._unit.span_id.hex()
+        start_ns = min(node.span.start_ns for node in self._tops)
+        question = _cut(self._question())
+        record = QueryRecord(
+            query_id=trace_id if single else f"{trace_id}:{span_id}",
+            timestamp=start_ns / 1e9 if start_ns else self._now,
+            trace_id=trace_id,
+            span_id=top.span.span_id.hex(),
+            query=question,
+            retrieval_query=_cut(self._rewritten(question)),
+            answer=_cut(self._answer()),
+            chunks=self._chunks(),
+            latency_ms=self._latency(),
+            error=self._error(),
+            tags=self._tags(),
+            **self._generation(),
+            **self._context(),
+        )
+        ids = (node.facts.value("response_id") for node in self._models)
+        return Query(record, self._sources, self._unit, tuple(each for each in ids if each))
+
+    def _note(self, field: str, node: Node, said: Said | None) -> Any:
+        if said is None:
+            return None
+        self._sources[field] = Source(node.span.name, said.key)
+        return said.value
+
+    def _first(self, field: str, nodes: Iterable[Node], said: str = "") -> Any:
+        """The first of the nodes that says something of a field."""
+        for node in nodes:
+            if (found := node.facts.find(said or field)) is not None:
+                return self._note(field, node, found)
+        return None
+
+    def _question(self) -> Any:
+        leading = [node for node in self._tops if node.role in (RETRIEVER, MODEL)]
+        models = list(reversed(self._models))
+        for node in (*leading[:1], *around(self._tops), *self._retrieval.retrievers, *models):
+            if (said := node.facts.find("query")) is not None:
+                return self._within(node, said) or self._note("query", node, said)
+        return None
+
+    def _within(self, node: Node, said: Said) -> Any:
+        """What was looked up elsewhere, where it stands in a prompt among what was found."""
+        if any(each.role in _SEEKING for each in everything([node])):
+            return None
+        for each in (*self._retrieval.retrievers, *self._embeddings):
+            asked = each.facts.find("query")
+            if asked is not None and asked.value != said.value and asked.value in said.value:
+                return self._note("query", each, asked)
+        return None
+
+    def _rewritten(self, question: str | None) -> str | None:
+        """What the retrievers were asked where that is not the question, one query a line."""
+        if question is None:
+            return None
+        asked: dict[str, None] = {}
+        for node in self._retrieval.steps or self._embeddings:
+            said = node.facts.find("query")
+            if said is not None and " ".join(str(said.value).split()) != " ".join(question.split()):
+                asked[str(said.value)] = None
+                self._sources.setdefault("retrieval_query", Source(node.span.name, said.key))
+        return "\n".join(asked) or None
+
+    def _answer(self) -> Any:
+        """From the root, or from the last model call and what lies between the two."""
+        if self._failed:
+            return self._first("answer", [node for node in self._failed if node.role == CHAIN])
+        spine = [node for node in self._tops if _is_around(node)][:1]
+        if len(self._tops) > 1 and not all(map(self._is_the_whole, spine)):
+            spine = []  # an orphan among others is a step, not the whole
+        if self._models:
+            last = max(self._models, key=lambda node: node.span.end_ns)
+            between = [node for node in last.ancestors() if node.role in (CHAIN, OTHER)]
+            inner = sorted(_below(last, MODEL), key=lambda node: -node.span.end_ns)
+            spine += [*reversed(between), last, *inner]
+        elif spine and spine[0].role == OTHER:
+            spine += [node for node in spine[0].children if node.role == CHAIN]
+        return self._first("answer", spine)
+
+    def _is_the_whole(self, top: Node) -> bool:
+        ends = (node.span.end_ns for node in self._tops)
+        return turns_question_into_answer(top) and (
+            not top.span.parent_id or top.span.end_ns == max(ends)
+        )
+
+    def _chunks(self) -> list[Chunk] | None:
+        told = self._retrieval.told
+        if told is None:
+            return None
+        self._sources["chunks"] = Source(told.node.span.name, told.key)
+        return chunks_of(told.documents)
+
+    def _latency(self) -> Latency:
+        """Total, and the union of what ran: retrievers may run at the same time."""
+        begin = min(node.span.start_ns for node in self._tops)
+        end = max(node.span.end_ns for node in self._tops)
+        retrieving = [_interval(node) for node in self._retrieval.steps]
+        generating = [_interval(node) for node in self._models]
+        retrieval, both = _covered_ms(retrieving), _covered_ms(retrieving + generating)
+        return Latency(
+            max(0, end - begin) / 1e6,
+            retrieval if retrieving else None,
+            both - retrieval if generating else None,
+        )
+
+    def _error(self) -> str | None:
+        if not self._failed:
+            return None
+        text, where, key = describe_error(self._failed, self._all)
+        self._sources["error"] = Source(where.span.name, key)
+        return text
+
+    def _generation(self) -> dict[str, Any]:
+        """Model, tokens and cost of the outermost model calls; what they leave open, inside.
+
+        What no call says may stand in the output of the whole.
+        """
+        deepest = [_telling(node) for node in self._models]
+        if self._model(deepest) is None:
+            deepest += [node for node in self._tops if node.role == CHAIN][:1]
+        models = sorted(deepest, key=lambda node: -node.span.end_ns)
+        prompt = self._sum("prompt_tokens", deepest)
+        completion = self._sum("completion_tokens", deepest)
+        tokens = None
+        if prompt is not None or completion is not None:
+            tokens = Tokens(prompt, completion)
+            kinds = ("prompt_tokens", "completion_tokens")
+            counted = [self._sources.pop(kind) for kind in kinds if kind in self._sources]
+            self._sources["tokens"] = counted[0]
+        return {
+            "model": self._model(models) or self._model(everything(models)),
+            "tokens": tokens,
+            "cost_usd": self._sum("cost_usd", deepest),
+        }
+
+    def _model(self, nodes: Iterable[Node]) -> Any:
+        """Who answered, or else who was asked."""
+        for node in nodes:
+            said = node.facts.find("model") or node.facts.find("requested_model")
+            if said is not None:
+                return self._note("model", node, said)
+        return None
+
+    def _sum(self, field: str, nodes: Sequence[Node]) -> Any:
+        said = [node for node in nodes if node.facts.value(field) is not None]
+        for node in said[:1]:
+            self._note(field, node, node.facts.find(field))
+        return sum(node.facts.value(field) for node in said) if said else None
+
+    def _context(self) -> dict[str, Any]:
+        """Who asked, of which application."""
+        context: dict[str, Any] = {
+            field: self._first(field, self._all) for field in ("session_id", "user_id")
+        }
+        for field in ("version", "environment"):
+            context[field] = self._first(field, self._all) or self._resource(field) or None
+        context["version"] = context["version"] or ""
+        context["pipeline"] = self._resource("service") or self._resource("project") or "default"
+        return context
+
+    def _resource(self, field: str) -> str:
+        for node in self._all:
+            if value := getattr(node.span.resource, field):
+                return str(value)
+        return ""
+
+    def _tags(self) -> dict[str, str] | None:
+        """Metadata of the first span that has any: the others repeat it, and add their own."""
+        tags = self._first("tags", self._all) or {}
+        return dict(sorted(tags.items())[:MAX_TAGS]) or None
+
+
+def _cut(text: Any) -> str | None:
+    return None if text is None else str(text)[:MAX_TEXT]
+
+
+def _is_around(node: Node) -> bool:
+    return node.role in (CHAIN, OTHER)
+
+
+def _below(node: Node, role: str) -> list[Node]:
+    return [each for each in everything(node.children) if each.role == role]
+
+
+def _telling(node: Node) -> Node:
+    """The model call itself, or the first inside that counts tokens when it does not."""
+    if node.facts.value("completion_tokens") is not None:
+        return node
+    inner = (
+        each for each in _below(node, MODEL) if each.facts.value("completion_tokens") is not None
+    )
+    return next(inner, node)
+
+
+def _interval(node: Node) -> tuple[int, int]:
+    return node.span.start_ns, max(node.span.start_ns, node.span.end_ns)
+
+
+def _covered_ms(intervals: list[tuple[int, int]]) -> float:
+    """Length of the union."""
+    covered, reached = 0, 0
+    for begin, end in sorted(intervals):
+        covered += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return covered / 1e6

@@ -1,0 +1,207 @@
+"""Spans of one trace as trees, and the queries among them."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ragmon.sources.otlp.conventions import read
+from ragmon.sources.otlp.reading.facts import (
+    CHAIN,
+    EVALUATOR,
+    MODEL,
+    OTHER,
+    PART,
+    RETRIEVER,
+    TOOL,
+    Facts,
+)
+from ragmon.sources.otlp.spans import Span
+
+
+class Node:
+    """A span, what it says, and its place."""
+
+    __slots__ = ("children", "facts", "parent", "span")
+
+    def __init__(self, span: Span, facts: Facts) -> None:
+        self.span = span
+        self.facts = facts
+        self.parent: Node | None = None
+        self.children: list[Node] = []
+
+    @property
+    def role(self) -> str:
+        """What kind of step it is."""
+        return self.facts.role
+
+    def ancestors(self) -> Iterator["Node"]:
+        """From the parent to the top."""
+        above = self.parent
+        while above is not None:
+            yield above
+            above = above.parent
+
+
+class Unit(NamedTuple):
+    """What may be one query: the tops of its trees, by their start."""
+
+    span_id: bytes  # tells it from the other queries of its trace
+    tops: list[Node]
+
+
+def build(spans: Sequence[Span]) -> list[Node]:
+    """The tops: spans whose parent is not here, by their start.
+
+    Parents that form a circle have no top; the one that starts first becomes it.
+    """
+    nodes = {span.span_id: Node(span, read(span)) for span in spans}
+    for node in nodes.values():
+        node.parent = nodes.get(node.span.parent_id)
+    for node in nodes.values():
+        _break_circle(node)
+    tops: list[Node] = []
+    for node in sorted(nodes.values(), key=_start):
+        (tops if node.parent is None else node.parent.children).append(node)
+    return tops
+
+
+def _start(node: Node) -> int:
+    return node.span.start_ns
+
+
+def _break_circle(node: Node) -> None:
+    """Cut above the earliest span of a circle that passes here (Brent's two runners)."""
+    slow, fast = node.parent, node.parent.parent if node.parent else None
+    while fast is not None and slow is not fast:
+        assert slow is not None
+        slow = slow.parent
+        fast = fast.parent.parent if fast.parent else None
+    if fast is None:
+        return
+    circle = [fast]
+    while (following := circle[-1].parent) is not fast:
+        assert following is not None
+        circle.append(following)
+    min(circle, key=_start).parent = None
+
+
+def everything(tops: Sequence[Node]) -> list[Node]:
+    """Every node, level by level."""
+    found = list(tops)
+    for node in found:  # it grows while it is walked
+        found += node.children
+    return found
+
+
+def around(tops: Sequence[Node]) -> list[Node]:
+    """The chains and unknown steps that lie under nothing else, level by level."""
+    found = [node for node in tops if node.role in _AROUND]
+    for node in found:
+        found += [child for child in node.children if child.role in _AROUND]
+    return found
+
+
+_AROUND = (CHAIN, OTHER)
+_ASIDE = (EVALUATOR, PART)
+
+
+def outermost(tops: Sequence[Node], role: str, *shields: str) -> list[Node]:
+    """Nodes of a role that lie under no other of it, nor under a shield, by their start."""
+    found = []
+    walked = list(tops)
+    for node in walked:
+        its = node.facts.role
+        if its == role:
+            found.append(node)
+        elif its not in _ASIDE and its not in shields:
+            walked += node.children
+    return sorted(found, key=_start)
+
+
+def units(tops: Sequence[Node]) -> list[Unit]:
+    """What may each be a query of its own.
+
+    One root is one query, and spans whose parent got lost belong to it. Without a root, spans
+    that hold retrieval and generation stand for themselves; the others belong together when they
+    miss the same parent, or when one retrieves and the next one generates.
+    """
+    tops = [node for node in tops if node.role not in _ASIDE]
+    roots = [node for node in tops if not node.span.parent_id]
+    orphans = [node for node in tops if node.span.parent_id]
+    if len(roots) > 1:
+        return _by_root(roots, orphans)
+    if roots or len(orphans) < 2:
+        return [Unit(top.span.span_id, [top, *orphans]) for top in roots] or [
+            Unit(top.span.span_id, [top]) for top in orphans
+        ]
+    found = _without_root(orphans)
+    return sorted(found, key=lambda unit: _start(unit.tops[0]))
+
+
+def _without_root(orphans: list[Node]) -> list[Unit]:
+    """Spans that stand for themselves, each with what misses the same parent, and the others.
+
+    One that is missed by several is an application's span that was not exported, unless two of
+    them search.
+    """
+    found: list[Unit] = []
+    left: list[Node] = []
+    for group in _siblings(orphans):
+        whole = [node for node in group if _is_whole(node)]
+        if whole and sum(map(_searches, whole)) < 2:
+            found.append(Unit(whole[0].span.span_id, group))
+        else:
+            found += [Unit(node.span.span_id, [node]) for node in whole]
+            left += [node for node in group if node not in whole]
+    if len(found) == 1 and not any(map(_searches, found[0].tops)):
+        found[0].tops[:] = sorted((*found[0].tops, *left), key=_start)  # what it was given
+        return found
+    return found + _by_parent(left)
+
+
+def _siblings(orphans: list[Node]) -> list[list[Node]]:
+    """Those that miss the same parent."""
+    groups: dict[bytes, list[Node]] = {}
+    for node in orphans:
+        groups.setdefault(node.span.parent_id, []).append(node)
+    return list(groups.values())
+
+
+def _by_root(roots: list[Node], orphans: list[Node]) -> list[Unit]:
+    held: dict[bytes, list[Node]] = {root.span.span_id: [root] for root in roots}
+    for orphan in orphans:
+        around = [
+            root for root in roots if root.span.start_ns <= _start(orphan) <= root.span.end_ns
+        ]
+        held[(around or roots)[0].span.span_id].append(orphan)
+    return [Unit(span_id, tops) for span_id, tops in held.items()]
+
+
+def _by_parent(orphans: list[Node]) -> list[Unit]:
+    found: list[Unit] = []
+    for group in _siblings(orphans):
+        before = found[-1].tops if found else []
+        if before and not outermost(before, MODEL) and not outermost(group, RETRIEVER):
+            before.extend(group)
+        else:
+            found.append(Unit(group[0].span.parent_id, group))
+    return found
+
+
+def _is_whole(node: Node) -> bool:
+    """Whether it is more than a step: it retrieves and generates, or turns one into the other."""
+    if node.role not in (CHAIN, OTHER):
+        return False
+    if turns_question_into_answer(node):
+        return True
+    return _searches(node) and bool(outermost([node], MODEL))
+
+
+def _searches(node: Node) -> bool:
+    return bool(outermost([node], RETRIEVER) or outermost([node], TOOL))
+
+
+def turns_question_into_answer(node: Node) -> bool:
+    """Whether a chain says both, and is a root or has steps of its own."""
+    if node.role != CHAIN or (node.span.parent_id and not node.children):
+        return False
+    return node.facts.find("query") is not None and node.facts.find("answer") is not None

@@ -1,0 +1,1 @@
+"""OTLP wire formats: protobuf and JSON, decoded into spans."""

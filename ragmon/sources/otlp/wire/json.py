@@ -1,0 +1,214 @@
+"""OTLP in JSON, by msgspec: ids in hexadecimal of any case, 64-bit integers as text or number.
+
+Unknown fields are ignored, any field may be missing.
+"""
+
+import binascii
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ragmon.errors import RecordError
+from ragmon.sources.otlp.reading.values import resource_of
+from ragmon.sources.otlp.spans import (
+    MAX_ATTRIBUTES,
+    MAX_NAME,
+    MAX_VALUE,
+    Attributes,
+    Decoded,
+    Event,
+    Link,
+    Resource,
+    Span,
+    drop_bulk,
+)
+
+_MAX_DEPTH = 32
+_Whole = int | str | float | None
+
+
+class _Wire(Struct, frozen=True, rename="camel", gc=False):
+    """What all the messages share."""
+
+
+class Pair(_Wire, frozen=True):
+    """One attribute."""
+
+    key: str = ""
+    value: Any = None
+
+
+class _Named(_Wire, frozen=True):
+    name: str = ""
+    attributes: list[Pair] | None = None
+
+
+class _Event(_Named, frozen=True):
+    time_unix_nano: _Whole = 0
+
+
+class _Link(_Wire, frozen=True):
+    trace_id: str = ""
+    span_id: str = ""
+
+
+class _Status(_Wire, frozen=True):
+    code: _Whole = 0
+    message: str = ""
+
+
+class _Span(_Named, frozen=True):
+    trace_id: str = ""
+    span_id: str = ""
+    parent_span_id: str | None = ""
+    start_time_unix_nano: _Whole = 0
+    end_time_unix_nano: _Whole = 0
+    events: list[_Event] | None = None
+    links: list[_Link] | None = None
+    status: _Status | None = None
+
+
+class _Scope(_Wire, frozen=True):
+    scope: _Named | None = None
+    spans: list[_Span] | None = None
+
+
+class _ResourceSpans(_Wire, frozen=True):
+    resource: _Named | None = None
+    scope_spans: list[_Scope] | None = None
+
+
+class _Request(_Wire, frozen=True):
+    resource_spans: list[_ResourceSpans] | None = None
+
+
+_decode_request = msgspec.json.Decoder(_Request)
+
+
+def parse(body: bytes, decoder: msgspec.json.Decoder[Any] = _decode_request) -> Any:
+    """The message of a request.
+
+    Raises:
+        RecordError: it is no such message.
+    """
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        hint = "send an OTLP export request, or fix the Content-Type"
+        raise RecordError("malformed", "", f"no OTLP JSON: {error}", hint=hint) from None
+
+
+def decode(body: bytes) -> Iterator[Decoded]:
+    """The spans of an export request, one instrumentation scope after another.
+
+    Raises:
+        RecordError: it is no such message.
+    """
+    for resource_spans in parse(body).resource_spans or ():
+        about = resource_spans.resource
+        resource = resource_of(attributes(about.attributes if about else None, Decoded([])))
+        for scope_spans in resource_spans.scope_spans or ():
+            scope = scope_spans.scope.name[:MAX_NAME] if scope_spans.scope else ""
+            yield _scope(scope_spans.spans or [], scope, resource)
+
+
+def _scope(wire: list[_Span], scope: str, resource: Resource) -> Decoded:
+    decoded = Decoded([])
+    for span in wire:
+        trace_id, span_id = unhex(span.trace_id, 16), unhex(span.span_id, 8)
+        if trace_id is None:
+            decoded.refuse("bad_trace_id")
+        elif span_id is None:
+            decoded.refuse("bad_span_id")
+        else:
+            decoded.spans.append(_span(span, (trace_id, span_id), (scope, resource), decoded))
+    return decoded
+
+
+def _span(
+    span: _Span, ids: tuple[bytes, bytes], origin: tuple[str, Resource], decoded: Decoded
+) -> Span:
+    status = span.status or _Status()
+    return Span(
+        *ids,
+        unhex(span.parent_span_id or "", 8) or b"",
+        span.name[:MAX_NAME],
+        whole(span.start_time_unix_nano),
+        whole(span.end_time_unix_nano),
+        attributes(span.attributes, decoded),
+        whole(status.code),
+        status.message[:MAX_VALUE],
+        *origin,
+        tuple(
+            Event(
+                each.name[:MAX_NAME],
+                whole(each.time_unix_nano),
+                attributes(each.attributes, decoded),
+            )
+            for each in (span.events or ())[:MAX_ATTRIBUTES]
+        ),
+        tuple(
+            Link(linked, unhex(each.span_id, 8) or b"")
+            for each in (span.links or ())[:128]
+            if (linked := unhex(each.trace_id, 16)) is not None
+        ),
+    )
+
+
+def attributes(wire: list[Pair] | None, decoded: Decoded) -> Attributes:
+    """Attributes as a dictionary; of a repeated key the last counts."""
+    pairs = wire or []
+    if len(pairs) > MAX_ATTRIBUTES:
+        decoded.drop("too_many", len(pairs) - MAX_ATTRIBUTES)
+    read: Attributes = {}
+    for pair in pairs[:MAX_ATTRIBUTES]:
+        value = _value(pair.value, _MAX_DEPTH)
+        if value.__class__ is str and len(value) > MAX_VALUE:
+            decoded.drop("cut")
+            value = value[:MAX_VALUE]
+        read[pair.key] = value
+    drop_bulk(read, decoded)
+    return read
+
+
+def _value(value: Any, depth: int) -> Any:
+    """An ``AnyValue`` as plain Python; None for what is no value."""
+    if not isinstance(value, dict) or not depth:
+        return None
+    for kind, held in value.items():
+        if kind in ("stringValue", "boolValue", "doubleValue"):
+            return held
+        if kind == "intValue":
+            return whole(held)
+        if kind in ("arrayValue", "kvlistValue"):
+            return _collection(held, kind, depth - 1)
+    return None
+
+
+def _collection(held: Any, kind: str, depth: int) -> Any:
+    items = held.get("values") if isinstance(held, dict) else None
+    listed = items if isinstance(items, list) else []
+    if kind == "arrayValue":
+        return [_value(each, depth) for each in listed]
+    pairs = [each for each in listed if isinstance(each, dict)]
+    return {str(each.get("key", "")): _value(each.get("value"), depth) for each in pairs}
+
+
+def unhex(text: str, length: int) -> bytes | None:
+    """An id; None unless it has that many bytes and one that is not zero."""
+    try:
+        raw = binascii.unhexlify(text)
+    except (binascii.Error, ValueError):
+        return None
+    return raw if len(raw) == length and any(raw) else None
+
+
+def whole(value: _Whole) -> int:
+    """A 64-bit integer however it was written; 0 for anything else."""
+    try:
+        number = int(value or 0)
+    except (ValueError, OverflowError):
+        return 0
+    return number if 0 <= abs(number) < 1 << 63 else 0

@@ -1,0 +1,297 @@
+"""What a store keeps beside records and windows, each on a shelf of its own.
+
+Traces that are not complete, notifications, answers to judge, detectors and alerts, baselines,
+golden probes: every shelf is called on the writer's thread.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from ragmon.alerts import AlertEvent
+from ragmon.alerts.silences import Silence
+from ragmon.detectors import minutes
+from ragmon.records import Position
+
+
+class SpanRow(NamedTuple):
+    """Spans of one trace that arrived together."""
+
+    trace_id: bytes
+    spans: int
+    has_entry: bool
+    body: bytes
+
+
+class Spans(Protocol):
+    """Spans of traces that are not complete; called on the writer's thread."""
+
+    def append(self, rows: Iterable[SpanRow]) -> None:
+        """Make them durable, or raise StoreError and change nothing."""
+        ...
+
+    def bodies(self, trace_ids: Sequence[bytes]) -> list[list[bytes]]:
+        """For each trace what was appended, in that order."""
+        ...
+
+    def pending(self) -> list[tuple[bytes, int, bool]]:
+        """Every trace with its number of spans and whether it has an entry, oldest first."""
+        ...
+
+    def delete(self, trace_ids: Iterable[bytes]) -> None:
+        """Forget these traces."""
+        ...
+
+
+class Notification(NamedTuple):
+    """One transition of an alert on its way to one sink."""
+
+    sink: str
+    event_id: str  # twice the same for one sink is one notification
+    fingerprint: str  # of the alert; its notifications are delivered in order
+    at: float  # unix seconds of the transition
+    body: bytes
+
+
+class Pending(NamedTuple):
+    """A notification that is not delivered yet, and how often that was tried."""
+
+    number: int
+    sink: str
+    event_id: str
+    fingerprint: str
+    at: float
+    body: bytes
+    attempts: int
+
+
+class Due(NamedTuple):
+    """What to try now; without anything, when something comes due (None: nothing waits)."""
+
+    rows: list[Pending]
+    next_at: float | None
+
+
+Fate = Literal["delivered", "retried", "dead"]
+
+
+class Settled(NamedTuple):
+    """How one attempt ended."""
+
+    number: int
+    fate: Fate
+    at: float  # unix seconds: when it ended; for retried, when it is due again
+    error: str = ""
+
+
+class Undelivered(NamedTuple):
+    """The outbox in numbers."""
+
+    length: int
+    oldest_at: float | None
+    dead: int
+
+
+class DeadLetter(NamedTuple):
+    """A notification that was given up."""
+
+    sink: str
+    event_id: str
+    fingerprint: str
+    at: float
+    body: bytes
+    attempts: int
+    buried_at: float
+    reason: str
+
+
+class Outbox(Protocol):
+    """Notifications that no receiver has yet; called on the writer's thread.
+
+    A store also offers ``insert`` within a transaction of its own, so that a transition and its
+    notifications become durable together.
+    """
+
+    def put(self, rows: Iterable[Notification]) -> None:
+        """Make them durable, or raise StoreError and change nothing."""
+        ...
+
+    def due(self, sink: str, now: float, limit: int) -> Due:
+        """The oldest notification of each alert, where it is due."""
+        ...
+
+    def settle(self, outcomes: Sequence[Settled]) -> None:
+        """Write down how attempts ended, all or nothing."""
+        ...
+
+    def abandon(self, known: Sequence[str], now: float, reason: str) -> int:
+        """Bury what waits for sinks that are not among the known; returns how many."""
+        ...
+
+    def undelivered(self) -> Undelivered:
+        """How much waits, since when, and how much was given up."""
+        ...
+
+    def dead(self, limit: int) -> list[DeadLetter]:
+        """What was given up last, the newest first."""
+        ...
+
+
+class Awaited(NamedTuple):
+    """An answer that was drawn for the sampled judge."""
+
+    sequence: int
+    since: float  # unix seconds
+
+
+class Judging(Protocol):
+    """Answers that wait for the sampled judge, and what judging remembers.
+
+    Called on the writer's thread. Draws and verdicts are part of a ``Commit``.
+    """
+
+    def awaited(self, skip: int, limit: int) -> list[Awaited]:
+        """Some of those that wait, in a fixed order that has nothing to do with time.
+
+        Where not all can be judged, those that are then speak for the others.
+        """
+        ...
+
+    def overdue(self, before: float, limit: int) -> list[Awaited]:
+        """Some of those that were drawn before a moment."""
+        ...
+
+    def awaited_count(self) -> int:
+        """How many wait."""
+        ...
+
+    def abandon(self, sequences: Iterable[int]) -> None:
+        """Await these no longer: their records are gone."""
+        ...
+
+    def remembered(self, name: str) -> bytes | None:
+        """What was kept under a name."""
+        ...
+
+    def remember(self, name: str, body: bytes) -> None:
+        """Keep something under a name; it is on disk when this returns."""
+        ...
+
+
+class SavedDetection(NamedTuple):
+    """Detectors and alerts as they were saved."""
+
+    state: bytes
+    book: bytes
+    catching_up: bool
+    position: Position
+    buckets: Iterator[minutes.SavedBucket]  # from old to new
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """What one turn of detection changes, saved as a whole."""
+
+    state: bytes  # of the detectors
+    buckets: Sequence[minutes.SavedBucket]  # those that changed
+    oldest: tuple[int, int]  # older buckets of each tier go
+    book: bytes  # of the alerts
+    catching_up: bool
+    position: Position  # how far the detectors have counted
+    events: Sequence[AlertEvent] = ()
+    notifications: Sequence[Notification] = ()
+
+
+class AlertLog(Protocol):
+    """Detectors, alerts and silences; called on the writer's thread.
+
+    From when it is first asked for, what the saved detectors have not counted is kept, since a
+    restart will have to count it.
+    """
+
+    counted: Position  # how far the saved detectors have counted
+
+    def load(self) -> SavedDetection | None:
+        """What was saved last."""
+        ...
+
+    def save(self, turn: Turn) -> None:
+        """Make it durable, or raise StoreError and change nothing; known events stay."""
+        ...
+
+    def ended(self, since: float, limit: int, pipeline: str = "") -> list[AlertEvent]:
+        """The ends of alerts, of one pipeline or of all, the newest first."""
+        ...
+
+    def episode(self, name: str) -> list[AlertEvent]:
+        """Every transition of one alert, in order."""
+        ...
+
+    def silences(self) -> list[Silence]:
+        """Every silence, those that are over too."""
+        ...
+
+    def add_silence(self, silence: Silence) -> None:
+        """Keep one; of the same id it takes the place."""
+        ...
+
+    def delete_silence(self, name: str) -> bool:
+        """Delete one; False when there was none."""
+        ...
+
+    def expire(self, before: float) -> None:
+        """Delete transitions and silences that ended before."""
+        ...
+
+
+class BaselineRow(Struct, frozen=True, kw_only=True):
+    """What is known of one version of a saved baseline."""
+
+    name: str
+    version: int = 0  # numbered by the store
+    kind: Literal["traffic", "golden"]  # of golden runs: only compared with golden runs
+    created_at: float  # unix seconds
+    created_by: str
+    provenance: str  # which window or which run
+    samples: float  # queries, or cases
+    promoted: bool = False
+
+
+class Baselines(Protocol):
+    """Saved baselines, versioned; called on the writer's thread."""
+
+    def add(self, row: BaselineRow, body: bytes) -> BaselineRow:
+        """Keep another version, which is numbered here and not promoted."""
+        ...
+
+    def rows(self) -> list[BaselineRow]:
+        """Every version of every baseline, the newest first."""
+        ...
+
+    def find(self, name: str, version: int | None = None) -> tuple[BaselineRow, bytes] | None:
+        """One version; None: the promoted one, else the newest."""
+        ...
+
+    def promoted(self, kind: str) -> tuple[BaselineRow, bytes] | None:
+        """The promoted baseline of a kind, of whatever name."""
+        ...
+
+    def promote(self, row: BaselineRow) -> None:
+        """Use this version from now on: of traffic the only one, of a golden set one a name."""
+        ...
+
+    def delete(self, name: str, version: int | None = None) -> int:
+        """Forget one version, or all; returns how many there were."""
+        ...
+
+
+class ProbeRuns(Protocol):
+    """What each golden probe found last; called on the writer's thread."""
+
+    def load(self) -> dict[str, bytes]:
+        """What was saved of each probe."""
+        ...
+
+    def save(self, name: str, body: bytes) -> None:
+        """Make it durable, or raise StoreError and change nothing."""
+        ...

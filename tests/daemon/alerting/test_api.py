@@ -1,0 +1,50 @@
+"""What the API asks of alerts that are over."""
+
+import asyncio
+
+from ragmon.alerts import Alert, event
+from ragmon.alerts.message import Links
+from ragmon.daemon.alerting.api import Board
+from ragmon.detectors import AlertKey, Finding, StreamKey
+from ragmon.records import Position
+from ragmon.stores import Turn
+from tests.support.examples import NOON
+from tests.support.vigil import Vigil
+
+
+def over(pipeline: str, at: float):
+    """The end of an alert of a pipeline."""
+    key = AlertKey("threshold", StreamKey(pipeline, "error"))
+    alert = Alert(
+        key=key,
+        name="RagmonErrors",
+        state="resolved",
+        severity="warning",
+        began_at=at - 60.0,
+        fired_at=at - 60.0,
+        bad_at=at - 60.0,
+        ended_at=at,
+        finding=Finding(alert=key, status="bad"),
+    )
+    return event("resolved", alert, at, notify=True)
+
+
+def test_alerts_of_one_pipeline_are_found_behind_newer_ones_of_another(tmp_path):
+    vigil = Vigil(tmp_path, NOON)
+    ends = [over("quiet", NOON - 500.0), *(over("busy", NOON - at) for at in (300.0, 200.0, 100.0))]
+    turn = Turn(
+        state=b"", buckets=(), oldest=(0, 0), book=b"", catching_up=False, position=Position(),
+        events=ends,
+    )  # fmt: skip
+    engine = vigil.engine
+    engine.writer.call(lambda: engine.store.alert_log().save(turn)).result()
+    board = Board(vigil.alerting, engine, vigil.clock, Links("http://ragmon", "http://runbooks"))
+
+    def asked(pipeline: str, limit: int) -> list[tuple[str, float]]:
+        found = asyncio.run(board.alerts("resolved", pipeline, 0.0, limit))
+        return [(each["pipeline"], each["ended_at"]) for each in found]
+
+    assert asked("quiet", 2) == [("quiet", NOON - 500.0)]
+    assert asked("busy", 2) == [("busy", NOON - 100.0), ("busy", NOON - 200.0)]
+    assert asked("", 3) == [("busy", NOON - at) for at in (100.0, 200.0, 300.0)]
+    vigil.end()

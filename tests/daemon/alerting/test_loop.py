@@ -1,0 +1,303 @@
+"""Live detection: history is followed, the present is judged, a restart changes nothing."""
+
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragmon.alerts.silences import Matcher, Silence
+from ragmon.errors import StoreFullError
+from ragmon.records import Feedback, QueryRecord
+from tests.support.examples import DAY_S, NOON, chunks, record
+from tests.support.vigil import Vigil
+
+HOURS = 30
+PER_MINUTE = 6
+SINKS = {"sinks": [{"kind": "stdout"}]}
+
+
+def query(name: str, at: float, *, found: bool, hit: bool = True, **fields) -> QueryRecord:
+    return record(
+        name,
+        at=at,
+        pipeline="docs",
+        version="v1",
+        query=f"where is {name}, asks jane@example.com",
+        chunks=chunks("a", "b") if found else [],
+        relevant_ids=["a"] if hit else ["z"],
+        **fields,
+    )
+
+
+def traffic(
+    first: float, minutes: int, empty: float = 0.02, per_minute: int = PER_MINUTE, name: str = "q"
+) -> list[QueryRecord]:
+    """Steady queries, some of which find nothing."""
+    rng = random.Random(f"{first} {name}")
+    return [
+        query(
+            f"{name}{int(first)}-{minute}-{each}",
+            first + 60.0 * (minute + (each + 0.5) / per_minute),
+            found=rng.random() >= empty,
+        )
+        for minute in range(minutes)
+        for each in range(per_minute)
+    ]
+
+
+def batches(records: list[QueryRecord]) -> Iterator[list[QueryRecord]]:
+    return (records[at : at + 500] for at in range(0, len(records), 500))
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory):
+    """A store that has seen a quiet day and more, until noon."""
+    root = tmp_path_factory.mktemp("known")
+    vigil = Vigil(root, NOON, **SINKS)
+    for records in batches(traffic(NOON - HOURS * 3_600, HOURS * 60)):
+        vigil.commit(records)
+        vigil.tick()
+    vigil.tick()
+    assert not vigil.alerting.live.catching_up
+    assert vigil.events() == []
+    vigil.end()
+    return vigil.directory
+
+
+def test_history_is_followed_and_nobody_is_told_of_what_was_over(tmp_path):
+    vigil = Vigil(tmp_path, NOON, **SINKS)
+    outage = NOON - 4 * 3_600
+    before = traffic(NOON - 20 * 3_600, 16 * 60)
+    during, after = traffic(outage, 40, empty=1.0), traffic(outage + 2_400, 200)
+    for records in (before, during, after):
+        vigil.commit(records)
+        vigil.tick()
+        vigil.tick(1.0)
+    changes = [
+        (event.change, event.at)
+        for event in vigil.events()
+        if event.alert.key.kind == "anomaly" and event.alert.key.stream.metric == "zero_result"
+    ]
+    assert [change for change, _ in changes] == ["firing", "resolved"]
+    assert outage < changes[0][1] < outage + 600
+    assert outage + 2_400 < changes[1][1] < outage + 3_000
+    assert vigil.notified() == []
+    vigil.end()
+
+
+def test_what_still_fires_when_history_ends_is_heard_at_once(tmp_path):
+    vigil = Vigil(tmp_path, NOON + 59.0, **SINKS)  # the newest query is as old as the last minute
+    outage = NOON - 3_600
+    for records in (traffic(NOON - 20 * 3_600, 19 * 60), traffic(outage, 61, empty=1.0)):
+        for batch in batches(records):
+            vigil.commit(batch)
+            vigil.tick()
+    assert not vigil.alerting.live.catching_up
+    firing = [each for each in vigil.alerting.live.book.open if each.state == "firing"]
+    heard = [each for each in firing if not each.inhibited_by]
+    assert heard
+    assert [each.silenced_by for each in heard] == [""] * len(heard)
+    assert vigil.notified() != []
+    vigil.end()
+
+
+def test_an_outage_is_notified_within_minutes_and_resolved_once(known, tmp_path):
+    vigil = Vigil(tmp_path, NOON, known, **SINKS)
+    for minute in range(30):
+        vigil.commit(traffic(NOON + 60 * minute, 1, empty=1.0 if 5 <= minute < 15 else 0.0))
+        vigil.tick(60.0)
+    heard = [event for event in vigil.events() if event.notify]
+    assert [event.change for event in heard] == ["firing", "resolved"]
+    assert NOON + 300 < heard[0].at <= NOON + 720
+    assert NOON + 900 < heard[1].at <= NOON + 1_320
+    assert [name for _, name in vigil.notified()] == [event.id for event in heard]
+    alert = heard[0].alert
+    assert alert.name == "RagmonZeroResults"
+    assert alert.evidence.worst[0].query.endswith("asks [email]")
+    assert {each.why for each in alert.evidence.worst} == {"nothing was retrieved"}
+    assert len({each.query_id for each in alert.evidence.worst}) == 5
+    vigil.end()
+
+
+Step = tuple[str, int]
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["queries", "late", "rated", "tick", "tick", "snapshot"]), st.integers(0, 9)
+    ),
+    min_size=8,
+    max_size=40,
+)
+
+
+def play(vigil: Vigil, story: list[Step], between: Callable[[int], None]) -> None:
+    """The same records at the same times; ``between`` is called after every step."""
+    sent: list[str] = []
+    for at, (what, size) in enumerate(story):
+        now = vigil.clock.now()
+        if what == "queries":
+            empty = 1.0 if size > 4 else 0.0
+            records = traffic(now - 30.0, 1, empty, per_minute=1 + 4 * size, name=f"s{at}-")
+            vigil.commit(records)
+            sent += [each.query_id for each in records]
+        elif what == "late":
+            vigil.commit(traffic(now - 60.0 * 15 * size, 1, 0.5, name=f"l{at}-"))
+        elif what == "rated" and sent:
+            vigil.commit(
+                changes=[
+                    Feedback(query_id=each, rating=-1.0, timestamp=now) for each in sent[-size:]
+                ]
+            )
+        elif what == "snapshot":
+            vigil.snapshot()
+        else:
+            vigil.tick(5.0 + 10.0 * size)
+        between(at)
+    for _ in range(6):
+        vigil.commit(traffic(vigil.clock.now() - 30.0, 1, 1.0, per_minute=20, name="end"))
+        vigil.tick(60.0)
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps, st.sets(st.integers(0, 40), min_size=1, max_size=4))
+def test_a_process_that_is_killed_at_any_time_ends_up_where_the_other_does(
+    known, tmp_path_factory, story, kills
+):
+    root = tmp_path_factory.mktemp("twins")
+    steady, killed = (Vigil(root / name, NOON, known, **SINKS) for name in ("steady", "killed"))
+    play(steady, story, lambda _at: None)
+    play(killed, story, lambda at: killed.crash() if at in kills else None)
+    assert killed.events() == steady.events()
+    assert killed.notified() == steady.notified()
+    assert killed.alerting.live.book == steady.alerting.live.book
+    assert killed.state() == steady.state()
+    steady.end()
+    killed.end()
+
+
+def test_a_disk_that_is_full_for_a_while_loses_and_repeats_nothing(known, tmp_path, monkeypatch):
+    vigil = Vigil(tmp_path, NOON, known, **SINKS)
+    log = vigil.engine.store.alert_log()
+    save = log.save
+
+    def full(turn):
+        raise StoreFullError("no space left")
+
+    for minute in range(20):
+        monkeypatch.setattr(log, "save", full if 6 <= minute < 12 else save)
+        vigil.commit(traffic(NOON + 60 * minute, 1, empty=1.0 if minute >= 5 else 0.0))
+        if 6 <= minute < 12:
+            with pytest.raises(StoreFullError):
+                vigil.tick(60.0)
+        else:
+            vigil.tick(60.0)
+    heard = [event.change for event in vigil.events() if event.notify]
+    assert heard == ["firing"]
+    before = vigil.state()
+    vigil.crash()
+    assert vigil.state() == before
+    vigil.end()
+
+
+def test_the_monitors_own_absence_is_no_silence(known, tmp_path):
+    vigil = Vigil(tmp_path, NOON, known, **SINKS)
+    vigil.commit(traffic(NOON, 1))
+    vigil.tick(120.0)
+    vigil.clock.sleep(2 * 3_600)
+    vigil.crash()
+    vigil.tick()
+    for _ in range(10):
+        vigil.commit(traffic(vigil.clock.now(), 1))
+        vigil.tick(60.0)
+    assert [event for event in vigil.events() if event.notify] == []
+    assert vigil.alerting.detection.log.frontier == int(vigil.clock.now() - 60.0) // 60
+    vigil.end()
+
+
+@pytest.mark.parametrize(
+    "back", [pytest.param(1_800.0, id="half an hour"), pytest.param(2 * DAY_S, id="two days")]
+)
+def test_a_clock_that_steps_back_does_not_end_detection(known, tmp_path, back):
+    vigil = Vigil(tmp_path, NOON, known)
+    vigil.tick(300.0)
+    vigil.clock.sleep(-back)
+    for _ in range(40):
+        vigil.commit(traffic(vigil.clock.now(), 1))
+        vigil.tick(60.0)
+    assert vigil.alerting.detection.log.frontier == int(vigil.clock.now() - 60.0) // 60
+    vigil.end()
+
+
+def test_a_silence_holds_until_it_is_deleted_and_the_alert_is_then_heard(known, tmp_path):
+    vigil = Vigil(tmp_path, NOON, known, **SINKS)
+    silence = Silence(
+        id="s1",
+        matchers=(Matcher("alertname", "Ragmon.*", regex=True),),
+        starts_at=NOON,
+        ends_at=NOON + 3_600,
+    )
+    call = vigil.engine.writer.call
+    call(lambda: vigil.alerting.silence(silence)).result()
+    for minute in range(20):
+        if minute == 10:
+            vigil.crash()  # silences are kept
+            call = vigil.engine.writer.call
+        if minute == 15:
+            assert call(lambda: vigil.alerting.unsilence("s1")).result()
+        vigil.commit(traffic(NOON + 60 * minute, 1, empty=1.0))
+        vigil.tick(60.0)
+    heard = [(event.change, event.at) for event in vigil.events() if event.notify]
+    assert [change for change, _ in heard] == ["notified"]
+    assert heard[0][1] >= NOON + 14 * 60
+    assert not call(lambda: vigil.alerting.unsilence("s1")).result()
+    vigil.end()
+
+
+def test_a_flood_of_history_is_judged_while_it_comes(tmp_path):
+    vigil = Vigil(tmp_path, NOON)
+    vigil.commit(traffic(NOON - 20 * 3_600, 300, per_minute=80))
+    frontier = vigil.alerting.detection.log.frontier
+    assert frontier > (NOON - 20 * 3_600) / 60 + 290  # without a tick
+    vigil.end()
+
+
+def test_what_a_restart_replays_leaves_the_writer_to_commits(known, tmp_path, monkeypatch):
+    story = [traffic(NOON + 60 * minute, 1, empty=0.5) for minute in range(24)]
+    steady, late = (Vigil(tmp_path / name, NOON, known) for name in ("steady", "late"))
+    for minute in story:
+        steady.commit(minute)
+    for minute in story[:20]:
+        late.commit(minute)
+    for limit in ("_STEP_S", "_TURN_S"):  # as if every step took too long
+        monkeypatch.setattr(f"ragmon.daemon.alerting.loop.{limit}", 0.0)
+    late.crash()
+    for minute in story[20:]:
+        late.tick()
+        late.commit(minute)
+    assert late.alerting.counted not in late.engine.committer.counted  # they came in between
+    monkeypatch.undo()
+    late.tick(24 * 60.0)
+    steady.tick(24 * 60.0)
+    assert late.state() == steady.state()
+    assert late.events() == steady.events()
+    steady.end()
+    late.end()
+
+
+def test_metrics_of_alerts_and_detectors(known, tmp_path):
+    vigil = Vigil(tmp_path, NOON, known)
+    for minute in range(12):
+        vigil.commit(traffic(NOON + 60 * minute, 1, empty=1.0))
+        vigil.tick(60.0)
+    page = vigil.own.render(openmetrics=False).decode()
+    labels = '{alert="RagmonZeroResults",pipeline="docs",severity="warning"}'
+    assert f"ragmon_alert_state{labels} 2.0" in page
+    assert f"ragmon_alerts_fired_total{labels} " in page
+    until = vigil.alerting.detection.log.frontier * 60.0
+    (line,) = (x for x in page.splitlines() if x.startswith("ragmon_detection_timestamp_seconds"))
+    assert float(line.split()[1]) == until
+    assert "ragmon_detection_streams_dropped_total 0.0" in page
+    vigil.end()

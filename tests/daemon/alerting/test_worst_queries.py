@@ -1,0 +1,86 @@
+"""The queries shown with an alert: the worst since the change, of its own stream, redacted."""
+
+import pytest
+
+from ragmon.alerts import Alert
+from ragmon.daemon.alerting.worst_queries import WorstQueries
+from ragmon.detectors import AlertKey, Finding, StreamKey
+from ragmon.records import Latency
+from tests.support.examples import NOON, chunks, pipeline, record
+from tests.support.rig import Rig, sent
+
+PIPELINE = pipeline(slices=("tenant",))
+
+
+def alert(metric: str, kind: str = "anomaly", dimension: str = "", value: str = "") -> Alert:
+    key = AlertKey(kind, StreamKey("docs", metric, dimension, value))
+    found = Finding(alert=key, status="bad", changed_at=NOON)
+    return Alert(
+        key=key, name="Any", state="firing", severity="warning", began_at=NOON + 600.0,
+        fired_at=NOON + 600.0, bad_at=NOON + 600.0, finding=found,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    rig = Rig(tmp_path_factory.mktemp("worst"), PIPELINE)
+    for at in range(20):
+        rig.commit(
+            sent(
+                record(
+                    f"q{at}",
+                    NOON - 300.0 + 60.0 * at,
+                    pipeline="docs" if at != 7 else "shop",
+                    version="v2" if at % 3 == 0 else "v1",
+                    tags={"tenant": "acme" if at % 2 else "globex"},
+                    query=f"question {at} of jane@example.com",
+                    chunks=chunks("a", "b") if at % 4 else [],
+                    citations=["a"] if at != 9 else [],
+                    latency_ms=Latency(total=100.0 * (at * 7 % 20)),
+                    error="no model for jane@example.com" if at == 11 else None,
+                )
+            )
+        )
+    return rig.store
+
+
+def shown(store, of: Alert, texts: str = "redact"):
+    return WorstQueries(store.reader, PIPELINE, texts).of(of)
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        pytest.param(alert("zero_result"), ["q12", "q8"], id="since the change, until it fired"),
+        pytest.param(alert("latency"), ["q14", "q11", "q8", "q5", "q13"], id="the slowest first"),
+        pytest.param(
+            alert("zero_result", dimension="version", value="v2"), ["q12"], id="a version"
+        ),
+        pytest.param(alert("uncited", dimension="tenant", value="acme"), ["q9"], id="a slice"),
+        pytest.param(alert("uncited", dimension="tenant", value="globex"), [], id="another slice"),
+        pytest.param(alert("uncited", dimension="region", value="eu"), [], id="no such slice"),
+        pytest.param(alert("traffic", kind="no_data"), [], id="silence has no queries"),
+    ],
+)
+def test_which_queries(store, of, expected):
+    assert [each.query_id for each in shown(store, of)] == expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "query", "why"),
+    [
+        pytest.param("keep", "question 11 of jane@example.com", "no model for jane@example.com",
+                     id="kept"),
+        pytest.param("redact", "question 11 of [email]", "no model for [email]", id="redacted"),
+        pytest.param("drop", "", "failed", id="dropped"),
+    ],
+)  # fmt: skip
+def test_what_of_their_texts(store, texts, query, why):
+    (found,) = shown(store, alert("error"), texts)
+    assert (found.query, found.why) == (query, why)
+
+
+def test_why_in_words(store):
+    assert shown(store, alert("latency"))[0].why == "1,800 ms"
+    assert shown(store, alert("attribution"))[0].why == "attribution 0%"
+    assert shown(store, alert("zero_result"))[0].why == "nothing was retrieved"

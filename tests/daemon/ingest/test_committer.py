@@ -1,0 +1,330 @@
+"""Groups of submissions become commits: nothing lost, nothing twice, nothing half."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragmon.errors import StoreError
+from ragmon.pipeline import amend
+from ragmon.records import Amendments, Label, Latency, Position, QueryRecord, Verdict
+from ragmon.stores.sqlite import SqliteStore
+from ragmon.windows import Windows
+from tests.support.examples import DAY_S, NOON, pipeline, record, windows
+from tests.support.rig import Rig, rated, sent
+
+PIPELINE = pipeline(ks=(1,))
+
+
+@pytest.fixture
+def rig(tmp_path):
+    found = Rig(tmp_path, PIPELINE)
+    yield found
+    found.store.close()
+
+
+# ---- duplicates -----------------------------------------------------------------------------
+
+
+def test_duplicates_are_counted_for_the_submission_that_sent_them(rig):
+    first = sent(record("a"), record("b"), record("a"))
+    second = sent(record("b"), record("c"))
+    assert rig.commit(first, second) == (1, 1)
+    assert rig.store.next_sequence == 3
+    assert rig.counted == 3
+    third = sent(record("a"), record("d"), record("d"))
+    assert rig.commit(third) == (2,)
+    assert rig.counted == 4
+
+
+def test_a_whole_batch_sent_again_changes_nothing(rig):
+    batch = [record(f"q{at}", at=NOON - at) for at in range(50)]
+    rig.commit(sent(*batch))
+    before = rig.windows.totals.rows.copy()
+    assert rig.commit(sent(*batch)) == (50,)
+    assert rig.store.next_sequence == 50
+    np.testing.assert_array_equal(rig.windows.totals.rows, before)
+
+
+def test_the_first_of_two_records_with_one_id_is_kept(rig):
+    rig.commit(sent(record("a", error="E")), sent(record("a")))
+    assert rig.sums("error") == (1, 1)
+
+
+def test_an_offset_moves_on_although_everything_was_sent_before(rig):
+    rig.commit(sent(record("a"), offset=b"10"))
+    assert rig.commit(sent(record("a"), offset=b"20")) == (1,)
+    assert rig.store.offset("source") == b"20"
+
+
+def test_nothing_to_keep_is_no_commit(rig):
+    rig.store.commit = None  # not to be called
+    assert rig.commit(sent()) == (0,)
+    assert rig.commit() == ()
+
+
+# ---- feedback and labels --------------------------------------------------------------------
+
+
+def test_feedback_in_the_commit_of_its_query(rig):
+    assert rig.commit(sent(changes=[rated("a", -1.0)]), sent(record("a"))) == (0, 0)
+    assert rig.sums("negative_feedback") == (1, 1)
+    assert rig.counted == 1
+    assert rig.store.waiting_count() == 0
+
+
+def test_feedback_before_its_query_waits(rig, tmp_path):
+    rig.commit(sent(changes=[rated("a"), rated("b")]))
+    assert rig.store.waiting_count() == 2
+    rig.commit(sent(record("a")))
+    assert rig.sums("positive_feedback") == (1, 1)
+    assert rig.store.waiting_count() == 1
+    rig.store.close()
+    again = Rig(tmp_path, PIPELINE)
+    again.commit(sent(record("b")))
+    assert again.sums("positive_feedback") == (1, 1)
+    assert again.store.waiting_count() == 0
+    again.store.close()
+
+
+def test_waiting_feedback_sent_again_is_a_duplicate_and_takes_no_room(rig):
+    assert rig.commit(sent(changes=[rated("a"), rated("a", at=NOON + 1)])) == (1,)
+    for retry in range(5):
+        assert rig.commit(sent(changes=[rated("a", at=NOON + retry)])) == (1,)
+    assert rig.store.waiting_count() == 1
+    assert rig.commit(sent(changes=[rated("a", -1.0, at=NOON + 9)])) == (0,)
+    rig.commit(sent(record("a")))
+    assert rig.sums("negative_feedback") == (1, 1)
+
+
+def test_too_much_that_waits_is_refused_where_it_stands(tmp_path):
+    rig = Rig(tmp_path, PIPELINE, most_waiting=2)
+    submission = sent(record("q"), changes=[rated("a"), rated("q"), rated("b"), rated("c")])
+    rig.commit(submission)
+    assert submission.refused == [(3, "waiting_full")]
+    assert rig.store.waiting_count() == 2
+    late = sent(changes=[rated("d"), rated("a")])
+    assert rig.commit(late) == (1,)
+    assert late.refused == [(0, "waiting_full")]
+    rig.commit(sent(record("a")))  # makes room
+    assert rig.commit(sent(changes=[rated("d")])) == (0,)
+    assert rig.store.waiting_count() == 2
+    rig.store.close()
+
+
+@pytest.mark.parametrize("days", [0.0, 1.0, 6.5])
+def test_feedback_after_days_restates_the_time_of_its_query(rig, days):
+    rig.commit(sent(record("a", feedback=-1.0, latency_ms=Latency(5.0)), record("b")))
+    later = NOON + days * DAY_S
+    rig.commit(sent(record("c", at=later, pipeline="other")), now=later)
+    rig.commit(sent(changes=[rated("a", at=later)]), now=later)
+    week = {"window": 7 * DAY_S, "now": later}
+    assert rig.sums("positive_feedback", **week) == (1, 1)
+    assert rig.sums("negative_feedback", **week) == (1, 0)
+    assert rig.sums("feedback_coverage", **week) == (2, 1)
+    assert rig.windows.restatements == 1
+    if days:
+        assert rig.sums("positive_feedback", now=later) == (0, 0)
+
+
+def test_labels_and_verdicts_restate_too(rig):
+    rig.commit(sent(record("a", answer="yes", chunks=[], relevant_ids=["x"])))
+    label = Label(query_id="a", faithful=0.0, timestamp=NOON)
+    verdict = Verdict(query_id="a", judge="grounding", score=0.25, timestamp=NOON)
+    assert rig.commit(sent(changes=[label, verdict, label])) == (1,)
+    assert rig.sums("faithfulness", judge="human") == (1, 0.0)
+    assert rig.sums("grounding") == (1, 0.25)
+
+
+def test_many_changes_of_one_query_are_one_restatement(rig):
+    rig.commit(sent(record("a")))
+    ratings = [rated("a", rating, at=NOON + at) for at, rating in enumerate((1.0, -1.0, 1.0))]
+    assert rig.commit(sent(changes=ratings[:2]), sent(changes=ratings[2:])) == (0, 0)
+    assert rig.windows.restatements == 1
+    assert rig.sums("positive_feedback") == (1, 1)
+    assert rig.commit(sent(changes=ratings)) == (3,)
+    assert rig.windows.restatements == 1
+
+
+def test_feedback_for_a_query_that_expired_waits_like_for_any_unknown_one(rig):
+    rig.commit(sent(record("a")))
+    rig.store.save_windows([], b"", Position(rig.store.next_sequence, 0))
+    while rig.store.expire(NOON + 1, None):
+        pass
+    assert rig.commit(sent(changes=[rated("a")])) == (0,)
+    assert rig.store.waiting_count() == 1
+
+
+# ---- failures -------------------------------------------------------------------------------
+
+
+def test_a_commit_that_fails_leaves_no_trace(rig):
+    rig.commit(sent(record("a"), offset=b"10"), sent(changes=[rated("later")]))
+    totals = rig.windows.totals.rows.copy()
+    traced = record("b", trace_id="t1", latency_ms=Latency(9.0))
+    group = [sent(traced, changes=[rated("a")], offset=b"20"), sent(record("later"))]
+    commit = rig.store.commit
+
+    def fail(_):
+        raise StoreError("no")
+
+    rig.store.commit = fail
+    with pytest.raises(StoreError):
+        rig.commit(*group)
+    rig.store.commit = commit
+    assert rig.store.offset("source") == b"10"
+    assert rig.store.next_sequence == 1
+    assert rig.store.waiting_count() == 1
+    assert rig.exemplars.latest == {}
+    np.testing.assert_array_equal(rig.windows.totals.rows, totals)
+    assert rig.sums("positive_feedback") == (0, 0)
+    rig.commit(
+        *[sent(*each.records, changes=each.changes, offset=each.offset and b"20") for each in group]
+    )
+    assert rig.store.offset("source") == b"20"
+    assert rig.counted == 3
+    assert rig.sums("positive_feedback") == (2, 2)
+    assert rig.exemplars.latest
+
+
+def test_records_and_how_far_they_were_read_are_one_transaction(rig, tmp_path):
+    full = rig.store._db.number("PRAGMA page_count")
+    rig.store._db.connection.execute(f"PRAGMA max_page_count = {full}")
+    large = [record(f"q{at}", answer="".join(map(chr, range(33, 9_000)))) for at in range(200)]
+    with pytest.raises(StoreError):
+        rig.commit(sent(*large, offset=b"10"))
+    again = SqliteStore(tmp_path)
+    assert (again.next_sequence, again.offset("source")) == (0, None)
+    again.close()
+
+
+# ---- ids that share a hash ------------------------------------------------------------------
+
+
+@pytest.fixture
+def few_hashes(monkeypatch):
+    """Ids with the same first letter have the same first hash, with the same last the second."""
+    real = SqliteStore.hash
+
+    def colliding(self, query_id, attempt=0):
+        return real(self, query_id, attempt) if attempt > 1 else ord(query_id[-attempt])
+
+    monkeypatch.setattr(SqliteStore, "hash", colliding)
+
+
+def test_another_id_with_the_same_hash_is_no_duplicate(few_hashes, rig):
+    assert rig.commit(sent(record("a1"), record("a2"), record("a1"))) == (1,)
+    assert rig.commit(sent(record("a3"), record("a2"), record("a1"))) == (2,)
+    assert rig.commit(sent(record("a3"), record("a2"), record("a1"), record("b1"))) == (3,)
+    assert rig.counted == 4
+    assert rig.store.next_sequence == 4
+
+
+def test_feedback_finds_its_own_query_among_those_with_its_hash(few_hashes, rig):
+    rig.commit(sent(record("a1"), record("a2", pipeline="second"), record("a3", pipeline="third")))
+    rig.commit(sent(changes=[rated("a2"), rated("a3", -1.0)]))
+    rows = rig.windows.merge(300.0, NOON).rows
+    found = {
+        key.pipeline: rows[number, len(PIPELINE.columns) + at]
+        for key, number in rig.windows.series.keys.items()
+        for at in [PIPELINE.catalogue.index("positive_feedback")]
+        if not key.dimension and key.pipeline != "other"
+    }
+    assert found == {"default": 0, "second": 1, "third": 0}
+    assert rig.sums("feedback_coverage") == (1, 0)
+
+
+def test_feedback_waits_for_its_own_query_among_those_with_its_hash(few_hashes, rig):
+    rig.commit(sent(changes=[rated("a2", -1.0)]))
+    rig.commit(sent(record("a1")))
+    assert rig.sums("feedback_coverage") == (1, 0)
+    assert rig.store.waiting_count() == 1
+    assert rig.commit(sent(changes=[rated("a2", -1.0)])) == (1,)
+    rig.commit(sent(record("a2")))
+    assert rig.sums("negative_feedback") == (1, 1)
+    assert rig.store.waiting_count() == 0
+
+
+# ---- everything at once ---------------------------------------------------------------------
+
+ids = st.sampled_from([f"{letter}{at}" for letter in "abc" for at in range(3)])
+stamps = st.integers(0, 600).map(lambda age: NOON - age)
+records = st.builds(
+    record,
+    ids,
+    stamps,
+    pipeline=st.sampled_from(["docs", "support"]),
+    error=st.none() | st.just("E"),
+)
+changes = st.one_of(
+    st.builds(rated, ids, st.sampled_from([-1.0, 1.0]), stamps),
+    st.builds(
+        Label,
+        query_id=ids,
+        labeller=st.sampled_from(["ann", "bob"]),
+        faithful=st.sampled_from([0.0, 1.0]),
+        timestamp=stamps,
+    ),
+)
+submissions = st.tuples(st.lists(records, max_size=4), st.lists(changes, max_size=4))
+groups = st.lists(st.lists(submissions, min_size=1, max_size=3), max_size=6)
+
+
+class Model:
+    """Everything in dictionaries by id."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, QueryRecord] = {}
+        self.known: dict[str, Amendments] = {}
+
+    def commit(self, group) -> tuple[int, ...]:
+        duplicates = [0] * len(group)
+        for at, (sent_records, _) in enumerate(group):
+            for each in sent_records:
+                duplicates[at] += each.query_id in self.records
+                self.records.setdefault(each.query_id, each)
+        for at, (_, sent_changes) in enumerate(group):
+            for each in sent_changes:
+                before = self.known.get(each.query_id, Amendments())
+                after, is_new = amend(before, each)
+                if is_new or each.query_id in self.records:  # what waits is not kept again
+                    self.known[each.query_id] = after
+                duplicates[at] += not is_new
+        return tuple(duplicates)
+
+    def windows(self) -> Windows:
+        held = windows(PIPELINE)
+        if self.records:
+            known = [self.known.get(each, Amendments()) for each in self.records]
+            held.fold(PIPELINE.observe(list(self.records.values()), known))
+        return held
+
+
+def shown(held: Windows) -> dict:
+    rows = held.merge(3_600.0, NOON).rows
+    return {
+        key: rows[number].round(9).tolist()
+        for key, number in held.series.keys.items()
+        if rows[number, -1]
+    }
+
+
+@pytest.mark.parametrize("colliding", [False, True], ids=["hashes differ", "hashes collide"])
+def test_any_stream_is_as_if_it_had_been_known_at_once(tmp_path_factory, request, colliding):
+    if colliding:
+        request.getfixturevalue("few_hashes")
+
+    @settings(deadline=None, max_examples=60)
+    @given(groups)
+    def check(stream):
+        rig, model = Rig(tmp_path_factory.mktemp("store"), PIPELINE), Model()
+        for group in stream:
+            batch = [sent(*each, changes=each_changes) for each, each_changes in group]
+            assert rig.commit(*batch) == model.commit(group)
+        assert shown(rig.windows) == shown(model.windows())
+        awaited = {each for each in model.known if each not in model.records}
+        assert (rig.store.waiting_count() > 0) == bool(awaited)
+        assert rig.store.next_sequence == len(model.records)
+        rig.store.close()
+
+    check()

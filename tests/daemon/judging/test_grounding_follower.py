@@ -1,0 +1,253 @@
+"""The follower reads every answer once, or a known share; crashes repeat and skip nothing."""
+
+import sys
+import threading
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from ragmon.clock import ManualClock
+from ragmon.config import Settings
+from ragmon.daemon.build import build_engine
+from ragmon.daemon.judging.committed_reader import SOURCE, Trail
+from ragmon.daemon.judging.grounding_follower import Follower, Worker
+from ragmon.judges.grounding import Grounding
+from ragmon.judges.worker import Case
+from ragmon.records import Chunk, QueryRecord
+from ragmon.sources import Submission
+
+NOW = 1_750_000_000.0
+
+
+class Scripted:
+    """A worker that remembers what it was asked, and ends when told."""
+
+    def __init__(self):
+        self.asked = []
+        self.ends_after = None
+
+    def judge(self, cases):
+        if self.ends_after is not None and len(self.asked) >= self.ends_after:
+            self.ends_after = None
+            raise EOFError("the judge's process ended")
+        self.asked += cases
+        return [Grounding(0.75, None, (), (), "test") for _ in cases]
+
+    def restart(self):
+        pass
+
+    def stop(self):
+        pass
+
+
+class Site:
+    """An engine with a running writer, and a follower driven by hand."""
+
+    def __init__(self, folder):
+        self.engine = build_engine(Settings(data_dir=folder), ManualClock(NOW))
+        self.engine.restore()
+        self.engine.writer.start()
+        self.worker = Scripted()
+        self.counted = []
+        self.follower = self.following(self.worker)
+
+    def following(self, worker):
+        store = self.engine.store
+        trail = Trail(
+            store.reader,
+            newest=lambda: store.next_sequence,
+            position=lambda: self.ask(lambda: store.offset(SOURCE)),
+            recent=self.engine.recent,
+        )
+        return Follower(
+            trail,
+            self.engine.writer,
+            worker,
+            ManualClock(NOW),
+            told=lambda _, verdict: self.counted.append(verdict.reason or "scored"),
+        )
+
+    def log(self, *records):
+        group = [Submission("test", 1, lambda _: None, records=list(records))]
+        self.ask(lambda: self.engine.writer.commits.commit(group, NOW))
+
+    def ask(self, function):
+        return self.engine.writer.call(function).result(10)
+
+    def follow(self):
+        """Steps until there is nothing new; what the worker's end interrupts goes on."""
+        with self.engine.store.reader() as reader:
+            moved = True
+            while moved:
+                try:
+                    moved = self.follower.step(reader)
+                except EOFError:
+                    continue
+
+    def estimate(self, name):
+        catalogue = self.engine.pipeline.catalogue
+        at = catalogue.index(name)
+        rows = self.ask(lambda: self.engine.windows.merge(3_600.0, NOW)).rows
+        number = self.engine.windows.series.keys[("default", "", "")]
+        return rows[number, at], rows[number, len(catalogue.columns) + at]  # n, sum
+
+    def close(self):
+        self.engine.writer.stop(5)
+        self.engine.store.close()
+
+
+@pytest.fixture
+def site(tmp_path):
+    opened = Site(tmp_path)
+    yield opened
+    opened.close()
+
+
+def answered(number, **fields):
+    chunks = [Chunk("a", text=f"Passage {number} of the manual.")]
+    usual = {"timestamp": NOW - 1.0, "query": "what?", "answer": f"It is {number}."}
+    return QueryRecord(query_id=f"q{number}", **{**usual, "chunks": chunks, **fields})
+
+
+def test_every_answer_with_context_is_read_once(site):
+    site.log(*(answered(number) for number in range(70)))
+    site.log(
+        answered(70, answer=None), answered(71, chunks=None), answered(72, chunks=[Chunk("a")])
+    )
+    site.follow()
+    assert [case.answer for case in site.worker.asked] == [f"It is {n}." for n in range(70)]
+    assert site.worker.asked[3] == Case("what?", "It is 3.", ["Passage 3 of the manual."])
+    assert site.estimate("grounding") == (70, pytest.approx(70 * 0.75))
+    assert site.counted == ["scored"] * 70
+    assert site.follower.backlog == 0
+
+
+def test_what_was_read_to_be_judged_is_not_read_again_to_be_counted(site, monkeypatch):
+    site.log(*(answered(number) for number in range(40)))
+    read = []
+    monkeypatch.setattr(site.engine.store, "record", read.append)
+    site.follow()
+    assert site.estimate("grounding")[0] == 40
+    assert read == []
+
+
+def test_a_restart_goes_on_where_the_verdicts_end(site, tmp_path):
+    site.log(*(answered(number) for number in range(40)))
+    site.follow()
+    site.log(*(answered(number) for number in range(40, 60)))
+    again = Scripted()
+    site.follower = site.following(again)
+    site.follower.resume()
+    site.follow()
+    assert [case.answer for case in again.asked] == [f"It is {n}." for n in range(40, 60)]
+    assert site.estimate("grounding")[0] == 60
+
+
+def test_the_end_of_the_worker_loses_no_answer(site):
+    site.worker.ends_after = 32
+    site.log(*(answered(number) for number in range(100)))
+    site.follow()
+    assert site.estimate("grounding_coverage") == (100, 100)
+
+
+def test_behind_its_capacity_a_share_is_drawn_and_known(site):
+    site.follower._rate = 100 / 30  # as if measured: room for a hundred in half a minute
+    for begin in range(0, 2_000, 500):
+        site.log(*(answered(number) for number in range(begin, begin + 500)))
+    with site.engine.store.reader() as reader:
+        assert site.follower.step(reader)
+    share = site.follower.progress.share
+    assert share == pytest.approx(100 / 2_000)
+    found = [site.engine.store.amendments((sequence,)) for sequence in range(640)]
+    drawn = sum(bool(each) for each in found)
+    assert 10 < drawn < 70  # about 32 of the first 640
+    read, covered = site.estimate("grounding_coverage")
+    assert (read, covered) == (2_000, drawn)
+    weights = site.engine.pipeline.catalogue.index("grounding_moment", of="w")
+    rows = site.ask(lambda: site.engine.windows.merge(3_600.0, NOW)).rows
+    columns = len(site.engine.pipeline.catalogue.columns)
+    assert rows[:, columns + weights].max() == pytest.approx(drawn / share)
+
+
+def test_answers_that_expired_are_passed_over(site):
+    site.log(*(answered(number, timestamp=NOW - 500_000.0) for number in range(10)))
+    site.log(*(answered(number) for number in range(10, 20)))
+    site.ask(site.engine.snapshot)  # only what the saved windows have counted expires
+    site.ask(lambda: site.engine.store.expire(NOW - 400_000.0, None))
+    site.follow()
+    assert [case.answer for case in site.worker.asked] == [f"It is {n}." for n in range(10, 20)]
+    assert site.follower.backlog == 0
+
+
+class Blind:
+    """A reader of hashes that opens no block."""
+
+    def __init__(self, reader):
+        self.hashes_from = reader.hashes_from
+
+
+def test_what_is_committed_while_the_judge_follows_is_judged_without_opening_a_block(site):
+    site.follower.resume()
+    site.log(answered(0))
+    site.follow()
+    site.log(*(answered(number) for number in range(1, 20)))
+    with site.engine.store.reader() as reader:
+        assert site.follower.step(Blind(reader))
+    site.follow()
+    assert [case.answer for case in site.worker.asked] == [f"It is {n}." for n in range(20)]
+    assert site.estimate("grounding") == (20, 0.75 * 20)
+
+
+def test_what_expired_meanwhile_is_not_restated(site):
+    site.follower.resume()
+    site.log(answered(0))
+    site.follow()
+    site.log(*(answered(number, timestamp=NOW - 9 * 86_400.0) for number in range(1, 5)))
+    site.log(answered(5))
+    site.ask(site.engine.snapshot)
+    assert site.ask(lambda: site.engine.expire(NOW + 85_000.0)) == 4
+    site.follow()
+    assert [case.answer for case in site.worker.asked] == ["It is 0.", "It is 5."]
+
+
+def test_the_real_worker_judges_in_a_process_and_comes_back_after_its_end():
+    worker = Worker(1.0)
+    supported = Case(
+        "capital?",
+        "Paris is the capital of France.",
+        ["Paris has been the capital of France for centuries, on the river Seine."],
+    )
+    refused = Case("capital?", "I do not know.", supported.chunks)
+    try:
+        good, none = worker.judge([supported, refused])
+        assert good.score > 0.5
+        assert (none.score, none.reason_none) == (None, "refusal")
+        worker._process.kill()
+        worker._process.wait()  # so that the next batch finds a broken pipe
+        with pytest.raises((EOFError, OSError)):
+            worker.judge([supported])
+        worker.restart()
+        assert worker.judge([supported])[0] == good
+    finally:
+        worker.stop()
+    assert "ragmon.judges.worker" in worker._command
+    assert worker._command[0] == sys.executable
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(supported), type=Case) == supported
+
+
+def test_an_end_in_the_middle_of_a_batch_is_no_trouble(site):
+    asked, ended = threading.Event(), threading.Event()
+
+    def judge(cases):
+        asked.set()
+        assert ended.wait(10)
+        raise EOFError("the judge's process ended")
+
+    site.worker.judge, site.worker.stop = judge, ended.set
+    site.log(answered(1))
+    with capture_logs() as logged:
+        site.follower.start()
+        assert asked.wait(10)
+        site.follower.stop()
+    assert logged == []

@@ -1,0 +1,73 @@
+"""The threads that judge go on, whatever one answer does to them."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from ragmon.clock import ManualClock
+from ragmon.daemon.judging.judge_queue import Docket
+from ragmon.daemon.judging.sampled_judge import SampledJudge, Task
+from ragmon.daemon.judging.shared_budget import Purse
+from ragmon.errors import StoreError
+from ragmon.exposition.own import OwnMetrics
+from ragmon.exposition.sampled_judge import JudgeMetrics
+from ragmon.judges.budget import Limits
+from ragmon.records import Chunk, Draw, QueryRecord
+
+
+class Broken:
+    """A judge that raises what it was told to, and remembers whom it was asked about."""
+
+    def __init__(self, error):
+        self.error = error
+        self.asked = []
+
+    def judge(self, case):
+        self.asked.append(case.answer)
+        raise self.error
+
+    def opens_in(self):
+        return 1.0
+
+
+class Nothing:
+    """A store in which nothing waits."""
+
+    def overdue(self, before, limit):
+        return []
+
+    def awaited_count(self):
+        return 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "event", "is_left_alone"),
+    [
+        pytest.param(ValueError("a defect"), "judging_defect", True, id="a defect of ours"),
+        pytest.param(StoreError("a full disk"), "judging_paused", False, id="a store that refuses"),
+    ],
+)
+def test_one_answer_does_not_end_the_thread(error, event, is_left_alone):
+    clock, judge = ManualClock(1.0), Broken(error)
+    purse = Purse(Limits(judgements_per_hour=10), clock)
+    docket = Docket(Nothing(), Nothing, lambda function: function(), sink=None)
+    metrics = JudgeMetrics(OwnMetrics())
+    sampled = SampledJudge(
+        judge, docket, purse, clock, metrics, told=lambda *_: None, max_age_s=60.0, threads=1
+    )
+    for number in range(2):
+        answer = QueryRecord(query_id=f"q{number}", answer=f"A{number}", chunks=[Chunk("c")])
+        draw = Draw(query_id=f"q{number}", probability=1.0, proxy=0.5)
+        sampled._tasks.put(Task(number, answer, draw, purse.admit(0.0)))
+    sampled._tasks.put(None)
+    with capture_logs() as logged:
+        sampled._work()
+    assert judge.asked == ["A0", "A1"]
+    assert [each["event"] for each in logged] == [event, event]
+    clock.sleep(86_400.0)
+    assert sampled._is_due(0) is not is_left_alone

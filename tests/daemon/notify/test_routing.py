@@ -1,0 +1,88 @@
+"""Which alerts go to which sinks, and settings that cannot be used."""
+
+import socket
+
+import pytest
+
+from ragmon.clock import ManualClock
+from ragmon.config import load
+from ragmon.daemon.notify.routing import Route, build_routes, encode_event, notifications
+from ragmon.errors import SettingsError
+from tests.support.alerts import NOW, alert, event, finding
+from tests.support.delivery import Recorder
+
+
+def test_routes_by_severity_and_pipeline():
+    routes = [
+        Route(name="all", sink=Recorder()),
+        Route(name="page", sink=Recorder(), min_severity="critical"),
+        Route(name="docs", sink=Recorder(), pipelines=("docs",)),
+    ]
+    grave = event(of=alert(finding(severity="critical", pipeline="shop")))
+    mild = event(of=alert(finding(severity="warning", pipeline="docs")))
+    unheard = event("pending").__class__(
+        id="p", at=NOW, change="pending", notify=False, alert=alert()
+    )
+    rows = notifications([grave, unheard, mild], routes)
+    assert [(row.sink, row.event_id) for row in rows] == [
+        ("all", grave.id),
+        ("page", grave.id),
+        ("all", mild.id),
+        ("docs", mild.id),
+    ]
+    assert rows[0].body == encode_event(grave)
+    assert rows[0].fingerprint == grave.alert.fingerprint
+
+
+def routes_of(sinks, **given):
+    found = load(None, {"sinks": sinks, **given}, {}).settings
+    return build_routes(found, ManualClock(NOW), 8321)
+
+
+def test_sinks_are_built_from_settings():
+    [chat, page] = routes_of(
+        "[{kind: stdout}, {kind: stdout, name: page, min_severity: critical, pipelines: docs,"
+        " give_up_after: 2h, format: json}]",
+        external_url="https://ragmon.example.org",
+    )
+    assert (chat.name, chat.min_severity, chat.pipelines) == ("stdout", "info", ())
+    assert chat.give_up_after_s == 86_400.0
+    assert (page.name, page.min_severity, page.pipelines) == ("page", "critical", ("docs",))
+    assert page.give_up_after_s == 7_200.0
+
+
+@pytest.mark.parametrize(
+    ("given", "link"),
+    [
+        ({}, "http://127.0.0.1:8321/#alert-"),
+        ({"host": "::1"}, "http://[::1]:8321/#alert-"),
+        ({"host": "0.0.0.0"}, f"http://{socket.gethostname()}:8321/#alert-"),
+        ({"external_url": "https://ragmon.example.org/x/"}, "https://ragmon.example.org/x/#alert-"),
+    ],
+)
+def test_links_lead_to_where_people_reach_it(given, link, capsys):
+    [route] = routes_of("[{kind: stdout}]", **given)
+    route.sink.deliver(event())
+    assert f"Open in ragmon: {link}{alert().fingerprint}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("sinks", "problem"),
+    [
+        ("[{kind: slak}]", "sinks.0: unknown kind 'slak'. Did you mean slack?"),
+        ("[{kind: stdout}, {kind: stdout}]", "another sink called 'stdout'"),
+        (
+            "[{kind: stdout, formt: json}]",
+            "sinks.0.formt: unknown option; did you mean `format`?",
+        ),
+        ("[{kind: stdout, colour: no}]", "sinks.0.colour: unknown option; known are format"),
+        ("[{kind: stdout, name: 'a b'}]", "sinks.0.name"),
+        ("[{kind: slack}]", "exactly one of webhook_url, webhook_url_file and webhook_url_env"),
+        ("[{kind: stdout, min_severity: high}]", "'info', 'warning' or 'critical'"),
+        ("[{kind: slack, webhook_url_file: /no/such}]", "sinks.0.webhook_url_file: cannot read"),
+        ("[{kind: pagerduty, routing_key_env: NO_SUCH}]", "sinks.0.routing_key_env: the variable"),
+    ],
+)
+def test_settings_that_cannot_be_used(sinks, problem):
+    with pytest.raises(SettingsError, match=problem):
+        routes_of(sinks)

@@ -1,0 +1,192 @@
+"""Grafana dashboards: as generated, complete, by the rules of grafana/dashboard-linter."""
+
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from grafana.filling import filled
+from grafana.generate import rendered
+from tests.support.boards import BOARDS, FOLDER, asked, panels
+from tests.support.metrics import samples
+from tests.support.paths import ROOT
+from tests.support.promql import GROWTH, Read, reads
+from tests.support.tools import program
+
+PANELS = [
+    pytest.param(panel, id=f"{name}: {panel['title']}")
+    for name, board in BOARDS.items()
+    for panel in panels(board)
+]
+EACH = pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS))
+BY_PROMETHEUS = {"up", "scrape_duration_seconds", "scrape_samples_scraped"}
+OTHER_RANGES = {"1d": "the cost of a day is that of a day"}
+ABSENT = {
+    "ragmon_alert(_state|s_fired_total)": "nothing fires",
+    "ragmon_baseline_.+": "no baseline is promoted",
+    "ragmon_judge_(tokens|cost|failures|duration|budget)_.+": "no model judges",
+    "ragmon_notifications_total": "nobody is told anything",
+    "ragmon_probe_.+": "no golden set is probed",
+    "ragmon_scheduled_runs_skipped_total": "no run is skipped",
+}
+"""What the golden day does not show; the end-to-end test sees it."""
+UNITS = {"short", "percentunit", "s", "bytes", "reqps", "currencyUSD"}
+
+
+@pytest.fixture(scope="module")
+def page():
+    text = (ROOT / "tests/golden/metrics.txt").read_text(encoding="utf-8")
+    return list(samples(text))
+
+
+def test_what_is_committed_is_what_is_generated():
+    committed = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
+    assert committed == rendered(), "run python -m grafana.generate"
+    assert len(committed) == 5
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_a_panel_says_what_it_shows_and_in_which_unit(panel):
+    assert panel["title"]
+    assert panel["description"].endswith(".")
+    assert panel["fieldConfig"]["defaults"]["unit"] in UNITS
+    assert panel["datasource"]["uid"] == "${datasource}"
+    assert panel["targets"]
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_every_query_is_of_the_chosen_job(panel):
+    for target in panel["targets"]:
+        assert target["datasource"]["uid"] == "${datasource}"
+        for read in reads(filled(target["expr"], job="$job")):
+            assert ("job", "=~", "$job") in read.matchers
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_counters_are_rated_over_the_rate_interval(panel):
+    for target in panel["targets"]:
+        for read in reads(filled(target["expr"], __rate_interval="7m")):
+            grows = re.search("_(total|bucket|sum|count)$", read.metric)
+            assert bool(grows) == (read.function in GROWTH)
+            if grows and read.range_s != 7 * 60:
+                assert any(f"[{other}]" in target["expr"] for other in OTHER_RANGES)
+
+
+@pytest.mark.parametrize("each", asked(), ids=str)
+def test_every_query_finds_series(each, page):
+    for read in reads(each.expression):
+        absent = any(re.fullmatch(pattern, read.metric) for pattern in ABSENT)
+        if read.metric not in BY_PROMETHEUS and not absent:
+            assert any(found(read, each) for each in page), read
+
+
+def found(read: Read, sample) -> bool:
+    return read.fits(sample.name, {**sample.labels, "job": "ragmon"})
+
+
+def test_what_the_golden_day_does_not_show_is_really_absent(page):
+    used = {read.metric for each in asked() for read in reads(each.expression)}
+    here = {each.name for each in page}
+    for pattern in ABSENT:
+        listed = {metric for metric in used if re.fullmatch(pattern, metric)}
+        assert listed, pattern
+        assert listed & here == set(), "it landed: take it off the list"
+
+
+@EACH
+def test_identities_are_stable_and_distinct(board):
+    assert re.fullmatch("ragmon-[a-z-]+", board["uid"])
+    ids = [panel["id"] for panel in panels(board)]
+    ids += [row["id"] for row in board["panels"] if row["type"] == "row"]
+    assert len(set(ids)) == len(ids)
+    titles = [panel["title"] for panel in panels(board)]
+    assert len(titles) >= 10
+    refs = [[target["refId"] for target in panel["targets"]] for panel in panels(board)]
+    assert all(len(set(each)) == len(each) for each in refs)
+    assert not board["editable"]
+
+
+@EACH
+def test_no_panel_covers_another(board):
+    taken = set()
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells = {
+            (place["x"] + right, place["y"] + down)
+            for right in range(place["w"])
+            for down in range(place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+@EACH
+def test_variables_are_as_the_linter_wants_them(board):
+    variables = {each["name"]: each for each in board["templating"]["list"]}
+    first = board["templating"]["list"][0]
+    assert (first["name"], first["type"], first["label"]) == (
+        "datasource",
+        "datasource",
+        "Data source",
+    )
+    assert {"job", "pipeline", "window"} <= variables.keys()
+    for name in ("job", "pipeline"):
+        assert variables[name]["multi"]
+        assert variables[name]["allValue"] == ".+"
+    asked_for = [each for each in variables.values() if each["type"] == "query"]
+    assert len(asked_for) >= 3
+    for each in asked_for:
+        assert each["refresh"] == 2  # when the time range changes
+        assert each["datasource"]["uid"] == "${datasource}"
+        inner = re.fullmatch(r"label_values\((.+), \w+\)", each["definition"])
+        assert reads(filled(inner[1]))
+
+
+@EACH
+def test_every_variable_used_is_declared(board):
+    declared = {each["name"] for each in board["templating"]["list"]}
+    used = set(re.findall(r"\$\{?([a-z]\w*)", str(board["panels"]) + str(board["links"])))
+    assert used - declared == set()
+    assert "job" in used
+
+
+@EACH
+def test_links_lead_to_paths_that_ragmon_serves(board):
+    links = set(re.findall(r"\$\{ragmon\}(/[^?'\"]*)", str(board)))
+    assert "/" in links
+    assert links <= {"/", "/v1/alerts", "/v1/queries"}
+
+
+DEPLOYMENT = """
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: 'ragmon_queries_total{{job="r", pipeline="a", version="1"}}'
+        values: '0+6x60 366+1x120'
+      - series: 'ragmon_queries_total{{job="r", pipeline="a", version="2"}}'
+        values: '_x60 5+5x120'
+    promql_expr_test:
+{cases}
+"""
+CASE = """      - {{expr: '{expression}', eval_time: {minute}m, exp_samples: [{samples}]}}"""
+
+
+def test_a_deployment_is_marked_when_the_version_changes_and_not_before(tmp_path):
+    annotations = {each["name"]: each for each in BOARDS["is-it-good"]["annotations"]["list"]}
+    expression = f"count by (version) ({filled(annotations['Deployments']['expr'])})"
+    new = "{labels: '{version=\"2\"}', value: 1}"
+    cases = [(3, ""), (30, ""), (62, new), (64, new), (75, ""), (150, "")]
+    listed = "\n".join(
+        CASE.format(expression=expression, minute=minute, samples=expected)
+        for minute, expected in cases
+    )
+    path = tmp_path / "test.yaml"
+    path.write_text(DEPLOYMENT.format(cases=listed), encoding="utf-8")
+    assert len(yaml.safe_load(path.read_text())["tests"][0]["promql_expr_test"]) == len(cases)
+    ran = subprocess.run(
+        [program("promtool"), "test", "rules", path], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -1,0 +1,118 @@
+"""When traces are complete: pure, with time passed in."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmon.sources.otlp.receiver.assembly import Assembly, Patience
+from ragmon.sources.otlp.spans import Part
+
+PATIENCE = Patience(linger_s=2.0, idle_s=60.0, longest_s=900.0)
+TRACE = b"t" * 16
+
+
+def part(trace_id=TRACE, spans=1, has_entry=False, body=b"body"):
+    return Part(trace_id, spans, has_entry, body)
+
+
+def reasons(assembly, now):
+    return [each.reason for each in assembly.due(now)]
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "complete_at", "reason"),
+    [
+        pytest.param([(0.0, True)], 2.0, "root", id="root alone"),
+        pytest.param([(0.0, False), (1.0, True)], 3.0, "root", id="children before the root"),
+        pytest.param([(0.0, True), (1.5, False)], 3.5, "root", id="a child while it lingers"),
+        pytest.param([(0.0, False), (50.0, True)], 52.0, "root", id="a late root"),
+        pytest.param([(0.0, False), (59.0, False)], 119.0, "idle", id="no root at all"),
+    ],
+)
+def test_when_a_trace_is_complete(arrivals, complete_at, reason):
+    assembly = Assembly(PATIENCE)
+    for now, has_entry in arrivals:
+        assert reasons(assembly, now) == []
+        assert assembly.add(part(has_entry=has_entry), now)
+    assert reasons(assembly, complete_at - 0.01) == []
+    assert reasons(assembly, complete_at) == [reason]
+    assert reasons(assembly, complete_at + 1e6) == []
+    assert len(assembly) == 0
+
+
+def test_a_trace_that_never_rests_ends_all_the_same():
+    assembly = Assembly(PATIENCE)
+    for second in range(901):
+        assembly.add(part(), float(second))
+        assert reasons(assembly, float(second)) == []
+    assembly.add(part(), 901.0)
+    assert reasons(assembly, 901.0) == ["long"]
+
+
+def test_a_trace_with_too_many_spans_is_taken_as_complete():
+    assembly = Assembly(Patience(most_spans=10))
+    assembly.add(part(spans=11), 0.0)
+    assert reasons(assembly, 0.0) == ["many"]
+
+
+def test_spans_of_a_complete_trace_are_late():
+    assembly = Assembly(PATIENCE)
+    assembly.add(part(has_entry=True), 0.0)
+    assembly.due(2.0)
+    assert not assembly.add(part(spans=3), 3.0)
+    assert assembly.counts.late == 3
+    assert len(assembly) == 0
+
+
+def test_too_many_traces_complete_the_oldest_without_a_root_first():
+    assembly = Assembly(Patience(most_traces=2))
+    for number, has_entry in enumerate([True, False, False]):
+        assembly.add(part(bytes([number]) * 16, has_entry=has_entry), float(number) / 10)
+    (evicted,) = assembly.due(0.3)
+    assert (evicted.trace_id[0], evicted.reason) == (1, "evicted")
+    assert assembly.counts.complete == {"evicted": 1}
+
+
+def test_bodies_beyond_the_limit_are_left_to_the_store():
+    assembly = Assembly(Patience(kept_bytes=10))
+    for number in range(3):
+        assembly.add(part(bytes([number]) * 16, has_entry=True), 0.0)
+    assert assembly.kept_bytes == 8
+    assert [each.bodies for each in assembly.due(2.0)] == [None, (b"body",), (b"body",)]
+    assert assembly.kept_bytes == 0
+
+
+def test_after_a_restart_the_store_has_the_bodies():
+    assembly = Assembly(PATIENCE)
+    assembly.restore(TRACE, 3, has_entry=False, now=0.0)
+    assembly.add(part(has_entry=True), 1.0)
+    (complete,) = assembly.due(3.0)
+    assert (complete.bodies, complete.reason) == (None, "root")
+
+
+def test_what_could_not_be_stored_waits_again():
+    assembly = Assembly(PATIENCE)
+    assembly.add(part(has_entry=True), 0.0)
+    (complete,) = assembly.due(2.0)
+    assembly.put_back(complete, 2.0)
+    assert assembly.add(part(), 2.5)
+    assert [each.bodies for each in assembly.due(4.5)] == [None]
+
+
+ARRIVALS = st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.floats(0, 30)), max_size=60)
+
+
+@given(ARRIVALS)
+def test_every_span_ends_in_exactly_one_complete_trace_or_is_late(arrivals):
+    assembly = Assembly(Patience(linger_s=2.0, idle_s=20.0, most_traces=3, kept_bytes=1 << 20))
+    now, sent, complete = 0.0, 0, []
+    for number, has_entry, pause in arrivals:
+        now += pause
+        complete += assembly.due(now)
+        assembly.add(part(bytes([number]) * 16, has_entry=has_entry), now)
+        sent += 1
+    complete += assembly.due(now + 1e6)
+    assert len(assembly) == 0
+    assert assembly.kept_bytes == 0
+    assert len({each.trace_id for each in complete}) == len(complete)
+    assert sum(len(each.bodies or ()) for each in complete) + assembly.counts.late == sent

@@ -1,0 +1,83 @@
+"""OTLP over gRPC takes the same road as OTLP over HTTP."""
+
+import asyncio
+import threading
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from ragmon.asgi import Problem
+from ragmon.sources.otlp.receiver.grpc_server import GrpcServer
+from tests.support.otlp import captured, rig, truth
+
+SERVICE = "/opentelemetry.proto.collector.{0}.v1.{1}Service/Export"
+TRACES = SERVICE.format("trace", "Trace")
+
+
+def authorize(scope, needed):
+    assert needed == "ingest"
+    if (b"authorization", b"Bearer wrong") in scope["headers"]:
+        raise Problem(401, "unknown token", reason="unauthorized")
+
+
+@pytest.fixture
+def site(tmp_path):
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    with rig(tmp_path) as built:
+        server = GrpcServer("127.0.0.1:0", built.source, authorize, loop, most_bytes=4 << 20)
+        server.start()
+        with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            yield built, lambda method, body, **call: channel.unary_unary(method)(body, **call)
+        server.stop(1.0)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def test_a_capture_becomes_queries(site):
+    built, call = site
+    for each in captured("oi-langchain"):
+        assert call(TRACES, each.plain) == b""
+    built.wait()
+    expected = truth("oi-langchain")["traces"]
+    assert [built.record(each["trace_id"]).query for each in expected] == [
+        each["query"] for each in expected
+    ]
+
+
+def test_spans_refused_alone(site):
+    built, call = site
+    body = captured("langfuse")[0].plain
+    traces = {each["trace_id"] for each in truth("langfuse")["traces"]}
+    spoiled = body.replace(bytes.fromhex(min(traces)), bytes(16))
+    said = ExportTraceServiceResponse.FromString(call(TRACES, spoiled)).partial_success
+    assert said.rejected_spans == 3
+    assert said.error_message == "bad_trace_id"
+    assert built.pending() == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "metadata", "code"),
+    [
+        (TRACES, b"\x0a\xff", (), grpc.StatusCode.INVALID_ARGUMENT),
+        (TRACES, b"", (("authorization", "Bearer wrong"),), grpc.StatusCode.UNAUTHENTICATED),
+        ("/unknown.Service/Export", b"", (), grpc.StatusCode.UNIMPLEMENTED),
+        (TRACES, bytes(5 << 20), (), grpc.StatusCode.RESOURCE_EXHAUSTED),
+    ],
+    ids=["truncated", "a wrong token", "another service", "too large"],
+)
+def test_refusals(site, method, body, metadata, code):
+    _, call = site
+    with pytest.raises(grpc.RpcError) as raised:
+        call(method, body, metadata=metadata)
+    assert raised.value.code() is code
+
+
+def test_metrics_and_logs_are_taken(site):
+    built, call = site
+    assert call(SERVICE.format("metrics", "Metrics"), b"") == b""
+    assert call(SERVICE.format("logs", "Logs"), b"") == b""
+    assert built.pending() == 0

@@ -1,0 +1,160 @@
+"""Evaluations as changes to the query that they speak of."""
+
+import pytest
+
+from ragmon.records import Feedback, Label
+from ragmon.sources.otlp.reading.facts import Evaluation
+from ragmon.sources.otlp.spans import Link
+from ragmon.sources.otlp.traces.feedback import aimed, changes_for, rating_of
+from ragmon.sources.otlp.traces.tree import build
+from tests.support.otlp import NOW, TRACE, as_json, rig, span
+
+KIND = "openinference.span.kind"
+
+
+@pytest.mark.parametrize(
+    ("score", "label", "rating"),
+    [
+        (0.0, None, -1.0),
+        (0.75, "relevant", 0.5),
+        (1.0, None, 1.0),
+        (1, "thumbs_down", -1.0),
+        (0.0, "thumbs_down", -1.0),
+        (None, "thumbs_up", 1.0),
+        (None, "Bad", -1.0),
+        (None, "somewhat", None),
+        (-1.0, None, -1.0),
+        (-0.5, None, -0.5),
+        (-3.0, None, -1.0),
+        (3, None, 0.0),
+        (5, None, 1.0),
+        (10, None, 1.0),
+        (50, None, 0.0),
+        (1e9, None, None),
+    ],
+)
+def test_ratings(score, label, rating):
+    assert rating_of(Evaluation("x", score, label)) == rating
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param([Evaluation("user_feedback", 1.0)], [("feedback", 1.0)], id="nobody named"),
+        pytest.param(
+            [Evaluation("relevance", 0.0, annotator="LLM"), Evaluation("x", 1, annotator="HUMAN")],
+            [("feedback", 1.0)],
+            id="a person",
+        ),
+        pytest.param(
+            [Evaluation("relevance", 0.0), Evaluation("thumbs", 1.0, annotator="HUMAN")],
+            [("feedback", 1.0)],
+            id="a person is preferred",
+        ),
+        pytest.param([Evaluation("relevance", 0.0, annotator="LLM")], [], id="a model alone"),
+        pytest.param(
+            [Evaluation("Faithfulness", 0.8, annotator="LLM")],
+            [("llm:Faithfulness", 0.8)],
+            id="faithfulness by a model",
+        ),
+        pytest.param([Evaluation("Groundedness", 5)], [("otlp:Groundedness", 1.0)], id="of five"),
+        pytest.param(
+            [Evaluation("hallucination", 1.0, annotator="LLM")],
+            [("llm:hallucination", 0.0)],
+            id="the opposite",
+        ),
+        pytest.param(
+            [Evaluation("hallucination", None, "factual", annotator="LLM")],
+            [("llm:hallucination", 1.0)],
+            id="in a word",
+        ),
+    ],
+)
+def test_changes(given, expected):
+    found = []
+    for change in changes_for("q", given, NOW):
+        assert change.query_id == "q"
+        assert change.timestamp == NOW
+        if isinstance(change, Feedback):
+            found.append(("feedback", change.rating))
+        else:
+            assert isinstance(change, Label)
+            found.append((change.labeller, pytest.approx(change.faithful)))
+    assert found == expected
+
+
+def test_trace_feedback_counts_once_however_often_it_is_said():
+    said = {
+        "trace.annotations.0.annotation.name": "user",
+        "trace.annotations.0.annotation.score": 0,
+    }
+    tops = build([span(1, 0, said), span(2, 1, said), span(3, 1, said)])
+    assert len(aimed(tops)) == 1
+
+
+def test_a_link_names_the_target_wherever_the_span_stands():
+    other = b"o" * 16
+    said = {KIND: "EVALUATOR", "annotations.0.annotation.name": "user"}
+    late = span(2, 1, said, links=(Link(other, b"12345678"),))
+    (found,) = aimed(build([span(1), late]))
+    assert (found.trace_id, found.span_id) == (other, b"12345678")
+
+
+def annotation(number, parent=0, *, score=0, scope="", **given):
+    said = {
+        KIND: "EVALUATOR",
+        f"{scope}annotations.0.annotation.name": "user",
+        f"{scope}annotations.0.annotation.score": score,
+        f"{scope}annotations.0.annotation.annotator_kind": "HUMAN",
+    }
+    return span(number, parent, said, **given)
+
+
+@pytest.fixture
+def site(tmp_path):
+    with rig(tmp_path) as built:
+        yield built
+
+
+def send(site, *spans):
+    assert site.send(as_json(*spans), content_type="application/json").status == 200
+
+
+QUERY = (span(1), span(2, 1, {KIND: "RETRIEVER", "output.value": "[]"}))
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        pytest.param(
+            annotation(9, trace_id=b"o" * 16, links=(Link(TRACE, (1).to_bytes(8, "big")),)),
+            id="in a trace of its own, linked",
+        ),
+        pytest.param(annotation(9, 1), id="in the trace that was complete before"),
+    ],
+)
+def test_feedback_after_the_trace_was_complete(site, late):
+    send(site, *QUERY)
+    site.wait()
+    assert site.query(TRACE.hex())["feedback"] is None
+    send(site, late)
+    site.wait()
+    assert site.query(TRACE.hex())["feedback"]["rating"] == -1.0
+    assert (site.stored(), site.pending()) == (1, 0)
+
+
+def test_session_feedback_belongs_to_no_query(site):
+    send(site, *QUERY, annotation(3, 1, scope="session."))
+    site.wait()
+    assert site.query(TRACE.hex())["feedback"] is None
+    assert site.tally.counts["otlp", "session_feedback"] == 1
+
+
+def test_feedback_on_one_of_several_queries_of_a_trace(site):
+    second = span(6, 5, {KIND: "RETRIEVER", "output.value": "[]"})
+    send(site, *QUERY, span(5), second, annotation(7, 5), annotation(8, 1, score=1))
+    site.wait()
+    ratings = [
+        site.query(f"{TRACE.hex()}:{number:016x}")["feedback"]["rating"] for number in (1, 5)
+    ]
+    assert ratings == [1.0, -1.0]

@@ -1,0 +1,185 @@
+"""Bodies to records: the lines are numbered as they stand, decoded together or one by one."""
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from ragmon.decode import Bounds, Decoder, ignored_fields, rejection
+from ragmon.errors import RecordError
+from ragmon.records import Feedback, QueryRecord
+from ragmon.sources.bodies import decode_body
+
+NOW = 1_750_000_000.0
+BOUNDS = Bounds(NOW - 7 * 86_400, NOW + 300)
+
+query = Decoder(QueryRecord)
+
+
+def found(body, content_type="", decode=query):
+    """(line, record), then (line, reason) of every line that was refused."""
+    parts = list(decode_body(decode, body, content_type, NOW, BOUNDS))
+    good = [pair for part in parts for pair in zip(part.lines, part.records, strict=True)]
+    bad = [(each.line, each.reason) for part in parts for each in part.rejections]
+    return good, bad
+
+
+def numbers(pairs):
+    """Every line that is not blank."""
+    return sorted(number for each in pairs for number, _ in each)
+
+
+TWO = b'{"query_id":"a"}', b'{"query_id":"b"}'
+NDJSON = "application/x-ndjson"
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "expected"),
+    [
+        pytest.param(TWO[0], "application/json", [1], id="one object"),
+        pytest.param(b'{\n "query_id":\n "a"\n}', "", [1], id="one object over several lines"),
+        pytest.param(b"[" + b",".join(TWO) + b"]", "application/json", [1, 2], id="an array"),
+        pytest.param(b" \n [" + b",".join(TWO) + b"]\n", "", [1, 2], id="an array after a blank"),
+        pytest.param(b"[]", "application/json", [], id="an empty array"),
+        pytest.param(b"\n".join(TWO), NDJSON, [1, 2], id="NDJSON"),
+        pytest.param(b"\n".join(TWO) + b"\n", NDJSON + "; charset=utf-8", [1, 2], id="with a LF"),
+        pytest.param(b"\r\n".join(TWO), NDJSON, [1, 2], id="with CR LF"),
+        pytest.param(b"\n\n" + b"\n \n".join(TWO), NDJSON, [3, 5], id="blank lines are counted"),
+        pytest.param(b"\n".join(TWO), "", [1, 2], id="NDJSON that does not say so"),
+        pytest.param(b"\n".join(TWO), "application/json", [1, 2], id="NDJSON that says JSON"),
+        pytest.param(b"", NDJSON, [], id="no line"),
+        pytest.param(b"[" + b",".join(TWO) + b"]", NDJSON, [1, 2], id="an array that says NDJSON"),
+        pytest.param(b"[1]\n" + TWO[0], NDJSON, [1, 2], id="NDJSON whose first line is an array"),
+        pytest.param(b"[oops\n" + TWO[0], NDJSON, [1, 2], id="NDJSON whose first line is broken"),
+    ],
+)
+def test_a_body_becomes_numbered_lines(body, content_type, expected):
+    assert numbers(found(body, content_type)) == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'[{"query_id":"a"},', id="half an array"),
+        pytest.param(b'[{"query_id":"a"}] {}', id="something after the array"),
+        pytest.param(b"[" * 100_000, id="100,000 brackets"),
+    ],
+)
+def test_a_broken_array_is_no_body(body):
+    with pytest.raises(RecordError) as caught:
+        found(body, "application/json")
+    assert caught.value.reason == "malformed"
+    assert "JSON object" in caught.value.hint
+
+
+@given(st.binary(max_size=200))
+@example(b"\xff")
+@example(b"[" * 200)
+def test_any_bytes_are_records_or_a_refusal(body):
+    try:
+        for part in decode_body(query, body, "", NOW, BOUNDS):
+            ignored_fields(part.sample, QueryRecord)
+    except RecordError:
+        return
+
+
+# ----------------------------------------------------------------- together and one by one
+
+LONG = "long " * 600
+
+
+def line(**fields):
+    return msgspec.json.encode({"query_id": "q", "timestamp": NOW, "query": LONG, **fields})
+
+
+LINES = {
+    "good": line(),
+    "of umlauts": line(answer="Größe 漢字 🎈" * 9),
+    "without an id": line(query_id=""),
+    "with zeros": line(answer="0000 000 u0 10000", cost_usd=1000000.0001),
+    "with what looks like a NUL": line(answer="u0000 \\u0000"),
+    "with a NUL in a text": line(answer="\0"),
+    "with a NUL in a name": line(pipeline="a\0"),
+    "shifted by one, with a NUL in a name": line(model="m", pipeline="\0"),
+    "from the future": line(timestamp=NOW + 900.0),
+    "too old": line(timestamp=1.0),
+    "of a wrong type": line(cost_usd="cheap"),
+    "of invalid UTF-8": line(answer="?").replace(b"?", b"\xff"),
+    "of invalid UTF-8 in an unknown field": line(mine="?").replace(b"?", b"\xff"),
+    "two objects": line() + b" " + line(),
+    "two objects that touch": line() + line(),
+    "the first half of an object": line()[:9],
+    "the second half of an object": line()[9:],
+    "ends in CR": line() + b"\r",
+    "begins with a blank": b" " + line(),
+    "an array": b"[]",
+    "blank": b"  ",
+    "empty": b"",
+    "nested too deeply": b'{"mine":' + b"[" * 9_999,
+}
+
+
+def one_by_one(body, decode=query):
+    good, bad = [], []
+    for number, each in enumerate(body.split(b"\n"), 1):
+        if each.strip():
+            try:
+                good.append((number, decode(each, NOW, BOUNDS)))
+            except RecordError as error:
+                bad.append((number, rejection(number, error).reason))
+    return good, bad
+
+
+def comparable(pairs):
+    """Ids that were left out are drawn at random."""
+    good, bad = pairs
+    return [at for at, _ in good], [each for _, each in good if each.query_id == "q"], bad
+
+
+def test_lines_come_to_the_same_together_and_one_by_one():
+    checked = 0
+    for name, each in LINES.items():
+        for before, after in ((5, 5), (0, 60), (60, 0)):
+            for end in (b"", b"\n"):
+                body = b"\n".join([line()] * before + [each] + [line()] * after) + end
+                assert comparable(found(body, NDJSON)) == comparable(one_by_one(body)), name
+                checked += 1
+    assert checked == 6 * len(LINES)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.sampled_from(sorted(LINES)), max_size=90))
+@example(["two objects", "empty", *["good"] * 5])
+@example(["the first half of an object", "the second half of an object", *["good"] * 5])
+def test_any_lines_come_to_the_same_together_and_one_by_one(names):
+    body = b"\n".join([line(), *(LINES[name] for name in names)])
+    assert comparable(found(body, NDJSON)) == comparable(one_by_one(body))
+
+
+@pytest.mark.parametrize(
+    ("kind", "whole"),
+    [
+        pytest.param("good", True, id="good"),
+        pytest.param("of umlauts", True, id="not ASCII"),
+        pytest.param("with zeros", True, id="zeros that are no NUL"),
+        pytest.param("without an id", True, id="without an id"),
+        pytest.param("with a NUL in a name", False, id="a NUL"),
+        pytest.param("too old", False, id="too old"),
+        pytest.param("empty", False, id="a blank line"),
+        pytest.param("two objects", False, id="two objects on a line"),
+    ],
+)
+def test_which_lines_are_decoded_together(kind, whole):
+    text = b"\n".join([line(), LINES[kind], line()])
+    records = query.whole(text, NOW, BOUNDS)
+    assert (records is not None) is whole
+    assert records is None or [each.timestamp for each in records] == [NOW] * 3
+
+
+def test_what_is_left_out_is_filled_in_together_too():
+    text = b"\n".join([b'{"query":"a"}', b'{"query":"b"}'])
+    records = query.whole(text, NOW, BOUNDS)
+    assert [each.timestamp for each in records] == [NOW, NOW]
+    assert len({each.query_id for each in records}) == 2
+    old = b'{"query_id":"q","rating":1,"timestamp":5}'
+    assert Decoder(Feedback).whole(old, NOW, BOUNDS)[0].timestamp == 5.0

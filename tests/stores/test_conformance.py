@@ -1,0 +1,254 @@
+"""Every store, whatever is done to it in whatever order, against plain dictionaries."""
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from ragmon.records import Position
+from ragmon.stores import Restatement, Waiting
+from ragmon.windows.snapshot import SavedBucket
+from tests.support.stores import (
+    KINDS,
+    commit_of,
+    copied,
+    encode,
+    nothing,
+    numbers,
+    opened,
+    small_pieces,
+)
+
+IDS = [f"query-{at}" for at in range(40)]
+some_ids = st.lists(st.sampled_from(IDS), max_size=9, unique=True)
+moments = st.floats(0.0, 1_000.0)
+bodies = st.binary(max_size=20)
+TIERS = 4
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """A store, and what it should hold."""
+
+    kind = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = ExitStack()
+        self.stack.enter_context(small_pieces())
+        self.root = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+        self.directory = self.root / "0"
+        self.directory.mkdir()
+        self.store = opened(self.kind, self.directory)
+        self.records: dict[int, tuple[str, float]] = {}  # by sequence number
+        self.amendments: dict[int, bytes] = {}
+        self.awaited: list[tuple[str, Waiting]] = []
+        self.offsets: dict[str, bytes] = {}
+        self.restatements: dict[int, Restatement] = {}
+        self.windows: dict[tuple[int, int], bytes] = {}
+        self.totals: bytes | None = None
+        self.position = Position()
+        self.next_sequence = 0
+        self.last_restatement = 0
+        self.compacted = 0
+
+    def teardown(self) -> None:
+        self.store.close()
+        self.stack.close()
+
+    # ---- writing ----------------------------------------------------------------------------
+
+    @rule(ids=some_ids, at=moments, late=moments, offset=st.none() | bodies)
+    def commit(self, ids, at, late, offset):
+        held = {name for name, _ in self.records.values()}
+        new = [each for each in ids if each not in held]
+        timestamps = [late if each % 3 == 2 else at for each in range(len(new))]
+        offsets = [] if offset is None else [("source", offset)]
+        arrived = sorted({w.query_hash for name, w in self.awaited if name in new})
+        assert self.store.next_sequence == self.next_sequence
+        self.store.commit(commit_of(self.store, new, timestamps, offsets=offsets, arrived=arrived))
+        for name, timestamp in zip(new, timestamps, strict=True):
+            self.records[self.next_sequence] = (name, timestamp)
+            self.next_sequence += 1
+        self.awaited = [(name, w) for name, w in self.awaited if name not in new]
+        self.offsets.update(offsets)
+
+    @precondition(lambda self: self.records)
+    @rule(data=st.data(), body=bodies, old=bodies)
+    def amend(self, data, body, old):
+        chosen = data.draw(
+            st.lists(st.sampled_from(sorted(self.records)), min_size=1, max_size=3, unique=True)
+        )
+        restatement = Restatement(old, body)
+        self.store.commit(
+            nothing(amendments=[(each, body) for each in chosen], restatement=restatement)
+        )
+        self.amendments.update(dict.fromkeys(chosen, body))
+        self.last_restatement += 1
+        self.restatements[self.last_restatement] = restatement
+
+    @rule(name=st.sampled_from(IDS), body=bodies, received=moments)
+    def wait(self, name, body, received):
+        if any(name == held for held, _ in self.records.values()):
+            return
+        waiting = Waiting(self.store.hash(name), "feedback", body, received)
+        self.store.commit(nothing(waiting=[waiting]))
+        self.awaited.append((name, waiting))
+
+    @rule(data=st.data(), totals=bodies)
+    def save_windows(self, data, totals):
+        keys = st.tuples(st.integers(0, TIERS - 1), st.integers(0, 20))
+        buckets = data.draw(st.dictionaries(keys, bodies, max_size=4))
+        self.position = Position(self.next_sequence, self.last_restatement)
+        saved = [SavedBucket(tier, bucket, body) for (tier, bucket), body in buckets.items()]
+        self.store.save_windows(iter(saved), totals, self.position)
+        self.windows.update(buckets)
+        self.totals = totals
+        self.restatements = {}
+
+    # ---- upkeep -----------------------------------------------------------------------------
+
+    @rule()
+    def index(self):
+        self.store.index()
+
+    @rule(steps=st.integers(1, 4))
+    def compact(self, steps):
+        for _ in range(steps):
+            joined, self.compacted = self.store.compact(self.compacted, self.position.sequence)
+            assert joined >= 0
+            assert self.compacted <= self.position.sequence
+            if self.compacted == self.position.sequence:
+                self.compacted = 0
+
+    @rule(before=moments, to_the_end=st.booleans())
+    def expire(self, before, to_the_end):
+        deleted = step = self.store.expire(before, None)
+        while step and to_the_end:
+            step = self.store.expire(before, None)
+            deleted += step
+        gone = [each for each in self.records if self.store.record(each) is None]
+        assert len(gone) == deleted
+        assert all(self.records[each][1] < before for each in gone)
+        assert all(each < self.position.sequence for each in gone)
+        for each in gone:
+            del self.records[each]
+            self.amendments.pop(each, None)
+
+    @rule(oldest=st.integers(0, 20), waiting_before=moments)
+    def expire_windows(self, oldest, waiting_before):
+        self.store.expire_windows([oldest, 0, oldest, 0], waiting_before)
+        limits = (oldest, 0, oldest, 0)
+        self.windows = {
+            (tier, bucket): body
+            for (tier, bucket), body in self.windows.items()
+            if bucket >= limits[tier]
+        }
+        self.awaited = [each for each in self.awaited if each[1].received >= waiting_before]
+
+    @rule(crash=st.booleans())
+    def reopen(self, crash):
+        if crash:
+            target = self.root / str(int(self.directory.name) + 1)
+            before, self.directory = self.store, copied(self.directory, target)
+            before.close()
+        else:
+            self.store.close()
+        self.store = opened(self.kind, self.directory)
+
+    # ---- what must always hold --------------------------------------------------------------
+
+    @invariant()
+    def numbers_go_on(self):
+        assert self.store.next_sequence == self.next_sequence
+        assert self.store.last_restatement == self.last_restatement
+
+    @invariant()
+    def records_are_found_by_id_and_number(self):
+        by_id = {name: sequence for sequence, (name, _) in self.records.items()}
+        hashes = np.array([self.store.hash(each) for each in IDS], dtype=np.uint64)
+        assert self.store.known(hashes).tolist() == [each in by_id for each in IDS]
+        for each in IDS:
+            assert self.store.find(self.store.hash(each)) == by_id.get(each)
+        for sequence, (name, _) in self.records.items():
+            assert self.store.record(sequence) == encode(name)
+        assert self.store.record(self.next_sequence) is None
+
+    @invariant()
+    def amendments_and_offsets_are_kept(self):
+        assert self.store.amendments(range(self.next_sequence)) == self.amendments
+        assert self.store.offset("source") == self.offsets.get("source")
+        assert self.store.offset("another") is None
+
+    @invariant()
+    def waiting_is_kept(self):
+        hashes = [self.store.hash(each) for each in IDS]
+        expected = sorted(waiting for _, waiting in self.awaited)
+        assert sorted(self.store.waiting(hashes)) == expected
+        assert self.store.waiting(hashes[:1]) == sorted(
+            (w for name, w in self.awaited if name == IDS[0]), key=lambda w: w.received
+        )
+        assert self.store.waiting_count() == len(expected)
+
+    @invariant()
+    def windows_and_what_follows_them_are_kept(self):
+        position, totals, buckets = self.store.load_windows()
+        assert (position, totals) == (self.position, self.totals)
+        expected = [SavedBucket(*key, body) for key, body in sorted(self.windows.items())]
+        assert list(buckets) == (expected if totals is not None else [])
+        after = list(self.store.replay(position))
+        restated = [each for each in after if isinstance(each, Restatement)]
+        assert after[len(after) - len(restated) :] == restated  # after what they restate
+        assert restated == [each for _, each in sorted(self.restatements.items())]
+        folded = [number for each in after if isinstance(each, bytes) for number in numbers(each)]
+        assert folded == [each for each in sorted(self.records) if each >= position.sequence]
+
+    @invariant()
+    def readers_see_the_same(self):
+        with self.store.reader() as reader:
+            seen: dict[int, bytes] = {}
+            newest = float("inf")
+            for block in reader.blocks(0.0, float("inf")):
+                assert block.last_timestamp <= newest
+                newest = block.last_timestamp
+                records = reader.records(block.first_sequence)
+                held = range(block.first_sequence, block.first_sequence + len(records))
+                assert numbers(block.observations) == list(held)
+                assert newest == max(self.records[each][1] for each in held)
+                seen.update(zip(held, records, strict=True))
+                assert block.amendments == {
+                    each: self.amendments[each] for each in held if each in self.amendments
+                }
+            assert seen == {each: encode(name) for each, (name, _) in self.records.items()}
+            for each in range(self.next_sequence + 1):
+                found = None
+                if each in self.records:
+                    found = (encode(self.records[each][0]), self.amendments.get(each))
+                assert reader.record(each) == found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_is_as_good_as_dictionaries(kind):
+    run_state_machine_as_test(
+        type(f"Machine_{kind}", (StoreMachine,), {"kind": kind}),
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_the_embedded_store_is_among_them():
+    assert "sqlite" in KINDS
