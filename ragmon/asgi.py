@@ -48,7 +48,7 @@ class Problem(Exception):  # noqa: N818 - named as RFC 9457 names it
         return {"title": _TITLES[self.status], "status": self.status, "detail": str(self)}
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class BodyLimits(Struct, frozen=True, kw_only=True):
     """What a request may bring."""
 
     body: int
@@ -71,7 +71,7 @@ def header(scope: Scope, name: bytes) -> str:
     return ""
 
 
-def check_headers(scope: Scope, limits: Limits) -> None:
+def check_headers(scope: Scope, limits: BodyLimits) -> None:
     """Refuse what the server let through.
 
     Raises:
@@ -83,7 +83,7 @@ def check_headers(scope: Scope, limits: Limits) -> None:
         raise headers_too_large(size, limits)
 
 
-def headers_too_large(size: int, limits: Limits) -> Problem:
+def headers_too_large(size: int, limits: BodyLimits) -> Problem:
     """431, of headers that have at least ``size`` bytes."""
     detail = f"the headers have {size} bytes or more; limits.headers allows {limits.headers}"
     return Problem(431, detail, reason="headers_too_large", headers={"connection": "close"})
@@ -127,7 +127,7 @@ class Share:
         of.used += size
 
 
-async def read_body(scope: Scope, receive: Receive, limits: Limits, share: Share) -> bytes:
+async def read_body(scope: Scope, receive: Receive, limits: BodyLimits, share: Share) -> bytes:
     """The whole body, decompressed.
 
     Raises:
@@ -148,7 +148,7 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits, share: Share
     return body
 
 
-async def _read(scope: Scope, receive: Receive, limits: Limits, share: Share) -> bytes:
+async def _read(scope: Scope, receive: Receive, limits: BodyLimits, share: Share) -> bytes:
     announced = header(scope, b"content-length")
     if announced.isdecimal() and int(announced) > limits.body:
         raise _too_large(limits.body, "limits.body")

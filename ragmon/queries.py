@@ -21,7 +21,7 @@ from ragmon.windows.observations import Observations, unpack
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 
 
-class Wanted(NamedTuple):
+class QueryFilter(NamedTuple):
     """Which queries; ``failing`` are alternatives, none means any query."""
 
     since: float
@@ -54,7 +54,7 @@ def failures(pipeline: Pipeline) -> dict[str, tuple[int, float]]:
     return named
 
 
-def newest(reader: Reader, pipeline: Pipeline, wanted: Wanted) -> list[dict[str, Any]]:
+def newest(reader: Reader, pipeline: Pipeline, wanted: QueryFilter) -> list[dict[str, Any]]:
     """The newest queries that fit, newest first; of unfaithful ones the worst, worst first."""
     by_score = wanted.failing == ("unfaithful",)
     kept: list[tuple[float, int, Block, int]] = []  # a heap with the least wanted on top
@@ -102,7 +102,7 @@ def describe(stored: bytes, body: bytes | None, pipeline: Pipeline) -> dict[str,
 
 
 def _matches(
-    reader: Reader, pipeline: Pipeline, block: Block, wanted: Wanted
+    reader: Reader, pipeline: Pipeline, block: Block, wanted: QueryFilter
 ) -> Iterator[tuple[int, float, float]]:
     """Positions, timestamps and unfaithfulness of the records of a block that fit."""
     observations = current(reader, pipeline, block)

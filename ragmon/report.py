@@ -8,7 +8,7 @@ import numpy as np
 from ragmon.signals import Column
 from ragmon.signals.latency import STAGES
 from ragmon.signals.verdict_sums import JUDGES
-from ragmon.stats.agreement import CONFUSION, Figure, agreement
+from ragmon.stats.agreement import CONFUSION, AgreementFigure, agreement
 from ragmon.windows import LATENCY, Merged
 from ragmon.windows.estimates import QUANTILES, Estimates, estimate, shown
 from ragmon.windows.series import SeriesKey
@@ -108,7 +108,7 @@ def _agreement(estimates: Estimates, number: int) -> dict[str, Any]:
     return found
 
 
-def _figure(figure: Figure) -> dict[str, float | None]:
+def _figure(figure: AgreementFigure) -> dict[str, float | None]:
     return {
         "estimate": _plain(figure.value),
         "lower": _plain(figure.lower),

@@ -41,7 +41,7 @@ Key = tuple[str, int, str]
 _ALL: Key = ("", 0, "")  # no pipeline has an empty name
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class SamplingOptions(Struct, frozen=True, kw_only=True):
     """How the sample is spread."""
 
     least: float = 0.001  # smallest probability, in (0, 1]
@@ -108,7 +108,7 @@ def inclusion(spread: ArrayLike, mean_spread: ArrayLike, base: float) -> Floats:
 class Sampler:
     """Gives answers their probabilities as they come; O(1) an answer, amortised."""
 
-    def __init__(self, options: Options, forecast: Forecast | None = None) -> None:
+    def __init__(self, options: SamplingOptions, forecast: Forecast | None = None) -> None:
         self._options = options
         self._flows: dict[Key, Flow] = dict(forecast.flows) if forecast else {}
         self._floor_scale = 1.0

@@ -9,10 +9,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmon.asgi import Limits, Problem, Share, Shares, check_headers, read_body
+from ragmon.asgi import BodyLimits, Problem, Share, Shares, check_headers, read_body
 from ragmon.clock import SystemClock
 
-LIMITS = Limits(body=1_000_000, decompressed=2_000_000, headers=1_024, read_timeout_s=5.0)
+LIMITS = BodyLimits(body=1_000_000, decompressed=2_000_000, headers=1_024, read_timeout_s=5.0)
 
 
 def ask(*parts: bytes, encoding="", leaves=False, limits=LIMITS, share=None, announced=None):
@@ -163,7 +163,7 @@ def test_exactly_the_limit_is_not_too_large():
 
 
 def test_a_body_that_stops_half_way_times_out():
-    hasty = Limits(body=100, decompressed=100, headers=1_024, read_timeout_s=0.05)
+    hasty = BodyLimits(body=100, decompressed=100, headers=1_024, read_timeout_s=0.05)
     parts = [b'{"query":', b""]
 
     async def receive():

@@ -19,7 +19,7 @@ from ragmon.plugins import find, kinds
 from ragmon.records import Amendments, Feedback, Label, Verdict
 from ragmon.signals import Kind, SignalOptions
 from ragmon.signals.catalogue import build, modules
-from ragmon.sinks import Context, Repeating
+from ragmon.sinks import Repeating, SinkContext
 from ragmon.stores import Reader, Store
 from ragmon.windows.moments import expand
 from tests.support.alerts import event
@@ -168,7 +168,7 @@ def test_a_store_has_every_method_of_its_protocol(kind, tmp_path):
 SINKS = kinds("ragmon.sinks")
 NOBODY = "http://127.0.0.1:9/x"
 LEAST = {"url": NOBODY, "webhook_url": NOBODY, "routing_key": "x" * 32}
-CONTEXT = Context(ManualClock(NOON), Links("http://ragmon", "http://docs"))
+CONTEXT = SinkContext(ManualClock(NOON), Links("http://ragmon", "http://docs"))
 
 
 def least(module: Any) -> dict[str, str]:

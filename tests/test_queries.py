@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragmon import queries
 from ragmon.pipeline import Pipeline, amend
-from ragmon.queries import Wanted
+from ragmon.queries import QueryFilter
 from ragmon.records import Amendments, Feedback, Label, Latency, QueryRecord, Verdict
 from ragmon.stores.sqlite import maintenance
 from tests.support.examples import NOON, chunks, pipeline, query_records, record
@@ -25,7 +25,7 @@ FAILURES = queries.failures(PIPELINE)
 def newest(rig: Rig, pipeline_: Pipeline | None = None, **wanted: Any) -> list[dict[str, Any]]:
     defaults = {"since": 0.0, "until": 2e9, "pipeline": "", "failing": (), "limit": 50}
     with rig.store.reader() as reader:
-        return queries.newest(reader, pipeline_ or rig.pipeline, Wanted(**(defaults | wanted)))
+        return queries.newest(reader, pipeline_ or rig.pipeline, QueryFilter(**(defaults | wanted)))
 
 
 def ids(found: list[dict[str, Any]]) -> list[str]:
@@ -56,7 +56,7 @@ class Everything:
             before = self.known.get(each.query_id, Amendments())
             self.known[each.query_id], _ = amend(before, each)
 
-    def newest(self, wanted: Wanted) -> list[str]:
+    def newest(self, wanted: QueryFilter) -> list[str]:
         found = []
         for sequence, (query_id, query) in enumerate(self.records.items()):
             known = self.known.get(query_id, Amendments())
@@ -99,7 +99,7 @@ groups = st.tuples(
     st.lists(query_records(stamps, names), max_size=5), st.lists(changes, max_size=4)
 )
 wanted = st.builds(
-    Wanted,
+    QueryFilter,
     since=st.sampled_from([0.0, NOON - 12, NOON - 3]),
     until=st.sampled_from([2e9, NOON - 1, NOON - 10]),
     pipeline=st.sampled_from(["", "", "docs", "nobody"]),
@@ -200,7 +200,7 @@ def test_only_blocks_that_can_matter_are_opened(rig):
                 yield block
 
         reader.blocks = watched
-        wanted_ = Wanted(0.0, 2e9, "", (), 2)
+        wanted_ = QueryFilter(0.0, 2e9, "", (), 2)
         assert ids(queries.newest(reader, PIPELINE, wanted_)) == ["q9", "q8"]
     assert seen == [9, 8, 7]
 

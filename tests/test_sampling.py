@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ragmon.sampling import (
     Forecast,
-    Options,
     Sampler,
+    SamplingOptions,
     draw,
     draws,
     inclusion,
@@ -69,14 +69,14 @@ def test_inclusion(doubt, base, expected):
     ],
 )
 def test_judgements_an_hour(per_minute, pace, expected):
-    sampler = Sampler(Options(slice_per_day=0.0))
+    sampler = Sampler(SamplingOptions(slice_per_day=0.0))
     feed(sampler, 3, per_minute=per_minute, pace=pace)
     got = feed(sampler, 1, per_minute=per_minute, pace=pace, start=3 * HOUR)
     assert got.sum() == pytest.approx(expected, rel=0.05)
 
 
 def test_doubtful_answers_are_drawn_more_often_at_the_same_price():
-    sampler = Sampler(Options(slice_per_day=0.0))
+    sampler = Sampler(SamplingOptions(slice_per_day=0.0))
     doubts = np.where(np.arange(60) % 10 == 0, 0.5, 0.01)
     feed(sampler, 2, doubt=doubts)
     got = feed(sampler, 1, doubt=doubts, start=2 * HOUR)
@@ -85,7 +85,7 @@ def test_doubtful_answers_are_drawn_more_often_at_the_same_price():
 
 
 def test_rare_slices_reach_their_floor_within_the_pace():
-    sampler = Sampler(Options(slice_per_day=240.0))  # ten an hour
+    sampler = Sampler(SamplingOptions(slice_per_day=240.0))  # ten an hour
     dims = [("docs", "v1")] * 58 + [("docs", "v2"), ("legal", "")]
     feed(sampler, 3, dims=dims)
     got = feed(sampler, 1, dims=dims, start=3 * HOUR)
@@ -95,7 +95,7 @@ def test_rare_slices_reach_their_floor_within_the_pace():
 
 
 def test_floors_beyond_the_pace_shrink_together():
-    sampler = Sampler(Options(slice_per_day=2_400.0))
+    sampler = Sampler(SamplingOptions(slice_per_day=2_400.0))
     dims = [("docs", f"v{number}") for number in range(60)]
     feed(sampler, 3, dims=dims)
     got = feed(sampler, 1, dims=dims, start=3 * HOUR)
@@ -103,7 +103,7 @@ def test_floors_beyond_the_pace_shrink_together():
 
 
 def test_a_tighter_budget_lowers_what_comes_after_it():
-    sampler = Sampler(Options(slice_per_day=0.0))
+    sampler = Sampler(SamplingOptions(slice_per_day=0.0))
     before = feed(sampler, 1)
     after = feed(sampler, 1, pace=10.0, start=HOUR)
     assert after.sum() == pytest.approx(10.0, rel=0.1)
@@ -111,7 +111,7 @@ def test_a_tighter_budget_lowers_what_comes_after_it():
 
 
 def test_a_burst_draws_no_more_than_there_is_room():
-    sampler = Sampler(Options(slice_per_day=0.0, least=1e-6))
+    sampler = Sampler(SamplingOptions(slice_per_day=0.0, least=1e-6))
     feed(sampler, 2, per_minute=1, pace=1_000.0)  # everything was judged
     burst = sampler.probabilities(
         2 * HOUR,
@@ -125,25 +125,25 @@ def test_a_burst_draws_no_more_than_there_is_room():
 
 
 def test_the_first_batch_of_all_is_not_judged_whole():
-    got = Sampler(Options()).probabilities(
+    got = Sampler(SamplingOptions()).probabilities(
         0.0, DOCS, np.zeros(10_000, dtype=int), np.full(10_000, 0.5), pace_per_hour=100.0
     )
     assert got.sum() < 100.0
 
 
 def test_a_restart_continues_the_forecast():
-    one, other = Sampler(Options()), Sampler(Options())
+    one, other = Sampler(SamplingOptions()), Sampler(SamplingOptions())
     feed(one, 2)
     feed(other, 1)
     kept = msgspec.msgpack.decode(msgspec.msgpack.encode(other.forecast), type=Forecast)
-    other = Sampler(Options(), kept)
+    other = Sampler(SamplingOptions(), kept)
     feed(other, 1, start=HOUR)
     last = [feed(each, 0.1, start=2 * HOUR) for each in (one, other)]
     assert last[0] == pytest.approx(last[1], rel=1e-3)
 
 
 def test_slices_that_ended_are_forgotten():
-    sampler = Sampler(Options())
+    sampler = Sampler(SamplingOptions())
     feed(sampler, 0.5, dims=[("docs", f"v{number}") for number in range(60)])
     assert len(sampler.forecast.flows) == 62
     feed(sampler, 0.1, start=48 * HOUR)
@@ -164,7 +164,7 @@ def test_slices_that_ended_are_forgotten():
     )
 )
 def test_probabilities_are_probabilities_whatever_the_clock_and_the_budget_do(batches):
-    sampler = Sampler(Options())
+    sampler = Sampler(SamplingOptions())
     for now, doubts, pace, room in batches:
         got = sampler.probabilities(
             now, DOCS, np.zeros(len(doubts), dtype=int), doubts, pace_per_hour=pace, room=room
@@ -174,5 +174,7 @@ def test_probabilities_are_probabilities_whatever_the_clock_and_the_budget_do(ba
 
 
 def test_no_answers_no_probabilities():
-    got = Sampler(Options()).probabilities(0.0, [], np.zeros(0, dtype=int), [], pace_per_hour=1.0)
+    got = Sampler(SamplingOptions()).probabilities(
+        0.0, [], np.zeros(0, dtype=int), [], pace_per_hour=1.0
+    )
     assert got.shape == (0,)

@@ -15,7 +15,7 @@ from ragmon.clock import SystemClock
 from ragmon.config import load
 from ragmon.daemon.serve import Daemon
 from ragmon.demo.application import build_application
-from ragmon.demo.history import Batch, history, plan_for
+from ragmon.demo.history import LoggedBatch, history, plan_for
 from ragmon.demo.traffic import DAY_S
 from ragmon.errors import RagmonError
 from tests.support import llm_server
@@ -95,7 +95,7 @@ class Recorder:
         self._out = out
         self._session = requests.Session()
 
-    def play(self, batches: Iterable[Batch], start: float, end: float) -> None:
+    def play(self, batches: Iterable[LoggedBatch], start: float, end: float) -> None:
         """Send the batches and scrape every step from ``start`` to ``end`` (unix seconds)."""
         self._settled(start)
         due = start + STEP_S
@@ -185,7 +185,7 @@ def record(folder: Path, now: float, queries: int = QUERIES) -> Path:
     return path
 
 
-def _ends(batch: Batch) -> float:
+def _ends(batch: LoggedBatch) -> float:
     """When its last query was asked; one of late ratings alone is the last."""
     return batch.queries[-1].timestamp if batch.queries else math.inf
 

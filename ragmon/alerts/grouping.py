@@ -9,7 +9,7 @@ from ragmon.alerts.inhibition import stage
 from ragmon.detectors import Severity
 
 
-class Group(Struct, frozen=True):
+class AlertGroup(Struct, frozen=True):
     """The open alerts of one pipeline."""
 
     pipeline: str
@@ -18,7 +18,7 @@ class Group(Struct, frozen=True):
     alerts: tuple[Alert, ...]  # the cause first; inhibited ones last
 
 
-def groups(alerts: Iterable[Alert]) -> tuple[Group, ...]:
+def groups(alerts: Iterable[Alert]) -> tuple[AlertGroup, ...]:
     """Alerts by pipeline, the gravest group first."""
     by_pipeline: dict[str, list[Alert]] = {}
     for alert in alerts:
@@ -27,7 +27,7 @@ def groups(alerts: Iterable[Alert]) -> tuple[Group, ...]:
     return tuple(sorted(found, key=lambda each: (-SEVERITIES.index(each.severity), each.pipeline)))
 
 
-def _group(pipeline: str, held: list[Alert]) -> Group:
+def _group(pipeline: str, held: list[Alert]) -> AlertGroup:
     ordered = sorted(
         held,
         key=lambda each: (
@@ -39,4 +39,4 @@ def _group(pipeline: str, held: list[Alert]) -> Group:
     )
     severity = max((each.severity for each in held), key=SEVERITIES.index)
     more = f" and {len(ordered) - 1} more" if len(ordered) > 1 else ""
-    return Group(pipeline, severity, f"{ordered[0].name} in {pipeline}{more}", tuple(ordered))
+    return AlertGroup(pipeline, severity, f"{ordered[0].name} in {pipeline}{more}", tuple(ordered))

@@ -34,7 +34,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     """From one notification of an alert to the next."""
 
 
-class Hush(Struct, frozen=True):
+class Suppressions(Struct, frozen=True):
     """What nobody wants to hear of."""
 
     silences: tuple[Silence, ...] = ()
@@ -42,7 +42,7 @@ class Hush(Struct, frozen=True):
 
 
 DEFAULT_TIMING = Timing()
-HEAR_ALL = Hush()
+HEAR_ALL = Suppressions()
 
 
 class _Minute(Struct, frozen=True):
@@ -54,7 +54,7 @@ class _Minute(Struct, frozen=True):
     speaking: frozenset[str]  # fingerprints of what speaks for another finding of its stream
 
 
-class Book(Struct, frozen=True):
+class AlertBook(Struct, frozen=True):
     """Every alert that is not over, and the last that are."""
 
     open: tuple[Alert, ...] = ()
@@ -65,20 +65,20 @@ class Book(Struct, frozen=True):
         return msgspec.msgpack.encode(self)
 
     @staticmethod
-    def load(data: bytes) -> "Book":
+    def load(data: bytes) -> "AlertBook":
         """What ``dump`` wrote."""
-        return msgspec.msgpack.decode(data, type=Book)
+        return msgspec.msgpack.decode(data, type=AlertBook)
 
 
 def step(
-    book: Book,
+    book: AlertBook,
     findings: Sequence[Finding],
     now: float,
     explain: Explain,
     *,
     timing: Timing = DEFAULT_TIMING,
-    hush: Hush = HEAR_ALL,
-) -> tuple[Book, tuple[AlertEvent, ...]]:
+    hush: Suppressions = HEAR_ALL,
+) -> tuple[AlertBook, tuple[AlertEvent, ...]]:
     """One minute further.
 
     Args:
@@ -164,7 +164,7 @@ def _unknown(alert: Alert, now: float) -> tuple[Alert, list[AlertEvent]]:
     return alert, [event("no_data", alert, now, notify=False)]
 
 
-def _speaking(book: Book, found: Mapping[AlertKey, Finding]) -> frozenset[str]:
+def _speaking(book: AlertBook, found: Mapping[AlertKey, Finding]) -> frozenset[str]:
     """What has to go on: the stream it is about is as bad as before by another detector.
 
     Windows are left out, as they are bad for as long as they are wide.
@@ -193,7 +193,7 @@ def _fine(alert: Alert, minute: _Minute) -> tuple[Alert | None, list[AlertEvent]
     return alert, [event("resolved", alert, now, notify=alert.notified_at is not None)]
 
 
-def _hush(alert: Alert, others: Sequence[Alert], hush: Hush, now: float) -> Alert:
+def _hush(alert: Alert, others: Sequence[Alert], hush: Suppressions, now: float) -> Alert:
     cause = cause_of(alert, others)
     silence = silenced_by(alert.labels, hush.silences, hush.maintenance, now)
     by = cause.fingerprint if cause is not None else ""
@@ -203,12 +203,12 @@ def _hush(alert: Alert, others: Sequence[Alert], hush: Hush, now: float) -> Aler
 
 
 def _notify(
-    book: Book,
+    book: AlertBook,
     moved: Sequence[Alert],
     heard: Sequence[Alert],
     events: Sequence[AlertEvent],
     minute: _Minute,
-) -> tuple[Book, tuple[AlertEvent, ...]]:
+) -> tuple[AlertBook, tuple[AlertEvent, ...]]:
     """Mark what a person should hear of, and add what becomes due without a transition."""
     now = minute.now
     told = [_tell(alert, now, minute.timing.renotify) for alert in heard]
@@ -229,7 +229,7 @@ def _notify(
             transitions.append(event(change, new, now, notify=True))
     over = [alert for alert in moved if alert.state == "resolved"]
     recent = (*over, *book.recent)[:MOST_RECENT]
-    return Book(tuple(told), recent), tuple(transitions)
+    return AlertBook(tuple(told), recent), tuple(transitions)
 
 
 def _tell(alert: Alert, now: float, renotify_s: float) -> Alert:

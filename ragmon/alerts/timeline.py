@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from ragmon.alerts import Alert, AlertEvent, Evidence, WorstQuery, machine
 from ragmon.alerts.evidence import explain
-from ragmon.alerts.machine import Book, Hush, Timing
+from ragmon.alerts.machine import AlertBook, Suppressions, Timing
 from ragmon.alerts.silences import Maintenance, Silence
 from ragmon.detectors import MINUTE_S, Finding, StreamKey
 from ragmon.detectors.detection import Detection
-from ragmon.detectors.intake import Chunk, no_later
-from ragmon.detectors.minutes import RECENT, TEN, TENS, SavedBucket
+from ragmon.detectors.intake import ObservationBatch, no_later
+from ragmon.detectors.minutes import RECENT, TEN, TENS, SavedMinute
 
 HISTORY = Maintenance(name="history", start_s=0.0, duration_s=86_400.0)
 """Silences what is found while catching up; what then still fires is heard."""
@@ -45,7 +45,7 @@ class EventLog(Protocol):
         ...
 
 
-class LiveDetection:
+class AlertTimeline:
     """Lives on the writer's thread; ``book`` is replaced as a whole and may be read anywhere."""
 
     def __init__(
@@ -66,7 +66,7 @@ class LiveDetection:
             also: what others found, by the end of a minute in unix seconds.
         """
         self.detection = build()
-        self.book = Book()
+        self.book = AlertBook()
         self.silences: tuple[Silence, ...] = ()
         self.catching_up = False
         self.events: list[AlertEvent] = []  # not saved yet
@@ -89,7 +89,7 @@ class LiveDetection:
         frontier = self.detection.log.frontier
         return frontier - RECENT, frontier // TEN - TENS
 
-    def turn(self, chunk: Chunk, now: float) -> Iterator[None]:
+    def turn(self, chunk: ObservationBatch, now: float) -> Iterator[None]:
         """Count a chunk and judge what is due, in steps between which others may work."""
         span = chunk.span
         if span is not None:
@@ -108,12 +108,12 @@ class LiveDetection:
             yield
             yield from self._go_on(now)
 
-    def load(self, state: bytes, book: bytes, buckets: Iterator[SavedBucket]) -> bool:
+    def load(self, state: bytes, book: bytes, buckets: Iterator[SavedMinute]) -> bool:
         """Continue where it was saved; False when that cannot be read, and detection begins anew.
 
         Alerts go on either way.
         """
-        self.book = Book.load(book)
+        self.book = AlertBook.load(book)
         try:
             self.detection.load(state, list(buckets))
         except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
@@ -127,7 +127,7 @@ class LiveDetection:
         if not worst:
             return
         self.events = [replace(each, alert=_with_worst(each.alert, worst)) for each in self.events]
-        self.book = Book(
+        self.book = AlertBook(
             tuple(_with_worst(alert, worst) for alert in self.book.open),
             tuple(_with_worst(alert, worst) for alert in self.book.recent),
         )
@@ -138,7 +138,7 @@ class LiveDetection:
         if self.catching_up:
             self._log.info("catching_up", since=first)
 
-    def _follow(self, chunk: Chunk, now: float) -> Iterator[None]:
+    def _follow(self, chunk: ObservationBatch, now: float) -> Iterator[None]:
         """History: the minute under judgement follows the records."""
         due = self.detection.due(now)
         for block in chunk.blocks():
@@ -188,12 +188,12 @@ class LiveDetection:
                 closed.now,
                 evidence,
                 timing=self._timing,
-                hush=Hush(self.silences, maintenance),
+                hush=Suppressions(self.silences, maintenance),
             )
             self.events += events
             yield
 
-    def _count(self, chunk: Chunk) -> None:
+    def _count(self, chunk: ObservationBatch) -> None:
         limit = (self.detection.log.frontier + _AHEAD) * MINUTE_S
         if chunk.logged is not None:
             self.detection.fold(no_later(chunk.logged, limit))

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ragmon.alerts import AlertEvent
 from ragmon.alerts.evidence import explain
-from ragmon.alerts.machine import DEFAULT_TIMING, HEAR_ALL, Book, Hush, Timing, step
+from ragmon.alerts.machine import DEFAULT_TIMING, HEAR_ALL, AlertBook, Suppressions, Timing, step
 from ragmon.detectors import AlertKey, Finding, Severity
 from ragmon.detectors.detection import Closed, Detection, replay
 from ragmon.windows.observations import Observations
@@ -46,7 +46,7 @@ def live_through(
     observations: Observations,
     *,
     timing: Timing = DEFAULT_TIMING,
-    hush: Hush = HEAR_ALL,
+    hush: Suppressions = HEAR_ALL,
     is_aside: Callable[[AlertKey], bool] = lambda _: False,
     progress: Callable[[float], None] = lambda _: None,
 ) -> History:
@@ -114,9 +114,9 @@ def episodes(events: Iterable[AlertEvent]) -> list[Episode]:
 class _Book:
     """The alerts of some rules, and their transitions."""
 
-    def __init__(self, detection: Detection, timing: Timing, hush: Hush) -> None:
+    def __init__(self, detection: Detection, timing: Timing, hush: Suppressions) -> None:
         self.events: list[AlertEvent] = []
-        self._book = Book()
+        self._book = AlertBook()
         self._detection = detection
         self._timing = timing
         self._hush = hush

@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from ragmon.alerts.lines import line
-from ragmon.alerts.machine import Hush
+from ragmon.alerts.machine import Suppressions
 from ragmon.backtest import costs, from_store, log_files, table
 from ragmon.backtest.queries import Queries
 from ragmon.backtest.run import History, between, live_through
 from ragmon.cli import flags
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
-from ragmon.config.settings import Privacy
+from ragmon.config.settings import PrivacySettings
 from ragmon.config.units import seconds
 from ragmon.daemon.alerting.build import build_detection, build_maintenance, build_timing
 from ragmon.daemon.build import build_pipeline
@@ -73,7 +73,7 @@ def _backtest(
             detection,
             observations,
             timing=build_timing(settings),
-            hush=Hush(maintenance=build_maintenance(settings)),
+            hush=Suppressions(maintenance=build_maintenance(settings)),
             is_aside=is_aside,
             progress=reached,
         )
@@ -112,7 +112,7 @@ def _from_files(files: list[Path], settings: Settings, clock: Clock) -> Queries:
         if not path.is_file():
             raise SettingsError(f"{path} is no file")
     # Texts are not kept, so nothing needs to be redacted.
-    pipeline = build_pipeline(settings.model_copy(update={"privacy": Privacy(text="keep")}))
+    pipeline = build_pipeline(settings.model_copy(update={"privacy": PrivacySettings(text="keep")}))
     with _progress("Reading", sum(path.stat().st_size for path in files)) as reached:
         return log_files.read(
             files,

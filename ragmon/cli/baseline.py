@@ -17,7 +17,7 @@ from rich import box
 from rich.table import Table
 
 from ragmon.cli import baseline_access, flags
-from ragmon.cli.baseline_access import Shelves
+from ragmon.cli.baseline_access import BaselineAccess
 from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_output
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _set(args: argparse.Namespace, held: Shelves) -> tuple[Any, str]:
+def _set(args: argparse.Namespace, held: BaselineAccess) -> tuple[Any, str]:
     if args.golden:
         row = held.keep(args.name, run=baseline_access.read_run(args.golden))
     else:
@@ -72,19 +72,19 @@ def _set(args: argparse.Namespace, held: Shelves) -> tuple[Any, str]:
 
 
 def _promote(
-    args: argparse.Namespace, held: Shelves, version: int | None = None, said: str = ""
+    args: argparse.Namespace, held: BaselineAccess, version: int | None = None, said: str = ""
 ) -> tuple[Any, str]:
     row = held.promote(args.name, args.version if version is None else version)
     what = "Live traffic is" if row["kind"] == "traffic" else f"`gate --baseline {args.name}` is"
     return row, f"{said}{what} compared with {_title(row)} from now on."
 
 
-def _delete(args: argparse.Namespace, held: Shelves) -> tuple[Any, str]:
+def _delete(args: argparse.Namespace, held: BaselineAccess) -> tuple[Any, str]:
     count = held.delete(args.name, args.version)
     return {"deleted": count}, f"Deleted {count} version{'s' if count != 1 else ''}."
 
 
-def _list(_: argparse.Namespace, held: Shelves) -> tuple[Any, Any]:
+def _list(_: argparse.Namespace, held: BaselineAccess) -> tuple[Any, Any]:
     found = held.listed()
     if not found["baselines"]:
         return found, "There is no baseline; `ragmon baseline set NAME` saves one."
@@ -100,7 +100,7 @@ def _list(_: argparse.Namespace, held: Shelves) -> tuple[Any, Any]:
     return found, table
 
 
-def _show(args: argparse.Namespace, held: Shelves) -> tuple[Any, Any]:
+def _show(args: argparse.Namespace, held: BaselineAccess) -> tuple[Any, Any]:
     found = held.shown(args.name, args.version)
     found = json.loads(msgspec.json.encode(found))
     table = Table(title=f"{_title(found)}: {found['provenance']}", title_justify="left")
@@ -118,7 +118,7 @@ def _show(args: argparse.Namespace, held: Shelves) -> tuple[Any, Any]:
     return found, table
 
 
-_ACTIONS: dict[str, Callable[[argparse.Namespace, Shelves], tuple[Any, Any]]] = {
+_ACTIONS: dict[str, Callable[[argparse.Namespace, BaselineAccess], tuple[Any, Any]]] = {
     "set": _set,
     "list": _list,
     "show": _show,

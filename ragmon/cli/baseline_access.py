@@ -16,10 +16,10 @@ from ragmon.cli import remote
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
 from ragmon.config.units import seconds
-from ragmon.daemon.baselines import Minutes, NoTrafficError, Shelf, describe
+from ragmon.daemon.baselines import BaselineService, Minutes, NoTrafficError, describe
 from ragmon.daemon.build import build_pipeline, resolve
 from ragmon.daemon.lock import DirectoryLock
-from ragmon.detectors.detection import Detection, Options, replay
+from ragmon.detectors.detection import Detection, DetectionOptions, replay
 from ragmon.errors import SettingsError, StoreBusyError
 from ragmon.pipeline import Pipeline
 from ragmon.stores import Store
@@ -27,7 +27,7 @@ from ragmon.stores import Store
 _LATENCY = "latency_ms{stage=total}"
 
 
-class Shelves(Protocol):
+class BaselineAccess(Protocol):
     """What the commands ask; RagmonError for what cannot be done."""
 
     def listed(self) -> dict[str, Any]:
@@ -58,20 +58,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def opened(args: argparse.Namespace, settings: Settings) -> Iterator[Shelves]:
+def opened(args: argparse.Namespace, settings: Settings) -> Iterator[BaselineAccess]:
     """Those of ``--url``; else of the store in ``data_dir``, through the daemon that holds it.
 
     Raises:
         RagmonError: neither is to be had.
     """
     if args.url:
-        yield Remote(args.url, remote.session(args))
+        yield RemoteBaselines(args.url, remote.session(args))
         return
     try:
         lock = DirectoryLock(settings.data_dir)
     except StoreBusyError:  # a daemon runs there: it is the one to ask
         host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
-        yield Remote(f"http://{host}:{settings.port}", remote.session(args))
+        yield RemoteBaselines(f"http://{host}:{settings.port}", remote.session(args))
         return
     try:
         module, options = resolve("ragmon.stores", "store", settings.store)
@@ -79,14 +79,14 @@ def opened(args: argparse.Namespace, settings: Settings) -> Iterator[Shelves]:
         try:
             asked = f"No daemon holds {settings.data_dir}, so its store was asked"
             hint = f"{asked}; --url asks a running ragmon"
-            yield Local(store, build_pipeline(settings), SystemClock(), hint)
+            yield StoreBaselines(store, build_pipeline(settings), SystemClock(), hint)
         finally:
             store.close()
     finally:
         lock.release()
 
 
-class Local:
+class StoreBaselines:
     """Of a store."""
 
     def __init__(self, store: Store, pipeline: Pipeline, clock: Clock, hint: str = "") -> None:
@@ -95,7 +95,7 @@ class Local:
         self._hint = hint
         self._pipeline = pipeline
         self._clock = clock
-        self._shelf = Shelf(store.baselines(), self._minutes)
+        self._shelf = BaselineService(store.baselines(), self._minutes)
 
     def listed(self) -> dict[str, Any]:
         """Every version of every baseline, and what is compared with now."""
@@ -144,13 +144,13 @@ class Local:
         with self._store.reader() as reader:
             queries = from_store.read(reader, self._pipeline, 0.0, float("inf"))
         columns = ["" if name == _LATENCY else name for name in queries.columns]
-        detection = Detection(columns, [], Options(first_days=0))
+        detection = Detection(columns, [], DetectionOptions(first_days=0))
         for _ in replay(detection, queries.observations):
             pass
         return Minutes(detection.log, detection.streams)
 
 
-class Remote:
+class RemoteBaselines:
     """Of a running ragmon."""
 
     def __init__(self, url: str, session: requests.Session) -> None:

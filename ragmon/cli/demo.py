@@ -19,13 +19,13 @@ from rich.text import Text
 
 from ragmon.cli import flags, remote
 from ragmon.cli.alert_view import alert_view
-from ragmon.cli.sender import Delivery
+from ragmon.cli.sender import Sender
 from ragmon.cli.tables import ratio, report_view
 from ragmon.clock import SystemClock
 from ragmon.config import Settings
 from ragmon.config.units import seconds
 from ragmon.demo.application import FAST, STABLE, Application, build_application
-from ragmon.demo.history import PIPELINE, QUERIES, Batch, Plan, history, live, plan_for
+from ragmon.demo.history import PIPELINE, QUERIES, LoggedBatch, TrafficPlan, history, live, plan_for
 from ragmon.demo.incidents import AWAY_S, Incident, recurring
 from ragmon.errors import RagmonError, SettingsError
 from ragmon.evaluate.report.table import standard_output
@@ -114,7 +114,7 @@ class Play:
     def _run(self) -> None:
         application = build_application(self._clock)
         plan = plan_for(application, now=self._clock.now(), seed=self._args.seed)
-        delivery = Delivery(self.url, "", stop=self.stop)
+        delivery = Sender(self.url, "", stop=self.stop)
         self._back_fill(application, plan, delivery)
         self._await_judge(delivery)
         if self._sampled:
@@ -133,7 +133,7 @@ class Play:
             Text.assemble("Live traffic goes on. ", ("Ctrl-C", "bold"), " ends it.")
         )
 
-        def send(batch: Batch) -> None:
+        def send(batch: LoggedBatch) -> None:
             _deliver(delivery, batch)
 
         if (every := self._args.outage_every) is not None:
@@ -141,7 +141,7 @@ class Play:
             plan = replace(plan, incidents=coming)
         live(application, plan, send, self._clock, self.stop, rate=self._args.rate)
 
-    def _back_fill(self, application: Application, plan: Plan, delivery: Delivery) -> None:
+    def _back_fill(self, application: Application, plan: TrafficPlan, delivery: Sender) -> None:
         with progress_bar() as progress:
             task = progress.add_task("A day of traffic", total=self._args.queries)
             for batch in history(application, plan, queries=self._args.queries, batch=200):
@@ -150,7 +150,7 @@ class Play:
                 _deliver(delivery, batch)
                 progress.advance(task, len(batch.queries))
 
-    def _await_judge(self, delivery: Delivery) -> None:
+    def _await_judge(self, delivery: Sender) -> None:
         """Let the embedded judge read the day, as far as it comes in half a minute."""
         until = self._clock.monotonic() + _JUDGE_S
         with progress_bar() as progress:
@@ -164,7 +164,7 @@ class Play:
                     return
                 self.stop.wait(0.5)
 
-    def _await_sample(self, delivery: Delivery) -> None:
+    def _await_sample(self, delivery: Sender) -> None:
         """Have the configured language model judge a sample of the day."""
         wanted = {"since": "24h", "limit": _SAMPLE}
         left = remote.post(delivery.session, self.url, "/v1/judge", wanted)
@@ -176,7 +176,7 @@ class Play:
                 progress.update(task, completed=total - left["waiting"])
                 self.stop.wait(0.5)
 
-    def _await_alerts(self, plan: Plan, delivery: Delivery) -> list[dict[str, Any]]:
+    def _await_alerts(self, plan: TrafficPlan, delivery: Sender) -> list[dict[str, Any]]:
         """The alert of each incident, once the whole day is judged."""
         until = self._clock.monotonic() + _DETECT_S
         while True:
@@ -189,7 +189,7 @@ class Play:
         found = (_alert_of(incident, answer["alerts"]) for incident in incidents)
         return [each for each in found if each is not None]
 
-    def _links(self, plan: Plan) -> None:
+    def _links(self, plan: TrafficPlan) -> None:
         since = int(plan.incidents.rollout.start)
         for what, path in (
             ("Status page", "/"),
@@ -238,7 +238,7 @@ def progress_bar() -> Progress:
     return Progress(console=console, transient=True, disable=not console.is_terminal)
 
 
-def _story(plan: Plan, delivery: Delivery, url: str) -> RenderableType:
+def _story(plan: TrafficPlan, delivery: Sender, url: str) -> RenderableType:
     """What happened when, in ragmon's own numbers."""
     title = "What happened when (UTC)"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -265,7 +265,7 @@ def _story(plan: Plan, delivery: Delivery, url: str) -> RenderableType:
     return Group(table, *texts, "")
 
 
-def _report(delivery: Delivery, url: str, window_s: float, end: float) -> dict[str, Any] | None:
+def _report(delivery: Sender, url: str, window_s: float, end: float) -> dict[str, Any] | None:
     report = remote.get(
         delivery.session,
         url,
@@ -295,7 +295,7 @@ def _span(start: float, end: float | None) -> str:
     return f"{first}–{last}"
 
 
-def _deliver(delivery: Delivery, batch: Batch) -> None:
+def _deliver(delivery: Sender, batch: LoggedBatch) -> None:
     for path, records in (("/v1/queries", batch.queries), ("/v1/feedback", batch.feedback)):
         if records:
             delivery.post(path, _ndjson(records))

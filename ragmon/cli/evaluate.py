@@ -19,14 +19,14 @@ from ragmon.errors import RagmonError
 from ragmon.evaluate import loaders
 from ragmon.evaluate.cases import CaseSet, Labelled, Run, by_case
 from ragmon.evaluate.compare.gate import limits
-from ragmon.evaluate.compare.rules import Rule, rules_of
+from ragmon.evaluate.compare.rules import GateRule, rules_of
 from ragmon.evaluate.document import Evaluation, describe, save
 from ragmon.evaluate.errors import NAME_A_RUN, DataError
 from ragmon.evaluate.report import junit, table
 from ragmon.evaluate.report.page import html
 from ragmon.evaluate.score.embedding import load as load_embedder
-from ragmon.evaluate.score.graders import Grounding, Humans, Judge
-from ragmon.evaluate.score.scoring import Options, Scored, score
+from ragmon.evaluate.score.graders import AnswerGrader, GroundingGrader, HumanGrader
+from ragmon.evaluate.score.scoring import Scored, ScoringOptions, score
 
 NAME = "evaluate"
 HELP = "score a run, or a live service, over a golden set"
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, clock: Clock) -> int:
-    options = Options(ks=_cutoffs(args.k), gain=args.gain)
+    options = ScoringOptions(ks=_cutoffs(args.k), gain=args.gain)
     rules = rules_of([], args.min, args.max)  # what is misspelt costs no question
     case_set, answers, faithful = _source(args, clock)
     answers = loaders.with_texts(answers, case_set.corpus)
@@ -99,7 +99,7 @@ def _run(args: argparse.Namespace, clock: Clock) -> int:
     with ExitStack() as stack:
         judges = _judges(args, case_set, answers, clock, stack)
         if faithful:
-            judges.append(Humans(faithful))
+            judges.append(HumanGrader(faithful))
         scored = score(case_set, answers, options, judges, llm_options.progress(args, "judging"))
     evaluation = describe(scored, _name(args), clock.now(), args.by)
     _write(args, evaluation, scored)
@@ -108,9 +108,9 @@ def _run(args: argparse.Namespace, clock: Clock) -> int:
 
 def _judges(
     args: argparse.Namespace, case_set: CaseSet, answers: Run, clock: Clock, stack: ExitStack
-) -> list[Judge]:
+) -> list[AnswerGrader]:
     """Everyone who is to grade the answers."""
-    judges: list[Judge] = [] if args.no_judge else [Grounding()]
+    judges: list[AnswerGrader] = [] if args.no_judge else [GroundingGrader()]
     if args.embedder:
         judges.append(load_embedder(args.embedder))
     configured = None if args.no_judge else llm_options.options(args)
@@ -146,7 +146,7 @@ def _write(args: argparse.Namespace, evaluation: Evaluation, scored: Scored) -> 
         write(args.html, html(evaluation, scored).encode())
 
 
-def _limited(args: argparse.Namespace, evaluation: Evaluation, rules: Sequence[Rule]) -> int:
+def _limited(args: argparse.Namespace, evaluation: Evaluation, rules: Sequence[GateRule]) -> int:
     """The exit status, by what --min and --max ask."""
     checks = limits(evaluation, rules)
     if args.junit is not None:
@@ -216,7 +216,7 @@ def _asked(args: argparse.Namespace, case_set: CaseSet, clock: Clock) -> Run:
     from msgspec.structs import replace  # noqa: PLC0415
     from rich.progress import Progress  # noqa: PLC0415
 
-    from ragmon.evaluate.run.endpoint import Pace, Template, drive, read_template  # noqa: PLC0415
+    from ragmon.evaluate.run.endpoint import RequestPolicy, Template, drive, read_template  # noqa: PLC0415
 
     template = Template(url=args.endpoint) if not args.request else read_template(args.request)
     if args.endpoint:
@@ -224,7 +224,7 @@ def _asked(args: argparse.Namespace, case_set: CaseSet, clock: Clock) -> Run:
     for name in ("concurrency", "attempts"):
         if getattr(args, name) < 1:
             raise DataError("is at least 1", field=f"--{name}")
-    pace = Pace(concurrency=args.concurrency, attempts=args.attempts)
+    pace = RequestPolicy(concurrency=args.concurrency, attempts=args.attempts)
     console = Console(stderr=True)
     hidden = llm_options.is_hidden(args, console)
     with Progress(console=console, disable=hidden, transient=True) as progress:

@@ -19,7 +19,7 @@ from ragmon.config import Settings
 from ragmon.errors import RagmonError
 from ragmon.evaluate import yaml_files
 from ragmon.evaluate.compare.gate import Decision, decide
-from ragmon.evaluate.compare.rules import Policy, Rule, rules_of
+from ragmon.evaluate.compare.rules import GateRule, Policy, rules_of
 from ragmon.evaluate.document import Evaluation, load, parse
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.report import junit, markdown, table
@@ -105,5 +105,5 @@ def _policy(args: argparse.Namespace) -> Policy:
 
 
 def _read_policy(path: Path) -> Policy:
-    names = (*Policy.__struct_fields__, *Rule.__struct_fields__)
+    names = (*Policy.__struct_fields__, *GateRule.__struct_fields__)
     return yaml_files.read(path, Policy, names, "rules: [{metric: hit@5, max_drop: 0.02}]")

@@ -16,7 +16,7 @@ from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.score.parallel import Track
 
 if TYPE_CHECKING:
-    from ragmon.evaluate.score.llm import Forecast
+    from ragmon.evaluate.score.llm import CostForecast
 
 REPLIES = Path("ragmon-replies")
 
@@ -83,7 +83,7 @@ def limit(args: argparse.Namespace) -> float:
     return math.inf if args.max_cost is None else float(args.max_cost)
 
 
-def announce(what: str, expected: "Forecast", args: argparse.Namespace) -> None:
+def announce(what: str, expected: "CostForecast", args: argparse.Namespace) -> None:
     """Say what judging may take, before it does.
 
     Raises:

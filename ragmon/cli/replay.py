@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn, TransferSpeedColumn
 
 from ragmon.cli import remote
-from ragmon.cli.sender import Delivery
+from ragmon.cli.sender import Sender
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
 from ragmon.files import unpacked
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         if not path.is_file():
             raise SettingsError(f"{path} is no file")
     refusals = Refusals()
-    delivery = Delivery(args.url, "", explain=refusals.note, say=_say)
+    delivery = Sender(args.url, "", explain=refusals.note, say=_say)
     delivery.session = remote.session(args)
     total = sum(path.stat().st_size for path in args.files)
     columns = ("{task.description}", BarColumn(), TransferSpeedColumn(), TimeRemainingColumn())
@@ -110,7 +110,7 @@ class Replay:
     """Batches of lines, over a few connections, at a pace."""
 
     def __init__(
-        self, args: argparse.Namespace, delivery: Delivery, progress: Progress, task: TaskID
+        self, args: argparse.Namespace, delivery: Sender, progress: Progress, task: TaskID
     ) -> None:
         self._speed: float | None = args.speed
         self._shifts: bool = args.until_now

@@ -28,7 +28,7 @@ class Delivered(Struct):
     rejected: int = 0
 
 
-class Delivery:
+class Sender:
     """One connection; batches that ragmon cannot take now are sent again."""
 
     def __init__(

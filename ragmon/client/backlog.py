@@ -2,12 +2,12 @@
 
 from collections import deque
 
-from ragmon.client.batch import Batch, Kind, cut
-from ragmon.client.counters import Ledger
+from ragmon.client.batch import Batch, RecordKind, cut
+from ragmon.client.counters import LogAccounting
 from ragmon.client.options import Options
 from ragmon.client.spool import Segment, Spool
 
-_MARKS = {kind: kind.value[:1].encode() for kind in Kind}
+_MARKS = {kind: kind.value[:1].encode() for kind in RecordKind}
 """The first byte of a line on disk, by kind."""
 
 _KINDS = {mark: kind for kind, mark in _MARKS.items()}
@@ -20,7 +20,7 @@ class Backlog:
     whole, and the server recognises what it already has.
     """
 
-    def __init__(self, spool: Spool, ledger: Ledger, options: Options) -> None:
+    def __init__(self, spool: Spool, ledger: LogAccounting, options: Options) -> None:
         self._spool = spool
         self._ledger = ledger
         self._options = options

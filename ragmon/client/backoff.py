@@ -8,7 +8,7 @@ from ragmon.clock import Clock
 _MAX_DOUBLINGS = 16
 
 
-class Pace:
+class Backoff:
     """Exponential backoff with jitter, which never undercuts what the server asked for.
 
     Args:

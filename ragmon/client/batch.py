@@ -9,7 +9,7 @@ Line = tuple[int, bytes]
 """The number of a record, in the order of logging, and its JSON; 0 when it comes from disk."""
 
 
-class Kind(StrEnum):
+class RecordKind(StrEnum):
     """What is logged; the value names its endpoint."""
 
     QUERY = "queries"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 class Batch(Struct, frozen=True):
     """Records of one kind, oldest first, sent as one request and retried as one."""
 
-    kind: Kind
+    kind: RecordKind
     lines: Sequence[Line]
     spooled: bool = False  # read back from disk, so no memory is held for it
 

@@ -47,7 +47,7 @@ class Notices:
             _log.warning(message, *args)
 
 
-class Ledger:
+class LogAccounting:
     """The counts; each change keeps the sum of ``Stats`` true, under one lock.
 
     The lock is reentrant, because a signal handler or a finaliser may log a query while its own
@@ -136,14 +136,14 @@ class Ledger:
             )
 
 
-class Contained:
+class ErrorBoundary:
     """Keeps what fails inside from reaching the application: counted by place, logged once.
 
     The documents and values of an application run its own code when they are read, so anything
     may be raised; ``KeyboardInterrupt`` and ``SystemExit`` pass.
     """
 
-    def __init__(self, ledger: Ledger, place: str) -> None:
+    def __init__(self, ledger: LogAccounting, place: str) -> None:
         self._ledger = ledger
         self.place = place
 

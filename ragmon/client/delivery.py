@@ -3,18 +3,18 @@
 import re
 import threading
 
-from ragmon.client.backoff import Pace
-from ragmon.client.batch import Batch, Kind, Line
-from ragmon.client.counters import Ledger
-from ragmon.client.pending import Pending
-from ragmon.client.responses import Outcome, Reading, Receipt, read
+from ragmon.client.backoff import Backoff
+from ragmon.client.batch import Batch, Line, RecordKind
+from ragmon.client.counters import LogAccounting
+from ragmon.client.pending import PendingRecords
+from ragmon.client.responses import Reading, SendOutcome, ServerReceipt, read
 from ragmon.client.transport import Transport
 from ragmon.clock import Clock
 
 _INDEX = re.compile(r"\[[^\]]*\]")
 
 
-class Delivery:
+class BatchDelivery:
     """One attempt at a time, so that order is kept and a struggling server is not pressed.
 
     The lock is never held during a request: whoever closes the monitor can take over what waits
@@ -23,7 +23,12 @@ class Delivery:
     """
 
     def __init__(
-        self, pending: Pending, transport: Transport, pace: Pace, ledger: Ledger, clock: Clock
+        self,
+        pending: PendingRecords,
+        transport: Transport,
+        pace: Backoff,
+        ledger: LogAccounting,
+        clock: Clock,
     ) -> None:
         self._pending = pending
         self._transport = transport
@@ -34,7 +39,7 @@ class Delivery:
         self._in_flight: Batch | None = None
         self._over = False
 
-    def add(self, kind: Kind, line: Line) -> None:
+    def add(self, kind: RecordKind, line: Line) -> None:
         """Queue one encoded record."""
         with self._lock:
             if self._over:
@@ -111,12 +116,12 @@ class Delivery:
         self._transport.forget()
 
     def _act(self, batch: Batch, reading: Reading) -> None:
-        if reading.outcome in (Outcome.RETRY, Outcome.BLOCKED):
+        if reading.outcome in (SendOutcome.RETRY, SendOutcome.BLOCKED):
             self._postpone(batch, reading)
             return
         self._pace.succeeded()
         self._ledger.succeeded()
-        if reading.outcome is Outcome.SPLIT:
+        if reading.outcome is SendOutcome.SPLIT:
             self._split(batch)
         else:
             self._acknowledge(batch, reading.receipt)
@@ -124,7 +129,7 @@ class Delivery:
     def _postpone(self, batch: Batch, reading: Reading) -> None:
         self._pending.put_back(batch)
         self._ledger.failed(reading.reason)
-        if reading.outcome is Outcome.BLOCKED:
+        if reading.outcome is SendOutcome.BLOCKED:
             self._pace.blocked()
         else:
             self._pace.failed(reading.retry_after_s)
@@ -144,7 +149,7 @@ class Delivery:
             "too large", "ragmon: a record of %d bytes is too large for the server", batch.size
         )
 
-    def _acknowledge(self, batch: Batch, receipt: Receipt | None) -> None:
+    def _acknowledge(self, batch: Batch, receipt: ServerReceipt | None) -> None:
         records = len(batch.lines)
         known = min(receipt.duplicates, records) if receipt else 0
         sent = min(receipt.accepted + known, records) if receipt else 0
@@ -155,7 +160,7 @@ class Delivery:
         if receipt is not None:
             self._pass_on(receipt)
 
-    def _pass_on(self, receipt: Receipt) -> None:
+    def _pass_on(self, receipt: ServerReceipt) -> None:
         """Tell the application's log what the server said, once for each field."""
         for rejection in receipt.rejected:
             field = _INDEX.sub("[]", rejection.field)
@@ -171,7 +176,7 @@ class Delivery:
             )
 
 
-def _hint(receipt: Receipt, name: str) -> str:
+def _hint(receipt: ServerReceipt, name: str) -> str:
     """A field the server ignored, with the name it takes to be meant."""
     known = receipt.ignored_fields
     nearest = known.get(name) if isinstance(known, dict) else None

@@ -30,7 +30,7 @@ _MAX_SOURCE = 4096
 _MAX_SCORE = 1e12
 
 
-class Reader:
+class DocumentReader:
     """Reads the documents of one query, then what the answer cites of them."""
 
     def __init__(self) -> None:

@@ -5,16 +5,16 @@ from typing import Any
 
 import msgspec
 
-from ragmon.client.batch import Kind
-from ragmon.client.counters import Contained, Ledger
-from ragmon.client.documents import Reader
+from ragmon.client.batch import RecordKind
+from ragmon.client.counters import ErrorBoundary, LogAccounting
+from ragmon.client.documents import DocumentReader
 from ragmon.client.fields import CONVERTERS
 from ragmon.client.inbox import Item
 
 _NEEDED = {
-    Kind.QUERY: ("query_id",),
-    Kind.FEEDBACK: ("rating",),
-    Kind.LABEL: ("relevant_ids", "grades", "faithful"),
+    RecordKind.QUERY: ("query_id",),
+    RecordKind.FEEDBACK: ("rating",),
+    RecordKind.LABEL: ("relevant_ids", "grades", "faithful"),
 }
 """Beside the id of its query a record needs one of these."""
 
@@ -32,10 +32,10 @@ class Encoder:
         defaults: arguments of every query that does not give them.
     """
 
-    def __init__(self, ledger: Ledger, defaults: Mapping[str, object]) -> None:
+    def __init__(self, ledger: LogAccounting, defaults: Mapping[str, object]) -> None:
         self._ledger = ledger
         self._defaults = defaults
-        self._contained = Contained(ledger, "")
+        self._contained = ErrorBoundary(ledger, "")
         self._json = msgspec.json.Encoder(enc_hook=_refuse)
 
     def encode(self, item: Item) -> bytes | None:
@@ -55,7 +55,7 @@ class Encoder:
     def _completed(self, item: Item) -> dict[str, object]:
         """The arguments, with the defaults for those that were not given."""
         arguments = item.arguments
-        if item.kind is Kind.QUERY:
+        if item.kind is RecordKind.QUERY:
             for name, value in self._defaults.items():
                 if arguments.get(name) is None:
                     arguments[name] = value
@@ -64,7 +64,7 @@ class Encoder:
     def _wire(self, arguments: dict[str, object]) -> dict[str, Any]:
         """What can be used, by field; documents come before the citations that may name them."""
         wire: dict[str, Any] = {}
-        reader = Reader()
+        reader = DocumentReader()
         for argument, value in arguments.items():
             if value is None:
                 continue
@@ -92,7 +92,7 @@ class Encoder:
             return self._json.encode(_repaired(wire))
 
 
-def _usable(kind: Kind, wire: dict[str, Any]) -> bool:
+def _usable(kind: RecordKind, wire: dict[str, Any]) -> bool:
     return "query_id" in wire and any(field in wire for field in _NEEDED[kind])
 
 

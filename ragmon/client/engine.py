@@ -8,22 +8,22 @@ from msgspec import Struct
 
 from ragmon.client.address import Address
 from ragmon.client.backlog import Backlog
-from ragmon.client.backoff import Pace
-from ragmon.client.counters import Contained, Ledger, Stats
-from ragmon.client.delivery import Delivery
+from ragmon.client.backoff import Backoff
+from ragmon.client.counters import ErrorBoundary, LogAccounting, Stats
+from ragmon.client.delivery import BatchDelivery
 from ragmon.client.encode import Encoder
 from ragmon.client.inbox import Inbox
 from ragmon.client.options import Options
-from ragmon.client.pending import Pending
+from ragmon.client.pending import PendingRecords
 from ragmon.client.spool import Spool
 from ragmon.client.transport import HttpTransport, Transport
-from ragmon.client.worker import Worker
+from ragmon.client.worker import SendingThread
 from ragmon.clock import Clock
 
 _GRACE_S = 0.2
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class EnginePlan(Struct, frozen=True, kw_only=True):
     """Everything an engine is built from; a forked child builds its own."""
 
     address: Address
@@ -34,10 +34,12 @@ class Plan(Struct, frozen=True, kw_only=True):
     defaults: dict[str, object] = {}  # arguments of every query that does not give them
 
 
-class Engine:
+class ClientEngine:
     """The buffer and the thread of one process."""
 
-    def __init__(self, ledger: Ledger, inbox: Inbox, worker: Worker, delivery: Delivery) -> None:
+    def __init__(
+        self, ledger: LogAccounting, inbox: Inbox, worker: SendingThread, delivery: BatchDelivery
+    ) -> None:
         self.ledger = ledger
         self.inbox = inbox
         self.worker = worker
@@ -71,7 +73,7 @@ class Engine:
         self._delivery.forget()
 
 
-def build(plan: Plan, transport: Transport | None = None) -> Engine:
+def build(plan: EnginePlan, transport: Transport | None = None) -> ClientEngine:
     """A new engine; nothing runs and nothing is opened until the first record.
 
     Args:
@@ -79,25 +81,25 @@ def build(plan: Plan, transport: Transport | None = None) -> Engine:
         transport: instead of HTTP.
     """
     options, clock = plan.options, plan.clock
-    ledger = Ledger()
+    ledger = LogAccounting()
     inbox = Inbox(ledger, options)
-    pending = Pending(options, _backlog(plan, ledger), ledger)
+    pending = PendingRecords(options, _backlog(plan, ledger), ledger)
     transport = transport or HttpTransport(plan.address, plan.token, options)
     # Its own generator, seeded here: clients forked together must not retry together.
-    pace = Pace(options, clock, random.Random(os.urandom(16)).random)  # noqa: S311
-    delivery = Delivery(pending, transport, pace, ledger, clock)
-    worker = Worker(
+    pace = Backoff(options, clock, random.Random(os.urandom(16)).random)  # noqa: S311
+    delivery = BatchDelivery(pending, transport, pace, ledger, clock)
+    worker = SendingThread(
         inbox,
         Encoder(ledger, plan.defaults),
         delivery,
-        Contained(ledger, "worker"),
+        ErrorBoundary(ledger, "worker"),
         clock,
         flush_interval_s=options.flush_interval_s,
     )
-    return Engine(ledger, inbox, worker, delivery)
+    return ClientEngine(ledger, inbox, worker, delivery)
 
 
-def _backlog(plan: Plan, ledger: Ledger) -> Backlog | None:
+def _backlog(plan: EnginePlan, ledger: LogAccounting) -> Backlog | None:
     if plan.spool_dir is None:
         return None
     return Backlog(Spool(plan.spool_dir, plan.options.spool_max_bytes), ledger, plan.options)

@@ -19,10 +19,10 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
-from ragmon.client.batch import Kind
+from ragmon.client.batch import RecordKind
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class FakeReply(Struct, frozen=True, kw_only=True):
     """One answer other than the ordinary one."""
 
     status: int = 200
@@ -50,10 +50,10 @@ class FakeServer:
         limit: size of a body beyond which the answer is 413.
     """
 
-    def __init__(self, *replies: Reply, port: int = 0, limit: int | None = None) -> None:
+    def __init__(self, *replies: FakeReply, port: int = 0, limit: int | None = None) -> None:
         self.replies = deque(replies)
         self.requests: list[Received] = []
-        self.records: dict[str, list[dict[str, Any]]] = {kind.value: [] for kind in Kind}
+        self.records: dict[str, list[dict[str, Any]]] = {kind.value: [] for kind in RecordKind}
         """What was accepted, by endpoint: queries, feedback, labels; queries once each."""
         self.limit = limit
         self.connections = 0
@@ -99,17 +99,17 @@ class FakeServer:
             self.connections += 1
             self._open.add(connection)
 
-    def answer(self, request: Received) -> Reply:
+    def answer(self, request: Received) -> FakeReply:
         """Take one request and say how to answer it."""
         with self._lock:
             self.requests.append(request)
             reply = self.replies.popleft() if self.replies else None
             endpoint = request.path.rpartition("/")[2]
             if reply is None and endpoint not in self.records:
-                return Reply(status=404)
+                return FakeReply(status=404)
             if reply is None or reply.keeps:
                 receipt = self._keep(endpoint, request.records)
-                reply = reply or Reply(body=msgspec.json.encode(receipt))
+                reply = reply or FakeReply(body=msgspec.json.encode(receipt))
         self.arrived.release()
         return reply
 
@@ -117,7 +117,7 @@ class FakeServer:
         fresh = [
             record
             for record in records
-            if endpoint != Kind.QUERY.value or record["query_id"] not in self._known
+            if endpoint != RecordKind.QUERY.value or record["query_id"] not in self._known
         ]
         self._known.update(record["query_id"] for record in records)
         self.records[endpoint] += fresh
@@ -145,14 +145,14 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             length = int(self.headers["Content-Length"])
             body = self.rfile.read(length)
             if server.limit is not None and length > server.limit:
-                self._reply(Reply(status=413))
+                self._reply(FakeReply(status=413))
                 return
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             records = [msgspec.json.decode(line) for line in body.splitlines()]
             self._reply(server.answer(Received(self.path, dict(self.headers), records)))
 
-        def _reply(self, reply: Reply) -> None:
+        def _reply(self, reply: FakeReply) -> None:
             if reply.after is not None:
                 reply.after.wait()
             self.send_response(reply.status)

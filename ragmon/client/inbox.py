@@ -4,15 +4,15 @@ from collections import deque
 
 from msgspec import Struct
 
-from ragmon.client.batch import Kind
-from ragmon.client.counters import Ledger
+from ragmon.client.batch import RecordKind
+from ragmon.client.counters import LogAccounting
 from ragmon.client.options import Options
 
 
 class Item(Struct, frozen=True, gc=False):
     """One call, as the caller's thread left it."""
 
-    kind: Kind
+    kind: RecordKind
     arguments: dict[str, object]
     weight: int  # bytes, estimated
 
@@ -23,7 +23,7 @@ class Inbox:
     The bound counts everything held in memory, also what the worker has already encoded.
     """
 
-    def __init__(self, ledger: Ledger, options: Options) -> None:
+    def __init__(self, ledger: LogAccounting, options: Options) -> None:
         self._ledger = ledger
         self._max_records = options.max_buffer_records
         self._max_bytes = options.max_buffer_bytes
@@ -34,7 +34,7 @@ class Inbox:
         self._shut = ""
         self.accepted = 0
 
-    def put(self, kind: Kind, arguments: dict[str, object], weight: int) -> bool:
+    def put(self, kind: RecordKind, arguments: dict[str, object], weight: int) -> bool:
         """Leave one record, or count it as dropped.
 
         Returns:

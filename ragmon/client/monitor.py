@@ -7,9 +7,9 @@ from typing import Any, Self, Unpack
 
 from ragmon.client.address import address
 from ragmon.client.arguments import QueryFields
-from ragmon.client.batch import Kind
-from ragmon.client.counters import Contained, Stats
-from ragmon.client.engine import Plan, build
+from ragmon.client.batch import RecordKind
+from ragmon.client.counters import ErrorBoundary, Stats
+from ragmon.client.engine import EnginePlan, build
 from ragmon.client.identity import QueryIds, wire_id
 from ragmon.client.lifecycle import at_exit, in_forked_child
 from ragmon.client.options import Options
@@ -62,7 +62,7 @@ class Monitor:
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
-        self._plan = Plan(
+        self._plan = EnginePlan(
             address=address(url or _NOWHERE, os.environ),
             token=token,
             spool_dir=None if spool_dir is None else Path(spool_dir).absolute(),
@@ -109,7 +109,7 @@ class Monitor:
             with self._contained_documents:
                 arguments["retrieved_docs"], documents_size = copied_documents(retrieved_docs)
                 size += documents_size
-        self._submit(Kind.QUERY, arguments, size)
+        self._submit(RecordKind.QUERY, arguments, size)
         return query_id
 
     def log_feedback(
@@ -122,7 +122,7 @@ class Monitor:
             rating: ``positive``, ``negative``, a boolean or a number in [-1, 1].
             comment: the user's words; at most 10 000 characters are kept.
         """
-        self._log(Kind.FEEDBACK, {"query_id": query_id, "rating": rating, "comment": comment})
+        self._log(RecordKind.FEEDBACK, {"query_id": query_id, "rating": rating, "comment": comment})
 
     def log_label(
         self,
@@ -149,7 +149,7 @@ class Monitor:
             "faithful": faithful,
             "labeller": labeller,
         }
-        self._log(Kind.LABEL, arguments)
+        self._log(RecordKind.LABEL, arguments)
 
     def query(self, query: str | None = None, **fields: Unpack[QueryFields]) -> TimedQuery:
         """Time one query and its stages, and log it when the ``with`` block ends.
@@ -213,7 +213,7 @@ class Monitor:
             return wire_id(query_id)
         return self._ids.new(now)
 
-    def _log(self, kind: Kind, arguments: dict[str, object]) -> None:
+    def _log(self, kind: RecordKind, arguments: dict[str, object]) -> None:
         self._detach(arguments, self._clock.now())
         self._submit(kind, arguments, 0)
 
@@ -227,7 +227,7 @@ class Monitor:
         if arguments.get("timestamp") is None:
             arguments["timestamp"] = now
 
-    def _submit(self, kind: Kind, arguments: dict[str, object], text_bytes: int) -> None:
+    def _submit(self, kind: RecordKind, arguments: dict[str, object], text_bytes: int) -> None:
         engine = self._engine
         if engine.inbox.put(kind, arguments, RECORD_WEIGHT + text_bytes):
             if not self._awaits_exit:
@@ -237,8 +237,8 @@ class Monitor:
 
     def _begin(self) -> None:
         self._engine = build(self._plan)
-        self._contained = Contained(self._engine.ledger, "call")
-        self._contained_documents = Contained(self._engine.ledger, "retrieved_docs")
+        self._contained = ErrorBoundary(self._engine.ledger, "call")
+        self._contained_documents = ErrorBoundary(self._engine.ledger, "retrieved_docs")
         self._awaits_exit = False
         self._ids = QueryIds()
         if self._shut:

@@ -3,10 +3,10 @@
 from collections import deque
 from itertools import islice
 
-from ragmon.client.batch import Batch, Kind, Line, cut
+from ragmon.client.batch import Batch, Line, RecordKind, cut
 
 
-class Outbox:
+class MemoryQueue:
     """Lines by kind, and before them the batches that have to be sent again.
 
     Args:
@@ -17,10 +17,10 @@ class Outbox:
     def __init__(self, max_records: int, max_bytes: int) -> None:
         self._max_records = max_records
         self._max_bytes = max_bytes
-        self._lines: dict[Kind, deque[Line]] = {kind: deque() for kind in Kind}
+        self._lines: dict[RecordKind, deque[Line]] = {kind: deque() for kind in RecordKind}
         self._again: deque[Batch] = deque()
 
-    def add(self, kind: Kind, line: Line) -> None:
+    def add(self, kind: RecordKind, line: Line) -> None:
         """Append one record."""
         self._lines[kind].append(line)
 

@@ -1,13 +1,13 @@
 """What waits to be sent: on disk first, then in memory."""
 
 from ragmon.client.backlog import Backlog
-from ragmon.client.batch import Batch, Kind, Line
-from ragmon.client.counters import Ledger
+from ragmon.client.batch import Batch, Line, RecordKind
+from ragmon.client.counters import LogAccounting
 from ragmon.client.options import Options
-from ragmon.client.outbox import Outbox
+from ragmon.client.outbox import MemoryQueue
 
 
-class Pending:
+class PendingRecords:
     """One order over memory and disk: what is on disk was logged earlier.
 
     Args:
@@ -16,8 +16,8 @@ class Pending:
         ledger: is told what moves.
     """
 
-    def __init__(self, options: Options, backlog: Backlog | None, ledger: Ledger) -> None:
-        self._outbox = Outbox(options.max_batch_records, options.max_batch_bytes)
+    def __init__(self, options: Options, backlog: Backlog | None, ledger: LogAccounting) -> None:
+        self._outbox = MemoryQueue(options.max_batch_records, options.max_batch_bytes)
         self._backlog = backlog
         self._ledger = ledger
         self._rescan_s = options.spool_scan_s
@@ -46,7 +46,7 @@ class Pending:
             )
         )
 
-    def add(self, kind: Kind, line: Line) -> None:
+    def add(self, kind: RecordKind, line: Line) -> None:
         """Append one encoded record."""
         self._outbox.add(kind, line)
 

@@ -12,7 +12,7 @@ _REFUSED = frozenset({400, 422})
 _MAX_RETRY_AFTER_S = 300.0  # A proxy that asks for a day is not believed.
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class ServerResponse(Struct, frozen=True, kw_only=True):
     """What came back; without a status when nothing did."""
 
     status: int = 0
@@ -21,7 +21,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     error: str = ""  # why there is no status
 
 
-class Outcome(Enum):
+class SendOutcome(Enum):
     """What to do with the batch."""
 
     DELIVERED = auto()  # the server has it, except for the records it rejected
@@ -31,7 +31,7 @@ class Outcome(Enum):
     BLOCKED = auto()  # send it again, but only an operator can change the answer
 
 
-class Rejection(Struct, frozen=True):
+class RejectedLine(Struct, frozen=True):
     """One record the server did not take."""
 
     line: int = 0
@@ -39,28 +39,28 @@ class Rejection(Struct, frozen=True):
     error: str = ""
 
 
-class Receipt(Struct, frozen=True):
+class ServerReceipt(Struct, frozen=True):
     """The server's account of a batch."""
 
     accepted: int
     duplicates: int = 0
-    rejected: list[Rejection] = []
+    rejected: list[RejectedLine] = []
     ignored_fields: dict[str, Any] | list[Any] | None = None
 
 
 class Reading(Struct, frozen=True, kw_only=True):
     """An answer, understood."""
 
-    outcome: Outcome
+    outcome: SendOutcome
     reason: str = ""
     retry_after_s: float | None = None
-    receipt: Receipt | None = None
+    receipt: ServerReceipt | None = None
 
 
-_receipts = msgspec.json.Decoder(Receipt)
+_receipts = msgspec.json.Decoder(ServerReceipt)
 
 
-def read(answer: Answer, now: float) -> Reading:
+def read(answer: ServerResponse, now: float) -> Reading:
     """Decide what an answer means.
 
     Args:
@@ -72,16 +72,16 @@ def read(answer: Answer, now: float) -> Reading:
     receipt = _receipt(answer.body)
     if 200 <= status < 300:
         if receipt is None:  # A login page, say: whatever answered, it was not ragmon.
-            return Reading(outcome=Outcome.BLOCKED, reason=f"{reason} that is no receipt")
-        return Reading(outcome=Outcome.DELIVERED, receipt=receipt)
+            return Reading(outcome=SendOutcome.BLOCKED, reason=f"{reason} that is no receipt")
+        return Reading(outcome=SendOutcome.DELIVERED, receipt=receipt)
     if status in _REFUSED:
-        return Reading(outcome=Outcome.REFUSED, reason=reason, receipt=receipt)
+        return Reading(outcome=SendOutcome.REFUSED, reason=reason, receipt=receipt)
     if status == 413:
-        return Reading(outcome=Outcome.SPLIT, reason=reason)
+        return Reading(outcome=SendOutcome.SPLIT, reason=reason)
     if status in _RETRY or status >= 500:
         wait = retry_after_s(answer.retry_after, now)
-        return Reading(outcome=Outcome.RETRY, reason=reason, retry_after_s=wait)
-    return Reading(outcome=Outcome.BLOCKED, reason=reason)
+        return Reading(outcome=SendOutcome.RETRY, reason=reason, retry_after_s=wait)
+    return Reading(outcome=SendOutcome.BLOCKED, reason=reason)
 
 
 def retry_after_s(value: str | None, now: float) -> float | None:
@@ -108,7 +108,7 @@ def retry_after_s(value: str | None, now: float) -> float | None:
     return min(max(seconds, 0.0), _MAX_RETRY_AFTER_S)
 
 
-def _receipt(body: bytes) -> Receipt | None:
+def _receipt(body: bytes) -> ServerReceipt | None:
     try:
         return _receipts.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

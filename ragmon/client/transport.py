@@ -10,7 +10,7 @@ from typing import Protocol
 from ragmon import __version__
 from ragmon.client.address import Address
 from ragmon.client.options import Options
-from ragmon.client.responses import Answer
+from ragmon.client.responses import ServerResponse
 
 _MAX_ANSWER = 1 << 20
 _GZIP_LEVEL = 1
@@ -21,7 +21,7 @@ _STALE = (ConnectionResetError, BrokenPipeError)
 class Transport(Protocol):
     """Carries one request at a time."""
 
-    def post(self, path: str, body: bytes, timeout_s: float | None = None) -> Answer:
+    def post(self, path: str, body: bytes, timeout_s: float | None = None) -> ServerResponse:
         """Send, and return what came back; never raises for what a network can do."""
         ...
 
@@ -61,7 +61,7 @@ class HttpTransport:
         if address.tunnel is None:
             self._headers |= address.proxy_headers
 
-    def post(self, path: str, body: bytes, timeout_s: float | None = None) -> Answer:
+    def post(self, path: str, body: bytes, timeout_s: float | None = None) -> ServerResponse:
         """Send one body.
 
         A connection that the server closed while it was idle is replaced at once, without
@@ -79,8 +79,8 @@ class HttpTransport:
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 if not (reused and isinstance(error, _STALE)):
-                    return Answer(error=f"{type(error).__name__}: {error}")
-        return Answer(error="aborted")
+                    return ServerResponse(error=f"{type(error).__name__}: {error}")
+        return ServerResponse(error="aborted")
 
     def abort(self) -> None:
         """Shut the socket down, which wakes a thread blocked in reading it."""
@@ -107,7 +107,7 @@ class HttpTransport:
             if fd >= 0:
                 os.close(fd)
 
-    def _exchange(self, path: str, body: bytes, timeout_s: float | None) -> Answer:
+    def _exchange(self, path: str, body: bytes, timeout_s: float | None) -> ServerResponse:
         headers = self._headers
         if self._options.gzip_over_bytes is not None and len(body) > self._options.gzip_over_bytes:
             body = gzip.compress(body, _GZIP_LEVEL)
@@ -122,7 +122,7 @@ class HttpTransport:
         if response.will_close or not response.isclosed():
             self.close()
         retry_after = response.getheader("Retry-After")
-        return Answer(status=response.status, body=payload, retry_after=retry_after)
+        return ServerResponse(status=response.status, body=payload, retry_after=retry_after)
 
     def _connected(self, timeout_s: float | None) -> http.client.HTTPConnection:
         """The connection, opened if need be, with the timeout for reading set."""

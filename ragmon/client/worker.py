@@ -5,8 +5,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from ragmon.client.counters import Contained
-from ragmon.client.delivery import Delivery
+from ragmon.client.counters import ErrorBoundary
+from ragmon.client.delivery import BatchDelivery
 from ragmon.client.encode import Encoder
 from ragmon.client.inbox import Inbox
 from ragmon.clock import Clock
@@ -15,7 +15,7 @@ _AFTER_FAILURE_S = 1.0
 _RECORDS_A_BREATH = 16
 
 
-class Worker:
+class SendingThread:
     """Encodes what is in the inbox and has it delivered, a turn at a time.
 
     The thread starts with the first record, so a process that only forks others never has one.
@@ -34,8 +34,8 @@ class Worker:
         self,
         inbox: Inbox,
         encoder: Encoder,
-        delivery: Delivery,
-        contained: Contained,
+        delivery: BatchDelivery,
+        contained: ErrorBoundary,
         clock: Clock,
         *,
         flush_interval_s: float,

@@ -26,13 +26,13 @@ Scope = Literal["ingest", "read", "admin"]
 Severity = Literal["info", "warning", "critical"]
 
 
-class Section(BaseModel):
+class SettingsSection(BaseModel):
     """A group of settings; a typo is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-class Retention(Section):
+class RetentionSettings(SettingsSection):
     """How long, and how much."""
 
     records: Positive = 7 * 86_400.0
@@ -43,7 +43,7 @@ class Retention(Section):
     """The store's file is kept below this, by deleting the oldest queries; none: no limit."""
 
 
-class Retrieval(Section):
+class RetrievalSettings(SettingsSection):
     """What counts as relevant, by the retriever's own scores."""
 
     ks: Annotated[tuple[Rank, ...], Field(min_length=1), Listed] = (1, 3, 5, 10)
@@ -56,21 +56,21 @@ class Retrieval(Section):
     """A first relevant chunk below this rank is a ranking failure."""
 
 
-class LatencyLimits(Section):
+class LatencySettings(SettingsSection):
     """What counts as slow."""
 
     slow_ms: Annotated[float, Field(gt=0)] = 5_000.0
     """Milliseconds above which a query counts as slow."""
 
 
-class Privacy(Section):
+class PrivacySettings(SettingsSection):
     """What of the texts is written to disk."""
 
     text: Literal["keep", "redact", "drop"] = "keep"
     """keep; redact replaces e-mail addresses, phone, card and account numbers, keys; drop."""
 
 
-class Token(Section):
+class TokenSettings(SettingsSection):
     """A bearer token: exactly one of ``token``, ``token_file`` and ``sha256``."""
 
     name: str
@@ -85,17 +85,17 @@ class Token(Section):
     """The token's SHA-256 in hexadecimal, as `ragmon token` prints it."""
 
     @model_validator(mode="after")
-    def _one(self) -> "Token":
+    def _one(self) -> "TokenSettings":
         given = [self.token, self.token_file, self.sha256]
         if sum(each is not None for each in given) != 1:
             raise ValueError("give exactly one of token, token_file and sha256")
         return self
 
 
-class Auth(Section):
+class AuthSettings(SettingsSection):
     """Who may do what. Without tokens ragmon listens on loopback only."""
 
-    tokens: tuple[Token, ...] = ()
+    tokens: tuple[TokenSettings, ...] = ()
     """Bearer tokens with their scopes."""
     allow_anonymous: bool = False
     """Listen on other than loopback although no token is configured."""
@@ -103,7 +103,7 @@ class Auth(Section):
     """Ask for a token with scope read on /metrics and the probes too."""
 
 
-class Limits(Section):
+class LimitSettings(SettingsSection):
     """What a client may ask of ragmon; beyond it the answer says so and is counted."""
 
     body: Bytes = 32 << 20
@@ -122,7 +122,7 @@ class Limits(Section):
     """Feedback and labels that may wait for their query."""
 
 
-class GroundingJudge(Section):
+class GroundingJudgeSettings(SettingsSection):
     """The embedded judge: reads answers against their chunks, without an LLM."""
 
     enabled: bool = True
@@ -131,10 +131,10 @@ class GroundingJudge(Section):
     """Share of a core that it may take; behind it a known share of the answers is read."""
 
 
-class Judge(Section):
+class JudgeSettings(SettingsSection):
     """Who judges answers."""
 
-    grounding: GroundingJudge = GroundingJudge()
+    grounding: GroundingJudgeSettings = GroundingJudgeSettings()
     llm: LlmOptions | None = None
     """A language model that judges a sample of the answers, by its endpoint; none: nobody does."""
     every: Positive = 15.0
@@ -151,7 +151,7 @@ class Judge(Section):
     """An answer with a lower faithfulness counts as unfaithful."""
 
 
-class Sampling(Section):
+class SamplingSettings(SettingsSection):
     """Which answers the language model judges: hard limits, and how they are spread."""
 
     judgements_per_hour: Annotated[float, Field(ge=0)] | None = 100.0
@@ -168,7 +168,7 @@ class Sampling(Section):
     """Judgements that every pipeline and slice value is meant to get in a day."""
 
 
-class Otlp(Section):
+class OtlpSettings(SettingsSection):
     """When a trace is complete."""
 
     linger: Positive = 2.0
@@ -181,7 +181,7 @@ class Otlp(Section):
     """Address for OTLP over gRPC, for example 127.0.0.1:4317; needs ragmon[grpc]; empty: off."""
 
 
-class Detectors(Section):
+class DetectorSettings(SettingsSection):
     """What counts as worse than it should be."""
 
     false_alarms_per_month: Annotated[float, Field(gt=0, le=10_000)] = 1.0
@@ -206,7 +206,7 @@ Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 WEEK: tuple[Weekday, ...] = get_args(Weekday)
 
 
-class MaintenanceWindow(Section):
+class MaintenanceSettings(SettingsSection):
     """A stretch of every week in which alerts are not heard; UTC."""
 
     name: str
@@ -223,7 +223,7 @@ class MaintenanceWindow(Section):
     """Only these; none given: all."""
 
 
-class Alerts(Section):
+class AlertSettings(SettingsSection):
     """When an alert fires, repeats and ends, and what it shows."""
 
     wait: dict[str, Annotated[Seconds, Field(ge=0)]] = {"threshold": 120.0}
@@ -234,11 +234,11 @@ class Alerts(Section):
     """From one notification of a firing alert to the next."""
     texts: Literal["keep", "redact", "drop"] = "redact"
     """What alerts show of the texts of their worst queries; they may leave the house."""
-    maintenance: tuple[MaintenanceWindow, ...] = ()
+    maintenance: tuple[MaintenanceSettings, ...] = ()
     """Weekly windows, for example {name: reindexing, days: [sun], start: 02:00, duration: 2h}."""
 
 
-class Sink(Section):
+class SinkSettings(SettingsSection):
     """Where alerts go: what every kind has in common, and the options of the kind."""
 
     kind: str
@@ -264,7 +264,7 @@ class Sink(Section):
         return common | {"options": {str(k): v for k, v in given.items() if k not in common}}
 
 
-class Probe(Section):
+class ProbeSettings(SettingsSection):
     """A golden set that is put to the live service again and again."""
 
     name: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]
@@ -291,7 +291,7 @@ class Probe(Section):
     """A file of `ragmon evaluate --json` to compare with; none: the first run without failures."""
 
 
-class Log(Section):
+class LogSettings(SettingsSection):
     """What ragmon says of itself."""
 
     format: Literal["auto", "json", "console"] = "auto"
@@ -338,27 +338,27 @@ class Settings(BaseSettings):
     """How often windows are saved; a restart counts again what came after."""
     max_clock_skew: Positive = 300.0
     """How far in the future a timestamp may lie."""
-    retention: Retention = Retention()
-    retrieval: Retrieval = Retrieval()
-    latency: LatencyLimits = LatencyLimits()
-    privacy: Privacy = Privacy()
-    auth: Auth = Auth()
-    limits: Limits = Limits()
-    judge: Judge = Judge()
-    sampling: Sampling = Sampling()
-    otlp: Otlp = Otlp()
+    retention: RetentionSettings = RetentionSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
+    latency: LatencySettings = LatencySettings()
+    privacy: PrivacySettings = PrivacySettings()
+    auth: AuthSettings = AuthSettings()
+    limits: LimitSettings = LimitSettings()
+    judge: JudgeSettings = JudgeSettings()
+    sampling: SamplingSettings = SamplingSettings()
+    otlp: OtlpSettings = OtlpSettings()
     otlp_export: Annotated[dict[str, Any] | None, AfterValidator(masked)] = None
     """Where ragmon's verdicts go as OTLP, for example {endpoint: http://localhost:6006/v1/traces}."""
-    detectors: Detectors = Detectors()
-    alerts: Alerts = Alerts()
-    log: Log = Log()
+    detectors: DetectorSettings = DetectorSettings()
+    alerts: AlertSettings = AlertSettings()
+    log: LogSettings = LogSettings()
     store: Annotated[dict[str, Any], AfterValidator(_of_some_kind)] = {"kind": "sqlite"}
     """The store, by kind."""
     sources: tuple[dict[str, Any], ...] = ()
     """Sources besides HTTP, by kind, for example {kind: jsonl, path: /var/log/rag.jsonl}."""
-    sinks: tuple[Sink, ...] = ()
+    sinks: tuple[SinkSettings, ...] = ()
     """Where alerts go, by kind, for example {kind: alertmanager, url: http://localhost:9093}."""
-    probes: tuple[Probe, ...] = ()
+    probes: tuple[ProbeSettings, ...] = ()
     """Golden sets on a schedule: {name: faq, cases: golden.jsonl, endpoint: http://localhost/ask}."""
     external_url: Annotated[str, Field(pattern="^(https?://.+)?$")] = ""
     """Address of ragmon as people reach it, for links in alerts; empty: where it listens."""

@@ -17,14 +17,14 @@ from msgspec.structs import asdict
 
 from ragmon.clock import Clock
 from ragmon.config.units import seconds
-from ragmon.daemon.component import Shell
+from ragmon.daemon.component import Context
 from ragmon.detectors.baselines import Baseline, from_log, levels
 from ragmon.detectors.detection import Detection
 from ragmon.detectors.minutes import MinuteLog
 from ragmon.detectors.streams import StreamTable
 from ragmon.exposition.baselines import BaselineMetrics
 from ragmon.stores import BaselineRow, Baselines
-from ragmon.web.baselines import Wanted
+from ragmon.web.baselines import BaselineRequest
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SCHEMA = "ragmon/evaluation/"
@@ -57,7 +57,7 @@ class _Run(Struct):
     cases: list[msgspec.Raw]
 
 
-class Shelf:
+class BaselineService:
     """Baselines of one store; lives on the thread that the store does."""
 
     def __init__(
@@ -231,7 +231,7 @@ class LiveBaselines:
 
     def __init__(
         self,
-        shelf: Callable[[], Shelf],
+        shelf: Callable[[], BaselineService],
         active: Callable[[], Baseline | None],
         call: Callable[[Callable[[], Any]], Future[Any]],
         clock: Clock,
@@ -248,7 +248,7 @@ class LiveBaselines:
         self._active = active
         self._call = call
         self._clock = clock
-        self._shelf: Shelf | None = None
+        self._shelf: BaselineService | None = None
 
     def start(self) -> None:
         """After the detectors are restored: compare with what is promoted."""
@@ -279,7 +279,7 @@ class LiveBaselines:
             raise KeyError(name)
         return describe(*found)
 
-    async def keep_baseline(self, name: str, wanted: Wanted) -> dict[str, Any]:
+    async def keep_baseline(self, name: str, wanted: BaselineRequest) -> dict[str, Any]:
         """Save another version.
 
         Raises:
@@ -315,7 +315,7 @@ class LiveBaselines:
         return count
 
     @property
-    def shelf(self) -> Shelf:
+    def shelf(self) -> BaselineService:
         """On the writer's thread only."""
         if self._shelf is None:
             self._shelf = self._make()
@@ -325,7 +325,7 @@ class LiveBaselines:
         return await asyncio.wrap_future(self._call(work))
 
 
-def build_baselines(shell: Shell, detection: Callable[[], Detection]) -> LiveBaselines:
+def build_baselines(shell: Context, detection: Callable[[], Detection]) -> LiveBaselines:
     """Over the store of a daemon and its detectors.
 
     Args:
@@ -346,7 +346,7 @@ def build_baselines(shell: Shell, detection: Callable[[], Detection]) -> LiveBas
     engine = shell.engine
     shell.own.registry.register(BaselineMetrics(active))
     return LiveBaselines(
-        lambda: Shelf(engine.store.baselines(), minutes, use),
+        lambda: BaselineService(engine.store.baselines(), minutes, use),
         active,
         engine.writer.call,
         shell.clock,

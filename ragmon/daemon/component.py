@@ -14,11 +14,11 @@ from ragmon.daemon.build import resolve
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.schedule import Schedule
 from ragmon.exposition.own import OwnMetrics
-from ragmon.sources import Context, Source
+from ragmon.sources import Source, SourceContext
 from ragmon.web.auth import Authorizer
 
 
-class Shell(Struct, frozen=True):
+class Context(Struct, frozen=True):
     """What every part is made from."""
 
     settings: Settings
@@ -29,7 +29,7 @@ class Shell(Struct, frozen=True):
     authorizer: Authorizer
 
 
-class Part(Protocol):
+class Component(Protocol):
     """Something with a life of its own."""
 
     def start(self) -> None:
@@ -41,14 +41,14 @@ class Part(Protocol):
         ...
 
 
-def build_sources(shell: Shell) -> list[Source]:
+def build_sources(shell: Context) -> list[Source]:
     """The configured sources besides HTTP.
 
     Raises:
         SettingsError: an unknown kind, or options it does not know.
     """
     writer, store = shell.engine.writer, shell.engine.store
-    context = Context(
+    context = SourceContext(
         sink=writer,
         tally=shell.own,
         clock=shell.clock,

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import uvicorn
 
-from ragmon.asgi import App, Limits, Receive, Scope, Send
+from ragmon.asgi import App, BodyLimits, Receive, Scope, Send
 from ragmon.config import Settings
-from ragmon.daemon.component import Shell
+from ragmon.daemon.component import Context
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.errors import SettingsError
 from ragmon.sources.http import ENDPOINTS, HttpSource, Options
 from ragmon.sources.otlp.receiver import source as otlp
-from ragmon.web.api import Api, Section
+from ragmon.web.api import Api, RouteSection
 from ragmon.web.protocol import bounded_protocol
 
 
@@ -27,12 +27,12 @@ class Server(uvicorn.Server):
 
 
 def configure(
-    shell: Shell,
+    shell: Context,
     monitor: LiveMonitor,
     traces: App,
     *,
     drain_s: float,
-    more: Sequence[Section] = (),
+    more: Sequence[RouteSection] = (),
 ) -> uvicorn.Config:
     """How the server answers."""
     limits, own = limits_of(shell.settings), shell.own
@@ -72,10 +72,10 @@ def configure(
     )
 
 
-def limits_of(settings: Settings) -> Limits:
+def limits_of(settings: Settings) -> BodyLimits:
     """What one request may take."""
     limits = settings.limits
-    return Limits(
+    return BodyLimits(
         body=limits.body,
         decompressed=limits.decompressed,
         headers=limits.headers,

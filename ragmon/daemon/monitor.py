@@ -16,7 +16,7 @@ from ragmon.exposition.counters import Counters
 from ragmon.exposition.gauges import Gauges
 from ragmon.exposition.own import OwnMetrics
 from ragmon.exposition.text import Family
-from ragmon.queries import Wanted
+from ragmon.queries import QueryFilter
 from ragmon.windows import Merged
 from ragmon.windows.estimates import estimate
 from ragmon.windows.series import SeriesKey
@@ -140,7 +140,7 @@ class LiveMonitor:
         """
         names = queries.check_failing(failing, self._engine.pipeline)
         until = self._clock.now() + self._settings.max_clock_skew
-        wanted = Wanted(since, until, pipeline, names, limit)
+        wanted = QueryFilter(since, until, pipeline, names, limit)
 
         def read() -> list[dict[str, Any]]:
             with self._engine.store.reader() as reader:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from ragmon.asgi import Limits
+from ragmon.asgi import BodyLimits
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.build import checked
@@ -13,7 +13,7 @@ from ragmon.exposition.own import OwnMetrics
 from ragmon.privacy import redact_text
 from ragmon.records import QueryRecord, Verdict
 from ragmon.sources.otlp import export
-from ragmon.sources.otlp.receiver.assembly import Patience
+from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
 from ragmon.sources.otlp.receiver.source import Options, OtlpSource
 from ragmon.web.auth import Authorizer
 
@@ -52,7 +52,7 @@ class OtlpIn:
 def build_source(
     *,
     settings: Settings,
-    limits: Limits,
+    limits: BodyLimits,
     engine: Engine,
     own: OwnMetrics,
     authorizer: Authorizer,
@@ -67,7 +67,7 @@ def build_source(
             retention_s=settings.retention.records,
             max_skew_s=settings.max_clock_skew,
             redact=None if settings.privacy.text == "keep" else redact_text,
-            patience=Patience(
+            patience=TraceTimeouts(
                 linger_s=otlp.linger, idle_s=otlp.idle_timeout, most_traces=otlp.max_traces
             ),
         ),
@@ -105,7 +105,7 @@ def build_exporter(settings: Settings) -> export.Exporter | None:
     """
     if settings.otlp_export is None:
         return None
-    return export.Exporter(checked(export.Options, "otlp_export", settings.otlp_export))
+    return export.Exporter(checked(export.ExportOptions, "otlp_export", settings.otlp_export))
 
 
 def watch_exporter(own: OwnMetrics, exporter: export.Exporter) -> None:
@@ -122,12 +122,12 @@ def watch_exporter(own: OwnMetrics, exporter: export.Exporter) -> None:
     )
 
 
-def judged(record: QueryRecord, verdict: Verdict) -> export.Judged | None:
+def judged(record: QueryRecord, verdict: Verdict) -> export.ExportedVerdict | None:
     """A verdict as it is exported; None when it has no score."""
     if verdict.score is None:
         return None
     explanation = "; ".join(f"{each.reason}: {each.detail}" for each in verdict.doubts)
-    return export.Judged(
+    return export.ExportedVerdict(
         verdict.query_id,
         verdict.judge,
         "faithfulness",

@@ -19,12 +19,12 @@ from ragmon.alerts.message import Links
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon import http
-from ragmon.daemon.alerting.api import Board
+from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.baselines import build_baselines
 from ragmon.daemon.build import build_engine, check_exposure, grants
-from ragmon.daemon.component import Part, Shell, build_sources
-from ragmon.daemon.ingest.maintenance import Upkeep
+from ragmon.daemon.component import Component, Context, build_sources
+from ragmon.daemon.ingest.maintenance import StoreMaintenance
 from ragmon.daemon.ingest.metrics import watch
 from ragmon.daemon.judging.build import Judges
 from ragmon.daemon.lock import DirectoryLock
@@ -34,7 +34,7 @@ from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_expor
 from ragmon.daemon.schedule import Schedule
 from ragmon.exposition.own import OwnMetrics
 from ragmon.web.alerts import AlertSection
-from ragmon.web.api import Section
+from ragmon.web.api import RouteSection
 from ragmon.web.auth import Authorizer
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.judge_runs import JudgeSection
@@ -60,9 +60,9 @@ class Daemon:
             undo.callback(self._engine.store.close)
             self._engine.writer.committed = own.commit_seconds.observe
             self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
-            self._shell = Shell(settings, clock, self._engine, own, self._schedule, authorizer)
+            self._shell = Context(settings, clock, self._engine, own, self._schedule, authorizer)
             self._monitor = LiveMonitor(self._engine, settings, own, clock)
-            self._upkeep = Upkeep(self._engine, clock, lambda: self.ending)
+            self._upkeep = StoreMaintenance(self._engine, clock, lambda: self.ending)
             self._traces = self._build_traces()
             self.url = http.url_of(self._socket)
             self._delivery = build_delivery(self._shell, self._socket.getsockname()[1])
@@ -71,7 +71,7 @@ class Daemon:
             self._exporter = build_exporter(settings)
             self._judges = Judges(self._shell, self._exporter)
             self._parts = self._build_parts()
-            self._started: list[Part] = []
+            self._started: list[Component] = []
             self._server = http.Server(
                 http.configure(
                     self._shell,
@@ -180,10 +180,10 @@ class Daemon:
         )
         return OtlpIn(shell.settings, source, shell.authorizer)
 
-    def _build_sections(self) -> list[Section]:
+    def _build_sections(self) -> list[RouteSection]:
         """What is asked besides metrics, report and queries."""
         links = Links(self.settings.external_url or self.url, self.settings.runbooks_url)
-        board = Board(self._alerting, self._engine, self._clock, links)
+        board = AlertApi(self._alerting, self._engine, self._clock, links)
         self._monitor.open_alerts = board.open
         limits = http.limits_of(self.settings)
         return [
@@ -192,7 +192,7 @@ class Daemon:
             JudgeSection(self._judges.on_demand, self._clock.now, limits),
         ]
 
-    def _build_parts(self) -> list[Part]:
+    def _build_parts(self) -> list[Component]:
         """In the order in which they start."""
         return [
             self._delivery,
@@ -205,7 +205,7 @@ class Daemon:
             *self._build_probes(),
         ]
 
-    def _build_probes(self) -> Sequence[Part]:
+    def _build_probes(self) -> Sequence[Component]:
         """Golden sets on a schedule; without any, nothing of the evaluation is even imported."""
         if not self.settings.probes:
             return ()

@@ -41,7 +41,7 @@ _OPPOSITE = dict(
 )
 
 
-class Answer(Struct, frozen=True):
+class CitedAnswer(Struct, frozen=True):
     """What the user reads, and where it comes from."""
 
     text: str
@@ -52,7 +52,7 @@ class Answer(Struct, frozen=True):
 class Answerer(Protocol):
     """What the application answers with."""
 
-    def answer(self, query: str, chunks: Sequence[Chunk]) -> Answer:
+    def answer(self, query: str, chunks: Sequence[Chunk]) -> CitedAnswer:
         """An answer to the query from these chunks, best first."""
         ...
 
@@ -67,7 +67,7 @@ class Extractive:
     def __init__(self, rarity: Mapping[str, float]) -> None:
         self._rarity = rarity
 
-    def answer(self, query: str, chunks: Sequence[Chunk]) -> Answer:
+    def answer(self, query: str, chunks: Sequence[Chunk]) -> CitedAnswer:
         """One to three sentences in the order of the chunks, each chunk cited."""
         asked = set(terms(query))
         scored = [
@@ -76,12 +76,12 @@ class Extractive:
             for sentence in sentences(chunk.text or "")
         ]
         if not scored:
-            return Answer(NOTHING_FOUND)
+            return CitedAnswer(NOTHING_FOUND)
         best = sorted(scored, key=lambda entry: -entry[0])[:MOST_SENTENCES]
         kept = [entry for entry in best if entry[0] >= _GOOD_ENOUGH * best[0][0]]
         kept.sort(key=lambda entry: entry[1])
         used = tuple(dict.fromkeys(chunk_id for *_, chunk_id in kept))
-        return Answer(" ".join(sentence for _, _, sentence, _ in kept), used, used)
+        return CitedAnswer(" ".join(sentence for _, _, sentence, _ in kept), used, used)
 
     def _weight(self, asked: set[str], sentence: str) -> float:
         held = asked.intersection(terms(sentence))
@@ -101,16 +101,16 @@ class Hasty:
         self._careful = careful
         self._cached = cached
 
-    def answer(self, query: str, chunks: Sequence[Chunk]) -> Answer:
+    def answer(self, query: str, chunks: Sequence[Chunk]) -> CitedAnswer:
         """An answer from the wrong chunks, with altered facts and careless citations."""
         if not chunks:
-            return Answer(NOTHING_FOUND)
+            return CitedAnswer(NOTHING_FOUND)
         draw = crc32(query.encode())
         wrong_key = draw % 3 == 0
         context = [self._cached[draw % len(self._cached)]] if wrong_key else chunks[-2:]
         answer = self._careful.answer(query, context)
         citations = (answer.citations, (), (chunks[0].id,))[draw // 3 % 3]
-        return Answer(misremembered(answer.text), citations, answer.used)
+        return CitedAnswer(misremembered(answer.text), citations, answer.used)
 
 
 def sentences(text: str) -> list[str]:

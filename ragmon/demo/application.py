@@ -24,7 +24,7 @@ class Release(Struct, frozen=True):
     answerer: Answerer
 
 
-class Outcome(Struct, frozen=True):
+class ServedQuery(Struct, frozen=True):
     """What became of one question; fields as in ``QueryRecord``."""
 
     latency_ms: Latency
@@ -57,7 +57,7 @@ class Application:
         """Its releases, the stable one first."""
         return tuple(self._releases)
 
-    def ask(self, query: str, *, version: str, fail_soft: bool = False) -> Outcome:
+    def ask(self, query: str, *, version: str, fail_soft: bool = False) -> ServedQuery:
         """Answer one question, measuring each stage.
 
         Args:
@@ -73,12 +73,12 @@ class Application:
             if not fail_soft:
                 failed_ms = self._since_ms(started)
                 latency = Latency(total=failed_ms, retrieval=failed_ms)
-                return Outcome(latency, release.model, error=str(down))
+                return ServedQuery(latency, release.model, error=str(down))
             chunks = []
         retrieval_ms = self._since_ms(started)
         answer = release.answerer.answer(query, chunks)
         total_ms = self._since_ms(started)
-        return Outcome(
+        return ServedQuery(
             Latency(total=total_ms, retrieval=retrieval_ms, generation=total_ms - retrieval_ms),
             release.model,
             chunks=chunks,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from ragmon.demo.markup import Section, sections
+from ragmon.demo.markup import MarkupSection, sections
 from ragmon.records import Chunk
 
 MOST_WORDS = 150
@@ -42,7 +42,7 @@ def chunks(topics: Mapping[str, str]) -> Iterator[Chunk]:
                 yield Chunk(id=f"{topic}#{number}", text=text, source=topic)
 
 
-def pack(section: Section) -> Iterator[str]:
+def pack(section: MarkupSection) -> Iterator[str]:
     """A section's blocks in order, as texts under its title.
 
     Blocks are gathered until they are long enough to stand alone; one that would make a text

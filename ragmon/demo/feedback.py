@@ -6,7 +6,7 @@ from random import Random
 
 from msgspec import Struct
 
-from ragmon.demo.application import Outcome
+from ragmon.demo.application import ServedQuery
 from ragmon.demo.questions import KnownQuestion
 from ragmon.records import Feedback
 
@@ -30,7 +30,7 @@ class Opinion(Struct, frozen=True):
         return self.delay_s < _AT_ONCE_S
 
 
-def opinion(rng: Random, question: KnownQuestion, outcome: Outcome) -> Opinion | None:
+def opinion(rng: Random, question: KnownQuestion, outcome: ServedQuery) -> Opinion | None:
     """What the user says, if anything.
 
     Users are mostly pleased when the answer was taken from a chunk that answers their question,
@@ -44,7 +44,7 @@ def opinion(rng: Random, question: KnownQuestion, outcome: Outcome) -> Opinion |
     return Opinion(1.0 if pleased else -1.0, delay_s)
 
 
-class Pending:
+class PendingFeedback:
     """Ratings still to come, given out when their time is there."""
 
     def __init__(self) -> None:

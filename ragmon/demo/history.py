@@ -15,11 +15,11 @@ from threading import Event
 from msgspec import Struct
 
 from ragmon.clock import Clock
-from ragmon.demo.application import FAST, STABLE, Application, Outcome
-from ragmon.demo.feedback import Pending, opinion
+from ragmon.demo.application import FAST, STABLE, Application, ServedQuery
+from ragmon.demo.feedback import PendingFeedback, opinion
 from ragmon.demo.incidents import Incidents, incidents
 from ragmon.demo.questions import KnownQuestion, known, load
-from ragmon.demo.traffic import API, DAY_S, Ask, asks, day, steady
+from ragmon.demo.traffic import API, DAY_S, AskedQuestion, asks, day, steady
 from ragmon.records import Feedback, QueryRecord
 
 PIPELINE = "python-docs"
@@ -28,7 +28,7 @@ RUNS = 4
 _NAP_S = 0.2  # the longest that live traffic sleeps without looking at its stop
 
 
-class Plan(Struct, frozen=True):
+class TrafficPlan(Struct, frozen=True):
     """What the demo will play."""
 
     now: float  # unix seconds: where history ends and live traffic starts
@@ -37,7 +37,7 @@ class Plan(Struct, frozen=True):
     incidents: Incidents
 
 
-class Batch(Struct, frozen=True):
+class LoggedBatch(Struct, frozen=True):
     """What the application logged in a while."""
 
     queries: list[QueryRecord]
@@ -52,20 +52,20 @@ class Situation(Struct, frozen=True):
     fail_soft: bool  # whether the client then goes on without chunks
 
 
-def plan_for(application: Application, *, now: float, seed: int = 0) -> Plan:
+def plan_for(application: Application, *, now: float, seed: int = 0) -> TrafficPlan:
     """The demo's day up to ``now`` (unix seconds), over the questions this Python can answer."""
     questions = tuple(known(load(), application.chunks))
-    return Plan(now, seed, questions, incidents(now))
+    return TrafficPlan(now, seed, questions, incidents(now))
 
 
 def history(
     application: Application,
-    plan: Plan,
+    plan: TrafficPlan,
     *,
     queries: int = QUERIES,
     batch: int = 500,
     days: int = 1,
-) -> Iterator[Batch]:
+) -> Iterator[LoggedBatch]:
     """The days before ``plan.now`` in time order, feedback in the batch in which it came.
 
     Ratings that come after ``plan.now`` are left out. Incidents are on the last day alone.
@@ -89,14 +89,14 @@ def history(
             log.record(ask, rehearsed.run(ask.question, there), there.version, at=ask.at)
             for ask, there in zip(group, situations, strict=True)
         ]
-        yield Batch(records, log.pending.due(group[-1].at))
-    yield Batch([], log.pending.due(plan.now))
+        yield LoggedBatch(records, log.pending.due(group[-1].at))
+    yield LoggedBatch([], log.pending.due(plan.now))
 
 
 def live(
     application: Application,
-    plan: Plan,
-    send: Callable[[Batch], None],
+    plan: TrafficPlan,
+    send: Callable[[LoggedBatch], None],
     clock: Clock,
     stop: Event,
     *,
@@ -118,10 +118,10 @@ def live(
         there = situation(plan.incidents, ask, at=now)
         outcome = _run(down if there.index_down else application, ask.question, there)
         record = log.record(ask, outcome, there.version, at=now)
-        send(Batch([record], log.pending.due(now)))
+        send(LoggedBatch([record], log.pending.due(now)))
 
 
-def situation(what: Incidents, ask: Ask, *, at: float | None = None) -> Situation:
+def situation(what: Incidents, ask: AskedQuestion, *, at: float | None = None) -> Situation:
     """Which release answers, over which index, for this user at this time.
 
     Args:
@@ -138,12 +138,12 @@ def situation(what: Incidents, ask: Ask, *, at: float | None = None) -> Situatio
     )
 
 
-def _chance(plan: Plan, purpose: str) -> Random:
+def _chance(plan: TrafficPlan, purpose: str) -> Random:
     """Chance that is the same for the same plan, and independent of that for other purposes."""
     return Random(f"{plan.seed} {plan.now} {purpose}")  # noqa: S311  A simulation, no secret.
 
 
-def _run(application: Application, question: KnownQuestion, there: Situation) -> Outcome:
+def _run(application: Application, question: KnownQuestion, there: Situation) -> ServedQuery:
     return application.ask(question.query, version=there.version, fail_soft=there.fail_soft)
 
 
@@ -164,9 +164,9 @@ class _Rehearsed:
         self._up = application
         self._down = application.without_index()
         self._rng = rng
-        self._runs: dict[tuple[str, Situation], list[Outcome]] = {}
+        self._runs: dict[tuple[str, Situation], list[ServedQuery]] = {}
 
-    def run(self, question: KnownQuestion, there: Situation) -> Outcome:
+    def run(self, question: KnownQuestion, there: Situation) -> ServedQuery:
         """One of the measured runs, drawn afresh."""
         key = (question.query, there)
         if key not in self._runs:
@@ -179,10 +179,12 @@ class _Log:
     """Turns what happened into records, and keeps the ratings that come later."""
 
     def __init__(self, rng: Random) -> None:
-        self.pending = Pending()
+        self.pending = PendingFeedback()
         self._rng = rng
 
-    def record(self, ask: Ask, outcome: Outcome, version: str, *, at: float) -> QueryRecord:
+    def record(
+        self, ask: AskedQuestion, outcome: ServedQuery, version: str, *, at: float
+    ) -> QueryRecord:
         """The log line of one question asked at unix second ``at``."""
         said = opinion(self._rng, ask.question, outcome)
         if said and not said.at_once:

@@ -29,19 +29,19 @@ _STRAIGHT = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–"
 _WORDS_TO_ONE_ENGLISH = 14  # Prose holds one of the words above at least this often.
 
 
-class Section(Struct, frozen=True):
+class MarkupSection(Struct, frozen=True):
     """What stands under one heading."""
 
     title: str
     blocks: tuple[str, ...]
 
 
-def sections(page: str) -> list[Section]:
+def sections(page: str) -> list[MarkupSection]:
     """A page cut at its headings; a heading with nothing under it is left out."""
     lines = page.translate(_STRAIGHT).splitlines()
     heads = [at for at in range(len(lines) - 1) if _is_heading(lines[at], lines[at + 1])]
     found = [
-        Section(prose(lines[start]), tuple(_blocks("\n".join(lines[start + 2 : end]))))
+        MarkupSection(prose(lines[start]), tuple(_blocks("\n".join(lines[start + 2 : end]))))
         for start, end in pairwise([*heads, len(lines)])
     ]
     return [section for section in found if section.blocks]

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ragmon.records import Chunk
 
 
-class Section(Struct, frozen=True, forbid_unknown_fields=True):
+class CorpusSection(Struct, frozen=True, forbid_unknown_fields=True):
     """A passage that answers a question."""
 
     topic: str
@@ -29,7 +29,7 @@ class Question(Struct, frozen=True, forbid_unknown_fields=True):
     query: str
     kind: Literal["concept", "error", "howto", "offtopic", "syntax"]
     difficulty: Literal["easy", "medium", "hard"]
-    sections: tuple[Section, ...] = ()
+    sections: tuple[CorpusSection, ...] = ()
 
 
 class KnownQuestion(Struct, frozen=True):

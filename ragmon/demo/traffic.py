@@ -38,7 +38,7 @@ class Visit(Struct, frozen=True):
     channel: str
 
 
-class Ask(Struct, frozen=True):
+class AskedQuestion(Struct, frozen=True):
     """One question asked."""
 
     at: float  # unix seconds
@@ -71,7 +71,9 @@ def steady(rng: Random, *, start: float, rate: float) -> Iterator[float]:
         yield at
 
 
-def asks(rng: Random, times: Iterable[float], questions: Sequence[KnownQuestion]) -> Iterator[Ask]:
+def asks(
+    rng: Random, times: Iterable[float], questions: Sequence[KnownQuestion]
+) -> Iterator[AskedQuestion]:
     """A question for each time, from users who come and go."""
     by_popularity = rng.sample(questions, len(questions))
     popularity = list(accumulate(1.0 / (rank + 10.0) for rank in range(len(questions))))
@@ -83,7 +85,7 @@ def asks(rng: Random, times: Iterable[float], questions: Sequence[KnownQuestion]
             visit = _arrive(rng)
             visits.append(visit)
         question = by_popularity[bisect(popularity, rng.random() * popularity[-1])]
-        yield Ask(at, question, visit, f"{rng.getrandbits(128):032x}")
+        yield AskedQuestion(at, question, visit, f"{rng.getrandbits(128):032x}")
 
 
 def _arrive(rng: Random) -> Visit:

@@ -113,7 +113,7 @@ class DetectorState(Protocol):
         ...
 
 
-class Kind(Protocol):
+class DetectorKind(Protocol):
     """The module of a kind."""
 
     Options: Any

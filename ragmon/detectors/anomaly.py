@@ -33,7 +33,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Seconds after which a lasting change becomes the new normal and the alert resolves."""
 
 
-class State(Charts):
+class AnomalyState(Charts):
     """Charts of every stream."""
 
     limits: Floats  # A
@@ -48,7 +48,7 @@ class State(Charts):
         super().clear(np.asarray(streams, dtype=np.int64))
 
 
-def step(state: State, tick: Tick) -> list[Finding]:
+def step(state: AnomalyState, tick: Tick) -> list[Finding]:
     """One minute further."""
     references = tick.references
     if tick.renewed:
@@ -71,7 +71,7 @@ def step(state: State, tick: Tick) -> list[Finding]:
     return [_describe(state, tick, row) for row in np.flatnonzero(state.open).tolist()]
 
 
-def _accept(state: State, tick: Tick) -> None:
+def _accept(state: AnomalyState, tick: Tick) -> None:
     """What lasted long enough is how it is now."""
     age = tick.minute - state.opened
     rows = np.flatnonzero(state.open & (age * 60.0 >= state.options.accept_after))
@@ -80,7 +80,7 @@ def _accept(state: State, tick: Tick) -> None:
     state.reset(rows)
 
 
-def _describe(state: State, tick: Tick, row: int) -> Finding:
+def _describe(state: AnomalyState, tick: Tick, row: int) -> Finding:
     references, key = tick.references, tick.streams.keys[row]
     assert key is not None
     binary = bool(tick.streams.binary[row])

@@ -49,7 +49,7 @@ class Baseline(Struct, frozen=True, kw_only=True):
         return self.name if self.learned else f"baseline {self.name}"
 
 
-class Level(Struct, frozen=True):
+class BaselineLevel(Struct, frozen=True):
     """What a baseline says of one stream, all hours together."""
 
     stream: StreamKey
@@ -63,7 +63,7 @@ class Level(Struct, frozen=True):
         return bool(self.stream.dimension)
 
 
-class Limits(Struct, frozen=True):
+class BaselineLimits(Struct, frozen=True):
     """What a baseline says in one hour; shapes (streams,), n = 0 where it says nothing."""
 
     n: Floats
@@ -109,7 +109,7 @@ def from_totals(
     return Baseline(name=name, source=source, created_at=now, provenance=provenance, streams=saved)
 
 
-def levels(baseline: Baseline) -> list[Level]:
+def levels(baseline: Baseline) -> list[BaselineLevel]:
     """The level of each stream that has one."""
     found = []
     for saved in baseline.streams:
@@ -117,11 +117,11 @@ def levels(baseline: Baseline) -> list[Level]:
         loss = LOSSES[INDEX[saved.stream.metric]]
         if n > 0.0 and loss.shape != "count":
             value = 1.0 - lost / n if loss.good else lost / n
-            found.append(Level(saved.stream, loss.good or loss.bad, value, n))
+            found.append(BaselineLevel(saved.stream, loss.good or loss.bad, value, n))
     return found
 
 
-def limits(baseline: Baseline, streams: StreamTable, hour: int, phi: Floats) -> Limits:
+def limits(baseline: Baseline, streams: StreamTable, hour: int, phi: Floats) -> BaselineLimits:
     """The saved level of each stream in an hour of day, with its upper confidence limit.
 
     The limit is shared out over the hours, so that it holds in all of them at once: else one
@@ -141,7 +141,7 @@ def limits(baseline: Baseline, streams: StreamTable, hour: int, phi: Floats) -> 
     _, upper = wilson_cc(mean, np.maximum(size, 1e-9), z)
     day = np.where(cells > 1, z * TAU, 0.0)  # from traffic: one day is not like another
     upper = mean + np.hypot(upper - mean, day)
-    return Limits(n, mean, variance, np.where(n > 0.0, upper, 1.0))
+    return BaselineLimits(n, mean, variance, np.where(n > 0.0, upper, 1.0))
 
 
 def _one_sided(cells: Floats) -> Floats:

@@ -59,7 +59,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Of the alerts."""
 
 
-class Pair(NamedTuple):
+class VersionPair(NamedTuple):
     """A version that is compared with another on one metric."""
 
     pipeline: str
@@ -109,12 +109,12 @@ class Tests(Arrays):
     }
 
 
-class State:
+class CanaryState:
     """The running comparisons."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.pairs: list[Pair] = []
+        self.pairs: list[VersionPair] = []
         self.tests = Tests()
         self.limits: Floats = np.zeros(0)  # 1 / alpha of each pair
 
@@ -140,12 +140,12 @@ class State:
 
     def load(self, data: bytes) -> None:
         """Continue where ``dump`` was taken."""
-        self.pairs, body = msgspec.msgpack.decode(data, type=tuple[list[Pair], bytes])
+        self.pairs, body = msgspec.msgpack.decode(data, type=tuple[list[VersionPair], bytes])
         self.tests.load(body)
         self.limits = _limits(self)
 
 
-def step(state: State, tick: Tick) -> list[Finding]:
+def step(state: CanaryState, tick: Tick) -> list[Finding]:
     """One minute further."""
     if tick.renewed:
         _match(state, tick)
@@ -201,7 +201,7 @@ def _llr(cells: Floats, alternative: Floats, null: Floats) -> Floats:
     return np.asarray(lost * np.log(alternative / null) + (n - lost) * good, dtype=np.float64)
 
 
-def _match(state: State, tick: Tick) -> None:
+def _match(state: CanaryState, tick: Tick) -> None:
     """Begin and end comparisons as versions come and go, and renew theta from the past."""
     log, streams, tests = tick.log, tick.streams, state.tests
     recent = log.window(_GONE_MINUTES)[:, 0]
@@ -243,12 +243,12 @@ def _versions(rows: dict[StreamKey, int], recent: Floats) -> dict[str, dict[str,
     return {pipeline: versions for pipeline, versions in found.items() if len(versions) > 1}
 
 
-def _begin(state: State, tick: Tick, pipeline: str, canary: str, stable: str) -> None:
+def _begin(state: CanaryState, tick: Tick, pipeline: str, canary: str, stable: str) -> None:
     known = {pair for pair in state.pairs if pair.pipeline == pipeline}
     if any((pair.canary, pair.stable) == (stable, canary) for pair in known):
         return  # the roles stay as they were when the comparison began
     for metric in state.options.metrics:
-        pair = Pair(pipeline, metric, canary, stable)
+        pair = VersionPair(pipeline, metric, canary, stable)
         mine, other = (
             tick.streams.rows.get(StreamKey(pipeline, metric, VERSION, version))
             for version in (canary, stable)
@@ -315,7 +315,7 @@ def _recover(tests: Tests, minute: Minute) -> None:
         getattr(tests, name)[over] = 0
 
 
-def _limits(state: State) -> Floats:
+def _limits(state: CanaryState) -> Floats:
     """1 / alpha of each pair: a canary's alpha is shared out over its metrics."""
     metrics: dict[tuple[str, str, str], int] = {}
     for pair in state.pairs:
@@ -325,7 +325,7 @@ def _limits(state: State) -> Floats:
     return np.array(shared) / state.options.alpha
 
 
-def _describe(state: State, tick: Tick, row: int) -> Finding:
+def _describe(state: CanaryState, tick: Tick, row: int) -> Finding:
     pair, tests = state.pairs[row], state.tests
     binary = bool(tick.streams.binary[tests.canary[row]])
     evidence = float(mixture(np.exp(np.minimum(tests.evidence[row : row + 1], 600.0)))[0])

@@ -18,7 +18,7 @@ from ragmon.detectors.arrays import Bools, Floats, Ints
 from ragmon.detectors.baselines import Baseline, from_log
 from ragmon.detectors.latencies import LatencyEdges
 from ragmon.detectors.losses import WEIGHTED, LossMap, cells
-from ragmon.detectors.minutes import TEN, MinuteLog, SavedBucket
+from ragmon.detectors.minutes import TEN, MinuteLog, SavedMinute
 from ragmon.detectors.references import ReferenceOptions, References
 from ragmon.detectors.streams import StreamTable
 from ragmon.windows.moments import group
@@ -34,7 +34,7 @@ _LATENCY_NAMES = ("latency", "latency_p50")
 _Saved = tuple[list[bytes], list[tuple[str, bytes]], int, Baseline | None]
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class DetectionOptions(Struct, frozen=True, kw_only=True):
     """What all detectors share."""
 
     false_alarms_per_month: float = 1.0
@@ -64,16 +64,16 @@ class Detection:
         self,
         columns: Sequence[str],
         rules: Sequence[tuple[ModuleType, Any]],
-        options: Options | None = None,
+        options: DetectionOptions | None = None,
     ) -> None:
         """Begin with nothing.
 
         Args:
             columns: keys of the observation columns.
-            rules: the module and the ``Options`` of each rule.
+            rules: the module and the ``DetectionOptions`` of each rule.
             options: what all rules share.
         """
-        self.options = options or Options()
+        self.options = options or DetectionOptions()
         self.log = MinuteLog()
         self.streams = StreamTable(self.options.max_streams)
         self.references = References()
@@ -152,7 +152,7 @@ class Detection:
             ([part.dump() for part in parts], rules, self._settled, self.baseline)
         )
 
-    def load(self, data: bytes, buckets: Sequence[SavedBucket]) -> None:
+    def load(self, data: bytes, buckets: Sequence[SavedMinute]) -> None:
         """Continue where ``dump`` was taken, with the buckets saved until then."""
         parts, rules, self._settled, self.baseline = msgspec.msgpack.decode(data, type=_Saved)
         held: list[Any] = [self.streams, self.log, self.references, self.latencies]

@@ -16,7 +16,7 @@ from ragmon.windows.series import Dims
 _BLOCK_S = 600.0
 
 
-class Chunk(Struct, frozen=True):
+class ObservationBatch(Struct, frozen=True):
     """Records that were logged, and those of which something became known."""
 
     position: Position  # of the store, with all of it
@@ -33,7 +33,7 @@ class Chunk(Struct, frozen=True):
             return None
         return min(float(each.min()) for each in held), max(float(each.max()) for each in held)
 
-    def blocks(self) -> Iterator["Chunk"]:
+    def blocks(self) -> Iterator["ObservationBatch"]:
         """In the order of their timestamps, ten minutes at a time."""
         stamps = [each.timestamps for each in (self.logged, self.after) if each is not None]
         if not stamps:
@@ -42,15 +42,15 @@ class Chunk(Struct, frozen=True):
             logged, before, after = (
                 _block(each, number) for each in (self.logged, self.before, self.after)
             )
-            yield Chunk(self.position, logged, before, after)
+            yield ObservationBatch(self.position, logged, before, after)
 
-    def unread(self) -> "Chunk":
+    def unread(self) -> "ObservationBatch":
         """The same, as if no judge had read any of it."""
         logged, before, after = map(_unread, (self.logged, self.before, self.after))
-        return Chunk(self.position, logged, before, after, self.arrivals)
+        return ObservationBatch(self.position, logged, before, after, self.arrivals)
 
 
-class Feed:
+class ObservationBuffer:
     """Gathers on the writer's thread; only what losses are made of is kept."""
 
     def __init__(self, columns: Sequence[str]) -> None:
@@ -84,9 +84,9 @@ class Feed:
         """How many came, and from where."""
         self._arrivals[source] += records
 
-    def take(self, position: Position) -> Chunk:
+    def take(self, position: Position) -> ObservationBatch:
         """Everything gathered, which ends at this position of the store."""
-        chunk = Chunk(
+        chunk = ObservationBatch(
             position,
             joined(self._logged),
             joined(self._before),

@@ -25,7 +25,7 @@ LATE = 60  # minutes after which an observation only enters the references
 _TIERS = (1, TEN)
 
 
-class SavedBucket(NamedTuple):
+class SavedMinute(NamedTuple):
     """One bucket of one ring, for every stream."""
 
     tier: int  # 0: minutes, 1: ten minutes
@@ -237,21 +237,21 @@ class MinuteLog:
         epochs = self._rings[1].epochs
         self.excluded[:, stream] = epochs <= ten
 
-    def dump_dirty(self) -> Iterator[SavedBucket]:
+    def dump_dirty(self) -> Iterator[SavedMinute]:
         """Every bucket changed since the last dump; then they count as clean."""
         for tier, ring in enumerate(self._rings):
             for bucket in sorted(ring.dirty):
                 if ring.epochs[bucket % ring.slots] == bucket:
                     body = ring.cells[bucket % ring.slots].tobytes()
-                    yield SavedBucket(tier, bucket, body)
+                    yield SavedMinute(tier, bucket, body)
             ring.dirty.clear()
 
-    def mark_dirty(self, saved: Iterable[SavedBucket]) -> None:
+    def mark_dirty(self, saved: Iterable[SavedMinute]) -> None:
         """These were dumped, but not saved after all."""
         for each in saved:
             self._rings[each.tier].dirty.add(each.bucket)
 
-    def load_bucket(self, saved: SavedBucket) -> None:
+    def load_bucket(self, saved: SavedMinute) -> None:
         """Put a saved bucket back, after ``load``."""
         ring = self._rings[saved.tier]
         cells = np.frombuffer(saved.body).reshape(-1, 3)

@@ -41,7 +41,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Of the alerts for traffic; others are warnings."""
 
 
-class State(Arrays):
+class NoDataState(Arrays):
     """The present silence of every stream."""
 
     silent: Ints  # minutes without an observation
@@ -74,7 +74,7 @@ class State(Arrays):
         self.expected[:] = 0.0
 
 
-def step(state: State, tick: Tick) -> list[Finding]:
+def step(state: NoDataState, tick: Tick) -> list[Finding]:
     """One minute further."""
     if tick.renewed or not state.ready:
         _watch(state, tick)
@@ -123,7 +123,7 @@ def usual_rate(log: MinuteLog, ten: int, streams: Ints, first: Ints) -> Floats:
     return np.asarray(np.where(age >= DAYS, by_day[DAYS - 1], young), dtype=np.float64)
 
 
-def _watch(state: State, tick: Tick) -> None:
+def _watch(state: NoDataState, tick: Tick) -> None:
     """Which streams are watched, and the traffic that each depends on."""
     keys, options = tick.streams.keys, state.options
     watched = [
@@ -140,7 +140,7 @@ def _watch(state: State, tick: Tick) -> None:
     state.ready = True
 
 
-def _renew(state: State, tick: Tick) -> None:
+def _renew(state: NoDataState, tick: Tick) -> None:
     """The rates at this time of day."""
     first = tick.streams.first_minute[state.watched]
     rate = usual_rate(tick.log, tick.minute // TEN, state.watched, first)
@@ -161,7 +161,7 @@ def _traffic_of(tick: Tick, row: int) -> int:
     return tick.streams.rows.get(key._replace(metric="traffic"), -1)
 
 
-def _learn(state: State, rows: Ints) -> None:
+def _learn(state: NoDataState, rows: Ints) -> None:
     """A silence that ended before it was called an outage is normal."""
     normal = rows[~state.open[rows]]
     state.longest[normal] = np.maximum(state.longest[normal], state.expected[normal])
@@ -172,7 +172,7 @@ def _odds(allowed: float, streams: int) -> float:
     return float(np.log(MONTH_MINUTES * max(streams, 1) / allowed))
 
 
-def _describe(state: State, tick: Tick, row: int) -> Finding:
+def _describe(state: NoDataState, tick: Tick, row: int) -> Finding:
     key = tick.streams.keys[row]
     assert key is not None
     expected = float(state.expected[row])

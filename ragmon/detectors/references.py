@@ -42,7 +42,7 @@ class ReferenceOptions(Struct, frozen=True):
     z: float = 2.5
 
 
-class Level(Struct, frozen=True):
+class ExpectedLevel(Struct, frozen=True):
     """A pooled past; shapes (streams,)."""
 
     n: Floats
@@ -166,27 +166,27 @@ class References(Arrays):
         np.copyto(self.weights, fresh, where=~frozen[:, None, None])
 
 
-def best_level(log: MinuteLog, ten: int) -> Level:
+def best_level(log: MinuteLog, ten: int) -> ExpectedLevel:
     """The same time of day where enough is known, else the last day, two hours ago."""
     by_hour, plain = same_time_of_day(log, ten), last_day(log, ten)
     chosen = (by_hour.n >= ENOUGH_BY_HOUR) & (by_hour.days >= 1)
-    return Level(
+    return ExpectedLevel(
         *(
             np.where(chosen, getattr(by_hour, name), getattr(plain, name))
-            for name in Level.__struct_fields__
+            for name in ExpectedLevel.__struct_fields__
         )
     )
 
 
-def last_day(log: MinuteLog, ten: int) -> Level:
+def last_day(log: MinuteLog, ten: int) -> ExpectedLevel:
     """The last 24 hours before a guard of two."""
     last = ten - GUARD_TENS
     total = log.tens_total(last - DAY_TENS, last)
     n, mean, variance = _moments(total)
-    return Level(n, mean, variance, np.zeros(len(n)), np.full(len(n), 2.0 * TAU**2))
+    return ExpectedLevel(n, mean, variance, np.zeros(len(n)), np.full(len(n), 2.0 * TAU**2))
 
 
-def same_time_of_day(log: MinuteLog, ten: int) -> Level:
+def same_time_of_day(log: MinuteLog, ten: int) -> ExpectedLevel:
     """+-30 minutes around this time on each of the last seven days.
 
     The best and the worst day are dropped from five days on: an incident that nobody noticed
@@ -199,7 +199,7 @@ def same_time_of_day(log: MinuteLog, ten: int) -> Level:
     days = (kept[..., 0] > 0.0).sum(axis=0).astype(np.float64)
     held_days = (held[..., 0] > 0.0).sum(axis=0)
     n, mean, variance = _moments(kept.sum(axis=0))
-    return Level(n, mean, variance, days, _between(kept, variance, days, days < held_days))
+    return ExpectedLevel(n, mean, variance, days, _between(kept, variance, days, days < held_days))
 
 
 def dispersion(minutes: Floats) -> Floats:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from ragmon.detectors import Finding, Severity, Tick, budget, core
 from ragmon.detectors.arrays import Floats, Ints
-from ragmon.detectors.baselines import CONFIDENCE, HOURS, Baseline, Limits, limits
+from ragmon.detectors.baselines import CONFIDENCE, HOURS, Baseline, BaselineLimits, limits
 from ragmon.detectors.core import Charts
 from ragmon.detectors.episodes import Null, chosen, finding, follow, reference_of
 from ragmon.detectors.losses import DETECTED
@@ -32,7 +32,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """How much more loss than the baseline's upper limit is tolerated."""
 
 
-class State(Charts):
+class RegressionState(Charts):
     """Charts of every stream, and the null of the hour."""
 
     def __init__(self, options: Options) -> None:
@@ -41,7 +41,7 @@ class State(Charts):
         self.baseline = ""  # that the evidence was gathered against
         self.limits: Floats = np.zeros(0)
         self.null: Null | None = None
-        self.saved: Limits | None = None
+        self.saved: BaselineLimits | None = None
 
     def clear(self, streams: Sequence[int] | Ints) -> None:  # type: ignore[override]
         """Forget some streams."""
@@ -57,7 +57,7 @@ class State(Charts):
         super().load(charts)
 
 
-def step(state: State, tick: Tick) -> list[Finding]:
+def step(state: RegressionState, tick: Tick) -> list[Finding]:
     """One minute further; golden baselines judge no traffic."""
     baseline = tick.baseline
     if baseline is None or baseline.source != "traffic":
@@ -73,7 +73,7 @@ def step(state: State, tick: Tick) -> list[Finding]:
     return [_describe(state, tick, baseline, row) for row in np.flatnonzero(state.open).tolist()]
 
 
-def _renew(state: State, tick: Tick, baseline: Baseline) -> None:
+def _renew(state: RegressionState, tick: Tick, baseline: Baseline) -> None:
     if state.baseline and state.baseline != _identity(baseline):
         state.clear(np.arange(len(state)))  # evidence against another level says nothing
     state.baseline = _identity(baseline)
@@ -94,7 +94,7 @@ def _identity(baseline: Baseline) -> str:
     return f"{baseline.name}@{baseline.created_at}"
 
 
-def _describe(state: State, tick: Tick, baseline: Baseline, row: int) -> Finding:
+def _describe(state: RegressionState, tick: Tick, baseline: Baseline, row: int) -> Finding:
     key = tick.streams.keys[row]
     assert key is not None
     assert state.saved is not None
@@ -119,7 +119,7 @@ def _describe(state: State, tick: Tick, baseline: Baseline, row: int) -> Finding
     )
 
 
-class Paired(Struct, frozen=True):
+class PairedRuns(Struct, frozen=True):
     """Two golden runs over the same cases."""
 
     worse: int  # cases that passed and fail now
@@ -129,7 +129,7 @@ class Paired(Struct, frozen=True):
     provable: float  # the smallest fall that these cases could show at the 5 % level
 
 
-def compare_golden(before: Sequence[bool], after: Sequence[bool]) -> Paired:
+def compare_golden(before: Sequence[bool], after: Sequence[bool]) -> PairedRuns:
     """Exact one-sided McNemar test of two golden runs, case by case.
 
     Args:
@@ -149,7 +149,7 @@ def compare_golden(before: Sequence[bool], after: Sequence[bool]) -> Paired:
     p_value = _tail(worse + better, worse)
     needed = next(k for k in count(1) if _tail(better + k, k) <= 1.0 - CONFIDENCE)
     provable = max(needed - better, 0) / len(pairs)
-    return Paired(worse, better, (worse - better) / len(pairs), p_value, provable)
+    return PairedRuns(worse, better, (worse - better) / len(pairs), p_value, provable)
 
 
 def _tail(n: int, least: int) -> float:

@@ -48,7 +48,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Bad events that the long window needs."""
 
 
-class State(Arrays):
+class SloState(Arrays):
     """Which streams are watched; the windows are in the log."""
 
     def __init__(self, options: Options) -> None:
@@ -69,7 +69,7 @@ def rule_name(options: Options) -> str:
     return f"{options.objective:g}"
 
 
-def step(state: State, tick: Tick) -> list[Finding]:
+def step(state: SloState, tick: Tick) -> list[Finding]:
     """One minute further."""
     if tick.renewed or not state.ready:
         _watch(state, tick)
@@ -93,7 +93,7 @@ def too_fast(cells: Floats, burn: Burn, options: Options) -> Bools:
     return np.asarray(cells[:, 1] >= allowed)
 
 
-def _watch(state: State, tick: Tick) -> None:
+def _watch(state: SloState, tick: Tick) -> None:
     """Which streams are watched."""
     options = state.options
     watched = chosen(tick, (options.metric,), slices=False)

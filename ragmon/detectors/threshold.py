@@ -49,7 +49,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
         return self
 
 
-class State(Arrays):
+class ThresholdState(Arrays):
     """Which streams are over their limit."""
 
     open: Bools
@@ -75,7 +75,7 @@ def rule_name(options: Options) -> str:
     return f"{rule}{sure}/{int(options.window)}s"
 
 
-def step(state: State, tick: Tick) -> list[Finding]:
+def step(state: ThresholdState, tick: Tick) -> list[Finding]:
     """One minute further."""
     baseline = tick.baseline.created_at if tick.baseline else 0.0
     if tick.renewed or state.baseline != baseline:
@@ -103,7 +103,7 @@ def step(state: State, tick: Tick) -> list[Finding]:
     ]
 
 
-def _renew(state: State, tick: Tick) -> None:
+def _renew(state: ThresholdState, tick: Tick) -> None:
     """Which streams are watched, and the limit of each in this hour."""
     options, keys = state.options, tick.streams.keys
     watched = chosen(tick, (options.metric,), slices=options.slices)
@@ -130,7 +130,7 @@ def _renew(state: State, tick: Tick) -> None:
     state.saved = [saved[row] for row in state.watched.tolist()]
 
 
-def _describe(state: State, tick: Tick, at: int, cells: Floats, *, known: bool) -> Finding:
+def _describe(state: ThresholdState, tick: Tick, at: int, cells: Floats, *, known: bool) -> Finding:
     options, row = state.options, int(state.watched[at])
     key = tick.streams.keys[row]
     assert key is not None

@@ -18,8 +18,8 @@ from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.ranking import ELEVEN_LEVELS, batch, curve, diminishing_k
 from ragmon.evaluate.ranking.blocks import Floats
 from ragmon.evaluate.score import strata
-from ragmon.evaluate.score.graders import Humans
-from ragmon.evaluate.score.judge_usage import Account
+from ragmon.evaluate.score.graders import HumanGrader
+from ragmon.evaluate.score.judge_usage import UsageSummary
 from ragmon.evaluate.score.metrics import Better, Kind, Metric, band
 from ragmon.evaluate.score.scoring import Scored, judged_pairs
 from ragmon.stats.agreement import agreement, confusion_rows
@@ -31,7 +31,7 @@ _DEEPEST = 50
 _ASIDE = re.compile(r" \(.*\)")
 
 
-class Mean(Struct, frozen=True):
+class MetricMean(Struct, frozen=True):
     """The mean of one metric over some cases, with its 95 % interval."""
 
     mean: float
@@ -40,7 +40,7 @@ class Mean(Struct, frozen=True):
     samples: int
 
 
-class Summary(Mean, frozen=True, kw_only=True):
+class Summary(MetricMean, frozen=True, kw_only=True):
     """One metric over all cases that know it."""
 
     name: str
@@ -56,7 +56,7 @@ class Stratum(Struct, frozen=True):
     value: str
     cases: int
     small: bool  # too few to conclude from
-    metrics: dict[str, Mean]
+    metrics: dict[str, MetricMean]
 
 
 class Curves(Struct, frozen=True):
@@ -79,7 +79,7 @@ class CaseLine(Struct, frozen=True, omit_defaults=True):
     truth: str | None = None
 
 
-class Figure(Struct, frozen=True):
+class ReportFigure(Struct, frozen=True):
     """A number with its 95 % interval."""
 
     value: float
@@ -87,13 +87,13 @@ class Figure(Struct, frozen=True):
     upper: float
 
 
-class Agreement(Struct, frozen=True):
+class JudgeAgreement(Struct, frozen=True):
     """How a judge agrees with the people who labelled the same answers, both cut at one half."""
 
     judge: str
     labels: int
-    balanced_accuracy: Figure | None  # unknown without both good and bad answers
-    kappa: Figure | None
+    balanced_accuracy: ReportFigure | None  # unknown without both good and bad answers
+    kappa: ReportFigure | None
 
 
 class Evaluation(Struct, frozen=True, kw_only=True):
@@ -109,8 +109,8 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     absent: dict[str, str] = {}  # metrics that could not be had, with the reason
     notes: list[str] = []
     missing: list[str] = []  # cases without a result
-    judges: list[Account] = []  # what they were asked, and what they could not judge
-    agreement: list[Agreement] = []  # of judges with people, where people labelled answers
+    judges: list[UsageSummary] = []  # what they were asked, and what they could not judge
+    agreement: list[JudgeAgreement] = []  # of judges with people, where people labelled answers
     cases: list[CaseLine]
     scores: dict[str, list[float | None]]  # by metric, in the order of ``cases``
 
@@ -182,7 +182,7 @@ def describe(
     )
 
 
-def _groups(cases: Sequence[Case], keys: Sequence[str] | None) -> list[strata.Group]:
+def _groups(cases: Sequence[Case], keys: Sequence[str] | None) -> list[strata.CaseGroup]:
     metadata = [case.metadata for case in cases]
     queries = [case.query for case in cases]
     groups = strata.groups(metadata, queries, keys)
@@ -242,18 +242,18 @@ def parse(body: bytes, path: Path) -> Evaluation:
     return found
 
 
-def _means(values: Floats, metrics: Iterable[Metric]) -> list[Mean | None]:
+def _means(values: Floats, metrics: Iterable[Metric]) -> list[MetricMean | None]:
     metrics = list(metrics)
     bounded = np.array([each.kind != "quantity" for each in metrics])
     found = bca_intervals(values, np.random.default_rng(_SEED), bounded=bounded)
     samples = (~np.isnan(values)).sum(axis=0)
     return [
-        Mean(float(mean), _plain(lower), _plain(upper), int(n)) if n else None
+        MetricMean(float(mean), _plain(lower), _plain(upper), int(n)) if n else None
         for mean, lower, upper, n in zip(*found, samples, strict=True)
     ]
 
 
-def _stratum(group: strata.Group, scored: Scored) -> Stratum:
+def _stratum(group: strata.CaseGroup, scored: Scored) -> Stratum:
     means = _means(scored.values[list(group.rows)], scored.metrics)
     return Stratum(
         group.key,
@@ -268,14 +268,14 @@ def _stratum(group: strata.Group, scored: Scored) -> Stratum:
     )
 
 
-def _agreement(scored: Scored) -> list[Agreement]:
+def _agreement(scored: Scored) -> list[JudgeAgreement]:
     """Every judge of faithfulness beside the people."""
     columns = {
         each.name.partition("/")[2]: scored.values[:, at]
         for at, each in enumerate(scored.metrics)
         if each.base == "faithfulness"
     }
-    labels = columns.pop(Humans.name, None)
+    labels = columns.pop(HumanGrader.name, None)
     if labels is None:
         return []
     found = {
@@ -283,13 +283,13 @@ def _agreement(scored: Scored) -> list[Agreement]:
         for name, column in columns.items()
     }
     return [
-        Agreement(name, each.labels, _figure(each.balanced_accuracy), _figure(each.kappa))
+        JudgeAgreement(name, each.labels, _figure(each.balanced_accuracy), _figure(each.kappa))
         for name, each in found.items()
     ]
 
 
-def _figure(found: tuple[float, float, float]) -> Figure | None:
-    return None if math.isnan(found[0]) else Figure(*found)
+def _figure(found: tuple[float, float, float]) -> ReportFigure | None:
+    return None if math.isnan(found[0]) else ReportFigure(*found)
 
 
 def _curves(scored: Scored) -> Curves | None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ragmon.evaluate.compare.gate import Decision, decide
-from ragmon.evaluate.compare.rules import Policy, Rule
+from ragmon.evaluate.compare.rules import GateRule, Policy
 from ragmon.evaluate.document import Evaluation, load
 
 
@@ -32,8 +32,8 @@ def assert_no_regression(
         DataError: the two cannot be compared.
     """
     rules = [
-        *(Rule(metric=name, max_drop=value) for name, value in (max_drop or {}).items()),
-        *(Rule(metric=name, min_value=value) for name, value in (min_value or {}).items()),
+        *(GateRule(metric=name, max_drop=value) for name, value in (max_drop or {}).items()),
+        *(GateRule(metric=name, min_value=value) for name, value in (min_value or {}).items()),
     ]
     policy = Policy(rules=tuple(rules), alpha=alpha, min_effect=min_effect)
     decision = decide(_read(baseline), _read(current), policy)

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from ragmon.alerts import Alert, AlertEvent
-from ragmon.alerts.machine import Book
+from ragmon.alerts.machine import AlertBook
 from ragmon.detectors import MINUTE_S
 from ragmon.detectors.detection import Detection
 
@@ -46,7 +46,7 @@ class AlertMetrics(Collector):
         """Count what detection took."""
         self._seconds += seconds
 
-    def show(self, book: Book, detection: Detection) -> None:
+    def show(self, book: AlertBook, detection: Detection) -> None:
         """What the next scrapes show."""
         held = [key is not None for key in detection.streams.keys]
         ready = detection.references.ready

@@ -71,11 +71,11 @@ class OwnMetrics:
         self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
     ) -> None:
         """Gauges told apart by one label, asked for at each scrape."""
-        self.registry.register(_Each(name, text, label, values))
+        self.registry.register(_WatchedEach(name, text, label, values))
 
     def watch_total(self, name: str, text: str, value: Callable[[], float]) -> None:
         """A counter kept elsewhere, asked for at each scrape."""
-        self.registry.register(_Kept(name, text, value))
+        self.registry.register(_WatchedCounter(name, text, value))
 
     def accepted(self, source: str, count: int) -> None:
         """Records, feedback or labels made durable."""
@@ -116,7 +116,7 @@ class OwnMetrics:
         return Gauge(name, text, registry=self.registry)
 
 
-class _Kept(Collector):
+class _WatchedCounter(Collector):
     """A counter whose value lives elsewhere."""
 
     def __init__(self, name: str, text: str, value: Callable[[], float]) -> None:
@@ -126,7 +126,7 @@ class _Kept(Collector):
         yield CounterMetricFamily(self._name, self._text, self._value())
 
 
-class _Each(Collector):
+class _WatchedEach(Collector):
     """Gauges whose values live elsewhere."""
 
     def __init__(

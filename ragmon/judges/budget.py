@@ -17,7 +17,7 @@ _MOST_HURRY = 2.0  # times the even pace, so that a late hour does not draw what
 _REMEMBERED = 0.05  # weight of the newest judgement in the mean cost
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class BudgetLimits(Struct, frozen=True, kw_only=True):
     """None: no limit."""
 
     judgements_per_hour: float | None = None
@@ -60,7 +60,7 @@ class Spent(Struct, frozen=True):
     mean_cost_usd: float | None = None  # of a judgement lately
 
 
-class Receipt(NamedTuple):
+class Reservation(NamedTuple):
     """What was set aside for one judgement, and when."""
 
     hour: int
@@ -86,11 +86,11 @@ class _Account(NamedTuple):
 class Budget:
     """Admits judgements. Not thread-safe: the one thread that starts judgements owns it."""
 
-    def __init__(self, limits: Limits, spent: Spent | None = None) -> None:
+    def __init__(self, limits: BudgetLimits, spent: Spent | None = None) -> None:
         self._limits = limits
         self.spent = spent or Spent()
 
-    def admit(self, now: float, cost_usd: float = 0.0) -> Receipt | None:
+    def admit(self, now: float, cost_usd: float = 0.0) -> Reservation | None:
         """Set one judgement aside; None when a limit would be passed.
 
         Args:
@@ -101,9 +101,9 @@ class Budget:
         if self._room(self._counts()) < 1.0 or self._room(self._dollars()) < cost_usd:
             return None
         self._charge(1.0, cost_usd)
-        return Receipt(self.spent.hour.number, self.spent.day.number, cost_usd)
+        return Reservation(self.spent.hour.number, self.spent.day.number, cost_usd)
 
-    def settle(self, receipt: Receipt, cost_usd: float) -> None:
+    def settle(self, receipt: Reservation, cost_usd: float) -> None:
         """Put in what a judgement did cost; a period that is over stays as it was."""
         change = cost_usd - receipt.cost_usd
         hour, day = self.spent.hour, self.spent.day
@@ -114,7 +114,7 @@ class Budget:
             cost_usd if mean is None else mean + _REMEMBERED * (cost_usd - mean),
         )
 
-    def cancel(self, receipt: Receipt) -> None:
+    def cancel(self, receipt: Reservation) -> None:
         """Give back a judgement that was never asked for (the endpoint is known to be down)."""
         hour, day = self.spent.hour, self.spent.day
         self.spent = replace(

@@ -16,12 +16,12 @@ import msgspec
 
 from ragmon.clock import Clock, SystemClock
 from ragmon.judges import grounding
-from ragmon.judges.grounding import Grounding
+from ragmon.judges.grounding import GroundingResult
 
 _LENGTH = struct.Struct("<I")
 
 
-class Case(NamedTuple):
+class AnswerToRead(NamedTuple):
     """One answer to judge."""
 
     query: str
@@ -49,16 +49,16 @@ def read(stream: IO[bytes]) -> bytes | None:
 def serve(source: IO[bytes], target: IO[bytes], max_cpu: float, clock: Clock) -> None:
     """Judge batches until the source ends."""
     judge = grounding.load()
-    decode = msgspec.msgpack.Decoder(list[Case]).decode
+    decode = msgspec.msgpack.Decoder(list[AnswerToRead]).decode
     while (body := read(source)) is not None:
         before = _cpu_s()
         write(target, [judge.score(*case) for case in decode(body)])
         clock.sleep((_cpu_s() - before) * (1.0 / max_cpu - 1.0))
 
 
-def results(body: bytes) -> list[Grounding]:
+def results(body: bytes) -> list[GroundingResult]:
     """The frame that answers a batch."""
-    return msgspec.msgpack.decode(body, type=list[Grounding])
+    return msgspec.msgpack.decode(body, type=list[GroundingResult])
 
 
 def _cpu_s() -> float:

@@ -2,7 +2,7 @@
 
 import re
 
-from ragmon.privacy.search import EDGE, Rule, Span, named
+from ragmon.privacy.search import EDGE, RedactionRule, Span, named
 
 _PEM = re.compile(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -118,13 +118,13 @@ def _told(match: re.Match[str]) -> Span | None:
 
 
 RULES = (
-    Rule(("private key",), _PEM, named("[key]")),
-    Rule(("://",), _URL_USER, named("[password]")),
-    Rule(("hooks",), _WEBHOOK, named("[token]")),
-    Rule(("whsec_", "xox"), _BASE64, named("[key]")),
-    Rule((), _WORD, _key),
-    Rule(("bearer",), _BEARER, named("[token]")),
-    Rule(("authorization",), _AUTHORIZATION, named("[token]")),
-    Rule((":", "="), _ASSIGNED, _assigned),
-    Rule(("password ", "passcode ", "passphrase ", "pin "), _TOLD, _told),
+    RedactionRule(("private key",), _PEM, named("[key]")),
+    RedactionRule(("://",), _URL_USER, named("[password]")),
+    RedactionRule(("hooks",), _WEBHOOK, named("[token]")),
+    RedactionRule(("whsec_", "xox"), _BASE64, named("[key]")),
+    RedactionRule((), _WORD, _key),
+    RedactionRule(("bearer",), _BEARER, named("[token]")),
+    RedactionRule(("authorization",), _AUTHORIZATION, named("[token]")),
+    RedactionRule((":", "="), _ASSIGNED, _assigned),
+    RedactionRule(("password ", "passcode ", "passphrase ", "pin "), _TOLD, _told),
 )

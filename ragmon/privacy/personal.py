@@ -2,7 +2,7 @@
 
 import re
 
-from ragmon.privacy.search import EDGE, Rule, Span
+from ragmon.privacy.search import EDGE, RedactionRule, Span
 
 _EMAIL = re.compile(
     r"[@%](?:(?<=@)|40)(?=(?P<domain>(?:[\w-]{1,63}+\.){1,8}(?:xn--[\w-]{2,59}|[^\W\d_]{2,24})\w*+))"
@@ -179,7 +179,7 @@ def _in_context(text: str, start: int) -> Span | None:
 
 
 RULES = (
-    Rule(("@", "%40"), _EMAIL, _email),
-    Rule((), _IBAN, _iban),
-    Rule((), _NUMBER, _number),
+    RedactionRule(("@", "%40"), _EMAIL, _email),
+    RedactionRule((), _IBAN, _iban),
+    RedactionRule((), _NUMBER, _number),
 )

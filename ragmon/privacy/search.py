@@ -12,7 +12,7 @@ EDGE = r"(?<![\w\]])"
 """Pattern of the start of a word; what follows a placeholder at once belongs to its word."""
 
 
-class Rule(NamedTuple):
+class RedactionRule(NamedTuple):
     """One kind of thing to replace: a candidate by shape, then a verdict on it.
 
     After a refused candidate the search goes on at its end, so a pattern only looks ahead at
@@ -24,7 +24,7 @@ class Rule(NamedTuple):
     judge: Judge
 
 
-def find(text: str, rules: Sequence[Rule], *, rounds: int = 4) -> list[Span]:
+def find(text: str, rules: Sequence[RedactionRule], *, rounds: int = 4) -> list[Span]:
     """Everything that the rules want replaced, in order and apart from each other.
 
     Args:
@@ -45,7 +45,7 @@ def find(text: str, rules: Sequence[Rule], *, rounds: int = 4) -> list[Span]:
     return _merge(found) if len(found) > 1 else found
 
 
-def _round(text: str, rules: Sequence[Rule]) -> tuple[str, list[Span]]:
+def _round(text: str, rules: Sequence[RedactionRule]) -> tuple[str, list[Span]]:
     """What the rules find, and the text with it masked as the placeholders will mask it."""
     lower = text.lower()
     found: list[Span] = []
@@ -58,7 +58,7 @@ def _round(text: str, rules: Sequence[Rule]) -> tuple[str, list[Span]]:
     return text, found
 
 
-def _scan(rule: Rule, text: str) -> list[Span]:
+def _scan(rule: RedactionRule, text: str) -> list[Span]:
     spans: list[Span] = []
     at = 0
     while match := rule.pattern.search(text, at):

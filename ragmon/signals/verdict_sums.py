@@ -40,7 +40,7 @@ _HIT = "Share of queries with a relevant chunk among the first k, by the evidenc
 _RANK = "Mean of 1/rank of the first relevant chunk (0 when none was retrieved), by evidence."
 
 
-class Layout(Struct, frozen=True):
+class VerdictLayout(Struct, frozen=True):
     """Which blocks a row has, and which columns they are shown as."""
 
     scores: tuple[Column, ...]  # one a score
@@ -94,7 +94,7 @@ class Layout(Struct, frozen=True):
         return found
 
 
-def layout(ks: Sequence[int]) -> Layout:
+def layout(ks: Sequence[int]) -> VerdictLayout:
     """The layout for the k of hit@k."""
     plain = [
         Column(name, (("judge", SAMPLED_JUDGE),), "fraction", text, f"{name}_ratio")
@@ -116,16 +116,16 @@ def layout(ks: Sequence[int]) -> Layout:
     scored = (f"scored:{column.key}" for column in scores)
     agreed = (f"agreement:{judge}" for judge in JUDGES)
     names = ("shared", *scored, *agreed, "shared:people", "scored:people")
-    return Layout(scores, corrected, names)
+    return VerdictLayout(scores, corrected, names)
 
 
-def layout_of(columns: Sequence[Column]) -> Layout:
+def layout_of(columns: Sequence[Column]) -> VerdictLayout:
     """The layout beside these columns, which name the k."""
     hits = (column.labels for column in columns if column.name == "hit")
     return layout(sorted({int(dict(labels)["k"]) for labels in hits}))
 
 
-class Found(NamedTuple):
+class SparseRows(NamedTuple):
     """The records of a batch that have something to add."""
 
     record: NDArray[np.int32]  # (m,)
@@ -133,8 +133,8 @@ class Found(NamedTuple):
 
 
 def observe(
-    records: Sequence[QueryRecord], known: Sequence[Amendments], kept: Layout
-) -> Found | None:
+    records: Sequence[QueryRecord], known: Sequence[Amendments], kept: VerdictLayout
+) -> SparseRows | None:
     """What is known of each record as a row; None when none has any.
 
     The number of answers that could have been judged is no part of it: every answer counts
@@ -146,7 +146,7 @@ def observe(
     mine, of = [known[index] for index in at], [records[index] for index in at]
     judged, agreed = _judged_rows(of, mine, kept), _agreement_rows(mine)
     rows = np.concatenate([judged, agreed.reshape(len(at), -1), _people_rows(mine)], axis=1)
-    return Found(np.array(at, dtype=np.int32), rows)
+    return SparseRows(np.array(at, dtype=np.int32), rows)
 
 
 def scores(record: QueryRecord, verdict: Verdict | None, columns: Sequence[Column]) -> list[float]:
@@ -186,7 +186,7 @@ def _says_something(known: Amendments) -> bool:
 
 
 def _judged_rows(
-    records: Sequence[QueryRecord], known: Sequence[Amendments], kept: Layout
+    records: Sequence[QueryRecord], known: Sequence[Amendments], kept: VerdictLayout
 ) -> Floats:
     """The shared and scored blocks, side by side; zero for what nobody drew."""
     verdicts = [verdict_of(each, SAMPLED_JUDGE) if each.draw else None for each in known]

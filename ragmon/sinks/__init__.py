@@ -14,7 +14,7 @@ from ragmon.alerts.message import Links
 from ragmon.clock import Clock
 
 
-class Context(Struct, frozen=True):
+class SinkContext(Struct, frozen=True):
     """What a configured sink is given."""
 
     clock: Clock

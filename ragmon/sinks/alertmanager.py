@@ -8,7 +8,7 @@ import msgspec
 from ragmon.alerts import Alert, AlertEvent
 from ragmon.alerts.message import Links, annotations, rfc3339
 from ragmon.http_client import Access, Poster, Url
-from ragmon.sinks import Context
+from ragmon.sinks import SinkContext
 
 _REPEAT_EVERY_S = 60.0
 _FADES_AFTER_S = 4 * _REPEAT_EVERY_S  # as Prometheus does: a dead ragmon's alerts end by themselves
@@ -21,7 +21,7 @@ class Options(Access):
     """Of Alertmanager itself; a path prefix may be part of it."""
 
 
-def build(options: Options, context: Context) -> "Alertmanager":
+def build(options: Options, context: SinkContext) -> "Alertmanager":
     """A sink that posts to one Alertmanager."""
     return Alertmanager(options, context)
 
@@ -31,7 +31,7 @@ class Alertmanager:
 
     repeat_every_s = _REPEAT_EVERY_S
 
-    def __init__(self, options: Options, context: Context) -> None:
+    def __init__(self, options: Options, context: SinkContext) -> None:
         self._url = options.url.rstrip("/") + "/api/v2/alerts"
         self._context = context
         self._poster = Poster(options, context.clock)

@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr, model_validator
 from ragmon.alerts import AlertEvent
 from ragmon.alerts.message import Links, clip, description, message, rfc3339
 from ragmon.http_client import HttpOptions, Poster, Url, check_secret, secret
-from ragmon.sinks import Context
+from ragmon.sinks import SinkContext
 
 _MOST_SUMMARY = 1_024
 
@@ -32,7 +32,7 @@ class Options(HttpOptions):
         return self
 
 
-def build(options: Options, context: Context) -> "PagerDuty":
+def build(options: Options, context: SinkContext) -> "PagerDuty":
     """A sink that sends events to one service."""
     return PagerDuty(options, context)
 
@@ -40,7 +40,7 @@ def build(options: Options, context: Context) -> "PagerDuty":
 class PagerDuty:
     """One service."""
 
-    def __init__(self, options: Options, context: Context) -> None:
+    def __init__(self, options: Options, context: SinkContext) -> None:
         self._options = options
         self._context = context
         self._poster = Poster(options, context.clock)

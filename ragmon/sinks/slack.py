@@ -10,7 +10,7 @@ from ragmon.alerts import AlertEvent
 from ragmon.alerts.message import Link, Message, clip, message
 from ragmon.errors import SettingsError
 from ragmon.http_client import HttpOptions, Poster, check_secret, check_url, secret
-from ragmon.sinks import Context
+from ragmon.sinks import SinkContext
 
 _COLOURS = {"info": "#3b82f6", "warning": "#f59e0b", "critical": "#dc2626"}
 _RESOLVED = "#16a34a"
@@ -44,7 +44,7 @@ class Options(HttpOptions):
         return self
 
 
-def build(options: Options, context: Context) -> "Slack":
+def build(options: Options, context: SinkContext) -> "Slack":
     """A sink that posts to one channel."""
     return Slack(options, context)
 
@@ -52,7 +52,7 @@ def build(options: Options, context: Context) -> "Slack":
 class Slack:
     """One message a transition: an incoming webhook cannot edit what it posted."""
 
-    def __init__(self, options: Options, context: Context) -> None:
+    def __init__(self, options: Options, context: SinkContext) -> None:
         self._options = options
         self._context = context
         self._poster = Poster(options, context.clock)

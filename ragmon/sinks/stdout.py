@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from ragmon.alerts import AlertEvent
 from ragmon.alerts.message import message, plain
 from ragmon.errors import SinkError
-from ragmon.sinks import Context
+from ragmon.sinks import SinkContext
 
 
 class Options(BaseModel):
@@ -21,7 +21,7 @@ class Options(BaseModel):
     """json: one line a transition, with everything that is known of it."""
 
 
-def build(options: Options, context: Context) -> "Stdout":
+def build(options: Options, context: SinkContext) -> "Stdout":
     """A sink that writes to standard output."""
     return Stdout(options, context)
 
@@ -29,7 +29,7 @@ def build(options: Options, context: Context) -> "Stdout":
 class Stdout:
     """Works as long as somebody reads it."""
 
-    def __init__(self, options: Options, context: Context) -> None:
+    def __init__(self, options: Options, context: SinkContext) -> None:
         self._options = options
         self._context = context
 

@@ -17,7 +17,7 @@ from ragmon.alerts import AlertEvent
 from ragmon.alerts.message import Links, annotations, rfc3339, status
 from ragmon.errors import SettingsError
 from ragmon.http_client import Access, Poster, Url, check_secret, secret
-from ragmon.sinks import Context
+from ragmon.sinks import SinkContext
 
 _PREFIX = "whsec_"
 _KEY_BYTES = (24, 64)
@@ -44,7 +44,7 @@ class Options(Access):
         return self
 
 
-def build(options: Options, context: Context) -> "Webhook":
+def build(options: Options, context: SinkContext) -> "Webhook":
     """A sink that posts to one URL."""
     return Webhook(options, context)
 
@@ -52,7 +52,7 @@ def build(options: Options, context: Context) -> "Webhook":
 class Webhook:
     """One receiver; signed if there is a secret."""
 
-    def __init__(self, options: Options, context: Context) -> None:
+    def __init__(self, options: Options, context: SinkContext) -> None:
         self._options = options
         self._context = context
         self._signed = check_secret(options, "secret", required=False)

@@ -22,7 +22,7 @@ _RETRY_S = 1.0
 Result = TypeVar("Result")
 
 
-class Outcome(Struct, frozen=True):
+class IngestOutcome(Struct, frozen=True):
     """How a batch ended; with ``error`` nothing of it was kept."""
 
     accepted: int = 0
@@ -37,7 +37,7 @@ class Submission:
 
     source: str
     size_bytes: int
-    reply: Callable[[Outcome], None]
+    reply: Callable[[IngestOutcome], None]
     records: Sequence[QueryRecord] = ()
     changes: Sequence[Feedback | Label | Verdict | Draw] = ()
     offset: tuple[str, bytes] | None = None  # (source, position) to remember with the batch
@@ -45,7 +45,7 @@ class Submission:
     refused: list[tuple[int, str]] = field(default_factory=list)
 
 
-class Sink(Protocol):
+class RecordSink(Protocol):
     """Where a source delivers."""
 
     def submit(self, submission: Submission) -> None:
@@ -57,7 +57,7 @@ class Sink(Protocol):
         ...
 
 
-class Tally(Protocol):
+class IngestCounters(Protocol):
     """What is counted of every source."""
 
     def accepted(self, source: str, count: int) -> None:
@@ -73,11 +73,11 @@ class Tally(Protocol):
         ...
 
 
-class Context(Struct, frozen=True, kw_only=True):
+class SourceContext(Struct, frozen=True, kw_only=True):
     """What a configured source is given."""
 
-    sink: Sink
-    tally: Tally
+    sink: RecordSink
+    tally: IngestCounters
     clock: Clock
     offset: Callable[[str], bytes | None]  # how far a source was read, by its name
     retention_s: float
@@ -96,21 +96,21 @@ class Source(Protocol):
         ...
 
 
-Make = Callable[[Callable[[Outcome], None]], Submission]
+Make = Callable[[Callable[[IngestOutcome], None]], Submission]
 """A submission that replies as told; made anew for every attempt."""
 
 
-def deliver(sink: Sink, make: Make, stop: threading.Event) -> Outcome | None:
+def deliver(sink: RecordSink, make: Make, stop: threading.Event) -> IngestOutcome | None:
     """Submit until it is durable; None when told to stop first.
 
     An overloaded queue or a failed commit is tried again: nothing of the batch was kept.
     """
     while not stop.is_set():
         done = threading.Event()
-        outcomes: list[Outcome] = []
+        outcomes: list[IngestOutcome] = []
 
         def reply(
-            outcome: Outcome, done: threading.Event = done, to: list[Outcome] = outcomes
+            outcome: IngestOutcome, done: threading.Event = done, to: list[IngestOutcome] = outcomes
         ) -> None:
             to.append(outcome)
             done.set()
@@ -127,13 +127,13 @@ def deliver(sink: Sink, make: Make, stop: threading.Event) -> Outcome | None:
     return None
 
 
-async def commit(sink: Sink, make: Make) -> Outcome:
+async def commit(sink: RecordSink, make: Make) -> IngestOutcome:
     """Submit once, for a client that waits, and return when it is durable.
 
     Raises:
         Problem: 503; nothing of the batch was kept.
     """
-    future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[IngestOutcome] = asyncio.get_running_loop().create_future()
     try:
         sink.submit(make(resolver(future)))
     except OverloadedError as error:
@@ -158,7 +158,7 @@ def resolver(future: asyncio.Future[Result]) -> Callable[[Result], None]:
     return reply
 
 
-def count_outcome(tally: Tally, source: str, outcome: Outcome) -> None:
+def count_outcome(tally: IngestCounters, source: str, outcome: IngestOutcome) -> None:
     """Count what became of a batch that is durable."""
     tally.accepted(source, outcome.accepted)
     tally.duplicated(source, outcome.duplicates)

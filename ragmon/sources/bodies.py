@@ -11,7 +11,7 @@ _FEW_BYTES = 1 << 13  # up to here each line alone costs less
 _STRETCH_ELEMENTS = 64
 
 
-class Decoded(NamedTuple):
+class DecodedBody(NamedTuple):
     """What a stretch of a body held."""
 
     records: list[Any]
@@ -22,7 +22,7 @@ class Decoded(NamedTuple):
 
 def decode_body(
     decode: Decoder[Any], body: bytes, content_type: str, now: float, bounds: Bounds
-) -> Iterator[Decoded]:
+) -> Iterator[DecodedBody]:
     """The records of an object, an array or NDJSON, stamped; a stretch at a time.
 
     Args:
@@ -46,7 +46,7 @@ def decode_body(
         records = decode.whole(text, now, bounds) if len(text) > _FEW_BYTES else None
         if records is not None:
             sample = text[: text.find(b"\n") + 1 or None]
-            yield Decoded(records, range(first, first + len(records)), [], sample)
+            yield DecodedBody(records, range(first, first + len(records)), [], sample)
             first += len(records)
         else:
             lines = text.removesuffix(b"\n").split(b"\n")
@@ -66,8 +66,8 @@ def _stretches(body: bytes) -> Iterator[bytes]:
 
 def _one_by_one(
     decode: Decoder[Any], numbered: Iterable[tuple[int, Any]], now: float, bounds: Bounds
-) -> Decoded:
-    decoded = Decoded([], [], [])
+) -> DecodedBody:
+    decoded = DecodedBody([], [], [])
     lines: list[int] = []
     sample: Any = b""
     for number, line in numbered:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from ragmon.asgi import (
-    Limits,
+    BodyLimits,
     Problem,
     Receive,
     Scope,
@@ -26,7 +26,7 @@ from ragmon.asgi import (
 from ragmon.decode import Bounds, Decoder, Rejection, ignored_fields, reasons
 from ragmon.errors import RecordError
 from ragmon.records import Feedback, Label, QueryRecord
-from ragmon.sources import Outcome, Sink, Submission, Tally, commit
+from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission, commit
 from ragmon.sources.bodies import decode_body
 
 _STRETCHES = 8  # of a body, decoded before other requests get a turn
@@ -35,14 +35,14 @@ _STRETCHES = 8  # of a body, decoded before other requests get a turn
 class Options(Struct, frozen=True, kw_only=True):
     """What the routes depend on."""
 
-    limits: Limits
+    limits: BodyLimits
     in_flight: int  # bytes of all bodies together
     listed_errors: int
     retention_s: float
     max_skew_s: float
 
 
-class Endpoint(NamedTuple):
+class IngestPath(NamedTuple):
     """One of the three paths."""
 
     source: str  # label in the metrics
@@ -52,13 +52,13 @@ class Endpoint(NamedTuple):
 
 
 ENDPOINTS = {
-    "/v1/queries": Endpoint("http", QueryRecord, Decoder(QueryRecord), "GET, HEAD, POST"),
-    "/v1/feedback": Endpoint("feedback", Feedback, Decoder(Feedback)),
-    "/v1/labels": Endpoint("label", Label, Decoder(Label)),
+    "/v1/queries": IngestPath("http", QueryRecord, Decoder(QueryRecord), "GET, HEAD, POST"),
+    "/v1/feedback": IngestPath("feedback", Feedback, Decoder(Feedback)),
+    "/v1/labels": IngestPath("label", Label, Decoder(Label)),
 }
 
 
-class Found(NamedTuple):
+class BodyContents(NamedTuple):
     """What a body held."""
 
     records: list[Any]
@@ -73,8 +73,8 @@ class HttpSource:
     def __init__(
         self,
         options: Options,
-        sink: Sink,
-        tally: Tally,
+        sink: RecordSink,
+        tally: IngestCounters,
         authorize: Callable[[Scope, str], None],
         now: Callable[[], float],
     ) -> None:
@@ -103,14 +103,14 @@ class HttpSource:
         except asyncio.CancelledError:  # the server ends and waits no longer; so does this task
             await self._refuse(endpoint, unavailable("ragmon is ending", "ending"), send)
 
-    async def _refuse(self, endpoint: Endpoint, problem: Problem, send: Send) -> None:
+    async def _refuse(self, endpoint: IngestPath, problem: Problem, send: Send) -> None:
         self._tally.rejected(endpoint.source, problem.reason)
         await send_problem(send, problem)
 
-    async def _decode(self, endpoint: Endpoint, body: bytes, content_type: str) -> Found:
+    async def _decode(self, endpoint: IngestPath, body: bytes, content_type: str) -> BodyContents:
         now = self._now()
         bounds = Bounds(now - self._options.retention_s, now + self._options.max_skew_s)
-        found = Found([], [], [], {})
+        found = BodyContents([], [], [], {})
         try:
             for at, part in enumerate(
                 decode_body(endpoint.decode, body, content_type, now, bounds)
@@ -126,8 +126,10 @@ class HttpSource:
             raise Problem(400, str(error), reason=error.reason) from None
         return found
 
-    async def _answer(self, endpoint: Endpoint, found: Found, size_bytes: int, send: Send) -> None:
-        outcome = Outcome()
+    async def _answer(
+        self, endpoint: IngestPath, found: BodyContents, size_bytes: int, send: Send
+    ) -> None:
+        outcome = IngestOutcome()
         if found.records:
             outcome = await self._commit(endpoint, found.records, size_bytes)
         late = [_late_rejection(found.lines[at], reason) for at, reason in outcome.refused]
@@ -145,15 +147,17 @@ class HttpSource:
         nothing_good = rejections and not outcome.accepted and not outcome.duplicates
         await send_json(send, 422 if nothing_good else 200, content)
 
-    async def _commit(self, endpoint: Endpoint, records: Sequence[Any], size_bytes: int) -> Outcome:
-        def make(reply: Callable[[Outcome], None]) -> Submission:
+    async def _commit(
+        self, endpoint: IngestPath, records: Sequence[Any], size_bytes: int
+    ) -> IngestOutcome:
+        def make(reply: Callable[[IngestOutcome], None]) -> Submission:
             if endpoint.kind is QueryRecord:
                 return Submission(endpoint.source, size_bytes, reply, records=records)
             return Submission(endpoint.source, size_bytes, reply, changes=records)
 
         return await commit(self._sink, make)
 
-    def _count(self, source: str, outcome: Outcome, rejections: list[Rejection]) -> None:
+    def _count(self, source: str, outcome: IngestOutcome, rejections: list[Rejection]) -> None:
         self._tally.accepted(source, outcome.accepted)
         self._tally.duplicated(source, outcome.duplicates)
         for reason, count in reasons(rejections).items():

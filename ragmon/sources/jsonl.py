@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 from ragmon.decode import Bounds, Decoder
 from ragmon.errors import RecordError, StoreError
 from ragmon.records import Feedback, Label, QueryRecord
-from ragmon.sources import Context, Outcome, Submission, count_outcome, deliver
+from ragmon.sources import IngestOutcome, SourceContext, Submission, count_outcome, deliver
 
 _READ_BYTES = 1 << 20
 _MOST_LINE_BYTES = 16 << 20
@@ -38,12 +38,12 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     poll_s: float = Field(0.5, gt=0, le=60)
 
 
-def build(options: Options, context: Context) -> "JsonlSource":
+def build(options: Options, context: SourceContext) -> "JsonlSource":
     """A source that follows one file."""
     return JsonlSource(options, context)
 
 
-class Place(Struct, frozen=True):
+class FilePosition(Struct, frozen=True):
     """A position in one particular file, known by its inode and its first bytes."""
 
     inode: int
@@ -55,12 +55,14 @@ class Place(Struct, frozen=True):
 class JsonlSource:
     """One thread that reads, submits, and waits until it is durable."""
 
-    def __init__(self, options: Options, context: Context) -> None:
+    def __init__(self, options: Options, context: SourceContext) -> None:
         self._options = options
         self._context = context
         self._name = f"jsonl:{options.path}"
         self._decode: Decoder[Any] = Decoder(_KINDS[options.records])
-        self._quiet: tuple[Place, float] | None = None  # a rotated file's end, and since when
+        self._quiet: tuple[FilePosition, float] | None = (
+            None  # a rotated file's end, and since when
+        )
         self._stop = threading.Event()
         self._log = structlog.get_logger("jsonl").bind(path=str(options.path))
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -96,7 +98,7 @@ class JsonlSource:
             if end > start.offset:
                 if place is not None and place.offset > start.offset:
                     self._log.warning("begins_anew", read_before_to_byte=place.offset)
-                reached = Place(start.inode, end, *_head(file, end))
+                reached = FilePosition(start.inode, end, *_head(file, end))
                 return self._deliver(lines, start.offset, reached)
             successor = self._successor(path, start)
             if successor is None:
@@ -104,14 +106,14 @@ class JsonlSource:
             file.seek(start.offset)
             tail = file.read()  # a last line that nobody will complete
         with successor.open("rb") as file:
-            beginning = Place(os.fstat(file.fileno()).st_ino, 0, *_head(file, 0))
+            beginning = FilePosition(os.fstat(file.fileno()).st_ino, 0, *_head(file, 0))
         return self._deliver([tail + b"\n"] if tail else [], start.offset, beginning)
 
-    def _place(self) -> Place | None:
+    def _place(self) -> FilePosition | None:
         stored = self._context.offset(self._name)
-        return msgspec.msgpack.decode(stored, type=Place) if stored else None
+        return msgspec.msgpack.decode(stored, type=FilePosition) if stored else None
 
-    def _find(self, place: Place | None) -> Path | None:
+    def _find(self, place: FilePosition | None) -> Path | None:
         """The file that holds the place: the path itself, or what rotation made of it."""
         path = self._options.path
         if place is not None:
@@ -132,14 +134,14 @@ class JsonlSource:
         found = [each for each in path.parent.iterdir() if name.fullmatch(each.name)]
         return sorted(found, key=lambda each: each.stat().st_mtime_ns)
 
-    def _start(self, file: BinaryIO, place: Place | None) -> Place:
+    def _start(self, file: BinaryIO, place: FilePosition | None) -> FilePosition:
         """Where to read on in this file; the beginning when it is another or was truncated."""
         inode = os.fstat(file.fileno()).st_ino
         if place is not None and _continues(file, place):
-            return Place(inode, place.offset, place.head, place.head_bytes)
-        return Place(inode, 0, *_head(file, 0))
+            return FilePosition(inode, place.offset, place.head, place.head_bytes)
+        return FilePosition(inode, 0, *_head(file, 0))
 
-    def _successor(self, path: Path, end: Place) -> Path | None:
+    def _successor(self, path: Path, end: FilePosition) -> Path | None:
         """The file to go on with after the end of a rotated one; None while it may still grow."""
         live = self._options.path
         if path == live:
@@ -154,13 +156,13 @@ class JsonlSource:
         over = now - self._quiet[1] >= _ROTATION_S
         return live if over and live.is_file() and live.stat().st_size else None
 
-    def _deliver(self, lines: list[bytes], offset: int, reached: Place) -> bool:
+    def _deliver(self, lines: list[bytes], offset: int, reached: FilePosition) -> bool:
         """Submit a batch with its position, and wait; False when told to stop."""
         records = list(self._records(lines, offset))
         position = (self._name, msgspec.msgpack.encode(reached))
         size_bytes = sum(map(len, lines))
 
-        def make(reply: Callable[[Outcome], None]) -> Submission:
+        def make(reply: Callable[[IngestOutcome], None]) -> Submission:
             if self._options.records == "queries":
                 return Submission("jsonl", size_bytes, reply, records=records, offset=position)
             return Submission("jsonl", size_bytes, reply, changes=records, offset=position)
@@ -210,13 +212,13 @@ def _head(file: BinaryIO, at_most: int) -> tuple[int, int]:
     return xxhash.xxh3_64_intdigest(head), len(head)
 
 
-def _continues(file: BinaryIO, place: Place) -> bool:
+def _continues(file: BinaryIO, place: FilePosition) -> bool:
     """Whether a file begins as it did, and is long enough to hold the place."""
     long_enough = os.fstat(file.fileno()).st_size >= place.offset
     return long_enough and _head(file, place.head_bytes) == (place.head, place.head_bytes)
 
 
-def _holds(path: Path, place: Place, *, same_inode: bool) -> bool:
+def _holds(path: Path, place: FilePosition, *, same_inode: bool) -> bool:
     if not path.is_file() or (path.stat().st_ino == place.inode) is not same_inode:
         return False
     if not same_inode and not place.head_bytes:

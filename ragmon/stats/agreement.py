@@ -17,7 +17,7 @@ CONFUSION = ("both_good", "judge_only", "label_only", "both_bad")
 """Counts of answers by who calls them good; addable over answers, buckets and replicas."""
 
 
-class Figure(NamedTuple):
+class AgreementFigure(NamedTuple):
     """A number with its 95 % interval; NaN where the counts do not say."""
 
     value: float
@@ -29,11 +29,11 @@ class Agreement(NamedTuple):
     """Of a judge with labels."""
 
     labels: int
-    balanced_accuracy: Figure
-    kappa: Figure
+    balanced_accuracy: AgreementFigure
+    kappa: AgreementFigure
 
 
-UNKNOWN = Figure(math.nan, math.nan, math.nan)
+UNKNOWN = AgreementFigure(math.nan, math.nan, math.nan)
 
 
 def confusion_rows(judge: ArrayLike, label: ArrayLike) -> Floats:
@@ -61,7 +61,7 @@ def agreement(counts: ArrayLike) -> Agreement:
     return Agreement(round(a + b + c + d), balanced_accuracy(a, b, c, d), kappa(a, b, c, d))
 
 
-def balanced_accuracy(a: float, b: float, c: float, d: float) -> Figure:
+def balanced_accuracy(a: float, b: float, c: float, d: float) -> AgreementFigure:
     """Mean of the shares of good and of bad answers that the judge recognises.
 
     Unknown unless there are labels of both kinds.
@@ -75,10 +75,10 @@ def balanced_accuracy(a: float, b: float, c: float, d: float) -> Figure:
     value = sum(shares) / 2.0
     below = math.hypot(*(share - low for share, (low, _) in zip(shares, bounds, strict=True)))
     above = math.hypot(*(high - share for share, (_, high) in zip(shares, bounds, strict=True)))
-    return Figure(value, max(value - below / 2.0, 0.0), min(value + above / 2.0, 1.0))
+    return AgreementFigure(value, max(value - below / 2.0, 0.0), min(value + above / 2.0, 1.0))
 
 
-def kappa(a: float, b: float, c: float, d: float) -> Figure:
+def kappa(a: float, b: float, c: float, d: float) -> AgreementFigure:
     """Cohen's kappa: agreement beyond what the two would share by chance, at most 1.
 
     Unknown unless there are labels of both kinds, as balanced accuracy is; a judge that says the
@@ -95,7 +95,7 @@ def kappa(a: float, b: float, c: float, d: float) -> Figure:
     value = (seen - chance) / (1.0 - chance)
     # Adding half an answer to each cell keeps a perfect agreement of few from looking certain.
     margin = Z95 * _kappa_deviation(np.array([[a, b], [c, d]]) + 0.5)
-    return Figure(value, max(value - margin, -1.0), min(value + margin, 1.0))
+    return AgreementFigure(value, max(value - margin, -1.0), min(value + margin, 1.0))
 
 
 def _kappa_deviation(counts: Floats) -> float:

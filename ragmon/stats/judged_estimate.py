@@ -155,7 +155,7 @@ def estimate(
         Shape (...); a failure share of s leaves 1 - s of the effective sample, since what f does
         not explain of the failures is not known.
     """
-    s = _Sums(shared, scored)
+    s = _EstimateSums(shared, scored)
     rho = 0.0 if population else rho  # ``population`` has counted that part already
     with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 is the unknown made NaN below
         at = _moments(s)
@@ -194,7 +194,7 @@ def relation(shared: Floats, scored: Floats) -> Relation:
         shared: sums over ``SHARED``, shape (len(SHARED),).
         scored: sums over ``SCORED``, shape (len(SCORED),).
     """
-    s = _Sums(shared, scored)
+    s = _EstimateSums(shared, scored)
     if s.m < LEAST_FOR_PROXY:
         return Relation()
     variance_f = float(s.wff / s.w - (s.wf / s.w) ** 2)
@@ -212,7 +212,7 @@ def doubt(proxy: ArrayLike, known: Relation) -> Floats:
     return chance
 
 
-class _Sums:
+class _EstimateSums:
     """The columns by name."""
 
     def __init__(self, shared: Floats, scored: Floats) -> None:
@@ -237,7 +237,7 @@ class _Moments(NamedTuple):
     slope: Floats  # of z on f, within [0, 1]
 
 
-def _moments(s: _Sums) -> _Moments:
+def _moments(s: _EstimateSums) -> _Moments:
     y, f = s.wy / s.wd, s.wf / s.w
     variance_f = s.wff / s.w - f * f
     covariance = (s.wyf - y * s.wdf) / s.w
@@ -251,14 +251,14 @@ def _moments(s: _Sums) -> _Moments:
     )
 
 
-def _population(s: _Sums, known: Estimate | None) -> tuple[Floats, Floats]:
+def _population(s: _EstimateSums, known: Estimate | None) -> tuple[Floats, Floats]:
     """(mean of the proxy over all answers, variance of that mean)."""
     if known is None:
         return s.sum_f / s.answers, np.zeros_like(s.answers)
     return known.mean, known.variance
 
 
-def _variance(s: _Sums, at: _Moments, lam: Floats, rho: float) -> Floats:
+def _variance(s: _EstimateSums, at: _Moments, lam: Floats, rho: float) -> Floats:
     """Of the estimate: that of drawing, and with rho that of the answers themselves."""
     zz = s.kyy - 2.0 * at.y * s.ky + at.y * at.y * s.kd
     zf = s.kyf - at.f * s.ky - at.y * s.kdf + at.y * at.f * s.kd
@@ -270,7 +270,7 @@ def _variance(s: _Sums, at: _Moments, lam: Floats, rho: float) -> Floats:
     return total
 
 
-def _effective(s: _Sums, mean: Floats, variance: Floats, rho: float) -> Floats:
+def _effective(s: _EstimateSums, mean: Floats, variance: Floats, rho: float) -> Floats:
     """Coins that would know the mean as well; few scores cannot claim to be much better."""
     weighting = s.m * s.kd / np.square(s.wd) + rho * s.m / np.maximum(s.answers * s.wd / s.w, s.m)
     coin = mean * (1.0 - mean)
@@ -280,7 +280,7 @@ def _effective(s: _Sums, mean: Floats, variance: Floats, rho: float) -> Floats:
     return n
 
 
-def _bounds(s: _Sums, mean: Floats, n: Floats) -> tuple[Floats, Floats]:
+def _bounds(s: _EstimateSums, mean: Floats, n: Floats) -> tuple[Floats, Floats]:
     kish = s.kish
     few = np.maximum(np.where(kish >= 1.0, kish, 1.0) - 1.0, 1.0)
     z = np.where(kish < _NORMAL_FROM, student_quantile(few), Z95)

@@ -19,12 +19,12 @@ from ragmon.stores.protocols import (
     BaselineRow,
     Baselines,
     DeadLetter,
-    Due,
+    DueNotifications,
     Fate,
-    Judging,
+    JudgeStore,
     Notification,
     Outbox,
-    Pending,
+    PendingNotification,
     ProbeRuns,
     SavedDetection,
     Settled,
@@ -43,13 +43,13 @@ __all__ = [
     "Block",
     "Commit",
     "DeadLetter",
-    "Due",
+    "DueNotifications",
     "Fate",
     "Hashes",
-    "Judging",
+    "JudgeStore",
     "Notification",
     "Outbox",
-    "Pending",
+    "PendingNotification",
     "ProbeRuns",
     "Reader",
     "Restatement",
@@ -195,7 +195,7 @@ class Store(Protocol):
         """Where spans wait for the rest of their trace."""
         ...
 
-    def judging(self) -> Judging:
+    def judging(self) -> JudgeStore:
         """Where answers wait for the sampled judge."""
         ...
 

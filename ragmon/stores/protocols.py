@@ -54,7 +54,7 @@ class Notification(NamedTuple):
     body: bytes
 
 
-class Pending(NamedTuple):
+class PendingNotification(NamedTuple):
     """A notification that is not delivered yet, and how often that was tried."""
 
     number: int
@@ -66,10 +66,10 @@ class Pending(NamedTuple):
     attempts: int
 
 
-class Due(NamedTuple):
+class DueNotifications(NamedTuple):
     """What to try now; without anything, when something comes due (None: nothing waits)."""
 
-    rows: list[Pending]
+    rows: list[PendingNotification]
     next_at: float | None
 
 
@@ -117,7 +117,7 @@ class Outbox(Protocol):
         """Make them durable, or raise StoreError and change nothing."""
         ...
 
-    def due(self, sink: str, now: float, limit: int) -> Due:
+    def due(self, sink: str, now: float, limit: int) -> DueNotifications:
         """The oldest notification of each alert, where it is due."""
         ...
 
@@ -145,7 +145,7 @@ class Awaited(NamedTuple):
     since: float  # unix seconds
 
 
-class Judging(Protocol):
+class JudgeStore(Protocol):
     """Answers that wait for the sampled judge, and what judging remembers.
 
     Called on the writer's thread. Draws and verdicts are part of a ``Commit``.
@@ -186,14 +186,14 @@ class SavedDetection(NamedTuple):
     book: bytes
     catching_up: bool
     position: Position
-    buckets: Iterator[minutes.SavedBucket]  # from old to new
+    buckets: Iterator[minutes.SavedMinute]  # from old to new
 
 
 class Turn(Struct, frozen=True, kw_only=True):
     """What one turn of detection changes, saved as a whole."""
 
     state: bytes  # of the detectors
-    buckets: Sequence[minutes.SavedBucket]  # those that changed
+    buckets: Sequence[minutes.SavedMinute]  # those that changed
     oldest: tuple[int, int]  # older buckets of each tier go
     book: bytes  # of the alerts
     catching_up: bool

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragmon.alerts.silences import Matcher
-from ragmon.asgi import Limits, Problem
+from ragmon.asgi import BodyLimits, Problem
 from ragmon.web.api import Page, body_of, json_answer, limit_of, moment_of
 
 STATES = ("open", "resolved", "all")
@@ -17,7 +17,7 @@ STATES = ("open", "resolved", "all")
 _Text = Annotated[str, Meta(max_length=1_000)]
 
 
-class Wanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SilenceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A silence to be made: conditions, and how long it holds."""
 
     matchers: Annotated[tuple[Matcher, ...], Meta(min_length=1, max_length=50)]
@@ -27,7 +27,7 @@ class Wanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     comment: _Text = ""
 
 
-class Book(Protocol):
+class AlertSource(Protocol):
     """Who knows the alerts; every answer includes the last minute that was judged."""
 
     def now(self) -> float:
@@ -56,7 +56,7 @@ class Book(Protocol):
         """Every silence, with its state."""
         ...
 
-    async def silence(self, wanted: Wanted) -> dict[str, Any]:
+    async def silence(self, wanted: SilenceRequest) -> dict[str, Any]:
         """Keep a silence; ValueError when it makes no sense."""
         ...
 
@@ -68,7 +68,7 @@ class Book(Protocol):
 class AlertSection:
     """The pages."""
 
-    def __init__(self, book: Book, limits: Limits) -> None:
+    def __init__(self, book: AlertSource, limits: BodyLimits) -> None:
         self._book = book
         self._limits = limits
 
@@ -116,7 +116,7 @@ class AlertSection:
     async def silenced(self, request: Request) -> Response:
         """One more."""
         try:
-            wanted = msgspec.json.decode(await body_of(request, self._limits), type=Wanted)
+            wanted = msgspec.json.decode(await body_of(request, self._limits), type=SilenceRequest)
             return json_answer(await self._book.silence(wanted), 201)
         except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
             raise Problem(400, str(error), reason="bad_parameter") from None

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from ragmon.asgi import Limits, Problem, Scope, Shares, check_headers, read_body, unavailable
+from ragmon.asgi import BodyLimits, Problem, Scope, Shares, check_headers, read_body, unavailable
 from ragmon.errors import RagmonError
 from ragmon.signals.failure_mode import FAILED
 from ragmon.web.page import HEADERS, status_page
@@ -25,7 +25,7 @@ _YEAR_10000 = 253_402_300_800  # unix seconds
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class Monitor(Protocol):
+class MonitorSource(Protocol):
     """What the API asks; every answer includes what was acknowledged before the question."""
 
     def now(self) -> float:
@@ -68,7 +68,7 @@ class Page(NamedTuple):
     answer: Endpoint
 
 
-class Section(Protocol):
+class RouteSection(Protocol):
     """Pages that belong together, in a module of their own."""
 
     def pages(self) -> Sequence[Page]:
@@ -81,13 +81,13 @@ class Api:
 
     def __init__(
         self,
-        monitor: Monitor,
+        monitor: MonitorSource,
         refused: Callable[[str], None],
         authorize: Callable[[Scope, str], None],
         *,
-        limits: Limits,
+        limits: BodyLimits,
         protect_metrics: bool,
-        more: Sequence[Section] = (),
+        more: Sequence[RouteSection] = (),
     ) -> None:
         self._more = more
         self._monitor = monitor
@@ -217,7 +217,7 @@ def json_answer(content: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(content), status, media_type="application/json")
 
 
-async def body_of(request: Request, limits: Limits) -> bytes:
+async def body_of(request: Request, limits: BodyLimits) -> bytes:
     """The body of a request, within the limits.
 
     Raises:

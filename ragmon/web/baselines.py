@@ -8,13 +8,13 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragmon.asgi import Limits, Problem
+from ragmon.asgi import BodyLimits, Problem
 from ragmon.web.api import Page, body_of, json_answer
 
 _PATH = "/v1/baselines/{name}"
 
 
-class Wanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BaselineRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a baseline is to be made of: exactly one of ``from`` and ``run``."""
 
     window: str = msgspec.field(default="", name="from")  # how far back, for example 7d
@@ -23,7 +23,7 @@ class Wanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     promote: bool = False
 
 
-class Keeper(Protocol):
+class BaselineSource(Protocol):
     """Who keeps them; ValueError for what makes no sense, KeyError for what is not there."""
 
     async def baselines(self) -> dict[str, Any]:
@@ -34,7 +34,7 @@ class Keeper(Protocol):
         """One version with what it says; None: the promoted one, else the newest."""
         ...
 
-    async def keep_baseline(self, name: str, wanted: Wanted) -> dict[str, Any]:
+    async def keep_baseline(self, name: str, wanted: BaselineRequest) -> dict[str, Any]:
         """Save another version."""
         ...
 
@@ -50,7 +50,7 @@ class Keeper(Protocol):
 class BaselineSection:
     """The pages."""
 
-    def __init__(self, keeper: Keeper, limits: Limits) -> None:
+    def __init__(self, keeper: BaselineSource, limits: BodyLimits) -> None:
         self._keeper = keeper
         self._limits = limits
 
@@ -80,7 +80,7 @@ class BaselineSection:
         """Another version."""
         name, _ = _asked(request)
         try:
-            wanted = msgspec.json.decode(await body_of(request, self._limits), type=Wanted)
+            wanted = msgspec.json.decode(await body_of(request, self._limits), type=BaselineRequest)
             if bool(wanted.window) is bool(bytes(wanted.run)):
                 raise ValueError("give exactly one of from and run")
             return json_answer(await self._keeper.keep_baseline(name, wanted), 201)

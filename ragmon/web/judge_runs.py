@@ -8,13 +8,13 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragmon.asgi import Limits, Problem
+from ragmon.asgi import BodyLimits, Problem
 from ragmon.web.api import Page, body_of, json_answer, moment_of
 
 _PATH = "/v1/judge"
 
 
-class _Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _JudgeRunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which answers are to be judged, as a client says it."""
 
     since: str = "1h"
@@ -23,7 +23,7 @@ class _Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
-class Wanted(NamedTuple):
+class JudgeRunSelection(NamedTuple):
     """Which answers are to be judged, and how many of them."""
 
     since: float  # unix seconds
@@ -31,14 +31,14 @@ class Wanted(NamedTuple):
     pipeline: str = ""  # empty: any
 
 
-class Judging(Protocol):
+class JudgeRunSource(Protocol):
     """Who draws them."""
 
-    async def forecast(self, wanted: Wanted) -> dict[str, Any]:
+    async def forecast(self, wanted: JudgeRunSelection) -> dict[str, Any]:
         """What judging would take; nothing is drawn."""
         ...
 
-    async def draw(self, wanted: Wanted) -> dict[str, Any]:
+    async def draw(self, wanted: JudgeRunSelection) -> dict[str, Any]:
         """Draw, and have them judged."""
         ...
 
@@ -50,7 +50,9 @@ class Judging(Protocol):
 class JudgeSection:
     """The pages; without a language model they say how to get one."""
 
-    def __init__(self, judging: Judging | None, now: Callable[[], float], limits: Limits) -> None:
+    def __init__(
+        self, judging: JudgeRunSource | None, now: Callable[[], float], limits: BodyLimits
+    ) -> None:
         self._judging = judging
         self._now = now
         self._limits = limits
@@ -70,15 +72,15 @@ class JudgeSection:
         """Forecast, or draw."""
         judging = self._configured()
         try:
-            asked = msgspec.json.decode(await body_of(request, self._limits), type=_Request)
+            asked = msgspec.json.decode(await body_of(request, self._limits), type=_JudgeRunRequest)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
         since = moment_of("since", asked.since, self._now())
-        wanted = Wanted(since, asked.limit, asked.pipeline)
+        wanted = JudgeRunSelection(since, asked.limit, asked.pipeline)
         found = judging.forecast(wanted) if asked.dry_run else judging.draw(wanted)
         return json_answer(await found)
 
-    def _configured(self) -> Judging:
+    def _configured(self) -> JudgeRunSource:
         if self._judging is None:
             detail = "no language model judges here; set judge.llm.base_url"
             raise Problem(404, detail, reason="not_found")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from ragmon.asgi import Limits, Problem, headers_too_large
+from ragmon.asgi import BodyLimits, Problem, headers_too_large
 
 _LINGER_BYTES = 4 << 20
 _LINGER_S = 2.0
@@ -21,7 +21,7 @@ _REST_BYTES = 128 << 20  # of a body after its answer
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
-    limits: Limits
+    limits: BodyLimits
     refused: Callable[[str], None]
 
     _in_headers = True
@@ -149,7 +149,7 @@ class _PatientTransport:
         self.close = close
 
 
-def bounded_protocol(limits: Limits, refused: Callable[[str], None]) -> type[BoundedProtocol]:
+def bounded_protocol(limits: BodyLimits, refused: Callable[[str], None]) -> type[BoundedProtocol]:
     """The protocol class for ``uvicorn.Config(http=…)``.
 
     Args:

@@ -197,7 +197,7 @@ class Windows:
                 ring.add(bucket, codes[buckets == bucket])
 
 
-class _Sums(NamedTuple):
+class _BucketRows(NamedTuple):
     """Rows of distinct pairs of series and bucket."""
 
     series: NDArray[np.int64]
@@ -210,7 +210,7 @@ def _by_series(
     buckets: NDArray[np.int64],
     members: NDArray[np.int64],
     rows: NDArray[np.float64],
-) -> _Sums:
+) -> _BucketRows:
     """The rows of records, summed by series and bucket.
 
     First by dims, of which there are fewer than records, then by the series these belong to.
@@ -219,16 +219,16 @@ def _by_series(
     series, pair = _pairs(members[dim_index[first]])
     held = buckets[first][pair]
     first, sums = group(series << 40 | held, sums, pair)
-    return _Sums(series[first], held[first], sums)
+    return _BucketRows(series[first], held[first], sums)
 
 
-def _widened(sums: _Sums, factor: int) -> _Sums:
+def _widened(sums: _BucketRows, factor: int) -> _BucketRows:
     """The sums over buckets that many times as wide."""
     wider = sums.buckets // factor
     if sums.buckets.min() == sums.buckets.max():  # one row a series already
-        return _Sums(sums.series, wider, sums.rows)
+        return _BucketRows(sums.series, wider, sums.rows)
     first, rows = group(sums.series << 40 | wider, sums.rows)
-    return _Sums(sums.series[first], wider[first], rows)
+    return _BucketRows(sums.series[first], wider[first], rows)
 
 
 def _pairs(members: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

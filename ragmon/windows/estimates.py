@@ -7,7 +7,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.signals import MEANS, Column
-from ragmon.signals.verdict_sums import Layout, layout_of
+from ragmon.signals.verdict_sums import VerdictLayout, layout_of
 from ragmon.stats import judged_estimate
 from ragmon.stats.intervals import (
     effective_n_weighted,
@@ -112,7 +112,7 @@ def sampled_sums(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Flo
     return shared[:, None, :], layout.scored(sums)
 
 
-def _judged_sums(merged: Merged, layout: Layout) -> Floats:
+def _judged_sums(merged: Merged, layout: VerdictLayout) -> Floats:
     if merged.judged is None:
         return np.zeros((len(merged.rows), layout.width))
     return merged.judged

@@ -13,7 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.signals import Column
-from ragmon.signals.verdict_sums import Layout, layout_of
+from ragmon.signals.verdict_sums import VerdictLayout, layout_of
 from ragmon.stats.latency import BINS
 from ragmon.windows import Merged, Windows
 from ragmon.windows.moments import row_width
@@ -203,7 +203,9 @@ def _dump_judged(
     return _Judged(names, at[kept].astype(np.int32).tobytes(), cells.rows[kept].tobytes())
 
 
-def _judged_rows(stored: _Judged, layout: Layout) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+def _judged_rows(
+    stored: _Judged, layout: VerdictLayout
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Positions in the bucket's series, and rows over the layout in force now."""
     at = np.frombuffer(stored.series, dtype=np.int32)
     return at, layout.converted(stored.names, np.frombuffer(stored.rows).reshape(len(at), -1))

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragmon.alerts import Evidence
-from ragmon.alerts.machine import Book, Hush, Timing, step
+from ragmon.alerts.machine import AlertBook, Suppressions, Timing, step
 from ragmon.alerts.silences import Maintenance, Matcher, Silence
 from ragmon.detectors import AlertKey, Finding, StreamKey
 
@@ -26,7 +26,7 @@ def explain(found):
 
 def run(minutes, *, timing=None, hush=None, book=None):
     """Findings by minute; returns (minute, change, metric, heard) of each transition."""
-    book, seen, ids = book or Book(), [], []
+    book, seen, ids = book or AlertBook(), [], []
     for at, findings in enumerate(minutes):
         book, events = step(
             book,
@@ -34,9 +34,9 @@ def run(minutes, *, timing=None, hush=None, book=None):
             NOW + 60.0 * at,
             explain,
             timing=timing or Timing(),
-            hush=hush(at) if hush else Hush(),
+            hush=hush(at) if hush else Suppressions(),
         )
-        book = Book.load(book.dump())  # a restart in every minute
+        book = AlertBook.load(book.dump())  # a restart in every minute
         ids += [each.id for each in events]
         seen += [(at, each.change, each.alert.key.stream.metric, each.notify) for each in events]
     assert len(set(ids)) == len(ids)
@@ -130,7 +130,7 @@ def silence(start, end):
 
 
 def test_a_silence_ends():
-    hush = Hush(silences=(silence(-60.0, 120.0),))
+    hush = Suppressions(silences=(silence(-60.0, 120.0),))
     found = run([[HIT]] * 4 + [[]], hush=lambda _: hush)
     assert found == [
         (0, "firing", "hit", False),
@@ -140,7 +140,7 @@ def test_a_silence_ends():
 
 
 def test_what_nobody_heard_of_ends_unheard():
-    hush = Hush(silences=(silence(-60.0, 600.0),))
+    hush = Suppressions(silences=(silence(-60.0, 600.0),))
     assert [told for *_, told in run([[HIT], []], hush=lambda _: hush)] == [False, False]
 
 

@@ -10,7 +10,7 @@ from ragmon.alerts.lines import line
 from ragmon.alerts.remedies import REMEDIES, name_of, runbook_of
 from ragmon.alerts.sentences import sentence
 from ragmon.detectors import AlertKey, Finding, Measured, StreamKey, rules
-from ragmon.detectors.detection import Detection, Options
+from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.losses import DETECTED
 
 NOW = 1_740_000_000.0  # 2025-02-19 21:20 UTC
@@ -88,7 +88,7 @@ def test_silence_of_ratings_is_another_alert_than_bad_ratings():
 
 
 def test_evidence_names_the_slice_and_the_stage():
-    detection = Detection([], rules.build([{"kind": "anomaly"}]), Options(lag_s=0.0))
+    detection = Detection([], rules.build([{"kind": "anomaly"}]), DetectionOptions(lag_s=0.0))
     start = 29_000_160
     detection.begin(start * 60.0)
     whole, mode = StreamKey("docs", "hit"), StreamKey("docs", "mode_retrieval")

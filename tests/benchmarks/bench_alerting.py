@@ -11,7 +11,7 @@ import structlog
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ragmon.detectors.intake import Feed
+from ragmon.detectors.intake import ObservationBuffer
 from ragmon.records import Latency, Position, QueryRecord
 from tests.support.examples import NOON, chunks, record
 from tests.support.vigil import Vigil
@@ -53,7 +53,7 @@ def counted(vigil: Vigil, tenants: int) -> float:
     records = queries("c", vigil.clock.now() - 50.0, RECORDS, 50.0, tenants)
     pipeline, live = vigil.engine.pipeline, vigil.alerting.live
     batches = [pipeline.observe(records[at : at + BATCH]) for at in range(0, RECORDS, BATCH)]
-    feed = Feed(pipeline.columns)
+    feed = ObservationBuffer(pipeline.columns)
 
     def count() -> float:
         started = time.process_time()

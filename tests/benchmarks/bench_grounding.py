@@ -36,7 +36,7 @@ RIGHT = 0.5
 class Judged:
     """Answers with scores; those without a score are left out and counted."""
 
-    def __init__(self, pairs: Sequence[tuple[Example, grounding.Grounding]]) -> None:
+    def __init__(self, pairs: Sequence[tuple[Example, grounding.GroundingResult]]) -> None:
         kept = [(e, g) for e, g in pairs if g.score is not None]
         self.unjudged = len(pairs) - len(kept)
         self.examples = [e for e, _ in kept]
@@ -95,7 +95,7 @@ def judge_all(artefact: Artefact, examples: Sequence[Example]) -> Judged:
 
 
 def pairs(artefact, examples):
-    judge = grounding.Judge(artefact)
+    judge = grounding.GroundingJudge(artefact)
     return [(e, judge.score(e.query, e.answer, e.context)) for e in examples]
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragmon.sampling import Options, Sampler, draws, inclusion, spread
+from ragmon.sampling import Sampler, SamplingOptions, draws, inclusion, spread
 from ragmon.stats import judged_estimate
 from ragmon.stats.judged_estimate import Estimate, Floats, Relation
 
@@ -165,7 +165,7 @@ def _estimate_ms() -> float:
 
 def _sampling_us() -> float:
     rng = np.random.default_rng(0)
-    sampler = Sampler(Options())
+    sampler = Sampler(SamplingOptions())
     dims = [("docs", f"v{number}") for number in range(10)]
     index, doubt = rng.integers(0, 10, 500), rng.random(500)
     ids = [f"query-{number}" for number in range(500)]

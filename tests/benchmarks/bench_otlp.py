@@ -17,8 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ragmon.sources.otlp.receiver.assembly import Assembly, Patience
-from ragmon.sources.otlp.spans import Part, pack, unpack
+from ragmon.sources.otlp.receiver.assembly import Assembly, TraceTimeouts
+from ragmon.sources.otlp.spans import SpanPacket, pack, unpack
 from ragmon.sources.otlp.traces.mapping import map_trace
 from ragmon.sources.otlp.wire import protobuf
 from tests.support.otlp import NOW, captured, rig
@@ -115,10 +115,10 @@ def waiting_megabytes(spans_a_trace):
 
 def fill(spans_a_trace):
     """Let a million spans wait, and print the megabytes this process reached."""
-    assembly = Assembly(Patience())
+    assembly = Assembly(TraceTimeouts())
     body = bytes(1_000)
     for number in range(HALF_FINISHED // spans_a_trace):
-        part = Part(number.to_bytes(16, "big"), spans_a_trace, False, body * spans_a_trace)
+        part = SpanPacket(number.to_bytes(16, "big"), spans_a_trace, False, body * spans_a_trace)
         assembly.add(part, now=0.0)
         if number % 1000 == 0:
             assembly.due(now=0.0)

@@ -4,7 +4,7 @@ import numpy as np
 from detection_worlds import DAY, MONDAY, Traffic, World
 
 from ragmon.detectors import StreamKey
-from ragmon.detectors.detection import Detection, Options
+from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.rules import build
 
 ALPHA = 0.01
@@ -25,7 +25,7 @@ def watch(world: World, runs: int, share: float, days: float, shift: float = 0.0
         seed: of everything.
     """
     rules = build([{"kind": "canary", "metrics": ["hit"], "alpha": ALPHA}])
-    detection = Detection([], rules, Options(lag_s=0.0, max_streams=8 * runs))
+    detection = Detection([], rules, DetectionOptions(lag_s=0.0, max_streams=8 * runs))
     keys = [
         StreamKey(f"run{run}", metric, dimension, version)
         for run in range(runs)

@@ -12,7 +12,7 @@ from detection_worlds import DAY, MONDAY, Traffic, World
 
 from ragmon.cli import main
 from ragmon.detectors import StreamKey
-from ragmon.detectors.detection import Detection, Options, replay
+from ragmon.detectors.detection import Detection, DetectionOptions, replay
 from ragmon.detectors.losses import DETECTED
 from ragmon.detectors.rules import build
 from ragmon.windows.observations import Observations
@@ -22,7 +22,7 @@ _HEALTHY = World(level=0.02)  # within the shipped objective, so that nothing fi
 
 def ticks(streams: int, minutes: int) -> tuple[np.ndarray, int]:
     """CPU milliseconds of each minute of so many streams, all detectors; bytes of the log."""
-    detection = Detection([], build(), Options(max_streams=2 * streams, lag_s=0.0))
+    detection = Detection([], build(), DetectionOptions(max_streams=2 * streams, lag_s=0.0))
     metrics = ("traffic", *DETECTED)
     keys = [
         StreamKey(f"p{at // len(metrics)}", metrics[at % len(metrics)]) for at in range(streams)
@@ -56,7 +56,7 @@ def replayed() -> tuple[int, float]:
     values[:, -1] = rng.lognormal(6.8, 0.5, n)
     stamps = np.sort(rng.uniform(MONDAY * 60.0, (MONDAY + 2 * DAY) * 60.0, n))
     whole = Observations((), [("docs", "v1")], np.zeros(n, dtype=np.int32), stamps, values)
-    detection = Detection(columns, build(), Options())
+    detection = Detection(columns, build(), DetectionOptions())
     started = time.process_time()
     for _ in replay(detection, whole):
         pass

@@ -5,7 +5,7 @@ from detection_stationary import Naive
 from detection_worlds import DAY, MONDAY, Traffic, World
 
 from ragmon.detectors import StreamKey
-from ragmon.detectors.detection import Detection, Options
+from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.rules import build
 
 WARM_DAYS = 8
@@ -15,7 +15,7 @@ class Monitor:
     """A Detection over runs that are streams of their own."""
 
     def __init__(self, runs: int, rules, **options) -> None:
-        self.detection = Detection([], build(rules), Options(lag_s=0.0, **options))
+        self.detection = Detection([], build(rules), DetectionOptions(lag_s=0.0, **options))
         keys = [StreamKey(f"run{run:04d}", "hit") for run in range(runs)]
         self.rows = np.array([self.detection.streams.row(key) for key in keys])
         self.runs = runs

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from ragmon.client.address import address
-from ragmon.client.batch import Kind
-from ragmon.client.engine import Plan, build
-from ragmon.client.fake import FakeServer, Reply
+from ragmon.client.batch import RecordKind
+from ragmon.client.engine import EnginePlan, build
+from ragmon.client.fake import FakeReply, FakeServer
 from ragmon.client.options import Options
 from ragmon.clock import ManualClock
 
@@ -21,7 +21,7 @@ class Bench:
 
     def __init__(self, url="http://ragmon.invalid", *, spool_dir=None, transport=None, **options):
         self.clock = ManualClock(NOW)
-        plan = Plan(
+        plan = EnginePlan(
             address=address(url, {}),
             token="secret",
             spool_dir=spool_dir,
@@ -31,7 +31,7 @@ class Bench:
         self.engine = build(plan, transport)
         self.logged = 0
 
-    def log(self, count=1, kind=Kind.QUERY, size=0):
+    def log(self, count=1, kind=RecordKind.QUERY, size=0):
         for _ in range(count):
             self.logged += 1
             arguments = {
@@ -121,10 +121,10 @@ def test_a_batch_is_bounded_in_bytes(bench):
 def test_each_kind_has_its_endpoint_and_the_token_goes_along(bench):
     with FakeServer() as server:
         client = bench(server.url)
-        client.log(kind=Kind.LABEL)
-        client.log(kind=Kind.QUERY)
-        client.log(kind=Kind.FEEDBACK)
-        client.log(kind=Kind.QUERY)
+        client.log(kind=RecordKind.LABEL)
+        client.log(kind=RecordKind.QUERY)
+        client.log(kind=RecordKind.FEEDBACK)
+        client.log(kind=RecordKind.QUERY)
         client.deliver()
     assert [(request.path, len(request.records)) for request in server.requests] == [
         ("/v1/labels", 1),
@@ -147,7 +147,7 @@ def test_one_connection_serves_many_requests(bench):
 
 
 def test_a_connection_the_server_closed_is_replaced_without_a_pause(bench):
-    with FakeServer(Reply(status=200, body=b'{"accepted":1}', headers={"X": "y"})) as server:
+    with FakeServer(FakeReply(status=200, body=b'{"accepted":1}', headers={"X": "y"})) as server:
         client = bench(server.url)
         client.log()
         client.deliver()
@@ -179,7 +179,7 @@ def test_large_bodies_are_compressed_when_asked(bench):
     ],
 )
 def test_the_same_batch_is_sent_again_after_the_pause_asked_for(bench, header, least):
-    with FakeServer(Reply(status=503, headers={"Retry-After": header})) as server:
+    with FakeServer(FakeReply(status=503, headers={"Retry-After": header})) as server:
         client = bench(server.url)
         client.log(2)
         wait = client.deliver()
@@ -197,7 +197,7 @@ def test_the_same_batch_is_sent_again_after_the_pause_asked_for(bench, header, l
 
 
 def test_an_answer_that_was_lost_does_not_count_a_record_twice(bench):
-    lost = Reply(status=200, body=b'{"accepted":2}', cut=5, keeps=True)
+    lost = FakeReply(status=200, body=b'{"accepted":2}', cut=5, keeps=True)
     with FakeServer(lost) as server:
         client = bench(server.url)
         client.log(2)
@@ -224,7 +224,7 @@ def test_a_server_that_is_down_is_found_when_it_is_up(bench):
 
 def test_a_server_that_hangs_is_given_up_after_the_read_timeout(bench):
     released = threading.Event()
-    with FakeServer(Reply(after=released)) as server:
+    with FakeServer(FakeReply(after=released)) as server:
         client = bench(server.url, read_timeout_s=0.05)
         client.log()
         wait = client.deliver()
@@ -265,7 +265,7 @@ def test_a_batch_too_large_is_halved_until_the_one_that_is_too_large_is_alone(be
     ],
 )
 def test_what_is_rejected_is_counted_and_not_sent_again(bench, status, receipt, sent, dropped):
-    with FakeServer(Reply(status=status, body=msgspec.json.encode(receipt))) as server:
+    with FakeServer(FakeReply(status=status, body=msgspec.json.encode(receipt))) as server:
         client = bench(server.url)
         client.log(3)
         assert client.deliver() is None
@@ -285,7 +285,7 @@ def test_each_field_is_complained_of_once(bench, caplog):
         ],
         "ignored_fields": {"latency": "latency_ms", "mood": None},
     }
-    reply = Reply(body=msgspec.json.encode(receipt))
+    reply = FakeReply(body=msgspec.json.encode(receipt))
     with FakeServer(reply, reply) as server:
         client = bench(server.url)
         for _ in range(2):
@@ -301,7 +301,7 @@ def test_each_field_is_complained_of_once(bench, caplog):
 
 @pytest.mark.parametrize("status", [401, 403, 404, 302])
 def test_what_only_an_operator_can_mend_is_tried_seldom_and_loses_nothing(bench, caplog, status):
-    reply = Reply(status=status, headers={"Location": "http://127.0.0.1:1/"})
+    reply = FakeReply(status=status, headers={"Location": "http://127.0.0.1:1/"})
     with FakeServer(reply, reply) as server:
         client = bench(server.url, max_buffer_records=3)
         client.log()

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmon.client.batch import Kind
-from ragmon.client.counters import Ledger
+from ragmon.client.batch import RecordKind
+from ragmon.client.counters import LogAccounting
 from ragmon.client.encode import Encoder
 from ragmon.client.identity import text_id
 from ragmon.client.inbox import Item
@@ -115,13 +115,13 @@ class Dynamic:
             raise AttributeError(name) from None
 
 
-def encoded(kind=Kind.QUERY, **arguments):
+def encoded(kind=RecordKind.QUERY, **arguments):
     """The record as the server decodes it, and the counts."""
-    ledger = Ledger()
+    ledger = LogAccounting()
     if "retrieved_docs" in arguments:
         arguments["retrieved_docs"], _ = copied_documents(arguments["retrieved_docs"])
     line = Encoder(ledger, {}).encode(Item(kind, {"query_id": "q", **arguments}, 100))
-    types = {Kind.QUERY: QueryRecord, Kind.FEEDBACK: Feedback, Kind.LABEL: Label}
+    types = {RecordKind.QUERY: QueryRecord, RecordKind.FEEDBACK: Feedback, RecordKind.LABEL: Label}
     return line and msgspec.json.decode(line, type=types[kind]), ledger.stats(0)
 
 
@@ -318,17 +318,19 @@ def test_a_citation_may_be_the_document_or_its_text():
 
 
 def test_an_argument_of_a_newer_server_is_sent_as_it_is():
-    ledger = Ledger()
-    line = Encoder(ledger, {}).encode(Item(Kind.QUERY, {"query_id": "q", "reranker": {"k": 3}}, 0))
+    ledger = LogAccounting()
+    line = Encoder(ledger, {}).encode(
+        Item(RecordKind.QUERY, {"query_id": "q", "reranker": {"k": 3}}, 0)
+    )
     assert msgspec.json.decode(line) == {"query_id": "q", "reranker": {"k": 3}}
 
 
 @pytest.mark.parametrize(
     ("kind", "arguments"),
     [
-        pytest.param(Kind.FEEDBACK, {"rating": "so so"}, id="feedback without a rating"),
-        pytest.param(Kind.FEEDBACK, {"query_id": "", "rating": 1}, id="feedback on no query"),
-        pytest.param(Kind.LABEL, {"labeller": "me"}, id="a label that says nothing"),
+        pytest.param(RecordKind.FEEDBACK, {"rating": "so so"}, id="feedback without a rating"),
+        pytest.param(RecordKind.FEEDBACK, {"query_id": "", "rating": 1}, id="feedback on no query"),
+        pytest.param(RecordKind.LABEL, {"labeller": "me"}, id="a label that says nothing"),
     ],
 )
 def test_a_record_that_says_nothing_is_counted_as_dropped(kind, arguments):
@@ -341,12 +343,12 @@ def test_a_record_that_says_nothing_is_counted_as_dropped(kind, arguments):
     ("kind", "arguments", "expected"),
     [
         (
-            Kind.FEEDBACK,
+            RecordKind.FEEDBACK,
             {"rating": True, "comment": "c"},
             Feedback(query_id="q", rating=1.0, comment="c"),
         ),
-        (Kind.LABEL, {"faithful": 0.5}, Label(query_id="q", faithful=0.5)),
-        (Kind.LABEL, {"grades": {"a": 2}}, Label(query_id="q", grades={"a": 2.0})),
+        (RecordKind.LABEL, {"faithful": 0.5}, Label(query_id="q", faithful=0.5)),
+        (RecordKind.LABEL, {"grades": {"a": 2}}, Label(query_id="q", grades={"a": 2.0})),
     ],
 )
 def test_feedback_and_labels(kind, arguments, expected):

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from ragmon.client import Monitor
-from ragmon.client.fake import FakeServer, Reply
+from ragmon.client.fake import FakeReply, FakeServer
 
 PREAMBLE = """
 import atexit, os, signal, sys, threading
@@ -68,7 +68,7 @@ def test_every_orderly_end_delivers_and_keeps_the_exit_code(ending):
 
 
 def test_the_wait_at_the_end_is_bounded():
-    with FakeServer(Reply(after=threading.Event())) as server:
+    with FakeServer(FakeReply(after=threading.Event())) as server:
         story = """
 monitor = Monitor(url, options=Options(exit_timeout_s=0.1))
 atexit.register(lambda: print(monitor.stats().dropped))
@@ -152,9 +152,9 @@ if child == 0:
 os.waitpid(child, 0)
 print(monitor.close(10.0))
 """
-    with FakeServer(Reply(status=503), Reply(status=503)) as server:
+    with FakeServer(FakeReply(status=503), FakeReply(status=503)) as server:
         event = threading.Event()
-        server.replies.append(Reply(after=event, keeps=True, body=b'{"accepted":1}'))
+        server.replies.append(FakeReply(after=event, keeps=True, body=b'{"accepted":1}'))
         command = [sys.executable, "-c", PREAMBLE + story, server.url, str(tmp_path)]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -212,7 +212,7 @@ for number in range(50):
 print(monitor.flush(10.0), monitor.stats().spooled, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    with FakeServer(Reply(status=503)) as server:
+    with FakeServer(FakeReply(status=503)) as server:
         ended = subprocess.run(
             [sys.executable, "-c", PREAMBLE + story, server.url, str(tmp_path)],
             capture_output=True, text=True, timeout=30, check=False,
@@ -235,7 +235,7 @@ if os.fork() == 0:
     sys.stdin.read()
 os._exit(0)
 """
-    with FakeServer(Reply(status=503)) as server:
+    with FakeServer(FakeReply(status=503)) as server:
         command = [sys.executable, "-c", PREAMBLE + story, server.url, str(tmp_path)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
             assert parent.wait(timeout=10.0) == 0

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmon.client.address import address
-from ragmon.client.batch import Kind
-from ragmon.client.engine import Plan, build
+from ragmon.client.batch import RecordKind
+from ragmon.client.engine import EnginePlan, build
 from ragmon.client.options import Options
-from ragmon.client.responses import Answer
+from ragmon.client.responses import ServerResponse
 from ragmon.clock import ManualClock
 
 
@@ -26,19 +26,19 @@ class Chance:
         fate = "ok" if self.calm else self._draw(FATES)
         ids = [msgspec.json.decode(line)["query_id"] for line in body.splitlines()]
         if fate == "413":
-            return Answer(status=413)
+            return ServerResponse(status=413)
         if fate in ("503", "401"):
-            return Answer(status=int(fate), retry_after="2")
+            return ServerResponse(status=int(fate), retry_after="2")
         if fate == "unreachable":
-            return Answer(error="ConnectionRefusedError")
+            return ServerResponse(error="ConnectionRefusedError")
         if fate == "rejected":
-            return Answer(status=422, body=b"{}")
+            return ServerResponse(status=422, body=b"{}")
         fresh = [each for each in ids if each not in self.taken]
         self.taken.update(fresh)
         if fate == "answer lost":
-            return Answer(error="TimeoutError")
+            return ServerResponse(error="TimeoutError")
         receipt = {"accepted": len(fresh), "duplicates": len(ids) - len(fresh)}
-        return Answer(status=200, body=msgspec.json.encode(receipt))
+        return ServerResponse(status=200, body=msgspec.json.encode(receipt))
 
     def abort(self):
         pass
@@ -57,7 +57,7 @@ class Application:
 
     def __init__(self, transport, spool_dir):
         self.clock = ManualClock(1e9)
-        self._plan = Plan(
+        self._plan = EnginePlan(
             address=address("http://ragmon.invalid", {}),
             token=None,
             spool_dir=spool_dir,
@@ -75,7 +75,7 @@ class Application:
     def log(self, count=1):
         for _ in range(count):
             self.logged.append(f"q{len(self.logged)}")
-            self.engine.inbox.put(Kind.QUERY, {"query_id": self.logged[-1]}, 100)
+            self.engine.inbox.put(RecordKind.QUERY, {"query_id": self.logged[-1]}, 100)
 
     def turn(self):
         return self.engine.worker.turn()

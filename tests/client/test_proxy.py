@@ -7,15 +7,15 @@ import pytest
 
 from ragmon.client import Monitor
 from ragmon.client.address import address
-from ragmon.client.batch import Kind
-from ragmon.client.engine import Plan, build
+from ragmon.client.batch import RecordKind
+from ragmon.client.engine import EnginePlan, build
 from ragmon.client.fake import FakeServer
 from ragmon.client.options import Options
 from ragmon.clock import ManualClock
 
 
 def test_a_token_that_cannot_stand_in_a_header_is_refused():
-    plan = Plan(
+    plan = EnginePlan(
         address=address("http://r", {}),
         token="a\nb",
         spool_dir=None,
@@ -30,7 +30,7 @@ def deliver_one(url, environment):
     """Log one query and make the turns that send it; the counts."""
     clock = ManualClock(1e9)
     engine = build(
-        Plan(
+        EnginePlan(
             address=address(url, environment),
             token=None,
             spool_dir=None,
@@ -38,7 +38,7 @@ def deliver_one(url, environment):
             clock=clock,
         )
     )
-    engine.inbox.put(Kind.QUERY, {"query_id": "q"}, 100)
+    engine.inbox.put(RecordKind.QUERY, {"query_id": "q"}, 100)
     clock.sleep(engine.worker.turn())
     engine.worker.turn()
     stats = engine.stats()

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmon.client.address import address
-from ragmon.client.backoff import Pace
-from ragmon.client.batch import Batch, Kind, cut
+from ragmon.client.backoff import Backoff
+from ragmon.client.batch import Batch, RecordKind, cut
 from ragmon.client.options import Options
-from ragmon.client.responses import Answer, Outcome, read, retry_after_s
+from ragmon.client.responses import SendOutcome, ServerResponse, read, retry_after_s
 from ragmon.clock import ManualClock
 
 RECEIPT = b'{"accepted":1,"duplicates":0,"rejected":[],"news":1}'
@@ -19,22 +19,32 @@ RECEIPT = b'{"accepted":1,"duplicates":0,"rejected":[],"news":1}'
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        pytest.param(Answer(status=200, body=RECEIPT), Outcome.DELIVERED, id="a receipt"),
-        pytest.param(Answer(status=202, body=RECEIPT), Outcome.DELIVERED, id="any 2xx receipt"),
-        pytest.param(Answer(status=200, body=b"<html>"), Outcome.BLOCKED, id="a login page"),
-        pytest.param(Answer(status=200, body=b"\xff"), Outcome.BLOCKED, id="bytes"),
-        pytest.param(Answer(status=422, body=RECEIPT), Outcome.REFUSED, id="none good"),
-        pytest.param(Answer(status=400), Outcome.REFUSED, id="not understood"),
-        pytest.param(Answer(status=413), Outcome.SPLIT, id="too large"),
-        pytest.param(Answer(status=429), Outcome.RETRY, id="too many"),
-        pytest.param(Answer(status=408), Outcome.RETRY, id="too slow"),
-        pytest.param(Answer(status=500), Outcome.RETRY, id="a fault"),
-        pytest.param(Answer(status=503), Outcome.RETRY, id="overloaded"),
-        pytest.param(Answer(error="TimeoutError: "), Outcome.RETRY, id="no answer"),
-        pytest.param(Answer(status=401), Outcome.BLOCKED, id="a wrong token"),
-        pytest.param(Answer(status=403), Outcome.BLOCKED, id="a token without the scope"),
-        pytest.param(Answer(status=302), Outcome.BLOCKED, id="a redirect is not followed"),
-        pytest.param(Answer(status=404), Outcome.BLOCKED, id="a wrong URL"),
+        pytest.param(
+            ServerResponse(status=200, body=RECEIPT), SendOutcome.DELIVERED, id="a receipt"
+        ),
+        pytest.param(
+            ServerResponse(status=202, body=RECEIPT), SendOutcome.DELIVERED, id="any 2xx receipt"
+        ),
+        pytest.param(
+            ServerResponse(status=200, body=b"<html>"), SendOutcome.BLOCKED, id="a login page"
+        ),
+        pytest.param(ServerResponse(status=200, body=b"\xff"), SendOutcome.BLOCKED, id="bytes"),
+        pytest.param(ServerResponse(status=422, body=RECEIPT), SendOutcome.REFUSED, id="none good"),
+        pytest.param(ServerResponse(status=400), SendOutcome.REFUSED, id="not understood"),
+        pytest.param(ServerResponse(status=413), SendOutcome.SPLIT, id="too large"),
+        pytest.param(ServerResponse(status=429), SendOutcome.RETRY, id="too many"),
+        pytest.param(ServerResponse(status=408), SendOutcome.RETRY, id="too slow"),
+        pytest.param(ServerResponse(status=500), SendOutcome.RETRY, id="a fault"),
+        pytest.param(ServerResponse(status=503), SendOutcome.RETRY, id="overloaded"),
+        pytest.param(ServerResponse(error="TimeoutError: "), SendOutcome.RETRY, id="no answer"),
+        pytest.param(ServerResponse(status=401), SendOutcome.BLOCKED, id="a wrong token"),
+        pytest.param(
+            ServerResponse(status=403), SendOutcome.BLOCKED, id="a token without the scope"
+        ),
+        pytest.param(
+            ServerResponse(status=302), SendOutcome.BLOCKED, id="a redirect is not followed"
+        ),
+        pytest.param(ServerResponse(status=404), SendOutcome.BLOCKED, id="a wrong URL"),
     ],
 )
 def test_what_an_answer_means(answer, outcome):
@@ -77,7 +87,7 @@ def test_retry_after_never_raises(header):
     ],
 )
 def test_the_pause_doubles_up_to_its_cap_within_the_jitter(draw, waits):
-    pace = Pace(Options(backoff_base_s=1.0, backoff_cap_s=8.0), ManualClock(), lambda: draw)
+    pace = Backoff(Options(backoff_base_s=1.0, backoff_cap_s=8.0), ManualClock(), lambda: draw)
     got = []
     for _ in waits:
         pace.failed(None)
@@ -87,14 +97,14 @@ def test_the_pause_doubles_up_to_its_cap_within_the_jitter(draw, waits):
 
 @given(draw=st.floats(0, 1), asked=st.floats(0.01, 300.0))
 def test_the_server_is_never_asked_before_it_said(draw, asked):
-    pace = Pace(Options(), ManualClock(), lambda: draw)
+    pace = Backoff(Options(), ManualClock(), lambda: draw)
     pace.failed(asked)
     pace.hurry()
     assert asked <= pace.wait_s() <= 1.25 * asked
 
 
 def test_hurrying_forgets_our_own_pause():
-    pace = Pace(Options(), ManualClock(), lambda: 1.0)
+    pace = Backoff(Options(), ManualClock(), lambda: 1.0)
     pace.failed(None)
     assert pace.wait_s() > 0.0
     pace.hurry()
@@ -103,7 +113,7 @@ def test_hurrying_forgets_our_own_pause():
 
 
 def test_success_forgets_every_pause_and_the_doubling():
-    pace = Pace(Options(backoff_base_s=1.0), ManualClock(), lambda: 1.0)
+    pace = Backoff(Options(backoff_base_s=1.0), ManualClock(), lambda: 1.0)
     for _ in range(5):
         pace.failed(20.0)
     pace.succeeded()
@@ -113,7 +123,7 @@ def test_success_forgets_every_pause_and_the_doubling():
 
 
 def test_a_blocked_server_is_asked_seldom():
-    pace = Pace(Options(blocked_wait_s=60.0), ManualClock(), lambda: 0.5)
+    pace = Backoff(Options(blocked_wait_s=60.0), ManualClock(), lambda: 0.5)
     pace.blocked()
     assert pace.wait_s() == 60.0
 
@@ -186,7 +196,7 @@ def test_a_batch_is_as_large_as_allowed_and_never_empty(sizes, records):
 
 @given(st.lists(st.binary(), min_size=2))
 def test_halves_hold_the_same_lines_in_order(bodies):
-    batch = Batch(Kind.QUERY, list(enumerate(bodies)), spooled=True)
+    batch = Batch(RecordKind.QUERY, list(enumerate(bodies)), spooled=True)
     first, second = batch.halves()
     assert [*first.lines, *second.lines] == batch.lines
     assert first.lines

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmon.client.address import address
-from ragmon.client.batch import Kind
-from ragmon.client.engine import Plan, build
-from ragmon.client.fake import FakeServer, Reply
+from ragmon.client.batch import RecordKind
+from ragmon.client.engine import EnginePlan, build
+from ragmon.client.fake import FakeReply, FakeServer
 from ragmon.client.options import Options
 from ragmon.client.spool import Spool
 from ragmon.clock import ManualClock
 
-DOWN = Reply(status=503)
+DOWN = FakeReply(status=503)
 
 
 class Process:
@@ -28,7 +28,7 @@ class Process:
     def __init__(self, url, spool_dir, clock, **options):
         self.clock = clock
         self.engine = build(
-            Plan(
+            EnginePlan(
                 address=address(url, {}),
                 token=None,
                 spool_dir=spool_dir,
@@ -37,7 +37,7 @@ class Process:
             )
         )
 
-    def log(self, *names, kind=Kind.QUERY):
+    def log(self, *names, kind=RecordKind.QUERY):
         for name in names:
             self.engine.inbox.put(kind, {"query_id": name, "rating": 1}, 100)
 
@@ -110,7 +110,7 @@ def test_an_outage_goes_to_disk_and_comes_back_in_order(start, tmp_path):
 def test_the_spool_survives_a_restart(start, tmp_path):
     first = start("http://127.0.0.1:1")
     first.log("a", "b")
-    first.log("a", kind=Kind.FEEDBACK)
+    first.log("a", kind=RecordKind.FEEDBACK)
     first.deliver()
     first.log("c")
     first.end()

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from ragmon.client import Monitor, Options
-from ragmon.client.fake import FakeServer, Reply
+from ragmon.client.fake import FakeReply, FakeServer
 from ragmon.clock import ManualClock
 
 
@@ -49,7 +49,7 @@ def test_after_the_end_records_are_counted(server):
 
 def test_a_server_that_hangs_blocks_nobody():
     released = threading.Event()
-    with FakeServer(Reply(after=released)) as server:
+    with FakeServer(FakeReply(after=released)) as server:
         monitor = Monitor(server.url, options=Options(max_batch_records=1, max_buffer_records=10))
         monitor.log_query("a")
         assert server.arrived.acquire(timeout=5.0)
@@ -65,7 +65,7 @@ def test_a_server_that_hangs_blocks_nobody():
 
 def test_what_a_hanging_server_was_sent_goes_to_the_spool_at_the_end(tmp_path):
     released = threading.Event()
-    with FakeServer(Reply(after=released)) as server:
+    with FakeServer(FakeReply(after=released)) as server:
         first = Monitor(server.url, spool_dir=tmp_path, options=Options(max_batch_records=1))
         first.log_query("a")
         assert server.arrived.acquire(timeout=5.0)
@@ -84,7 +84,7 @@ def test_a_request_given_up_at_the_end_is_not_made_again(server):
     monitor = Monitor(server.url)
     monitor.log_query("a")
     assert monitor.flush()
-    server.replies.append(Reply(after=released))
+    server.replies.append(FakeReply(after=released))
     monitor.log_query("b")
     assert monitor.flush(0.01) is False
     assert server.arrived.acquire(timeout=5.0)
@@ -97,8 +97,8 @@ def test_a_request_given_up_at_the_end_is_not_made_again(server):
 
 def test_the_end_delivers_what_is_on_disk_while_the_server_takes_it(tmp_path, monkeypatch):
     released = threading.Event()
-    hanging = Reply(after=released, keeps=True, body=b'{"accepted":1}')
-    with FakeServer(Reply(status=503), hanging) as server:
+    hanging = FakeReply(after=released, keeps=True, body=b'{"accepted":1}')
+    with FakeServer(FakeReply(status=503), hanging) as server:
         options = Options(max_batch_records=1, backoff_base_s=0.001)
         monitor = Monitor(server.url, spool_dir=tmp_path, options=options)
         with monitor._engine.ledger.lock:  # Both before the worker takes the first.
@@ -136,7 +136,7 @@ def test_where_no_thread_can_be_started_whoever_waits_delivers(server, monkeypat
 
 
 def test_flush_does_not_wait_for_our_own_pause():
-    with FakeServer(Reply(status=500)) as server:
+    with FakeServer(FakeReply(status=500)) as server:
         options = Options(backoff_base_s=1000.0, backoff_cap_s=1000.0)
         with Monitor(server.url, options=options) as monitor:
             monitor.log_query("a")
@@ -164,7 +164,7 @@ def test_a_log_handler_may_itself_log_a_query(server):
 
 
 def test_a_log_handler_may_close_the_monitor():
-    with FakeServer(Reply(status=401)) as server:
+    with FakeServer(FakeReply(status=401)) as server:
         monitor = Monitor(server.url)
         closed = threading.Event()
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from ragmon.cli import main
-from ragmon.cli.baseline_access import Local
+from ragmon.cli.baseline_access import StoreBaselines
 from ragmon.clock import ManualClock
-from ragmon.daemon.baselines import Minutes, Shelf, decode, describe
+from ragmon.daemon.baselines import BaselineService, Minutes, decode, describe
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.detectors import StreamKey
 from ragmon.detectors.baselines import Baseline
-from ragmon.detectors.detection import Detection, Options
+from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.errors import SettingsError
 from ragmon.exposition.baselines import BaselineMetrics
 from ragmon.stores import BaselineRow
@@ -38,7 +38,7 @@ def row(name="main", kind="traffic", at=NOON) -> BaselineRow:
 
 def watched(hours: int = 3) -> Detection:
     """An hour of traffic each hour: 60 queries a minute, one in ten a miss."""
-    detection = Detection([], [], Options(first_days=0, lag_s=0.0))
+    detection = Detection([], [], DetectionOptions(first_days=0, lag_s=0.0))
     rows = np.array(
         [detection.streams.row(StreamKey("docs", metric)) for metric in ("traffic", "hit")]
     )
@@ -50,9 +50,11 @@ def watched(hours: int = 3) -> Detection:
     return detection
 
 
-def shelf(store, detection=None, use=lambda _: None) -> Shelf:
+def shelf(store, detection=None, use=lambda _: None) -> BaselineService:
     detection = detection or watched()
-    return Shelf(store.baselines(), lambda: Minutes(detection.log, detection.streams), use)
+    return BaselineService(
+        store.baselines(), lambda: Minutes(detection.log, detection.streams), use
+    )
 
 
 @pytest.fixture(params=KINDS)
@@ -231,7 +233,7 @@ def test_a_store_without_a_daemon_makes_them_of_its_queries(tmp_path):
             )
         )
     )
-    held = Local(rig.store, rig.pipeline, ManualClock(NOON + 18_000.0))
+    held = StoreBaselines(rig.store, rig.pipeline, ManualClock(NOON + 18_000.0))
     kept = held.keep("main", window="3h")
     assert kept["samples"] == pytest.approx(360, abs=20)
     shown = {each["metric"]: each["level"] for each in held.shown("main", None)["levels"]}

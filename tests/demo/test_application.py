@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from ragmon.clock import ManualClock
-from ragmon.demo.answerer import NOTHING_FOUND, Answer
+from ragmon.demo.answerer import NOTHING_FOUND, CitedAnswer
 from ragmon.demo.application import FAST, STABLE, TOP_K, Application, Release, build_application
 from ragmon.demo.questions import known, load
 from ragmon.records import Chunk
@@ -23,7 +23,7 @@ class Slow:
 
     def answer(self, query, chunks):
         self._clock.sleep(0.5)
-        return Answer(query, ("a#1",), ("a#1",))
+        return CitedAnswer(query, ("a#1",), ("a#1",))
 
 
 @cache

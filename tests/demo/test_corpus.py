@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmon.demo.corpus import MOST_WORDS, chunks, corpus, pack
-from ragmon.demo.markup import Section
+from ragmon.demo.markup import MarkupSection
 
 _WORDS = st.text(alphabet="abc", min_size=1, max_size=4)
 _SENTENCES = st.lists(_WORDS, min_size=1, max_size=40).map(lambda words: " ".join(words) + ".")
@@ -16,7 +16,7 @@ _BLOCKS = st.lists(st.lists(_SENTENCES, min_size=1, max_size=9).map(" ".join), m
 
 @given(blocks=_BLOCKS)
 def test_packing_keeps_every_word_in_order_and_no_text_grows_too_long(blocks):
-    texts = list(pack(Section("The title", tuple(blocks))))
+    texts = list(pack(MarkupSection("The title", tuple(blocks))))
     bodies = [text.removeprefix("The title\n\n").split() for text in texts]
     assert list(chain.from_iterable(bodies)) == " ".join(blocks).split()
     assert all(0 < len(body) <= MOST_WORDS for body in bodies)

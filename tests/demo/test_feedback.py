@@ -4,15 +4,15 @@ from random import Random
 
 import pytest
 
-from ragmon.demo.application import Outcome
-from ragmon.demo.feedback import RATED, Pending, opinion
+from ragmon.demo.application import ServedQuery
+from ragmon.demo.feedback import RATED, PendingFeedback, opinion
 from ragmon.demo.questions import KnownQuestion
 from ragmon.records import Latency
 
 
 def opinions(relevant, used, n=4000):
     question = KnownQuestion("?", "howto", relevant)
-    outcome = Outcome(Latency(), "m", used=used)
+    outcome = ServedQuery(Latency(), "m", used=used)
     rng = Random(7)
     return [opinion(rng, question, outcome) for _ in range(n)]
 
@@ -38,7 +38,7 @@ def test_few_rate_and_some_of_them_late():
 
 
 def test_pending_ratings_come_once_and_in_order():
-    pending = Pending()
+    pending = PendingFeedback()
     for query_id, at in [("b", 20.0), ("a", 10.0), ("c", 30.0)]:
         pending.add(query_id, 1.0, at)
     assert [rated.query_id for rated in pending.due(20.0)] == ["a", "b"]

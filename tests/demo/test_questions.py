@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from ragmon.demo.corpus import corpus
-from ragmon.demo.questions import Question, Section, known, load
+from ragmon.demo.questions import CorpusSection, Question, known, load
 from ragmon.records import Chunk
 
 CHUNKS = corpus()
@@ -48,7 +48,9 @@ def test_there_are_enough_questions_of_every_kind():
 )
 def test_which_chunks_a_question_knows(sections, relevant):
     chunk = Chunk(id="a#1", text='Some "quoted" `words` here.', source="a")
-    question = Question("?", "howto", "easy", tuple(Section(*section) for section in sections))
+    question = Question(
+        "?", "howto", "easy", tuple(CorpusSection(*section) for section in sections)
+    )
     assert [found.relevant for found in known([question], [chunk])] == (
         [relevant] if relevant else []
     )

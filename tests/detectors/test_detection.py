@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from ragmon.detectors import StreamKey, rules
 from ragmon.detectors.baselines import from_totals
-from ragmon.detectors.detection import Detection, Options, replay
-from ragmon.detectors.minutes import SavedBucket
+from ragmon.detectors.detection import Detection, DetectionOptions, replay
+from ragmon.detectors.minutes import SavedMinute
 from ragmon.errors import SettingsError
 from ragmon.windows.observations import Observations, concatenate
 from tests.scenarios.story import COLUMNS, START, STORIES, load, queries
@@ -16,7 +16,7 @@ RULES = (*rules.DEFAULT_RULES, {"kind": "slo", "metric": "hit", "objective": 0.8
 
 
 def fresh(given=RULES):
-    return Detection(COLUMNS, rules.build(given), Options())
+    return Detection(COLUMNS, rules.build(given), DetectionOptions())
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_a_restart_is_invisible(live, batches, story):
     buckets = {(each.tier, each.bucket): each for each in first.log.dump_dirty()}
     state = first.dump()
     second = fresh()
-    second.load(state, [SavedBucket(*each) for each in buckets.values()])
+    second.load(state, [SavedMinute(*each) for each in buckets.values()])
     assert found + run(second, batches[half:]) == live
 
 
@@ -138,7 +138,7 @@ def test_later_feedback_counts_once():
 
 
 def test_streams_are_bounded():
-    detection = Detection(COLUMNS, [], Options(max_streams=20))
+    detection = Detection(COLUMNS, [], DetectionOptions(max_streams=20))
     values = np.zeros((100, len(COLUMNS)))
     dims = [(f"p{at}", "v1") for at in range(100)]
     stamps = np.full(100, START * 60.0)
@@ -162,7 +162,7 @@ def test_a_wrong_rule_is_named(rule, says):
 
 
 def test_a_stream_may_begin_while_a_baseline_is_in_force():
-    detection = Detection([], rules.build([{"kind": "regression"}]), Options(lag_s=0.0))
+    detection = Detection([], rules.build([{"kind": "regression"}]), DetectionOptions(lag_s=0.0))
     detection.begin(START * 60.0)
     saved = {StreamKey("docs", "hit"): (1_000.0, 100.0, 100.0)}
     detection.use_baseline(from_totals("saved", saved, "", 0.0, source="traffic"))

@@ -5,7 +5,7 @@ import pytest
 
 from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
-from ragmon.detectors.intake import Feed, no_later
+from ragmon.detectors.intake import ObservationBuffer, no_later
 from ragmon.detectors.losses import INDEX, LossMap
 from ragmon.pipeline import amend
 from ragmon.records import Amendments, Draw, Position, Verdict
@@ -33,12 +33,12 @@ def known_of(share: float, probability: float, score: float | None = None) -> Am
     return amend(found, Verdict(query_id="q", judge="llm", score=score, probability=probability))[0]
 
 
-def losses(feed: Feed, observations) -> np.ndarray:
+def losses(feed: ObservationBuffer, observations) -> np.ndarray:
     return LossMap(feed.columns).losses(observations.values)
 
 
 def test_batches_are_joined_in_their_order_with_their_own_dims():
-    feed = Feed(PIPELINE.columns)
+    feed = ObservationBuffer(PIPELINE.columns)
     one = observed([Amendments()] * 2)
     other = PIPELINE.observe([record("z", NOON + 9, pipeline="shop", version="v2")])
     for each in (one, other, one):
@@ -58,7 +58,7 @@ def test_batches_are_joined_in_their_order_with_their_own_dims():
 
 
 def test_blocks_are_ten_minutes_each_with_what_was_restated():
-    feed = Feed(PIPELINE.columns)
+    feed = ObservationBuffer(PIPELINE.columns)
     feed.log(PIPELINE.observe([record(str(at), NOON + at) for at in (1_200.0, 0.0, 599.0)]))
     old = PIPELINE.observe([record("r", NOON + 601.0)])
     feed.restate(old, old)
@@ -81,7 +81,7 @@ def test_blocks_are_ten_minutes_each_with_what_was_restated():
     ],
 )
 def test_faithfulness_is_a_weighted_loss(known, expected):
-    feed = Feed(PIPELINE.columns)
+    feed = ObservationBuffer(PIPELINE.columns)
     feed.restate(observed([Amendments()]), observed([known]))
     chunk = feed.take(Position(1, 1))
     found = losses(feed, chunk.after)[0, INDEX["faithfulness"]]
@@ -91,7 +91,7 @@ def test_faithfulness_is_a_weighted_loss(known, expected):
 
 def test_a_judge_that_read_an_answer_is_counted_unless_that_is_history():
     read = amend(Amendments(), Verdict(query_id="q", judge="grounding", score=0.9))[0]
-    feed = Feed(PIPELINE.columns)
+    feed = ObservationBuffer(PIPELINE.columns)
     feed.log(observed([read, Amendments()]))
     chunk = feed.take(Position(2, 0))
     judged = [losses(feed, each.logged)[:, INDEX["judged"]] for each in (chunk, chunk.unread())]

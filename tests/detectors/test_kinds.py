@@ -6,7 +6,7 @@ import pytest
 from ragmon.detectors import StreamKey, budget, catalogue, rules
 from ragmon.detectors.baselines import from_log, from_totals
 from ragmon.detectors.canary import gains
-from ragmon.detectors.detection import Detection, Options
+from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.regression import compare_golden
 
 START = 29_000_160
@@ -14,7 +14,7 @@ HIT = StreamKey("docs", "hit")
 
 
 def world(*rule):
-    detection = Detection([], rules.build(rule), Options(lag_s=0.0))
+    detection = Detection([], rules.build(rule), DetectionOptions(lag_s=0.0))
     detection.begin(START * 60.0)
     return detection
 
@@ -221,7 +221,7 @@ def test_a_worse_canary_is_not_cleared_by_the_hours_in_which_little_is_lost():
 
 
 def test_the_first_days_are_the_baseline_until_one_is_saved():
-    detection = Detection([], rules.build([{"kind": "regression"}]), Options(first_days=1))
+    detection = Detection([], rules.build([{"kind": "regression"}]), DetectionOptions(first_days=1))
     detection.begin(START * 60.0)
     live(detection, 1_440, {HIT: (20, 2, 2)})
     assert detection.baseline is None

@@ -68,7 +68,7 @@ MEASURES = {
 
 
 def _row(judged, at):
-    return ranking.Judged(*(column[at : at + 1] for column in judged))
+    return ranking.JudgedRankings(*(column[at : at + 1] for column in judged))
 
 
 @pytest.fixture(scope="module")

@@ -17,14 +17,14 @@ from ragmon.evaluate.cases import Case, CaseSet
 from ragmon.evaluate.compare.comparison import compare
 from ragmon.evaluate.compare.gate import Check, decide
 from ragmon.evaluate.compare.preference import Preferences
-from ragmon.evaluate.compare.rules import Policy, Rule
-from ragmon.evaluate.document import Agreement, Figure, describe
+from ragmon.evaluate.compare.rules import GateRule, Policy
+from ragmon.evaluate.document import JudgeAgreement, ReportFigure, describe
 from ragmon.evaluate.report import junit, markdown, table
 from ragmon.evaluate.report.cases import worst
 from ragmon.evaluate.report.page import html
 from ragmon.evaluate.report.text import signed
-from ragmon.evaluate.score.judge_usage import Account
-from ragmon.evaluate.score.scoring import Options, score
+from ragmon.evaluate.score.judge_usage import UsageSummary
+from ragmon.evaluate.score.scoring import ScoringOptions, score
 from ragmon.records import Chunk, QueryRecord
 
 EVIL = "<script>alert(1)</script> | `x`"
@@ -60,13 +60,18 @@ def run(found_at):
 
 def evaluated(name, found_at):
     records = {record.query_id: record for record in run(found_at)}
-    scored = score(CaseSet(tuple(cases()), notes=("a note <b>",)), records, Options(ks=(1, 3, 5)))
+    scored = score(
+        CaseSet(tuple(cases()), notes=("a note <b>",)), records, ScoringOptions(ks=(1, 3, 5))
+    )
     return describe(scored, name, created_at=1_700_000_000.0), scored
 
 
 GOOD, _ = evaluated(f"live {EVIL}", lambda number: number % 3)
 BAD, BAD_SCORED = evaluated("new", lambda number: None if number % 2 else number % 5)
-RULES = (Rule(metric="*@5", max_drop=0.05), Rule(metric="error", max_drop=0.0, stratum="kind"))
+RULES = (
+    GateRule(metric="*@5", max_drop=0.05),
+    GateRule(metric="error", max_drop=0.0, stratum="kind"),
+)
 DECISION = decide(GOOD, BAD, Policy(rules=RULES))
 
 
@@ -114,10 +119,12 @@ def test_a_paradox_is_told_once_for_all_its_metrics():
 
 def test_judges_and_agreement_are_told(tmp_path):
     judges = [
-        Account(name="llm", judged=3, failed={"timeout": 2}, example="no <answer>", model="tiny"),
-        Account(name="idle"),
+        UsageSummary(
+            name="llm", judged=3, failed={"timeout": 2}, example="no <answer>", model="tiny"
+        ),
+        UsageSummary(name="idle"),
     ]
-    agreed = [Agreement("llm", 9, Figure(0.9, 0.8, 1.0), None)]
+    agreed = [JudgeAgreement("llm", 9, ReportFigure(0.9, 0.8, 1.0), None)]
     found = structs.replace(BAD, judges=judges, agreement=agreed)
     text, page = printed(table.show, found), html(found)
     for wanted in ("llm (tiny) judged 3; 2 failed: timeout 2", "llm against 9 human labels"):
@@ -129,7 +136,7 @@ def test_judges_and_agreement_are_told(tmp_path):
 
 
 def test_the_table_of_preferences():
-    account = Account(name="llm", judged=12, cost_usd=0.5)
+    account = UsageSummary(name="llm", judged=12, cost_usd=0.5)
     text = printed(
         table.show_preferences, Preferences(3, 1, 2, 2, 2, 1, (f"why {EVIL}",), account=account)
     )
@@ -151,7 +158,7 @@ def test_the_table_of_a_gate():
     text = printed(table.show_decision, DECISION)
     assert "gate failed" in text
     assert text.index("fail") < text.index("worse by")
-    passed = decide(GOOD, GOOD, Policy(rules=(Rule(metric="hit@5", max_drop=0.0),)))
+    passed = decide(GOOD, GOOD, Policy(rules=(GateRule(metric="hit@5", max_drop=0.0),)))
     assert "gate passed" in printed(table.show_decision, passed)
 
 

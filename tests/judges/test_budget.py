@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmon.judges.budget import Budget, Limits, Spent
+from ragmon.judges.budget import Budget, BudgetLimits, Spent
 
 HOUR, DAY = 3_600.0, 86_400.0
 
@@ -21,15 +21,18 @@ def restart(budget, limits):
 @pytest.mark.parametrize(
     ("limits", "cost", "admitted"),
     [
-        pytest.param(Limits(judgements_per_hour=3), 0.0, 3, id="judgements an hour"),
-        pytest.param(Limits(judgements_per_day=4), 0.0, 4, id="judgements a day"),
-        pytest.param(Limits(dollars_per_hour=0.1), 0.03, 3, id="dollars an hour"),
-        pytest.param(Limits(dollars_per_day=0.1), 0.02, 5, id="dollars a day, to the cent"),
+        pytest.param(BudgetLimits(judgements_per_hour=3), 0.0, 3, id="judgements an hour"),
+        pytest.param(BudgetLimits(judgements_per_day=4), 0.0, 4, id="judgements a day"),
+        pytest.param(BudgetLimits(dollars_per_hour=0.1), 0.03, 3, id="dollars an hour"),
+        pytest.param(BudgetLimits(dollars_per_day=0.1), 0.02, 5, id="dollars a day, to the cent"),
         pytest.param(
-            Limits(judgements_per_hour=9, dollars_per_day=0.05), 0.02, 2, id="the nearest limit"
+            BudgetLimits(judgements_per_hour=9, dollars_per_day=0.05),
+            0.02,
+            2,
+            id="the nearest limit",
         ),
-        pytest.param(Limits(), 1e6, 20, id="no limits"),
-        pytest.param(Limits(judgements_per_day=0), 0.0, 0, id="nothing at all"),
+        pytest.param(BudgetLimits(), 1e6, 20, id="no limits"),
+        pytest.param(BudgetLimits(judgements_per_day=0), 0.0, 0, id="nothing at all"),
     ],
 )
 def test_admitted(limits, cost, admitted):
@@ -53,7 +56,7 @@ def test_admitted(limits, cost, admitted):
     )
 )
 def test_no_calendar_hour_or_day_is_ever_over(steps):
-    limits = Limits(
+    limits = BudgetLimits(
         judgements_per_hour=5, judgements_per_day=12, dollars_per_hour=0.05, dollars_per_day=0.1
     )
     budget, spent = Budget(limits), {}
@@ -90,21 +93,29 @@ def test_no_calendar_hour_or_day_is_ever_over(steps):
     ],
 )
 def test_clocks(moments, admitted):
-    budget = Budget(Limits(judgements_per_hour=2))
+    budget = Budget(BudgetLimits(judgements_per_hour=2))
     assert sum(budget.admit(float(now)) is not None for now in moments) == admitted
 
 
 @pytest.mark.parametrize(
     ("limits", "spent", "now", "waiting", "pace"),
     [
-        pytest.param(Limits(judgements_per_hour=60), 0, 0.0, 0, 60.0, id="evenly"),
-        pytest.param(Limits(judgements_per_hour=60), 30, 0.0, 0, 30.0, id="half is spent"),
-        pytest.param(Limits(judgements_per_hour=60), 0, 0.0, 45, 15.0, id="the waiting come first"),
-        pytest.param(Limits(judgements_per_hour=60), 0, 0.0, 99, 0.0, id="more waiting than room"),
-        pytest.param(Limits(judgements_per_hour=60), 0, 3_500.0, 0, 120.0, id="never in a hurry"),
-        pytest.param(Limits(judgements_per_day=240), 0, 0.0, 0, 10.0, id="a day's, an hour"),
-        pytest.param(Limits(dollars_per_hour=1.0), 0, 0.0, 0, 50.0, id="dollars by expected cost"),
-        pytest.param(Limits(), 0, 0.0, 0, math.inf, id="without limits"),
+        pytest.param(BudgetLimits(judgements_per_hour=60), 0, 0.0, 0, 60.0, id="evenly"),
+        pytest.param(BudgetLimits(judgements_per_hour=60), 30, 0.0, 0, 30.0, id="half is spent"),
+        pytest.param(
+            BudgetLimits(judgements_per_hour=60), 0, 0.0, 45, 15.0, id="the waiting come first"
+        ),
+        pytest.param(
+            BudgetLimits(judgements_per_hour=60), 0, 0.0, 99, 0.0, id="more waiting than room"
+        ),
+        pytest.param(
+            BudgetLimits(judgements_per_hour=60), 0, 3_500.0, 0, 120.0, id="never in a hurry"
+        ),
+        pytest.param(BudgetLimits(judgements_per_day=240), 0, 0.0, 0, 10.0, id="a day's, an hour"),
+        pytest.param(
+            BudgetLimits(dollars_per_hour=1.0), 0, 0.0, 0, 50.0, id="dollars by expected cost"
+        ),
+        pytest.param(BudgetLimits(), 0, 0.0, 0, math.inf, id="without limits"),
     ],
 )
 def test_pace(limits, spent, now, waiting, pace):
@@ -115,7 +126,7 @@ def test_pace(limits, spent, now, waiting, pace):
 
 
 def test_settling_gives_back_and_learns_the_cost():
-    budget = Budget(Limits(dollars_per_hour=1.0))
+    budget = Budget(BudgetLimits(dollars_per_hour=1.0))
     receipt = budget.admit(0.0, 0.6)
     assert budget.admit(0.0, 0.6) is None
     budget.settle(receipt, 0.1)
@@ -126,7 +137,7 @@ def test_settling_gives_back_and_learns_the_cost():
 
 
 def test_a_judgement_that_ends_in_the_next_hour_was_paid_for_in_its_own():
-    budget = Budget(Limits(dollars_per_hour=1.0, dollars_per_day=2.0))
+    budget = Budget(BudgetLimits(dollars_per_hour=1.0, dollars_per_day=2.0))
     receipt = budget.admit(HOUR - 1, 1.0)
     assert budget.remaining_ratio(HOUR + 1) == pytest.approx(0.5)
     budget.settle(receipt, 0.2)
@@ -137,10 +148,14 @@ def test_a_judgement_that_ends_in_the_next_hour_was_paid_for_in_its_own():
 @pytest.mark.parametrize(
     ("limits", "room"),
     [
-        pytest.param(Limits(judgements_per_hour=9, judgements_per_day=20), 1.0, id="the hour's"),
-        pytest.param(Limits(judgements_per_hour=90, judgements_per_day=20), 12.0, id="the day's"),
-        pytest.param(Limits(judgements_per_hour=5), 0.0, id="used up"),
-        pytest.param(Limits(), math.inf, id="without limits"),
+        pytest.param(
+            BudgetLimits(judgements_per_hour=9, judgements_per_day=20), 1.0, id="the hour's"
+        ),
+        pytest.param(
+            BudgetLimits(judgements_per_hour=90, judgements_per_day=20), 12.0, id="the day's"
+        ),
+        pytest.param(BudgetLimits(judgements_per_hour=5), 0.0, id="used up"),
+        pytest.param(BudgetLimits(), math.inf, id="without limits"),
     ],
 )
 def test_room_is_what_is_left_besides_three_waiting(limits, room):

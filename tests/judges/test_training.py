@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from ragmon.judges.grounding import Judge
+from ragmon.judges.grounding import GroundingJudge
 from ragmon.judges.training import corpus, fit
 from ragmon.judges.training.corpus import Example
 from ragmon.judges.training.grounding import main
@@ -37,7 +37,7 @@ def artefact():
 
 
 def test_the_fit_tells_fact_from_fiction(artefact):
-    judge = Judge(artefact)
+    judge = GroundingJudge(artefact)
     right = judge.score("", EXAMPLES[0].answer, EXAMPLES[0].context).score
     wrong = judge.score("", EXAMPLES[1].answer, EXAMPLES[1].context).score
     assert right > 0.5 > wrong

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from ragmon.judges.worker import Case, read, results, write
+from ragmon.judges.worker import AnswerToRead, read, results, write
 
 COMMAND = [sys.executable, "-m", "ragmon.judges.worker", "1.0"]
-CASE = Case("When?", "The office opens at nine.", ["The office opens at nine on weekdays."])
+CASE = AnswerToRead("When?", "The office opens at nine.", ["The office opens at nine on weekdays."])
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from ragmon.alerts import AlertEvent
 from ragmon.alerts.evidence import explain
-from ragmon.alerts.machine import Book, step
-from ragmon.detectors.detection import Detection, Options
+from ragmon.alerts.machine import AlertBook, step
+from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.rules import DEFAULT_RULES, build
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
@@ -72,9 +72,9 @@ def load(path: Path) -> Story:
 
 def live(story: Story) -> list[AlertEvent]:
     """Every transition."""
-    detection = Detection(COLUMNS, build(story.rules), Options())
+    detection = Detection(COLUMNS, build(story.rules), DetectionOptions())
     detection.begin(START * 60.0)
-    book, events = Book(), []
+    book, events = AlertBook(), []
     for minute, batch in queries(story):
         if batch is not None:
             detection.fold(batch)

@@ -14,12 +14,12 @@ from ragmon.alerts import WorstQuery
 from ragmon.alerts.message import message
 from ragmon.clock import ManualClock
 from ragmon.errors import SettingsError, SinkError
-from ragmon.sinks import Context, Repeating, alertmanager, pagerduty, slack, stdout, webhook
+from ragmon.sinks import Repeating, SinkContext, alertmanager, pagerduty, slack, stdout, webhook
 from tests.support.alerts import LINKS, NOW, alert, event, rich_alert
 from tests.support.golden import same
 from tests.support.receiver import Reply, receiving
 
-CONTEXT = Context(ManualClock(NOW), LINKS)
+CONTEXT = SinkContext(ManualClock(NOW), LINKS)
 FIRST = event("firing", rich_alert())
 LAST = event("resolved", rich_alert(), NOW + 600.0)
 SECRETS = (
@@ -213,7 +213,7 @@ def verified(post, secret: str) -> bool:
 def test_each_attempt_is_signed_anew_with_the_same_id(receiver):
     clock = ManualClock(NOW)
     options = webhook.Options(url=receiver.url, secret=SECRETS[0])
-    sink = webhook.build(options, Context(clock, LINKS))
+    sink = webhook.build(options, SinkContext(clock, LINKS))
     receiver.answer = lambda _: Reply(503)
     with pytest.raises(SinkError):
         sink.deliver(FIRST)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import zstandard
 
-from ragmon.asgi import Limits
+from ragmon.asgi import BodyLimits
 from ragmon.clock import SystemClock
 from ragmon.errors import StoreError, StoreFullError
 from ragmon.sources.http import HttpSource, Options
@@ -409,7 +409,7 @@ def test_a_request_that_the_end_cuts_off_is_told_to_come_again():
             counted.append((source, reason))
 
     counted, sent = [], []
-    limits = Limits(body=100, decompressed=100, headers=1_000, read_timeout_s=5)
+    limits = BodyLimits(body=100, decompressed=100, headers=1_000, read_timeout_s=5)
     options = Options(
         limits=limits, in_flight=100, listed_errors=1, retention_s=1e9, max_skew_s=300
     )

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ragmon.errors import OverloadedError, StoreError
-from ragmon.sources import Context, Outcome
+from ragmon.sources import IngestOutcome, SourceContext
 from tests.support.daemons import running
 from tests.support.jsonl import Follower, Killed
 from tests.support.wait import eventually
@@ -56,7 +56,7 @@ def test_bad_lines_are_counted_and_told_with_their_place(log):
 
 def test_what_becomes_of_a_batch_is_counted(tmp_path):
     log = Follower(tmp_path, records="feedback")
-    log.disk.outcome = Outcome(1, 2, [(0, "waiting_full"), (3, "waiting_full")])
+    log.disk.outcome = IngestOutcome(1, 2, [(0, "waiting_full"), (3, "waiting_full")])
     log.path.write_text('{"query_id":"a","rating":1}\n' * 5, encoding="utf-8")
     log.read()
     assert log.disk.counted == {"accepted": 1, "duplicates": 2, "waiting_full": 2}
@@ -164,7 +164,7 @@ def test_a_store_that_cannot_be_asked_does_not_end_the_thread(tmp_path):
         asked.set()
         return log.disk.offsets.get(name)
 
-    log.source._context = Context(
+    log.source._context = SourceContext(
         sink=log.disk, tally=log.disk, clock=log.disk.clock, offset=offset,
         retention_s=1e9, max_skew_s=300,
     )  # fmt: skip

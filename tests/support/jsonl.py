@@ -4,7 +4,7 @@ import os
 
 from ragmon.clock import ManualClock
 from ragmon.errors import OverloadedError
-from ragmon.sources import Context, Outcome
+from ragmon.sources import IngestOutcome, SourceContext
 from ragmon.sources.jsonl import JsonlSource, Options
 
 NOW = 1_750_000_000.0
@@ -23,7 +23,7 @@ class Disk:
         self.offsets: dict[str, bytes] = {}
         self.counted: dict[str, int] = {}
         self.trouble: list[Exception] = []
-        self.outcome: Outcome | None = None  # instead of all being accepted
+        self.outcome: IngestOutcome | None = None  # instead of all being accepted
         self.killed: str = ""  # "before" or "after" the next commit
 
     def submit(self, submission) -> None:
@@ -31,7 +31,7 @@ class Disk:
             trouble = self.trouble.pop(0)
             if isinstance(trouble, OverloadedError):
                 raise trouble
-            submission.reply(Outcome(error=trouble))
+            submission.reply(IngestOutcome(error=trouble))
             return
         if self.killed == "before":
             raise Killed
@@ -40,7 +40,7 @@ class Disk:
         self.offsets[source] = position
         if self.killed == "after":
             raise Killed
-        submission.reply(self.outcome or Outcome(accepted=len(submission.records)))
+        submission.reply(self.outcome or IngestOutcome(accepted=len(submission.records)))
 
     def accepted(self, source, count):
         self.counted["accepted"] = self.counted.get("accepted", 0) + count
@@ -63,7 +63,7 @@ class Follower:
         self.restart()
 
     def restart(self) -> None:
-        context = Context(
+        context = SourceContext(
             sink=self.disk,
             tally=self.disk,
             clock=self.disk.clock,

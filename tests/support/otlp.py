@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ragmon.asgi import Limits
+from ragmon.asgi import BodyLimits
 from ragmon.clock import ManualClock
 from ragmon.config import load
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.queries import describe
 from ragmon.records import QueryRecord
-from ragmon.sources.otlp.receiver.assembly import Patience
+from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
 from ragmon.sources.otlp.receiver.source import Options, OtlpSource
 from ragmon.sources.otlp.spans import Resource, Span
 
@@ -25,7 +25,7 @@ CAPTURES = Path(__file__).parent.parent / "data" / "otlp"
 FOLDERS = sorted(each.parent.name for each in CAPTURES.glob("*/expected.json"))
 NOW = 1_795_300_000.0  # after the last capture was made
 
-_LIMITS = Limits(body=1 << 20, decompressed=8 << 20, headers=65_536, read_timeout_s=5.0)
+_LIMITS = BodyLimits(body=1 << 20, decompressed=8 << 20, headers=65_536, read_timeout_s=5.0)
 
 
 class Answer(NamedTuple):
@@ -75,7 +75,7 @@ class Rig:
                 in_flight=64 << 20,
                 retention_s=7 * 86_400.0,
                 max_skew_s=300.0,
-                patience=Patience(),
+                patience=TraceTimeouts(),
                 redact=redact,
             ),
             sink=engine.writer,

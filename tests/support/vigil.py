@@ -10,7 +10,7 @@ from ragmon.clock import ManualClock
 from ragmon.config import Settings
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.build import build_engine
-from ragmon.daemon.component import Shell
+from ragmon.daemon.component import Context
 from ragmon.daemon.notify.delivery import Delivery
 from ragmon.daemon.notify.routing import build_routes
 from ragmon.daemon.schedule import Schedule
@@ -43,7 +43,7 @@ class Vigil:
         self.engine = build_engine(settings, self.clock)
         own, writer = OwnMetrics(), self.engine.writer
         schedule = Schedule(self.clock, lambda _job: None)
-        shell = Shell(settings, self.clock, self.engine, own, schedule, Authorizer(()))
+        shell = Context(settings, self.clock, self.engine, own, schedule, Authorizer(()))
         routes = build_routes(settings, self.clock, 8321)
         outbox = self.engine.store.outbox()
         self.delivery = Delivery(outbox, routes, self.clock, call=writer.call, tally=own)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from ragmon.asgi import Limits
+from ragmon.asgi import BodyLimits
 from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import load
 from ragmon.daemon.build import build_engine
@@ -299,7 +299,7 @@ class Broken:
 def ask(path: str, error: Exception) -> tuple[int, dict[bytes, bytes], bytes, list[str]]:
     """Status, headers, body and counted reasons of one request to an API of its own."""
     counted: list[str] = []
-    limits = Limits(body=1, decompressed=1, headers=10_000, read_timeout_s=1.0)
+    limits = BodyLimits(body=1, decompressed=1, headers=10_000, read_timeout_s=1.0)
     api = Api(Broken(error), counted.append, lambda *_: None, limits=limits, protect_metrics=False)
     sent = []
 

@@ -19,7 +19,7 @@ from ragmon.config.units import seconds
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.stores import DeadLetter
-from ragmon.web.alerts import Wanted
+from ragmon.web.alerts import SilenceRequest
 
 _LONGEST_S = 366 * 86_400.0
 _MOST_SILENCES = 1_000
@@ -30,7 +30,7 @@ _decode = msgspec.msgpack.Decoder(AlertEvent).decode
 Result = TypeVar("Result")
 
 
-class Board:
+class AlertApi:
     """Implements ``ragmon.web.alerts.Book``."""
 
     def __init__(self, alerting: Alerting, engine: Engine, clock: Clock, links: Links) -> None:
@@ -102,7 +102,7 @@ class Board:
         held = await self._call(self._alerts.silences)
         return [_shown(each, now) for each in reversed(held)]
 
-    async def silence(self, wanted: Wanted) -> dict[str, Any]:
+    async def silence(self, wanted: SilenceRequest) -> dict[str, Any]:
         """Keep a silence.
 
         Raises:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from ragmon.alerts.machine import DEFAULT_TIMING, Timing
 from ragmon.alerts.silences import Maintenance
 from ragmon.config import Settings
-from ragmon.config.settings import WEEK, MaintenanceWindow
+from ragmon.config.settings import WEEK, MaintenanceSettings
 from ragmon.detectors import rules
 from ragmon.detectors.catalogue import modules
-from ragmon.detectors.detection import Detection, Options
+from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.errors import SettingsError
 
 
@@ -19,7 +19,7 @@ def build_detection(settings: Settings, columns: Sequence[str]) -> Detection:
         SettingsError: a rule of an unknown kind, or with options it does not know.
     """
     given = settings.detectors
-    options = Options(
+    options = DetectionOptions(
         false_alarms_per_month=given.false_alarms_per_month,
         lag_s=given.lag,
         delta=given.delta,
@@ -55,7 +55,7 @@ def build_maintenance(settings: Settings) -> tuple[Maintenance, ...]:
     return tuple(map(_maintenance, settings.alerts.maintenance))
 
 
-def _maintenance(given: MaintenanceWindow) -> Maintenance:
+def _maintenance(given: MaintenanceSettings) -> Maintenance:
     hours, minutes = map(int, given.start.split(":"))
     return Maintenance(
         name=given.name,

@@ -9,18 +9,18 @@ import structlog
 from msgspec import Struct
 
 from ragmon.alerts import Alert, AlertEvent, WorstQuery
-from ragmon.alerts.machine import Book
+from ragmon.alerts.machine import AlertBook
 from ragmon.alerts.silences import Silence
-from ragmon.alerts.timeline import LiveDetection, unexplained
+from ragmon.alerts.timeline import AlertTimeline, unexplained
 from ragmon.daemon.alerting.build import build_detection, build_maintenance, build_timing
 from ragmon.daemon.alerting.worst_queries import WorstQueries
-from ragmon.daemon.component import Shell
+from ragmon.daemon.component import Context
 from ragmon.daemon.ingest.committer import Counted
 from ragmon.daemon.notify.delivery import Delivery
 from ragmon.daemon.notify.routing import notifications
 from ragmon.detectors import MINUTE_S, Finding
 from ragmon.detectors.detection import Detection
-from ragmon.detectors.intake import Feed
+from ragmon.detectors.intake import ObservationBuffer
 from ragmon.errors import StoreError
 from ragmon.exposition.alerts import AlertMetrics
 from ragmon.records import Position
@@ -48,19 +48,19 @@ class _Work(Struct):
 class Alerting:
     """A part of the daemon; what it holds lives on the writer's thread."""
 
-    def __init__(self, shell: Shell, delivery: Delivery) -> None:
+    def __init__(self, shell: Context, delivery: Delivery) -> None:
         settings, engine = shell.settings, shell.engine
-        feed = Feed(engine.pipeline.columns)
+        feed = ObservationBuffer(engine.pipeline.columns)
         build = functools.partial(build_detection, settings, feed.columns)
         self._others: Findings = lambda _now: ()
-        self.live = LiveDetection(
+        self.live = AlertTimeline(
             build,
             build_timing(settings),
             structlog.get_logger("detection"),
             build_maintenance(settings),
             also=self._found_by_others,
         )
-        self.book = Book()  # as it was saved; what nobody could forget may be shown
+        self.book = AlertBook()  # as it was saved; what nobody could forget may be shown
         self.metrics = AlertMetrics()
         shell.own.registry.register(self.metrics)
         self._shell = shell

@@ -13,7 +13,7 @@ import numpy as np
 from ragmon.daemon.ingest.changes import Changes, Fate, Postponed, Restated, from_waiting
 from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.ingest.identities import Identities
-from ragmon.daemon.ingest.record_cache import Recent
+from ragmon.daemon.ingest.record_cache import RecordCache
 from ragmon.pipeline import Pipeline
 from ragmon.records import QueryRecord
 from ragmon.sources import Submission
@@ -51,10 +51,10 @@ class Committer:
         exemplars: ExemplarStore,
         *,
         most_waiting: int,
-        recent: Recent | None = None,
+        recent: RecordCache | None = None,
     ) -> None:
         self._store = store
-        self._recent = recent or Recent()
+        self._recent = recent or RecordCache()
         self._identities = Identities(store, self._record)
         self._pipeline = pipeline
         self._windows = windows

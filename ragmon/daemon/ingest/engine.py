@@ -6,7 +6,7 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.committer import Committer
 from ragmon.daemon.ingest.exemplars import ExemplarStore
-from ragmon.daemon.ingest.record_cache import Recent
+from ragmon.daemon.ingest.record_cache import RecordCache
 from ragmon.daemon.ingest.writer import Writer
 from ragmon.errors import StoreError
 from ragmon.pipeline import Pipeline
@@ -30,7 +30,7 @@ class Engine:
         self._settings = settings
         self._saved = Position()
         self._compacted = 0
-        self.recent = Recent()
+        self.recent = RecordCache()
         self.committer = Committer(
             store,
             pipeline,

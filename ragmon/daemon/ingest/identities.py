@@ -22,7 +22,7 @@ class _Identified(Struct):
 _decode = msgspec.msgpack.Decoder(_Identified).decode
 
 
-class Place(NamedTuple):
+class RecordLocation(NamedTuple):
     """Where a query is stored, or would be."""
 
     query_hash: int
@@ -36,7 +36,7 @@ class Identities:
         self._store = store
         self._record = record  # one stored record, by its sequence number
 
-    def find(self, query_id: str, taken: Container[int] = ()) -> Place:
+    def find(self, query_id: str, taken: Container[int] = ()) -> RecordLocation:
         """The place of one id.
 
         Args:
@@ -49,7 +49,7 @@ class Identities:
                 continue
             sequence = self._store.find(query_hash)
             if sequence is None or self._is(sequence, query_id):
-                return Place(query_hash, sequence)
+                return RecordLocation(query_hash, sequence)
         raise AssertionError("every id has a place")  # pragma: no cover
 
     def find_all(self, query_ids: Sequence[str]) -> tuple[list[int], list[bool]]:

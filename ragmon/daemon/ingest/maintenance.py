@@ -14,7 +14,7 @@ _TRIM_EVERY_S = 10.0  # it takes some milliseconds
 _COMPACT_STEPS = 200
 
 
-class Upkeep:
+class StoreMaintenance:
     """Short steps on the writer's thread; commits go on in between."""
 
     def __init__(self, engine: Engine, clock: Clock, ending: Callable[[], bool]) -> None:

@@ -21,7 +21,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: a permutation of the hashes
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Recent:
+class RecordCache:
     """Encoded records by sequence number; written on the writer's thread, read on any."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.errors import OverloadedError, StoreError
-from ragmon.sources import Outcome, Submission
+from ragmon.sources import IngestOutcome, Submission
 
 Result = TypeVar("Result")
 
@@ -156,14 +156,14 @@ class Writer:
         for each in group:
             accepted = len(each.records) + len(each.changes)
             accepted -= each.duplicates + len(each.refused)
-            self._reply(each, Outcome(accepted, each.duplicates, each.refused))
+            self._reply(each, IngestOutcome(accepted, each.duplicates, each.refused))
 
     def _fail(self, group: list[Submission], error: StoreError) -> None:
         self.stats.failures += 1
         self.last_error = error
         self._log.error("commit_failed", reason=error.reason, error=str(error))
         for each in group:
-            self._reply(each, Outcome(error=error))
+            self._reply(each, IngestOutcome(error=error))
 
     def _isolate(self, group: list[Submission], error: Exception) -> None:
         """A defect of ours in one batch must not refuse its neighbours."""
@@ -176,7 +176,7 @@ class Writer:
             each.refused.clear()
             self._commit([each])
 
-    def _reply(self, submission: Submission, outcome: Outcome) -> None:
+    def _reply(self, submission: Submission, outcome: IngestOutcome) -> None:
         with self._wake:
             self.queued_bytes -= submission.size_bytes
         try:

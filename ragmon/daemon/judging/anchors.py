@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.daemon.judging.shared_budget import NAME as BUDGET
-from ragmon.daemon.judging.shared_budget import Purse
+from ragmon.daemon.judging.shared_budget import SharedBudget
 from ragmon.errors import StoreError
 from ragmon.exposition.sampled_judge import JudgeMetrics
-from ragmon.judges.llm import Case, Failure, Judgement, LlmJudge
+from ragmon.judges.llm import Failure, JudgedAnswer, Judgement, LlmJudge
 from ragmon.judges.llm.anchors import Anchor, Round, drift, judge_anchors
 from ragmon.signals.facts import SAMPLED_JUDGE
 
@@ -27,7 +27,7 @@ NAME = "judge.anchors"
 LOOK_EVERY_S = 600.0
 
 
-class Rounds(Struct, frozen=True):
+class AnchorSource(Struct, frozen=True):
     """What the store keeps."""
 
     of: int  # tells the file and the model
@@ -36,7 +36,7 @@ class Rounds(Struct, frozen=True):
     last: Round
 
 
-class Anchoring:
+class AnchorRounds:
     """Looks on schedule whether a round is due, and judges it on a thread of its own."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Anchoring:
         *,
         every_s: float,
         model: str,
-        purse: Purse,
+        purse: SharedBudget,
         clock: Clock,
         metrics: JudgeMetrics,
         remembered: bytes | None,
@@ -63,7 +63,7 @@ class Anchoring:
         self._stop = threading.Event()
         self._log = structlog.get_logger("anchors")
         self._thread: threading.Thread | None = None
-        known = msgspec.msgpack.decode(remembered, type=Rounds) if remembered else None
+        known = msgspec.msgpack.decode(remembered, type=AnchorSource) if remembered else None
         self.rounds = known if known is not None and known.of == self._of else None
 
     def look(self) -> None:
@@ -91,7 +91,7 @@ class Anchoring:
             self._log.warning("anchors_failed", failed=found.failed)
             return  # nothing to compare with; the next look tries again
         first = found if self.rounds is None else self.rounds.first
-        self.rounds = Rounds(self._of, self._clock.now(), first, found)
+        self.rounds = AnchorSource(self._of, self._clock.now(), first, found)
         try:
             self._save(NAME, msgspec.msgpack.encode(self.rounds))
         except StoreError as error:
@@ -107,7 +107,7 @@ class Anchoring:
         moved = drift(self.rounds.first, self.rounds.last) if self.rounds else None
         return {} if moved is None else {SAMPLED_JUDGE: moved}
 
-    def paid(self, case: Case) -> Judgement | Failure:
+    def paid(self, case: JudgedAnswer) -> Judgement | Failure:
         """Judge one anchor at the budget's expense."""
         receipt = self._purse.admit(self._judge.forecast_usd(case))
         if receipt is None or not self._is_stored():
@@ -130,10 +130,10 @@ class Anchoring:
 class _Paid:
     """What grades the anchors."""
 
-    def __init__(self, anchoring: Anchoring) -> None:
+    def __init__(self, anchoring: AnchorRounds) -> None:
         self._anchoring = anchoring
 
-    def judge(self, case: Case) -> Judgement | Failure:
+    def judge(self, case: JudgedAnswer) -> Judgement | Failure:
         """Grade one."""
         return self._anchoring.paid(case)
 

@@ -6,29 +6,29 @@ from typing import TypeVar
 import structlog
 
 from ragmon.config import Settings
-from ragmon.daemon.component import Part, Shell
+from ragmon.daemon.component import Component, Context
 from ragmon.daemon.judging import grounding_follower, selection
-from ragmon.daemon.judging.anchors import LOOK_EVERY_S, Anchoring
+from ragmon.daemon.judging.anchors import LOOK_EVERY_S, AnchorRounds
 from ragmon.daemon.judging.anchors import NAME as ANCHORS
 from ragmon.daemon.judging.calibration import NAME as CALIBRATIONS
 from ragmon.daemon.judging.calibration import Calibrations, Calibrator
-from ragmon.daemon.judging.committed_reader import SOURCE, Trail
-from ragmon.daemon.judging.judge_queue import Ask, Docket
-from ragmon.daemon.judging.on_demand import OnDemand
+from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
+from ragmon.daemon.judging.judge_queue import AskWriter, JudgeQueue
+from ragmon.daemon.judging.on_demand import JudgeRuns
 from ragmon.daemon.judging.sampled_judge import SampledJudge
-from ragmon.daemon.judging.selection import TRAFFIC, Drawing, Known, sampler_of
+from ragmon.daemon.judging.selection import TRAFFIC, AnswerFacts, JudgeSelection, sampler_of
 from ragmon.daemon.judging.shared_budget import NAME as BUDGET
-from ragmon.daemon.judging.shared_budget import Purse
+from ragmon.daemon.judging.shared_budget import SharedBudget
 from ragmon.daemon.judging.verdicts import case_of
 from ragmon.daemon.otlp import judged
 from ragmon.errors import SettingsError
 from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges import llm
-from ragmon.judges.budget import Limits
+from ragmon.judges.budget import BudgetLimits
 from ragmon.judges.grounding import load_artefact
 from ragmon.judges.llm import LlmJudge, anchors
 from ragmon.records import QueryRecord, Verdict
-from ragmon.sampling import Options as SamplingOptions
+from ragmon.sampling import SamplingOptions
 from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.sources.otlp.export import Exporter
 from ragmon.stats.judged_estimate import Relation
@@ -40,22 +40,22 @@ Tell = Callable[[QueryRecord, Verdict], None]
 class Judges:
     """All parts that judge, started and stopped together; verdicts also go to the exporter."""
 
-    def __init__(self, shell: Shell, exporter: Exporter | None) -> None:
+    def __init__(self, shell: Context, exporter: Exporter | None) -> None:
         """Raises SettingsError when the judge cannot be asked, or not be paid."""
         self._shell = shell
         self._metrics = JudgeMetrics(shell.own)
-        self._parts: list[Part] = []
+        self._parts: list[Component] = []
         tell = _teller(shell, exporter)
         draws = None
-        self.on_demand: OnDemand | None = None
+        self.on_demand: JudgeRuns | None = None
         if shell.settings.judge.llm is not None:
-            sampled = Sampled(shell, self._metrics, shell.settings.judge.llm, tell)
+            sampled = SampledJudging(shell, self._metrics, shell.settings.judge.llm, tell)
             self._parts.append(sampled)
             draws = sampled.draws
             self.on_demand = sampled.on_demand
         reading = Calibrations(shell.settings.judge.unfaithful_below)
         if shell.settings.judge.grounding.enabled:
-            self._parts.append(_Learning(shell, reading))
+            self._parts.append(LearningComponent(shell, reading))
         if shell.settings.judge.grounding.enabled or draws is not None:
             self._parts.append(_follower(shell, self._metrics, tell, draws, reading))
 
@@ -70,21 +70,21 @@ class Judges:
             part.stop()
 
 
-class Sampled:
+class SampledJudging:
     """The language model with its budget, its draws and its schedule."""
 
     def __init__(
-        self, shell: Shell, metrics: JudgeMetrics, options: llm.Options, tell: Tell
+        self, shell: Context, metrics: JudgeMetrics, options: llm.Options, tell: Tell
     ) -> None:
         settings = shell.settings
         self._shell = shell
         self._ask = asker(shell)
         self._store = shell.engine.store.judging()
         self._llm: LlmJudge = llm.build(options, shell.clock)
-        self._purse = Purse(limits_of(settings), shell.clock)
+        self._purse = SharedBudget(limits_of(settings), shell.clock)
         self._purse.load(self._store.remembered(BUDGET))  # nothing runs yet
         self.draws = self._drawing(settings)
-        docket = Docket(self._store, shell.engine.store.reader, self._ask, shell.engine.writer)
+        docket = JudgeQueue(self._store, shell.engine.store.reader, self._ask, shell.engine.writer)
         self.judge = SampledJudge(
             self._llm,
             docket,
@@ -95,7 +95,7 @@ class Sampled:
             max_age_s=settings.judge.max_age,
             threads=options.concurrency,
         )
-        self.on_demand = OnDemand(docket, self._llm, self._purse, self.judge, shell.clock)
+        self.on_demand = JudgeRuns(docket, self._llm, self._purse, self.judge, shell.clock)
         self._anchoring = self._anchors(options, metrics)
         self._watch(metrics)
 
@@ -114,12 +114,12 @@ class Sampled:
         self.judge.stop()
         self._llm.close()
 
-    def _anchors(self, options: llm.Options, metrics: JudgeMetrics) -> Anchoring | None:
+    def _anchors(self, options: llm.Options, metrics: JudgeMetrics) -> AnchorRounds | None:
         judge = self._shell.settings.judge
         if judge.anchors is None:
             return None
         forgetful = options.model_copy(update={"cache_entries": 0})
-        anchoring = Anchoring(
+        anchoring = AnchorRounds(
             anchors.read(judge.anchors),
             llm.build(forgetful, self._shell.clock),
             every_s=judge.anchors_every,
@@ -145,10 +145,10 @@ class Sampled:
         )
         return anchoring
 
-    def _drawing(self, settings: Settings) -> Drawing:
+    def _drawing(self, settings: Settings) -> JudgeSelection:
         sampling = settings.sampling
         options = SamplingOptions(least=sampling.least, slice_per_day=sampling.slice_per_day)
-        return Drawing(
+        return JudgeSelection(
             sampler_of(options, self._store.remembered(TRAFFIC)),
             self._purse,
             self._shell.clock,
@@ -157,16 +157,16 @@ class Sampled:
             forecast_usd=lambda record: self._llm.forecast_usd(case_of(record)),
         )
 
-    def _known(self, with_relations: bool) -> Known:
+    def _known(self, with_relations: bool) -> AnswerFacts:
         engine, now = self._shell.engine, self._shell.clock.now()
         columns, longest_s = engine.pipeline.catalogue.columns, max(self._shell.settings.windows)
 
-        def read() -> Known:
+        def read() -> AnswerFacts:
             found: dict[str, Relation] = {}
             if with_relations:
                 found = selection.relations(engine.windows, columns, longest_s, now)
                 self._store.remember(TRAFFIC, self.draws.traffic)
-            return Known(self._store.awaited_count(), found)
+            return AnswerFacts(self._store.awaited_count(), found)
 
         known = self._ask(read)
         self.judge.length = known.waiting
@@ -188,10 +188,10 @@ class Sampled:
         )
 
 
-class _Learning:
+class LearningComponent:
     """The calibrations, kept in the store."""
 
-    def __init__(self, shell: Shell, calibrations: Calibrations) -> None:
+    def __init__(self, shell: Context, calibrations: Calibrations) -> None:
         self._schedule, self._every_s = shell.schedule, shell.settings.judge.calibrate_every
         store, ask, own = shell.engine.store.judging(), asker(shell), shell.own
         calibrations.load(store.remembered(CALIBRATIONS))  # nothing runs yet
@@ -232,7 +232,7 @@ class _Learning:
         """Nothing runs but what the schedule runs."""
 
 
-def limits_of(settings: Settings) -> Limits:
+def limits_of(settings: Settings) -> BudgetLimits:
     """The budget; a limit in dollars needs the model's price.
 
     Raises:
@@ -250,7 +250,7 @@ def limits_of(settings: Settings) -> Limits:
             hint=f"Set judge.llm.prices: {{{model}: {{prompt: 0.15, completion: 0.60}}}} in "
             f"dollars for a million tokens, or sampling.{min(asked)}: null",
         )
-    return Limits(
+    return BudgetLimits(
         judgements_per_hour=sampling.judgements_per_hour,
         judgements_per_day=sampling.judgements_per_day,
         dollars_per_hour=sampling.dollars_per_hour if is_priced else None,
@@ -271,7 +271,7 @@ def check_judges(settings: Settings) -> None:
         settings.judge.llm.key()
 
 
-def asker(shell: Shell) -> Ask:
+def asker(shell: Context) -> AskWriter:
     """Runs functions on the writer's thread."""
 
     def ask(function: Callable[[], Result]) -> Result:
@@ -280,7 +280,7 @@ def asker(shell: Shell) -> Ask:
     return ask
 
 
-def _teller(shell: Shell, exporter: Exporter | None) -> Tell:
+def _teller(shell: Context, exporter: Exporter | None) -> Tell:
     log = structlog.get_logger("judges")
 
     def tell(record: QueryRecord, verdict: Verdict) -> None:
@@ -295,24 +295,24 @@ def _teller(shell: Shell, exporter: Exporter | None) -> Tell:
 
 
 def _follower(
-    shell: Shell,
+    shell: Context,
     metrics: JudgeMetrics,
     tell: Tell,
-    draws: Drawing | None,
+    draws: JudgeSelection | None,
     calibrations: Calibrations,
-) -> grounding_follower.Follower:
+) -> grounding_follower.GroundingFollower:
     judge = shell.settings.judge.grounding
     store, ask = shell.engine.store, asker(shell)
-    trail = Trail(
+    trail = CommittedReader(
         store.reader,
         newest=lambda: store.next_sequence,
         position=lambda: ask(lambda: store.offset(SOURCE)),
         recent=shell.engine.recent,
     )
-    follower = grounding_follower.Follower(
+    follower = grounding_follower.GroundingFollower(
         trail,
         shell.engine.writer,
-        grounding_follower.Worker(judge.max_cpu) if judge.enabled else None,
+        grounding_follower.GroundingProcess(judge.max_cpu) if judge.enabled else None,
         shell.clock,
         told=tell,
         draws=draws or grounding_follower.no_draws,

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ragmon.judges import grounding
 from ragmon.judges.grounding import Calibration
-from ragmon.judges.grounding.fitting import LEAST, Lesson, Refusal, fit
+from ragmon.judges.grounding.fitting import LEAST, CalibrationExample, Refusal, fit
 from ragmon.records import Amendments, Verdict
 from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.signals.verdict_sums import human_score, verdict_of
@@ -42,7 +42,7 @@ _REASONS: dict[Refusal, str] = {
 Teacher = Literal["people", "llm"]
 
 
-class Kept(Struct, frozen=True):
+class SavedCalibrations(Struct, frozen=True):
     """What a pipeline's lessons came to, when they were last looked at."""
 
     version: int  # of the calibration; 0 before the first
@@ -57,7 +57,7 @@ class Calibrations:
     """Replaced as a whole, so that any thread may read them."""
 
     def __init__(self, unfaithful_below: float = 0.5) -> None:
-        self.kept: dict[str, Kept] = {}
+        self.kept: dict[str, SavedCalibrations] = {}
         self._unfaithful_below = unfaithful_below
 
     def __call__(self, pipeline: str, verdict: Verdict) -> Verdict:
@@ -77,25 +77,27 @@ class Calibrations:
 
     def load(self, body: bytes | None) -> None:
         """Go on with those of before a restart."""
-        self.kept = msgspec.json.decode(body, type=dict[str, Kept]) if body else {}
+        self.kept = msgspec.json.decode(body, type=dict[str, SavedCalibrations]) if body else {}
 
     def dump(self) -> bytes:
         """All of them."""
         return msgspec.json.encode(self.kept)
 
     @property
-    def in_force(self) -> dict[str, Kept]:
+    def in_force(self) -> dict[str, SavedCalibrations]:
         """Those by which scores are read, by pipeline."""
         return {name: kept for name, kept in self.kept.items() if not kept.refused}
 
-    def learn(self, lessons: Mapping[str, Mapping[Teacher, list[Lesson]]], judge: str) -> list[str]:
+    def learn(
+        self, lessons: Mapping[str, Mapping[Teacher, list[CalibrationExample]]], judge: str
+    ) -> list[str]:
         """Look at the pipelines that have enough new lessons; returns them.
 
         Args:
             lessons: by pipeline and teacher.
             judge: version of the artefact that is in force.
         """
-        learned: dict[str, Kept] = {}
+        learned: dict[str, SavedCalibrations] = {}
         for pipeline, by_teacher in lessons.items():
             if len(learned) == MOST_PIPELINES:
                 break
@@ -106,8 +108,8 @@ class Calibrations:
         return sorted(learned)
 
     def _learned(
-        self, pipeline: str, by_teacher: Mapping[Teacher, list[Lesson]], judge: str
-    ) -> Kept | None:
+        self, pipeline: str, by_teacher: Mapping[Teacher, list[CalibrationExample]], judge: str
+    ) -> SavedCalibrations | None:
         teachers: tuple[Teacher, ...] = ("people", "llm")
         teacher = next((each for each in teachers if len(by_teacher.get(each, ())) >= LEAST), None)
         if teacher is None:
@@ -119,9 +121,9 @@ class Calibrations:
         newest = max(each.sequence for each in taught)
         fitted = fit(taught, judge, self._unfaithful_below)
         if isinstance(fitted, Calibration):
-            return Kept(version + 1, teacher, len(taught), fitted, newest=newest)
+            return SavedCalibrations(version + 1, teacher, len(taught), fitted, newest=newest)
         shipped = Calibration("shipped", judge, len(taught), self._unfaithful_below)
-        return Kept(version, teacher, len(taught), shipped, fitted, newest)
+        return SavedCalibrations(version, teacher, len(taught), shipped, fitted, newest)
 
 
 class Calibrator:
@@ -159,7 +161,7 @@ class Calibrator:
         if len(learned) < MOST_PIPELINES:
             self._seen = news
 
-    def _tell(self, pipeline: str, kept: Kept) -> None:
+    def _tell(self, pipeline: str, kept: SavedCalibrations) -> None:
         said = {"pipeline": pipeline, "teacher": kept.teacher, "lessons": kept.lessons}
         if kept.refused:
             self._log.info("calibration_refused", **said, reason=_REASONS[kept.refused])
@@ -169,9 +171,9 @@ class Calibrator:
         self._log.info("calibrated", **said, version=kept.version, kind=kind, threshold=threshold)
 
 
-def lessons(reader: Reader, judge: str) -> dict[str, dict[Teacher, list[Lesson]]]:
+def lessons(reader: Reader, judge: str) -> dict[str, dict[Teacher, list[CalibrationExample]]]:
     """The newest labelled answers, by pipeline and teacher."""
-    found: dict[str, dict[Teacher, list[Lesson]]] = {}
+    found: dict[str, dict[Teacher, list[CalibrationExample]]] = {}
     for block in reader.blocks(0.0, np.inf):
         told = {at: body for at, body in block.amendments.items() if _may_teach(body)}
         if not told:
@@ -186,20 +188,24 @@ def lessons(reader: Reader, judge: str) -> dict[str, dict[Teacher, list[Lesson]]
     return found
 
 
-def _lessons(sequence: int, known: Amendments, judge: str) -> list[tuple[Teacher, Lesson]]:
+def _lessons(
+    sequence: int, known: Amendments, judge: str
+) -> list[tuple[Teacher, CalibrationExample]]:
     """What one answer teaches, once for each teacher."""
     scored = verdict_of(known, EMBEDDED_JUDGE)
     if scored is None or scored.score is None or scored.version.partition("+")[0] != judge:
         return []
     raw = scored.score if scored.raw is None else scored.raw
-    found: list[tuple[Teacher, Lesson]] = []
+    found: list[tuple[Teacher, CalibrationExample]] = []
     human = human_score(known)
     if not np.isnan(human):
-        found.append(("people", Lesson(raw, human, 1.0, scored.traits, sequence)))
+        found.append(("people", CalibrationExample(raw, human, 1.0, scored.traits, sequence)))
     verdict = verdict_of(known, SAMPLED_JUDGE)
     if verdict is not None and verdict.score is not None:
         weight = 1.0 / verdict.probability
-        found.append(("llm", Lesson(raw, verdict.score, weight, scored.traits, sequence)))
+        found.append(
+            ("llm", CalibrationExample(raw, verdict.score, weight, scored.traits, sequence))
+        )
     return found
 
 
@@ -208,7 +214,9 @@ def _may_teach(body: bytes) -> bool:
     return b"faithful" in body or SAMPLED_JUDGE.encode() in body
 
 
-def _is_worth_it(before: Kept, teacher: Teacher, taught: Sequence[Lesson], judge: str) -> bool:
+def _is_worth_it(
+    before: SavedCalibrations, teacher: Teacher, taught: Sequence[CalibrationExample], judge: str
+) -> bool:
     """Whether there are enough more lessons, or enough newer ones where old ones make room."""
     if before.calibration.judge_version != judge or (teacher, before.teacher) == ("people", "llm"):
         return True

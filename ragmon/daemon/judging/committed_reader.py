@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from ragmon.daemon.ingest.record_cache import Recent, is_drawn
+from ragmon.daemon.ingest.record_cache import RecordCache, is_drawn
 from ragmon.daemon.judging.verdicts import judgeable
 from ragmon.records import QueryRecord
 from ragmon.stores import Reader
@@ -20,7 +20,7 @@ _START_BEHIND = 100_000  # how far back a store that never was judged is read
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 
 
-class Trail:
+class CommittedReader:
     """For one thread, which opens a reader of its own."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Trail:
         reader: Callable[[], Reader],
         newest: Callable[[], int],
         position: Callable[[], bytes | None],
-        recent: Recent,
+        recent: RecordCache,
     ) -> None:
         self.open = reader
         self.newest = newest  # the sequence number of the next record

@@ -18,13 +18,13 @@ import msgspec
 import structlog
 
 from ragmon.clock import Clock
-from ragmon.daemon.judging.committed_reader import SOURCE, Trail
+from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
 from ragmon.errors import StoreError
-from ragmon.judges.grounding import Grounding
-from ragmon.judges.worker import Case, read, results, write
+from ragmon.judges.grounding import GroundingResult
+from ragmon.judges.worker import AnswerToRead, read, results, write
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.facts import EMBEDDED_JUDGE
-from ragmon.sources import Outcome, Sink, Submission, deliver
+from ragmon.sources import IngestOutcome, RecordSink, Submission, deliver
 from ragmon.stores import Reader
 
 _BATCH = 32  # answers judged at a time
@@ -53,14 +53,14 @@ def _as_it_is(_: str, verdict: Verdict) -> Verdict:
     return verdict
 
 
-class Follower:
+class GroundingFollower:
     """One thread that reads, asks the worker, and submits verdicts."""
 
     def __init__(
         self,
-        trail: Trail,
-        sink: Sink,
-        worker: "Worker | None",
+        trail: CommittedReader,
+        sink: RecordSink,
+        worker: "GroundingProcess | None",
         clock: Clock,
         *,
         told: Callable[[QueryRecord, Verdict], None],
@@ -163,21 +163,21 @@ class Follower:
         """Commit the verdicts and draws with the position; False when told to stop."""
         position = (SOURCE, str(end).encode())
 
-        def make(reply: Callable[[Outcome], None]) -> Submission:
+        def make(reply: Callable[[IngestOutcome], None]) -> Submission:
             size_bytes = _VERDICT_BYTES * len(verdicts)
             return Submission(SOURCE, size_bytes, reply, changes=verdicts, offset=position)
 
         return deliver(self._sink, make, self._stop) is not None
 
 
-class Worker:
+class GroundingProcess:
     """The process that judges; started when first needed."""
 
     def __init__(self, max_cpu: float) -> None:
         self._command = [sys.executable, "-m", "ragmon.judges.worker", str(max_cpu)]
         self._process: subprocess.Popen[bytes] | None = None
 
-    def judge(self, cases: list[Case]) -> list[Grounding]:
+    def judge(self, cases: list[AnswerToRead]) -> list[GroundingResult]:
         """Scores, in order.
 
         Raises:
@@ -213,12 +213,12 @@ class Worker:
                         stream.close()
 
 
-def _case(record: QueryRecord) -> Case:
+def _case(record: QueryRecord) -> AnswerToRead:
     texts = [chunk.text for chunk in record.chunks or () if chunk.text]
-    return Case(record.query or "", record.answer or "", texts)
+    return AnswerToRead(record.query or "", record.answer or "", texts)
 
 
-def _verdict(record: QueryRecord, result: Grounding, share: float, now: float) -> Verdict:
+def _verdict(record: QueryRecord, result: GroundingResult, share: float, now: float) -> Verdict:
     return Verdict(
         query_id=record.query_id,
         judge=EMBEDDED_JUDGE,

@@ -11,8 +11,8 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from ragmon.records import Draw, QueryRecord, Verdict
-from ragmon.sources import Outcome, Sink, Submission, deliver
-from ragmon.stores import Awaited, Judging, Reader, amendments
+from ragmon.sources import IngestOutcome, RecordSink, Submission, deliver
+from ragmon.stores import Awaited, JudgeStore, Reader, amendments
 
 Result = TypeVar("Result")
 
@@ -24,7 +24,7 @@ _CHANGE_BYTES = {Draw: 200, Verdict: 2_000}  # about, for the queue's account
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 
 
-class Ask(Protocol):
+class AskWriter(Protocol):
     """Runs a function on the writer's thread, and waits for what it returns."""
 
     def __call__(self, function: Callable[[], Result]) -> Result:
@@ -32,10 +32,12 @@ class Ask(Protocol):
         ...
 
 
-class Docket:
+class JudgeQueue:
     """What waits, oldest first."""
 
-    def __init__(self, store: Judging, reader: Callable[[], Reader], ask: Ask, sink: Sink) -> None:
+    def __init__(
+        self, store: JudgeStore, reader: Callable[[], Reader], ask: AskWriter, sink: RecordSink
+    ) -> None:
         self.open = reader
         self._store = store
         self._ask = ask
@@ -81,7 +83,7 @@ class Docket:
     def enter(self, changes: Sequence[Draw] | Sequence[Verdict], stop: threading.Event) -> bool:
         """Commit draws or verdicts, waiting for room; False when told to stop before."""
 
-        def make(reply: Callable[[Outcome], None]) -> Submission:
+        def make(reply: Callable[[IngestOutcome], None]) -> Submission:
             size = sum(_CHANGE_BYTES[type(each)] for each in changes)
             return Submission(SOURCE, size, reply, changes=changes)
 

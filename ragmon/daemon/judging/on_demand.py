@@ -16,10 +16,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from ragmon.clock import Clock
-from ragmon.daemon.judging.judge_queue import Docket
+from ragmon.daemon.judging.judge_queue import JudgeQueue
 from ragmon.daemon.judging.sampled_judge import SampledJudge
 from ragmon.daemon.judging.selection import NO_PROXY
-from ragmon.daemon.judging.shared_budget import Purse
+from ragmon.daemon.judging.shared_budget import SharedBudget
 from ragmon.daemon.judging.verdicts import case_of, judgeable
 from ragmon.errors import OverloadedError
 from ragmon.judges.llm import LlmJudge
@@ -28,7 +28,7 @@ from ragmon.sampling import SALT, draws
 from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.signals.verdict_sums import verdict_of
 from ragmon.stores import Reader, amendments
-from ragmon.web.judge_runs import Wanted
+from ragmon.web.judge_runs import JudgeRunSelection
 from ragmon.windows.observations import unpack
 
 _BATCH = 500
@@ -38,7 +38,7 @@ _FORECAST_FROM = 200  # answers; their mean speaks for more
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 
 
-class Found(NamedTuple):
+class StoredAnswer(NamedTuple):
     """One answer of the stretch."""
 
     query_id: str
@@ -48,10 +48,10 @@ class Found(NamedTuple):
     proxy: float
 
 
-class Plan(NamedTuple):
+class JudgeRunPlan(NamedTuple):
     """What a request comes to."""
 
-    found: list[Found]
+    found: list[StoredAnswer]
     chosen: list[bool]  # by the new draw
     probability: float  # of the new draw, the same for each
 
@@ -66,14 +66,14 @@ class Plan(NamedTuple):
         ]
 
 
-class OnDemand:
+class JudgeRuns:
     """Plans, draws, and says how far it has come."""
 
     def __init__(
         self,
-        docket: Docket,
+        docket: JudgeQueue,
         llm: LlmJudge,
-        purse: Purse,
+        purse: SharedBudget,
         judge: SampledJudge,
         clock: Clock,
     ) -> None:
@@ -84,11 +84,11 @@ class OnDemand:
         self._clock = clock
         self._turn = threading.Lock()  # a second draw over the same answers has to see the first
 
-    async def forecast(self, wanted: Wanted) -> dict[str, Any]:
+    async def forecast(self, wanted: JudgeRunSelection) -> dict[str, Any]:
         """What judging would take; nothing is drawn."""
         return await asyncio.to_thread(self._forecast, wanted)
 
-    async def draw(self, wanted: Wanted) -> dict[str, Any]:
+    async def draw(self, wanted: JudgeRunSelection) -> dict[str, Any]:
         """Draw, and have them judged."""
         return await asyncio.to_thread(self._draw, wanted)
 
@@ -96,11 +96,11 @@ class OnDemand:
         """What waits, and what keeps it."""
         return await asyncio.to_thread(self._progress)
 
-    def _forecast(self, wanted: Wanted) -> dict[str, Any]:
+    def _forecast(self, wanted: JudgeRunSelection) -> dict[str, Any]:
         with self._docket.open() as reader:
             return self._described(reader, plan(reader, wanted, self._clock.now()))
 
-    def _draw(self, wanted: Wanted) -> dict[str, Any]:
+    def _draw(self, wanted: JudgeRunSelection) -> dict[str, Any]:
         with self._turn:
             with self._docket.open() as reader:
                 planned = plan(reader, wanted, self._clock.now())
@@ -119,7 +119,7 @@ class OnDemand:
             "budget_left": None if np.isinf(room) else int(room),
         }
 
-    def _described(self, reader: Reader, planned: Plan) -> dict[str, Any]:
+    def _described(self, reader: Reader, planned: JudgeRunPlan) -> dict[str, Any]:
         count = len(planned.asked)
         opened = [reader.record(sequence) for sequence in planned.asked[:_FORECAST_FROM]]
         cases = [case_of(_decode(each[0])) for each in opened if each is not None]
@@ -138,7 +138,7 @@ class OnDemand:
         }
 
 
-def plan(reader: Reader, wanted: Wanted, now: float) -> Plan:
+def plan(reader: Reader, wanted: JudgeRunSelection, now: float) -> JudgeRunPlan:
     """A sample of the answers since a moment: each with the same chance, and no more than asked."""
     found = list(_answers(reader, wanted, now))
     salt = SALT ^ int(now)  # another draw each time
@@ -146,10 +146,10 @@ def plan(reader: Reader, wanted: Wanted, now: float) -> Plan:
     chosen = np.zeros(len(found), dtype=bool)
     chosen[order[: wanted.limit]] = True
     probability = min(1.0, wanted.limit / max(len(found), 1))
-    return Plan(found, chosen.tolist(), probability)
+    return JudgeRunPlan(found, chosen.tolist(), probability)
 
 
-def redrawn(planned: Plan, now: float) -> Iterator[Draw]:
+def redrawn(planned: JudgeRunPlan, now: float) -> Iterator[Draw]:
     """Every answer of the stretch with its new chance."""
     p = planned.probability
     for each, chosen in zip(planned.found, planned.chosen, strict=True):
@@ -172,7 +172,7 @@ def redrawn(planned: Plan, now: float) -> Iterator[Draw]:
             )
 
 
-def _answers(reader: Reader, wanted: Wanted, now: float) -> Iterator[Found]:
+def _answers(reader: Reader, wanted: JudgeRunSelection, now: float) -> Iterator[StoredAnswer]:
     count = 0
     for block in reader.blocks(wanted.since, now):
         observations = unpack(block.observations, ())
@@ -191,11 +191,11 @@ def _answers(reader: Reader, wanted: Wanted, now: float) -> Iterator[Found]:
                 yield _found(record.query_id, sequence, known)
 
 
-def _found(query_id: str, sequence: int, known: Amendments) -> Found:
+def _found(query_id: str, sequence: int, known: Amendments) -> StoredAnswer:
     scored = verdict_of(known, EMBEDDED_JUDGE)
     proxy = NO_PROXY if scored is None or scored.score is None else scored.score
     is_judged = verdict_of(known, SAMPLED_JUDGE) is not None
-    return Found(query_id, sequence, known.draw, is_judged, proxy)
+    return StoredAnswer(query_id, sequence, known.draw, is_judged, proxy)
 
 
 def _batches(found: Iterator[Draw]) -> Iterator[list[Draw]]:

@@ -16,12 +16,12 @@ import structlog
 
 from ragmon.clock import Clock
 from ragmon.daemon.judging import verdicts
-from ragmon.daemon.judging.judge_queue import Docket
-from ragmon.daemon.judging.shared_budget import NAME, Purse
+from ragmon.daemon.judging.judge_queue import JudgeQueue
+from ragmon.daemon.judging.shared_budget import NAME, SharedBudget
 from ragmon.errors import StoreError
 from ragmon.exposition.sampled_judge import JudgeMetrics
-from ragmon.judges.budget import Receipt
-from ragmon.judges.llm import Case, Failure, Judgement
+from ragmon.judges.budget import Reservation
+from ragmon.judges.llm import Failure, JudgedAnswer, Judgement
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.facts import SAMPLED_JUDGE
 from ragmon.stores import Awaited, Reader
@@ -35,14 +35,14 @@ _FIRST_PAUSE_S = 60.0  # until then it is left alone, doubling
 _VERDICT_BYTES = 2_000  # about, for the queue's account
 
 
-class Judge(Protocol):
+class AnswerJudge(Protocol):
     """What grades: ``LlmJudge``."""
 
-    def judge(self, case: Case) -> Judgement | Failure:
+    def judge(self, case: JudgedAnswer) -> Judgement | Failure:
         """Grade one answer."""
         ...
 
-    def forecast_usd(self, case: Case) -> float:
+    def forecast_usd(self, case: JudgedAnswer) -> float:
         """The most that can cost."""
         ...
 
@@ -61,7 +61,7 @@ class Task(NamedTuple):
     sequence: int
     record: QueryRecord
     draw: Draw
-    receipt: Receipt
+    receipt: Reservation
 
 
 class Tried(NamedTuple):
@@ -76,9 +76,9 @@ class SampledJudge:
 
     def __init__(
         self,
-        judge: Judge,
-        docket: Docket,
-        purse: Purse,
+        judge: AnswerJudge,
+        docket: JudgeQueue,
+        purse: SharedBudget,
         clock: Clock,
         metrics: JudgeMetrics,
         *,

@@ -7,9 +7,9 @@ import numpy as np
 from msgspec import Struct
 
 from ragmon.clock import Clock
-from ragmon.daemon.judging.shared_budget import Purse
+from ragmon.daemon.judging.shared_budget import SharedBudget
 from ragmon.records import Draw, QueryRecord, Verdict
-from ragmon.sampling import Forecast, Options, Sampler, draw
+from ragmon.sampling import Forecast, Sampler, SamplingOptions, draw
 from ragmon.signals import Column
 from ragmon.stats.judged_estimate import Relation, doubt, relation
 from ragmon.windows import Windows
@@ -26,24 +26,24 @@ NO_PROXY = 0.5
 _REFRESH_S = 60.0
 
 
-class Known(Struct, frozen=True):
+class AnswerFacts(Struct, frozen=True):
     """What the writer's thread knows: how many wait, and what verdicts say of the proxy."""
 
     waiting: int
     relations: Mapping[str, Relation]  # by pipeline
 
 
-class Drawing:
+class JudgeSelection:
     """Called by the one thread that follows the store."""
 
     def __init__(
         self,
         sampler: Sampler,
-        purse: Purse,
+        purse: SharedBudget,
         clock: Clock,
         *,
         slices: tuple[str, ...],
-        known: Callable[[bool], Known],
+        known: Callable[[bool], AnswerFacts],
         forecast_usd: Callable[[QueryRecord], float],
     ) -> None:
         self._sampler = sampler
@@ -109,7 +109,7 @@ class Drawing:
         return found
 
 
-def sampler_of(options: Options, traffic: bytes | None) -> Sampler:
+def sampler_of(options: SamplingOptions, traffic: bytes | None) -> Sampler:
     """A sampler that goes on with the traffic of before."""
     known = msgspec.msgpack.decode(traffic, type=Forecast) if traffic else None
     return Sampler(options, known)

@@ -5,16 +5,16 @@ import threading
 import msgspec
 
 from ragmon.clock import Clock
-from ragmon.judges.budget import Budget, Limits, Receipt, Spent
+from ragmon.judges.budget import Budget, BudgetLimits, Reservation, Spent
 
 NAME = "judge.budget"
 """Under which the store remembers what was spent."""
 
 
-class Purse:
+class SharedBudget:
     """Thread-safe; what it says was spent has to be stored before a request goes out."""
 
-    def __init__(self, limits: Limits, clock: Clock) -> None:
+    def __init__(self, limits: BudgetLimits, clock: Clock) -> None:
         self._limits = limits
         self._clock = clock
         self._budget = Budget(limits)
@@ -31,17 +31,17 @@ class Purse:
         with self._lock:
             return msgspec.json.encode(self._budget.spent)
 
-    def admit(self, cost_usd: float) -> Receipt | None:
+    def admit(self, cost_usd: float) -> Reservation | None:
         """Set one judgement aside; None when a limit would be passed."""
         with self._lock:
             return self._budget.admit(self._clock.now(), cost_usd)
 
-    def settle(self, receipt: Receipt, cost_usd: float) -> None:
+    def settle(self, receipt: Reservation, cost_usd: float) -> None:
         """Put in what a judgement did cost."""
         with self._lock:
             self._budget.settle(receipt, cost_usd)
 
-    def cancel(self, receipt: Receipt) -> None:
+    def cancel(self, receipt: Reservation) -> None:
         """Give back a judgement that was never asked for."""
         with self._lock:
             self._budget.cancel(receipt)

@@ -1,6 +1,6 @@
 """Between what is logged and what the sampled judge reads and says."""
 
-from ragmon.judges.llm import Case, Claim, Failure, Judgement
+from ragmon.judges.llm import Claim, Failure, JudgedAnswer, Judgement
 from ragmon.records import Doubt, Draw, QueryRecord, Verdict
 from ragmon.signals.facts import SAMPLED_JUDGE
 
@@ -12,10 +12,10 @@ def judgeable(record: QueryRecord) -> bool:
     return bool(record.answer) and any(chunk.text for chunk in record.chunks or ())
 
 
-def case_of(record: QueryRecord) -> Case:
+def case_of(record: QueryRecord) -> JudgedAnswer:
     """What the judge reads."""
     chunks = tuple((chunk.id, chunk.text) for chunk in record.chunks or () if chunk.text)
-    return Case(record.query or "", record.answer or "", chunks)
+    return JudgedAnswer(record.query or "", record.answer or "", chunks)
 
 
 def verdict_of(record: QueryRecord, draw: Draw, got: Judgement | Failure, now: float) -> Verdict:

@@ -13,10 +13,10 @@ import structlog
 
 from ragmon.alerts import Alert
 from ragmon.clock import Clock
-from ragmon.daemon.component import Shell
-from ragmon.daemon.notify.outbox_writer import Call
+from ragmon.daemon.component import Context
+from ragmon.daemon.notify.outbox_writer import CallWriter
 from ragmon.daemon.notify.routing import Route, build_routes
-from ragmon.daemon.notify.sink_worker import Common, Lane, Tally
+from ragmon.daemon.notify.sink_worker import DeliveryContext, DeliveryCounters, SinkWorker
 from ragmon.errors import StoreError
 from ragmon.stores import Fate, Outbox, Undelivered
 
@@ -24,7 +24,7 @@ _STOP_S = 2.0
 _OUTCOMES = get_args(Fate)
 
 
-def build_delivery(shell: Shell, port: int) -> "Delivery":
+def build_delivery(shell: Context, port: int) -> "Delivery":
     """The configured sinks with their lanes and metrics.
 
     Args:
@@ -69,8 +69,8 @@ class Delivery:
         routes: Sequence[Route],
         clock: Clock,
         *,
-        call: Call,
-        tally: Tally,
+        call: CallWriter,
+        tally: DeliveryCounters,
     ) -> None:
         self.routes = tuple(routes)
         self.open_alerts: Callable[[], Sequence[Alert]] = tuple
@@ -79,10 +79,10 @@ class Delivery:
         self._clock = clock
         self._call = call
         self._log = structlog.get_logger("delivery")
-        common = Common(
+        common = DeliveryContext(
             outbox=outbox, clock=clock, call=call, tally=tally, open_alerts=self._open_alerts
         )
-        self._lanes = [_Thread(Lane(route, common)) for route in routes]
+        self._lanes = [_Thread(SinkWorker(route, common)) for route in routes]
 
     def start(self) -> None:
         """Begin, without waiting."""
@@ -132,7 +132,7 @@ class Delivery:
 class _Thread(threading.Thread):
     """Runs a lane until told to stop."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: SinkWorker) -> None:
         super().__init__(name=f"sink-{lane.name}", daemon=True)
         self.lane = lane
         self._woken = threading.Event()

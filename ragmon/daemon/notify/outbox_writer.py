@@ -8,7 +8,7 @@ from ragmon.errors import StoreError
 from ragmon.stores import Outbox, Settled
 
 
-class Call(Protocol):
+class CallWriter(Protocol):
     """Runs something on the thread that owns the store."""
 
     def __call__(self, function: Callable[[], Any], /) -> Future[Any]:
@@ -16,14 +16,14 @@ class Call(Protocol):
         ...
 
 
-class Ledger:
+class OutboxWriter:
     """One write at a time; what comes meanwhile goes together into the next.
 
     What could not be written is kept and written first: until then nothing else may be taken
     from the outbox, or it would be delivered twice.
     """
 
-    def __init__(self, outbox: Outbox, call: Call) -> None:
+    def __init__(self, outbox: Outbox, call: CallWriter) -> None:
         self._outbox = outbox
         self._call = call
         self._open: list[Settled] = []

@@ -15,7 +15,7 @@ from ragmon.daemon.build import resolve
 from ragmon.detectors import Severity
 from ragmon.errors import SettingsError
 from ragmon.http_client import check_secrets
-from ragmon.sinks import Context, Sink
+from ragmon.sinks import Sink, SinkContext
 from ragmon.stores import Notification
 
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared with
@@ -61,7 +61,9 @@ def build_routes(settings: Settings, clock: Clock, port: int) -> tuple[Route, ..
         routes.append(
             Route(
                 name=name,
-                sink=_build(setting, {"kind": given.kind} | given.options, Context(clock, links)),
+                sink=_build(
+                    setting, {"kind": given.kind} | given.options, SinkContext(clock, links)
+                ),
                 min_severity=given.min_severity,
                 pipelines=given.pipelines,
                 give_up_after_s=given.give_up_after,
@@ -77,7 +79,7 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _build(setting: str, given: dict[str, Any], context: Context) -> Sink:
+def _build(setting: str, given: dict[str, Any], context: SinkContext) -> Sink:
     module, options = resolve("ragmon.sinks", setting, given)
     try:
         check_secrets(options)

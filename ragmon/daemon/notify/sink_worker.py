@@ -12,11 +12,11 @@ from msgspec import Struct
 from ragmon.alerts import Alert, AlertEvent
 from ragmon.alerts.sentences import length
 from ragmon.clock import Clock
-from ragmon.daemon.notify.outbox_writer import Call, Ledger
+from ragmon.daemon.notify.outbox_writer import CallWriter, OutboxWriter
 from ragmon.daemon.notify.routing import Route
 from ragmon.errors import SettingsError, SinkError, StoreError
 from ragmon.sinks import Repeating
-from ragmon.stores import Due, Outbox, Pending, Settled, Undelivered
+from ragmon.stores import DueNotifications, Outbox, PendingNotification, Settled, Undelivered
 
 FIRST_WAIT_S = 0.5
 GROWTH = 1.5
@@ -35,7 +35,7 @@ _decode = msgspec.msgpack.Decoder(AlertEvent).decode
 _DEFECTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-class Tally(Protocol):
+class DeliveryCounters(Protocol):
     """What is counted."""
 
     def notified(self, sink: str, outcome: str) -> None:
@@ -58,7 +58,9 @@ def wait_s(event_id: str, attempts: int) -> float:
     return longest * (0.5 + int.from_bytes(digest) / 2.0**33)
 
 
-def settle(row: Pending, error: SinkError, give_up_after_s: float, now: float) -> Settled:
+def settle(
+    row: PendingNotification, error: SinkError, give_up_after_s: float, now: float
+) -> Settled:
     """What becomes of a notification that was not accepted."""
     if not error.retryable:
         return Settled(row.number, "dead", now, str(error))
@@ -70,20 +72,20 @@ def settle(row: Pending, error: SinkError, give_up_after_s: float, now: float) -
     return Settled(row.number, "retried", again, str(error))
 
 
-class Common(Struct, frozen=True, kw_only=True):
+class DeliveryContext(Struct, frozen=True, kw_only=True):
     """What all lanes share."""
 
     outbox: Outbox
     clock: Clock
-    call: Call
-    tally: Tally
+    call: CallWriter
+    tally: DeliveryCounters
     open_alerts: Callable[[], Sequence[Alert]]
 
 
-class Lane:
+class SinkWorker:
     """One sink's notifications; ``step`` runs on one thread."""
 
-    def __init__(self, route: Route, common: Common) -> None:
+    def __init__(self, route: Route, common: DeliveryContext) -> None:
         self.name = route.name
         self.stopping = False
         self.undelivered = Undelivered(0, None, 0)
@@ -92,7 +94,7 @@ class Lane:
         self._common = common
         self._clock = common.clock
         self._outbox = common.outbox
-        self._ledger = Ledger(common.outbox, common.call)
+        self._ledger = OutboxWriter(common.outbox, common.call)
         self._failures = 0  # in a row
         self._paused_until = self._repeat_at = common.clock.monotonic()
         self._log = structlog.get_logger("delivery").bind(sink=route.name)
@@ -106,7 +108,7 @@ class Lane:
                 return pause
             wait = self._repeat()
             until = self._clock.monotonic() + _LOOK_EVERY_S  # then it may be time to repeat
-            due: Due = self._ask(
+            due: DueNotifications = self._ask(
                 lambda: self._outbox.due(self._route.name, self._clock.now(), _BATCH)
             )
             for row in due.rows:
@@ -136,7 +138,7 @@ class Lane:
         answer: Result = self._common.call(question).result()
         return answer
 
-    def _try(self, row: Pending) -> Settled:
+    def _try(self, row: PendingNotification) -> Settled:
         """One attempt, and how it ended."""
         try:
             self._route.sink.deliver(_decode(row.body))
@@ -152,7 +154,7 @@ class Lane:
         self._log.debug("notification_delivered", event_id=row.event_id)
         return Settled(row.number, "delivered", self._clock.now())
 
-    def _failed(self, row: Pending, error: SinkError) -> Settled:
+    def _failed(self, row: PendingNotification, error: SinkError) -> Settled:
         settled = settle(row, error, self._route.give_up_after_s, self._clock.now())
         if error.retryable:
             self._pause(error)

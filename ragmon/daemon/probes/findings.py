@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from ragmon.daemon.probes.state import Planned, State
+from ragmon.daemon.probes.state import Planned, ProbeState
 from ragmon.detectors import AlertKey, Finding, Measured, StreamKey
 from ragmon.detectors.core import MONTH_MINUTES
 from ragmon.detectors.episodes import measured
@@ -38,7 +38,7 @@ def allowance(false_alarms_per_month: float) -> Allowance:
 
 
 def findings(
-    planned: Sequence[Planned], states: Mapping[str, State], allowed: Allowance
+    planned: Sequence[Planned], states: Mapping[str, ProbeState], allowed: Allowance
 ) -> list[Finding]:
     """What got worse: of each probe and metric the clearest fall, until a run is better."""
     found: list[Finding] = []
@@ -54,13 +54,13 @@ def findings(
     return found
 
 
-def _worse(state: State, base: str, level: float) -> Iterator[str]:
+def _worse(state: ProbeState, base: str, level: float) -> Iterator[str]:
     for metric, each in state.falls.items():
         if metric.replace("/", "@").partition("@")[0] == base and each.paired.p_value <= level:
             yield metric
 
 
-def _finding(stream: StreamKey, state: State, metric: str, allowed: Allowance) -> Finding:
+def _finding(stream: StreamKey, state: ProbeState, metric: str, allowed: Allowance) -> Finding:
     compared = state.falls[metric]
     return Finding(
         alert=AlertKey("regression", stream, RULE),
@@ -86,7 +86,7 @@ def _guarantee(allowed: Allowance) -> str:
     )
 
 
-def _reference_text(state: State, metric: str, compared: Compared, allowed: Allowance) -> str:
+def _reference_text(state: ProbeState, metric: str, compared: Compared, allowed: Allowance) -> str:
     """A p-value is no likelihood ratio, so it stands here and not as evidence."""
     assert state.reference is not None
     paired = compared.paired

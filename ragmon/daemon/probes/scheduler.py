@@ -16,19 +16,19 @@ import structlog
 from msgspec.structs import replace
 
 from ragmon.clock import Clock
-from ragmon.config.settings import Probe
-from ragmon.daemon.component import Shell
+from ragmon.config.settings import ProbeSettings
+from ragmon.daemon.component import Context
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.probes import findings
-from ragmon.daemon.probes.state import Planned, State
+from ragmon.daemon.probes.state import Planned, ProbeState
 from ragmon.daemon.schedule import Schedule
 from ragmon.detectors import Finding
 from ragmon.errors import SettingsError, StoreError
 from ragmon.evaluate.run.endpoint import Template
-from ragmon.evaluate.run.probe import Job, Outcome
+from ragmon.evaluate.run.probe import ProbeJob, ProbeOutcome
 from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
 
-_decode = msgspec.msgpack.Decoder(Outcome).decode
+_decode = msgspec.msgpack.Decoder(ProbeOutcome).decode
 _COMMAND = (sys.executable, "-m", "ragmon.evaluate.run.probe_process")
 _LOOK_EVERY_S = 5.0
 _SKEW_S = 60.0
@@ -37,7 +37,7 @@ _SKEW_S = 60.0
 class Runner(Protocol):
     """Does the work."""
 
-    def run(self, job: Job, timeout_s: float) -> Outcome:
+    def run(self, job: ProbeJob, timeout_s: float) -> ProbeOutcome:
         """One run; never longer than the timeout."""
         ...
 
@@ -46,7 +46,7 @@ class Runner(Protocol):
         ...
 
 
-class Shelf(Protocol):
+class ProbeStore(Protocol):
     """Keeps what was found; called from the probes' thread."""
 
     def load(self) -> dict[str, bytes]:
@@ -66,7 +66,7 @@ class Probes:
         planned: Sequence[Planned],
         *,
         runner: Runner,
-        shelf: Shelf,
+        shelf: ProbeStore,
         schedule: Schedule,
         clock: Clock,
         allowed: findings.Allowance,
@@ -83,7 +83,7 @@ class Probes:
         self._stopped = threading.Event()
         self._log = structlog.get_logger("probes")
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
-        self.states: dict[str, State] = {name: State() for name in self._planned}
+        self.states: dict[str, ProbeState] = {name: ProbeState() for name in self._planned}
 
     def start(self) -> None:
         """Load what was found before, then look every few seconds whether a run is due."""
@@ -144,11 +144,11 @@ class Probes:
             return
         for name in self.states.keys() & saved.keys():
             try:
-                self.states[name] = msgspec.msgpack.decode(saved[name], type=State)
+                self.states[name] = msgspec.msgpack.decode(saved[name], type=ProbeState)
             except msgspec.DecodeError as error:  # of another release
                 self._log.warning("cannot_restore", probe=name, error=str(error))
 
-    def _note(self, name: str, outcome: Outcome) -> None:
+    def _note(self, name: str, outcome: ProbeOutcome) -> None:
         state = self.states[name].after(outcome)
         self.states[name] = state
         event = {"probe": name, "seconds": round(outcome.duration_s, 3)}
@@ -172,7 +172,7 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
 
-    def run(self, job: Job, timeout_s: float) -> Outcome:
+    def run(self, job: ProbeJob, timeout_s: float) -> ProbeOutcome:
         """One run; never longer than the timeout."""
         started_at, began = self._clock.now(), self._clock.monotonic()
         try:
@@ -182,7 +182,7 @@ class Process:
         except (OSError, msgspec.MsgspecError) as problem:
             error = f"the process gave no result: {problem}"
         took_s = self._clock.monotonic() - began
-        return Outcome(probe=job.probe, started_at=started_at, duration_s=took_s, error=error)
+        return ProbeOutcome(probe=job.probe, started_at=started_at, duration_s=took_s, error=error)
 
     def stop(self) -> None:
         """End what is under way."""
@@ -191,7 +191,7 @@ class Process:
             if self._process is not None:
                 self._process.kill()
 
-    def _outcome(self, job: Job, timeout_s: float) -> tuple[str, bytes | None]:
+    def _outcome(self, job: ProbeJob, timeout_s: float) -> tuple[str, bytes | None]:
         """(what went wrong, the outcome)."""
         with self._lock:
             if self._stopped:
@@ -210,8 +210,8 @@ class Process:
         return "", body
 
 
-class _Kept:
-    """A ``Shelf``: the store, by way of the writer's thread."""
+class StoredProbes:
+    """A ``ProbeStore``: the store, by way of the writer's thread."""
 
     def __init__(self, engine: Engine) -> None:
         self._writer = engine.writer
@@ -226,7 +226,7 @@ class _Kept:
         self._writer.call(lambda: self._runs.save(name, body)).result()
 
 
-def build(shell: Shell) -> Probes:
+def build(shell: Context) -> Probes:
     """The configured probes.
 
     Raises:
@@ -236,7 +236,7 @@ def build(shell: Shell) -> Probes:
     found = Probes(
         [plan(probe, grounding=grounding) for probe in shell.settings.probes],
         runner=Process(shell.clock),
-        shelf=_Kept(shell.engine),
+        shelf=StoredProbes(shell.engine),
         schedule=shell.schedule,
         clock=shell.clock,
         allowed=findings.allowance(shell.settings.detectors.false_alarms_per_month),
@@ -245,7 +245,7 @@ def build(shell: Shell) -> Probes:
     return found
 
 
-def plan(probe: Probe, *, grounding: bool) -> Planned:
+def plan(probe: ProbeSettings, *, grounding: bool) -> Planned:
     """A probe as it is run.
 
     Raises:
@@ -261,7 +261,7 @@ def plan(probe: Probe, *, grounding: bool) -> Planned:
     except msgspec.ValidationError as error:
         hint = "It takes what a file of `ragmon evaluate --request` holds"
         raise SettingsError(f"{where}: request: {error}", hint=hint) from None
-    job = Job(
+    job = ProbeJob(
         probe=probe.name,
         cases=str(probe.cases),
         template=template,
@@ -275,7 +275,7 @@ def plan(probe: Probe, *, grounding: bool) -> Planned:
     return Planned(job, probe.every)
 
 
-def _view(name: str, state: State) -> ProbeView:
+def _view(name: str, state: ProbeState) -> ProbeView:
     if state.last is None:
         return ProbeView(name, runs=state.runs, failures=state.failures)
     return ProbeView(

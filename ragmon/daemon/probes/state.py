@@ -5,27 +5,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragmon.evaluate.run.endpoint import FAILURES
-from ragmon.evaluate.run.probe import Compared, Golden, Job, Outcome, compare
+from ragmon.evaluate.run.probe import Compared, Golden, ProbeJob, ProbeOutcome, compare
 
 
 class Planned(Struct, frozen=True):
     """A job, and how often."""
 
-    job: Job
+    job: ProbeJob
     every_s: float
 
 
-class State(Struct, frozen=True):
+class ProbeState(Struct, frozen=True):
     """What is known of a probe; survives a restart."""
 
-    last: Outcome | None = None
+    last: ProbeOutcome | None = None
     reference: Golden | None = None  # the run that counts as right
     runs: dict[str, int] = msgspec.field(default_factory=lambda: {"finished": 0, "failed": 0})
     failures: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(FAILURES, 0))
     falls: dict[str, Compared] = {}  # the last run against the reference, by metric
     worse_since: dict[str, float] = {}  # unix seconds of the first of such runs in a row
 
-    def after(self, outcome: Outcome) -> "State":
+    def after(self, outcome: ProbeOutcome) -> "ProbeState":
         """With one more run; the first that came to something is the reference."""
         failures = dict(self.failures)
         for reason, count in outcome.failures.items():
@@ -35,7 +35,7 @@ class State(Struct, frozen=True):
             return replace(self, last=outcome, runs=ends)
         reference = outcome.baseline or self.reference or _complete(outcome)
         falls = compare(reference, outcome.golden) if reference else {}
-        return State(
+        return ProbeState(
             last=outcome,
             reference=reference,
             runs=self.runs | {outcome.end: self.runs.get(outcome.end, 0) + 1},
@@ -49,6 +49,6 @@ class State(Struct, frozen=True):
         )
 
 
-def _complete(outcome: Outcome) -> Golden | None:
+def _complete(outcome: ProbeOutcome) -> Golden | None:
     """The scores of a run that no failure made smaller."""
     return None if outcome.failures else outcome.golden

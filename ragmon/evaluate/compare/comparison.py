@@ -65,7 +65,7 @@ class Comparison(Struct, frozen=True):
     notes: list[str] = []  # what makes the two hard to compare
 
 
-class Paired(Struct, frozen=True):
+class SharedCases(Struct, frozen=True):
     """The scores of shared cases, in one order."""
 
     rows_first: list[int]
@@ -76,7 +76,7 @@ class Paired(Struct, frozen=True):
         return second[self.rows_second] - first[self.rows_first]
 
 
-def pair(first: Evaluation, second: Evaluation) -> Paired:
+def pair(first: Evaluation, second: Evaluation) -> SharedCases:
     """Which rows belong together.
 
     Raises:
@@ -91,7 +91,7 @@ def pair(first: Evaluation, second: Evaluation) -> Paired:
             f"{first.name} and {second.name} share no case",
             hint=f"Their cases are called like {_example(first)!r} and {_example(second)!r}",
         )
-    return Paired([a for a, _ in shared], [b for _, b in shared])
+    return SharedCases([a for a, _ in shared], [b for _, b in shared])
 
 
 def compare(first: Evaluation, second: Evaluation, most_moves: int = 20) -> Comparison:
@@ -195,7 +195,7 @@ def _adjusted(names: Sequence[str], p_values: Sequence[float]) -> list[float]:
 def _moves(
     metrics: Sequence[Metric],
     first: Evaluation,
-    paired: Paired,
+    paired: SharedCases,
     before: Floats,
     differences: Floats,
 ) -> list[Move]:

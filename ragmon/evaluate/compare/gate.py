@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from ragmon.evaluate.compare.comparison import Paired, judge_changes, pair
-from ragmon.evaluate.compare.rules import Policy, Rule, Target, headline_rules, targets
+from ragmon.evaluate.compare.comparison import SharedCases, judge_changes, pair
+from ragmon.evaluate.compare.rules import GateRule, Policy, Target, headline_rules, targets
 from ragmon.evaluate.document import Evaluation
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.ranking.blocks import Floats
@@ -118,7 +118,7 @@ def _is_never_scored(target: Target, baseline: Evaluation, current: Evaluation) 
     )
 
 
-def limits(current: Evaluation, rules: Iterable[Rule]) -> list[Check]:
+def limits(current: Evaluation, rules: Iterable[GateRule]) -> list[Check]:
     """The ``min_value`` and ``max_value`` of rules, without a baseline.
 
     Raises:
@@ -176,7 +176,7 @@ def _limit_checks(target: Target, current: Evaluation) -> Iterator[Check]:
         )
 
 
-def _fall(target: Target, baseline: Evaluation, current: Evaluation, paired: Paired) -> _Fall:
+def _fall(target: Target, baseline: Evaluation, current: Evaluation, paired: SharedCases) -> _Fall:
     metric = target.metric
     if baseline.summary(metric.name) is None:
         raise DataError(

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from ragmon.evaluate.compare.comparison import Paired
+from ragmon.evaluate.compare.comparison import SharedCases
 from ragmon.evaluate.document import Evaluation
-from ragmon.evaluate.score.judge_usage import Account
+from ragmon.evaluate.score.judge_usage import UsageSummary
 from ragmon.evaluate.score.parallel import Track, each_of
 from ragmon.stats.intervals import wilson_cc
 
@@ -49,7 +49,7 @@ class Preferrer(Protocol):
         """Which is better; None: it could not be asked, which the account says."""
         ...
 
-    def account(self) -> Account:
+    def account(self) -> UsageSummary:
         """What asking took."""
         ...
 
@@ -65,7 +65,7 @@ class Preferences(Struct, frozen=True):
     failed: int = 0  # not judged both ways, and counted nowhere else
     lost: tuple[str, ...] = ()  # the questions to which the old answer is better
     won: tuple[str, ...] = ()
-    account: Account | None = None
+    account: UsageSummary | None = None
 
     @property
     def win_share(self) -> float | None:
@@ -124,7 +124,7 @@ def preferences(duels: Sequence[Duel], judge: Preferrer, track: Track = iter) ->
     )
 
 
-def duels_of(first: Evaluation, second: Evaluation, paired: Paired, most: int) -> list[Duel]:
+def duels_of(first: Evaluation, second: Evaluation, paired: SharedCases, most: int) -> list[Duel]:
     """The shared cases that both answered, evenly chosen where there are more than ``most``."""
     found = []
     for a, b in zip(paired.rows_first, paired.rows_second, strict=True):

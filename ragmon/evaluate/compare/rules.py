@@ -13,7 +13,7 @@ from ragmon.evaluate.score import strata
 from ragmon.evaluate.score.metrics import is_headline
 
 
-class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GateRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one metric may do."""
 
     metric: str  # a name, or a pattern such as ``recall@*``
@@ -48,7 +48,7 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a gate decides."""
 
-    rules: tuple[Rule, ...] = ()  # none: every headline metric, max_drop 0
+    rules: tuple[GateRule, ...] = ()  # none: every headline metric, max_drop 0
     alpha: float = 0.05  # chance that any rule fails although nothing got worse
     min_effect: float = 0.01  # smaller falls never fail, however certain
     max_missing: float = 0.05  # share of the baseline's cases that may lack a result
@@ -71,13 +71,13 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Target(Struct, frozen=True):
     """One rule applied to one metric and stratum."""
 
-    rule: Rule
+    rule: GateRule
     metric: Summary
     stratum: str  # ``key=value``; all cases when empty
     rows: list[int]  # of the current evaluation
 
 
-def targets(rule: Rule, current: Evaluation) -> Iterator[Target]:
+def targets(rule: GateRule, current: Evaluation) -> Iterator[Target]:
     """What a rule looks at.
 
     Raises:
@@ -88,7 +88,7 @@ def targets(rule: Rule, current: Evaluation) -> Iterator[Target]:
             yield Target(rule, metric, stratum, rows)
 
 
-def headline_rules(baseline: Evaluation, current: Evaluation) -> tuple[Rule, ...]:
+def headline_rules(baseline: Evaluation, current: Evaluation) -> tuple[GateRule, ...]:
     """The rules of a gate that has none.
 
     Raises:
@@ -100,10 +100,12 @@ def headline_rules(baseline: Evaluation, current: Evaluation) -> tuple[Rule, ...
         raise DataError(
             "the two evaluations share no headline metric", hint="Name metrics by --max-drop"
         )
-    return tuple(Rule(metric=name, max_drop=0.0) for name in chosen)
+    return tuple(GateRule(metric=name, max_drop=0.0) for name in chosen)
 
 
-def rules_of(max_drops: Sequence[str], minima: Sequence[str], maxima: Sequence[str]) -> list[Rule]:
+def rules_of(
+    max_drops: Sequence[str], minima: Sequence[str], maxima: Sequence[str]
+) -> list[GateRule]:
     """Rules from flags ``METRIC[:STRATUM]=NUMBER``.
 
     Raises:
@@ -116,7 +118,7 @@ def rules_of(max_drops: Sequence[str], minima: Sequence[str], maxima: Sequence[s
 _FLAGS = {"max_drop": "--max-drop", "min_value": "--min", "max_value": "--max"}
 
 
-def _rule(flag: str, field: str) -> Rule:
+def _rule(flag: str, field: str) -> GateRule:
     name, _, number = flag.rpartition("=")
     metric, _, stratum = name.partition(":")
     hint = "Write METRIC=NUMBER or METRIC:KEY=VALUE=NUMBER"
@@ -127,12 +129,12 @@ def _rule(flag: str, field: str) -> Rule:
     if not metric:
         raise DataError(f"{flag!r} names no metric", field=_FLAGS[field], hint=hint)
     try:
-        return Rule(metric=metric, stratum=stratum, **{field: limit})
+        return GateRule(metric=metric, stratum=stratum, **{field: limit})
     except ValueError as error:
         raise DataError(f"{flag!r}: {error}", field=_FLAGS[field]) from error
 
 
-def _matching(rule: Rule, current: Evaluation) -> list[Summary]:
+def _matching(rule: GateRule, current: Evaluation) -> list[Summary]:
     found = [each for each in current.metrics if fnmatchcase(each.name, rule.metric)]
     if found:
         return found
@@ -144,7 +146,7 @@ def _matching(rule: Rule, current: Evaluation) -> list[Summary]:
     raise DataError("is no metric of this evaluation", field=rule.metric, hint=hint)
 
 
-def _rows(rule: Rule, current: Evaluation) -> Iterator[tuple[str, list[int]]]:
+def _rows(rule: GateRule, current: Evaluation) -> Iterator[tuple[str, list[int]]]:
     """(stratum, rows of the current evaluation) that a rule looks at."""
     if not rule.stratum:
         yield "", list(range(len(current.cases)))

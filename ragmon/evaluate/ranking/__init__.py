@@ -1,8 +1,8 @@
 """Ranking metrics, exact against trec_eval.
 
 The functions here score one query: the ranking best first, and what is relevant. ``batch`` holds
-the same over arrays (``Judged`` makes them), ``curves`` what is drawn, ``texts`` what is judged by
-content rather than by id.
+the same over arrays (``JudgedRankings`` makes them), ``curves`` what is drawn, ``texts`` what is
+judged by content rather than by id.
 
 Edge cases, the same everywhere:
 
@@ -15,7 +15,7 @@ Edge cases, the same everywhere:
 """
 
 from ragmon.evaluate.ranking import batch
-from ragmon.evaluate.ranking.blocks import Judged, judge, ranked
+from ragmon.evaluate.ranking.blocks import JudgedRankings, judge, ranked
 from ragmon.evaluate.ranking.curves import (
     ELEVEN_LEVELS,
     auc_pr,
@@ -53,7 +53,7 @@ from ragmon.evaluate.ranking.texts import (
 
 __all__ = [
     "ELEVEN_LEVELS",
-    "Judged",
+    "JudgedRankings",
     "auc_pr",
     "average_precision",
     "batch",

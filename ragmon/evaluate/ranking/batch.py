@@ -1,37 +1,37 @@
 """Metrics of many queries at once; formulas, sources and edge cases stand in ``single``.
 
-Every function takes ``Judged`` arrays of n queries and returns float64 of shape (n,).
+Every function takes ``JudgedRankings`` arrays of n queries and returns float64 of shape (n,).
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragmon.evaluate.ranking.blocks import Floats, Judged
+from ragmon.evaluate.ranking.blocks import Floats, JudgedRankings
 from ragmon.evaluate.ranking.single import Gain, is_exponential
 
 
-def precision(judged: Judged, k: int) -> Floats:
+def precision(judged: JudgedRankings, k: int) -> Floats:
     """P@k."""
     return _found(judged, k) / k
 
 
-def recall(judged: Judged, k: int) -> Floats:
+def recall(judged: JudgedRankings, k: int) -> Floats:
     """R@k."""
     return _over(_found(judged, k), judged.relevant)
 
 
-def hit(judged: Judged, k: int) -> Floats:
+def hit(judged: JudgedRankings, k: int) -> Floats:
     """1 where something relevant is among the first k."""
     return (_found(judged, k) > 0).astype(np.float64)
 
 
-def f_beta(judged: Judged, k: int, beta: float = 1.0) -> Floats:
+def f_beta(judged: JudgedRankings, k: int, beta: float = 1.0) -> Floats:
     """F@k."""
     p, r = precision(judged, k), recall(judged, k)
     return _over((1.0 + beta * beta) * p * r, beta * beta * p + r)
 
 
-def average_precision(judged: Judged, k: int | None = None) -> Floats:
+def average_precision(judged: JudgedRankings, k: int | None = None) -> Floats:
     """AP; with k only the first k ranks are looked at."""
     hits = _hits(judged, k).astype(np.float64)
     at_hits = np.cumsum(hits, axis=1)
@@ -39,14 +39,14 @@ def average_precision(judged: Judged, k: int | None = None) -> Floats:
     return _over(at_hits @ _reciprocal_ranks(hits.shape[1]), judged.relevant)
 
 
-def r_precision(judged: Judged) -> Floats:
+def r_precision(judged: JudgedRankings) -> Floats:
     """Precision at the number of relevant documents."""
     hits = _hits(judged)
     within = np.arange(hits.shape[1]) < judged.relevant[:, None]
     return _over((hits & within).sum(axis=1), judged.relevant)
 
 
-def reciprocal_rank(judged: Judged, k: int | None = None) -> Floats:
+def reciprocal_rank(judged: JudgedRankings, k: int | None = None) -> Floats:
     """1 / rank of the first relevant result; 0 without one."""
     hits = _hits(judged, k)
     if not hits.shape[1]:
@@ -55,18 +55,18 @@ def reciprocal_rank(judged: Judged, k: int | None = None) -> Floats:
     return np.where(hits[np.arange(len(hits)), first], 1.0 / (first + 1.0), 0.0)
 
 
-def dcg(judged: Judged, k: int | None = None, gain: Gain = "linear") -> Floats:
+def dcg(judged: JudgedRankings, k: int | None = None, gain: Gain = "linear") -> Floats:
     """DCG."""
     return _discounted(judged.grades, k, gain)
 
 
-def ndcg(judged: Judged, k: int | None = None, gain: Gain = "linear") -> Floats:
+def ndcg(judged: JudgedRankings, k: int | None = None, gain: Gain = "linear") -> Floats:
     """DCG over that of the best possible ranking of all judged documents."""
     return _over(dcg(judged, k, gain), _discounted(judged.ideal, k, gain))
 
 
 def err(
-    judged: Judged, k: int | None = None, *, mapping: Gain = "exponential", highest: float
+    judged: JudgedRankings, k: int | None = None, *, mapping: Gain = "exponential", highest: float
 ) -> Floats:
     """ERR on a scale of grades that ends at ``highest``.
 
@@ -86,7 +86,7 @@ def err(
     return expected
 
 
-def bpref(judged: Judged) -> Floats:
+def bpref(judged: JudgedRankings) -> Floats:
     """Preference of relevant over judged irrelevant documents."""
     hits = _hits(judged)
     above = np.cumsum(judged.grades == 0, axis=1)
@@ -95,13 +95,13 @@ def bpref(judged: Judged) -> Floats:
     return _over(((1.0 - share) * hits).sum(axis=1), judged.relevant)
 
 
-def unjudged(judged: Judged, k: int) -> Floats:
+def unjudged(judged: JudgedRankings, k: int) -> Floats:
     """Share of the first k results that nobody judged."""
     missing = np.isnan(judged.grades[:, :k]).sum(axis=1)
     return _over(missing, np.minimum(judged.retrieved, k))
 
 
-def auc_pr(judged: Judged) -> Floats:
+def auc_pr(judged: JudgedRankings) -> Floats:
     """Area under the interpolated precision-recall curve."""
     hits = _hits(judged)
     best = np.cumsum(hits, axis=1) * _reciprocal_ranks(hits.shape[1])
@@ -109,7 +109,7 @@ def auc_pr(judged: Judged) -> Floats:
     return _over((best * hits).sum(axis=1), judged.relevant)
 
 
-def interpolated_precision(judged: Judged, levels: Floats) -> Floats:
+def interpolated_precision(judged: JudgedRankings, levels: Floats) -> Floats:
     """Highest precision at or beyond each level of recall; shape (n, levels).
 
     A level r is reached with ⌊rR + 0.9⌋ relevant results, which is trec_eval's rounding.
@@ -129,14 +129,14 @@ def interpolated_precision(judged: Judged, levels: Floats) -> Floats:
     return values
 
 
-def _hits(judged: Judged, k: int | None = None) -> NDArray[np.bool_]:
+def _hits(judged: JudgedRankings, k: int | None = None) -> NDArray[np.bool_]:
     if k is not None and k < 1:
         raise ValueError(f"k is {k}; it counts ranks from 1")
     hits: NDArray[np.bool_] = judged.grades[:, :k] > 0.0
     return hits
 
 
-def _found(judged: Judged, k: int) -> Floats:
+def _found(judged: JudgedRankings, k: int) -> Floats:
     found: Floats = np.count_nonzero(_hits(judged, k), axis=1).astype(np.float64)
     return found
 

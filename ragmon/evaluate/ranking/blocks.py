@@ -13,7 +13,7 @@ Relevant = Collection[str] | Mapping[str, float]
 _NAN = float("nan")
 
 
-class Judged(NamedTuple):
+class JudgedRankings(NamedTuple):
     """n queries with what was found at each rank."""
 
     grades: Floats  # (n, depth): NaN where unjudged; -1 behind the last result and at repeats
@@ -23,7 +23,7 @@ class Judged(NamedTuple):
     retrieved: Counts  # (n,)
 
 
-def judge(rankings: Sequence[Sequence[str] | Scores], grades: Sequence[Relevant]) -> Judged:
+def judge(rankings: Sequence[Sequence[str] | Scores], grades: Sequence[Relevant]) -> JudgedRankings:
     """Look every result up in the judgements of its query.
 
     Args:
@@ -44,7 +44,7 @@ def judge(rankings: Sequence[Sequence[str] | Scores], grades: Sequence[Relevant]
         for known in judgements
     ]
     irrelevant = [sum([grade == 0 for grade in known.values()]) for known in judgements]
-    return Judged(
+    return JudgedRankings(
         _matrix(found, -1.0),
         _matrix(positive, 0.0),
         np.array([len(each) for each in positive], dtype=np.int64),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ragmon.evaluate.ranking import batch
-from ragmon.evaluate.ranking.blocks import Floats, Judged, Relevant, judge
+from ragmon.evaluate.ranking.blocks import Floats, JudgedRankings, Relevant, judge
 
 ELEVEN_LEVELS = np.arange(11) / 10.0
 
@@ -50,7 +50,9 @@ def auc_pr(ranked: Sequence[str], relevant: Relevant) -> float:
     return float(batch.auc_pr(_one(ranked, relevant))[0])
 
 
-def curve(metric: Callable[[Judged, int], Floats], judged: Judged, ks: Sequence[int]) -> Floats:
+def curve(
+    metric: Callable[[JudgedRankings, int], Floats], judged: JudgedRankings, ks: Sequence[int]
+) -> Floats:
     """Mean of a batch metric over the queries, at each k; shape of ``ks``."""
     return np.array([metric(judged, k).mean() for k in ks])
 
@@ -75,5 +77,5 @@ def diminishing_k(ks: Sequence[int], values: Sequence[float], rest: float = 0.05
     return next(k for k, value in zip(ks, values, strict=True) if value >= enough)
 
 
-def _one(ranked: Sequence[str], relevant: Relevant) -> Judged:
+def _one(ranked: Sequence[str], relevant: Relevant) -> JudgedRankings:
     return judge([ranked], [relevant])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ragmon.evaluate.document import Agreement, Evaluation, Mean, Summary
+from ragmon.evaluate.document import Evaluation, JudgeAgreement, MetricMean, Summary
 from ragmon.evaluate.score.metrics import base_of, is_headline
 
 GROUPS = ("Retrieval", "Answers", "Behaviour")
@@ -36,7 +36,7 @@ def signed(value: float | None) -> str:
     return f"{round(value, 3) + 0.0:+.3f}" if abs(value) < 10 else f"{value:+,.0f}"
 
 
-def interval(mean: Mean) -> str:
+def interval(mean: MetricMean) -> str:
     """``0.61 – 0.70``."""
     if mean.lower is None or mean.upper is None:
         return ""
@@ -48,7 +48,7 @@ def between(lower: float | None, upper: float | None) -> str:
     return "" if lower is None else f"{signed(lower)} … {signed(upper)}"
 
 
-def agreement(found: Agreement) -> str:
+def agreement(found: JudgeAgreement) -> str:
     """How a judge agrees with people, in a sentence."""
     parts = [
         f"{name} {number(each.value)} ({number(each.lower)} – {number(each.upper)})"

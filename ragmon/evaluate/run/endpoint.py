@@ -49,7 +49,7 @@ class Template(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timeout_s: float = 60.0
 
 
-class Pace(Struct, frozen=True, kw_only=True):
+class RequestPolicy(Struct, frozen=True, kw_only=True):
     """How hard to press."""
 
     concurrency: int = 4
@@ -69,7 +69,7 @@ def read_template(path: Path) -> Template:
 def drive(
     cases: Sequence[Case],
     template: Template,
-    pace: Pace,
+    pace: RequestPolicy,
     clock: Clock,
     done: Callable[[], None] = lambda: None,
 ) -> Run:
@@ -98,7 +98,7 @@ def drive(
 def ask_all(
     cases: Sequence[Case],
     template: Template,
-    pace: Pace,
+    pace: RequestPolicy,
     clock: Clock,
     done: Callable[[], None] = lambda: None,
 ) -> Run:
@@ -137,7 +137,7 @@ def failure_of(error: str) -> str:
 class _Service:
     """The service behind a template."""
 
-    def __init__(self, template: Template, pace: Pace, clock: Clock) -> None:
+    def __init__(self, template: Template, pace: RequestPolicy, clock: Clock) -> None:
         self._template, self._pace, self._clock = template, pace, clock
         self._headers = {name: _from_environment(value) for name, value in template.headers.items()}
         self._local = local()

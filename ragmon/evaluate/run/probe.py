@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ragmon.detectors.regression import Paired, compare_golden
+from ragmon.detectors.regression import PairedRuns, compare_golden
 from ragmon.evaluate.run.endpoint import Template
 
 PASSES = 0.5
@@ -17,7 +17,7 @@ PASSES = 0.5
 _SHOWN = ("precision", "recall", "ndcg", "hit", "reciprocal_rank", "error")
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class ProbeJob(Struct, frozen=True, kw_only=True):
     """One run of one probe."""
 
     probe: str
@@ -41,7 +41,7 @@ class Golden(Struct, frozen=True, kw_only=True):
     scores: dict[str, tuple[float | None, ...]]  # by metric; None: unknown for this case
 
 
-class Mean(Struct, frozen=True):
+class ProbeMean(Struct, frozen=True):
     """One metric over the cases that know it, with its 95 % interval."""
 
     metric: str  # ``recall@5``, ``faithfulness/grounding``
@@ -51,14 +51,14 @@ class Mean(Struct, frozen=True):
     samples: int
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class ProbeOutcome(Struct, frozen=True, kw_only=True):
     """What a run came to."""
 
     probe: str
     started_at: float  # unix seconds
     duration_s: float
     cases: int = 0  # asked
-    means: tuple[Mean, ...] = ()
+    means: tuple[ProbeMean, ...] = ()
     failures: dict[str, int] = {}  # questions without a usable answer, by reason
     golden: Golden | None = None  # None: the run as a whole came to nothing
     baseline: Golden | None = None  # what the job names to compare with
@@ -80,7 +80,7 @@ def is_shown(metric: str) -> bool:
 class Compared(Struct, frozen=True):
     """Two runs over the cases that both know."""
 
-    paired: Paired
+    paired: PairedRuns
     cases: int
     before: int  # cases that passed
     after: int

@@ -18,15 +18,15 @@ from ragmon.errors import RagmonError
 from ragmon.evaluate.cases import CaseSet, Run
 from ragmon.evaluate.document import Evaluation, describe, load
 from ragmon.evaluate.loaders import read_cases
-from ragmon.evaluate.run.endpoint import Pace, ask_all, failure_of
-from ragmon.evaluate.run.probe import Golden, Job, Mean, Outcome, is_shown
-from ragmon.evaluate.score.graders import Grounding, Judge
-from ragmon.evaluate.score.scoring import Options, score
+from ragmon.evaluate.run.endpoint import RequestPolicy, ask_all, failure_of
+from ragmon.evaluate.run.probe import Golden, ProbeJob, ProbeMean, ProbeOutcome, is_shown
+from ragmon.evaluate.score.graders import AnswerGrader, GroundingGrader
+from ragmon.evaluate.score.scoring import ScoringOptions, score
 
 _LOOK_EVERY_S = 1.0
 
 
-def run(job: Job, clock: Clock) -> Outcome:
+def run(job: ProbeJob, clock: Clock) -> ProbeOutcome:
     """Ask every question and score the answers; what stands in the way is the outcome's error."""
     started_at, began = clock.now(), clock.monotonic()
     try:
@@ -37,19 +37,21 @@ def run(job: Job, clock: Clock) -> Outcome:
         evaluation = _evaluated(job, cases, answers, started_at)
     except RagmonError as error:
         took_s = clock.monotonic() - began
-        return Outcome(probe=job.probe, started_at=started_at, duration_s=took_s, error=str(error))
+        return ProbeOutcome(
+            probe=job.probe, started_at=started_at, duration_s=took_s, error=str(error)
+        )
     failures: dict[str, int] = {}
     for record in answers.values():
         if record.error is not None:
             reason = failure_of(record.error)
             failures[reason] = failures.get(reason, 0) + 1
-    return Outcome(
+    return ProbeOutcome(
         probe=job.probe,
         started_at=started_at,
         duration_s=clock.monotonic() - began,
         cases=len(cases.cases),
         means=tuple(
-            Mean(each.name, each.mean, each.lower, each.upper, each.samples)
+            ProbeMean(each.name, each.mean, each.lower, each.upper, each.samples)
             for each in evaluation.metrics
         ),
         failures=failures,
@@ -70,13 +72,13 @@ def golden_of(evaluation: Evaluation) -> Golden:
     )
 
 
-def _pace(job: Job) -> Pace:
-    return Pace(concurrency=job.concurrency, attempts=job.attempts)
+def _pace(job: ProbeJob) -> RequestPolicy:
+    return RequestPolicy(concurrency=job.concurrency, attempts=job.attempts)
 
 
-def _evaluated(job: Job, cases: CaseSet, answers: Run, now: float) -> Evaluation:
-    judges: list[Judge] = [Grounding()] if job.grounding else []
-    scored = score(cases, answers, Options(ks=job.ks, ids_match=job.ids_match), judges)
+def _evaluated(job: ProbeJob, cases: CaseSet, answers: Run, now: float) -> Evaluation:
+    judges: list[AnswerGrader] = [GroundingGrader()] if job.grounding else []
+    scored = score(cases, answers, ScoringOptions(ks=job.ks, ids_match=job.ids_match), judges)
     shown = [at for at, each in enumerate(scored.metrics) if is_shown(each.name)]
     few = replace(
         scored,
@@ -93,7 +95,7 @@ def main() -> None:
     clock = SystemClock()
     parent = os.getppid()
     threading.Thread(target=_end_with, args=(parent, clock), daemon=True).start()
-    job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
+    job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=ProbeJob)
     sys.stdout.buffer.write(msgspec.msgpack.encode(run(job, clock)))
 
 

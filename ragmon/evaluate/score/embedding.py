@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ragmon.errors import SettingsError
 from ragmon.evaluate.cases import Case
-from ragmon.evaluate.score.judge_usage import Account, Ledger
+from ragmon.evaluate.score.judge_usage import JudgeUsage, UsageSummary
 from ragmon.records import QueryRecord
 
 Embed = Callable[[Sequence[str]], ArrayLike]
@@ -31,7 +31,7 @@ class Similarity:
     def __init__(self, embed: Embed, name: str) -> None:
         self.name = name
         self._embed = embed
-        self._ledger = Ledger(name)
+        self._ledger = JudgeUsage(name)
 
     def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:
         """What can be compared."""
@@ -45,7 +45,7 @@ class Similarity:
         cosines = vectors[1:] @ vectors[0] / np.maximum(lengths[1:] * lengths[0], 1e-12)
         return dict(zip(given, np.clip(cosines, 0.0, 1.0).tolist(), strict=True))
 
-    def account(self) -> Account:
+    def account(self) -> UsageSummary:
         """How many answers it compared."""
         return self._ledger.account()
 

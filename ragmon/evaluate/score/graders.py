@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from ragmon.evaluate.cases import Case
-from ragmon.evaluate.score.judge_usage import Account, Ledger
+from ragmon.evaluate.score.judge_usage import JudgeUsage, UsageSummary
 from ragmon.records import QueryRecord
 
 NEEDS_LLM = {
@@ -35,7 +35,7 @@ _OF_OTHERS = frozenset(
 """What takes more than the answer that was judged."""
 
 
-class Judge(Protocol):
+class AnswerGrader(Protocol):
     """Grades one answer."""
 
     name: str
@@ -46,12 +46,12 @@ class Judge(Protocol):
         """Scores in [0, 1] by metric; a metric it cannot give for this answer is left out."""
         ...
 
-    def account(self) -> Account:
+    def account(self) -> UsageSummary:
         """What it was asked, and what that took."""
         ...
 
 
-class Grounding:
+class GroundingGrader:
     """The embedded judge: are the answer, and the truth, supported by the retrieved chunks?"""
 
     name = "grounding"
@@ -62,7 +62,7 @@ class Grounding:
         from ragmon.judges import grounding  # noqa: PLC0415 - reads its artefact
 
         self._judge = grounding.load()
-        self._ledger = Ledger(self.name)
+        self._ledger = JudgeUsage(self.name)
 
     def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:
         """What the chunks support of the answer and the truth, and the answer of the claims."""
@@ -88,12 +88,12 @@ class Grounding:
         known = [score for score in scores if score is not None]
         return {"claim_recall": sum(known) / len(known)} if known else {}
 
-    def account(self) -> Account:
+    def account(self) -> UsageSummary:
         """How many answers it read, and why not the others."""
         return self._ledger.account()
 
 
-class Humans:
+class HumanGrader:
     """What people said of the recorded answers, beside what judges say."""
 
     name = "human"
@@ -109,17 +109,17 @@ class Humans:
         found = self._faithful.get(case.case_id)
         return {} if found is None else {"faithfulness": found}
 
-    def account(self) -> Account:
+    def account(self) -> UsageSummary:
         """How many answers were labelled."""
-        return Account(name=self.name, judged=len(self._faithful))
+        return UsageSummary(name=self.name, judged=len(self._faithful))
 
 
-def why_absent(metric: str, account: Account) -> str:
+def why_absent(metric: str, account: UsageSummary) -> str:
     """Why a judge has no score at all for a metric."""
     if account.failed and not account.judged:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in account.failed.items())
         return f"could not be judged: {reasons}"
-    if account.name == Humans.name:
+    if account.name == HumanGrader.name:
         return "nobody labelled an answer"
     if account.judged and metric not in _OF_OTHERS:
         return "the judge gave it for no case"

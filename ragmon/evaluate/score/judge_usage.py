@@ -6,7 +6,7 @@ from collections import Counter
 from msgspec import Struct
 
 
-class Account(Struct, frozen=True, kw_only=True):
+class UsageSummary(Struct, frozen=True, kw_only=True):
     """One judge over one run. Failures are counted here and scored nowhere."""
 
     name: str
@@ -32,7 +32,7 @@ class Account(Struct, frozen=True, kw_only=True):
         return "; ".join(parts)
 
 
-class Ledger:
+class JudgeUsage:
     """Adds an account up; several threads may write."""
 
     def __init__(self, name: str, prompt_version: str = "") -> None:
@@ -69,10 +69,10 @@ class Ledger:
         """Dollars spent until now, as far as they are known."""
         return self._cost_usd or 0.0
 
-    def account(self) -> Account:
+    def account(self) -> UsageSummary:
         """Everything until now."""
         with self._lock:
-            return Account(
+            return UsageSummary(
                 name=self._name,
                 judged=self._judged,
                 failed=dict(sorted(self._failed.items())),

@@ -16,11 +16,11 @@ from ragmon.clock import Clock
 from ragmon.evaluate.cases import Case, Run
 from ragmon.evaluate.compare.preference import Choice, Duel, Shown
 from ragmon.evaluate.score import generation
-from ragmon.evaluate.score.judge_usage import Account, Ledger
+from ragmon.evaluate.score.judge_usage import JudgeUsage, UsageSummary
 from ragmon.judges import llm
 from ragmon.judges.llm import prompts
 from ragmon.judges.llm.options import Mode
-from ragmon.judges.llm.preference import Pair, Preference
+from ragmon.judges.llm.preference import AnswerPair, Preference
 from ragmon.judges.llm.preference import build as build_pairs
 from ragmon.records import Chunk, QueryRecord
 
@@ -50,7 +50,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     pool: Sequence[Chunk] = ()  # where they are taken from
 
 
-class Forecast(Struct, frozen=True):
+class CostForecast(Struct, frozen=True):
     """What judging is likely to take, and the most it can, when no reply is remembered yet."""
 
     answers: int
@@ -64,7 +64,7 @@ class _Paused(Protocol):
     def opens_in(self) -> float: ...
 
 
-class Patience:
+class RetryPolicy:
     """Waits while the endpoint pauses, but not for ever: all callers share the time."""
 
     def __init__(self, clock: Clock, seconds: float = _PATIENCE_S) -> None:
@@ -105,8 +105,8 @@ class LanguageModel:
         self._judge = llm.build(options, clock, kept)
         claims = options.model_copy(update={"modes": ("claims",)})
         self._claims = llm.build(claims, clock, kept)
-        self._patience = Patience(clock)
-        self._ledger = Ledger(self.name, prompts.VERSION)
+        self._patience = RetryPolicy(clock)
+        self._ledger = JudgeUsage(self.name, prompts.VERSION)
 
     def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:
         """What the model can say of one answer; nothing when there is none."""
@@ -130,14 +130,14 @@ class LanguageModel:
             _put(scores, "noise_sensitivity", self._noise(case, record, scores["faithfulness"]))
         return {name: score for name, score in scores.items() if name in self.metrics}
 
-    def forecast(self, pairs: Sequence[tuple[Case, QueryRecord]]) -> Forecast:
+    def forecast(self, pairs: Sequence[tuple[Case, QueryRecord]]) -> CostForecast:
         """What judging these answers can take at most."""
         asked = [as_asked(case, record) for case, record in pairs if record.answer]
         judges = [self._judge] + [self._claims] * (self._setup.distractors > 0)
-        tokens = sum((judge.forecast(each) for judge in judges for each in asked), llm.Tokens())
+        tokens = sum((judge.forecast(each) for judge in judges for each in asked), llm.TokenUsage())
         return _forecast(len(asked), tokens, self._setup.options, self._judge.cost_usd)
 
-    def account(self) -> Account:
+    def account(self) -> UsageSummary:
         """What it took until now."""
         return self._ledger.account()
 
@@ -178,15 +178,15 @@ class Arbiter:
         self._options = options
         self._max_cost_usd = max_cost_usd
         self._judge = build_pairs(options, clock, cache)
-        self._patience = Patience(clock)
-        self._ledger = Ledger(self.name, prompts.VERSION)
+        self._patience = RetryPolicy(clock)
+        self._ledger = JudgeUsage(self.name, prompts.VERSION)
 
     def prefer(self, shown: Shown) -> Choice | None:
         """Which is better; None when it cannot say."""
         if self._ledger.cost_usd >= self._max_cost_usd:
             self._ledger.failed("budget_spent")
             return None
-        pair = Pair(*shown)
+        pair = AnswerPair(*shown)
         got = self._patience.ask(self._judge, lambda: self._judge.prefer(pair))
         self._ledger.spent(got.model, got.tokens.prompt, got.tokens.completion, got.cost_usd)
         if isinstance(got, Preference):
@@ -195,14 +195,14 @@ class Arbiter:
         self._ledger.failed(got.reason, got.detail)
         return None
 
-    def forecast(self, duels: Sequence[Duel]) -> Forecast:
+    def forecast(self, duels: Sequence[Duel]) -> CostForecast:
         """What comparing these can take at most."""
-        pairs = [Pair(each.query, each.old, each.new, each.reference) for each in duels]
-        tokens = sum((self._judge.forecast(each) for each in pairs), llm.Tokens())
-        both = llm.Tokens(2 * tokens.prompt, 2 * tokens.completion)
+        pairs = [AnswerPair(each.query, each.old, each.new, each.reference) for each in duels]
+        tokens = sum((self._judge.forecast(each) for each in pairs), llm.TokenUsage())
+        both = llm.TokenUsage(2 * tokens.prompt, 2 * tokens.completion)
         return _forecast(len(pairs), both, self._options, self._judge.cost_usd)
 
-    def account(self) -> Account:
+    def account(self) -> UsageSummary:
         """What it took until now."""
         return self._ledger.account()
 
@@ -211,11 +211,13 @@ class Arbiter:
         self._judge.close()
 
 
-def as_asked(case: Case, record: QueryRecord, between: Sequence[tuple[str, str]] = ()) -> llm.Case:
+def as_asked(
+    case: Case, record: QueryRecord, between: Sequence[tuple[str, str]] = ()
+) -> llm.JudgedAnswer:
     """A case as the judge takes it, with other chunks mixed in where there are some."""
     chunks = [(each.id, each.text) for each in record.chunks or () if each.text]
     mixed = tuple(each for pair in zip_longest(chunks, between) for each in pair if each)
-    return llm.Case(case.query, record.answer or "", mixed, case.ground_truth_answer)
+    return llm.JudgedAnswer(case.query, record.answer or "", mixed, case.ground_truth_answer)
 
 
 def pool_of(run: Run) -> list[Chunk]:
@@ -245,15 +247,15 @@ def utilization(useful: Sequence[str], used: set[str]) -> float | None:
 
 def _forecast(
     answers: int,
-    most: llm.Tokens,
+    most: llm.TokenUsage,
     options: llm.Options,
-    cost_usd: Callable[[str, llm.Tokens], float | None],
-) -> Forecast:
+    cost_usd: Callable[[str, llm.TokenUsage], float | None],
+) -> CostForecast:
     """Of what is at most needed: that counts each request twice, and replies of full length."""
     requests = most.completion // (_TRIES * options.max_tokens)
-    likely = llm.Tokens(int(most.prompt / _TRIES * _CAUTION), requests * _REPLY_TOKENS)
+    likely = llm.TokenUsage(int(most.prompt / _TRIES * _CAUTION), requests * _REPLY_TOKENS)
     model = options.model or ""
-    return Forecast(
+    return CostForecast(
         answers,
         likely.prompt + likely.completion,
         most.prompt + most.completion,

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from ragmon.evaluate.cases import Case, CaseSet, Run, by_case, never_found, unmatched
 from ragmon.evaluate.errors import NAME_A_RUN, DataError
 from ragmon.evaluate.ranking import batch, judge
-from ragmon.evaluate.ranking.blocks import Floats, Judged
+from ragmon.evaluate.ranking.blocks import Floats, JudgedRankings
 from ragmon.evaluate.ranking.single import Gain
 from ragmon.evaluate.score import content
-from ragmon.evaluate.score.graders import NEEDS_LLM, Judge, why_absent
-from ragmon.evaluate.score.judge_usage import Account
+from ragmon.evaluate.score.graders import NEEDS_LLM, AnswerGrader, why_absent
+from ragmon.evaluate.score.judge_usage import UsageSummary
 from ragmon.evaluate.score.metrics import Metric, metric
 from ragmon.evaluate.score.parallel import Track, each_of
 from ragmon.pipeline import Pipeline
@@ -30,7 +30,7 @@ _UNLABELLED = "no case has relevant_doc_ids or grades, and chunks that were reco
 _MOST_CHARACTERS = 120  # of an error in a note
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class ScoringOptions(Struct, frozen=True, kw_only=True):
     """How to score."""
 
     ks: tuple[int, ...] = (1, 3, 5, 10)
@@ -49,7 +49,7 @@ class Scored(Struct, frozen=True):
     absent: Mapping[str, str]  # metrics that could not be had at all, with the reason
     notes: tuple[str, ...]
     missing: tuple[str, ...]  # ids of cases without a result, which are not in ``cases``
-    accounts: tuple[Account, ...] = ()  # of the judges
+    accounts: tuple[UsageSummary, ...] = ()  # of the judges
 
     def column(self, name: str) -> Floats:
         """Scores of one metric, shape (n,).
@@ -67,8 +67,8 @@ class Scored(Struct, frozen=True):
 def score(
     case_set: CaseSet,
     run: Run,
-    options: Options,
-    judges: Sequence[Judge] = (),
+    options: ScoringOptions,
+    judges: Sequence[AnswerGrader] = (),
     track: Track = iter,
 ) -> Scored:
     """Everything that can be known of a run.
@@ -116,7 +116,7 @@ def score(
     )
 
 
-def judged_pairs(pairs: Sequence[tuple[Case, QueryRecord]]) -> Judged:
+def judged_pairs(pairs: Sequence[tuple[Case, QueryRecord]]) -> JudgedRankings:
     """The rankings with their labels as arrays."""
     return judge(
         [[chunk.id for chunk in record.chunks or ()] for _, record in pairs],
@@ -124,7 +124,7 @@ def judged_pairs(pairs: Sequence[tuple[Case, QueryRecord]]) -> Judged:
     )
 
 
-def ranking_columns(pairs: Sequence[tuple[Case, QueryRecord]], options: Options) -> Columns:
+def ranking_columns(pairs: Sequence[tuple[Case, QueryRecord]], options: ScoringOptions) -> Columns:
     """Metrics by labels; unknown without labels, or when the retrieved chunks were not recorded."""
     arrays = judged_pairs(pairs)
     scale = float(arrays.ideal.max(initial=0.0))
@@ -150,7 +150,7 @@ def ranking_columns(pairs: Sequence[tuple[Case, QueryRecord]], options: Options)
     return {name: np.where(known, column, np.nan) for name, column in columns.items()}
 
 
-def _signal_columns(records: Sequence[QueryRecord], options: Options) -> Columns:
+def _signal_columns(records: Sequence[QueryRecord], options: ScoringOptions) -> Columns:
     """The monitor's own signals over the run, so that offline and live figures agree."""
     catalogue = build(SignalOptions(ks=options.ks, slow_ms=options.slow_ms))
     pipeline = Pipeline(catalogue)
@@ -163,7 +163,7 @@ def _signal_columns(records: Sequence[QueryRecord], options: Options) -> Columns
 
 
 def _judged_columns(
-    pairs: Sequence[tuple[Case, QueryRecord]], judges: Sequence[Judge], track: Track
+    pairs: Sequence[tuple[Case, QueryRecord]], judges: Sequence[AnswerGrader], track: Track
 ) -> tuple[Columns, dict[str, str]]:
     columns: Columns = {}
     given = {name for each in judges for name in each.metrics}
@@ -183,7 +183,7 @@ def _judged_columns(
     return columns, absent
 
 
-def _graded(judge: Judge, pair: tuple[Case, QueryRecord]) -> Mapping[str, float]:
+def _graded(judge: AnswerGrader, pair: tuple[Case, QueryRecord]) -> Mapping[str, float]:
     return judge.grade(*pair)
 
 

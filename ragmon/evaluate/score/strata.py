@@ -19,7 +19,7 @@ _FEWEST_COMPARED = 5  # cases a stratum needs in both runs to count in a reversa
 _SHORT_WORDS = 8
 
 
-class Group(NamedTuple):
+class CaseGroup(NamedTuple):
     """The cases of one stratum."""
 
     key: str
@@ -49,7 +49,7 @@ class Reversal(NamedTuple):
 
 def groups(
     metadata: Sequence[Metadata], queries: Sequence[str], keys: Sequence[str] | None = None
-) -> list[Group]:
+) -> list[CaseGroup]:
     """The strata of n cases.
 
     Args:
@@ -109,13 +109,13 @@ def _means_by_stratum(scores: Floats, labels: Sequence[str | None]) -> Mapping[s
     return found
 
 
-def _groups(key: str, labels: Sequence[str | None]) -> Iterator[Group]:
+def _groups(key: str, labels: Sequence[str | None]) -> Iterator[CaseGroup]:
     rows: dict[str, list[int]] = {}
     for at, label in enumerate(labels):
         if label is not None:
             rows.setdefault(label, []).append(at)
     for value in sorted(rows):
-        yield Group(key, value, tuple(rows[value]))
+        yield CaseGroup(key, value, tuple(rows[value]))
 
 
 def _distinct(column: Sequence[str | None]) -> int:

@@ -12,15 +12,15 @@ Measured in tests/benchmarks/grounding.md.
 """
 
 from ragmon.judges.grounding.calibration import Calibration, apply, calibrate
-from ragmon.judges.grounding.judge import Grounding, Judge, load
+from ragmon.judges.grounding.judge import GroundingJudge, GroundingResult, load
 from ragmon.judges.grounding.model import load_artefact
 from ragmon.records import Doubt
 
 __all__ = [
     "Calibration",
     "Doubt",
-    "Grounding",
-    "Judge",
+    "GroundingJudge",
+    "GroundingResult",
     "apply",
     "calibrate",
     "load",

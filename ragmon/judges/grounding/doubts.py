@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ragmon.judges.grounding.evidence import Evidence
+from ragmon.judges.grounding.evidence import SentenceEvidence
 from ragmon.records import Doubt
 
 REASONS = (
@@ -17,7 +17,7 @@ _WEAK = 0.75  # support below which a novel number or name is told, though not d
 
 
 def doubts(
-    evidence: Sequence[Evidence], supports: Sequence[float], threshold: float
+    evidence: Sequence[SentenceEvidence], supports: Sequence[float], threshold: float
 ) -> tuple[Doubt, ...]:
     """The doubted sentences in order, each with its strongest reason."""
     found = []
@@ -29,7 +29,7 @@ def doubts(
     return tuple(found)
 
 
-def _reason(line: Evidence, support: float, threshold: float) -> tuple[str, str] | None:
+def _reason(line: SentenceEvidence, support: float, threshold: float) -> tuple[str, str] | None:
     if line.contradicts:
         return "negation_mismatch", "the closest sentence of the context differs in its negation"
     if support < _WEAK and line.novel_numbers:

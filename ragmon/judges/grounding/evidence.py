@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragmon.judges.grounding import words
-from ragmon.judges.grounding.passages import Context, Passage
+from ragmon.judges.grounding.passages import AnswerContext, Passage
 from ragmon.judges.grounding.words import Term, Vocabulary
 
 SHARES = (
@@ -42,7 +42,7 @@ _FEW = 2.0  # content words' worth: one name or number alone is little evidence 
 _NEAR = 5  # different content words ahead: 3, 8 and all of them rank alike
 
 
-class Evidence(Struct, frozen=True):
+class SentenceEvidence(Struct, frozen=True):
     """One sentence of the answer against the context."""
 
     start: int
@@ -96,8 +96,8 @@ class _Alignment(Struct, frozen=True):
 
 
 def weigh(
-    answer: str, query: str, context: Context, vocabulary: Vocabulary
-) -> tuple[Evidence, ...]:
+    answer: str, query: str, context: AnswerContext, vocabulary: Vocabulary
+) -> tuple[SentenceEvidence, ...]:
     """Evidence for each sentence that holds a content word, in order.
 
     An answer of a word or two ("Asuka") claims them of what was asked: there the question is
@@ -141,7 +141,7 @@ def _with_content(start: int, end: int, tokens: list[str], terms: list[Term]) ->
     return _Line(start, end, tokens, terms, content)
 
 
-def _support(lines: Sequence[_Line], context: Context) -> _Support:
+def _support(lines: Sequence[_Line], context: AnswerContext) -> _Support:
     stems = set().union(*(line.stems() for line in lines))
     bigrams = set().union(*(line.bigrams() for line in lines))
     return _Support(
@@ -162,7 +162,9 @@ def _places(stems: set[str], passages: Sequence[Passage]) -> dict[str, int]:
     return places
 
 
-def _evidence(line: _Line, context: Context, support: _Support, asked: set[str]) -> Evidence:
+def _evidence(
+    line: _Line, context: AnswerContext, support: _Support, asked: set[str]
+) -> SentenceEvidence:
     total = fsum(word.term.weight for word in line.content)  # the same on every Python
     aligned = _align(line, context)
     negated = any(term.negation for term in line.terms)
@@ -172,7 +174,7 @@ def _evidence(line: _Line, context: Context, support: _Support, asked: set[str])
         for word in line.content
         if word.term.stem not in support.places and word.term.stem not in asked
     ]
-    return Evidence(
+    return SentenceEvidence(
         start=line.start,
         end=line.end,
         content=len(line.content),
@@ -184,7 +186,7 @@ def _evidence(line: _Line, context: Context, support: _Support, asked: set[str])
     )
 
 
-def _align(line: _Line, context: Context) -> _Alignment:
+def _align(line: _Line, context: AnswerContext) -> _Alignment:
     """The best sentence, then the one that adds most; ties go to the better ranked chunk."""
     weights: dict[str, float] = {}
     for word in line.content:

@@ -29,7 +29,7 @@ _FOLDS = 5
 _EDGE = 1e-6
 
 
-class Lesson(NamedTuple):
+class CalibrationExample(NamedTuple):
     """One answer whose truth is known."""
 
     score: float  # of the embedded judge, uncalibrated
@@ -39,7 +39,9 @@ class Lesson(NamedTuple):
     sequence: int = 0  # of the record
 
 
-def fit(lessons: Sequence[Lesson], judge: str, unfaithful_below: float) -> Calibration | Refusal:
+def fit(
+    lessons: Sequence[CalibrationExample], judge: str, unfaithful_below: float
+) -> Calibration | Refusal:
     """The calibration that lessons teach, or why they do not.
 
     It doubts as large a share of the lessons as have a truth below the limit: what is counted as
@@ -85,7 +87,7 @@ def _is_related(score: Floats, truth: Floats, weight: Floats) -> bool:
     return bool(t >= _LEAST_T)
 
 
-def _held_out_error(lessons: Sequence[Lesson], judge: str) -> float:
+def _held_out_error(lessons: Sequence[CalibrationExample], judge: str) -> float:
     """Mean squared error on lessons that a calibration was not fitted to."""
     ranked = sorted(lessons, key=lambda lesson: lesson.score)
     total = 0.0
@@ -104,7 +106,7 @@ def _squared_error(score: Floats, truth: Floats, weight: Floats) -> float:
     return float(np.average(np.square(score - truth), weights=weight))
 
 
-def _calibrated(lessons: Sequence[Lesson], judge: str) -> Calibration:
+def _calibrated(lessons: Sequence[CalibrationExample], judge: str) -> Calibration:
     return grounding.calibrate(
         [each.score for each in lessons],
         [each.truth for each in lessons],
@@ -114,7 +116,7 @@ def _calibrated(lessons: Sequence[Lesson], judge: str) -> Calibration:
     )
 
 
-def _read(calibration: Calibration, lessons: Sequence[Lesson]) -> Floats:
+def _read(calibration: Calibration, lessons: Sequence[CalibrationExample]) -> Floats:
     return np.array([grounding.apply(calibration, each.score, each.traits) for each in lessons])
 
 

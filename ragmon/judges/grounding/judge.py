@@ -6,14 +6,14 @@ from msgspec import Struct
 
 from ragmon.judges.grounding import evidence, model, scope
 from ragmon.judges.grounding.doubts import doubts
-from ragmon.judges.grounding.evidence import SHARES, Evidence
+from ragmon.judges.grounding.evidence import SHARES, SentenceEvidence
 from ragmon.judges.grounding.model import Artefact
-from ragmon.judges.grounding.passages import Context, PassageCache
+from ragmon.judges.grounding.passages import AnswerContext, PassageCache
 from ragmon.judges.grounding.words import Vocabulary
 from ragmon.records import Doubt
 
 
-class Grounding(Struct, frozen=True):
+class GroundingResult(Struct, frozen=True):
     """How well an answer is supported by its context."""
 
     score: float | None  # in [0, 1], high is supported; None: cannot be judged
@@ -23,7 +23,7 @@ class Grounding(Struct, frozen=True):
     version: str  # of the artefact
 
 
-class Judge:
+class GroundingJudge:
     """Scores answers; the same input gives the same result. Not thread-safe (it caches)."""
 
     def __init__(self, artefact: Artefact, *, cache_characters: int = 300_000) -> None:
@@ -48,7 +48,9 @@ class Judge:
         """Chunks kept read."""
         return len(self._cache)
 
-    def score(self, query: str | None, answer: str | None, chunk_texts: Sequence[str]) -> Grounding:
+    def score(
+        self, query: str | None, answer: str | None, chunk_texts: Sequence[str]
+    ) -> GroundingResult:
         """Judge one answer.
 
         Args:
@@ -67,11 +69,13 @@ class Judge:
             return self._unjudged(reason)
         return self._judged(lines, context, scope.certainty(answer, lines, context))
 
-    def _judged(self, lines: Sequence[Evidence], context: Context, certainty: float) -> Grounding:
+    def _judged(
+        self, lines: Sequence[SentenceEvidence], context: AnswerContext, certainty: float
+    ) -> GroundingResult:
         parts = [model.unsupported(line.shares, self._weights) for line in lines]
         odds = model.logit(self._artefact, model.summarise(lines, parts))
         supports = [model.logistic(certainty * model.logit(self._artefact, part)) for part in parts]
-        return Grounding(
+        return GroundingResult(
             score=model.logistic(certainty * odds),
             reason_none=None,
             doubts=doubts(lines, supports, self._artefact.doubt),
@@ -79,14 +83,14 @@ class Judge:
             version=self.version,
         )
 
-    def _unjudged(self, reason: str) -> Grounding:
-        return Grounding(None, reason, (), (), self.version)
+    def _unjudged(self, reason: str) -> GroundingResult:
+        return GroundingResult(None, reason, (), (), self.version)
 
 
-def load(*, cache_characters: int = 300_000) -> Judge:
+def load(*, cache_characters: int = 300_000) -> GroundingJudge:
     """A judge with the shipped artefact; reads one file of the package.
 
     Raises:
         msgspec.ValidationError: the artefact in the package is damaged.
     """
-    return Judge(model.load_artefact(), cache_characters=cache_characters)
+    return GroundingJudge(model.load_artefact(), cache_characters=cache_characters)

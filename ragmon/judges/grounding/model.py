@@ -19,7 +19,7 @@ from importlib import resources
 import msgspec
 from msgspec import Struct
 
-from ragmon.judges.grounding.evidence import SHARES, Evidence
+from ragmon.judges.grounding.evidence import SHARES, SentenceEvidence
 
 ARTEFACT = "artefact.json"
 WORST_SHARE = 0.3
@@ -71,7 +71,7 @@ def unsupported(shares: Sequence[float], weights: Sequence[float]) -> float:
     return math.fsum(map(float.__mul__, shares, weights))
 
 
-def summarise(evidence: Sequence[Evidence], parts: Sequence[float]) -> float:
+def summarise(evidence: Sequence[SentenceEvidence], parts: Sequence[float]) -> float:
     """The unsupported part ``d`` of an answer, in [0, 1], from the ``parts`` of its sentences.
 
     Raises:
@@ -84,7 +84,7 @@ def summarise(evidence: Sequence[Evidence], parts: Sequence[float]) -> float:
 
 
 def traits(
-    evidence: Sequence[Evidence], parts: Sequence[float], context_words: int
+    evidence: Sequence[SentenceEvidence], parts: Sequence[float], context_words: int
 ) -> tuple[float, float, float]:
     """What may matter in one pipeline only: (log answer length, log context length, worst - mean).
 

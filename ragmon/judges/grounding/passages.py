@@ -30,7 +30,7 @@ class Passage(Struct, frozen=True):
     unsegmented: bool
 
 
-class Context(Struct, frozen=True):
+class AnswerContext(Struct, frozen=True):
     """All passages of one answer."""
 
     passages: tuple[Passage, ...]
@@ -98,7 +98,7 @@ class PassageCache:
     def __len__(self) -> int:
         return len(self._passages)
 
-    def context(self, chunk_texts: Sequence[str]) -> Context:
+    def context(self, chunk_texts: Sequence[str]) -> AnswerContext:
         """Read chunks in order until ``MAX_CONTEXT_CHARACTERS`` are read."""
         left = MAX_CONTEXT_CHARACTERS
         passages: list[Passage] = []
@@ -110,7 +110,7 @@ class PassageCache:
             if part:
                 passages.append(self._passage(part))
         read = MAX_CONTEXT_CHARACTERS - left
-        return Context(tuple(passages), read / max(1, read, sum(map(len, chunk_texts))))
+        return AnswerContext(tuple(passages), read / max(1, read, sum(map(len, chunk_texts))))
 
     def _passage(self, text: str) -> Passage:
         passage = self._passages.get(text)

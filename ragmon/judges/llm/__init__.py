@@ -16,21 +16,21 @@ from ragmon.judges.llm.cache import Cache, LruCache
 from ragmon.judges.llm.judge import LlmJudge, build
 from ragmon.judges.llm.noise import Noise, noise_sensitivity
 from ragmon.judges.llm.options import Options, Price
-from ragmon.judges.llm.verdict import REASONS, Case, Claim, Failure, Judgement, Tokens
+from ragmon.judges.llm.verdict import REASONS, Claim, Failure, JudgedAnswer, Judgement, TokenUsage
 
 __all__ = [
     "REASONS",
     "Cache",
-    "Case",
     "Claim",
     "Failure",
+    "JudgedAnswer",
     "Judgement",
     "LlmJudge",
     "LruCache",
     "Noise",
     "Options",
     "Price",
-    "Tokens",
+    "TokenUsage",
     "build",
     "noise_sensitivity",
 ]

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from ragmon.errors import SettingsError
-from ragmon.judges.llm.verdict import Case, Failure, Judgement
+from ragmon.judges.llm.verdict import Failure, JudgedAnswer, Judgement
 from ragmon.records import Chunk, UnitInterval
 from ragmon.stats.agreement import Agreement, agreement, confusion_rows
 
@@ -29,9 +29,11 @@ class Anchor(Struct, frozen=True, forbid_unknown_fields=True):
     faithful: UnitInterval | None = None
 
     @property
-    def case(self) -> Case:
+    def case(self) -> JudgedAnswer:
         """As the judge is asked."""
-        return Case(self.query, self.answer, tuple((c.id, c.text or "") for c in self.chunks))
+        return JudgedAnswer(
+            self.query, self.answer, tuple((c.id, c.text or "") for c in self.chunks)
+        )
 
 
 class Round(Struct, frozen=True):
@@ -69,7 +71,7 @@ def read(path: Path) -> tuple[Anchor, ...]:
 class Grader(Protocol):
     """What grades: ``LlmJudge``, or somebody who pays for it."""
 
-    def judge(self, case: Case) -> Judgement | Failure:
+    def judge(self, case: JudgedAnswer) -> Judgement | Failure:
         """Grade one answer."""
         ...
 

@@ -6,8 +6,8 @@ from typing import Literal
 from msgspec import Struct
 
 from ragmon.judges.llm.errors import JudgeError
-from ragmon.judges.llm.question import Interview, Question
-from ragmon.judges.llm.verdict import Case, Claim
+from ragmon.judges.llm.question import Conversation, Prompt
+from ragmon.judges.llm.verdict import Claim, JudgedAnswer
 
 _WORD = re.compile(r"\w+")
 _MOST_CHARACTERS = 2_000  # of one claim
@@ -19,7 +19,7 @@ class Extracted(Struct, frozen=True):
     claims: tuple[str, ...]
 
 
-class Verdict(Struct, frozen=True):
+class ClaimVerdict(Struct, frozen=True):
     """On one claim, by its number from 1."""
 
     claim: int
@@ -30,11 +30,11 @@ class Verdict(Struct, frozen=True):
 class Verified(Struct, frozen=True):
     """On a batch of claims."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ClaimVerdict, ...]
 
 
 def judge_claims(
-    interview: Interview, case: Case, text: str, *, most: int, batch: int
+    interview: Conversation, case: JudgedAnswer, text: str, *, most: int, batch: int
 ) -> tuple[Claim, ...]:
     """The claims of a text, each with whether a chunk supports it; empty when it makes none.
 
@@ -49,7 +49,7 @@ def judge_claims(
         JudgeError: the model gave no usable answer.
     """
     limit = claims_at_most(text, most)
-    asked = Question(
+    asked = Prompt(
         "extract",
         (("question", case.query), ("text", text)),
         Extracted,
@@ -73,14 +73,14 @@ def share_supported(claims: tuple[Claim, ...]) -> float | None:
     return sum(claim.supported for claim in claims) / len(claims) if claims else None
 
 
-def numbered_chunks(case: Case) -> tuple[tuple[str, str], ...]:
+def numbered_chunks(case: JudgedAnswer) -> tuple[tuple[str, str], ...]:
     """The chunks as material."""
     return tuple((f"passage {n}", text) for n, (_, text) in enumerate(case.chunks, 1))
 
 
-def _verified(interview: Interview, case: Case, texts: tuple[str, ...]) -> list[Claim]:
+def _verified(interview: Conversation, case: JudgedAnswer, texts: tuple[str, ...]) -> list[Claim]:
     claims = tuple((f"claim {n}", text) for n, text in enumerate(texts, 1))
-    asked = Question(
+    asked = Prompt(
         "verify",
         numbered_chunks(case) + claims,
         Verified,
@@ -93,7 +93,7 @@ def _verified(interview: Interview, case: Case, texts: tuple[str, ...]) -> list[
     ]
 
 
-def _chunk_id(case: Case, verdict: Verdict) -> str | None:
+def _chunk_id(case: JudgedAnswer, verdict: ClaimVerdict) -> str | None:
     if verdict.supported == "no" or verdict.chunk is None:
         return None
     return case.chunks[verdict.chunk - 1][0]
@@ -118,7 +118,7 @@ def _wrong_verdicts(got: Verified, claims: int, chunks: int) -> str:
     return ""
 
 
-def checked_case(case: Case, most_characters: int) -> None:
+def checked_case(case: JudgedAnswer, most_characters: int) -> None:
     """Refuse what cannot be judged as it is.
 
     Raises:
@@ -132,7 +132,7 @@ def checked_case(case: Case, most_characters: int) -> None:
         raise JudgeError("too_long", f"more than {most_characters} characters")
 
 
-def characters(case: Case) -> int:
+def characters(case: JudgedAnswer) -> int:
     """Of all its texts."""
     texts = sum(len(text) for _, text in case.chunks)
     return texts + len(case.query) + len(case.answer) + len(case.reference or "")

@@ -14,7 +14,7 @@ from ragmon.judges.llm.breaker import Breaker
 from ragmon.judges.llm.dialect import Chat, Dialect, Schema
 from ragmon.judges.llm.errors import JudgeError
 from ragmon.judges.llm.options import Options
-from ragmon.judges.llm.verdict import Reason, Tokens
+from ragmon.judges.llm.verdict import Reason, TokenUsage
 
 _FIRST_WAIT_S = 0.5
 _DETAIL = 200  # characters of a server's message that are passed on
@@ -34,11 +34,11 @@ _TOO_LONG = ("context_length", "context length", "maximum context", "too long", 
 _FILTERED = ("content_filter", "content management policy")
 
 
-class Reply(NamedTuple):
+class LlmReply(NamedTuple):
     """What the model said."""
 
     text: str
-    tokens: Tokens
+    tokens: TokenUsage
     model: str
 
 
@@ -70,7 +70,7 @@ class _Models(msgspec.Struct):
     data: list[_Model]
 
 
-class Endpoint:
+class LlmEndpoint:
     """Sends chats; may be used by several threads, of which ``concurrency`` get through at once."""
 
     def __init__(self, options: Options, clock: Clock) -> None:
@@ -118,7 +118,7 @@ class Endpoint:
                 self._model = _first_model(answer.body)
             return self._model
 
-    def chat(self, system: str, user: str, schema: Schema) -> Reply:
+    def chat(self, system: str, user: str, schema: Schema) -> LlmReply:
         """Ask the model.
 
         Raises:
@@ -138,7 +138,7 @@ class Endpoint:
             speak = dialect.after_refusal(speak, refused.detail)
         raise refused
 
-    def _patiently(self, method: str, path: str, request: object) -> wire.Answer:
+    def _patiently(self, method: str, path: str, request: object) -> wire.HttpResult:
         """Send, and send again where that may help."""
         met: JudgeError | None = None
         for attempt in range(self._options.attempts):
@@ -158,12 +158,12 @@ class Endpoint:
             return answer
         raise AssertionError  # attempts is at least 1
 
-    def _once(self, method: str, path: str, request: object) -> wire.Answer:
+    def _once(self, method: str, path: str, request: object) -> wire.HttpResult:
         """One request; raises what says something about the endpoint, not about the request."""
         session = self._sessions.get()
         try:
             url = self._options.base_url + path
-            call = wire.Call(method, url, request, self._options.timeout_s)
+            call = wire.HttpCall(method, url, request, self._options.timeout_s)
             answer = wire.send(session, call, self._clock)
         finally:
             self._sessions.put(session)
@@ -179,7 +179,7 @@ class Endpoint:
             return JudgeError("circuit_open", pause)
         return JudgeError("circuit_open", f"{pause}: {met.detail}", cause=met.reason)
 
-    def _refused(self, answer: wire.Answer) -> JudgeError:
+    def _refused(self, answer: wire.HttpResult) -> JudgeError:
         detail = self._without_key(_message(answer))
         reason = _STATUS.get(answer.status, "server_error")
         if 300 <= answer.status < 400:
@@ -192,7 +192,7 @@ class Endpoint:
     def _without_key(self, text: str) -> str:
         return (text.replace(self._key, "***") if self._key else text)[:_DETAIL]
 
-    def _reply(self, body: bytes, model: str, sent: int) -> Reply:
+    def _reply(self, body: bytes, model: str, sent: int) -> LlmReply:
         try:
             completion = msgspec.json.decode(body, type=_Completion)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -205,7 +205,7 @@ class Endpoint:
         if choice.finish_reason == "length":
             raise JudgeError("truncated", f"the reply exceeds {self._options.max_tokens} tokens")
         text = _text(choice.message.content)
-        return Reply(text, _tokens(completion.usage, sent, len(text)), model)
+        return LlmReply(text, _tokens(completion.usage, sent, len(text)), model)
 
 
 def _first_model(body: bytes) -> str:
@@ -231,14 +231,14 @@ def _text(content: str | list[Any] | None) -> str:
     return content or ""
 
 
-def _tokens(usage: _Usage | None, sent: int, received: int) -> Tokens:
+def _tokens(usage: _Usage | None, sent: int, received: int) -> TokenUsage:
     """As counted by the endpoint; guessed from characters when it does not say."""
     if usage is None:
-        return Tokens(sent // _CHARACTERS_A_TOKEN, received // _CHARACTERS_A_TOKEN)
-    return Tokens(max(usage.prompt_tokens, 0), max(usage.completion_tokens, 0))
+        return TokenUsage(sent // _CHARACTERS_A_TOKEN, received // _CHARACTERS_A_TOKEN)
+    return TokenUsage(max(usage.prompt_tokens, 0), max(usage.completion_tokens, 0))
 
 
-def _message(answer: wire.Answer) -> str:
+def _message(answer: wire.HttpResult) -> str:
     """What the server says of an error, in whichever of the usual shapes."""
     try:
         content = msgspec.json.decode(answer.body)

@@ -5,8 +5,8 @@ from typing import Literal
 from msgspec import Struct
 
 from ragmon.judges.llm.claims import numbered_chunks
-from ragmon.judges.llm.question import Interview, Question
-from ragmon.judges.llm.verdict import Case
+from ragmon.judges.llm.question import Conversation, Prompt
+from ragmon.judges.llm.verdict import JudgedAnswer
 
 Grade = Literal[1, 2, 3, 4, 5]
 
@@ -27,14 +27,14 @@ class Useful(Struct, frozen=True):
     useful: tuple[int, ...]
 
 
-def judge_rubric(interview: Interview, case: Case) -> tuple[dict[str, float], str]:
+def judge_rubric(interview: Conversation, case: JudgedAnswer) -> tuple[dict[str, float], str]:
     """(scores in [0, 1] by metric, justification).
 
     Raises:
         JudgeError: the model gave no usable answer.
     """
     material = (*numbered_chunks(case), ("question", case.query), ("answer", case.answer))
-    got = interview.ask(Question("rubric", material, Graded, lambda _: ""))
+    got = interview.ask(Prompt("rubric", material, Graded, lambda _: ""))
     grades = {
         "faithfulness": got.faithfulness,
         "answer_relevance": got.relevance,
@@ -44,7 +44,7 @@ def judge_rubric(interview: Interview, case: Case) -> tuple[dict[str, float], st
     return {name: (grade - 1) / 4 for name, grade in grades.items()}, got.justification[:1_000]
 
 
-def judge_usefulness(interview: Interview, case: Case) -> tuple[int, ...]:
+def judge_usefulness(interview: Conversation, case: JudgedAnswer) -> tuple[int, ...]:
     """Ranks of the useful chunks from 1, ascending.
 
     Raises:
@@ -52,7 +52,7 @@ def judge_usefulness(interview: Interview, case: Case) -> tuple[int, ...]:
     """
     count = len(case.chunks)
     material = (*numbered_chunks(case), ("question", case.query))
-    got = interview.ask(Question("useful", material, Useful, lambda it: _wrong(it, count)))
+    got = interview.ask(Prompt("useful", material, Useful, lambda it: _wrong(it, count)))
     return tuple(sorted(got.useful))
 
 

@@ -5,11 +5,11 @@ from msgspec import Struct
 from ragmon.clock import Clock
 from ragmon.judges.llm import claims, grades, prompts
 from ragmon.judges.llm.cache import Cache, LruCache
-from ragmon.judges.llm.endpoint import Endpoint
+from ragmon.judges.llm.endpoint import LlmEndpoint
 from ragmon.judges.llm.errors import JudgeError
 from ragmon.judges.llm.options import Options
-from ragmon.judges.llm.question import Interview
-from ragmon.judges.llm.verdict import Case, Claim, Failure, Judgement, Tokens
+from ragmon.judges.llm.question import Conversation
+from ragmon.judges.llm.verdict import Claim, Failure, JudgedAnswer, Judgement, TokenUsage
 
 _CHARACTERS_A_TOKEN = 3  # cautiously: most text has four
 _PROMPT_CHARACTERS = 3_000  # of the instructions of one request
@@ -29,17 +29,17 @@ class _Findings(Struct):
 class LlmJudge:
     """Judges answers one by one; may be called by several threads. Close it at the end."""
 
-    def __init__(self, options: Options, endpoint: Endpoint, cache: Cache) -> None:
+    def __init__(self, options: Options, endpoint: LlmEndpoint, cache: Cache) -> None:
         self._options = options
         self._endpoint = endpoint
         self._cache = cache
 
-    def judge(self, case: Case) -> Judgement | Failure:
+    def judge(self, case: JudgedAnswer) -> Judgement | Failure:
         """Judge one answer by all modes; the first that fails ends it.
 
         What was answered before the failure is remembered, so that judging again is cheaper.
         """
-        interview = Interview(self._endpoint, self._cache)
+        interview = Conversation(self._endpoint, self._cache)
         try:
             claims.checked_case(case, self._options.max_characters)
             found = self._findings(interview, case)
@@ -64,20 +64,20 @@ class LlmJudge:
             prompt_version=prompts.VERSION,
         )
 
-    def cost_usd(self, model: str, tokens: Tokens) -> float | None:
+    def cost_usd(self, model: str, tokens: TokenUsage) -> float | None:
         """By the price table; None when the model is not in it."""
         price = self._options.prices.get(model)
         if price is None:
             return None
         return (tokens.prompt * price.prompt + tokens.completion * price.completion) / _MILLION
 
-    def forecast(self, case: Case) -> Tokens:
+    def forecast(self, case: JudgedAnswer) -> TokenUsage:
         """The most tokens that judging a case can take, apart from repeated requests."""
         requests = self._requests(case)
         sent = (claims.characters(case) + _PROMPT_CHARACTERS) // _CHARACTERS_A_TOKEN
-        return Tokens(requests * sent * _TRIES, requests * self._options.max_tokens * _TRIES)
+        return TokenUsage(requests * sent * _TRIES, requests * self._options.max_tokens * _TRIES)
 
-    def forecast_usd(self, case: Case) -> float:
+    def forecast_usd(self, case: JudgedAnswer) -> float:
         """The most that judging a case can cost; 0 when the model has no price."""
         return self.cost_usd(self._options.model or "", self.forecast(case)) or 0.0
 
@@ -89,7 +89,7 @@ class LlmJudge:
         """Close the connections."""
         self._endpoint.close()
 
-    def _findings(self, interview: Interview, case: Case) -> _Findings:
+    def _findings(self, interview: Conversation, case: JudgedAnswer) -> _Findings:
         found = _Findings({})
         modes = self._options.modes
         if "rubric" in modes:
@@ -109,7 +109,7 @@ class LlmJudge:
             _put(found.scores, "context_recall", claims.share_supported(held))
         return found
 
-    def _claims(self, interview: Interview, case: Case, text: str) -> tuple[Claim, ...]:
+    def _claims(self, interview: Conversation, case: JudgedAnswer, text: str) -> tuple[Claim, ...]:
         return claims.judge_claims(
             interview,
             case,
@@ -118,7 +118,7 @@ class LlmJudge:
             batch=self._options.claims_per_request,
         )
 
-    def _requests(self, case: Case) -> int:
+    def _requests(self, case: JudgedAnswer) -> int:
         modes = self._options.modes
         count = ("rubric" in modes) + ("useful_chunks" in modes)
         texts = [case.answer] if "claims" in modes else []
@@ -137,7 +137,7 @@ def build(options: Options, clock: Clock, cache: Cache | None = None) -> LlmJudg
         SettingsError: the key file cannot be read.
     """
     kept = LruCache(options.cache_entries) if cache is None else cache
-    return LlmJudge(options, Endpoint(options, clock), kept)
+    return LlmJudge(options, LlmEndpoint(options, clock), kept)
 
 
 def _put(scores: dict[str, float], name: str, score: float | None) -> None:

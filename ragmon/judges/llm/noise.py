@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragmon.judges.llm.judge import LlmJudge
-from ragmon.judges.llm.verdict import Case, Failure
+from ragmon.judges.llm.verdict import Failure, JudgedAnswer
 
 
 class Noise(Struct, frozen=True):
@@ -23,7 +23,7 @@ class Noise(Struct, frozen=True):
 
 
 def noise_sensitivity(
-    judge: LlmJudge, case: Case, distractors: Sequence[tuple[str, str]]
+    judge: LlmJudge, case: JudgedAnswer, distractors: Sequence[tuple[str, str]]
 ) -> Noise | Failure:
     """Judge a case as it is, and again with distractors between its chunks.
 

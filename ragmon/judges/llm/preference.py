@@ -6,12 +6,12 @@ from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.judges.llm.cache import Cache, LruCache
-from ragmon.judges.llm.endpoint import Endpoint
+from ragmon.judges.llm.endpoint import LlmEndpoint
 from ragmon.judges.llm.errors import JudgeError
 from ragmon.judges.llm.judge import LlmJudge
 from ragmon.judges.llm.options import Options
-from ragmon.judges.llm.question import Interview, Question
-from ragmon.judges.llm.verdict import Failure, Tokens
+from ragmon.judges.llm.question import Conversation, Prompt
+from ragmon.judges.llm.verdict import Failure, TokenUsage
 
 Choice = Literal["first", "second", "tie"]
 
@@ -20,7 +20,7 @@ _PROMPT_CHARACTERS = 2_500  # of the instructions
 _TRIES = 2
 
 
-class Pair(Struct, frozen=True):
+class AnswerPair(Struct, frozen=True):
     """Two answers to one question."""
 
     query: str
@@ -36,7 +36,7 @@ class Preferred(Struct, frozen=True):
     better: Choice
 
 
-def material_of(pair: Pair) -> tuple[tuple[str, str], ...]:
+def material_of(pair: AnswerPair) -> tuple[tuple[str, str], ...]:
     """(label, text) of everything that is shown."""
     shown = [("question", pair.query)]
     if pair.reference:
@@ -44,7 +44,7 @@ def material_of(pair: Pair) -> tuple[tuple[str, str], ...]:
     return (*shown, ("first answer", pair.first), ("second answer", pair.second))
 
 
-def judge_pair(interview: Interview, pair: Pair, most_characters: int) -> Choice:
+def judge_pair(interview: Conversation, pair: AnswerPair, most_characters: int) -> Choice:
     """The better one.
 
     Raises:
@@ -53,14 +53,14 @@ def judge_pair(interview: Interview, pair: Pair, most_characters: int) -> Choice
     material = material_of(pair)
     if sum(len(text) for _, text in material) > most_characters:
         raise JudgeError("too_long", f"more than {most_characters} characters")
-    return interview.ask(Question("prefer", material, Preferred, lambda _: "")).better
+    return interview.ask(Prompt("prefer", material, Preferred, lambda _: "")).better
 
 
 class Preference(Struct, frozen=True):
     """A choice, and what it took."""
 
     choice: Choice
-    tokens: Tokens
+    tokens: TokenUsage
     cost_usd: float | None  # None: the model has no price
     model: str
 
@@ -68,15 +68,15 @@ class Preference(Struct, frozen=True):
 class PairJudge:
     """Compares answers; may be called by several threads. Close it at the end."""
 
-    def __init__(self, options: Options, endpoint: Endpoint, cache: Cache) -> None:
+    def __init__(self, options: Options, endpoint: LlmEndpoint, cache: Cache) -> None:
         self._options = options
         self._endpoint = endpoint
         self._cache = cache
         self._prices = LlmJudge(options, endpoint, cache)
 
-    def prefer(self, pair: Pair) -> Preference | Failure:
+    def prefer(self, pair: AnswerPair) -> Preference | Failure:
         """Which of two answers is better, as shown."""
-        interview = Interview(self._endpoint, self._cache)
+        interview = Conversation(self._endpoint, self._cache)
         try:
             choice = judge_pair(interview, pair, self._options.max_characters)
         except JudgeError as error:
@@ -91,15 +91,15 @@ class PairJudge:
         cost_usd = self.cost_usd(interview.model, interview.tokens)
         return Preference(choice, interview.tokens, cost_usd, interview.model)
 
-    def cost_usd(self, model: str, tokens: Tokens) -> float | None:
+    def cost_usd(self, model: str, tokens: TokenUsage) -> float | None:
         """By the price table; None when the model is not in it."""
         return self._prices.cost_usd(model, tokens)
 
-    def forecast(self, pair: Pair) -> Tokens:
+    def forecast(self, pair: AnswerPair) -> TokenUsage:
         """The most tokens that one way round can take, apart from repeated requests."""
         texts = sum(len(text) for _, text in material_of(pair))
         sent = (texts + _PROMPT_CHARACTERS) // _CHARACTERS_A_TOKEN
-        return Tokens(sent * _TRIES, self._options.max_tokens * _TRIES)
+        return TokenUsage(sent * _TRIES, self._options.max_tokens * _TRIES)
 
     def opens_in(self) -> float:
         """Seconds until the endpoint is asked again after failing; 0 when it may be asked now."""
@@ -117,4 +117,4 @@ def build(options: Options, clock: Clock, cache: Cache | None = None) -> PairJud
         SettingsError: the key file cannot be read.
     """
     kept = LruCache(options.cache_entries) if cache is None else cache
-    return PairJudge(options, Endpoint(options, clock), kept)
+    return PairJudge(options, LlmEndpoint(options, clock), kept)

@@ -9,17 +9,17 @@ from msgspec import Struct
 
 from ragmon.judges.llm import prompts
 from ragmon.judges.llm.cache import Cache, content_key
-from ragmon.judges.llm.endpoint import Endpoint
+from ragmon.judges.llm.endpoint import LlmEndpoint
 from ragmon.judges.llm.errors import JudgeError
 from ragmon.judges.llm.reply import parse
-from ragmon.judges.llm.verdict import Tokens
+from ragmon.judges.llm.verdict import TokenUsage
 
 Answer = TypeVar("Answer", bound=Struct)
 _TOKEN_BYTES = 6
 _TRIES = 2  # the reply that cannot be used is asked for once more
 
 
-class Question(Struct, Generic[Answer], frozen=True):
+class Prompt(Struct, Generic[Answer], frozen=True):
     """What to ask about which material."""
 
     prompt: str  # name of the prompt file that states the task
@@ -29,16 +29,16 @@ class Question(Struct, Generic[Answer], frozen=True):
     most: int = 0  # fills {most} in the prompt
 
 
-class Interview:
+class Conversation:
     """Questions about one answer, with the tokens they took."""
 
-    def __init__(self, endpoint: Endpoint, cache: Cache) -> None:
+    def __init__(self, endpoint: LlmEndpoint, cache: Cache) -> None:
         self._endpoint = endpoint
         self._cache = cache
-        self.tokens = Tokens()
+        self.tokens = TokenUsage()
         self.model = ""
 
-    def ask(self, question: Question[Answer]) -> Answer:
+    def ask(self, question: Prompt[Answer]) -> Answer:
         """The model's answer, or the one it gave to the same question before.
 
         Raises:
@@ -53,7 +53,7 @@ class Interview:
         self._cache.put(key, msgspec.json.encode(answer))
         return answer
 
-    def _asked(self, question: Question[Answer]) -> Answer:
+    def _asked(self, question: Prompt[Answer]) -> Answer:
         for attempt in range(_TRIES):
             fence, token = unguessable(question.material), unguessable(question.material)
             system, user = wording(question, fence, token)
@@ -70,12 +70,12 @@ class Interview:
                 return answer
         raise AssertionError  # the last try returns or raises
 
-    def _key(self, question: Question[Answer]) -> bytes:
+    def _key(self, question: Prompt[Answer]) -> bytes:
         parts = [self.model, prompts.VERSION, question.prompt, str(question.most)]
         return content_key(parts + [text for pair in question.material for text in pair])
 
 
-def wording(question: Question[Any], fence: str, token: str) -> tuple[str, str]:
+def wording(question: Prompt[Any], fence: str, token: str) -> tuple[str, str]:
     """(system message, user message): the rules and the task, the material and what to reply."""
     rules = prompts.text("rules").replace("{fence}", fence)
     task = prompts.text(question.prompt).replace("{most}", str(question.most))

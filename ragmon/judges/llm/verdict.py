@@ -38,7 +38,7 @@ REASONS: dict[Reason, bool] = {
 """Why there is no judgement, and whether to ask again later."""
 
 
-class Case(Struct, frozen=True):
+class JudgedAnswer(Struct, frozen=True):
     """One answer to judge."""
 
     query: str
@@ -55,14 +55,14 @@ class Claim(Struct, frozen=True):
     chunk: str | None  # id of the chunk that supports it
 
 
-class Tokens(Struct, frozen=True):
+class TokenUsage(Struct, frozen=True):
     """Sent and received."""
 
     prompt: int = 0
     completion: int = 0
 
-    def __add__(self, other: "Tokens") -> "Tokens":
-        return Tokens(self.prompt + other.prompt, self.completion + other.completion)
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        return TokenUsage(self.prompt + other.prompt, self.completion + other.completion)
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     useful: tuple[str, ...] | None  # ids of the useful chunks, best first; None: not asked
     claims: tuple[Claim, ...]
     rationale: str
-    tokens: Tokens
+    tokens: TokenUsage
     cost_usd: float | None  # None: the model has no price
     model: str
     prompt_version: str
@@ -89,7 +89,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     reason: Reason
     detail: str
     retryable: bool
-    tokens: Tokens = Tokens()
+    tokens: TokenUsage = TokenUsage()
     cost_usd: float | None = None
     model: str = ""
     cause: Reason | None = None  # of an open circuit: what the requests before met

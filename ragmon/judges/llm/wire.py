@@ -21,7 +21,7 @@ _BROKEN = (
 )
 
 
-class Answer(NamedTuple):
+class HttpResult(NamedTuple):
     """What came back."""
 
     status: int
@@ -54,7 +54,7 @@ def open_session(options: Options, key: str) -> requests.Session:
     return session
 
 
-class Call(NamedTuple):
+class HttpCall(NamedTuple):
     """A request to send; None as content sends none."""
 
     method: str
@@ -63,7 +63,7 @@ class Call(NamedTuple):
     timeout_s: float
 
 
-def send(session: requests.Session, call: Call, clock: Clock) -> Answer:
+def send(session: requests.Session, call: HttpCall, clock: Clock) -> HttpResult:
     """Send a JSON request and read the whole answer.
 
     Raises:
@@ -81,7 +81,7 @@ def send(session: requests.Session, call: Call, clock: Clock) -> Answer:
             stream=True,
         ) as response:
             body = _read(response, until, clock)
-            return Answer(response.status_code, response.headers.get("Retry-After", ""), body)
+            return HttpResult(response.status_code, response.headers.get("Retry-After", ""), body)
     except (TimeoutError, requests.Timeout, urllib3.exceptions.TimeoutError) as error:
         raise JudgeError("timeout", f"no answer within {call.timeout_s:g} s") from error
     except (requests.RequestException, *_BROKEN) as error:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragmon.judges.grounding import evidence, model, words
-from ragmon.judges.grounding.evidence import SHARES, Evidence
+from ragmon.judges.grounding.evidence import SHARES, SentenceEvidence
 from ragmon.judges.grounding.model import Artefact, Provenance
 from ragmon.judges.grounding.passages import PassageCache
 from ragmon.judges.grounding.words import Vocabulary
@@ -105,7 +105,7 @@ def fit(
         ridge: penalty of both regressions.
     """
     percent = rarity(chunk for data in whole for example in data for chunk in example.context)
-    reader = Reader(percent)
+    reader = EvidenceReader(percent)
     read = [reader.read(data) for data in whole]
     y, weights = _targets(whole)
     shares = np.array([_mean_shares(lines) for part in read for lines in part])
@@ -128,14 +128,14 @@ def fit(
     )
 
 
-class Reader:
+class EvidenceReader:
     """Reads answers into evidence with one rarity table."""
 
     def __init__(self, percent: dict[str, int]) -> None:
         self._vocabulary = Vocabulary(model.rarity_weights(percent))
         self._cache = PassageCache(self._vocabulary)
 
-    def read(self, examples: Sequence[Example]) -> list[tuple[Evidence, ...]]:
+    def read(self, examples: Sequence[Example]) -> list[tuple[SentenceEvidence, ...]]:
         """Evidence by sentence, for each answer."""
         return [
             evidence.weigh(e.answer, e.query, self._cache.context(e.context), self._vocabulary)
@@ -148,7 +148,7 @@ def _targets(data: Sequence[Sequence[Example]]) -> tuple[Vector, Vector]:
     return np.concatenate(labels), np.concatenate([balanced_weights(y) for y in labels])
 
 
-def _mean_shares(lines: Sequence[Evidence]) -> Vector:
+def _mean_shares(lines: Sequence[SentenceEvidence]) -> Vector:
     if not lines:
         return np.zeros(len(SHARES))
     content = np.array([line.content for line in lines], dtype=float)
@@ -156,7 +156,7 @@ def _mean_shares(lines: Sequence[Evidence]) -> Vector:
     return shares
 
 
-def unsupported_part(lines: Sequence[Evidence], mix: Sequence[float]) -> float:
+def unsupported_part(lines: Sequence[SentenceEvidence], mix: Sequence[float]) -> float:
     """Of an answer; 0 for one without content."""
     if not lines:
         return 0.0

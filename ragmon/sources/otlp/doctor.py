@@ -8,7 +8,7 @@ import msgspec
 from ragmon.sources.otlp.reading.facts import EMBEDDING, EVALUATOR, MODEL, RETRIEVER
 from ragmon.sources.otlp.spans import ERROR, Span, unpack
 from ragmon.sources.otlp.traces.feedback import aimed
-from ragmon.sources.otlp.traces.mapping import Query, map_trace
+from ragmon.sources.otlp.traces.mapping import MappedQuery, map_trace
 from ragmon.sources.otlp.traces.tree import Node, everything, outermost
 
 
@@ -75,7 +75,7 @@ def _outline(node: Node) -> dict[str, Any]:
     }
 
 
-def _verdict(queries: Sequence[Query], nodes: Sequence[Node]) -> str:
+def _verdict(queries: Sequence[MappedQuery], nodes: Sequence[Node]) -> str:
     if queries:
         return "one query" if len(queries) == 1 else f"{len(queries)} queries"
     roles = {node.role for node in nodes}
@@ -86,7 +86,7 @@ def _verdict(queries: Sequence[Query], nodes: Sequence[Node]) -> str:
     return "no query: no span retrieves or generates"
 
 
-def _explain_query(query: Query) -> dict[str, Any]:
+def _explain_query(query: MappedQuery) -> dict[str, Any]:
     record = msgspec.to_builtins(query.record)
     fields = {
         field: {
@@ -105,7 +105,7 @@ def _explain_query(query: Query) -> dict[str, Any]:
     }
 
 
-def _missing(query: Query) -> list[Advice]:
+def _missing(query: MappedQuery) -> list[Advice]:
     record = query.record
     nodes = list(everything(query.unit.tops))
     content = _CONTENT[_dialect(nodes)]

@@ -28,7 +28,7 @@ _RETRYABLE = frozenset({429, 502, 503, 504})
 _MOST_RETRY_AFTER_S = 30.0
 
 
-class Options(BaseModel, frozen=True, extra="forbid"):
+class ExportOptions(BaseModel, frozen=True, extra="forbid"):
     """``otlp_export:``."""
 
     endpoint: str = Field(pattern="^https?://")
@@ -37,7 +37,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """For example {authorization: Bearer …}."""
 
 
-class Judged(NamedTuple):
+class ExportedVerdict(NamedTuple):
     """One verdict."""
 
     query_id: str  # ``trace`` or ``trace:span``
@@ -49,7 +49,7 @@ class Judged(NamedTuple):
     span_id: str = ""  # the top span of the query
 
 
-def to_request(judged: Sequence[Judged]) -> ExportTraceServiceRequest:
+def to_request(judged: Sequence[ExportedVerdict]) -> ExportTraceServiceRequest:
     """The export; queries that did not come by OTLP have no trace and are left out."""
     request = ExportTraceServiceRequest()
     resource_spans = request.resource_spans.add()
@@ -64,7 +64,7 @@ def to_request(judged: Sequence[Judged]) -> ExportTraceServiceRequest:
     return request
 
 
-def _fill(span: Any, judged: Judged, trace_id: bytes, about: bytes | None) -> None:
+def _fill(span: Any, judged: ExportedVerdict, trace_id: bytes, about: bytes | None) -> None:
     """Ids are made from what is said: exported twice, it is the same span."""
     name = f"{judged.query_id}:{judged.judge}:{judged.name}:{judged.timestamp}"
     span.trace_id = trace_id
@@ -102,7 +102,7 @@ def _pair(key: str, value: str | float) -> KeyValue:
 class Exporter:
     """A bounded queue and the thread that empties it; what does not fit is dropped and counted."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ExportOptions) -> None:
         self.dropped = 0
         self.sent = 0
         self._endpoint = options.endpoint
@@ -110,7 +110,7 @@ class Exporter:
         self._session.headers["content-type"] = "application/x-protobuf"
         for name, value in options.headers.items():
             self._session.headers[name] = value.get_secret_value()
-        self._waiting: deque[Judged] = deque()
+        self._waiting: deque[ExportedVerdict] = deque()
         self._stopping = threading.Event()
         self._log = structlog.get_logger("otlp_export")
         self._thread = threading.Thread(target=self._run, name="otlp-export", daemon=True)
@@ -126,7 +126,7 @@ class Exporter:
             self._thread.join()
         self.step()
 
-    def submit(self, judged: Judged) -> None:
+    def submit(self, judged: ExportedVerdict) -> None:
         """Queue a verdict; from any thread."""
         if len(self._waiting) >= _MOST_WAITING:
             self.dropped += 1
@@ -163,7 +163,7 @@ class Exporter:
             self._log.warning("export_refused", status=status)
         return self._done(batch)
 
-    def _done(self, batch: Sequence[Judged]) -> float:
+    def _done(self, batch: Sequence[ExportedVerdict]) -> float:
         for _ in batch:
             self._waiting.popleft()
         return 0.0 if self._waiting else _TURN_S

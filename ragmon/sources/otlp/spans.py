@@ -37,7 +37,7 @@ class Event(Struct, frozen=True, array_like=True, gc=False):
     attributes: Attributes
 
 
-class Link(Struct, frozen=True, array_like=True, gc=False):
+class SpanLink(Struct, frozen=True, array_like=True, gc=False):
     """Another span that this one speaks about."""
 
     trace_id: bytes
@@ -59,7 +59,7 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
     scope: str = ""  # the instrumentation that made it
     resource: Resource = Resource()
     events: tuple[Event, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[SpanLink, ...] = ()
 
     @property
     def is_entry(self) -> bool:
@@ -72,7 +72,7 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
         return max(0, self.end_ns - self.start_ns) / 1e6
 
 
-class Part(NamedTuple):
+class SpanPacket(NamedTuple):
     """Spans of one trace that arrived together, packed."""
 
     trace_id: bytes
@@ -81,7 +81,7 @@ class Part(NamedTuple):
     body: bytes
 
 
-class Decoded(Struct):
+class DecodedSpans(Struct):
     """What a request held."""
 
     spans: list[Span]
@@ -101,13 +101,13 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Span]).decode
 
 
-def pack(spans: Iterable[Span]) -> list[Part]:
+def pack(spans: Iterable[Span]) -> list[SpanPacket]:
     """One part a trace."""
     by_trace: dict[bytes, list[Span]] = {}
     for span in spans:
         by_trace.setdefault(span.trace_id, []).append(span)
     return [
-        Part(trace_id, len(group), any(span.is_entry for span in group), _encode(group))
+        SpanPacket(trace_id, len(group), any(span.is_entry for span in group), _encode(group))
         for trace_id, group in by_trace.items()
     ]
 
@@ -125,7 +125,7 @@ _STACK = "exception.stacktrace"
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)(?:: .*)?$", re.MULTILINE)
 
 
-def drop_bulk(attributes: Attributes, decoded: Decoded) -> None:
+def drop_bulk(attributes: Attributes, decoded: DecodedSpans) -> None:
     """Leave out embedding vectors and repeated prompts; of a stack trace keep its first cause."""
     bulk = [
         key

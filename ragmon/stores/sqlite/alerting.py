@@ -7,7 +7,7 @@ import msgspec
 
 from ragmon.alerts import AlertEvent
 from ragmon.alerts.silences import Silence
-from ragmon.detectors.minutes import SavedBucket
+from ragmon.detectors.minutes import SavedMinute
 from ragmon.records import Position
 from ragmon.stores import SavedDetection, Turn
 from ragmon.stores.sqlite.database import Database, decoded, unzip
@@ -121,12 +121,12 @@ class SqliteAlertLog:
         with decoded(self._db.path):
             return msgspec.msgpack.decode(rows[0][0], type=Position) if rows else Position()
 
-    def _buckets(self) -> Iterator[SavedBucket]:
+    def _buckets(self) -> Iterator[SavedMinute]:
         with decoded(self._db.path):
             for tier, bucket, body in self._db.connection.execute(
                 "SELECT tier, bucket, body FROM minutes ORDER BY tier, bucket"
             ):
-                yield SavedBucket(tier, bucket, unzip(body))
+                yield SavedMinute(tier, bucket, unzip(body))
 
     def _events(self, sql: str, *values: str | float) -> Iterator[AlertEvent]:
         with decoded(self._db.path):

@@ -3,7 +3,14 @@
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-from ragmon.stores import DeadLetter, Due, Notification, Pending, Settled, Undelivered
+from ragmon.stores import (
+    DeadLetter,
+    DueNotifications,
+    Notification,
+    PendingNotification,
+    Settled,
+    Undelivered,
+)
 from ragmon.stores.sqlite.database import Database
 
 MOST_DEAD = 10_000
@@ -47,12 +54,12 @@ class SqliteOutbox:
         with self._db.transaction() as db:
             self.insert(db, rows)
 
-    def due(self, sink: str, now: float, limit: int) -> Due:
+    def due(self, sink: str, now: float, limit: int) -> DueNotifications:
         """What to try now, and when to look again if there is nothing."""
         rows = self._db.rows(_DUE, sink, now, now + _LONGEST_WAIT_S, limit)
         if rows:
-            return Due([Pending(*row) for row in rows], None)
-        return Due([], self._db.rows(_NEXT, sink)[0][0])
+            return DueNotifications([PendingNotification(*row) for row in rows], None)
+        return DueNotifications([], self._db.rows(_NEXT, sink)[0][0])
 
     def settle(self, outcomes: Sequence[Settled]) -> None:
         """Write down how attempts ended, all or nothing."""

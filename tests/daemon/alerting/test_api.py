@@ -4,7 +4,7 @@ import asyncio
 
 from ragmon.alerts import Alert, event
 from ragmon.alerts.message import Links
-from ragmon.daemon.alerting.api import Board
+from ragmon.daemon.alerting.api import AlertApi
 from ragmon.detectors import AlertKey, Finding, StreamKey
 from ragmon.records import Position
 from ragmon.stores import Turn
@@ -38,7 +38,7 @@ def test_alerts_of_one_pipeline_are_found_behind_newer_ones_of_another(tmp_path)
     )  # fmt: skip
     engine = vigil.engine
     engine.writer.call(lambda: engine.store.alert_log().save(turn)).result()
-    board = Board(vigil.alerting, engine, vigil.clock, Links("http://ragmon", "http://runbooks"))
+    board = AlertApi(vigil.alerting, engine, vigil.clock, Links("http://ragmon", "http://runbooks"))
 
     def asked(pipeline: str, limit: int) -> list[tuple[str, float]]:
         found = asyncio.run(board.alerts("resolved", pipeline, 0.0, limit))

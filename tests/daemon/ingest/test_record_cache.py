@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from ragmon.daemon.ingest.record_cache import Recent, is_drawn
+from ragmon.daemon.ingest.record_cache import RecordCache, is_drawn
 from ragmon.records import QueryRecord
 
 RECORDS = [QueryRecord(query_id=f"q{at}", timestamp=1.0, query="x" * 100) for at in range(1_000)]
@@ -25,7 +25,7 @@ def kept(recent, first=0):
     ],
 )
 def test_as_many_are_kept_as_may_be_drawn(share, expected):
-    recent = Recent()
+    recent = RecordCache()
     recent.share = lambda: share
     recent.keep(7, HASHES, RECORDS)
     found = kept(recent, 7)
@@ -37,7 +37,7 @@ def test_as_many_are_kept_as_may_be_drawn(share, expected):
 
 
 def test_the_oldest_make_room():
-    recent = Recent(most_bytes=3_000)
+    recent = RecordCache(most_bytes=3_000)
     recent.share = lambda: 1.0
     recent.keep(0, HASHES[:500], RECORDS[:500])
     recent.keep(500, HASHES[500:], RECORDS[500:])
@@ -47,7 +47,7 @@ def test_the_oldest_make_room():
 
 
 def test_what_was_forgotten_takes_no_room():
-    recent = Recent(most_bytes=200_000)
+    recent = RecordCache(most_bytes=200_000)
     recent.share = lambda: 1.0
     for _ in range(3):
         recent.keep(0, HASHES, RECORDS)

@@ -9,7 +9,7 @@ from ragmon.clock import SystemClock
 from ragmon.daemon.ingest.writer import Writer
 from ragmon.errors import OverloadedError, StoreError, StoreFullError
 from ragmon.records import Feedback, QueryRecord
-from ragmon.sources import Outcome, Submission
+from ragmon.sources import IngestOutcome, Submission
 from tests.support.wait import eventually
 
 
@@ -40,19 +40,19 @@ class Box:
     """What a source sends, and what it hears."""
 
     def __init__(self) -> None:
-        self.heard: dict[str, Outcome] = {}
+        self.heard: dict[str, IngestOutcome] = {}
 
     def batch(self, source: str, records: int = 1, size_bytes: int = 10, **more) -> Submission:
-        def reply(outcome: Outcome) -> None:
+        def reply(outcome: IngestOutcome) -> None:
             assert source not in self.heard
-            self.heard[source] = Outcome(
+            self.heard[source] = IngestOutcome(
                 outcome.accepted, outcome.duplicates, tuple(outcome.refused), outcome.error
             )
 
         made = [QueryRecord(query_id=f"{source}-{at}") for at in range(records)]
         return Submission(source, size_bytes, reply, records=made, **more)
 
-    def hears(self, *sources: str) -> list[Outcome]:
+    def hears(self, *sources: str) -> list[IngestOutcome]:
         eventually(lambda: set(sources) <= self.heard.keys(), f"{sources} were answered")
         return [self.heard[each] for each in sources]
 
@@ -82,7 +82,7 @@ def test_a_batch_is_answered_once_it_is_committed(box):
     writer = held_up(commits, box)
     assert box.heard == {}
     commits.go.set()
-    assert box.hears("first") == [Outcome(accepted=3)]
+    assert box.hears("first") == [IngestOutcome(accepted=3)]
     assert writer.queued_bytes == 0
     assert writer.stop(10)
 
@@ -115,7 +115,7 @@ def test_duplicates_and_refusals_are_not_accepted(box):
     batch = box.batch("a", records=0)
     batch.changes = [Feedback(query_id=each, rating=1.0) for each in "xyz"]
     writer.submit(batch)
-    assert box.hears("a") == [Outcome(1, 1, ((2, "waiting_full"),))]
+    assert box.hears("a") == [IngestOutcome(1, 1, ((2, "waiting_full"),))]
     assert writer.stop(10)
 
 
@@ -141,7 +141,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_again(box):
 def test_a_batch_larger_than_the_queue_is_taken_when_nothing_waits(box):
     writer = writing(Commits(), queue_bytes=100)
     writer.submit(box.batch("huge", size_bytes=10_000))
-    assert box.hears("huge") == [Outcome(accepted=1)]
+    assert box.hears("huge") == [IngestOutcome(accepted=1)]
     assert writer.stop(10)
 
 
@@ -160,7 +160,7 @@ def test_what_the_store_refuses_is_refused_to_everyone_in_the_group(box):
     assert writer.stats.failures == 1
     assert writer.queued_bytes == 0
     writer.submit(box.batch("c"))
-    assert box.hears("c") == [Outcome(accepted=1)]
+    assert box.hears("c") == [IngestOutcome(accepted=1)]
     assert writer.last_error is None
     assert writer.stop(10)
 
@@ -173,7 +173,7 @@ def test_a_defect_of_ours_refuses_only_the_batch_that_met_it(box):
             writer.submit(box.batch(source))
         commits.go.set()
         good, bad, fine = box.hears("good", "bad", "fine")
-    assert good == fine == Outcome(accepted=1)
+    assert good == fine == IngestOutcome(accepted=1)
     assert isinstance(bad.error, StoreError)
     assert "ZeroDivisionError" in str(bad.error)
     assert any(each["event"] == "commit_defect" and each["exc_info"] for each in logged)
@@ -182,14 +182,14 @@ def test_a_defect_of_ours_refuses_only_the_batch_that_met_it(box):
 
 
 def test_a_reply_that_fails_does_not_end_the_writer(box):
-    def refuse(_: Outcome) -> None:
+    def refuse(_: IngestOutcome) -> None:
         raise RuntimeError("Event loop is closed")
 
     writer = writing(Commits())
     with capture_logs() as logged:
         writer.submit(Submission("gone", 10, refuse))
         writer.submit(box.batch("a"))
-        assert box.hears("a") == [Outcome(accepted=1)]
+        assert box.hears("a") == [IngestOutcome(accepted=1)]
     assert [each["event"] for each in logged] == ["reply_failed"]
     assert writer.alive
     assert writer.stop(10)
@@ -239,7 +239,7 @@ def test_the_end_commits_what_waits_and_refuses_what_comes(box):
     eventually(lambda: _refuses(writer, box), "the writer is ending")
     commits.go.set()
     ending.join(10)
-    assert box.hears("a", "b", "c") == [Outcome(accepted=1)] * 3
+    assert box.hears("a", "b", "c") == [IngestOutcome(accepted=1)] * 3
     assert called.result(0) == "called"
     assert not writer.alive
 

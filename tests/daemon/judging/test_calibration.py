@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from ragmon.daemon.judging.calibration import MOST_PIPELINES, Calibrations, Calibrator
-from ragmon.daemon.judging.grounding_follower import Worker
-from ragmon.judges.grounding.fitting import LEAST, Lesson
-from ragmon.judges.worker import Case
+from ragmon.daemon.judging.grounding_follower import GroundingProcess
+from ragmon.judges.grounding.fitting import LEAST, CalibrationExample
+from ragmon.judges.worker import AnswerToRead
 from ragmon.records import Verdict
 from tests.support.daemons import running
 from tests.support.metrics import values
@@ -20,7 +20,10 @@ def taught(count, *, shift=0.3, seed=0, weight=1.0):
     rng = np.random.default_rng(seed)
     truth = (rng.random(count) < 0.5) * 1.0
     score = np.clip(0.25 + 0.35 * truth + shift + rng.normal(0, 0.1, count), 0.01, 0.99)
-    return [Lesson(float(s), float(t), weight, ()) for s, t in zip(score, truth, strict=True)]
+    return [
+        CalibrationExample(float(s), float(t), weight, ())
+        for s, t in zip(score, truth, strict=True)
+    ]
 
 
 def verdict(score=0.6, version=V, **fields):
@@ -43,7 +46,9 @@ def test_a_score_is_read_as_the_labels_say():
         pytest.param({"people": taught(LEAST - 1)}, 0, id="too few"),
         pytest.param({"people": taught(LEAST)}, 1, id="enough of people"),
         pytest.param({"llm": taught(LEAST)}, 1, id="enough of the language model"),
-        pytest.param({"people": [Lesson(0.5, 1.0, 1.0, ())] * 80}, 0, id="all are the same"),
+        pytest.param(
+            {"people": [CalibrationExample(0.5, 1.0, 1.0, ())] * 80}, 0, id="all are the same"
+        ),
     ],
 )
 def test_a_calibration_needs_lessons(lessons, version):
@@ -58,7 +63,7 @@ def rare(count, bad):
     spread = np.linspace(-0.05, 0.05, count)
     truth = [0.0 if number < bad else 1.0 for number in range(count)]
     return [
-        Lesson(0.5 + 0.3 * good + float(off), good, 1.0, ())
+        CalibrationExample(0.5 + 0.3 * good + float(off), good, 1.0, ())
         for good, off in zip(truth, spread, strict=True)
     ]
 
@@ -80,7 +85,7 @@ def as_shipped(count):
     """The score is the very chance to be true."""
     rng = np.random.default_rng(3)
     scores = rng.random(count)
-    return [Lesson(float(s), float(rng.random() < s), 1.0, ()) for s in scores]
+    return [CalibrationExample(float(s), float(rng.random() < s), 1.0, ()) for s in scores]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +117,9 @@ def test_as_many_answers_are_doubted_as_the_teacher_calls_unfaithful(bad):
     rng = np.random.default_rng(5)
     truth = (rng.random(4_000) >= bad) * 1.0
     score = np.clip(0.5 + 0.2 * truth + rng.normal(0, 0.2, len(truth)), 0.01, 0.99)
-    every = [Lesson(float(s), float(t), 1.0, ()) for s, t in zip(score, truth, strict=True)]
+    every = [
+        CalibrationExample(float(s), float(t), 1.0, ()) for s, t in zip(score, truth, strict=True)
+    ]
     calibrations = Calibrations()
     calibrations.learn({"docs": {"llm": every[:500]}}, V)
     read = [calibrations("docs", verdict(each.score)) for each in every[500:]]
@@ -240,10 +247,10 @@ def test_labels_calibrate_a_running_daemon(tmp_path):
         site.post("/v1/queries", [queries[1] | {"query_id": "later"}])
         eventually(lambda: site.get("/v1/queries/later").json["verdicts"], "read")
         (read,) = site.get("/v1/queries/later").json["verdicts"]
-    worker = Worker(1.0)
+    worker = GroundingProcess(1.0)
     try:
         (shipped,) = worker.judge(
-            [Case("", queries[1]["answer"], [queries[1]["chunks"][0]["text"]])]
+            [AnswerToRead("", queries[1]["answer"], [queries[1]["chunks"][0]["text"]])]
         )
     finally:
         worker.stop()

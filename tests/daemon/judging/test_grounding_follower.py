@@ -10,10 +10,10 @@ from structlog.testing import capture_logs
 from ragmon.clock import ManualClock
 from ragmon.config import Settings
 from ragmon.daemon.build import build_engine
-from ragmon.daemon.judging.committed_reader import SOURCE, Trail
-from ragmon.daemon.judging.grounding_follower import Follower, Worker
-from ragmon.judges.grounding import Grounding
-from ragmon.judges.worker import Case
+from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
+from ragmon.daemon.judging.grounding_follower import GroundingFollower, GroundingProcess
+from ragmon.judges.grounding import GroundingResult
+from ragmon.judges.worker import AnswerToRead
 from ragmon.records import Chunk, QueryRecord
 from ragmon.sources import Submission
 
@@ -32,7 +32,7 @@ class Scripted:
             self.ends_after = None
             raise EOFError("the judge's process ended")
         self.asked += cases
-        return [Grounding(0.75, None, (), (), "test") for _ in cases]
+        return [GroundingResult(0.75, None, (), (), "test") for _ in cases]
 
     def restart(self):
         pass
@@ -54,13 +54,13 @@ class Site:
 
     def following(self, worker):
         store = self.engine.store
-        trail = Trail(
+        trail = CommittedReader(
             store.reader,
             newest=lambda: store.next_sequence,
             position=lambda: self.ask(lambda: store.offset(SOURCE)),
             recent=self.engine.recent,
         )
-        return Follower(
+        return GroundingFollower(
             trail,
             self.engine.writer,
             worker,
@@ -117,7 +117,7 @@ def test_every_answer_with_context_is_read_once(site):
     )
     site.follow()
     assert [case.answer for case in site.worker.asked] == [f"It is {n}." for n in range(70)]
-    assert site.worker.asked[3] == Case("what?", "It is 3.", ["Passage 3 of the manual."])
+    assert site.worker.asked[3] == AnswerToRead("what?", "It is 3.", ["Passage 3 of the manual."])
     assert site.estimate("grounding") == (70, pytest.approx(70 * 0.75))
     assert site.counted == ["scored"] * 70
     assert site.follower.backlog == 0
@@ -212,13 +212,13 @@ def test_what_expired_meanwhile_is_not_restated(site):
 
 
 def test_the_real_worker_judges_in_a_process_and_comes_back_after_its_end():
-    worker = Worker(1.0)
-    supported = Case(
+    worker = GroundingProcess(1.0)
+    supported = AnswerToRead(
         "capital?",
         "Paris is the capital of France.",
         ["Paris has been the capital of France for centuries, on the river Seine."],
     )
-    refused = Case("capital?", "I do not know.", supported.chunks)
+    refused = AnswerToRead("capital?", "I do not know.", supported.chunks)
     try:
         good, none = worker.judge([supported, refused])
         assert good.score > 0.5
@@ -233,7 +233,7 @@ def test_the_real_worker_judges_in_a_process_and_comes_back_after_its_end():
         worker.stop()
     assert "ragmon.judges.worker" in worker._command
     assert worker._command[0] == sys.executable
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(supported), type=Case) == supported
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(supported), type=AnswerToRead) == supported
 
 
 def test_an_end_in_the_middle_of_a_batch_is_no_trouble(site):

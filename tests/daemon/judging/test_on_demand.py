@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ragmon.cli import main
-from ragmon.daemon.judging.on_demand import Found, Plan, redrawn
+from ragmon.daemon.judging.on_demand import JudgeRunPlan, StoredAnswer, redrawn
 from ragmon.records import Draw
 from tests.support.daemons import running
 from tests.support.llm_server import serving
@@ -133,8 +133,8 @@ def test_two_draws_make_one_chance():
     hits = 0
     for _ in range(times):
         first = Draw(query_id="q", probability=q, proxy=0.5, drawn=bool(rng.random() < q))
-        found = Found("q", 0, first, False, 0.5)
-        (again,) = redrawn(Plan([found], [bool(rng.random() < p)], p), 1.0)
+        found = StoredAnswer("q", 0, first, False, 0.5)
+        (again,) = redrawn(JudgeRunPlan([found], [bool(rng.random() < p)], p), 1.0)
         hits += again.drawn
         assert again.round == 1
     assert again.probability == pytest.approx(1 - 0.7 * 0.75)

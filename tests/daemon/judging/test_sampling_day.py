@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from ragmon.judges.budget import Budget, Limits
-from ragmon.sampling import Options, Sampler, draws
+from ragmon.judges.budget import Budget, BudgetLimits
+from ragmon.sampling import Sampler, SamplingOptions, draws
 from ragmon.stats import judged_estimate
 
 HOUR = 3_600.0
-LIMITS = Limits(judgements_per_hour=60, dollars_per_day=15.0)
+LIMITS = BudgetLimits(judgements_per_hour=60, dollars_per_day=15.0)
 COST = 0.01
 
 
@@ -17,7 +17,7 @@ class Day:
 
     def __init__(self, seed, *, restarts=False):
         self.rng = np.random.default_rng(seed)
-        self.sampler, self.budget = Sampler(Options(slice_per_day=24.0)), Budget(LIMITS)
+        self.sampler, self.budget = Sampler(SamplingOptions(slice_per_day=24.0)), Budget(LIMITS)
         self.restarts = restarts
         self.shared, self.scored = [], []
         self.waiting, self.good, self.judged_by_hour = [], [], [0] * 6
@@ -48,7 +48,7 @@ class Day:
         self.shared.append(judged_estimate.shared_rows(f, p, drawn).sum(axis=0))
         self.waiting += [(f[i], p[i], float(y[i])) for i in np.flatnonzero(drawn)]
         if self.restarts and minute % 7 == 0:
-            self.sampler = Sampler(Options(slice_per_day=24.0), self.sampler.forecast)
+            self.sampler = Sampler(SamplingOptions(slice_per_day=24.0), self.sampler.forecast)
             self.budget = Budget(LIMITS, self.budget.spent)
 
     def judge(self, minute):

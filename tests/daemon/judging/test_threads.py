@@ -4,13 +4,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from ragmon.clock import ManualClock
-from ragmon.daemon.judging.judge_queue import Docket
+from ragmon.daemon.judging.judge_queue import JudgeQueue
 from ragmon.daemon.judging.sampled_judge import SampledJudge, Task
-from ragmon.daemon.judging.shared_budget import Purse
+from ragmon.daemon.judging.shared_budget import SharedBudget
 from ragmon.errors import StoreError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.exposition.sampled_judge import JudgeMetrics
-from ragmon.judges.budget import Limits
+from ragmon.judges.budget import BudgetLimits
 from ragmon.records import Chunk, Draw, QueryRecord
 
 
@@ -54,8 +54,8 @@ class Nothing:
 )
 def test_one_answer_does_not_end_the_thread(error, event, is_left_alone):
     clock, judge = ManualClock(1.0), Broken(error)
-    purse = Purse(Limits(judgements_per_hour=10), clock)
-    docket = Docket(Nothing(), Nothing, lambda function: function(), sink=None)
+    purse = SharedBudget(BudgetLimits(judgements_per_hour=10), clock)
+    docket = JudgeQueue(Nothing(), Nothing, lambda function: function(), sink=None)
     metrics = JudgeMetrics(OwnMetrics())
     sampled = SampledJudge(
         judge, docket, purse, clock, metrics, told=lambda *_: None, max_age_s=60.0, threads=1

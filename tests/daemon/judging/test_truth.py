@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from ragmon.clock import ManualClock
-from ragmon.daemon.judging.selection import Drawing, Known, relations, sampler_of
-from ragmon.daemon.judging.shared_budget import Purse
-from ragmon.judges.budget import Limits
+from ragmon.daemon.judging.selection import AnswerFacts, JudgeSelection, relations, sampler_of
+from ragmon.daemon.judging.shared_budget import SharedBudget
+from ragmon.judges.budget import BudgetLimits
 from ragmon.pipeline import amend
 from ragmon.records import Amendments, Chunk, QueryRecord, Verdict
-from ragmon.sampling import Options, Sampler
+from ragmon.sampling import Sampler, SamplingOptions
 from ragmon.windows.estimates import estimate, shown
 from ragmon.windows.series import SeriesKey
 from tests.support.examples import NOON, pipeline, windows
@@ -31,9 +31,9 @@ class Day:
         self.world = world
         self.clock = ManualClock(NOON)
         self.windows = windows(PIPELINE)
-        purse = Purse(Limits(judgements_per_day=A_DAY), self.clock)
-        self.drawing = Drawing(
-            Sampler(Options()), purse, self.clock, slices=(), known=self.known,
+        purse = SharedBudget(BudgetLimits(judgements_per_day=A_DAY), self.clock)
+        self.drawing = JudgeSelection(
+            Sampler(SamplingOptions()), purse, self.clock, slices=(), known=self.known,
             forecast_usd=lambda _: 0.0,
         )  # fmt: skip
         self.purse = purse
@@ -41,7 +41,7 @@ class Day:
 
     def known(self, with_relations):
         found = relations(self.windows, COLUMNS, 86_400.0, self.clock.now())
-        return Known(0, found if with_relations else {})
+        return AnswerFacts(0, found if with_relations else {})
 
     def run(self):
         for batch in range(ANSWERS // 20):
@@ -109,12 +109,14 @@ def test_a_restart_does_not_forget_how_much_traffic_there_is():
     for _ in range(20):
         day.clock.sleep(60.0)
         day.batch(range(day.asked, day.asked + 20))
-    again = sampler_of(Options(), day.drawing.traffic)
+    again = sampler_of(SamplingOptions(), day.drawing.traffic)
     records, doubts = [("default", "")], np.full(1, np.nan)
     index = np.zeros(1, dtype=np.int32)
     now = day.clock.now() + 60.0
     after = again.probabilities(now, records, index, doubts, pace_per_hour=100.0)
-    anew = Sampler(Options()).probabilities(now, records, index, doubts, pace_per_hour=100.0)
+    anew = Sampler(SamplingOptions()).probabilities(
+        now, records, index, doubts, pace_per_hour=100.0
+    )
     assert after[0] == pytest.approx(100 / 1_200, rel=0.5)  # twenty a minute
     assert anew[0] == 1.0  # it would take the first answer for all there is
-    assert sampler_of(Options(), None).forecast == Sampler(Options()).forecast
+    assert sampler_of(SamplingOptions(), None).forecast == Sampler(SamplingOptions()).forecast

@@ -8,7 +8,7 @@ import pytest
 from ragmon.clock import SystemClock
 from ragmon.daemon.notify import delivery
 from ragmon.daemon.notify.delivery import Delivery
-from ragmon.daemon.notify.outbox_writer import Ledger
+from ragmon.daemon.notify.outbox_writer import OutboxWriter
 from ragmon.daemon.notify.routing import Route, notifications
 from ragmon.errors import StoreError
 from ragmon.stores import Settled
@@ -38,7 +38,7 @@ class Slow:
 
 def test_what_comes_during_a_write_goes_together_into_the_next():
     slow = Slow()
-    ledger = Ledger(slow, slow.call)
+    ledger = OutboxWriter(slow, slow.call)
     for number in range(4):
         ledger.add(Settled(number, "delivered", NOW))
     assert slow.batches == [[0]]

@@ -12,18 +12,18 @@ from ragmon.daemon.notify.sink_worker import (
     FIRST_WAIT_S,
     GROWTH,
     LONGEST_WAIT_S,
-    Common,
-    Lane,
+    DeliveryContext,
+    SinkWorker,
     settle,
     wait_s,
 )
 from ragmon.errors import SettingsError, SinkError, StoreError
-from ragmon.stores import Notification, Pending, Settled
+from ragmon.stores import Notification, PendingNotification, Settled
 from tests.support.alerts import NOW, alert, finding, story
 from tests.support.delivery import DOWN, GONE, Recorder, Tally, at_once
 from tests.support.stores import opened
 
-PENDING = Pending(1, "chat", "e-1", "e", NOW, b"", 0)
+PENDING = PendingNotification(1, "chat", "e-1", "e", NOW, b"", 0)
 
 
 class Rig:
@@ -37,14 +37,14 @@ class Rig:
         self.open = []
         self.sink = sink
         self.route = Route(name="chat", sink=sink, **route)
-        common = Common(
+        common = DeliveryContext(
             outbox=self.outbox,
             clock=self.clock,
             call=at_once,
             tally=self.tally,
             open_alerts=lambda: self.open,
         )
-        self.lane = Lane(self.route, common)
+        self.lane = SinkWorker(self.route, common)
 
     def put(self, *events):
         self.outbox.put(notifications(events, [self.route]))

@@ -9,18 +9,18 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from ragmon.alerts.sentences import sentence
 from ragmon.clock import ManualClock
-from ragmon.config.settings import Probe
+from ragmon.config.settings import ProbeSettings
 from ragmon.daemon.probes.findings import allowance, findings
 from ragmon.daemon.probes.scheduler import plan
-from ragmon.daemon.probes.state import Planned, State
+from ragmon.daemon.probes.state import Planned, ProbeState
 from ragmon.detectors import AlertKey, StreamKey
 from ragmon.errors import SettingsError
 from ragmon.evaluate.document import describe, save
 from ragmon.evaluate.loaders import read_cases
 from ragmon.evaluate.run.endpoint import Template
-from ragmon.evaluate.run.probe import Outcome, compare
+from ragmon.evaluate.run.probe import ProbeOutcome, compare
 from ragmon.evaluate.run.probe_process import run
-from ragmon.evaluate.score.scoring import Options, score
+from ragmon.evaluate.score.scoring import ScoringOptions, score
 from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
 from ragmon.records import Chunk, QueryRecord
 from tests.support.daemons import running
@@ -76,7 +76,9 @@ def test_a_service_that_is_down_is_a_finding(service, golden):
     found = run(job(service.url, golden), ManualClock())
     assert found.failures == {"server_error": 40}
     assert [(each.metric, each.mean) for each in found.means] == [("error", 1.0)]
-    assert State().after(found).reference is None  # not what later runs are to be compared with
+    assert (
+        ProbeState().after(found).reference is None
+    )  # not what later runs are to be compared with
 
 
 @pytest.mark.parametrize(
@@ -124,14 +126,14 @@ def test_cases_are_paired_by_id():
 
 def test_the_first_whole_run_is_the_reference_until_a_baseline_is_named():
     first, later = scored([1.0] * 8, "first"), scored([0.0] * 8, "later")
-    state = State().after(outcome(first, failures={"timeout": 1}))
+    state = ProbeState().after(outcome(first, failures={"timeout": 1}))
     assert (state.reference, state.failures["timeout"]) == (None, 1)
     state = state.after(outcome(first)).after(outcome(later))
     assert state.reference is first
     assert state.falls["hit@3"].paired.worse == 8
     assert state.runs == {"finished": 3, "failed": 0}
     before = state.falls
-    state = state.after(Outcome(probe="faq", started_at=3.0, duration_s=0.0, error="no"))
+    state = state.after(ProbeOutcome(probe="faq", started_at=3.0, duration_s=0.0, error="no"))
     assert (state.reference, state.falls, state.runs["failed"]) == (first, before, 1)
     named = scored([0.0] * 8, "named")
     assert state.after(outcome(later, baseline=named)).falls["hit@3"].paired.worse == 0
@@ -150,7 +152,7 @@ HOURLY = Planned(job(probe="faq", ks=(3,)), 3_600.0)
 )
 def test_a_fall_is_a_finding_when_chance_would_hardly_make_it(worse, is_found):
     right, now = scored([1.0] * 40, "first"), scored([0.0] * worse + [1.0] * (40 - worse))
-    state = State().after(outcome(right)).after(outcome(now, 60.0)).after(outcome(now, 120.0))
+    state = ProbeState().after(outcome(right)).after(outcome(now, 60.0)).after(outcome(now, 120.0))
     found = findings([HOURLY], {"faq": state}, allowance(1.0))
     assert bool(found) == is_found
     if found:
@@ -165,7 +167,7 @@ def test_a_fall_is_a_finding_when_chance_would_hardly_make_it(worse, is_found):
 
 def test_many_probes_share_what_is_allowed():
     right, now = scored([1.0] * 40), scored([0.0] * 13 + [1.0] * 27)
-    state = State().after(outcome(right)).after(outcome(now))
+    state = ProbeState().after(outcome(right)).after(outcome(now))
     planned = [replace(HOURLY, job=job(probe=name)) for name in ("a", "b")]
     assert findings(planned, {"a": state, "b": state}, allowance(1.0)) == []
     assert len(findings(planned, {"a": state, "b": state}, allowance(2.0))) == 2
@@ -173,7 +175,7 @@ def test_many_probes_share_what_is_allowed():
 
 def test_a_metric_that_recovers_is_no_longer_worse():
     right, now = scored([1.0] * 40), scored([0.0] * 20 + [1.0] * 20)
-    state = State().after(outcome(right)).after(outcome(now)).after(outcome(right))
+    state = ProbeState().after(outcome(right)).after(outcome(now)).after(outcome(right))
     assert state.worse_since == {}
     assert findings([HOURLY], {"faq": state}, allowance(1.0)) == []
 
@@ -187,13 +189,13 @@ def test_an_evaluation_as_baseline(service, golden, tmp_path):
         for case in cases.cases
     }
     file = tmp_path / "live.json"
-    save(describe(score(cases, answers, Options(ks=(1, 3))), "live", 5.0), file)
+    save(describe(score(cases, answers, ScoringOptions(ks=(1, 3))), "live", 5.0), file)
     service.ranks = dict.fromkeys(range(40))
     asked = job(service.url, golden, baseline=str(file))
     assert "no relevant id was ever retrieved" in run(asked, ManualClock()).error
     found = run(replace(asked, ids_match=True), ManualClock())  # it was, by an earlier run
     assert (found.baseline.name, found.baseline.created_at) == ("live", 5.0)
-    assert State().after(found).falls["hit@3"].paired.worse == 40
+    assert ProbeState().after(found).falls["hit@3"].paired.worse == 40
 
 
 # ---- settings and metrics -------------------------------------------------------------------
@@ -202,7 +204,7 @@ def test_an_evaluation_as_baseline(service, golden, tmp_path):
 def test_a_probe_as_configured(golden):
     given = {"name": "faq", "cases": golden, "endpoint": "http://rag/ask", "every": "10m"}
     request = {"body": {"q": "{query}"}, "headers": {"authorization": "Bearer ${TOKEN}"}}
-    made = plan(Probe(**given, request=request, ks=[5, 1], timeout=3), grounding=True)
+    made = plan(ProbeSettings(**given, request=request, ks=[5, 1], timeout=3), grounding=True)
     assert made.every_s == 600.0
     assert made.job.template.url == "http://rag/ask"
     assert made.job.template.body == {"q": "{query}"}
@@ -220,7 +222,7 @@ def test_a_probe_as_configured(golden):
 def test_a_probe_that_cannot_be_run_is_refused_at_the_start(golden, more, said):
     given = {"name": "faq", "cases": golden, "endpoint": "http://rag/ask"} | more
     with pytest.raises(SettingsError, match=f"probes \\(faq\\): {said}"):
-        plan(Probe(**given), grounding=True)
+        plan(ProbeSettings(**given), grounding=True)
 
 
 def page(*views):
@@ -285,7 +287,7 @@ def test_a_daemon_probes_a_live_service_and_remembers(service, golden, tmp_path)
 
 def test_a_worse_golden_run_fires_an_alert_that_ends_with_it(tmp_path):
     right, now = scored([1.0] * 40, "first"), scored([0.0] * 20 + [1.0] * 20)
-    worse = State().after(outcome(right)).after(outcome(now, NOON))
+    worse = ProbeState().after(outcome(right)).after(outcome(now, NOON))
     vigil = Vigil(tmp_path, NOON)
     states = {"faq": worse}
     vigil.alerting.listen(lambda _now: findings([HOURLY], states, allowance(1.0)))

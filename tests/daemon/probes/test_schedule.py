@@ -10,7 +10,7 @@ import pytest
 from ragmon.clock import ManualClock
 from ragmon.daemon.probes.findings import allowance
 from ragmon.daemon.probes.scheduler import Probes, Process
-from ragmon.daemon.probes.state import Planned, State
+from ragmon.daemon.probes.state import Planned, ProbeState
 from ragmon.errors import StoreFullError
 from tests.support.probes import job, outcome, scored
 from tests.support.rag_service import answering, golden_lines
@@ -167,7 +167,7 @@ def test_a_store_that_refuses_costs_no_result(site):
 def test_what_another_release_saved_is_passed_over(site):
     shelf = Shelf()
     shelf.kept["faq"] = msgspec.msgpack.encode({"last": 7})
-    assert site(ManualClock(0.0), shelf, "faq").probes.states["faq"] == State()
+    assert site(ManualClock(0.0), shelf, "faq").probes.states["faq"] == ProbeState()
 
 
 def test_the_end_does_not_wait_for_a_run(service, golden):

@@ -5,7 +5,7 @@ import pytest
 
 from ragmon.evaluate.compare.comparison import compare
 from ragmon.evaluate.compare.gate import decide
-from ragmon.evaluate.compare.rules import Policy, Rule, rules_of
+from ragmon.evaluate.compare.rules import GateRule, Policy, rules_of
 from ragmon.evaluate.document import CaseLine, Evaluation, Summary, load, save
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.score.metrics import band, metric
@@ -54,7 +54,7 @@ NOISY = np.random.default_rng(5).random(100).round(3)
     ],
 )
 def test_rules_on_hits(rule, before, after, verdict):
-    policy = Policy(rules=(Rule(metric="hit@5", **rule),))
+    policy = Policy(rules=(GateRule(metric="hit@5", **rule),))
     decision = decide(evaluation(hit_at_5=before), evaluation(hit_at_5=after), policy)
     assert [check.verdict for check in decision.checks] == [verdict]
     assert decision.passed == (verdict != "fail")
@@ -72,7 +72,7 @@ def test_rules_on_hits(rule, before, after, verdict):
 )
 def test_falls_of_scores(name, change, verdict):
     before, after = evaluation(**{name: NOISY}), evaluation(**{name: NOISY + change})
-    decision = decide(before, after, Policy(rules=(Rule(metric=name, max_drop=0.0),)))
+    decision = decide(before, after, Policy(rules=(GateRule(metric=name, max_drop=0.0),)))
     (check,) = decision.checks
     assert check.verdict == verdict
     assert check.change == pytest.approx(change)
@@ -81,7 +81,7 @@ def test_falls_of_scores(name, change, verdict):
 
 def test_a_strict_gate_wants_proof():
     before, after = evaluation(hit_at_5=shares(95)), evaluation(hit_at_5=shares(93))
-    rules = (Rule(metric="hit@5", max_drop=0.0),)
+    rules = (GateRule(metric="hit@5", max_drop=0.0),)
     assert decide(before, after, Policy(rules=rules)).passed
     assert not decide(before, after, Policy(rules=rules, strict=True)).passed
 
@@ -90,8 +90,8 @@ def test_holm_over_all_rules():
     lost = {"hit_at_5": shares(95), "recall_at_5": shares(95)}
     same = {f"precision@{k}": shares(50) for k in range(1, 20)}
     now = {"hit_at_5": shares(89), "recall_at_5": shares(95)}
-    few = Policy(rules=(Rule(metric="hit@5", max_drop=0.0),))
-    many = Policy(rules=(Rule(metric="*", max_drop=0.0),))
+    few = Policy(rules=(GateRule(metric="hit@5", max_drop=0.0),))
+    many = Policy(rules=(GateRule(metric="*", max_drop=0.0),))
     before, after = evaluation(**lost, **same), evaluation(**now, **same)
     (alone,) = decide(before, after, few).checks
     among = next(c for c in decide(before, after, many).checks if c.metric == "hit@5")
@@ -103,10 +103,10 @@ def test_a_rule_for_each_stratum():
     kinds = [{"kind": "howto"}] * 50 + [{"kind": "error"}] * 50
     before = evaluation(metadata=kinds, hit_at_5=[1.0] * 100)
     after = evaluation(metadata=kinds, hit_at_5=[1.0] * 50 + shares(30, 50))
-    policy = Policy(rules=(Rule(metric="hit@5", max_drop=0.0, stratum="kind"),))
+    policy = Policy(rules=(GateRule(metric="hit@5", max_drop=0.0, stratum="kind"),))
     found = {check.stratum: check.verdict for check in decide(before, after, policy).checks}
     assert found == {"kind=error": "fail", "kind=howto": "pass"}
-    one = Policy(rules=(Rule(metric="hit@5", max_drop=0.0, stratum="kind=howto"),))
+    one = Policy(rules=(GateRule(metric="hit@5", max_drop=0.0, stratum="kind=howto"),))
     assert decide(before, after, one).passed
 
 
@@ -121,7 +121,7 @@ def test_a_rule_for_each_stratum():
 def test_a_stratum_that_never_had_a_score(stratum, checked, limit):
     kinds = [{"kind": "howto"}] * 50 + [{"kind": "offtopic"}] * 50
     known = evaluation(metadata=kinds, hit_at_5=[1.0] * 50 + [None] * 50)
-    policy = Policy(rules=(Rule(metric="hit@5", stratum=stratum, **limit),))
+    policy = Policy(rules=(GateRule(metric="hit@5", stratum=stratum, **limit),))
     found = {check.stratum: check.verdict for check in decide(known, known, policy).checks}
     verdict = "pass" if checked == ["kind=howto"] else "inconclusive"
     assert found == dict.fromkeys(checked, verdict)
@@ -132,20 +132,20 @@ def test_a_stratum_that_lost_its_scores_is_not_left_out(limit):
     kinds = [{"kind": "howto"}] * 50 + [{"kind": "error"}] * 50
     before = evaluation(metadata=kinds, hit_at_5=[1.0] * 100)
     after = evaluation(metadata=kinds, hit_at_5=[1.0] * 50 + [None] * 50)
-    policy = Policy(rules=(Rule(metric="hit@5", stratum="kind", **limit),))
+    policy = Policy(rules=(GateRule(metric="hit@5", stratum="kind", **limit),))
     found = {check.stratum: check.verdict for check in decide(before, after, policy).checks}
     assert found == {"kind=error": "inconclusive", "kind=howto": "pass"}
 
 
 def test_a_rule_that_asks_nothing_is_refused():
     with pytest.raises(ValueError, match="max_drop, min_value or max_value"):
-        Rule(metric="hit@5")
+        GateRule(metric="hit@5")
 
 
 def test_a_gate_that_checks_nothing_is_no_pass():
     kinds = [{"kind": "howto"}] * 50 + [{}] * 50
     known = evaluation(metadata=kinds, hit_at_5=[None] * 50 + [1.0] * 50)
-    policy = Policy(rules=(Rule(metric="hit@5", stratum="kind", max_drop=0.0),))
+    policy = Policy(rules=(GateRule(metric="hit@5", stratum="kind", max_drop=0.0),))
     with pytest.raises(DataError, match="nothing to check"):
         decide(known, known, policy)
 
@@ -167,25 +167,25 @@ HITS = evaluation(hit_at_5=shares(95))
         pytest.param(evaluation(hit_at_5=shares(50, 50)), {}, "50 of 100 cases", id="half missing"),
         pytest.param(
             HITS,
-            {"rules": (Rule(metric="hit@7", max_drop=0.0),)},
+            {"rules": (GateRule(metric="hit@7", max_drop=0.0),)},
             "Did you mean hit@5",
             id="unknown metric",
         ),
         pytest.param(
             HITS,
-            {"rules": (Rule(metric="hit@5", max_drop=0.0, stratum="kind=x"),)},
+            {"rules": (GateRule(metric="hit@5", max_drop=0.0, stratum="kind=x"),)},
             "no case has 'kind=x'",
             id="unknown stratum",
         ),
         pytest.param(
             evaluation(absent={"completeness": "no judge"}, hit_at_5=shares(1)),
-            {"rules": (Rule(metric="completeness", max_drop=0.0),)},
+            {"rules": (GateRule(metric="completeness", max_drop=0.0),)},
             "completeness: is absent: no judge",
             id="absent metric",
         ),
         pytest.param(
             evaluation(hit_at_5=shares(1), token_f1=shares(1)),
-            {"rules": (Rule(metric="token_f1", max_drop=0.0),)},
+            {"rules": (GateRule(metric="token_f1", max_drop=0.0),)},
             "not part of the baseline",
             id="new metric",
         ),
@@ -199,13 +199,13 @@ def test_what_cannot_be_decided(current, policy, message):
 
 def test_a_metric_known_for_no_shared_case_is_not_a_pass():
     unknown = evaluation(hit_at_5=[None] * 100)
-    decision = decide(HITS, unknown, Policy(rules=(Rule(metric="hit@5", max_drop=0.0),)))
+    decision = decide(HITS, unknown, Policy(rules=(GateRule(metric="hit@5", max_drop=0.0),)))
     assert [check.verdict for check in decision.checks] == ["inconclusive"]
 
 
 def test_scores_that_went_missing_are_not_a_pass():
     some = evaluation(hit_at_5=[1.0] * 60 + [None] * 40)
-    policy = Policy(rules=(Rule(metric="hit@5", max_drop=0.0),))
+    policy = Policy(rules=(GateRule(metric="hit@5", max_drop=0.0),))
     (check,) = decide(evaluation(hit_at_5=[1.0] * 100), some, policy).checks
     assert check.verdict == "inconclusive"
     assert (
@@ -215,10 +215,10 @@ def test_scores_that_went_missing_are_not_a_pass():
 
 def test_rules_from_flags():
     assert rules_of(["ndcg@5=0.02"], ["hit@5:kind=howto=0.9", "hit@5:kind=0.8"], ["error=0"]) == [
-        Rule(metric="ndcg@5", max_drop=0.02),
-        Rule(metric="hit@5", stratum="kind=howto", min_value=0.9),
-        Rule(metric="hit@5", stratum="kind", min_value=0.8),
-        Rule(metric="error", max_value=0.0),
+        GateRule(metric="ndcg@5", max_drop=0.02),
+        GateRule(metric="hit@5", stratum="kind=howto", min_value=0.9),
+        GateRule(metric="hit@5", stratum="kind", min_value=0.8),
+        GateRule(metric="error", max_value=0.0),
     ]
 
 

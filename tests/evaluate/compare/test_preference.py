@@ -1,7 +1,7 @@
 import pytest
 
 from ragmon.evaluate.compare.preference import Duel, preferences
-from ragmon.evaluate.score.judge_usage import Account
+from ragmon.evaluate.score.judge_usage import UsageSummary
 
 
 class Likes:
@@ -14,7 +14,7 @@ class Likes:
         self.what = what
 
     def account(self):
-        return Account(name=self.name)
+        return UsageSummary(name=self.name)
 
     def prefer(self, shown):
         _, first, second, _ = shown

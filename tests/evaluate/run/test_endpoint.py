@@ -11,7 +11,7 @@ from ragmon.clock import ManualClock
 from ragmon.evaluate.cases import Case, text_id
 from ragmon.evaluate.document import load
 from ragmon.evaluate.errors import DataError
-from ragmon.evaluate.run.endpoint import Pace, Template, drive, read_template
+from ragmon.evaluate.run.endpoint import RequestPolicy, Template, drive, read_template
 
 ANSWER = {"answer": "yes", "chunks": [{"id": "a", "text": "x", "score": 0.5}], "citations": ["a"]}
 
@@ -78,7 +78,7 @@ def serve():
 def ask(service, *queries, clock=None, template=None, **pace):
     cases = [Case(query=query, case_id=f"id-{query}") for query in queries]
     template = template or Template(url=service.url)
-    return drive(cases, template, Pace(**pace), clock or ManualClock(1000.0))
+    return drive(cases, template, RequestPolicy(**pace), clock or ManualClock(1000.0))
 
 
 def test_what_is_recorded(serve):
@@ -143,7 +143,7 @@ def test_many_at_a_time_in_the_order_of_the_cases(serve):
     service = serve(**{query: [reply()] for query in queries})
     counted = []
     cases = [Case(query=query, case_id=query) for query in queries]
-    pace = Pace(concurrency=8)
+    pace = RequestPolicy(concurrency=8)
     done = lambda: counted.append(1)  # noqa: E731
     run = drive(cases, Template(url=service.url), pace, ManualClock(), done)
     assert list(run) == queries
@@ -158,7 +158,7 @@ def test_what_is_broken_off_asks_no_more(serve):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        drive(cases, Template(url=service.url), Pace(concurrency=2), ManualClock(), stop)
+        drive(cases, Template(url=service.url), RequestPolicy(concurrency=2), ManualClock(), stop)
     assert 1 <= len(service.seen) < 100
 
 
@@ -203,7 +203,7 @@ def test_nothing_worked(serve):
 def test_an_address_without_a_scheme_is_refused_before_anything_is_asked():
     template = Template(url="localhost:8000/ask")
     with pytest.raises(DataError, match="Begin it with http://"):
-        drive([Case(query="q", case_id="q")], template, Pace(), ManualClock())
+        drive([Case(query="q", case_id="q")], template, RequestPolicy(), ManualClock())
 
 
 def test_templates_from_files(tmp_path):
@@ -238,7 +238,7 @@ def test_a_secret_that_is_not_set(monkeypatch):
     monkeypatch.delenv("NO_SUCH_TOKEN", raising=False)
     template = Template(url="http://127.0.0.1:1", headers={"X": "${NO_SUCH_TOKEN}"})
     with pytest.raises(DataError, match="NO_SUCH_TOKEN is not set"):
-        drive([Case(query="q", case_id="1")], template, Pace(), ManualClock())
+        drive([Case(query="q", case_id="1")], template, RequestPolicy(), ManualClock())
 
 
 def test_the_command_asks_records_and_scores(serve, tmp_path, monkeypatch, capsys):

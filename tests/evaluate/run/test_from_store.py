@@ -6,8 +6,8 @@ from ragmon.evaluate.document import describe
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.report.text import agreement
 from ragmon.evaluate.run.from_store import labelled
-from ragmon.evaluate.score.graders import Grounding, Humans
-from ragmon.evaluate.score.scoring import Options, score
+from ragmon.evaluate.score.graders import GroundingGrader, HumanGrader
+from ragmon.evaluate.score.scoring import ScoringOptions, score
 from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.store import FILE
 from tests.support.daemons import running
@@ -64,7 +64,7 @@ def test_what_was_labelled_and_when(directory):
         "later": {"a": 2.0, "z": 0.0},
     }
     assert case_set.cases[0].metadata == {"pipeline": "default", "version": "", "team": "x"}
-    found = score(case_set, run, Options())
+    found = score(case_set, run, ScoringOptions())
     assert dict(zip(run, found.column("reciprocal_rank").tolist(), strict=True)) == {
         "born": 0.5,
         "later": 1.0,
@@ -82,7 +82,9 @@ def test_as_far_back_as_asked(directory):
 def test_verdicts_of_people_stand_beside_those_of_judges(directory):
     cases, run, faithful = read(directory, since=0.0, pipeline="judged", whole=True)
     assert faithful == {"v0": 0.5, "v1": 0.0, "v2": 1.0, "v3": 0.0}  # the newest counts
-    found = describe(score(cases, run, Options(), [Grounding(), Humans(faithful)]), "live", NOW)
+    found = describe(
+        score(cases, run, ScoringOptions(), [GroundingGrader(), HumanGrader(faithful)]), "live", NOW
+    )
     assert found.summary("faithfulness/human").mean == 0.375
     (agreed,) = found.agreement
     assert (agreed.judge, agreed.labels) == ("grounding", 4)
@@ -94,7 +96,9 @@ def test_verdicts_of_people_stand_beside_those_of_judges(directory):
 def test_without_verdicts_there_is_no_agreement(directory):
     cases, run, faithful = read(directory, pipeline="docs", whole=True)
     assert faithful == {}
-    found = describe(score(cases, run, Options(), [Grounding(), Humans(faithful)]), "live", NOW)
+    found = describe(
+        score(cases, run, ScoringOptions(), [GroundingGrader(), HumanGrader(faithful)]), "live", NOW
+    )
     assert found.agreement == []
     assert found.absent["faithfulness/human"] == "nobody labelled an answer"
 

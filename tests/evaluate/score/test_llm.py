@@ -7,10 +7,10 @@ from ragmon.evaluate.cases import Case, CaseSet
 from ragmon.evaluate.compare.preference import Duel, preferences
 from ragmon.evaluate.document import describe
 from ragmon.evaluate.errors import DataError
-from ragmon.evaluate.score.judge_usage import Account
+from ragmon.evaluate.score.judge_usage import UsageSummary
 from ragmon.evaluate.score.llm import Arbiter, LanguageModel, Setup, foreign, pool_of
 from ragmon.evaluate.score.reply_cache import FileCache
-from ragmon.evaluate.score.scoring import Options, score
+from ragmon.evaluate.score.scoring import ScoringOptions, score
 from ragmon.judges import llm
 from ragmon.records import Chunk, QueryRecord
 from tests.support.llm_server import error, says, serving, with_fields
@@ -97,7 +97,7 @@ def test_scores_and_account_reach_the_report(judging):
     judge = judging(concurrency=2, prices={"tiny": {"prompt": 1.0, "completion": 10.0}})
     run = {"1": RECORD, "2": QueryRecord(query_id="2", timestamp=1.0, error="timeout")}
     cases = CaseSet((CASE, Case(query="another", case_id="2")))
-    found = describe(score(cases, run, Options(), [judge]), "run", 0.0)
+    found = describe(score(cases, run, ScoringOptions(), [judge]), "run", 0.0)
     assert found.scores["faithfulness/llm"] == [0.5, None]
     assert found.summary("completeness/llm").band == "poor"
     assert "was not asked of the LLM judge" in found.absent["noise_sensitivity"]
@@ -105,7 +105,7 @@ def test_scores_and_account_reach_the_report(judging):
     assert found.cases[0].answer == RECORD.answer
     assert found.cases[0].truth == CASE.ground_truth_answer
     (account,) = found.judges
-    assert account == Account(
+    assert account == UsageSummary(
         name="llm", judged=1, model="tiny", prompt_version=llm_version(),
         prompt_tokens=600, completion_tokens=120, cost_usd=pytest.approx(0.0018),
     )  # fmt: skip
@@ -129,7 +129,7 @@ def llm_version():
 def test_a_failure_is_counted_and_never_a_score(server, judging, fault, reason):
     server.always = fault
     judge = judging(attempts=1)
-    found = describe(score(CaseSet((CASE,)), {"1": RECORD}, Options(), [judge]), "run", 0.0)
+    found = describe(score(CaseSet((CASE,)), {"1": RECORD}, ScoringOptions(), [judge]), "run", 0.0)
     assert not [each.name for each in found.metrics if each.name.endswith("/llm")]
     assert found.absent["faithfulness/llm"] == f"could not be judged: {reason} 1"
     assert found.judges[0].failed == {reason: 1}
@@ -157,7 +157,7 @@ def test_chunks_without_texts_cannot_be_judged(server, judging):
 def test_what_has_no_answer_is_no_failure_of_the_judge(server, judging, record):
     judge = judging()
     assert judge.grade(CASE, record) == {}
-    assert judge.account() == Account(name="llm", prompt_version=llm_version())
+    assert judge.account() == UsageSummary(name="llm", prompt_version=llm_version())
     assert server.chats == []
 
 

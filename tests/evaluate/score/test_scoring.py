@@ -4,9 +4,9 @@ import pytest
 from ragmon.evaluate import ranking
 from ragmon.evaluate.cases import Case, CaseSet
 from ragmon.evaluate.errors import DataError
-from ragmon.evaluate.score.graders import Grounding
-from ragmon.evaluate.score.judge_usage import Account
-from ragmon.evaluate.score.scoring import Options, score
+from ragmon.evaluate.score.graders import GroundingGrader
+from ragmon.evaluate.score.judge_usage import UsageSummary
+from ragmon.evaluate.score.scoring import ScoringOptions, score
 from ragmon.records import Chunk, QueryRecord
 
 TEXTS = {"a": "The GIL is released during I/O.", "b": "Noise.", "c": "Threads wait."}
@@ -18,7 +18,7 @@ def record(case_id, retrieved, **fields):
 
 
 def scored(case, result, **options):
-    return score(CaseSet((case,)), {case.case_id: result}, Options(**options))
+    return score(CaseSet((case,)), {case.case_id: result}, ScoringOptions(**options))
 
 
 FULL = Case(
@@ -114,7 +114,7 @@ class Strict:
     concurrency = 1
 
     def account(self):
-        return Account(name=self.name, judged=1)
+        return UsageSummary(name=self.name, judged=1)
 
     def grade(self, case, result):
         return {"faithfulness": 0.25} if result.answer else {}
@@ -123,18 +123,18 @@ class Strict:
 def test_judges_and_what_is_absent_without_them():
     run = {"1": record("1", "a", answer="x"), "2": record("2", "a")}
     cases = CaseSet((FULL, Case(query="?", case_id="2")))
-    found = score(cases, run, Options(), [Strict()])
+    found = score(cases, run, ScoringOptions(), [Strict()])
     np.testing.assert_equal(found.column("faithfulness/strict"), [0.25, np.nan])
     assert found.absent["completeness/strict"] == "the judge gave it for no case"
     assert found.absent["answer_relevance"].startswith("was not asked of the LLM judge")
-    assert found.accounts == (Account(name="strict", judged=1),)
+    assert found.accounts == (UsageSummary(name="strict", judged=1),)
     assert "completeness" not in found.absent
 
 
 def test_a_truth_too_short_to_be_read_is_not_said_to_be_missing():
     case = Case(query="when is the gil released", case_id="1", ground_truth_answer="...")
     result = record("1", "a", answer="A thread that waits for I/O releases the GIL.")
-    found = score(CaseSet((case,)), {"1": result}, Options(), [Grounding()])
+    found = score(CaseSet((case,)), {"1": result}, ScoringOptions(), [GroundingGrader()])
     assert "or the judge could not read them" in found.absent["context_recall/grounding"]
 
 
@@ -142,12 +142,12 @@ def test_claims_that_the_answer_makes():
     claims = ["The GIL is released during I/O.", "The refund takes five days."]
     case = Case(query="when is the gil released", case_id="1", claims=claims)
     result = record("1", None, answer="A thread that waits for I/O releases the GIL: I/O is slow.")
-    found = score(CaseSet((case,)), {"1": result}, Options(), [Grounding()])
+    found = score(CaseSet((case,)), {"1": result}, ScoringOptions(), [GroundingGrader()])
     whole = found.column("claim_recall/grounding")[0]
     halves = []
     for claim in claims:
         alone = Case(query=case.query, case_id="1", claims=[claim])
-        scores = Grounding().grade(alone, result)
+        scores = GroundingGrader().grade(alone, result)
         halves.append(scores["claim_recall"])
     assert halves[0] > 0.5 > 0.3 > halves[1]
     assert whole == pytest.approx(sum(halves) / 2)
@@ -157,7 +157,7 @@ def test_claims_that_the_answer_makes():
 def test_cases_and_results_without_each_other_are_reported():
     run = {"1": record("1", "a"), "9": record("9", "a")}
     cases = CaseSet((FULL, Case(query="?", case_id="2", relevant_doc_ids=["a"])), notes=("read",))
-    found = score(cases, run, Options())
+    found = score(cases, run, ScoringOptions())
     assert found.missing == ("2",)
     assert [case.case_id for case in found.cases] == ["1"]
     assert found.notes[:3] == (
@@ -173,7 +173,7 @@ def test_results_under_other_ids_are_matched_by_their_query():
         "trace-7": record("trace-7", "b", query="When is the  GIL released"),
         "trace-8": record("trace-8", "a", query="when is the gil released"),
     }
-    found = score(CaseSet((FULL,)), run, Options(ks=(1,)))
+    found = score(CaseSet((FULL,)), run, ScoringOptions(ks=(1,)))
     assert found.records[0].query_id == "trace-7"  # the first one; the other is reported
     assert found.notes[0] == "1 result matches no case, such as 'trace-8'"
 
@@ -191,7 +191,7 @@ def test_results_under_other_ids_are_matched_by_their_query():
 )
 def test_ids_that_match_nothing_are_an_error(run, message):
     with pytest.raises(DataError, match=message):
-        score(CaseSet((FULL,)), run, Options())
+        score(CaseSet((FULL,)), run, ScoringOptions())
 
 
 def test_a_metric_that_is_not_there():

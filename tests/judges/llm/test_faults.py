@@ -7,12 +7,12 @@ from email.utils import formatdate
 import pytest
 
 from ragmon.clock import ManualClock, SystemClock
-from ragmon.judges.llm import REASONS, Case, Judgement, Options, build
+from ragmon.judges.llm import REASONS, JudgedAnswer, Judgement, Options, build
 from ragmon.judges.llm.breaker import Breaker
 from ragmon.judges.llm.dialect import Dialect
 from tests.support.llm_server import Fault, completion, error, honest, says, serving, with_fields
 
-CASE = Case("Who wrote it?", "Ann wrote it.", (("a", "Ann wrote it."), ("b", "Rain fell.")))
+CASE = JudgedAnswer("Who wrote it?", "Ann wrote it.", (("a", "Ann wrote it."), ("b", "Rain fell.")))
 NOW = 1_800_000_000.0
 OK = with_fields()
 
@@ -303,7 +303,7 @@ def test_the_dialect_is_learnt_once(server, judging, refuses, expected):
     assert isinstance(judge.judge(CASE), Judgement)
     assert judge._endpoint.dialect == expected
     before = len(server.chats)
-    assert isinstance(judge.judge(Case("Other?", CASE.answer, CASE.chunks)), Judgement)
+    assert isinstance(judge.judge(JudgedAnswer("Other?", CASE.answer, CASE.chunks)), Judgement)
     assert len(server.chats) == before + 1
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ragmon.clock import ManualClock
-from ragmon.judges.llm import Case, Failure, Judgement, Options, build
+from ragmon.judges.llm import Failure, JudgedAnswer, Judgement, Options, build
 from tests.support.llm_server import completion, serving
 
 GRADES = {
@@ -56,15 +56,15 @@ def judged(server, case, mode="rubric"):
 
 
 def as_answer(text):
-    return Case("Who?", text, (("a", "Ann."),))
+    return JudgedAnswer("Who?", text, (("a", "Ann."),))
 
 
 def as_chunk(text):
-    return Case("Who?", "Ann.", (("a", text),))
+    return JudgedAnswer("Who?", "Ann.", (("a", text),))
 
 
 def as_query(text):
-    return Case(text, "Ann.", (("a", "Ann."),))
+    return JudgedAnswer(text, "Ann.", (("a", "Ann."),))
 
 
 @pytest.mark.parametrize("place", [as_answer, as_chunk, as_query])

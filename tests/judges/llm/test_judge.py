@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from ragmon.clock import ManualClock
 from ragmon.errors import SettingsError
 from ragmon.judges.llm import (
-    Case,
     Claim,
     Failure,
+    JudgedAnswer,
     Judgement,
     LruCache,
     Noise,
@@ -27,7 +27,7 @@ from tests.support.llm_server import says, serving, with_fields
 from tests.support.wait import eventually
 
 CHUNKS = (("a", "Ann wrote it. Bob printed it."), ("b", "Rain fell."), ("c", "Cid wrote too."))
-CASE = Case("Who wrote this book?", "Ann wrote it. Bob burnt it. Rain fell.", CHUNKS)
+CASE = JudgedAnswer("Who wrote this book?", "Ann wrote it. Bob burnt it. Rain fell.", CHUNKS)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def judging(server):
 def test_all_modes_at_once(server, judging):
     modes = ("claims", "rubric", "useful_chunks", "context_recall")
     judge = judging(modes=modes, prices={"tiny": Price(prompt=2.0, completion=10.0)})
-    case = Case(CASE.query, CASE.answer, CHUNKS, reference="Ann wrote it. Dan wrote too")
+    case = JudgedAnswer(CASE.query, CASE.answer, CHUNKS, reference="Ann wrote it. Dan wrote too")
     got = judge.judge(case)
     assert isinstance(got, Judgement)
     assert got.scores == pytest.approx(
@@ -119,7 +119,9 @@ def test_context_recall_needs_a_reference(server, judging):
 
 def test_claims_are_verified_in_batches(server, judging):
     server.script = [with_fields(claims=[f"claim {n}" for n in range(7)])]
-    got = judging(modes=("claims",), claims_per_request=3).judge(Case("q", "word " * 40, CHUNKS))
+    got = judging(modes=("claims",), claims_per_request=3).judge(
+        JudgedAnswer("q", "word " * 40, CHUNKS)
+    )
     assert [len(chat.numbered("claim")) for chat in server.chats[1:]] == [3, 3, 1]
     assert len(got.claims) == 7
 
@@ -127,10 +129,12 @@ def test_claims_are_verified_in_batches(server, judging):
 @pytest.mark.parametrize(
     ("case", "reason"),
     [
-        pytest.param(Case("q", " ", CHUNKS), "unjudgeable", id="no answer"),
-        pytest.param(Case("q", "a", ()), "unjudgeable", id="no chunks"),
-        pytest.param(Case("q", "a", (("x", ""),)), "unjudgeable", id="chunks without text"),
-        pytest.param(Case("q", "a", (("x", "t" * 2_000),)), "too_long", id="too long to judge"),
+        pytest.param(JudgedAnswer("q", " ", CHUNKS), "unjudgeable", id="no answer"),
+        pytest.param(JudgedAnswer("q", "a", ()), "unjudgeable", id="no chunks"),
+        pytest.param(JudgedAnswer("q", "a", (("x", ""),)), "unjudgeable", id="chunks without text"),
+        pytest.param(
+            JudgedAnswer("q", "a", (("x", "t" * 2_000),)), "too_long", id="too long to judge"
+        ),
     ],
 )
 def test_what_cannot_be_judged_is_not_sent(server, judging, case, reason):
@@ -147,7 +151,7 @@ def test_the_same_content_is_paid_for_once(server, judging):
     assert len(server.chats) == 4
     assert second.scores == first.scores
     assert second.tokens.prompt == 0
-    judging(cache=cache).judge(Case(CASE.query, CASE.answer + " Ever.", CHUNKS))
+    judging(cache=cache).judge(JudgedAnswer(CASE.query, CASE.answer + " Ever.", CHUNKS))
     assert len(server.chats) == 7  # which chunks are useful does not depend on the answer
     judging(cache=cache, model="other").judge(CASE)
     assert len(server.chats) == 11
@@ -184,7 +188,7 @@ def test_the_model_is_found_out(server, judging):
 def test_the_forecast_is_an_upper_bound(judging):
     modes = ("claims", "rubric", "useful_chunks", "context_recall")
     judge = judging(modes=modes)
-    case = Case(CASE.query, CASE.answer, CHUNKS, "Ann wrote it.")
+    case = JudgedAnswer(CASE.query, CASE.answer, CHUNKS, "Ann wrote it.")
     most, took = judge.forecast(case), judge.judge(case).tokens
     assert most.prompt >= took.prompt
     assert most.completion >= took.completion
@@ -195,7 +199,7 @@ def test_the_forecast_is_an_upper_bound(judging):
 def test_no_more_at_once_than_allowed(server, judging):
     server.gate = Event()
     judge = judging(concurrency=2, modes=("rubric",))
-    cases = [Case(f"question {n}", "a", CHUNKS) for n in range(6)]
+    cases = [JudgedAnswer(f"question {n}", "a", CHUNKS) for n in range(6)]
     with ThreadPoolExecutor(6) as pool:
         running = [pool.submit(judge.judge, case) for case in cases]
         eventually(lambda: server.most_at_once == 2)
@@ -214,7 +218,9 @@ def test_no_more_at_once_than_allowed(server, judging):
     ],
 )
 def test_noise(judging, answer, distractors, expected):
-    got = noise_sensitivity(judging(modes=("claims",)), Case("q", answer, CHUNKS), distractors)
+    got = noise_sensitivity(
+        judging(modes=("claims",)), JudgedAnswer("q", answer, CHUNKS), distractors
+    )
     assert (got.reason if isinstance(got, Failure) else got) == expected
 
 

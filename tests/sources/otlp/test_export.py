@@ -6,7 +6,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pydantic import ValidationError
 
-from ragmon.sources.otlp.export import Exporter, Judged, Options, to_request
+from ragmon.sources.otlp.export import ExportedVerdict, Exporter, ExportOptions, to_request
 from ragmon.sources.otlp.wire import protobuf
 from tests.support.otlp import NOW, TRACE, rig, span
 from tests.support.receiver import Reply, receiving
@@ -18,7 +18,7 @@ TRACE_ID = TRACE.hex()
 def judged(query_id=TRACE_ID, **given):
     fields = {"judge": "grounding", "name": "faithfulness", "score": 0.25, "explanation": "why",
               "timestamp": NOW, "span_id": SPAN}  # fmt: skip
-    return Judged(query_id, **(fields | given))
+    return ExportedVerdict(query_id, **(fields | given))
 
 
 @pytest.mark.parametrize("query_id", [TRACE.hex(), f"{TRACE.hex()}:{SPAN}"])
@@ -78,7 +78,9 @@ def collecting(*statuses):
         headers = {"retry-after": "3", "location": f"{receiver.url}/elsewhere"}
         receiver.answer = lambda _: Reply(waiting.pop(0) if waiting else 200, headers)
         exporter = Exporter(
-            Options(endpoint=f"{receiver.url}/v1/traces", headers={"authorization": "Bearer s"})
+            ExportOptions(
+                endpoint=f"{receiver.url}/v1/traces", headers={"authorization": "Bearer s"}
+            )
         )
         yield receiver, exporter
 
@@ -103,14 +105,14 @@ def test_delivery(statuses, waits, sent, dropped):
 
 
 def test_nobody_listens():
-    exporter = Exporter(Options(endpoint="http://127.0.0.1:9/v1/traces"))
+    exporter = Exporter(ExportOptions(endpoint="http://127.0.0.1:9/v1/traces"))
     exporter.submit(judged())
     assert exporter.step() == 2.0
     assert (exporter.sent, exporter.dropped) == (0, 0)
 
 
 def test_the_queue_is_bounded():
-    exporter = Exporter(Options(endpoint="http://127.0.0.1:9/v1/traces"))
+    exporter = Exporter(ExportOptions(endpoint="http://127.0.0.1:9/v1/traces"))
     for _ in range(10_001):
         exporter.submit(judged())
     assert exporter.dropped == 1
@@ -125,4 +127,4 @@ def test_it_sends_what_waits_when_it_is_stopped():
 
 def test_an_endpoint_is_a_url():
     with pytest.raises(ValidationError):
-        Options(endpoint="localhost:4318")
+        ExportOptions(endpoint="localhost:4318")

@@ -10,7 +10,7 @@ import pkgutil
 from functools import cache, lru_cache
 from typing import Protocol, cast
 
-from ragmon.sources.otlp.reading.facts import OTHER, Facts
+from ragmon.sources.otlp.reading.facts import OTHER, SpanFacts
 from ragmon.sources.otlp.spans import Span
 
 _MOST_REMEMBERED = 100  # names; memory has an end
@@ -26,7 +26,7 @@ class Convention(Protocol):
         """What kind of step it is; nothing when the convention does not say."""
         ...
 
-    def read(self, span: Span, facts: Facts) -> None:
+    def read(self, span: Span, facts: SpanFacts) -> None:
         """Note what the span says."""
         ...
 
@@ -48,10 +48,10 @@ def _spoken(*names: str) -> tuple[Convention, ...]:
 _spoken_before = lru_cache(maxsize=1_024)(_spoken)  # spans of one step have the same names
 
 
-def read(span: Span) -> Facts:
+def read(span: Span) -> SpanFacts:
     """What a span says, by all conventions that it follows."""
     names = (*span.attributes, *(event.name for event in span.events))
-    facts = Facts()
+    facts = SpanFacts()
     spoken = _spoken_before(*names) if len(names) <= _MOST_REMEMBERED else _spoken(*names)
     facts.role = next((role for each in spoken if (role := each.role(span))), OTHER)
     for each in spoken:

@@ -15,8 +15,8 @@ from ragmon.sources.otlp.reading.facts import (
     RERANKER,
     RETRIEVER,
     TOOL,
-    Evaluation,
-    Facts,
+    SpanEvaluation,
+    SpanFacts,
 )
 from ragmon.sources.otlp.reading.messages import last_text
 from ragmon.sources.otlp.reading.values import (
@@ -64,7 +64,7 @@ def role(span: Span) -> str:
     return MODEL if is_call else ""
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the span says."""
     attributes = span.attributes
     for field, keys in (
@@ -93,14 +93,14 @@ def read(span: Span, facts: Facts) -> None:
         _read_messages(span, facts)
 
 
-def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
+def _read_retrieval(attributes: Attributes, facts: SpanFacts) -> None:
     key = "gen_ai.retrieval.query.text"
     facts.offer("query", plain, attributes.get(key), key)
     key = "gen_ai.retrieval.documents"
     facts.offer("documents", passages_in, attributes.get(key), key)
 
 
-def _read_model(span: Span, facts: Facts) -> None:
+def _read_model(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     _read_messages(span, facts)
     for field, key in (
@@ -118,7 +118,7 @@ def _read_model(span: Span, facts: Facts) -> None:
     facts.say("response_id", name(attributes.get("gen_ai.response.id")), "gen_ai.response.id")
 
 
-def _read_messages(span: Span, facts: Facts) -> None:
+def _read_messages(span: Span, facts: SpanFacts) -> None:
     """The conversation: messages, the indexed keys of before 1.37, or events."""
     attributes = span.attributes
     key = "gen_ai.input.messages"
@@ -164,14 +164,14 @@ def _content(event: Event) -> Any:
     return loads(held[0]) if held else None
 
 
-def evaluation_of(event: Event) -> Evaluation:
+def evaluation_of(event: Event) -> SpanEvaluation:
     """A ``gen_ai.evaluation.result``, as a span event or a log record."""
     said = event.attributes
     label, why = (
         said.get("gen_ai.evaluation.score.label"),
         said.get("gen_ai.evaluation.explanation"),
     )
-    return Evaluation(
+    return SpanEvaluation(
         str(said.get("gen_ai.evaluation.name", "")),
         number(said.get("gen_ai.evaluation.score.value")),
         None if label is None else str(label),

@@ -15,7 +15,7 @@ from ragmon.sources.otlp.reading.facts import (
     RERANKER,
     RETRIEVER,
     TOOL,
-    Facts,
+    SpanFacts,
 )
 from ragmon.sources.otlp.reading.usage import completion_tokens_in, model_in, prompt_tokens_in
 from ragmon.sources.otlp.reading.values import answer, asked_in, first, loads, question
@@ -67,7 +67,7 @@ def _sockets(span: Span, side: str) -> set[str]:
     return set(held) if isinstance(held, dict) else set()
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the span says."""
     attributes = span.attributes
     given, to = first(attributes, *_INPUTS) or (None, "")

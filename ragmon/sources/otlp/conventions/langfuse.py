@@ -11,7 +11,7 @@ from ragmon.sources.otlp.reading.facts import (
     OTHER,
     RETRIEVER,
     TOOL,
-    Facts,
+    SpanFacts,
 )
 from ragmon.sources.otlp.reading.values import (
     answer,
@@ -62,7 +62,7 @@ def _retrieves(span: Span) -> bool:
     return returned.startswith(_DOCUMENTS) and bool(some_documents_in(returned))
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the span says."""
     attributes = span.attributes
     for field, keys in (
@@ -81,7 +81,7 @@ def read(span: Span, facts: Facts) -> None:
     _read_content(span, facts)
 
 
-def _read_content(span: Span, facts: Facts) -> None:
+def _read_content(span: Span, facts: SpanFacts) -> None:
     given, returned = span.attributes.get(_INPUT), span.attributes.get(_OUTPUT)
     if facts.role in (CHAIN, RETRIEVER, TOOL):
         facts.offer("query", question, given, _INPUT)
@@ -106,7 +106,7 @@ def _read_content(span: Span, facts: Facts) -> None:
             facts.offer(field, read_as, span.attributes.get(key), key)
 
 
-def _read_usage(span: Span, facts: Facts) -> None:
+def _read_usage(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     key = "langfuse.observation.model.name"
     facts.say("model", name(attributes.get(key)), key)
@@ -129,7 +129,7 @@ def _count(usage: dict[str, Any], *keys: str) -> int | None:
     return next((count for key in keys if (count := integer(usage.get(key))) is not None), None)
 
 
-def _read_tags(span: Span, facts: Facts) -> None:
+def _read_tags(span: Span, facts: SpanFacts) -> None:
     tags: dict[str, str] = {}
     for prefix in _METADATA:
         for key, value in span.attributes.items():

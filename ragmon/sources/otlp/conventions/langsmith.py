@@ -4,7 +4,15 @@ Its ``gen_ai.operation.name`` calls retrievers embeddings, so the type of the ru
 """
 
 from ragmon.sources.otlp.reading.documents import passages_in, some_documents_in
-from ragmon.sources.otlp.reading.facts import CHAIN, EMBEDDING, MODEL, OTHER, RETRIEVER, TOOL, Facts
+from ragmon.sources.otlp.reading.facts import (
+    CHAIN,
+    EMBEDDING,
+    MODEL,
+    OTHER,
+    RETRIEVER,
+    TOOL,
+    SpanFacts,
+)
 from ragmon.sources.otlp.reading.metadata import read_metadata
 from ragmon.sources.otlp.reading.usage import model_in
 from ragmon.sources.otlp.reading.values import answer, asked_in, question
@@ -28,7 +36,7 @@ def role(span: Span) -> str:
     return "" if kind is None else _ROLES.get(str(kind), OTHER)
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the span says."""
     attributes = span.attributes
     read_metadata(attributes, _METADATA, facts, sessions=_SESSIONS, noise="LANGSMITH_")

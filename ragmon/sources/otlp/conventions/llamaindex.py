@@ -8,7 +8,7 @@ from ragmon.sources.otlp.reading.facts import (
     PART,
     RERANKER,
     RETRIEVER,
-    Facts,
+    SpanFacts,
 )
 from ragmon.sources.otlp.reading.values import answer, asked_in, integer, name, question
 from ragmon.sources.otlp.spans import Span
@@ -43,7 +43,7 @@ def role(span: Span) -> str:
     return next((_EVENTS[event.name] for event in span.events if event.name in _EVENTS), "")
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the events say."""
     for event in span.events:
         if _EVENTS.get(event.name) != facts.role:
@@ -61,7 +61,7 @@ def read(span: Span, facts: Facts) -> None:
             _read_model(held, event.name, facts)
 
 
-def _read_model(held: dict[str, object], event: str, facts: Facts) -> None:
+def _read_model(held: dict[str, object], event: str, facts: SpanFacts) -> None:
     for key in ("messages", "prompt"):
         facts.offer("query", asked_in, held.get(key), f"{event} {key}")
     for field, key in (

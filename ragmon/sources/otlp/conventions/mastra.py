@@ -4,7 +4,7 @@ What went in and out stands under the type of the span: ``mastra.agent_run.input
 """
 
 from ragmon.sources.otlp.reading.documents import passages_in
-from ragmon.sources.otlp.reading.facts import CHAIN, EMBEDDING, RETRIEVER, TOOL, Facts
+from ragmon.sources.otlp.reading.facts import CHAIN, EMBEDDING, RETRIEVER, TOOL, SpanFacts
 from ragmon.sources.otlp.reading.metadata import read_metadata
 from ragmon.sources.otlp.reading.values import answer, asked_in, question
 from ragmon.sources.otlp.spans import ERROR, Span
@@ -38,7 +38,7 @@ def _retrieves(span: Span, kind: str) -> bool:
     return passages_in(span.attributes.get(f"mastra.{kind}.output")) is not None
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the span says."""
     attributes = span.attributes
     read_metadata(attributes, _METADATA, facts, sessions=_SESSIONS, users=_USERS)

@@ -10,7 +10,7 @@ from ragmon.sources.otlp.reading.facts import (
     RERANKER,
     RETRIEVER,
     TOOL,
-    Facts,
+    SpanFacts,
 )
 from ragmon.sources.otlp.reading.values import (
     answer,
@@ -44,7 +44,7 @@ def role(span: Span) -> str:
     return _ROLES.get(str(kind).upper(), OTHER)
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the span says."""
     attributes = span.attributes
     given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
@@ -66,7 +66,7 @@ def read(span: Span, facts: Facts) -> None:
     _read_context(attributes, facts)
 
 
-def _read_context(attributes: Attributes, facts: Facts) -> None:
+def _read_context(attributes: Attributes, facts: SpanFacts) -> None:
     """Session and user stay at home unless they are tags, which travel."""
     for field in ("session", "user"):
         for key in (f"mlflow.trace.{field}", f"{_TAG}{field}_id", f"{_TAG}{field}"):
@@ -76,7 +76,7 @@ def _read_context(attributes: Attributes, facts: Facts) -> None:
     facts.offer("tags", tags_of, attributes.get("mlflow.trace.metadata"), "mlflow.trace.metadata")
 
 
-def _read_usage(span: Span, facts: Facts) -> None:
+def _read_usage(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     for key in ("mlflow.llm.model", "mlflow.chat.model"):
         facts.say("model", name(loads(attributes.get(key))), key)

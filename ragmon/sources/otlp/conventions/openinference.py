@@ -23,8 +23,8 @@ from ragmon.sources.otlp.reading.facts import (
     RERANKER,
     RETRIEVER,
     TOOL,
-    Evaluation,
-    Facts,
+    SpanEvaluation,
+    SpanFacts,
 )
 from ragmon.sources.otlp.reading.messages import last_text
 from ragmon.sources.otlp.reading.values import (
@@ -66,7 +66,7 @@ def role(span: Span) -> str:
     return "" if kind is None else _ROLES.get(str(kind).upper(), OTHER)
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the span says."""
     attributes = span.attributes
     _read_context(attributes, facts)
@@ -87,20 +87,20 @@ def read(span: Span, facts: Facts) -> None:
         _read_embedding(attributes, facts)
 
 
-def _read_embedding(attributes: Attributes, facts: Facts) -> None:
+def _read_embedding(attributes: Attributes, facts: SpanFacts) -> None:
     """A single text is a query; several are an index in the making."""
     key = "embedding.embeddings.{}.embedding.text"
     if key.format(1) not in attributes:
         facts.offer("query", plain, attributes.get(key.format(0)), key.format(0))
 
 
-def _read_context(attributes: Attributes, facts: Facts) -> None:
+def _read_context(attributes: Attributes, facts: SpanFacts) -> None:
     facts.say("session_id", name(attributes.get("session.id")), "session.id")
     facts.say("user_id", name(attributes.get("user.id")), "user.id")
     facts.offer("tags", tags_of, attributes.get("metadata"), "metadata")
 
 
-def _read_retrieval(span: Span, facts: Facts) -> None:
+def _read_retrieval(span: Span, facts: SpanFacts) -> None:
     """The documents; a retriever that ended well and shows none had none."""
     attributes = span.attributes
     output = attributes.get("output.value")
@@ -146,7 +146,7 @@ def _documents(attributes: Attributes, prefix: str) -> list[Document]:
     return [document_of(item) or Document() for item in items]
 
 
-def _read_model(span: Span, facts: Facts) -> None:
+def _read_model(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     _read_messages(attributes, facts)
     key = "llm.response.model_name"
@@ -165,7 +165,7 @@ def _read_model(span: Span, facts: Facts) -> None:
         facts.say("requested_model", name(parameters.get("model")), key)
 
 
-def _read_messages(attributes: Attributes, facts: Facts) -> None:
+def _read_messages(attributes: Attributes, facts: SpanFacts) -> None:
     facts.offer("query", _asked, attributes, "llm.input_messages")
     facts.offer("query", asked_in, attributes.get("input.value"), "input.value")
     facts.offer("answer", _replied, attributes, "llm.output_messages")
@@ -192,7 +192,7 @@ def _message(item: dict[str, Any]) -> dict[str, Any]:
     return {"role": item.get("message.role", ""), "content": content}
 
 
-def evaluations(span: Span) -> list[Evaluation]:
+def evaluations(span: Span) -> list[SpanEvaluation]:
     """Inline annotations of the span, its trace or its session."""
     keys = span.attributes
     if not any("annotation" in key or "evaluation." in key for key in keys):
@@ -206,9 +206,9 @@ def evaluations(span: Span) -> list[Evaluation]:
     ]
 
 
-def _evaluation(item: dict[str, Any], scope: str, time_ns: int) -> Evaluation:
+def _evaluation(item: dict[str, Any], scope: str, time_ns: int) -> SpanEvaluation:
     label, explanation = item.get("label"), item.get("explanation")
-    return Evaluation(
+    return SpanEvaluation(
         str(item["name"]),
         number(item.get("score")),
         str(label) if label is not None else None,

@@ -6,7 +6,7 @@ Until version 1 of its instrumentation the messages of a model call stand in one
 from typing import Any
 
 from ragmon.sources.otlp.reading.documents import some_documents_in
-from ragmon.sources.otlp.reading.facts import CHAIN, MODEL, TOOL, Facts
+from ragmon.sources.otlp.reading.facts import CHAIN, MODEL, TOOL, SpanFacts
 from ragmon.sources.otlp.reading.values import answer, asked_in, first, loads, name, question
 from ragmon.sources.otlp.spans import Span
 
@@ -30,7 +30,7 @@ def role(span: Span) -> str:
     return CHAIN if any(key in attributes for key in _AGENT) else ""
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the span says."""
     attributes = span.attributes
     if facts.role == TOOL:

@@ -7,7 +7,7 @@ Source: spring-projects/spring-ai, reference/observability.
 from typing import Any
 
 from ragmon.sources.otlp.reading.documents import Document, passages_in, some_documents_in
-from ragmon.sources.otlp.reading.facts import CHAIN, MODEL, OTHER, RETRIEVER, TOOL, Facts
+from ragmon.sources.otlp.reading.facts import CHAIN, MODEL, OTHER, RETRIEVER, TOOL, SpanFacts
 from ragmon.sources.otlp.reading.values import answer, asked, first, loads, name, plain, question
 from ragmon.sources.otlp.spans import Attributes, Span
 
@@ -30,7 +30,7 @@ def role(span: Span) -> str:
     return _ROLES.get(str(kind), "")
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the span says."""
     attributes = span.attributes
     if attributes.get(_SESSION) != "default":
@@ -49,7 +49,7 @@ def read(span: Span, facts: Facts) -> None:
         _read_tool(attributes, facts)
 
 
-def _read_tool(attributes: Attributes, facts: Facts) -> None:
+def _read_tool(attributes: Attributes, facts: SpanFacts) -> None:
     key = "spring.ai.tool.definition.name"
     facts.say("tool_name", name(attributes.get(key)), key)
     key = "spring.ai.tool.call.arguments"

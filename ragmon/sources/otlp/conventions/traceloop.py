@@ -15,7 +15,7 @@ from ragmon.sources.otlp.reading.facts import (
     RERANKER,
     RETRIEVER,
     TOOL,
-    Facts,
+    SpanFacts,
 )
 from ragmon.sources.otlp.reading.metadata import read_metadata
 from ragmon.sources.otlp.reading.usage import completion_tokens_in, model_in, prompt_tokens_in
@@ -88,7 +88,7 @@ def _is_piece(span: Span) -> bool:
     return is_step and attributes.get("gen_ai.provider.name") == "langchain" and not span.parent_id
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the span says."""
     attributes = span.attributes
     read_metadata(attributes, _PROPERTIES, facts, sessions=("session_id", "thread_id"))
@@ -108,7 +108,7 @@ def _inner(given: Any) -> Any:
     return held.get("input") if isinstance(held, dict) else None
 
 
-def _read_output(returned: Any, key: str, span: Span, facts: Facts) -> None:
+def _read_output(returned: Any, key: str, span: Span, facts: SpanFacts) -> None:
     if facts.role in (RETRIEVER, RERANKER):
         facts.offer("documents", passages_in, returned, key)
     elif facts.role == TOOL:

@@ -9,7 +9,7 @@ A number of rows alone says how many documents there were, but nothing of them; 
 from typing import Any
 
 from ragmon.sources.otlp.reading.documents import Document, document_of, oriented
-from ragmon.sources.otlp.reading.facts import RETRIEVER, Facts
+from ragmon.sources.otlp.reading.facts import RETRIEVER, SpanFacts
 from ragmon.sources.otlp.reading.values import first, indexed, integer, loads, plain
 from ragmon.sources.otlp.spans import Event, Span
 
@@ -46,7 +46,7 @@ def role(span: Span) -> str:
     return RETRIEVER if named.startswith(_OPERATIONS) else ""
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the span says."""
     if facts.role != RETRIEVER:
         return

@@ -13,7 +13,7 @@ from ragmon.sources.otlp.reading.documents import (
     passages_in,
     some_documents_in,
 )
-from ragmon.sources.otlp.reading.facts import CHAIN, EMBEDDING, MODEL, RERANKER, TOOL, Facts
+from ragmon.sources.otlp.reading.facts import CHAIN, EMBEDDING, MODEL, RERANKER, TOOL, SpanFacts
 from ragmon.sources.otlp.reading.metadata import read_metadata
 from ragmon.sources.otlp.reading.values import (
     answer,
@@ -52,7 +52,7 @@ def role(span: Span) -> str:
     return TOOL if operation == "ai.toolCall" else ""
 
 
-def read(span: Span, facts: Facts) -> None:
+def read(span: Span, facts: SpanFacts) -> None:
     """Note what the span says."""
     for prefix in _METADATA:
         read_metadata(span.attributes, prefix, facts, sessions=_SESSIONS, users=_USERS)
@@ -66,7 +66,7 @@ def read(span: Span, facts: Facts) -> None:
         _read_ranking(span.attributes, facts)
 
 
-def _read_tool(span: Span, facts: Facts) -> None:
+def _read_tool(span: Span, facts: SpanFacts) -> None:
     key = "ai.toolCall.result"
     result = span.attributes.get(key)
     facts.offer("query", question, span.attributes.get("ai.toolCall.args"), "ai.toolCall.args")
@@ -78,7 +78,7 @@ def _read_tool(span: Span, facts: Facts) -> None:
     facts.offer("tool_text", answer, result, key)
 
 
-def _read_call(span: Span, facts: Facts) -> None:
+def _read_call(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     for key in ("ai.prompt.messages", "ai.prompt"):
         facts.offer("query", asked_in, attributes.get(key), key)
@@ -99,7 +99,7 @@ def _replied(value: Any) -> str | None:
     return answer(value) or plain(value)
 
 
-def _read_ranking(attributes: Attributes, facts: Facts) -> None:
+def _read_ranking(attributes: Attributes, facts: SpanFacts) -> None:
     """The documents as they were given, and in the order of ``ai.ranking``."""
     given = _structures(attributes.get("ai.documents"))
     facts.input_documents = [_document(each) for each in given] or None

@@ -18,7 +18,7 @@ PART = "part"  # of a query that another trace holds
 OTHER = "other"
 
 
-class Said(NamedTuple):
+class SourcedValue(NamedTuple):
     """A value and the key it came from."""
 
     value: Any
@@ -33,7 +33,7 @@ class Offer(NamedTuple):
     key: str
 
 
-class Evaluation(Struct, frozen=True):
+class SpanEvaluation(Struct, frozen=True):
     """A judgement or a user's feedback about a span, a trace or a session."""
 
     name: str
@@ -46,7 +46,7 @@ class Evaluation(Struct, frozen=True):
     time_ns: int = 0
 
 
-class Facts:
+class SpanFacts:
     """Collects what the conventions offer; the first to say something is believed.
 
     Most of what is offered is never asked for, so it is read when somebody asks.
@@ -57,8 +57,8 @@ class Facts:
     def __init__(self) -> None:
         self.role = ""
         self.input_documents: list[Document] | None = None
-        self.evaluations: list[Evaluation] = []
-        self._said: dict[str, Said] = {}
+        self.evaluations: list[SpanEvaluation] = []
+        self._said: dict[str, SourcedValue] = {}
         self._offers: dict[str, list[Offer]] = {}
 
     def say(self, field: str, value: Any, key: str) -> None:
@@ -68,19 +68,19 @@ class Facts:
         if field in self._offers:
             self._offers[field].append(Offer(_as_it_is, value, key))
         elif field not in self._said:
-            self._said[field] = Said(value, key)
+            self._said[field] = SourcedValue(value, key)
 
     def offer(self, field: str, read: Callable[[Any], Any], raw: Any, key: str) -> None:
         """Note where a value may be: what ``read`` makes of ``raw``, None for nothing."""
         if raw is not None and raw != "" and field not in self._said:
             self._offers.setdefault(field, []).append(Offer(read, raw, key))
 
-    def find(self, field: str) -> Said | None:
+    def find(self, field: str) -> SourcedValue | None:
         """What is known of a field, and the key that said it."""
         for offer in self._offers.pop(field, ()):
             value = offer.read(offer.raw)
             if value is not None and value != "":
-                self._said[field] = Said(value, offer.key)
+                self._said[field] = SourcedValue(value, offer.key)
                 break
         return self._said.get(field)
 

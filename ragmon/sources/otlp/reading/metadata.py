@@ -1,6 +1,6 @@
 """Metadata in keys with a prefix of their own: who asked, and what becomes tags."""
 
-from ragmon.sources.otlp.reading.facts import Facts
+from ragmon.sources.otlp.reading.facts import SpanFacts
 from ragmon.sources.otlp.reading.values import first, name, tags_of
 from ragmon.sources.otlp.spans import Attributes
 
@@ -8,7 +8,7 @@ from ragmon.sources.otlp.spans import Attributes
 def read_metadata(
     attributes: Attributes,
     prefix: str,
-    facts: Facts,
+    facts: SpanFacts,
     *,
     sessions: tuple[str, ...],
     users: tuple[str, ...] = ("user_id",),

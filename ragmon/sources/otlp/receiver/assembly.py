@@ -10,10 +10,10 @@ from collections import OrderedDict, deque
 
 from msgspec import Struct
 
-from ragmon.sources.otlp.spans import Part
+from ragmon.sources.otlp.spans import SpanPacket
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class TraceTimeouts(Struct, frozen=True, kw_only=True):
     """When to stop waiting."""
 
     linger_s: float = 2.0
@@ -32,7 +32,7 @@ class Patience(Struct, frozen=True, kw_only=True):
     """Complete traces whose late spans are recognised."""
 
 
-class Pending:
+class PendingTrace:
     """A trace that is not complete."""
 
     __slots__ = ("bodies", "first_at", "has_entry", "last_at", "spans", "stored")
@@ -69,12 +69,12 @@ class Counts(Struct):
 class Assembly:
     """The traces that wait, by the time of their last span."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: TraceTimeouts) -> None:
         self.counts = Counts({})
         self.kept_bytes = 0
         self._patience = patience
-        self._rooted: OrderedDict[bytes, Pending] = OrderedDict()
-        self._rootless: OrderedDict[bytes, Pending] = OrderedDict()
+        self._rooted: OrderedDict[bytes, PendingTrace] = OrderedDict()
+        self._rootless: OrderedDict[bytes, PendingTrace] = OrderedDict()
         self._ready: deque[Complete] = deque()  # beyond a limit: not waited for any longer
         self._bodies: OrderedDict[bytes, None] = OrderedDict()  # who holds bodies, oldest first
         self._done: OrderedDict[bytes, None] = OrderedDict()
@@ -82,7 +82,7 @@ class Assembly:
     def __len__(self) -> int:
         return len(self._rooted) + len(self._rootless)
 
-    def add(self, part: Part, now: float) -> bool:
+    def add(self, part: SpanPacket, now: float) -> bool:
         """Take in spans that are durable; False when their trace was complete before."""
         trace_id = part.trace_id
         if trace_id in self._done:
@@ -123,18 +123,18 @@ class Assembly:
         self._done.pop(complete.trace_id, None)
         self._note(complete.trace_id, 0, has_entry=True, now=now).stored = True
 
-    def _note(self, trace_id: bytes, spans: int, has_entry: bool, now: float) -> Pending:
-        pending = self._take(trace_id) or Pending(now)
+    def _note(self, trace_id: bytes, spans: int, has_entry: bool, now: float) -> PendingTrace:
+        pending = self._take(trace_id) or PendingTrace(now)
         pending.spans += spans
         pending.has_entry |= has_entry
         pending.last_at = now
         (self._rooted if pending.has_entry else self._rootless)[trace_id] = pending
         return pending
 
-    def _take(self, trace_id: bytes) -> Pending | None:
+    def _take(self, trace_id: bytes) -> PendingTrace | None:
         return self._rooted.pop(trace_id, None) or self._rootless.pop(trace_id, None)
 
-    def _limit(self, trace_id: bytes, pending: Pending, now: float) -> None:
+    def _limit(self, trace_id: bytes, pending: PendingTrace, now: float) -> None:
         reason = ""
         if pending.spans > self._patience.most_spans:
             reason = "many"
@@ -154,7 +154,7 @@ class Assembly:
                 self.kept_bytes -= pending.size
                 pending.bodies, pending.stored = (), True
 
-    def _finish(self, trace_id: bytes, pending: Pending, reason: str) -> Complete:
+    def _finish(self, trace_id: bytes, pending: PendingTrace, reason: str) -> Complete:
         self.kept_bytes -= pending.size
         self._bodies.pop(trace_id, None)
         self.counts.complete[reason] = self.counts.complete.get(reason, 0) + 1

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from ragmon.errors import StoreError
-from ragmon.sources.otlp.spans import Part
+from ragmon.sources.otlp.spans import SpanPacket
 
 Done = Callable[[StoreError | None], None]
 
@@ -31,7 +31,7 @@ class SpanStore(Protocol):
         ...
 
 
-class Call(Protocol):
+class CallStore(Protocol):
     """The writer's ``call``: run a function between two commits."""
 
     def __call__(self, function: Callable[[], Any], /) -> Future[Any]:
@@ -42,13 +42,13 @@ class Call(Protocol):
 class Journal:
     """Collects what requests bring until the writer has time, then appends it at once."""
 
-    def __init__(self, spans: SpanStore, call: Call) -> None:
+    def __init__(self, spans: SpanStore, call: CallStore) -> None:
         self._spans = spans
         self._call = call
-        self._waiting: list[tuple[Sequence[Part], Done]] = []
+        self._waiting: list[tuple[Sequence[SpanPacket], Done]] = []
         self._lock = threading.Lock()
 
-    def submit(self, parts: Sequence[Part], done: Done) -> None:
+    def submit(self, parts: Sequence[SpanPacket], done: Done) -> None:
         """Append; ``done`` is called on the writer's thread, with an error when nothing was kept.
 
         Raises:

@@ -7,16 +7,16 @@ import msgspec
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from ragmon.sources.otlp.conventions.genai import EVALUATION, evaluation_of
-from ragmon.sources.otlp.reading.facts import Evaluation
+from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.receiver.responses import Encoding
-from ragmon.sources.otlp.spans import Attributes, Decoded, Event
+from ragmon.sources.otlp.spans import Attributes, DecodedSpans, Event
 from ragmon.sources.otlp.wire import json, protobuf
 
 
 class Logged(NamedTuple):
     """An evaluation and what it is about, as far as the record says."""
 
-    evaluation: Evaluation
+    evaluation: SpanEvaluation
     trace_id: bytes
     span_id: bytes
     response_id: str
@@ -27,22 +27,22 @@ class _Record(msgspec.Struct, frozen=True, rename="camel"):
     trace_id: str = ""
     span_id: str = ""
     time_unix_nano: int | str | float | None = 0
-    attributes: list[json.Pair] | None = None
+    attributes: list[json.KeyValue] | None = None
 
 
-class _Scope(msgspec.Struct, frozen=True, rename="camel"):
+class _ScopeLogs(msgspec.Struct, frozen=True, rename="camel"):
     log_records: list[_Record] | None = None
 
 
 class _Resource(msgspec.Struct, frozen=True, rename="camel"):
-    scope_logs: list[_Scope] | None = None
+    scope_logs: list[_ScopeLogs] | None = None
 
 
-class _Request(msgspec.Struct, frozen=True, rename="camel"):
+class _LogRequest(msgspec.Struct, frozen=True, rename="camel"):
     resource_logs: list[_Resource] | None = None
 
 
-_decoder = msgspec.json.Decoder(_Request)
+_decoder = msgspec.json.Decoder(_LogRequest)
 
 
 def evaluations(body: bytes, encoding: Encoding) -> list[Logged]:
@@ -72,13 +72,13 @@ def _from_protobuf(body: bytes) -> Iterator[_Read]:
     for resource in request.resource_logs:
         for scope in resource.scope_logs:
             for record in scope.log_records:
-                read = protobuf.attributes(record.attributes, Decoded([]))
+                read = protobuf.attributes(record.attributes, DecodedSpans([]))
                 name, time_ns = record.event_name, record.time_unix_nano
                 yield name, record.trace_id, record.span_id, time_ns, read
 
 
 def _from_json(body: bytes) -> Iterator[_Read]:
-    request: _Request = json.parse(body, _decoder)
+    request: _LogRequest = json.parse(body, _decoder)
     for resource in request.resource_logs or ():
         for scope in resource.scope_logs or ():
             for record in scope.log_records or ():
@@ -87,5 +87,5 @@ def _from_json(body: bytes) -> Iterator[_Read]:
                     json.unhex(record.trace_id, 16) or b"",
                     json.unhex(record.span_id, 8) or b"",
                     json.whole(record.time_unix_nano),
-                    json.attributes(record.attributes, Decoded([])),
+                    json.attributes(record.attributes, DecodedSpans([])),
                 )

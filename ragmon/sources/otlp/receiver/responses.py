@@ -17,7 +17,7 @@ _CODES = {401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 8, 429: 8, 431: 8, 503:
 _INVALID_ARGUMENT = 3
 
 
-class Answer(NamedTuple):
+class OtlpResponse(NamedTuple):
     """Status, media type and body."""
 
     status: int
@@ -40,29 +40,29 @@ def encoding_of(content_type: str) -> Encoding:
     raise Problem(415, detail, reason="unsupported_media")
 
 
-def success(encoding: Encoding, rejected: int = 0, message: str = "") -> Answer:
+def success(encoding: Encoding, rejected: int = 0, message: str = "") -> OtlpResponse:
     """200, with what was refused of the request; it must not be sent again."""
     if encoding == "json":
         content = {}
         if rejected:
             content = {"partialSuccess": {"rejectedSpans": str(rejected), "errorMessage": message}}
-        return Answer(200, JSON, msgspec.json.encode(content))
+        return OtlpResponse(200, JSON, msgspec.json.encode(content))
     response = ExportTraceServiceResponse()
     if rejected:
         response.partial_success.rejected_spans = rejected
         response.partial_success.error_message = message
-    return Answer(200, PROTOBUF, response.SerializeToString())
+    return OtlpResponse(200, PROTOBUF, response.SerializeToString())
 
 
-def failure(encoding: Encoding, problem: Problem) -> Answer:
+def failure(encoding: Encoding, problem: Problem) -> OtlpResponse:
     """The problem as ``google.rpc.Status``: fields 1, ``code``, and 2, ``message``."""
     code = _CODES.get(problem.status, _INVALID_ARGUMENT)
     if encoding == "json":
         body = msgspec.json.encode({"code": code, "message": str(problem)})
-        return Answer(problem.status, JSON, body)
+        return OtlpResponse(problem.status, JSON, body)
     message = str(problem).encode()
     body = b"\x08" + _varint(code) + b"\x12" + _varint(len(message)) + message
-    return Answer(problem.status, PROTOBUF, body)
+    return OtlpResponse(problem.status, PROTOBUF, body)
 
 
 def _varint(number: int) -> bytes:
@@ -74,7 +74,9 @@ def _varint(number: int) -> bytes:
     return bytes([*parts, number])
 
 
-async def send_answer(send: Send, answer: Answer, headers: dict[str, str] | None = None) -> None:
+async def send_answer(
+    send: Send, answer: OtlpResponse, headers: dict[str, str] | None = None
+) -> None:
     """Send it."""
     extra = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
     start = {

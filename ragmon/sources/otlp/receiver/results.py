@@ -7,7 +7,7 @@ import msgspec
 from ragmon.decode import Bounds, Decoder
 from ragmon.errors import RecordError
 from ragmon.records import Feedback, Label, QueryRecord
-from ragmon.sources.otlp.reading.facts import Evaluation
+from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.traces.feedback import aimed, changes_for
@@ -53,7 +53,7 @@ class Results:
             for query in trace.queries
             for node in everything(query.unit.tops)
         }
-        by_query: dict[str, list[Evaluation]] = {}
+        by_query: dict[str, list[SpanEvaluation]] = {}
         for each in aimed(trace.tops):
             if each.evaluation.scope == "session":
                 self.refuse("session_feedback")

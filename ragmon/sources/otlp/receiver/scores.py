@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 
 from ragmon.errors import RecordError
-from ragmon.sources.otlp.reading.facts import Evaluation
+from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.reading.values import number
 from ragmon.sources.otlp.receiver.targets import Targets
 
 LANGFUSE = "/api/public/scores"
 PHOENIX = {"/v1/span_annotations": "span_id", "/v1/trace_annotations": "trace_id"}
 
-Scored = tuple[str, Evaluation, str]  # query id, evaluation, the sender's own id
+Scored = tuple[str, SpanEvaluation, str]  # query id, evaluation, the sender's own id
 
 
 def read(path: str, body: bytes, targets: Targets) -> tuple[list[Scored], list[str]]:
@@ -33,7 +33,7 @@ def read(path: str, body: bytes, targets: Targets) -> tuple[list[Scored], list[s
     return _collect((_phoenix(each, key) for each in _items(held)), targets)
 
 
-_Named = tuple[str, str, Evaluation, str]  # trace id, span id, evaluation, own id
+_Named = tuple[str, str, SpanEvaluation, str]  # trace id, span id, evaluation, own id
 
 
 def _items(content: Any) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def _langfuse(item: dict[str, Any]) -> _Named:
     return (
         _hex(item.get("traceId")),
         _hex(item.get("observationId")),
-        Evaluation(
+        SpanEvaluation(
             str(item.get("name") or ""),
             None if worded else _number(value),
             str(value) if worded else _text(item.get("stringValue")),
@@ -80,7 +80,7 @@ def _phoenix(item: dict[str, Any], key: str) -> _Named:
     return (
         target if key == "trace_id" else "",
         target if key == "span_id" else "",
-        Evaluation(
+        SpanEvaluation(
             str(item.get("name") or ""),
             number(result.get("score")),
             _text(result.get("label")),

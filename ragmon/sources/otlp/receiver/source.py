@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from ragmon.asgi import (
-    Limits,
+    BodyLimits,
     Problem,
     Receive,
     Scope,
@@ -27,12 +27,20 @@ from ragmon.asgi import (
 from ragmon.clock import Clock
 from ragmon.errors import RecordError, StoreError
 from ragmon.records import Feedback, Label
-from ragmon.sources import Outcome, Sink, Submission, Tally, commit, count_outcome, resolver
+from ragmon.sources import (
+    IngestCounters,
+    IngestOutcome,
+    RecordSink,
+    Submission,
+    commit,
+    count_outcome,
+    resolver,
+)
 from ragmon.sources.otlp import doctor
-from ragmon.sources.otlp.reading.facts import Evaluation
+from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.receiver import logs, scores
-from ragmon.sources.otlp.receiver.assembly import Patience
-from ragmon.sources.otlp.receiver.journal import Call, Journal, SpanStore
+from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
+from ragmon.sources.otlp.receiver.journal import CallStore, Journal, SpanStore
 from ragmon.sources.otlp.receiver.responses import (
     Encoding,
     encoding_of,
@@ -41,8 +49,8 @@ from ragmon.sources.otlp.receiver.responses import (
     success,
 )
 from ragmon.sources.otlp.receiver.scrub import scrub
-from ragmon.sources.otlp.receiver.worker import Bounding, Worker
-from ragmon.sources.otlp.spans import Decoded, Part, pack
+from ragmon.sources.otlp.receiver.worker import Bounding, MappingWorker
+from ragmon.sources.otlp.spans import DecodedSpans, SpanPacket, pack
 from ragmon.sources.otlp.traces.feedback import changes_for
 from ragmon.sources.otlp.wire import json, protobuf
 
@@ -60,11 +68,11 @@ _CHANGE_BYTES = 200  # about, for the queue's account
 class Options(Struct, frozen=True, kw_only=True):
     """What the routes depend on."""
 
-    limits: Limits
+    limits: BodyLimits
     in_flight: int  # bytes of all bodies together
     retention_s: float
     max_skew_s: float
-    patience: Patience = Patience()
+    patience: TraceTimeouts = TraceTimeouts()
     redact: Callable[[str], str] | None = None  # of texts that wait on disk; None: keep them
 
 
@@ -75,15 +83,15 @@ class OtlpSource:
         self,
         options: Options,
         *,
-        sink: Sink,
-        tally: Tally,
+        sink: RecordSink,
+        tally: IngestCounters,
         authorize: Callable[[Scope, str], None],
         clock: Clock,
         spans: SpanStore,
-        call: Call,
+        call: CallStore,
     ) -> None:
         bounding = Bounding(retention_s=options.retention_s, max_skew_s=options.max_skew_s)
-        self.worker = Worker(
+        self.worker = MappingWorker(
             sink=sink,
             tally=tally,
             clock=clock,
@@ -162,7 +170,7 @@ class OtlpSource:
 
     async def _take_traces(self, body: bytes, encoding: Encoding) -> dict[str, int]:
         decode = json.decode if encoding == "json" else protobuf.decode
-        parts: list[Part] = []
+        parts: list[SpanPacket] = []
         refused: dict[str, int] = {}
         for decoded in decode(body):
             redact = self._options.redact
@@ -177,14 +185,14 @@ class OtlpSource:
         """Count a request that was refused as a whole."""
         self._tally.rejected("otlp", reason)
 
-    def _count(self, decoded: Decoded, refused: dict[str, int]) -> None:
+    def _count(self, decoded: DecodedSpans, refused: dict[str, int]) -> None:
         for reason, count in decoded.refused.items():
             refused[reason] = refused.get(reason, 0) + count
             self._tally.rejected("otlp_spans", reason, count)
         for reason, count in decoded.dropped.items():
             self._tally.rejected("otlp_attributes", reason, count)
 
-    async def _keep(self, parts: Sequence[Part]) -> None:
+    async def _keep(self, parts: Sequence[SpanPacket]) -> None:
         if self.worker.is_behind:
             raise unavailable("traces come faster than they can be read", "overloaded")
         future: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
@@ -206,7 +214,7 @@ class OtlpSource:
 
     async def _take_logs(self, body: bytes, encoding: Encoding) -> None:
         targets = self.worker.targets
-        by_query: dict[str, list[Evaluation]] = {}
+        by_query: dict[str, list[SpanEvaluation]] = {}
         for each in logs.evaluations(body, encoding):
             query_id = each.response_id and targets.find(f"response:{each.response_id}")
             if not query_id and any(each.trace_id):
@@ -223,7 +231,7 @@ class OtlpSource:
             with self._shares.one() as share:
                 body = await read_body(scope, receive, self._options.limits, share)
                 found, refused = scores.read(path, body, self.worker.targets)
-                by_query: dict[str, list[Evaluation]] = {}
+                by_query: dict[str, list[SpanEvaluation]] = {}
                 for query_id, evaluation, _ in found:
                     by_query.setdefault(query_id, []).append(evaluation)
                 await self._commit(self._changes(by_query))
@@ -241,7 +249,7 @@ class OtlpSource:
             self._tally.rejected("otlp_feedback", problem.reason)
             await send_problem(send, problem)
 
-    def _changes(self, by_query: dict[str, list[Evaluation]]) -> list[Feedback | Label]:
+    def _changes(self, by_query: dict[str, list[SpanEvaluation]]) -> list[Feedback | Label]:
         now = self._clock.now()
         return [
             change
@@ -253,7 +261,7 @@ class OtlpSource:
         if not changes:
             return
 
-        def make(reply: Callable[[Outcome], None]) -> Submission:
+        def make(reply: Callable[[IngestOutcome], None]) -> Submission:
             size_bytes = _CHANGE_BYTES * len(changes)
             return Submission("otlp_feedback", size_bytes, reply, changes=changes)
 

@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 
-from ragmon.sources.otlp.traces.mapping import Query
+from ragmon.sources.otlp.traces.mapping import MappedQuery
 
 _MOST = 50_000
 
@@ -15,7 +15,7 @@ class Targets:
         self._queries: OrderedDict[str, str] = OrderedDict()
         self._lock = threading.Lock()
 
-    def learn(self, query: Query) -> None:
+    def learn(self, query: MappedQuery) -> None:
         """Remember a query by its spans and responses."""
         with self._lock:
             for top in query.unit.tops:

@@ -14,12 +14,12 @@ from msgspec import Struct
 from ragmon.clock import Clock
 from ragmon.decode import Bounds
 from ragmon.errors import OverloadedError, StoreError
-from ragmon.sources import Outcome, Sink, Submission, Tally, count_outcome
-from ragmon.sources.otlp.receiver.assembly import Assembly, Complete, Patience
-from ragmon.sources.otlp.receiver.journal import Call, SpanStore
+from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission, count_outcome
+from ragmon.sources.otlp.receiver.assembly import Assembly, Complete, TraceTimeouts
+from ragmon.sources.otlp.receiver.journal import CallStore, SpanStore
 from ragmon.sources.otlp.receiver.results import DEFECTS, Results
 from ragmon.sources.otlp.receiver.targets import Targets
-from ragmon.sources.otlp.spans import Part, Span, unpack
+from ragmon.sources.otlp.spans import Span, SpanPacket, unpack
 from ragmon.sources.otlp.traces.mapping import map_trace
 
 SOURCE = "otlp"
@@ -39,18 +39,18 @@ class Bounding(Struct, frozen=True, kw_only=True):
     max_skew_s: float
 
 
-class Worker:
+class MappingWorker:
     """Waits for traces to be complete, maps them and hands the results to the sink."""
 
     def __init__(
         self,
         *,
-        sink: Sink,
-        tally: Tally,
+        sink: RecordSink,
+        tally: IngestCounters,
         clock: Clock,
         spans: SpanStore,
-        call: Call,
-        patience: Patience,
+        call: CallStore,
+        patience: TraceTimeouts,
         bounding: Bounding,
     ) -> None:
         self.assembly = Assembly(patience)
@@ -63,7 +63,7 @@ class Worker:
         self._spans = spans
         self._call = call
         self._bounding = bounding
-        self._inbox: deque[Part] = deque()
+        self._inbox: deque[SpanPacket] = deque()
         self._delivered = 0  # bytes; written by the thread that delivers
         self._drained = 0  # bytes; written by this thread
         self._stopping = threading.Event()
@@ -85,7 +85,7 @@ class Worker:
         """Whether so much waits to be looked at that no more should be taken for now."""
         return self._delivered - self._drained > _MOST_BEHIND
 
-    def deliver(self, parts: Sequence[Part]) -> None:
+    def deliver(self, parts: Sequence[SpanPacket]) -> None:
         """Spans that are durable now; from one thread, the writer's."""
         self._inbox.extend(parts)
         self._delivered += _size_of(parts)
@@ -106,7 +106,7 @@ class Worker:
             late = []
         return True
 
-    def _finish(self, complete: Sequence[Complete], late: Sequence[Part], now: float) -> bool:
+    def _finish(self, complete: Sequence[Complete], late: Sequence[SpanPacket], now: float) -> bool:
         """Map, store, forget; what cannot be stored waits again."""
         try:
             bodies = self._fetch(complete)
@@ -137,7 +137,7 @@ class Worker:
                 self._stopping.wait(_RETRY_S)
             self._stopping.wait(_TURN_S)
 
-    def _drain(self) -> list[Part]:
+    def _drain(self) -> list[SpanPacket]:
         parts = []
         while self._inbox:
             parts.append(self._inbox.popleft())
@@ -156,7 +156,7 @@ class Worker:
             for each in complete
         ]
 
-    def _map(self, bodies: Sequence[Sequence[bytes]], late: Sequence[Part]) -> Results:
+    def _map(self, bodies: Sequence[Sequence[bytes]], late: Sequence[SpanPacket]) -> Results:
         now = self._clock.now()
         bounding = self._bounding
         bounds = Bounds(now - bounding.retention_s, now + bounding.max_skew_s)
@@ -190,9 +190,9 @@ class Worker:
         if not results.records and not results.changes:
             return
         done = threading.Event()
-        outcomes: list[Outcome] = []
+        outcomes: list[IngestOutcome] = []
 
-        def reply(outcome: Outcome) -> None:
+        def reply(outcome: IngestOutcome) -> None:
             outcomes.append(outcome)
             done.set()
 
@@ -215,7 +215,7 @@ class Worker:
                 self._recent_bytes -= sum(map(len, self.recent.popleft()[1]))
 
 
-def _size_of(parts: Iterable[Part]) -> int:
+def _size_of(parts: Iterable[SpanPacket]) -> int:
     return sum(_PART_BYTES + len(part.body) for part in parts)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ragmon.records import MAX_FEEDBACK_TEXT, MAX_ID, Feedback, Label
-from ragmon.sources.otlp.reading.facts import Evaluation
+from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.traces.tree import Node, everything
 
 _GOOD = frozenset(
@@ -32,7 +32,7 @@ OURS = "ragmon"
 class Aimed(NamedTuple):
     """An evaluation and what it is about."""
 
-    evaluation: Evaluation
+    evaluation: SpanEvaluation
     trace_id: bytes
     span_id: bytes
 
@@ -62,7 +62,7 @@ def aimed(tops: Sequence[Node]) -> list[Aimed]:
 
 
 def changes_for(
-    query_id: str, evaluations: Sequence[Evaluation], now: float
+    query_id: str, evaluations: Sequence[SpanEvaluation], now: float
 ) -> list[Feedback | Label]:
     """What evaluations of one query come to; a person's word is preferred.
 
@@ -97,7 +97,7 @@ def changes_for(
     return changes
 
 
-def rating_of(evaluation: Evaluation) -> float | None:
+def rating_of(evaluation: SpanEvaluation) -> float | None:
     """In [-1, 1]: a score of 0 to 1, 1 to 5, 1 to 10 or 0 to 100, or a word."""
     word = (evaluation.label or "").strip().lower()
     said = 1.0 if word in _GOOD else -1.0 if word in _BAD else None
@@ -114,7 +114,7 @@ def rating_of(evaluation: Evaluation) -> float | None:
     return None
 
 
-def _measures(evaluation: Evaluation) -> bool | None:
+def _measures(evaluation: SpanEvaluation) -> bool | None:
     """True when it measures faithfulness, False when the opposite."""
     name = evaluation.name.lower()
     if any(part in name for part in _FAITHFUL):
@@ -122,7 +122,7 @@ def _measures(evaluation: Evaluation) -> bool | None:
     return False if any(part in name for part in _UNFAITHFUL) else None
 
 
-def _faithful(evaluation: Evaluation) -> float | None:
+def _faithful(evaluation: SpanEvaluation) -> float | None:
     """In [0, 1]; None when it is about something else, or does not say."""
     measures = _measures(evaluation)
     if measures is None:
@@ -139,11 +139,11 @@ def _faithful(evaluation: Evaluation) -> float | None:
     return share if measures else 1.0 - share
 
 
-def _comment(evaluation: Evaluation) -> str | None:
+def _comment(evaluation: SpanEvaluation) -> str | None:
     parts = (evaluation.label, evaluation.explanation)
     text = ": ".join(part for part in parts if part)
     return text[:MAX_FEEDBACK_TEXT] or None
 
 
-def _time(evaluation: Evaluation, now: float) -> float:
+def _time(evaluation: SpanEvaluation, now: float) -> float:
     return evaluation.time_ns / 1e9 if evaluation.time_ns else now

@@ -18,7 +18,7 @@ from ragmon.sources.otlp.reading.facts import (
     RERANKER,
     RETRIEVER,
     TOOL,
-    Said,
+    SourcedValue,
 )
 from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.traces.errors import describe_error, is_failed
@@ -37,18 +37,18 @@ from ragmon.sources.otlp.traces.tree import (
 _SEEKING = (RETRIEVER, EMBEDDING, TOOL)
 
 
-class Source(NamedTuple):
+class FieldOrigin(NamedTuple):
     """Where a field came from."""
 
     span: str
     key: str
 
 
-class Query(Struct, frozen=True):
+class MappedQuery(Struct, frozen=True):
     """One query of a trace."""
 
     record: QueryRecord
-    sources: dict[str, Source]
+    sources: dict[str, FieldOrigin]
     unit: Unit
     response_ids: tuple[str, ...] = ()
 
@@ -56,7 +56,7 @@ class Query(Struct, frozen=True):
 class Trace(Struct, frozen=True):
     """What a trace comes to."""
 
-    queries: tuple[Query, ...]
+    queries: tuple[MappedQuery, ...]
     tops: tuple[Node, ...]
     circles: int = 0  # parents cut, as they lay below their own children
 
@@ -111,9 +111,9 @@ class _Mapper:
         self._models = _model_calls(unit.tops)
         self._embeddings = outermost(unit.tops, EMBEDDING, RETRIEVER)
         self._failed = [node for node in unit.tops if is_failed(node)]
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, FieldOrigin] = {}
 
-    def query(self, single: bool) -> Query:
+    def query(self, single: bool) -> MappedQuery:
         """The record; ``single`` when its trace holds no other query."""
         top = self._tops[0]
         trace_id = top.span.trace_id.hex()
@@ -136,12 +136,12 @@ class _Mapper:
             **self._context(),
         )
         ids = (node.facts.value("response_id") for node in self._models)
-        return Query(record, self._sources, self._unit, tuple(each for each in ids if each))
+        return MappedQuery(record, self._sources, self._unit, tuple(each for each in ids if each))
 
-    def _note(self, field: str, node: Node, said: Said | None) -> Any:
+    def _note(self, field: str, node: Node, said: SourcedValue | None) -> Any:
         if said is None:
             return None
-        self._sources[field] = Source(node.span.name, said.key)
+        self._sources[field] = FieldOrigin(node.span.name, said.key)
         return said.value
 
     def _first(self, field: str, nodes: Iterable[Node], said: str = "") -> Any:
@@ -159,7 +159,7 @@ class _Mapper:
                 return self._within(node, said) or self._note("query", node, said)
         return None
 
-    def _within(self, node: Node, said: Said) -> Any:
+    def _within(self, node: Node, said: SourcedValue) -> Any:
         """What was looked up elsewhere, where it stands in a prompt among what was found."""
         if any(each.role in _SEEKING for each in everything([node])):
             return None
@@ -178,7 +178,7 @@ class _Mapper:
             said = node.facts.find("query")
             if said is not None and " ".join(str(said.value).split()) != " ".join(question.split()):
                 asked[str(said.value)] = None
-                self._sources.setdefault("retrieval_query", Source(node.span.name, said.key))
+                self._sources.setdefault("retrieval_query", FieldOrigin(node.span.name, said.key))
         return "\n".join(asked) or None
 
     def _answer(self) -> Any:
@@ -207,7 +207,7 @@ class _Mapper:
         told = self._retrieval.told
         if told is None:
             return None
-        self._sources["chunks"] = Source(told.node.span.name, told.key)
+        self._sources["chunks"] = FieldOrigin(told.node.span.name, told.key)
         return chunks_of(told.documents)
 
     def _latency(self) -> Latency:
@@ -227,7 +227,7 @@ class _Mapper:
         if not self._failed:
             return None
         text, where, key = describe_error(self._failed, self._all)
-        self._sources["error"] = Source(where.span.name, key)
+        self._sources["error"] = FieldOrigin(where.span.name, key)
         return text
 
     def _generation(self) -> dict[str, Any]:

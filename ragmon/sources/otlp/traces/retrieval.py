@@ -12,7 +12,7 @@ from ragmon.sources.otlp.traces.tree import Node, everything, outermost
 _RETRIEVING = ("retriev", "search", "lookup", "knowledge", "similar")
 
 
-class Told(NamedTuple):
+class FieldValue(NamedTuple):
     """Documents, and who spoke of them."""
 
     documents: list[Document]
@@ -25,7 +25,7 @@ class Retrieval(NamedTuple):
 
     retrievers: list[Node]
     tools: list[Node]  # an agent's, where nothing else retrieved
-    told: Told | None  # None when nobody says
+    told: FieldValue | None  # None when nobody says
 
     @property
     def steps(self) -> list[Node]:
@@ -47,7 +47,7 @@ def retrieval_of(tops: Sequence[Node]) -> Retrieval:
         retrievers = nodes + [node for node in retrievers if id(node) not in inside]
         told = _all_of(steps)
     if told is None:
-        inputs = (Told(node.facts.input_documents or [], node, "input") for node in rerankers)
+        inputs = (FieldValue(node.facts.input_documents or [], node, "input") for node in rerankers)
         told = next((each for each in inputs if each.documents), None)
     reranked = _all_of(_told(node) for node in rerankers)
     if reranked is not None and reranked.documents:
@@ -62,7 +62,7 @@ def retrieval_of(tops: Sequence[Node]) -> Retrieval:
     return Retrieval(retrievers, [each.node for each in found], told or _passed_on(tops))
 
 
-def _all_of(several: Iterable[Told | None]) -> Told | None:
+def _all_of(several: Iterable[FieldValue | None]) -> FieldValue | None:
     """Documents of all, one after another."""
     known = [each for each in several if each is not None]
     if not known:
@@ -70,10 +70,10 @@ def _all_of(several: Iterable[Told | None]) -> Told | None:
     return known[0]._replace(documents=[each for one in known for each in one.documents])
 
 
-def _told(node: Node) -> Told | None:
+def _told(node: Node) -> FieldValue | None:
     """What a retriever or reranker says; when it shows none, what is inside may say more."""
     said = node.facts.find("documents")
-    best = None if said is None else Told(said.value, node, said.key)
+    best = None if said is None else FieldValue(said.value, node, said.key)
     if best is None or not best.documents:
         best = next(_told_inside(node), best)
     if best is not None and not best.documents and is_failed(node):
@@ -81,13 +81,13 @@ def _told(node: Node) -> Told | None:
     return best
 
 
-def _told_inside(node: Node) -> Iterator[Told]:
+def _told_inside(node: Node) -> Iterator[FieldValue]:
     for each in everything(node.children):
         if each.role == node.role and (said := each.facts.find("documents")) and said.value:
-            yield Told(said.value, each, said.key)
+            yield FieldValue(said.value, each, said.key)
 
 
-def _steps(tops: Sequence[Node]) -> list[Told]:
+def _steps(tops: Sequence[Node]) -> list[FieldValue]:
     """Chains that return documents and are called like a retriever, or have one inside."""
     nodes = everything(tops)
     generating, retrieving = _around(nodes, MODEL), _around(nodes, RETRIEVER)
@@ -116,41 +116,43 @@ def _around(nodes: Iterable[Node], role: str) -> set[int]:
     return held
 
 
-def _told_by_step(node: Node, holds_retriever: bool) -> Told | None:
+def _told_by_step(node: Node, holds_retriever: bool) -> FieldValue | None:
     is_named = any(part in node.span.name.lower() for part in _RETRIEVING)
     if is_failed(node) or not (is_named or holds_retriever):
         return None
     said = node.facts.find("passages")
     if said is None or not (said.value or is_named):
         return None
-    return Told(said.value, node, said.key)
+    return FieldValue(said.value, node, said.key)
 
 
-def _told_by_tools(found: Sequence[Search]) -> Told | None:
+def _told_by_tools(found: Sequence[Search]) -> FieldValue | None:
     """Documents of all tools that searched; none only when each says so."""
-    told = [Told(each.documents or [], each.node, each.key) for each in found if each.documents]
+    told = [
+        FieldValue(each.documents or [], each.node, each.key) for each in found if each.documents
+    ]
     if not told and found and all(each.documents is not None for each in found):
-        told = [Told([], found[0].node, found[0].key)]
+        told = [FieldValue([], found[0].node, found[0].key)]
     return _all_of(told)
 
 
-def _passed_on(tops: Sequence[Node]) -> Told | None:
+def _passed_on(tops: Sequence[Node]) -> FieldValue | None:
     """What a step was given, where the one that retrieved it was not recorded."""
     given = (
-        Told(node.facts.input_documents or [], node, "input")
+        FieldValue(node.facts.input_documents or [], node, "input")
         for node in everything(tops)
         if node.role == CHAIN
     )
     return next((each for each in given if each.documents), None)
 
 
-def _told_at_the_end(top: Node) -> Told | None:
+def _told_at_the_end(top: Node) -> FieldValue | None:
     """The sources that an application returns beside its answer."""
     said = top.facts.find("passages") if top.role == CHAIN else None
     if said is None or not said.value:
         return None
     are_whole = all(each.text and (each.id or each.score is not None) for each in said.value)
-    return Told(said.value, top, said.key) if are_whole else None
+    return FieldValue(said.value, top, said.key) if are_whole else None
 
 
 def _in_new_order(retrieved: list[Document], reranked: list[Document]) -> list[Document]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ragmon.sources.otlp.reading.documents import Document
-from ragmon.sources.otlp.reading.facts import RETRIEVER, TOOL, Said
+from ragmon.sources.otlp.reading.facts import RETRIEVER, TOOL, SourcedValue
 from ragmon.sources.otlp.traces.tree import Node, outermost
 
 _RETRIEVING = re.compile(
@@ -20,7 +20,7 @@ class Search(NamedTuple):
 
     node: Node
     documents: list[Document] | None
-    said: Said | None
+    said: SourcedValue | None
 
     @property
     def key(self) -> str:

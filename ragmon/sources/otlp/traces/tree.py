@@ -12,7 +12,7 @@ from ragmon.sources.otlp.reading.facts import (
     PART,
     RETRIEVER,
     TOOL,
-    Facts,
+    SpanFacts,
 )
 from ragmon.sources.otlp.spans import Span
 
@@ -22,7 +22,7 @@ class Node:
 
     __slots__ = ("children", "facts", "parent", "span")
 
-    def __init__(self, span: Span, facts: Facts) -> None:
+    def __init__(self, span: Span, facts: SpanFacts) -> None:
         self.span = span
         self.facts = facts
         self.parent: Node | None = None

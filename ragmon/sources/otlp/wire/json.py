@@ -17,11 +17,11 @@ from ragmon.sources.otlp.spans import (
     MAX_NAME,
     MAX_VALUE,
     Attributes,
-    Decoded,
+    DecodedSpans,
     Event,
-    Link,
     Resource,
     Span,
+    SpanLink,
     drop_bulk,
 )
 
@@ -33,7 +33,7 @@ class _Wire(Struct, frozen=True, rename="camel", gc=False):
     """What all the messages share."""
 
 
-class Pair(_Wire, frozen=True):
+class KeyValue(_Wire, frozen=True):
     """One attribute."""
 
     key: str = ""
@@ -42,7 +42,7 @@ class Pair(_Wire, frozen=True):
 
 class _Named(_Wire, frozen=True):
     name: str = ""
-    attributes: list[Pair] | None = None
+    attributes: list[KeyValue] | None = None
 
 
 class _Event(_Named, frozen=True):
@@ -70,21 +70,21 @@ class _Span(_Named, frozen=True):
     status: _Status | None = None
 
 
-class _Scope(_Wire, frozen=True):
+class _ScopeSpans(_Wire, frozen=True):
     scope: _Named | None = None
     spans: list[_Span] | None = None
 
 
 class _ResourceSpans(_Wire, frozen=True):
     resource: _Named | None = None
-    scope_spans: list[_Scope] | None = None
+    scope_spans: list[_ScopeSpans] | None = None
 
 
-class _Request(_Wire, frozen=True):
+class _TraceRequest(_Wire, frozen=True):
     resource_spans: list[_ResourceSpans] | None = None
 
 
-_decode_request = msgspec.json.Decoder(_Request)
+_decode_request = msgspec.json.Decoder(_TraceRequest)
 
 
 def parse(body: bytes, decoder: msgspec.json.Decoder[Any] = _decode_request) -> Any:
@@ -100,7 +100,7 @@ def parse(body: bytes, decoder: msgspec.json.Decoder[Any] = _decode_request) -> 
         raise RecordError("malformed", "", f"no OTLP JSON: {error}", hint=hint) from None
 
 
-def decode(body: bytes) -> Iterator[Decoded]:
+def decode(body: bytes) -> Iterator[DecodedSpans]:
     """The spans of an export request, one instrumentation scope after another.
 
     Raises:
@@ -108,14 +108,14 @@ def decode(body: bytes) -> Iterator[Decoded]:
     """
     for resource_spans in parse(body).resource_spans or ():
         about = resource_spans.resource
-        resource = resource_of(attributes(about.attributes if about else None, Decoded([])))
+        resource = resource_of(attributes(about.attributes if about else None, DecodedSpans([])))
         for scope_spans in resource_spans.scope_spans or ():
             scope = scope_spans.scope.name[:MAX_NAME] if scope_spans.scope else ""
             yield _scope(scope_spans.spans or [], scope, resource)
 
 
-def _scope(wire: list[_Span], scope: str, resource: Resource) -> Decoded:
-    decoded = Decoded([])
+def _scope(wire: list[_Span], scope: str, resource: Resource) -> DecodedSpans:
+    decoded = DecodedSpans([])
     for span in wire:
         trace_id, span_id = unhex(span.trace_id, 16), unhex(span.span_id, 8)
         if trace_id is None:
@@ -128,7 +128,7 @@ def _scope(wire: list[_Span], scope: str, resource: Resource) -> Decoded:
 
 
 def _span(
-    span: _Span, ids: tuple[bytes, bytes], origin: tuple[str, Resource], decoded: Decoded
+    span: _Span, ids: tuple[bytes, bytes], origin: tuple[str, Resource], decoded: DecodedSpans
 ) -> Span:
     status = span.status or _Status()
     return Span(
@@ -150,14 +150,14 @@ def _span(
             for each in (span.events or ())[:MAX_ATTRIBUTES]
         ),
         tuple(
-            Link(linked, unhex(each.span_id, 8) or b"")
+            SpanLink(linked, unhex(each.span_id, 8) or b"")
             for each in (span.links or ())[:128]
             if (linked := unhex(each.trace_id, 16)) is not None
         ),
     )
 
 
-def attributes(wire: list[Pair] | None, decoded: Decoded) -> Attributes:
+def attributes(wire: list[KeyValue] | None, decoded: DecodedSpans) -> Attributes:
     """Attributes as a dictionary; of a repeated key the last counts."""
     pairs = wire or []
     if len(pairs) > MAX_ATTRIBUTES:

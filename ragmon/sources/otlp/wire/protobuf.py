@@ -17,11 +17,11 @@ from ragmon.sources.otlp.spans import (
     MAX_NAME,
     MAX_VALUE,
     Attributes,
-    Decoded,
+    DecodedSpans,
     Event,
-    Link,
     Resource,
     Span,
+    SpanLink,
     drop_bulk,
 )
 
@@ -42,7 +42,7 @@ def parse(body: bytes, kind: Any = ExportTraceServiceRequest) -> Any:
         raise RecordError("malformed", "", f"no OTLP protobuf: {error}", hint=hint) from None
 
 
-def decode(body: bytes) -> Iterator[Decoded]:
+def decode(body: bytes) -> Iterator[DecodedSpans]:
     """The spans of an ``ExportTraceServiceRequest``, one instrumentation scope after another.
 
     Raises:
@@ -50,15 +50,15 @@ def decode(body: bytes) -> Iterator[Decoded]:
     """
     request = parse(body)
     for resource_spans in request.resource_spans:
-        unused = Decoded([])
+        unused = DecodedSpans([])
         resource = resource_of(attributes(resource_spans.resource.attributes, unused))
         for scope_spans in resource_spans.scope_spans:
             scope = scope_spans.scope.name[:MAX_NAME]
             yield _scope(scope_spans.spans, scope, resource)
 
 
-def _scope(wire: Iterable[Any], scope: str, resource: Resource) -> Decoded:
-    decoded = Decoded([])
+def _scope(wire: Iterable[Any], scope: str, resource: Resource) -> DecodedSpans:
+    decoded = DecodedSpans([])
     for span in wire:
         trace_id, span_id = span.trace_id, span.span_id
         if len(trace_id) != 16 or trace_id == _NO_ID:
@@ -70,7 +70,7 @@ def _scope(wire: Iterable[Any], scope: str, resource: Resource) -> Decoded:
     return decoded
 
 
-def _span(span: Any, scope: str, resource: Resource, decoded: Decoded) -> Span:
+def _span(span: Any, scope: str, resource: Resource, decoded: DecodedSpans) -> Span:
     parent_id = span.parent_span_id
     if parent_id == _NO_ID[:8]:
         parent_id = b""
@@ -88,16 +88,16 @@ def _span(span: Any, scope: str, resource: Resource, decoded: Decoded) -> Span:
         scope,
         resource,
         tuple(_event(each, decoded) for each in events[:MAX_ATTRIBUTES]) if events else (),
-        tuple(Link(each.trace_id, each.span_id) for each in links[:128]) if links else (),
+        tuple(SpanLink(each.trace_id, each.span_id) for each in links[:128]) if links else (),
     )
 
 
-def _event(event: Any, decoded: Decoded) -> Event:
+def _event(event: Any, decoded: DecodedSpans) -> Event:
     read = attributes(event.attributes, decoded)
     return Event(event.name[:MAX_NAME], event.time_unix_nano, read)
 
 
-def attributes(wire: Any, decoded: Decoded) -> Attributes:
+def attributes(wire: Any, decoded: DecodedSpans) -> Attributes:
     """Attributes as a dictionary; of a repeated key the last counts."""
     if len(wire) > MAX_ATTRIBUTES:
         decoded.drop("too_many", len(wire) - MAX_ATTRIBUTES)

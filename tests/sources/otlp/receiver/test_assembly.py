@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmon.sources.otlp.receiver.assembly import Assembly, Patience
-from ragmon.sources.otlp.spans import Part
+from ragmon.sources.otlp.receiver.assembly import Assembly, TraceTimeouts
+from ragmon.sources.otlp.spans import SpanPacket
 
-PATIENCE = Patience(linger_s=2.0, idle_s=60.0, longest_s=900.0)
+PATIENCE = TraceTimeouts(linger_s=2.0, idle_s=60.0, longest_s=900.0)
 TRACE = b"t" * 16
 
 
 def part(trace_id=TRACE, spans=1, has_entry=False, body=b"body"):
-    return Part(trace_id, spans, has_entry, body)
+    return SpanPacket(trace_id, spans, has_entry, body)
 
 
 def reasons(assembly, now):
@@ -50,7 +50,7 @@ def test_a_trace_that_never_rests_ends_all_the_same():
 
 
 def test_a_trace_with_too_many_spans_is_taken_as_complete():
-    assembly = Assembly(Patience(most_spans=10))
+    assembly = Assembly(TraceTimeouts(most_spans=10))
     assembly.add(part(spans=11), 0.0)
     assert reasons(assembly, 0.0) == ["many"]
 
@@ -65,7 +65,7 @@ def test_spans_of_a_complete_trace_are_late():
 
 
 def test_too_many_traces_complete_the_oldest_without_a_root_first():
-    assembly = Assembly(Patience(most_traces=2))
+    assembly = Assembly(TraceTimeouts(most_traces=2))
     for number, has_entry in enumerate([True, False, False]):
         assembly.add(part(bytes([number]) * 16, has_entry=has_entry), float(number) / 10)
     (evicted,) = assembly.due(0.3)
@@ -74,7 +74,7 @@ def test_too_many_traces_complete_the_oldest_without_a_root_first():
 
 
 def test_bodies_beyond_the_limit_are_left_to_the_store():
-    assembly = Assembly(Patience(kept_bytes=10))
+    assembly = Assembly(TraceTimeouts(kept_bytes=10))
     for number in range(3):
         assembly.add(part(bytes([number]) * 16, has_entry=True), 0.0)
     assert assembly.kept_bytes == 8
@@ -104,7 +104,7 @@ ARRIVALS = st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.floats(0, 30)
 
 @given(ARRIVALS)
 def test_every_span_ends_in_exactly_one_complete_trace_or_is_late(arrivals):
-    assembly = Assembly(Patience(linger_s=2.0, idle_s=20.0, most_traces=3, kept_bytes=1 << 20))
+    assembly = Assembly(TraceTimeouts(linger_s=2.0, idle_s=20.0, most_traces=3, kept_bytes=1 << 20))
     now, sent, complete = 0.0, 0, []
     for number, has_entry, pause in arrivals:
         now += pause

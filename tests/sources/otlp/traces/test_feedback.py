@@ -3,8 +3,8 @@
 import pytest
 
 from ragmon.records import Feedback, Label
-from ragmon.sources.otlp.reading.facts import Evaluation
-from ragmon.sources.otlp.spans import Link
+from ragmon.sources.otlp.reading.facts import SpanEvaluation
+from ragmon.sources.otlp.spans import SpanLink
 from ragmon.sources.otlp.traces.feedback import aimed, changes_for, rating_of
 from ragmon.sources.otlp.traces.tree import build
 from tests.support.otlp import NOW, TRACE, as_json, rig, span
@@ -34,37 +34,44 @@ KIND = "openinference.span.kind"
     ],
 )
 def test_ratings(score, label, rating):
-    assert rating_of(Evaluation("x", score, label)) == rating
+    assert rating_of(SpanEvaluation("x", score, label)) == rating
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        pytest.param([Evaluation("user_feedback", 1.0)], [("feedback", 1.0)], id="nobody named"),
         pytest.param(
-            [Evaluation("relevance", 0.0, annotator="LLM"), Evaluation("x", 1, annotator="HUMAN")],
+            [SpanEvaluation("user_feedback", 1.0)], [("feedback", 1.0)], id="nobody named"
+        ),
+        pytest.param(
+            [
+                SpanEvaluation("relevance", 0.0, annotator="LLM"),
+                SpanEvaluation("x", 1, annotator="HUMAN"),
+            ],
             [("feedback", 1.0)],
             id="a person",
         ),
         pytest.param(
-            [Evaluation("relevance", 0.0), Evaluation("thumbs", 1.0, annotator="HUMAN")],
+            [SpanEvaluation("relevance", 0.0), SpanEvaluation("thumbs", 1.0, annotator="HUMAN")],
             [("feedback", 1.0)],
             id="a person is preferred",
         ),
-        pytest.param([Evaluation("relevance", 0.0, annotator="LLM")], [], id="a model alone"),
+        pytest.param([SpanEvaluation("relevance", 0.0, annotator="LLM")], [], id="a model alone"),
         pytest.param(
-            [Evaluation("Faithfulness", 0.8, annotator="LLM")],
+            [SpanEvaluation("Faithfulness", 0.8, annotator="LLM")],
             [("llm:Faithfulness", 0.8)],
             id="faithfulness by a model",
         ),
-        pytest.param([Evaluation("Groundedness", 5)], [("otlp:Groundedness", 1.0)], id="of five"),
         pytest.param(
-            [Evaluation("hallucination", 1.0, annotator="LLM")],
+            [SpanEvaluation("Groundedness", 5)], [("otlp:Groundedness", 1.0)], id="of five"
+        ),
+        pytest.param(
+            [SpanEvaluation("hallucination", 1.0, annotator="LLM")],
             [("llm:hallucination", 0.0)],
             id="the opposite",
         ),
         pytest.param(
-            [Evaluation("hallucination", None, "factual", annotator="LLM")],
+            [SpanEvaluation("hallucination", None, "factual", annotator="LLM")],
             [("llm:hallucination", 1.0)],
             id="in a word",
         ),
@@ -95,7 +102,7 @@ def test_trace_feedback_counts_once_however_often_it_is_said():
 def test_a_link_names_the_target_wherever_the_span_stands():
     other = b"o" * 16
     said = {KIND: "EVALUATOR", "annotations.0.annotation.name": "user"}
-    late = span(2, 1, said, links=(Link(other, b"12345678"),))
+    late = span(2, 1, said, links=(SpanLink(other, b"12345678"),))
     (found,) = aimed(build([span(1), late]))
     assert (found.trace_id, found.span_id) == (other, b"12345678")
 
@@ -127,7 +134,7 @@ QUERY = (span(1), span(2, 1, {KIND: "RETRIEVER", "output.value": "[]"}))
     "late",
     [
         pytest.param(
-            annotation(9, trace_id=b"o" * 16, links=(Link(TRACE, (1).to_bytes(8, "big")),)),
+            annotation(9, trace_id=b"o" * 16, links=(SpanLink(TRACE, (1).to_bytes(8, "big")),)),
             id="in a trace of its own, linked",
         ),
         pytest.param(annotation(9, 1), id="in the trace that was complete before"),
