@@ -3,7 +3,7 @@
 A kind exports
 
 - ``Options``: its settings, under ``detectors.rules`` as ``{kind: <file>, …}``;
-- ``State(options)``: what it remembers, as arrays over all streams at once, with ``grow``,
+- ``build(options)``: what it remembers, as arrays over all streams at once, with ``grow``,
   ``clear``, ``dump`` and ``load``;
 - ``step(state, tick) -> list[Finding]``: one minute further.
 
@@ -117,7 +117,10 @@ class DetectorKind(Protocol):
     """The module of a kind."""
 
     Options: Any
-    State: Any
+
+    def build(self, options: Any) -> DetectorState:
+        """State of a detector that has seen nothing."""
+        ...
 
     def step(self, state: Any, tick: Tick) -> list[Finding]:
         """One minute further."""

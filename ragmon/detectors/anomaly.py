@@ -48,6 +48,11 @@ class AnomalyState(Charts):
         super().clear(np.asarray(streams, dtype=np.int64))
 
 
+def build(options: Options) -> AnomalyState:
+    """State of a detector that has seen nothing."""
+    return AnomalyState(options)
+
+
 def step(state: AnomalyState, tick: Tick) -> list[Finding]:
     """One minute further."""
     references = tick.references

@@ -145,6 +145,11 @@ class CanaryState:
         self.limits = _limits(self)
 
 
+def build(options: Options) -> CanaryState:
+    """State of a detector that has seen nothing."""
+    return CanaryState(options)
+
+
 def step(state: CanaryState, tick: Tick) -> list[Finding]:
     """One minute further."""
     if tick.renewed:

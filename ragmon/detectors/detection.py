@@ -70,7 +70,7 @@ class Detection:
 
         Args:
             columns: keys of the observation columns.
-            rules: the module and the ``DetectionOptions`` of each rule.
+            rules: the module and the ``Options`` of each rule.
             options: what all rules share.
         """
         self.options = options or DetectionOptions()
@@ -80,7 +80,7 @@ class Detection:
         self.latencies = LatencyEdges()
         self.baseline: Baseline | None = None
         self._losses = LossMap(columns)
-        self._rules = [(module, module.State(options)) for module, options in rules]
+        self._rules = [(module, module.build(options)) for module, options in rules]
         self._settled = 0
 
     @property

@@ -74,6 +74,11 @@ class NoDataState(Arrays):
         self.expected[:] = 0.0
 
 
+def build(options: Options) -> NoDataState:
+    """State of a detector that has seen nothing."""
+    return NoDataState(options)
+
+
 def step(state: NoDataState, tick: Tick) -> list[Finding]:
     """One minute further."""
     if tick.renewed or not state.ready:

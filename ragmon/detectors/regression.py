@@ -57,6 +57,11 @@ class RegressionState(Charts):
         super().load(charts)
 
 
+def build(options: Options) -> RegressionState:
+    """State of a detector that has seen nothing."""
+    return RegressionState(options)
+
+
 def step(state: RegressionState, tick: Tick) -> list[Finding]:
     """One minute further; golden baselines judge no traffic."""
     baseline = tick.baseline

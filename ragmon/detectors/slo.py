@@ -69,6 +69,11 @@ def rule_name(options: Options) -> str:
     return f"{options.objective:g}"
 
 
+def build(options: Options) -> SloState:
+    """State of a detector that has seen nothing."""
+    return SloState(options)
+
+
 def step(state: SloState, tick: Tick) -> list[Finding]:
     """One minute further."""
     if tick.renewed or not state.ready:

@@ -75,6 +75,11 @@ def rule_name(options: Options) -> str:
     return f"{rule}{sure}/{int(options.window)}s"
 
 
+def build(options: Options) -> ThresholdState:
+    """State of a detector that has seen nothing."""
+    return ThresholdState(options)
+
+
 def step(state: ThresholdState, tick: Tick) -> list[Finding]:
     """One minute further."""
     baseline = tick.baseline.created_at if tick.baseline else 0.0

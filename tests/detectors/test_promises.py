@@ -12,9 +12,9 @@ from tests.support.paths import BENCHMARKS
 @pytest.fixture(scope="module")
 def simulation():
     """The benchmark module of a name."""
-    sys.path.append(BENCHMARKS)
+    sys.path.append(str(BENCHMARKS))
     yield importlib.import_module
-    sys.path.remove(BENCHMARKS)
+    sys.path.remove(str(BENCHMARKS))
 
 
 def test_a_steady_stream_is_quiet_and_watched_almost_as_well_as_possible(simulation):
