@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ragmon.detectors import Finding, StreamKey, Tick
 from ragmon.detectors.arrays import Bools, Floats, Ints
@@ -338,21 +337,9 @@ def replay(detection: Detection, observations: Observations) -> Iterator[Closed]
             yield from detection.advance(forgotten)
             detection.resume(first)
         yield from detection.advance(int(first // 60) - _AHEAD)  # what is folded must be near
-        detection.fold(_part(observations, part))
+        detection.fold(observations.select(part))
         yield from detection.advance(detection.due(float(observations.timestamps[part[-1]])))
     yield from detection.advance(int(observations.timestamps[order[-1]] // 60) + 1)
-
-
-def _part(whole: Observations, rows: Ints) -> Observations:
-    """Some of the records, with the dims that they have; these may be few of very many."""
-    held, index = np.unique(whole.dim_index[rows], return_inverse=True)
-    return replace(
-        whole,
-        dims=[whole.dims[at] for at in held.tolist()],
-        dim_index=index.astype(np.int32),
-        timestamps=whole.timestamps[rows],
-        values=whole.values[rows],
-    )
 
 
 def totals(streams: StreamTable, found: Floats) -> Mapping[StreamKey, tuple[float, float, float]]:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ragmon.detectors.losses import JUDGED, sources
 from ragmon.records import Position
-from ragmon.windows.observations import Observations, concatenate
-from ragmon.windows.series import Dims
+from ragmon.windows.observations import Observations
 
 _BLOCK_S = 600.0
 
@@ -88,9 +87,9 @@ class ObservationBuffer:
         """Everything gathered, which ends at this position of the store."""
         chunk = ObservationBatch(
             position,
-            joined(self._logged),
-            joined(self._before),
-            joined(self._after),
+            _concatenated(self._logged),
+            _concatenated(self._before),
+            _concatenated(self._after),
             dict(self._arrivals),
         )
         self._logged, self._before, self._after = [], [], []
@@ -112,27 +111,6 @@ class ObservationBuffer:
         return read
 
 
-def joined(batches: Sequence[Observations]) -> Observations | None:
-    """The batches after one another; None without any."""
-    if len(batches) < 2:
-        return batches[0] if batches else None
-    slices = batches[0].slices
-    if any(batch.slices != slices for batch in batches):
-        return concatenate(batches)  # written when other slices were configured
-    distinct: dict[Dims, int] = {}
-    places: list[NDArray[np.int32]] = []
-    for batch in batches:
-        place = [distinct.setdefault(each, len(distinct)) for each in batch.dims]
-        places.append(np.array(place, dtype=np.int32)[batch.dim_index])
-    return Observations(
-        slices,
-        list(distinct),
-        np.concatenate(places),
-        np.concatenate([batch.timestamps for batch in batches]),
-        np.concatenate([batch.values for batch in batches]),
-    )
-
-
 def no_later(observations: Observations, limit: float) -> Observations:
     """The same, with what lies beyond a moment counted at that moment."""
     if float(observations.timestamps.max()) <= limit:
@@ -148,15 +126,13 @@ def _unread(observations: Observations | None) -> Observations | None:
     return replace(observations, values=values)
 
 
+def _concatenated(parts: Sequence[Observations]) -> Observations | None:
+    return Observations.concatenate(parts) if parts else None
+
+
 def _block(observations: Observations | None, number: float) -> Observations | None:
+    """The records of one ten-minute block; None without any."""
     if observations is None:
         return None
     rows = np.flatnonzero(observations.timestamps // _BLOCK_S == number)
-    if not len(rows):
-        return None
-    return replace(
-        observations,
-        dim_index=observations.dim_index[rows],
-        timestamps=observations.timestamps[rows],
-        values=observations.values[rows],
-    )
+    return observations.select(rows) if len(rows) else None

@@ -31,6 +31,48 @@ class Observations(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.timestamps)
 
+    def select(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> "Observations":
+        """Some of the records, with only the dims that they have.
+
+        Args:
+            rows: distinct indices, in the order that is asked for; or a mask of shape (n,).
+        """
+        at = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.intp, copy=False)
+        used, dim_index = np.unique(self.dim_index[at], return_inverse=True)
+        return Observations(
+            self.slices,
+            [self.dims[index] for index in used.tolist()],
+            dim_index.astype(np.int32),
+            self.timestamps[at],
+            self.values[at],
+            None if self.judged is None else _select_sparse(self.judged, at, len(self)),
+        )
+
+    @staticmethod
+    def concatenate(parts: "Sequence[Observations]") -> "Observations":
+        """The records of one or more batches after one another, over the union of their slices.
+
+        Raises:
+            ValueError: no batch, or verdict sums of different layouts.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        slices = tuple(dict.fromkeys(name for part in parts for name in part.slices))
+        distinct: dict[Dims, int] = {}
+        dim_index = []
+        for part in parts:
+            dims = (_widen(dims, part.slices, slices) for dims in part.dims)
+            places = [distinct.setdefault(key, len(distinct)) for key in dims]
+            dim_index.append(np.array(places, dtype=np.int32)[part.dim_index])
+        return Observations(
+            slices,
+            list(distinct),
+            np.concatenate(dim_index),
+            np.concatenate([part.timestamps for part in parts]),
+            np.concatenate([part.values for part in parts]),
+            _concatenate_sparse(parts),
+        )
+
 
 class _Packed(Struct, array_like=True, frozen=True):
     columns: list[str]
@@ -93,32 +135,42 @@ def join(packed: Sequence[bytes]) -> bytes:
     """One batch out of several, in their order."""
     parts = [_decoder.decode(each) for each in packed]
     columns = list(dict.fromkeys(name for part in parts for name in part.columns))
-    return pack(concatenate([unpack(each, columns) for each in packed]), columns)
+    return pack(Observations.concatenate([unpack(each, columns) for each in packed]), columns)
 
 
-def concatenate(batches: Sequence[Observations]) -> Observations:
-    """The batches after one another, over the union of their slices.
+def _select_sparse(sparse: Sparse, rows: NDArray[np.intp], count: int) -> Sparse:
+    """The sums of the selected records, under their new positions."""
+    position = np.full(count, -1, dtype=np.int32)
+    position[rows] = np.arange(len(rows))
+    record = position[sparse.record]
+    selected = record >= 0
+    return Sparse(sparse.names, record[selected], sparse.rows[selected])
 
-    They are as logged: what verdicts add comes by restatement and is not part of a block.
-    """
-    slices = tuple(dict.fromkeys(name for batch in batches for name in batch.slices))
-    dims: list[Dims] = []
-    for batch in batches:
-        every = [_widen(each, batch.slices, slices) for each in batch.dims]
-        dims += [every[index] for index in batch.dim_index.tolist()]
-    distinct, dim_index = index_dims(dims)
-    return Observations(
-        slices,
-        distinct,
-        dim_index,
-        np.concatenate([batch.timestamps for batch in batches]),
-        np.concatenate([batch.values for batch in batches]),
+
+def _concatenate_sparse(parts: Sequence[Observations]) -> Sparse | None:
+    sums: list[Sparse] = []
+    record: list[NDArray[np.int32]] = []
+    before = 0
+    for part in parts:
+        if part.judged is not None:
+            sums.append(part.judged)
+            record.append(part.judged.record + np.int32(before))
+        before += len(part)
+    if not sums:
+        return None
+    if any(sparse.names != sums[0].names for sparse in sums):
+        raise ValueError("verdict sums of different layouts cannot be put together")
+    return Sparse(
+        sums[0].names, np.concatenate(record), np.concatenate([sparse.rows for sparse in sums])
     )
 
 
-def _widen(dims: Dims, slices: tuple[str, ...], wanted: tuple[str, ...]) -> Dims:
+def _widen(dims: Dims, slices: tuple[str, ...], wider: tuple[str, ...]) -> Dims:
+    """The dims over more slices; a value that was not recorded is empty."""
+    if slices == wider:
+        return dims
     values = dict(zip(slices, dims[2:], strict=True))
-    return (dims[0], dims[1], *(values.get(name, "") for name in wanted))
+    return (dims[0], dims[1], *(values.get(name, "") for name in wider))
 
 
 def index_dims(dims: Sequence[Dims]) -> tuple[list[Dims], NDArray[np.int32]]:

@@ -9,7 +9,7 @@ from ragmon.detectors.baselines import from_totals
 from ragmon.detectors.detection import Detection, DetectionOptions, replay
 from ragmon.detectors.minutes import SavedMinute
 from ragmon.errors import SettingsError
-from ragmon.windows.observations import Observations, concatenate
+from ragmon.windows.observations import Observations
 from tests.scenarios.story import COLUMNS, START, STORIES, load, queries
 
 RULES = (*rules.DEFAULT_RULES, {"kind": "slo", "metric": "hit", "objective": 0.8})
@@ -62,7 +62,7 @@ def test_an_incident_recedes_once_it_is_over_and_not_before(live, story):
 
 
 def test_a_replay_agrees_bit_for_bit(live, batches):
-    whole = concatenate([batch for _, batch in batches])
+    whole = Observations.concatenate([batch for _, batch in batches])
     shuffled = np.random.default_rng(1).permutation(len(whole))
     mixed = Observations(
         whole.slices,
@@ -178,7 +178,7 @@ def test_a_stream_may_begin_while_a_baseline_is_in_force():
 def test_a_stray_timestamp_does_not_make_a_replay_live_through_decades():
     told = [batch for _, batch in queries(load(STORIES / "low_traffic.yaml")) if batch is not None]
     stray = replace(told[0], timestamps=told[0].timestamps * 0.0 + 86_400.0)
-    whole = concatenate([*told[:30], stray])
+    whole = Observations.concatenate([*told[:30], stray])
     minutes = [closed.minute for closed in replay(Detection(COLUMNS, rules.build()), whole)]
     assert minutes[0] == 1_440
     assert minutes[-1] == int(whole.timestamps.max() // 60)

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 import yaml
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from ragmon.alerts import AlertEvent
 from ragmon.alerts.evidence import explain
@@ -17,7 +16,7 @@ from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.rules import DEFAULT_RULES, build
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
-from ragmon.windows.observations import Observations, concatenate
+from ragmon.windows.observations import Observations
 
 STORIES = Path(__file__).parent
 START = 29_000_160  # unix minutes, midnight
@@ -98,17 +97,7 @@ def queries(story: Story) -> Iterator[tuple[int, Observations | None]]:
 
 def whole(story: Story) -> Observations:
     """All its queries."""
-    return concatenate([batch for _, batch in queries(story) if batch is not None])
-
-
-def part(told: Observations, rows: np.ndarray) -> Observations:
-    """Some of the queries, in that order."""
-    return replace(
-        told,
-        dim_index=told.dim_index[rows],
-        timestamps=told.timestamps[rows],
-        values=told.values[rows],
-    )
+    return Observations.concatenate([batch for _, batch in queries(story) if batch is not None])
 
 
 def log(story: Story) -> Iterator[bytes]:

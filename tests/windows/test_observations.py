@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from ragmon.windows.observations import Observations, concatenate, index_dims, join, pack, unpack
+from ragmon.windows.observations import Observations, Sparse, index_dims, join, pack, unpack
 from ragmon.windows.series import Dims
 from tests.support.examples import NOON, pipeline, query_records
 
@@ -72,19 +73,60 @@ def test_joined_batches_are_the_batches_after_one_another(parts):
     assert rows(unpack(joined, columns), columns) == expected
 
 
+@settings(deadline=None)
+@given(st.sampled_from(PIPELINES), batches, st.data())
+def test_selected_records_are_those_records_in_the_order_asked_for(observed_by, batch, data):
+    whole = observed_by.observe(batch)
+    order = data.draw(st.permutations(range(len(batch))))
+    order = order[: data.draw(st.integers(0, len(batch)))]
+    chosen = whole.select(np.array(order, dtype=np.intp))
+    expected = rows(whole, observed_by.columns)
+    assert rows(chosen, observed_by.columns) == [expected[at] for at in order]
+    assert set(chosen.dim_index.tolist()) == set(range(len(chosen.dims)))
+    mask = np.isin(np.arange(len(batch)), order)
+    by_mask = rows(whole.select(mask), observed_by.columns)
+    assert by_mask == [expected[at] for at in sorted(order)]
+
+
+def test_verdict_sums_stay_with_their_records():
+    whole = replace(_batch([("a", ""), ("b", ""), ("c", "")]), judged=_sums([0, 2]))
+    chosen = whole.select(np.array([2, 1]))
+    assert chosen.judged is not None
+    assert chosen.judged.record.tolist() == [0]
+    assert chosen.judged.rows.tolist() == [[2.0]]
+    again = Observations.concatenate([_batch([("a", "")]), chosen, whole])
+    assert again.judged is not None
+    assert again.judged.record.tolist() == [1, 3, 5]
+    assert again.judged.rows.tolist() == [[2.0], [0.0], [2.0]]
+
+
+def test_verdict_sums_of_different_layouts_are_not_put_together():
+    first = replace(_batch([("a", "")]), judged=_sums([0]))
+    second = replace(_batch([("a", "")]), judged=replace(_sums([0]), names=("other",)))
+    with pytest.raises(ValueError, match="different layouts"):
+        Observations.concatenate([first, second])
+
+
 def test_concatenated_dims_are_distinct():
     observed = PIPELINES[1].observe([])
     assert len(observed) == 0
-    twice = concatenate([_batch([("docs", "v1", "acme")]), _batch([("docs", "v1", "acme")])])
+    twice = Observations.concatenate(
+        [_batch([("docs", "v1", "acme")]), _batch([("docs", "v1", "acme")])]
+    )
     assert twice.dims == [("docs", "v1", "acme")]
     assert twice.dim_index.tolist() == [0, 0]
 
 
+def _sums(record: list[int]) -> Sparse:
+    """One column, whose value is the position of the record."""
+    at = np.array(record, dtype=np.int32)
+    return Sparse(("shared",), at, at[:, None].astype(np.float64))
+
+
 def _batch(dims: list[Dims]) -> Observations:
     distinct, index = index_dims(dims)
-    return Observations(
-        ("tenant",), distinct, index, np.full(len(dims), NOON), np.zeros((len(dims), 2))
-    )
+    slices = ("tenant",) if len(dims[0]) > 2 else ()
+    return Observations(slices, distinct, index, np.full(len(dims), NOON), np.zeros((len(dims), 2)))
 
 
 def test_dims_are_indexed_in_the_order_they_came():
