@@ -39,7 +39,7 @@ class Vigil:
         self.start()
 
     def start(self) -> None:
-        settings = Settings(data_dir=self.directory, **self._fields)
+        self.settings = settings = Settings(data_dir=self.directory, **self._fields)
         self.engine = build_engine(settings, self.clock)
         own, writer = OwnMetrics(), self.engine.writer
         schedule = Schedule(self.clock, lambda _job: None)
