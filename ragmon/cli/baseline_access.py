@@ -17,11 +17,12 @@ from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
 from ragmon.config.units import seconds
 from ragmon.daemon.baselines import BaselineService, Minutes, NoTrafficError, describe
-from ragmon.daemon.build import build_pipeline, resolve
+from ragmon.daemon.build import build_pipeline
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.detectors.detection import Detection, DetectionOptions, replay
 from ragmon.errors import SettingsError, StoreBusyError
 from ragmon.pipeline import Pipeline
+from ragmon.plugins import resolve
 from ragmon.stores import Store
 
 _LATENCY = "latency_ms{stage=total}"

@@ -13,12 +13,13 @@ from ragmon.clock import SystemClock
 from ragmon.config.settings import Settings
 from ragmon.config.units import duration_text
 from ragmon.daemon.alerting.build import build_detection, build_timing
-from ragmon.daemon.build import build_pipeline, check_exposure, grants, resolve
+from ragmon.daemon.build import build_pipeline, check_exposure, grants
 from ragmon.daemon.judging.build import check_judges
 from ragmon.daemon.notify.routing import build_routes
 from ragmon.daemon.otlp import build_exporter
 from ragmon.evaluate.report.table import standard_output
 from ragmon.judges.llm.options import Options as LlmOptions
+from ragmon.plugins import resolve
 
 NAME = "check-config"
 HELP = "check and explain the configuration"

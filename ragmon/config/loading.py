@@ -1,12 +1,11 @@
 """Settings from the file, the environment and flags, with errors that name the key and a remedy."""
 
-import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import yaml
 from msgspec import Struct
@@ -15,6 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from ragmon.config.settings import Settings
 from ragmon.errors import SettingsError
+from ragmon.plugins import nearest
 
 DEFAULT_FILE = Path("ragmon.yaml")
 _PREFIX = "RAGMON_"
@@ -69,11 +69,6 @@ def load(
 def keys() -> list[str]:
     """Every setting as a dotted key."""
     return [key for key, _ in _fields(Settings, "")]
-
-
-def nearest(key: str, valid: Sequence[str]) -> str:
-    """The valid key most like a mistyped one, or nothing."""
-    return next(iter(difflib.get_close_matches(key, valid, n=1, cutoff=0.5)), "")
 
 
 class _Layer(PydanticBaseSettingsSource):
@@ -202,13 +197,22 @@ def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _alternatives(kind: Any) -> list[Any]:
-    """What a setting may be, besides nothing."""
-    each_of = get_args(kind) if isinstance(kind, UnionType) else (kind,)
-    return [each for each in each_of if each is not type(None)]
+    """The types that a setting may have, besides None."""
+    members = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    return [member for member in members if member is not type(None)]
 
 
 def _is_text(kind: Any) -> bool:
-    return all(each in (str, Path, SecretStr) for each in _alternatives(kind))
+    return all(member in (str, Path, SecretStr) for member in _alternatives(kind))
+
+
+def _is_free_form(kind: Any) -> bool:
+    """True for a mapping and for a list of mappings or sections: their keys are checked later."""
+    return any(
+        get_origin(member) is dict
+        or any(_is_free_form(item) or hasattr(item, "model_fields") for item in get_args(member))
+        for member in _alternatives(kind)
+    )
 
 
 def _is_section(path: str) -> bool:
@@ -216,17 +220,11 @@ def _is_section(path: str) -> bool:
 
 
 def _is_known(path: str) -> bool:
-    """A setting, a section, or something inside a free-form setting such as ``store``."""
-    free = (
-        "store.",
-        "sources.",
-        "sinks.",
-        "auth.tokens.",
-        "otlp_export.",
-        "alerts.wait.",
-        "alerts.keep.",
+    """True for a setting, a section, or a key inside a free-form setting such as ``store``."""
+    return _is_section(path) or any(
+        path == key or (_is_free_form(kind) and path.startswith(f"{key}."))
+        for key, kind in _fields(Settings, "")
     )
-    return path in keys() or _is_section(path) or path.startswith(free)
 
 
 def _unknown(key: str, origin: str) -> str:

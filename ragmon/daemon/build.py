@@ -1,25 +1,18 @@
 """From settings to the parts of a daemon."""
 
 import ipaddress
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
-from ragmon.config.loading import nearest
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.errors import SettingsError
 from ragmon.pipeline import Pipeline
-from ragmon.plugins import find
+from ragmon.plugins import resolve
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
 from ragmon.web.auth import Grant, digest
 from ragmon.windows import Windows
-
-Options = TypeVar("Options", bound=BaseModel)
 
 
 def build_pipeline(settings: Settings) -> Pipeline:
@@ -53,41 +46,6 @@ def build_engine(settings: Settings, clock: Clock) -> Engine:
     module, options = resolve("ragmon.stores", "store", settings.store)
     store = module.build(options, settings.data_dir)
     return Engine(store, pipeline, windows, clock, settings)
-
-
-def resolve(package: str, setting: str, given: dict[str, Any]) -> tuple[Any, BaseModel]:
-    """A plug-in by its ``kind``, and its checked options.
-
-    Raises:
-        SettingsError: no such kind, or options it does not know.
-    """
-    module = find(package, str(given.get("kind", "")), setting)
-    rest = {key: value for key, value in given.items() if key != "kind"}
-    return module, checked(module.Options, setting, rest)
-
-
-def checked(kind: type[Options], setting: str, given: dict[str, Any]) -> Options:
-    """Options out of a free-form setting.
-
-    Raises:
-        SettingsError: they cannot be used; the nearest known name is named.
-    """
-    try:
-        return kind.model_validate(given)
-    except ValidationError as error:
-        raise SettingsError("; ".join(_problems(setting, error, list(kind.model_fields)))) from None
-
-
-def _problems(setting: str, error: ValidationError, known: list[str]) -> Iterator[str]:
-    """What is wrong with a plug-in's options; no value is shown, since it may be a secret."""
-    for each in error.errors(include_url=False, include_input=False):
-        key = ".".join(str(part) for part in each["loc"])
-        where, message = f"{setting}.{key}".rstrip("."), each["msg"].removeprefix("Value error, ")
-        if each["type"] == "extra_forbidden":
-            like = nearest(key, known)
-            remedy = f"did you mean `{like}`?" if like else f"known are {', '.join(known)}"
-            message = f"unknown option; {remedy}"
-        yield f"{where}: {message}"
 
 
 def grants(settings: Settings) -> list[Grant]:

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
-from ragmon.daemon.build import resolve
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.schedule import Schedule
 from ragmon.exposition.own import OwnMetrics
+from ragmon.plugins import resolve
 from ragmon.sources import Source, SourceContext
 from ragmon.web.auth import Authorizer
 

@@ -6,10 +6,10 @@ from typing import Any
 from ragmon.asgi import BodyLimits
 from ragmon.clock import Clock
 from ragmon.config import Settings
-from ragmon.daemon.build import checked
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
+from ragmon.plugins import check_options
 from ragmon.privacy import redact_text
 from ragmon.records import QueryRecord, Verdict
 from ragmon.sources.otlp import export
@@ -105,7 +105,7 @@ def build_exporter(settings: Settings) -> export.Exporter | None:
     """
     if settings.otlp_export is None:
         return None
-    return export.Exporter(checked(export.ExportOptions, "otlp_export", settings.otlp_export))
+    return export.Exporter(check_options(export.ExportOptions, "otlp_export", settings.otlp_export))
 
 
 def watch_exporter(own: OwnMetrics, exporter: export.Exporter) -> None:

@@ -7,7 +7,7 @@ A kind exports
   ``clear``, ``dump`` and ``load``;
 - ``step(state, tick) -> list[Finding]``: one minute further.
 
-``catalogue`` finds the kinds, ``detection`` drives them. A *loss* is never negative and up is
+``ragmon.plugins`` finds the kinds, ``detection`` drives them. A *loss* is never negative and up is
 bad; a *stream* is the losses of one metric in one pipeline, whole or one slice of it. Everything
 is fed by minutes of (n, Σ loss, Σ loss²), so that live traffic, a restart and a replay agree.
 """

@@ -1,14 +1,12 @@
 """From ``detectors.rules`` to detectors, and the rules that apply when none are given."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from ragmon.detectors.catalogue import modules
-from ragmon.errors import SettingsError
+from ragmon.plugins import resolve
 
 DEFAULT_RULES: tuple[dict[str, Any], ...] = (
     {"kind": "anomaly"},
@@ -30,7 +28,9 @@ def build(rules: Sequence[Mapping[str, Any]] = DEFAULT_RULES) -> list[tuple[Modu
     Raises:
         SettingsError: an unknown kind, or options it does not know; names the rule.
     """
-    return [_resolve(f"detectors.rules[{at}]", rule) for at, rule in enumerate(rules)]
+    return [
+        resolve("ragmon.detectors", f"detectors.rules.{at}", rule) for at, rule in enumerate(rules)
+    ]
 
 
 def combined(given: Sequence[Mapping[str, Any]], *, defaults: bool) -> list[Mapping[str, Any]]:
@@ -42,21 +42,3 @@ def combined(given: Sequence[Mapping[str, Any]], *, defaults: bool) -> list[Mapp
 
 def _subject(rule: Mapping[str, Any]) -> tuple[str, str]:
     return str(rule.get("kind", "")), str(rule.get("metric", ""))
-
-
-def _resolve(setting: str, rule: Mapping[str, Any]) -> tuple[ModuleType, BaseModel]:
-    known = modules()
-    kind = str(rule.get("kind", ""))
-    if kind not in known:
-        near = difflib.get_close_matches(kind, known, n=1, cutoff=0.4)
-        hint = f"Did you mean {near[0]}?" if near else f"Use one of {', '.join(known)}"
-        raise SettingsError(f"{setting}: unknown kind {kind!r}", hint=hint)
-    rest = {name: value for name, value in rule.items() if name != "kind"}
-    try:
-        return known[kind], known[kind].Options(**rest)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{setting}.{'.'.join(str(part) for part in each['loc'])}: {each['msg']}"
-            for each in error.errors(include_url=False, include_input=False)
-        )
-        raise SettingsError(problems) from None

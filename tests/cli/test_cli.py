@@ -177,7 +177,7 @@ def test_check_config_hides_what_a_judge_is_paid_and_asked_with(tmp_path, capsys
             id="dollars without a price",
         ),
         pytest.param("host: 0.0.0.0", "allow_anonymous", id="open to the network"),
-        pytest.param("store: {kind: sqlit}", "Did you mean sqlite", id="an unknown store"),
+        pytest.param("store: {kind: sqlit}", "did you mean `sqlite`", id="an unknown store"),
         pytest.param("sources: [{kind: jsonl}]", "sources.0.path", id="a source without its path"),
         pytest.param(
             "probes: [{name: faq, cases: nowhere.jsonl, endpoint: 'http://rag/ask'}]",

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from ragmon.config import load
-from ragmon.config.loading import keys, nearest
+from ragmon.config.loading import keys
 from ragmon.errors import SettingsError
+from ragmon.plugins import nearest
 
 
 def file(tmp_path: Path, text: str) -> Path:
@@ -154,6 +155,33 @@ def test_flags_and_variables_are_read_alike(key, text, expected):
     variable = "RAGMON_" + key.upper().replace(".", "__")
     assert value(load(None, {key: text}, {}).settings, found) == expected
     assert value(load(None, {}, {variable: text}).settings, found) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        ("alerts.keep.slo", "5m", {"slo": 300.0}),
+        ("alerts.wait.anomaly", "1m", {"anomaly": 60.0}),
+        ("otlp_export.endpoint", "http://a/v1", {"endpoint": "http://a/v1"}),
+    ],
+)
+def test_the_keys_of_a_free_form_setting_are_its_own(key, text, expected):
+    setting = key.rpartition(".")[0]
+    assert value(load(None, {key: text}, {}).settings, setting) == expected
+
+
+@pytest.mark.parametrize(
+    "key", ["sinks.0.url", "detectors.rules.0.kind", "alerts.maintenance.0.days", "probes.0.name"]
+)
+def test_an_entry_of_a_list_cannot_be_set_alone(key):
+    with pytest.raises(SettingsError, match="valid tuple"):
+        load(None, {key: "x"}, {})
+
+
+@pytest.mark.parametrize("key", ["windows.0", "port.x", "alerts.renotify.slo"])
+def test_there_is_nothing_inside_of_a_plain_setting(key):
+    with pytest.raises(SettingsError, match=f"unknown setting `{key}`"):
+        load(None, {key: "1"}, {})
 
 
 def test_tokens_may_come_by_variable():

@@ -13,8 +13,8 @@ from ragmon.alerts.remedies import NO_FEEDBACK, REMEDIES, runbook_of
 from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
 from ragmon.detectors import AlertKey, StreamKey
-from ragmon.detectors.catalogue import modules
 from ragmon.detectors.losses import LOSSES
+from ragmon.plugins import kinds
 from ragmon.queries import failures
 from tests.support.paths import ROOT
 from tests.support.tools import program
@@ -125,7 +125,7 @@ def test_no_runbook_is_left_over():
 
 
 @pytest.mark.parametrize("metric", [loss.metric for loss in LOSSES])
-@pytest.mark.parametrize("kind", modules())
+@pytest.mark.parametrize("kind", kinds("ragmon.detectors"))
 def test_the_path_that_an_alert_carries_leads_to_its_runbook(kind, metric):
     path = runbook_of(AlertKey(kind, StreamKey("docs", metric)))
     assert (RUNBOOKS.parent / path).is_file()

@@ -150,10 +150,13 @@ def test_streams_are_bounded():
 @pytest.mark.parametrize(
     ("rule", "says"),
     [
-        ({"kind": "anomoly"}, "Did you mean anomaly?"),
-        ({"kind": "anomaly", "severty": "info"}, r"rules\[0\].severty"),
+        ({"kind": "anomoly"}, "did you mean `anomaly`"),
+        (
+            {"kind": "anomaly", "severty": "info"},
+            r"rules\.0\.severty: unknown option; did you mean `severity`",
+        ),
         ({"kind": "threshold", "metric": "slow"}, "exactly one of limit and drop"),
-        ({"kind": "slo", "metric": "speed", "objective": 0.9}, r"rules\[0\].metric"),
+        ({"kind": "slo", "metric": "speed", "objective": 0.9}, r"rules\.0\.metric"),
     ],
 )
 def test_a_wrong_rule_is_named(rule, says):

@@ -7,9 +7,8 @@ from ragmon.alerts.silences import Maintenance
 from ragmon.config import Settings
 from ragmon.config.settings import WEEK, MaintenanceSettings
 from ragmon.detectors import rules
-from ragmon.detectors.catalogue import modules
 from ragmon.detectors.detection import Detection, DetectionOptions
-from ragmon.errors import SettingsError
+from ragmon.plugins import find
 
 
 def build_detection(settings: Settings, columns: Sequence[str]) -> Detection:
@@ -40,9 +39,7 @@ def build_timing(settings: Settings) -> Timing:
     given = settings.alerts
     for name, by_kind in (("wait", given.wait), ("keep", given.keep)):
         for kind in by_kind:
-            if kind not in modules():
-                known = ", ".join(modules())
-                raise SettingsError(f"alerts.{name}: unknown kind {kind!r}", hint=f"Use {known}")
+            find("ragmon.detectors", kind, f"alerts.{name}")
     return Timing(
         wait=DEFAULT_TIMING.wait | given.wait,
         keep=DEFAULT_TIMING.keep | given.keep,

@@ -11,10 +11,10 @@ from ragmon.alerts import SEVERITIES, Alert, AlertEvent
 from ragmon.alerts.message import Links
 from ragmon.clock import Clock
 from ragmon.config import Settings
-from ragmon.daemon.build import resolve
 from ragmon.detectors import Severity
 from ragmon.errors import SettingsError
 from ragmon.http_client import check_secrets
+from ragmon.plugins import resolve
 from ragmon.sinks import Sink, SinkContext
 from ragmon.stores import Notification
 

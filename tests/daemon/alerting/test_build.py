@@ -55,15 +55,19 @@ def test_without_the_shipped_rules(tmp_path):
     [
         pytest.param(
             "detectors: {rules: [{kind: anomalie}]}",
-            "detectors.rules[0]: unknown kind 'anomalie'. Did you mean anomaly?",
+            "detectors.rules.0: unknown kind 'anomalie'; did you mean `anomaly`?",
             id="an unknown kind",
         ),
         pytest.param(
             "detectors: {rules: [{kind: slo, metric: slow}]}",
-            "detectors.rules[0].objective: Field required",
+            "detectors.rules.0.objective: Field required",
             id="an option is missing",
         ),
-        pytest.param("alerts: {wait: {slos: 1m}}", "alerts.wait: unknown kind 'slos'", id="wait"),
+        pytest.param(
+            "alerts: {wait: {slos: 1m}}",
+            "alerts.wait: unknown kind 'slos'; did you mean `slo`?",
+            id="wait",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, text, said):

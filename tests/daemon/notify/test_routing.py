@@ -69,7 +69,7 @@ def test_links_lead_to_where_people_reach_it(given, link, capsys):
 @pytest.mark.parametrize(
     ("sinks", "problem"),
     [
-        ("[{kind: slak}]", "sinks.0: unknown kind 'slak'. Did you mean slack?"),
+        ("[{kind: slak}]", "sinks.0: unknown kind 'slak'; did you mean `slack`?"),
         ("[{kind: stdout}, {kind: stdout}]", "another sink called 'stdout'"),
         (
             "[{kind: stdout, formt: json}]",
