@@ -6,7 +6,7 @@ from collections.abc import Sequence
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _MARKER = re.compile(r"\[([^\[\]\n]{1,256})\]")
 _CODE_OR_MARKER = re.compile(f"{_CODE.pattern}|{_MARKER.pattern}", re.DOTALL)
-_SEPARATOR = re.compile(r"\s*[,;]\s*")
+_SEPARATOR = re.compile("[,;]")
 _MOST_DIGITS = 3  # [2024] is a year, not the two thousandth chunk
 
 
@@ -23,7 +23,7 @@ def parse(answer: str, chunk_ids: Sequence[str]) -> list[str] | None:
     known = set(chunk_ids)
     cited: dict[str, bool] = {}
     for marker in _MARKER.findall(_CODE.sub(" ", answer)):
-        for token in _SEPARATOR.split(marker.strip()):
+        for token in _tokens(marker):
             chunk = _resolve(token, chunk_ids, known)
             if chunk is not None:
                 cited[chunk] = chunk in known
@@ -37,11 +37,15 @@ def without_markers(answer: str, chunk_ids: Sequence[str]) -> str:
     known = set(chunk_ids)
 
     def kept(found: re.Match[str]) -> str:
-        tokens = _SEPARATOR.split(found[1].strip()) if found[1] else [""]
+        tokens = _tokens(found[1] or "")
         cites = all(_resolve(token, chunk_ids, known) is not None for token in tokens)
         return "" if cites else found[0]
 
     return _CODE_OR_MARKER.sub(kept, answer)
+
+
+def _tokens(marker: str) -> list[str]:
+    return [token.strip() for token in _SEPARATOR.split(marker)]
 
 
 def _resolve(token: str, chunk_ids: Sequence[str], known: set[str]) -> str | None:

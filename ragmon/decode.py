@@ -16,7 +16,7 @@ from ragmon.records import UNSTAMPED, Chunk, Feedback, Label, Latency, QueryReco
 
 Record = TypeVar("Record", QueryRecord, Feedback, Label)
 
-_PATH = re.compile(r" - at `\$\.?(.*)`$")
+_PATH = re.compile(r" - at `\$\.?([^`]*)`\Z")
 _REMEDIES = (
     ("timestamp", "send RFC 3339 with a time zone, or unix seconds"),
     ("feedback", 'send "positive", "negative", a number from -1 to 1, or null'),

@@ -11,7 +11,7 @@ from ragmon.client.responses import Reading, SendOutcome, ServerReceipt, read
 from ragmon.client.transport import Transport
 from ragmon.clock import Clock
 
-_INDEX = re.compile(r"\[[^\]]*\]")
+_INDEX = re.compile(r"\[[^\[\]]*+\]")
 
 
 class BatchDelivery:

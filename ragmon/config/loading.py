@@ -21,7 +21,7 @@ _PREFIX = "RAGMON_"
 CLIENT_TOKEN = "RAGMON_API_TOKEN"  # noqa: S105 - of the commands that ask another ragmon
 _SEPARATOR = "__"
 _SERVICE_LINK = re.compile(
-    r"RAGMON_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_[0-9]+_(TCP|UDP|SCTP)\w*)"
+    r"\ARAGMON_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_[0-9]+_(TCP|UDP|SCTP)\w*)"
 )
 
 

@@ -12,7 +12,7 @@ _BYTES = {
     **{f"{unit}b": 1000**power for power, unit in enumerate("kmgt", 1)},
     **{f"{unit}ib": 1024**power for power, unit in enumerate("kmgt", 1)},
 }
-_AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_AMOUNT = re.compile(r"\A\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 def seconds(value: Any) -> Any:

@@ -28,7 +28,7 @@ from ragmon.stats.paired import bca_intervals
 SCHEMA = "ragmon/evaluation/1"
 _SEED = 20_240_501  # the same data give the same bounds
 _DEEPEST = 50
-_ASIDE = re.compile(r" \(.*\)")
+_ASIDE = re.compile(r" \([^()]*+\)")
 
 
 class MetricMean(Struct, frozen=True):

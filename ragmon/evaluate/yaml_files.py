@@ -14,7 +14,7 @@ from ragmon.evaluate.errors import DataError
 Kind = TypeVar("Kind")
 
 _UNKNOWN = re.compile(r"unknown field `(\w+)`")
-_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+_PLACE = re.compile(r" - at `\$\.?([^`]*)`\Z")
 
 
 def read(path: Path, kind: type[Kind], names: Collection[str], example: str) -> Kind:

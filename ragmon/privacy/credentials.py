@@ -67,11 +67,11 @@ _TOLD = re.compile(
     r"(?=[\"'`]?(?P<value>[^\s\"'`<>\[\]]{4,128}+))"
 )
 _UNSET = re.compile(  # templates, types and code that fetches the secret from elsewhere
-    r"(?i)[$<{%*\[]|your|(?:none|null|true|false|str|string|required|optional|undefined|x++)\Z"
+    r"(?i)\A(?:[$<{%*\[]|your|(?:none|null|true|false|str|string|required|optional|undefined|x++)\Z"
     r"|os\.|process\.|env|get|settings|config|self\.|[a-z_][\w.]*+\((?:[\w.]*+\))?\Z"
-    r"|sha|md5|base|utf|aes|oauth"
+    r"|sha|md5|base|utf|aes|oauth)"
 )
-_WORDS = re.compile(r"[A-Za-z_.'/-]++\Z")
+_WORDS = re.compile(r"\A[A-Za-z_.'/-]++\Z")
 _STRONG = re.compile(r"(?=.{0,128}[0-9]).{0,128}[A-Za-z]")
 
 

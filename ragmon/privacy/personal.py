@@ -7,7 +7,7 @@ from ragmon.privacy.search import EDGE, RedactionRule, Span
 _EMAIL = re.compile(
     r"[@%](?:(?<=@)|40)(?=(?P<domain>(?:[\w-]{1,63}+\.){1,8}(?:xn--[\w-]{2,59}|[^\W\d_]{2,24})\w*+))"
 )
-_LOCAL_PART = re.compile(r"\w[\w.+%-]*+\Z")
+_LOCAL_PART = re.compile(r"\w[\w.+%-]{0,63}+\Z")
 _IBAN = re.compile(
     r"[0-9][0-9](?<=[A-Za-z]{2}[0-9]{2})(?<![A-Za-z0-9].{4})"
     r"(?=(?P<rest>(?:[ -]?[A-Za-z0-9]){11,30}))"

@@ -52,7 +52,7 @@ _REMEDIES = {
     "latency_ms": 'Write a number, or {"total": 900, "retrieval": 80}',
 }
 """How a field is written, by name."""
-_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+_PLACE = re.compile(r" - at `\$\.?([^`]*)`\Z")
 
 
 class Ignored:

@@ -47,7 +47,7 @@ _REPR = re.compile(
     r"^<?(?:\w+\.)*(?:NodeWithScore|Document|TextNode|ScoredPoint|Node|ScoredVector)\("
 )
 _REPR_ID = re.compile(r"\b(?:id_?|node_id)\s*[=:]\s*['\"]?([^'\",)\s]+)")
-_REPR_SCORE = re.compile(r".*\bscore\s*[=:]\s*(-?\d[\d.eE+-]*)", re.DOTALL)
+_REPR_SCORE = re.compile(r"\A.*\bscore\s*[=:]\s*(-?\d[\d.eE+-]*)", re.DOTALL)
 _REPR_TEXT = re.compile(
     r"\b(?:content|text|page_content)\s*[=:]\s*(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")"
 )

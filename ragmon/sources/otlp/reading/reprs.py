@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 _BEGINS = re.compile(r"[\[{(]\s*['\"\[{(]")
-_FIELDS = re.compile(r"[a-z_]+=")
+_FIELDS = re.compile(r"\A[a-z_]+=")
 _FIELD = re.compile(r"\b([a-z_]+)=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
 _OBJECT = re.compile(r"<(?:[^<>]|<\w{1,40}>){1,200} at 0x[0-9a-fA-F]{1,16}>")
 _LONGEST = 200_000

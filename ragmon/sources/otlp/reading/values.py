@@ -31,13 +31,14 @@ _NO_ANSWER = frozenset(
      "source_nodes", "source_documents", "usage", "kwargs", "tags", "id", "prompt"}
 )  # fmt: skip
 _REFUSED = re.compile(r"^(?:__REDACTED__|<[\w. ]*(?:object|generator)\b[^>]*>|None|null)?$")
-_SECTION = re.compile(
-    r"\[\[ ## (?:answer|response|output) ## \]\]\s*(.*?)\s*(?:\[\[ ## |\Z)", re.DOTALL
+_SECTION = "[[ ## "
+_ANSWER_SECTION = re.compile(r"\[\[ ## (?:answer|response|output) ## \]\]")
+# Users write into these texts: every repeat is possessive, and what lies between is sliced.
+_QUESTION_LINE = re.compile(
+    r"^[^\S\n]*+(?:User )?(?:Question|Query)\s*+:", re.MULTILINE | re.IGNORECASE
 )
-_ASKED = re.compile(
-    r"(?:^|\n)\s*(?:User )?(?:Question|Query)\s*:\s*(.+?)\s*"
-    r"(?:\n\s*(?:Helpful )?(?:Answer|Response)\s*:|\Z)",
-    re.DOTALL | re.IGNORECASE,
+_ANSWER_LINE = re.compile(
+    r"^[^\S\n]*+(?:Helpful )?(?:Answer|Response)\s*+:", re.MULTILINE | re.IGNORECASE
 )
 _LONGEST_JSON = 4_000_000
 
@@ -139,10 +140,12 @@ def plain(value: Any) -> str | None:
 
 def clean(text: str) -> str:
     """A model's answer without the markup of DSPy's adapters."""
-    if "[[ ## " not in text:
+    if _SECTION not in text:
         return text
-    match = _SECTION.search(text)
-    return match[1] if match and match[1] else text
+    heading = _ANSWER_SECTION.search(text)
+    if heading is None:
+        return text
+    return text[heading.end() :].partition(_SECTION)[0].strip() or text
 
 
 def asked_in(value: Any) -> str | None:
@@ -153,8 +156,15 @@ def asked_in(value: Any) -> str | None:
 
 def asked(prompt: str) -> str:
     """The question in a prompt made from a template; the prompt itself when there is none."""
-    found = _ASKED.findall(prompt)
-    return str(found[-1]) if found else prompt  # the last one: examples come first
+    text, end = prompt, 0
+    while heading := _QUESTION_LINE.search(prompt, end):
+        answer_line = _ANSWER_LINE.search(prompt, heading.end())
+        stop = answer_line.start() if answer_line else len(prompt)
+        text = prompt[heading.end() : stop].strip() or text  # the last one: examples come first
+        if answer_line is None:
+            break
+        end = answer_line.end()
+    return text
 
 
 def _search(
