@@ -196,7 +196,7 @@ class LiveMonitor:
             {
                 key: at
                 for key, at in windows.series.keys.items()
-                if windows.totals.rows[at, -1]  # `other` is there before it is needed
+                if windows.totals.queries[at]  # `other` is there before it is needed
             },
             [
                 (duration_text(length), windows.merge(length, now))

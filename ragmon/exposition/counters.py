@@ -36,9 +36,9 @@ class Counters:
 
     def families(self, exemplars: Exemplars) -> Iterator[Family]:
         """Every counter and histogram."""
-        rows = self._windows.totals.rows
+        counted = self._windows.totals.queries
         versions = self._numbers(lambda key: key.dimension == VERSION)
-        queries = [(_by_version(key), rows[at, -1]) for key, at in versions]
+        queries = [(_by_version(key), counted[at]) for key, at in versions]
         yield _counter("queries", "Queries counted.", queries)
         for metric, column, text in COUNTERS:
             samples = [(_by_version(key), self._sum(at, column)) for key, at in versions]
@@ -57,7 +57,7 @@ class Counters:
     def _sum(self, series: int, name: str, **labels: str) -> float:
         """Sum of a column over everything a series ever had."""
         column = self._columns[name, tuple(labels.items())]
-        return float(self._windows.totals.rows[series, len(self._columns) + column])
+        return float(self._windows.totals.sums[series, column])
 
     def _ratings(self, versions: list[tuple[SeriesKey, int]]) -> list[tuple[Labels, float]]:
         rated = self._columns["positive_feedback", ()]
@@ -65,7 +65,7 @@ class Counters:
         for key, at in versions:
             liked = self._sum(at, "positive_feedback")
             disliked = self._sum(at, "negative_feedback")
-            ratings = float(self._windows.totals.rows[at, rated])
+            ratings = float(self._windows.totals.n[at, rated])
             neutral = max(0.0, ratings - liked - disliked)
             for rating, value in zip(RATINGS, (liked, disliked, neutral), strict=True):
                 samples.append(((*_by_version(key), ("rating", rating)), value))
@@ -108,7 +108,7 @@ class Counters:
 
     def _numbers(self, wanted: Callable[[SeriesKey], bool]) -> list[tuple[SeriesKey, int]]:
         """Series with records, by name."""
-        counted = np.flatnonzero(self._windows.totals.rows[:, -1])
+        counted = np.flatnonzero(self._windows.totals.queries)
         held = set(counted.tolist())
         keys = self._windows.series.keys.items()
         return sorted((key, at) for key, at in keys if at in held and wanted(key))

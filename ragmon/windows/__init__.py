@@ -15,8 +15,9 @@ from ragmon.signals import Column
 from ragmon.signals.verdict_sums import layout_of
 from ragmon.stats.latency import BINS, bins
 from ragmon.windows.latencies import LatencyRing
-from ragmon.windows.moments import Ring, expand, group, row_width
+from ragmon.windows.moments import Ring, expand, group
 from ragmon.windows.observations import Observations, Sparse
+from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.series import SeriesTable
 from ragmon.windows.sparse import SparseRing
 from ragmon.windows.tiers import cover, tiers_for
@@ -30,7 +31,7 @@ _EVER = 1 << 40  # finest buckets: a stretch of time that holds all others
 class Merged(Struct, frozen=True):
     """One window of every series."""
 
-    rows: NDArray[np.float64]  # (series, row_width)
+    rows: NDArray[np.float64]  # (series, RowLayout.width)
     latency: NDArray[np.int64]  # (series, stages, bins)
     judged: NDArray[np.float64] | None = None  # (series, width of the layout); None: nothing
 
@@ -45,12 +46,12 @@ class Windows:
         self.slices = slices
         self.series = SeriesTable(limit, slices)
         self.tiers = tiers_for(longest_s)
-        width = row_width(len(self.columns))
-        self.rings = [Ring(tier, self.series.capacity, width) for tier in self.tiers]
+        self.row_layout = RowLayout(len(self.columns))
+        self.rings = [Ring(tier, self.series.capacity, self.row_layout) for tier in self.tiers]
         self.latencies = [LatencyRing(tier, STAGES) for tier in self.tiers]
         self.layout = layout_of(self.columns)
         self.judged = [SparseRing(tier, self.layout.width) for tier in self.tiers]
-        self.totals = Totals(self.series.capacity, width)
+        self.totals = Totals(self.series.capacity, self.row_layout)
         self.dirty: list[set[int]] = [set() for _ in self.tiers]
         self.watermark = 0.0  # newest timestamp counted
         self.dropped = 0  # observations that went to `other` because max_series was reached
@@ -101,7 +102,7 @@ class Windows:
         finest = self.tiers[0].width_s
         stop = (now // finest + 1) * finest if end is None else end
         newest = max(now, self.watermark)  # a clock that runs ahead has moved the rings on
-        rows = np.zeros((count, row_width(len(self.columns))))
+        rows = np.zeros((count, self.row_layout.width))
         latency = np.zeros((count, STAGES, BINS), dtype=np.int64)
         judged = np.zeros((count, self.layout.width))
         for run in cover(self.tiers, (now if end is None else end) - window_s, stop, newest):
@@ -160,7 +161,7 @@ class Windows:
             self.dirty[level].update(touched.tolist())
         if growth is not None:
             sums = _by_series(dim_index, finest, members, growth)
-            sums.rows[self.totals.rows[sums.series, -1] == 0.0] = 0.0
+            sums.rows[self.totals.queries[sums.series] == 0.0] = 0.0
         ever = _widened(sums, _EVER)
         self.totals.rows[ever.series] += ever.rows
 
@@ -175,7 +176,7 @@ class Windows:
             buckets = seconds // ring.tier.width_s
             slots = buckets % ring.tier.slots
             held = ring.epochs[slots] == buckets
-            held &= ring.cells[slots, series, -1] > 0.0
+            held &= ring.queries[slots, series] > 0.0
             if held.any():
                 judged.add(series[held], buckets[held], rows[pair][held])
 

@@ -17,6 +17,7 @@ from ragmon.stats.intervals import (
 )
 from ragmon.stats.latency import quantiles
 from ragmon.windows import Merged
+from ragmon.windows.row_layout import RowLayout
 
 Floats = NDArray[np.float64]
 
@@ -42,8 +43,8 @@ def shown(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 def estimate(merged: Merged, columns: Sequence[Column]) -> Estimates:
     """Means with 95 % intervals, and latency quantiles."""
-    count = len(columns)
-    n, x, xx = (merged.rows[:, part * count : (part + 1) * count] for part in range(3))
+    row_layout = RowLayout(len(columns))
+    n, x, xx = (merged.rows[:, part] for part in row_layout.moments)
     kinds = np.array([column.kind for column in columns])
     bounded = ~np.isin(kinds, list(MEANS))
     mean, lower, upper = (np.full(n.shape, np.nan) for _ in range(3))
@@ -62,7 +63,8 @@ def estimate(merged: Merged, columns: Sequence[Column]) -> Estimates:
     pairs = zip((mean, lower, upper, n), sampled, strict=True)
     mean, lower, upper, n = (np.concatenate(pair, axis=1) for pair in pairs)
     confusion = layout.confusion(_judged_sums(merged, layout))
-    return Estimates(mean, lower, upper, n, merged.rows[:, -1], latency, confusion)
+    queries = merged.rows[:, row_layout.queries]
+    return Estimates(mean, lower, upper, n, queries, latency, confusion)
 
 
 def _sampled(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats, Floats, Floats]:
@@ -106,9 +108,9 @@ def sampled_sums(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Flo
     layout = layout_of(columns)
     sums = _judged_sums(merged, layout)
     shared = layout.shared(sums).copy()
+    totals = merged.rows[:, RowLayout(len(columns)).sum]
     for of, at in (("answers", 0), ("proxy", 1)):
-        column = _position(columns)["sampled_moment", (("of", of),)]
-        shared[:, at] = merged.rows[:, len(columns) + column]
+        shared[:, at] = totals[:, _position(columns)["sampled_moment", (("of", of),)]]
     return shared[:, None, :], layout.scored(sums)
 
 
@@ -127,13 +129,12 @@ def _weigh_grounding(
     """
     position = _position(columns)
     w, wy, wwy = (position["grounding_moment", (("of", of),)] for of in ("w", "wy", "wwy"))
-    count = len(columns)
-    n, sum_w, sum_ww = rows[:, w], rows[:, count + w], rows[:, 2 * count + w]
-    judged = n > 0
-    n, sum_w, sum_ww = n[judged], sum_w[judged], sum_ww[judged]
-    sum_wy, sum_wwyy = rows[judged, count + wy], rows[judged, 2 * count + wy]
+    n, x, xx = (rows[:, part] for part in RowLayout(len(columns)).moments)
+    judged = n[:, w] > 0
+    n, sum_w, sum_ww = n[judged, w], x[judged, w], xx[judged, w]
+    sum_wy, sum_wwy, sum_wwyy = x[judged, wy], x[judged, wwy], xx[judged, wy]
     center = np.clip(sum_wy / sum_w, 0.0, 1.0)
-    spread = sum_wwyy - 2.0 * center * rows[judged, count + wwy] + center**2 * sum_ww
+    spread = sum_wwyy - 2.0 * center * sum_wwy + center**2 * sum_ww
     variance = np.maximum(spread, 0.0) / sum_w**2
     n_effective = effective_n_weighted(n, sum_w**2 / sum_ww, center, variance)
     low, high = wilson_cc(center, n_effective)

@@ -1,7 +1,6 @@
 """Dense rings of sums: one row a series and bucket, mergeable by addition.
 
-A row holds, for every column of observations, the count n, Σx and Σx², and last the number of
-records. Rings are allocated at once as untouched small pages, so memory follows what is used.
+Rings are allocated at once as untouched small pages, so memory follows what is used.
 """
 
 import math
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragmon.windows.kept import KeptTotals
+from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.tiers import Run, Tier
 
 Floats = NDArray[np.float64]
@@ -19,22 +19,17 @@ Ints = NDArray[np.int64]
 _SHORT = 8  # up to so many rows, one pass for each takes half the time of reduceat
 
 
-def row_width(columns: int) -> int:
-    """Length of a row for that many columns of observations."""
-    return 3 * columns + 1
-
-
 def expand(values: Floats) -> Floats:
-    """Observations (n, columns) with NaN for unknown, as addable rows (n, row_width)."""
-    count, columns = values.shape
-    rows = np.empty((count, row_width(columns)))
-    n, x, xx = (rows[:, part * columns : (part + 1) * columns] for part in range(3))
+    """Observations (n, columns) with NaN for unknown, as addable rows (n, ``RowLayout.width``)."""
+    layout = RowLayout(values.shape[1])
+    rows = np.empty((len(values), layout.width))
+    n, x, xx = (rows[:, part] for part in layout.moments)
     known = ~np.isnan(values)
     n[:] = known
     x[:] = 0.0
     np.copyto(x, values, where=known)
     np.multiply(x, x, out=xx)
-    rows[:, -1] = 1.0
+    rows[:, layout.queries] = 1.0
     return rows
 
 
@@ -80,9 +75,10 @@ def _sum_stretches(rows: Floats, starts: Ints) -> Floats:
 class Ring:
     """The buckets of one tier for every series."""
 
-    def __init__(self, tier: Tier, capacity: int, width: int) -> None:
+    def __init__(self, tier: Tier, capacity: int, layout: RowLayout) -> None:
         self.tier = tier
-        self.cells = _zeros((tier.slots, capacity, width))
+        self.cells = _zeros((tier.slots, capacity, layout.width))
+        self.queries = self.cells[:, :, layout.queries]  # a view, (slots, capacity)
         self.epochs = np.full(tier.slots, -1, dtype=np.int64)  # bucket number held by each slot
         self._kept: KeptTotals[np.float64] = KeptTotals()
 
@@ -97,7 +93,7 @@ class Ring:
         slots = buckets % self.tier.slots
         kept = buckets == self.epochs[slots]
         if restating:
-            kept &= self.cells[slots, series, -1] > 0.0
+            kept &= self.queries[slots, series] > 0.0
         if not kept.all():
             series, buckets, slots, rows = series[kept], buckets[kept], slots[kept], rows[kept]
             distinct = np.unique(buckets)
@@ -117,9 +113,10 @@ class Ring:
 
     def get(self, bucket: int, count: int) -> tuple[Ints, Floats]:
         """Series numbers below ``count`` that have records in the bucket, and their rows."""
-        rows = self.cells[bucket % self.tier.slots, :count]
-        series = np.flatnonzero(rows[:, -1]) if self.holds(bucket) else np.arange(0)
-        return series, rows[series]
+        slot = bucket % self.tier.slots
+        used = self.queries[slot, :count]
+        series = np.flatnonzero(used) if self.holds(bucket) else np.arange(0)
+        return series, self.cells[slot, series]
 
     def total(self, run: Run, count: int) -> Floats:
         """Sum over a run of buckets, for the first ``count`` series; shape (count, width)."""
@@ -142,7 +139,7 @@ class Ring:
         """Forget everything about some series."""
         self._kept.clear()
         for number in series:
-            used = np.flatnonzero(self.cells[:, number, -1])
+            used = np.flatnonzero(self.queries[:, number])
             self.cells[used, number] = 0.0
 
     def _open(self, buckets: Ints) -> None:
@@ -154,7 +151,7 @@ class Ring:
                 continue
             if held >= 0:
                 self._kept.forget(held)
-                used = np.flatnonzero(self.cells[slot, :, -1])
+                used = np.flatnonzero(self.queries[slot])
                 self.cells[slot, used] = 0.0  # untouched pages stay untouched
             self.epochs[slot] = bucket
 

@@ -16,7 +16,7 @@ from ragmon.signals import Column
 from ragmon.signals.verdict_sums import VerdictLayout, layout_of
 from ragmon.stats.latency import BINS
 from ragmon.windows import Merged, Windows
-from ragmon.windows.moments import row_width
+from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.series import SeriesKey
 from ragmon.windows.totals import LATENCY_EDGES_MS, STAGES, rebin
 
@@ -40,7 +40,7 @@ class _Judged(Struct, array_like=True, frozen=True):
 class _Bucket(Struct, array_like=True, frozen=True):
     columns: list[str]
     series: list[SeriesKey]
-    rows: bytes  # (series, row_width) float64
+    rows: bytes  # (series, RowLayout.width) float64
     codes: bytes  # int32, by position in ``series``
     counts: bytes  # int32
     judged: _Judged | None = None
@@ -119,7 +119,7 @@ def add_saved(
         for at, key in enumerate(stored.series):
             number = numbers.setdefault(key, len(rows))
             if number == len(rows):
-                rows.append(np.zeros(row_width(len(names))))
+                rows.append(np.zeros(RowLayout(len(names)).width))
                 latency.append(np.zeros(PER_SERIES, dtype=np.int64))
                 judged.append(np.zeros(layout.width))
             rows[number] = rows[number] + added[at]
@@ -219,17 +219,16 @@ def _numbers(windows: Windows, series: list[SeriesKey]) -> NDArray[np.int64]:
 
 def _rows(body: bytes, columns: list[str], now: list[str], count: int) -> NDArray[np.float64]:
     """Stored rows (count, width then) over the columns in force now (count, width now)."""
-    stored = np.frombuffer(body).reshape(count, row_width(len(columns)))
+    before, after = RowLayout(len(columns)), RowLayout(len(now))
+    stored = np.frombuffer(body).reshape(count, before.width)
     if columns == now:
         return stored
-    position = {name: index for index, name in enumerate(columns)}
-    rows = np.zeros((count, row_width(len(now))))
-    for index, name in enumerate(now):
-        if name in position:
-            for part in range(3):
-                source = part * len(columns) + position[name]
-                rows[:, part * len(now) + index] = stored[:, source]
-    rows[:, -1] = stored[:, -1]
+    shared = [name for name in now if name in columns]
+    sources, targets = ([names.index(name) for name in shared] for names in (columns, now))
+    rows = np.zeros((count, after.width))
+    for source, target in zip(before.moments, after.moments, strict=True):
+        rows[:, target][:, targets] = stored[:, source][:, sources]
+    rows[:, after.queries] = stored[:, before.queries]
     return rows
 
 

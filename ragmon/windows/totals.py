@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragmon.signals import latency
+from ragmon.windows.row_layout import RowLayout
 
 LATENCY_EDGES_MS = np.array(
     [5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000], float
@@ -33,8 +34,11 @@ def rebin(counts: NDArray[np.int64], edges_ms: Sequence[float]) -> NDArray[np.in
 class Totals:
     """Cumulative rows of each series, and classic histograms (the last bin is +Inf)."""
 
-    def __init__(self, capacity: int, width: int) -> None:
-        self.rows = np.zeros((capacity, width))
+    def __init__(self, capacity: int, layout: RowLayout) -> None:
+        self.rows = np.zeros((capacity, layout.width))
+        self.n = self.rows[:, layout.n]  # views, (capacity, columns)
+        self.sums = self.rows[:, layout.sum]
+        self.queries = self.rows[:, layout.queries]  # a view, (capacity,)
         self.latency = np.zeros((capacity, STAGES, len(LATENCY_EDGES_MS) + 1), dtype=np.int64)
         self.score = np.zeros((capacity, len(SCORE_EDGES) + 1), dtype=np.int64)
 

@@ -44,7 +44,7 @@ class Rig:
     def counted(self) -> float:
         """Queries of the default pipeline, ever."""
         number = self.windows.series.keys.get(SeriesKey("default"))
-        return 0.0 if number is None else float(self.windows.totals.rows[number, -1])
+        return 0.0 if number is None else float(self.windows.totals.queries[number])
 
 
 def sent(

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmon.windows.kept import KeptTotals
-from ragmon.windows.moments import Ring, expand, group, row_width
+from ragmon.windows.moments import Ring, expand, group
+from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.tiers import Run, Tier
 
-WIDTH = 2  # of the rows here: a value, and the number of records
+LAYOUT = RowLayout(1)
 TIER = Tier(10, 12)
 
 
@@ -29,12 +30,20 @@ def test_group_sums_rows_of_equal_key(keys, ordered, through_an_index):
 
 def test_expanded_rows_add_up_to_moments():
     rows = expand(np.array([[2.0, np.nan], [3.0, 0.0]]))
-    assert rows.shape == (2, row_width(2))
-    n, x, xx, records = np.split(rows.sum(axis=0), [2, 4, 6])
-    assert n.tolist() == [2, 1]
-    assert x.tolist() == [5, 0]
-    assert xx.tolist() == [13, 0]
-    assert records.tolist() == [2]
+    assert rows.shape == (2, RowLayout(2).width)
+    total, layout = rows.sum(axis=0), RowLayout(2)
+    assert total[layout.n].tolist() == [2, 1]
+    assert total[layout.sum].tolist() == [5, 0]
+    assert total[layout.sum_sq].tolist() == [13, 0]
+    assert total[layout.queries] == 2
+
+
+def test_the_parts_of_a_row_are_views_that_cover_it():
+    layout = RowLayout(3)
+    row = np.zeros(layout.width)
+    for part in (*layout.moments, layout.queries):
+        row[part] += 1.0
+    assert row.tolist() == [1.0] * layout.width
 
 
 batches = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), max_size=6, unique=True)
@@ -62,11 +71,11 @@ class Model:
 @settings(deadline=None)
 @given(st.lists(st.tuples(batches, st.integers(0, 40), st.integers(0, TIER.slots)), max_size=8))
 def test_a_ring_holds_its_newest_buckets(life):
-    ring, model = Ring(TIER, capacity=4, width=WIDTH), Model()
+    ring, model = Ring(TIER, capacity=4, layout=LAYOUT), Model()
     for pairs, first, length in life:
         if pairs:
             series, buckets = np.array(pairs).T
-            touched = ring.add(series, buckets, np.ones((len(pairs), WIDTH)))
+            touched = ring.add(series, buckets, np.ones((len(pairs), LAYOUT.width)))
             assert sorted(touched.tolist()) == sorted(model.add(sorted(pairs, key=lambda p: p[1])))
         run = Run(0, first, length)
         total = ring.total(run, 4)[:, 0]
@@ -81,13 +90,12 @@ def test_a_ring_holds_its_newest_buckets(life):
 
 
 def test_restating_moves_only_cells_with_records():
-    ring = Ring(TIER, capacity=4, width=WIDTH)
-    ring.add(np.array([1]), np.array([3]), np.array([[5.0, 1.0]]))
-    touched = ring.add(
-        np.array([1, 2]), np.array([3, 3]), np.array([[-2.0, 0.0], [9.0, 0.0]]), restating=True
-    )
+    ring = Ring(TIER, capacity=4, layout=LAYOUT)
+    ring.add(np.array([1]), np.array([3]), expand(np.array([[5.0]])))
+    delta = np.array([[0.0, -2.0, 0.0, 0.0], [0.0, 9.0, 0.0, 0.0]])
+    touched = ring.add(np.array([1, 2]), np.array([3, 3]), delta, restating=True)
     assert touched.tolist() == [3]
-    assert ring.total(Run(0, 3, 1), 4)[:, 0].tolist() == [0, 3, 0, 0]
+    assert ring.total(Run(0, 3, 1), 4)[:, LAYOUT.sum].tolist() == [[0], [3], [0], [0]]
 
 
 @pytest.mark.parametrize(

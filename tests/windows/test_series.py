@@ -125,7 +125,7 @@ def test_a_forgotten_series_leaves_nothing_to_the_one_that_takes_its_number():
     assert {number for key, number in held.series.keys.items() if key.pipeline == "new"} == before
     error = len(PIPELINE.columns) + PIPELINE.catalogue.index("error")
     number = held.series.keys[SeriesKey("new")]
-    assert held.totals.rows[number, -1] == 1
+    assert held.totals.queries[number] == 1
     assert held.totals.rows[number, error] == 0
     assert not held.totals.latency[number].any()
     for end in (NOON + 1.0, later + 1.0):
@@ -153,8 +153,8 @@ def test_forgetting_makes_room():
     assert SeriesKey("new") not in held.series.keys
     held.forget(later)
     held.fold(PIPELINE.observe([record(pipeline="new", at=later)]))
-    assert held.totals.rows[held.series.keys[SeriesKey("new")], -1] == 1
-    assert held.totals.rows[held.series.keys[SeriesKey(OTHER)], -1] == 1
+    assert held.totals.queries[held.series.keys[SeriesKey("new")]] == 1
+    assert held.totals.queries[held.series.keys[SeriesKey(OTHER)]] == 1
 
 
 def test_other_is_never_forgotten():
