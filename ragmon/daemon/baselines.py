@@ -5,10 +5,8 @@ A promoted baseline of traffic is what ``regression`` compares with; one of a go
 they are answers to different questions.
 """
 
-import asyncio
 import re
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +22,7 @@ from ragmon.detectors.minutes import MinuteLog
 from ragmon.detectors.streams import StreamTable
 from ragmon.exposition.baselines import BaselineMetrics
 from ragmon.stores import BaselineRow, Baselines
+from ragmon.threads import OnWriter
 from ragmon.web.baselines import BaselineRequest
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -224,35 +223,28 @@ def _check_name(name: str) -> None:
 
 
 class LiveBaselines:
-    """The shelf of a running daemon, asked from the event loop; see ``web.baselines.Keeper``.
-
-    It is a part of the daemon too.
-    """
+    """Baselines of a running daemon, asked from the event loop; see ``web.baselines.Keeper``."""
 
     def __init__(
         self,
-        shelf: Callable[[], BaselineService],
+        service: OnWriter[BaselineService],
         active: Callable[[], Baseline | None],
-        call: Callable[[Callable[[], Any]], Future[Any]],
         clock: Clock,
     ) -> None:
         """Nothing is asked of the store yet.
 
         Args:
-            shelf: made on the writer's thread.
-            active: what traffic is compared with now, also one that nobody saved.
-            call: runs something on the writer's thread.
+            service: over the daemon's store.
+            active: the baseline that traffic is compared with now, also one that nobody saved.
             clock: of the daemon.
         """
-        self._make = shelf
+        self._service = service
         self._active = active
-        self._call = call
         self._clock = clock
-        self._shelf: BaselineService | None = None
 
     def start(self) -> None:
         """After the detectors are restored: compare with what is promoted."""
-        self._call(lambda: self.shelf.resume(self._active()))
+        self._service.submit(lambda service: service.resume(self._active()))
 
     def stop(self) -> None:
         """Nothing to end."""
@@ -260,13 +252,12 @@ class LiveBaselines:
     async def baselines(self) -> dict[str, Any]:
         """Every version of every baseline, and what is compared with now."""
 
-        def read() -> dict[str, Any]:
+        def read(service: BaselineService) -> dict[str, Any]:
             active = self._active()
             named = active and {"name": active.name, "provenance": active.provenance}
-            return {"baselines": [asdict(row) for row in self.shelf.rows()], "active": named}
+            return {"baselines": [asdict(row) for row in service.rows()], "active": named}
 
-        found: dict[str, Any] = await self._on_writer(read)
-        return found
+        return await self._service.ask_async(read)
 
     async def baseline(self, name: str, version: int | None) -> dict[str, Any]:
         """One version with what it says.
@@ -274,28 +265,28 @@ class LiveBaselines:
         Raises:
             KeyError: there is none.
         """
-        found = await self._on_writer(lambda: self.shelf.find(name, version))
-        if found is None:
+        saved = await self._service.ask_async(lambda service: service.find(name, version))
+        if saved is None:
             raise KeyError(name)
-        return describe(*found)
+        return describe(*saved)
 
-    async def keep_baseline(self, name: str, wanted: BaselineRequest) -> dict[str, Any]:
+    async def keep_baseline(self, name: str, request: BaselineRequest) -> dict[str, Any]:
         """Save another version.
 
         Raises:
             ValueError: it cannot be made.
         """
-        now, by, run = self._clock.now(), wanted.by[:256], bytes(wanted.run)
-        length_s = seconds(wanted.window) if wanted.window else 0.0
+        now, by, run = self._clock.now(), request.by[:256], bytes(request.run)
+        length_s = seconds(request.window) if request.window else 0.0
 
-        def keep() -> BaselineRow:
+        def keep(service: BaselineService) -> BaselineRow:
             if run:
-                row = self.shelf.keep_run(name, run, now, by)
+                row = service.keep_run(name, run, now, by)
             else:
-                row = self.shelf.keep_window(name, length_s, now, by)
-            return self.shelf.promote(name, row.version) if wanted.promote else row
+                row = service.keep_window(name, length_s, now, by)
+            return service.promote(name, row.version) if request.promote else row
 
-        return asdict(await self._on_writer(keep))
+        return asdict(await self._service.ask_async(keep))
 
     async def promote_baseline(self, name: str, version: int | None) -> dict[str, Any]:
         """Compare with this one from now on.
@@ -303,7 +294,7 @@ class LiveBaselines:
         Raises:
             KeyError: there is none.
         """
-        return asdict(await self._on_writer(lambda: self.shelf.promote(name, version)))
+        return asdict(await self._service.ask_async(lambda service: service.promote(name, version)))
 
     async def delete_baseline(self, name: str, version: int | None) -> int:
         """Forget one version, or all.
@@ -311,18 +302,7 @@ class LiveBaselines:
         Raises:
             KeyError: there is none.
         """
-        count: int = await self._on_writer(lambda: self.shelf.delete(name, version))
-        return count
-
-    @property
-    def shelf(self) -> BaselineService:
-        """On the writer's thread only."""
-        if self._shelf is None:
-            self._shelf = self._make()
-        return self._shelf
-
-    async def _on_writer(self, work: Callable[[], Any]) -> Any:
-        return await asyncio.wrap_future(self._call(work))
+        return await self._service.ask_async(lambda service: service.delete(name, version))
 
 
 def build_baselines(shell: Context, detection: Callable[[], Detection]) -> LiveBaselines:
@@ -345,9 +325,5 @@ def build_baselines(shell: Context, detection: Callable[[], Detection]) -> LiveB
 
     engine = shell.engine
     shell.own.registry.register(BaselineMetrics(active))
-    return LiveBaselines(
-        lambda: BaselineService(engine.store.baselines(), minutes, use),
-        active,
-        engine.writer.call,
-        shell.clock,
-    )
+    service = BaselineService(engine.store.baselines(), minutes, use)
+    return LiveBaselines(engine.thread.bind(service), active, shell.clock)

@@ -47,12 +47,12 @@ def build_sources(shell: Context) -> list[Source]:
     Raises:
         SettingsError: an unknown kind, or options it does not know.
     """
-    writer, store = shell.engine.writer, shell.engine.store
+    thread, store = shell.engine.thread, shell.engine.store
     context = SourceContext(
-        sink=writer,
+        sink=shell.engine.writer,
         tally=shell.own,
         clock=shell.clock,
-        offset=lambda name: writer.call(lambda: store.offset(name)).result(),
+        offset=lambda name: thread.ask(lambda: store.offset(name)),
         retention_s=shell.settings.retention.records,
         max_skew_s=shell.settings.max_clock_skew,
     )

@@ -64,7 +64,7 @@ class LiveMonitor:
     def evaluate(self) -> None:
         """Evaluate every window and keep the page; called on schedule, off the writer's thread."""
         started = self._clock.monotonic()
-        collected = self._engine.writer.call(self._collect).result()
+        collected = self._engine.thread.ask(self._collect)
         self._render(collected, started)
         self.turned_at = self._clock.monotonic()
 
@@ -77,7 +77,7 @@ class LiveMonitor:
                     age = self._clock.monotonic() - kept.rendered_at
                     await asyncio.sleep(max(0.0, kept.took_s * _REST - age))
                 started = self._clock.monotonic()
-                collected = await asyncio.wrap_future(self._engine.writer.call(self._collect))
+                collected = await self._engine.thread.ask_async(self._collect)
                 kept = await asyncio.to_thread(self._render, collected, started)
         openmetrics = wants_openmetrics(accept)
         own = self._own.render(openmetrics=openmetrics)
@@ -99,12 +99,10 @@ class LiveMonitor:
         coarsest = windows.tiers[-1]
         held_since = now - coarsest.width_s * (coarsest.slots - 2)
         start = max(end - length, held_since)
-        merged, keys = await asyncio.wrap_future(
-            self._engine.writer.call(
-                lambda: (
-                    windows.merge(max(0.0, end - start), now, None if end == now else end),
-                    dict(windows.series.keys),
-                )
+        merged, keys = await self._engine.thread.ask_async(
+            lambda: (
+                windows.merge(max(0.0, end - start), now, None if end == now else end),
+                dict(windows.series.keys),
             )
         )
         if end - length < held_since:
@@ -153,7 +151,7 @@ class LiveMonitor:
         store = self._engine.store
         for attempt in itertools.count():  # another id may have the first hash
             find = functools.partial(store.find, store.hash(query_id, attempt))
-            sequence = await asyncio.wrap_future(self._engine.writer.call(find))
+            sequence = await self._engine.thread.ask_async(find)
             if sequence is None:
                 break
             described = await asyncio.to_thread(self._described, sequence)

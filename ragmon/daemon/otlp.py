@@ -75,8 +75,7 @@ def build_source(
         tally=own,
         authorize=authorizer,
         clock=clock,
-        spans=engine.store.spans(),
-        call=engine.writer.call,
+        spans=engine.thread.bind(engine.store.spans()),
     )
     assembly = source.worker.assembly
     own.watch(

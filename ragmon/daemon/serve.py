@@ -124,7 +124,7 @@ class Daemon:
     async def _start(self, ready: Callable[[str], None] | None) -> None:
         """Restore, then begin what needs the windows."""
         started = self._clock.monotonic()
-        counted = await asyncio.wrap_future(self._engine.writer.call(self._engine.restore))
+        counted = await self._engine.thread.ask_async(self._engine.restore)
         took = round(self._clock.monotonic() - started, 3)
         self._log.info("restored", replayed=counted, seconds=took)
         self._monitor.restored = True
@@ -153,7 +153,7 @@ class Daemon:
             part.stop()
         if self._monitor.restored:
             self._schedule.stop()
-            self._engine.writer.call(self._engine.snapshot)
+            self._engine.thread.submit(self._engine.snapshot)
         if self._engine.writer.stop(_DRAIN_S):
             self._engine.store.close()
         else:  # on a disk that hangs; to close the store would hang as well

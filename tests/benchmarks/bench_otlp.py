@@ -18,9 +18,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ragmon.sources.otlp.receiver.assembly import Assembly, TraceTimeouts
-from ragmon.sources.otlp.spans import SpanPacket, pack, unpack
+from ragmon.sources.otlp.spans import pack, unpack
 from ragmon.sources.otlp.traces.mapping import map_trace
 from ragmon.sources.otlp.wire import protobuf
+from ragmon.stores import SpanRow
 from tests.support.otlp import NOW, captured, rig
 
 FOLDERS = ("oi-langchain", "tl-langchain", "genai-semconv")
@@ -118,7 +119,7 @@ def fill(spans_a_trace):
     assembly = Assembly(TraceTimeouts())
     body = bytes(1_000)
     for number in range(HALF_FINISHED // spans_a_trace):
-        part = SpanPacket(number.to_bytes(16, "big"), spans_a_trace, False, body * spans_a_trace)
+        part = SpanRow(number.to_bytes(16, "big"), spans_a_trace, False, body * spans_a_trace)
         assembly.add(part, now=0.0)
         if number % 1000 == 0:
             assembly.due(now=0.0)

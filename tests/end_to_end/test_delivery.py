@@ -58,7 +58,7 @@ def told(site, change, *alerts):
         for each in alerts
     ]
     rows = notifications(events, delivery.routes)
-    site.writer.call(lambda: delivery._outbox.put(rows)).result(10)
+    delivery._outbox.submit(lambda outbox: outbox.put(rows)).result(10)
     delivery.wake()
 
 
@@ -137,8 +137,8 @@ def test_an_outage_goes_all_the_way_to_alertmanager_and_back(tmp_path, receiver)
         sinks = [{"kind": "alertmanager", "url": manager.url}]
         vigil = Vigil(tmp_path / "data", start, sinks=sinks)
         routes = build_routes(Settings(sinks=sinks), clock, 8321)  # in the time of Alertmanager
-        outbox, call = vigil.engine.store.outbox(), vigil.engine.writer.call
-        delivery = Delivery(outbox, routes, clock, call=call, tally=vigil.own)
+        outbox = vigil.engine.thread.bind(vigil.engine.store.outbox())
+        delivery = Delivery(outbox, routes, clock, tally=vigil.own)
         delivery.open_alerts = vigil.alerting.heard
         vigil.alerting._delivery = delivery
         delivery.start()

@@ -40,7 +40,7 @@ class Running(Site):
             reached.set()
             release.wait(30)
 
-        self.writer.call(stall)
+        self.writer.thread.submit(stall)
         assert reached.wait(10)
         try:
             yield

@@ -1,9 +1,8 @@
 """Sinks that fail as told, and what counts their attempts."""
 
 import collections
-from concurrent.futures import Future
 
-from ragmon.errors import SinkError, StoreError
+from ragmon.errors import SinkError
 
 
 class Recorder:
@@ -25,16 +24,6 @@ class Recorder:
 class Tally(collections.Counter):
     def notified(self, sink, outcome, count=1):
         self[sink, outcome] += count
-
-
-def at_once(function):
-    """The store's thread, when it is this one."""
-    done = Future()
-    try:
-        done.set_result(function())
-    except StoreError as error:
-        done.set_exception(error)
-    return done
 
 
 DOWN = SinkError("chat answered 503", retryable=True)

@@ -82,8 +82,7 @@ class Rig:
             tally=self.tally,
             authorize=authorize or (lambda scope, needed: None),
             clock=clock,
-            spans=engine.store.spans(),
-            call=engine.writer.call,
+            spans=engine.thread.bind(engine.store.spans()),
         )
         self.source.worker.restore()
 
@@ -119,7 +118,7 @@ class Rig:
     def query(self, query_id: str) -> dict[str, Any] | None:
         """A stored query, as the API shows it."""
         store = self.engine.store
-        sequence = self.engine.writer.call(lambda: store.find(store.hash(query_id))).result()
+        sequence = self.engine.thread.submit(lambda: store.find(store.hash(query_id))).result()
         if sequence is None:
             return None
         with store.reader() as reader:
@@ -133,11 +132,11 @@ class Rig:
 
     def stored(self) -> int:
         """How many queries there are."""
-        return self.engine.writer.call(lambda: self.engine.store.next_sequence).result()
+        return self.engine.thread.submit(lambda: self.engine.store.next_sequence).result()
 
     def pending(self) -> int:
         """How many traces wait in the store."""
-        return len(self.engine.writer.call(self.engine.store.spans().pending).result())
+        return len(self.engine.thread.submit(self.engine.store.spans().pending).result())
 
 
 @contextmanager

@@ -41,26 +41,26 @@ class Vigil:
     def start(self) -> None:
         self.settings = settings = Settings(data_dir=self.directory, **self._fields)
         self.engine = build_engine(settings, self.clock)
-        own, writer = OwnMetrics(), self.engine.writer
+        own, thread = OwnMetrics(), self.engine.thread
         schedule = Schedule(self.clock, lambda _job: None)
         shell = Context(settings, self.clock, self.engine, own, schedule, Authorizer(()))
         routes = build_routes(settings, self.clock, 8321)
-        outbox = self.engine.store.outbox()
-        self.delivery = Delivery(outbox, routes, self.clock, call=writer.call, tally=own)
+        outbox = thread.bind(self.engine.store.outbox())
+        self.delivery = Delivery(outbox, routes, self.clock, tally=own)
         self.alerting = Alerting(shell, self.delivery)
         self.own = own
-        writer.start()
-        writer.call(self.engine.restore).result()
-        writer.call(self.alerting.restore).result()
+        self.engine.writer.start()
+        thread.ask(self.engine.restore)
+        thread.ask(self.alerting.restore)
 
     def commit(self, records=(), changes=()) -> None:
         group = [Submission("test", 0, lambda _: None, records=records, changes=changes)]
         commit = self.engine.writer.commits.commit
-        self.engine.writer.call(lambda: commit(group, self.clock.now())).result()
+        self.engine.thread.submit(lambda: commit(group, self.clock.now())).result()
 
     def snapshot(self) -> None:
         """Save the windows, which lets go of the journal they no longer need."""
-        self.engine.writer.call(self.engine.snapshot).result()
+        self.engine.thread.submit(self.engine.snapshot).result()
 
     def tick(self, seconds: float = 0.0) -> None:
         """Some time later, what is due is judged."""
@@ -74,7 +74,7 @@ class Vigil:
     def crash(self) -> None:
         """What kill -9 leaves: the files as they are, and nothing of the memory."""
         left = self.root / str(next(self._generation))
-        self.engine.writer.call(lambda: copied(self.directory, left)).result()
+        self.engine.thread.submit(lambda: copied(self.directory, left)).result()
         self.end()
         self.directory = left
         self.start()
@@ -82,7 +82,7 @@ class Vigil:
     def events(self) -> list[AlertEvent]:
         """Every transition that was saved, in order."""
         db = self.engine.store._db
-        rows = self.engine.writer.call(
+        rows = self.engine.thread.submit(
             lambda: db.rows("SELECT body FROM alert_events ORDER BY number")
         ).result()
         return [msgspec.msgpack.decode(unzip(body), type=AlertEvent) for (body,) in rows]
@@ -90,13 +90,13 @@ class Vigil:
     def notified(self) -> list[tuple[str, str]]:
         """Sink and event of what waits in the outbox, in order."""
         db = self.engine.store._db
-        return self.engine.writer.call(
+        return self.engine.thread.submit(
             lambda: db.rows("SELECT sink, event_id FROM outbox ORDER BY number")
         ).result()
 
     def state(self) -> dict[StreamKey, list[bytes]]:
         """Everything that the detectors know of each stream, whatever row it has."""
-        return self.engine.writer.call(lambda: _known(self.alerting.detection)).result()
+        return self.engine.thread.submit(lambda: _known(self.alerting.detection)).result()
 
 
 def _known(detection: Detection) -> dict[StreamKey, list[bytes]]:

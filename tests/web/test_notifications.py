@@ -21,7 +21,7 @@ def test_what_was_given_up_is_told_with_its_reason(tmp_path):
             }  # fmt: skip
             outbox, routes = daemon._engine.store.outbox(), daemon._delivery.routes
             rows = notifications([firing, resolved], routes)
-            daemon._engine.writer.call(lambda: outbox.put(rows)).result()
+            daemon._engine.thread.submit(lambda: outbox.put(rows)).result()
             daemon._delivery.wake()
 
             def both():

@@ -1,11 +1,8 @@
 """What the API asks of the alerts: open ones and ended ones, notifications, and silences."""
 
-import asyncio
 import re
 import secrets
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import to_builtins
@@ -27,17 +24,15 @@ _FINGERPRINT = 16  # characters
 
 _decode = msgspec.msgpack.Decoder(AlertEvent).decode
 
-Result = TypeVar("Result")
-
 
 class AlertApi:
     """Implements ``ragmon.web.alerts.Book``."""
 
     def __init__(self, alerting: Alerting, engine: Engine, clock: Clock, links: Links) -> None:
         self._alerting = alerting
-        self._alerts = engine.store.alert_log()
-        self._outbox = engine.store.outbox()
-        self._writer = engine.writer
+        self._thread = engine.thread
+        self._alerts = engine.thread.bind(engine.store.alert_log())
+        self._outbox = engine.thread.bind(engine.store.outbox())
         self._clock = clock
         self._links = links
 
@@ -62,7 +57,7 @@ class AlertApi:
         found = [] if state == "resolved" else self.open(pipeline)[:limit]
         if state != "open":
             most = limit - len(found)
-            ended = await self._call(lambda: self._alerts.ended(since, most, pipeline))
+            ended = await self._alerts.ask_async(lambda log: log.ended(since, most, pipeline))
             found += [describe(each.alert, self._links) for each in ended]
         return found
 
@@ -77,7 +72,7 @@ class AlertApi:
             each for each in (*book.open, *book.recent) if name in (each.episode, each.fingerprint)
         ]
         episode = held[0].episode if held and len(name) == _FINGERPRINT else name
-        events = await self._call(lambda: self._alerts.episode(episode))
+        events = await self._alerts.ask_async(lambda log: log.episode(episode))
         if not events and not held:
             raise KeyError(name)
         newest = next((each for each in held if each.episode == episode), None)
@@ -86,8 +81,8 @@ class AlertApi:
 
     async def undelivered(self, limit: int) -> dict[str, Any]:
         """How many notifications wait, and the newest that were given up, with the reason."""
-        count, dead = await self._call(
-            lambda: (self._outbox.undelivered(), self._outbox.dead(limit))
+        count, dead = await self._outbox.ask_async(
+            lambda outbox: (outbox.undelivered(), outbox.dead(limit))
         )
         return {
             "waiting": count.length,
@@ -99,7 +94,7 @@ class AlertApi:
     async def silences(self) -> list[dict[str, Any]]:
         """Every silence, with its state."""
         now = self._clock.now()
-        held = await self._call(self._alerts.silences)
+        held = await self._alerts.ask_async(lambda log: log.silences())
         return [_shown(each, now) for each in reversed(held)]
 
     async def silence(self, wanted: SilenceRequest) -> dict[str, Any]:
@@ -125,7 +120,7 @@ class AlertApi:
         )
         if len(self._alerting.live.silences) >= _MOST_SILENCES:
             raise ValueError(f"there are {_MOST_SILENCES} silences already")
-        await self._call(lambda: self._alerting.silence(silence))
+        await self._thread.ask_async(lambda: self._alerting.silence(silence))
         return _shown(silence, now)
 
     async def unsilence(self, name: str) -> None:
@@ -134,12 +129,8 @@ class AlertApi:
         Raises:
             KeyError: there is none.
         """
-        if not await self._call(lambda: self._alerting.unsilence(name)):
+        if not await self._thread.ask_async(lambda: self._alerting.unsilence(name)):
             raise KeyError(name)
-
-    async def _call(self, function: Callable[[], Result]) -> Result:
-        future: Future[Result] = self._writer.call(function)
-        return await asyncio.wrap_future(future)
 
 
 def _of(alert: Alert, pipeline: str) -> bool:

@@ -106,7 +106,7 @@ class Alerting:
 
     def start(self) -> None:
         """Begin, without waiting."""
-        self._restored = self._engine.writer.call(self.restore)
+        self._restored = self._engine.thread.submit(self.restore)
         self._shell.schedule.every(_EVERY_S, "detect", self.turn)
         self._shell.schedule.every(_FORGET_EVERY_S, "forget_alerts", self.forget)
 
@@ -145,24 +145,24 @@ class Alerting:
         """Count what was gathered and judge what is due; off the writer's thread."""
         if self._restored is not None:
             self._restored.result()
-        call = self._engine.writer.call
+        ask = self._engine.thread.ask
         until = self._shell.clock.monotonic() + _TURN_S
-        while call(self._go_on).result():
+        while ask(self._go_on):
             if self._ending or self._shell.clock.monotonic() >= until:
                 return  # the next turn goes on: half a turn cannot be saved
-        opened = call(lambda: unexplained(self.live.events)).result()
+        opened = ask(lambda: unexplained(self.live.events))
         worst = {}
         for alert in opened:
             if self._ending:
                 return
             worst[alert.episode] = self._look_up(alert)
-        if call(lambda: self._save(worst)).result():
+        if ask(lambda: self._save(worst)):
             self._delivery.wake()
 
     def forget(self) -> None:
         """Delete what retention no longer covers."""
         before = self._shell.clock.now() - self._shell.settings.retention.windows
-        self._engine.writer.call(lambda: self._alerts.expire(before)).result()
+        self._engine.thread.ask(lambda: self._alerts.expire(before))
 
     def silence(self, silence: Silence) -> None:
         """Keep a silence; it holds from the next minute on. On the writer's thread."""

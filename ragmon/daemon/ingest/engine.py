@@ -40,6 +40,7 @@ class Engine:
             recent=self.recent,
         )
         self.writer = Writer(self.committer, clock, queue_bytes=settings.limits.queue)
+        self.thread = self.writer.thread
 
     def restore(self) -> int:
         """Load the last snapshot and count what came after it; returns how many records."""

@@ -31,13 +31,13 @@ class StoreMaintenance:
 
     def snapshot(self) -> None:
         """Save the windows."""
-        self._engine.writer.call(self._engine.snapshot).result()
+        self._engine.thread.ask(self._engine.snapshot)
 
     def expire(self) -> None:
         """Delete what retention no longer covers."""
         now = self._clock.now()
         self._step(lambda: self._engine.expire(now))
-        self._engine.writer.call(lambda: self._engine.forget(now)).result()
+        self._engine.thread.ask(lambda: self._engine.forget(now))
 
     def compact(self) -> None:
         """Join small blocks."""
@@ -46,5 +46,5 @@ class StoreMaintenance:
     def _step(self, step: Callable[[], int], most: int | None = None) -> None:
         """Repeat a step until it finds nothing more to do."""
         for _ in itertools.count() if most is None else range(most):
-            if self._ending() or not self._engine.writer.call(step).result():
+            if self._ending() or not self._engine.thread.ask(step):
                 return

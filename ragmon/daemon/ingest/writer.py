@@ -6,8 +6,7 @@ Whoever needs the windows or the store asks the writer to run a function between
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import structlog
 from msgspec import Struct
@@ -15,8 +14,7 @@ from msgspec import Struct
 from ragmon.clock import Clock
 from ragmon.errors import OverloadedError, StoreError
 from ragmon.sources import IngestOutcome, Submission
-
-Result = TypeVar("Result")
+from ragmon.threads import WriterThread
 
 _GROUP_RECORDS = 4_000
 _LINGER_S = 0.002  # under load a group this much larger costs less than it waits
@@ -57,6 +55,7 @@ class Writer:
         self._busy = False
         self._log = structlog.get_logger("writer")
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self.thread = WriterThread(self._enqueue, self._thread)
 
     def start(self) -> None:
         """Begin."""
@@ -76,25 +75,6 @@ class Writer:
             self._submissions.append(submission)
             self._wake.notify()
 
-    def call(self, function: Callable[[], Result]) -> Future[Result]:
-        """Run a function between two commits, where it may touch the store and the windows."""
-        future: Future[Result] = Future()
-
-        def run() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(function())
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-                future.set_exception(error)
-
-        with self._wake:
-            if self._ended:
-                raise StoreError("the writer has stopped")
-            self._calls.append(run)
-            self._wake.notify()
-        return future
-
     def stop(self, timeout_s: float) -> bool:
         """Commit what is queued, refuse what comes, end; False when time ran out."""
         with self._wake:
@@ -107,6 +87,13 @@ class Writer:
     def alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()
+
+    def _enqueue(self, call: Callable[[], None]) -> None:
+        with self._wake:
+            if self._ended:
+                raise StoreError("the writer has stopped")
+            self._calls.append(call)
+            self._wake.notify()
 
     def _run(self) -> None:
         while True:

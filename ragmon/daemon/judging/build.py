@@ -1,7 +1,6 @@
 """The judges by the settings: the embedded one, and the language model on a sample."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
 import structlog
 
@@ -13,7 +12,7 @@ from ragmon.daemon.judging.anchors import NAME as ANCHORS
 from ragmon.daemon.judging.calibration import NAME as CALIBRATIONS
 from ragmon.daemon.judging.calibration import Calibrations, Calibrator
 from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
-from ragmon.daemon.judging.judge_queue import AskWriter, JudgeQueue
+from ragmon.daemon.judging.judge_queue import JudgeQueue
 from ragmon.daemon.judging.on_demand import JudgeRuns
 from ragmon.daemon.judging.sampled_judge import SampledJudge
 from ragmon.daemon.judging.selection import TRAFFIC, AnswerFacts, JudgeSelection, sampler_of
@@ -32,8 +31,8 @@ from ragmon.sampling import SamplingOptions
 from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.sources.otlp.export import Exporter
 from ragmon.stats.judged_estimate import Relation
+from ragmon.stores import JudgeStore
 
-Result = TypeVar("Result")
 Tell = Callable[[QueryRecord, Verdict], None]
 
 
@@ -78,13 +77,13 @@ class SampledJudging:
     ) -> None:
         settings = shell.settings
         self._shell = shell
-        self._ask = asker(shell)
-        self._store = shell.engine.store.judging()
+        store = shell.engine.store.judging()
+        self._store = shell.engine.thread.bind(store)
         self._llm: LlmJudge = llm.build(options, shell.clock)
         self._purse = SharedBudget(limits_of(settings), shell.clock)
-        self._purse.load(self._store.remembered(BUDGET))  # nothing runs yet
-        self.draws = self._drawing(settings)
-        docket = JudgeQueue(self._store, shell.engine.store.reader, self._ask, shell.engine.writer)
+        self._purse.load(store.remembered(BUDGET))  # nothing runs yet
+        self.draws = self._drawing(settings, store.remembered(TRAFFIC))
+        docket = JudgeQueue(self._store, shell.engine.store.reader, shell.engine.writer)
         self.judge = SampledJudge(
             self._llm,
             docket,
@@ -96,7 +95,7 @@ class SampledJudging:
             threads=options.concurrency,
         )
         self.on_demand = JudgeRuns(docket, self._llm, self._purse, self.judge, shell.clock)
-        self._anchoring = self._anchors(options, metrics)
+        self._anchoring = self._anchors(options, metrics, store.remembered(ANCHORS))
         self._watch(metrics)
 
     def start(self) -> None:
@@ -114,7 +113,9 @@ class SampledJudging:
         self.judge.stop()
         self._llm.close()
 
-    def _anchors(self, options: llm.Options, metrics: JudgeMetrics) -> AnchorRounds | None:
+    def _anchors(
+        self, options: llm.Options, metrics: JudgeMetrics, remembered: bytes | None
+    ) -> AnchorRounds | None:
         judge = self._shell.settings.judge
         if judge.anchors is None:
             return None
@@ -127,8 +128,8 @@ class SampledJudging:
             purse=self._purse,
             clock=self._shell.clock,
             metrics=metrics,
-            remembered=self._store.remembered(ANCHORS),
-            save=lambda name, body: self._ask(lambda: self._store.remember(name, body)),
+            remembered=remembered,
+            save=lambda name, body: self._store.ask(lambda store: store.remember(name, body)),
         )
         own = self._shell.own
         own.watch_each(
@@ -145,11 +146,11 @@ class SampledJudging:
         )
         return anchoring
 
-    def _drawing(self, settings: Settings) -> JudgeSelection:
+    def _drawing(self, settings: Settings, traffic: bytes | None) -> JudgeSelection:
         sampling = settings.sampling
         options = SamplingOptions(least=sampling.least, slice_per_day=sampling.slice_per_day)
         return JudgeSelection(
-            sampler_of(options, self._store.remembered(TRAFFIC)),
+            sampler_of(options, traffic),
             self._purse,
             self._shell.clock,
             slices=settings.slices,
@@ -161,14 +162,14 @@ class SampledJudging:
         engine, now = self._shell.engine, self._shell.clock.now()
         columns, longest_s = engine.pipeline.catalogue.columns, max(self._shell.settings.windows)
 
-        def read() -> AnswerFacts:
+        def read(store: JudgeStore) -> AnswerFacts:
             found: dict[str, Relation] = {}
             if with_relations:
                 found = selection.relations(engine.windows, columns, longest_s, now)
-                self._store.remember(TRAFFIC, self.draws.traffic)
-            return AnswerFacts(self._store.awaited_count(), found)
+                store.remember(TRAFFIC, self.draws.traffic)
+            return AnswerFacts(store.awaited_count(), found)
 
-        known = self._ask(read)
+        known = self._store.ask(read)
         self.judge.length = known.waiting
         return known
 
@@ -193,7 +194,8 @@ class LearningComponent:
 
     def __init__(self, shell: Context, calibrations: Calibrations) -> None:
         self._schedule, self._every_s = shell.schedule, shell.settings.judge.calibrate_every
-        store, ask, own = shell.engine.store.judging(), asker(shell), shell.own
+        store, own = shell.engine.store.judging(), shell.own
+        bound = shell.engine.thread.bind(store)
         calibrations.load(store.remembered(CALIBRATIONS))  # nothing runs yet
         self._calibrator = Calibrator(
             calibrations,
@@ -203,7 +205,7 @@ class LearningComponent:
                 own.total("ragmon_ingest_records_total", source="label")
                 + own.total("ragmon_judged_total", judge=SAMPLED_JUDGE, outcome="scored")
             ),
-            save=lambda body: ask(lambda: store.remember(CALIBRATIONS, body)),
+            save=lambda body: bound.ask(lambda store: store.remember(CALIBRATIONS, body)),
         )
         own.watch_each(
             "ragmon_grounding_calibration_version",
@@ -271,15 +273,6 @@ def check_judges(settings: Settings) -> None:
         settings.judge.llm.key()
 
 
-def asker(shell: Context) -> AskWriter:
-    """Runs functions on the writer's thread."""
-
-    def ask(function: Callable[[], Result]) -> Result:
-        return shell.engine.writer.call(function).result()
-
-    return ask
-
-
 def _teller(shell: Context, exporter: Exporter | None) -> Tell:
     log = structlog.get_logger("judges")
 
@@ -302,11 +295,11 @@ def _follower(
     calibrations: Calibrations,
 ) -> grounding_follower.GroundingFollower:
     judge = shell.settings.judge.grounding
-    store, ask = shell.engine.store, asker(shell)
+    store, thread = shell.engine.store, shell.engine.thread
     trail = CommittedReader(
         store.reader,
         newest=lambda: store.next_sequence,
-        position=lambda: ask(lambda: store.offset(SOURCE)),
+        position=lambda: thread.ask(lambda: store.offset(SOURCE)),
         recent=shell.engine.recent,
     )
     follower = grounding_follower.GroundingFollower(

@@ -1,20 +1,14 @@
-"""The answers that wait for a verdict of the sampled judge, and the way in for verdicts.
+"""The answers that wait for a verdict of the sampled judge, and the way in for verdicts."""
 
-They stand in the store, which only the writer's thread may touch: it is asked, from any thread.
-"""
-
-import functools
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Protocol, TypeVar
 
 import msgspec
 
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.sources import IngestOutcome, RecordSink, Submission, deliver
 from ragmon.stores import Awaited, JudgeStore, Reader, amendments
-
-Result = TypeVar("Result")
+from ragmon.threads import OnWriter
 
 SOURCE = "judge:llm"
 
@@ -24,28 +18,19 @@ _CHANGE_BYTES = {Draw: 200, Verdict: 2_000}  # about, for the queue's account
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 
 
-class AskWriter(Protocol):
-    """Runs a function on the writer's thread, and waits for what it returns."""
-
-    def __call__(self, function: Callable[[], Result]) -> Result:
-        """Run it."""
-        ...
-
-
 class JudgeQueue:
     """What waits, oldest first."""
 
     def __init__(
-        self, store: JudgeStore, reader: Callable[[], Reader], ask: AskWriter, sink: RecordSink
+        self, store: OnWriter[JudgeStore], reader: Callable[[], Reader], sink: RecordSink
     ) -> None:
         self.open = reader
         self._store = store
-        self._ask = ask
         self._sink = sink
 
     def count(self) -> int:
         """How many answers wait."""
-        return self._ask(self._store.awaited_count)
+        return self._store.ask(lambda store: store.awaited_count())
 
     def waiting(self, under_way: Collection[int]) -> Iterator[Awaited]:
         """What waits and is not being judged; others may change ``under_way`` meanwhile."""
@@ -53,22 +38,25 @@ class JudgeQueue:
         while True:
             # Noted before the store is asked: what is judged meanwhile is not given out again.
             busy = set(under_way)
-            rows = self._ask(functools.partial(self._store.awaited, skip, _BATCH))
+            rows = self._rows(skip)
             if not rows:
                 return
             skip += len(rows)
             yield from (row for row in rows if row.sequence not in busy)
 
+    def _rows(self, skip: int) -> Sequence[Awaited]:
+        return self._store.ask(lambda store: store.awaited(skip, _BATCH))
+
     def overdue(self, before: float, most: int) -> Sequence[Awaited]:
         """What waits since before a moment in unix seconds."""
-        return self._ask(functools.partial(self._store.overdue, before, most))
+        return self._store.ask(lambda store: store.overdue(before, most))
 
     def opened(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
         """The answer; None when its record is gone, and then it waits no longer."""
         found = reader.record(row.sequence)
         draw = amendments.decode(found[1]).known.draw if found and found[1] else None
         if found is None or draw is None:
-            self._ask(functools.partial(self._store.abandon, [row.sequence]))
+            self._store.ask(lambda store: store.abandon([row.sequence]))
             return None
         return _decode(found[0]), draw
 
@@ -78,7 +66,7 @@ class JudgeQueue:
         Raises:
             StoreError: it cannot be kept.
         """
-        self._ask(lambda: self._store.remember(name, dump()))
+        self._store.ask(lambda store: store.remember(name, dump()))
 
     def enter(self, changes: Sequence[Draw] | Sequence[Verdict], stop: threading.Event) -> bool:
         """Commit draws or verdicts, waiting for room; False when told to stop before."""

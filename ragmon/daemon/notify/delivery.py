@@ -14,11 +14,11 @@ import structlog
 from ragmon.alerts import Alert
 from ragmon.clock import Clock
 from ragmon.daemon.component import Context
-from ragmon.daemon.notify.outbox_writer import CallWriter
 from ragmon.daemon.notify.routing import Route, build_routes
 from ragmon.daemon.notify.sink_worker import DeliveryContext, DeliveryCounters, SinkWorker
 from ragmon.errors import StoreError
 from ragmon.stores import Fate, Outbox, Undelivered
+from ragmon.threads import OnWriter
 
 _STOP_S = 2.0
 _OUTCOMES = get_args(Fate)
@@ -36,9 +36,8 @@ def build_delivery(shell: Context, port: int) -> "Delivery":
     """
     engine, own = shell.engine, shell.own
     routes = build_routes(shell.settings, shell.clock, port)
-    delivery = Delivery(
-        engine.store.outbox(), routes, shell.clock, call=engine.writer.call, tally=own
-    )
+    outbox = engine.thread.bind(engine.store.outbox())
+    delivery = Delivery(outbox, routes, shell.clock, tally=own)
     for route in routes:
         for outcome in _OUTCOMES:
             own.notified(route.name, outcome, 0)  # there from the first scrape on
@@ -65,11 +64,10 @@ class Delivery:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: OnWriter[Outbox],
         routes: Sequence[Route],
         clock: Clock,
         *,
-        call: CallWriter,
         tally: DeliveryCounters,
     ) -> None:
         self.routes = tuple(routes)
@@ -77,16 +75,15 @@ class Delivery:
         """What is open and heard now; set by whoever knows, called on the lanes' threads."""
         self._outbox = outbox
         self._clock = clock
-        self._call = call
         self._log = structlog.get_logger("delivery")
         common = DeliveryContext(
-            outbox=outbox, clock=clock, call=call, tally=tally, open_alerts=self._open_alerts
+            outbox=outbox, clock=clock, tally=tally, open_alerts=self._open_alerts
         )
         self._lanes = [_Thread(SinkWorker(route, common)) for route in routes]
 
     def start(self) -> None:
         """Begin, without waiting."""
-        self._call(self._abandon)
+        self._outbox.submit(self._abandon)
         for lane in self._lanes:
             lane.start()
 
@@ -117,11 +114,11 @@ class Delivery:
     def _open_alerts(self) -> Sequence[Alert]:
         return self.open_alerts()
 
-    def _abandon(self) -> None:
-        """Sinks that are no longer configured get nothing; runs on the writer's thread."""
+    def _abandon(self, outbox: Outbox) -> None:
+        """Give up what waits for sinks that are no longer configured."""
         names = [route.name for route in self.routes]
         try:
-            buried = self._outbox.abandon(names, self._clock.now(), "the sink was removed")
+            buried = outbox.abandon(names, self._clock.now(), "the sink was removed")
         except StoreError as error:
             self._log.warning("cannot_reach_outbox", error=str(error))
             return

@@ -1,19 +1,10 @@
 """Outcomes of deliveries on their way into the store, without waiting for each."""
 
-from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Protocol
 
 from ragmon.errors import StoreError
 from ragmon.stores import Outbox, Settled
-
-
-class CallWriter(Protocol):
-    """Runs something on the thread that owns the store."""
-
-    def __call__(self, function: Callable[[], Any], /) -> Future[Any]:
-        """Begin; raises StoreError when that thread has ended."""
-        ...
+from ragmon.threads import OnWriter
 
 
 class OutboxWriter:
@@ -23,9 +14,8 @@ class OutboxWriter:
     from the outbox, or it would be delivered twice.
     """
 
-    def __init__(self, outbox: Outbox, call: CallWriter) -> None:
+    def __init__(self, outbox: OnWriter[Outbox]) -> None:
         self._outbox = outbox
-        self._call = call
         self._open: list[Settled] = []
         self._writing: list[Settled] = []
         self._written: Future[None] | None = None
@@ -60,5 +50,5 @@ class OutboxWriter:
                 raise
         if self._open:
             batch = list(self._open)
-            self._written = self._call(lambda: self._outbox.settle(batch))
+            self._written = self._outbox.submit(lambda outbox: outbox.settle(batch))
             self._writing, self._open = batch, []

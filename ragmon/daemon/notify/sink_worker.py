@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -12,11 +12,12 @@ from msgspec import Struct
 from ragmon.alerts import Alert, AlertEvent
 from ragmon.alerts.sentences import length
 from ragmon.clock import Clock
-from ragmon.daemon.notify.outbox_writer import CallWriter, OutboxWriter
+from ragmon.daemon.notify.outbox_writer import OutboxWriter
 from ragmon.daemon.notify.routing import Route
 from ragmon.errors import SettingsError, SinkError, StoreError
 from ragmon.sinks import Repeating
-from ragmon.stores import DueNotifications, Outbox, PendingNotification, Settled, Undelivered
+from ragmon.stores import Outbox, PendingNotification, Settled, Undelivered
+from ragmon.threads import OnWriter
 
 FIRST_WAIT_S = 0.5
 GROWTH = 1.5
@@ -27,8 +28,6 @@ _PATIENCE = 5  # failures in a row, after which the whole lane waits, not only t
 _BATCH = 256
 _LOOK_EVERY_S = 5.0
 _STORE_WAIT_S = 1.0
-
-Result = TypeVar("Result")
 
 _decode = msgspec.msgpack.Decoder(AlertEvent).decode
 # What a defect of ours in one message would raise: it must not end the lane.
@@ -75,9 +74,8 @@ def settle(
 class DeliveryContext(Struct, frozen=True, kw_only=True):
     """What all lanes share."""
 
-    outbox: Outbox
+    outbox: OnWriter[Outbox]
     clock: Clock
-    call: CallWriter
     tally: DeliveryCounters
     open_alerts: Callable[[], Sequence[Alert]]
 
@@ -94,7 +92,7 @@ class SinkWorker:
         self._common = common
         self._clock = common.clock
         self._outbox = common.outbox
-        self._ledger = OutboxWriter(common.outbox, common.call)
+        self._ledger = OutboxWriter(common.outbox)
         self._failures = 0  # in a row
         self._paused_until = self._repeat_at = common.clock.monotonic()
         self._log = structlog.get_logger("delivery").bind(sink=route.name)
@@ -108,8 +106,8 @@ class SinkWorker:
                 return pause
             wait = self._repeat()
             until = self._clock.monotonic() + _LOOK_EVERY_S  # then it may be time to repeat
-            due: DueNotifications = self._ask(
-                lambda: self._outbox.due(self._route.name, self._clock.now(), _BATCH)
+            due = self._outbox.ask(
+                lambda outbox: outbox.due(self._route.name, self._clock.now(), _BATCH)
             )
             for row in due.rows:
                 now = self._clock.monotonic()
@@ -131,12 +129,8 @@ class SinkWorker:
             self._ledger.flush()
 
     def _look(self) -> None:
-        self.undelivered = self._ask(self._outbox.undelivered)
+        self.undelivered = self._outbox.ask(lambda outbox: outbox.undelivered())
         self.looked_at = self._clock.monotonic()
-
-    def _ask(self, question: Callable[[], Result]) -> Result:
-        answer: Result = self._common.call(question).result()
-        return answer
 
     def _try(self, row: PendingNotification) -> Settled:
         """One attempt, and how it ended."""

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from ragmon.clock import Clock
 from ragmon.config.settings import ProbeSettings
 from ragmon.daemon.component import Context
-from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.probes import findings
 from ragmon.daemon.probes.state import Planned, ProbeState
 from ragmon.daemon.schedule import Schedule
@@ -27,6 +26,8 @@ from ragmon.errors import SettingsError, StoreError
 from ragmon.evaluate.run.endpoint import Template
 from ragmon.evaluate.run.probe import ProbeJob, ProbeOutcome
 from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
+from ragmon.stores import ProbeRuns
+from ragmon.threads import OnWriter
 
 _decode = msgspec.msgpack.Decoder(ProbeOutcome).decode
 _COMMAND = (sys.executable, "-m", "ragmon.evaluate.run.probe_process")
@@ -46,18 +47,6 @@ class Runner(Protocol):
         ...
 
 
-class ProbeStore(Protocol):
-    """Keeps what was found; called from the probes' thread."""
-
-    def load(self) -> dict[str, bytes]:
-        """What was saved of each probe."""
-        ...
-
-    def save(self, name: str, body: bytes) -> None:
-        """Make it durable, or raise StoreError."""
-        ...
-
-
 class Probes:
     """Implements ``Part``."""
 
@@ -66,7 +55,7 @@ class Probes:
         planned: Sequence[Planned],
         *,
         runner: Runner,
-        shelf: ProbeStore,
+        runs: OnWriter[ProbeRuns],
         schedule: Schedule,
         clock: Clock,
         allowed: findings.Allowance,
@@ -74,7 +63,7 @@ class Probes:
         self._allowed = allowed
         self._planned = {each.job.probe: each for each in planned}
         self._runner = runner
-        self._shelf = shelf
+        self._runs = runs
         self._schedule = schedule
         self._clock = clock
         self._wanted: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -138,7 +127,7 @@ class Probes:
 
     def _restore(self) -> None:
         try:
-            saved = self._shelf.load()
+            saved = self._runs.ask(lambda runs: runs.load())
         except StoreError as error:
             self._log.warning("cannot_restore", error=str(error))
             return
@@ -157,7 +146,8 @@ class Probes:
         else:
             self._log.info("probe_finished", **event, cases=outcome.cases, **outcome.failures)
         try:
-            self._shelf.save(name, msgspec.msgpack.encode(state))
+            body = msgspec.msgpack.encode(state)
+            self._runs.ask(lambda runs: runs.save(name, body))
         except StoreError as error:
             self._log.warning("cannot_save", probe=name, error=str(error))
 
@@ -210,22 +200,6 @@ class Process:
         return "", body
 
 
-class StoredProbes:
-    """A ``ProbeStore``: the store, by way of the writer's thread."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._writer = engine.writer
-        self._runs = engine.store.probe_runs()
-
-    def load(self) -> dict[str, bytes]:
-        """What was saved of each probe."""
-        return self._writer.call(self._runs.load).result()
-
-    def save(self, name: str, body: bytes) -> None:
-        """Make it durable, or raise StoreError."""
-        self._writer.call(lambda: self._runs.save(name, body)).result()
-
-
 def build(shell: Context) -> Probes:
     """The configured probes.
 
@@ -236,7 +210,7 @@ def build(shell: Context) -> Probes:
     found = Probes(
         [plan(probe, grounding=grounding) for probe in shell.settings.probes],
         runner=Process(shell.clock),
-        shelf=StoredProbes(shell.engine),
+        runs=shell.engine.thread.bind(shell.engine.store.probe_runs()),
         schedule=shell.schedule,
         clock=shell.clock,
         allowed=findings.allowance(shell.settings.detectors.false_alarms_per_month),

@@ -3,10 +3,12 @@
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+from ragmon.stores import SpanRow
 
 MAX_ATTRIBUTES = 6_000
 """Of one span; a thousand flattened documents with their metadata fit."""
@@ -72,15 +74,6 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
         return max(0, self.end_ns - self.start_ns) / 1e6
 
 
-class SpanPacket(NamedTuple):
-    """Spans of one trace that arrived together, packed."""
-
-    trace_id: bytes
-    spans: int
-    has_entry: bool
-    body: bytes
-
-
 class DecodedSpans(Struct):
     """What a request held."""
 
@@ -101,13 +94,13 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Span]).decode
 
 
-def pack(spans: Iterable[Span]) -> list[SpanPacket]:
+def pack(spans: Iterable[Span]) -> list[SpanRow]:
     """One part a trace."""
     by_trace: dict[bytes, list[Span]] = {}
     for span in spans:
         by_trace.setdefault(span.trace_id, []).append(span)
     return [
-        SpanPacket(trace_id, len(group), any(span.is_entry for span in group), _encode(group))
+        SpanRow(trace_id, len(group), any(span.is_entry for span in group), _encode(group))
         for trace_id, group in by_trace.items()
     ]
 

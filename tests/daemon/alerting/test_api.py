@@ -37,7 +37,7 @@ def test_alerts_of_one_pipeline_are_found_behind_newer_ones_of_another(tmp_path)
         events=ends,
     )  # fmt: skip
     engine = vigil.engine
-    engine.writer.call(lambda: engine.store.alert_log().save(turn)).result()
+    engine.thread.submit(lambda: engine.store.alert_log().save(turn)).result()
     board = AlertApi(vigil.alerting, engine, vigil.clock, Links("http://ragmon", "http://runbooks"))
 
     def asked(pipeline: str, limit: int) -> list[tuple[str, float]]:

@@ -239,12 +239,12 @@ def test_a_silence_holds_until_it_is_deleted_and_the_alert_is_then_heard(known, 
         starts_at=NOON,
         ends_at=NOON + 3_600,
     )
-    call = vigil.engine.writer.call
+    call = vigil.engine.thread.submit
     call(lambda: vigil.alerting.silence(silence)).result()
     for minute in range(20):
         if minute == 10:
             vigil.crash()  # silences are kept
-            call = vigil.engine.writer.call
+            call = vigil.engine.thread.submit
         if minute == 15:
             assert call(lambda: vigil.alerting.unsilence("s1")).result()
         vigil.commit(traffic(NOON + 60 * minute, 1, empty=1.0))

@@ -201,16 +201,16 @@ def test_a_reply_that_fails_does_not_end_the_writer(box):
 def test_calls_run_between_commits_and_after_what_was_submitted_before(box):
     writer = writing(Commits())
     writer.submit(box.batch("a"))
-    assert writer.call(lambda: sorted(box.heard)).result(10) == ["a"]
-    assert writer.call(threading.current_thread).result(10).name == "writer"
+    assert writer.thread.submit(lambda: sorted(box.heard)).result(10) == ["a"]
+    assert writer.thread.submit(threading.current_thread).result(10).name == "writer"
     assert writer.stop(10)
 
 
 def test_an_error_of_a_call_belongs_to_who_asked(box):
     writer = writing(Commits())
     with pytest.raises(ZeroDivisionError):
-        writer.call(lambda: 1 // 0).result(10)
-    assert writer.call(lambda: 3).result(10) == 3
+        writer.thread.submit(lambda: 1 // 0).result(10)
+    assert writer.thread.submit(lambda: 3).result(10) == 3
     assert writer.stop(10)
 
 
@@ -218,9 +218,9 @@ def test_a_call_nobody_waits_for_any_more_is_left_out(box):
     commits = Commits()
     writer = held_up(commits, box)
     ran = []
-    assert writer.call(lambda: ran.append(1)).cancel()
+    assert writer.thread.submit(lambda: ran.append(1)).cancel()
     commits.go.set()
-    assert writer.call(lambda: ran).result(10) == []
+    assert writer.thread.submit(lambda: ran).result(10) == []
     assert writer.stop(10)
 
 
@@ -233,7 +233,7 @@ def test_the_end_commits_what_waits_and_refuses_what_comes(box):
     writer = writing(commits)
     for source in "abc":
         writer.submit(box.batch(source))
-    called = writer.call(lambda: "called")
+    called = writer.thread.submit(lambda: "called")
     ending = threading.Thread(target=writer.stop, args=(10,))
     ending.start()
     eventually(lambda: _refuses(writer, box), "the writer is ending")
@@ -265,4 +265,4 @@ def test_after_the_end_a_call_fails_rather_than_wait_for_ever():
     writer = writing(Commits())
     assert writer.stop(10)
     with pytest.raises(StoreError):
-        writer.call(lambda: 1)
+        writer.thread.submit(lambda: 1)

@@ -73,7 +73,7 @@ class Site:
         self.ask(lambda: self.engine.writer.commits.commit(group, NOW))
 
     def ask(self, function):
-        return self.engine.writer.call(function).result(10)
+        return self.engine.thread.submit(function).result(10)
 
     def follow(self):
         """Steps until there is nothing new; what the worker's end interrupts goes on."""

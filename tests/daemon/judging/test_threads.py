@@ -12,6 +12,7 @@ from ragmon.exposition.own import OwnMetrics
 from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges.budget import BudgetLimits
 from ragmon.records import Chunk, Draw, QueryRecord
+from tests.support.threads import bound
 
 
 class Broken:
@@ -55,7 +56,7 @@ class Nothing:
 def test_one_answer_does_not_end_the_thread(error, event, is_left_alone):
     clock, judge = ManualClock(1.0), Broken(error)
     purse = SharedBudget(BudgetLimits(judgements_per_hour=10), clock)
-    docket = JudgeQueue(Nothing(), Nothing, lambda function: function(), sink=None)
+    docket = JudgeQueue(bound(Nothing()), Nothing, sink=None)
     metrics = JudgeMetrics(OwnMetrics())
     sampled = SampledJudge(
         judge, docket, purse, clock, metrics, told=lambda *_: None, max_age_s=60.0, threads=1

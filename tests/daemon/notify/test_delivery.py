@@ -12,8 +12,9 @@ from ragmon.daemon.notify.outbox_writer import OutboxWriter
 from ragmon.daemon.notify.routing import Route, notifications
 from ragmon.errors import StoreError
 from ragmon.stores import Settled
+from ragmon.threads import WriterThread
 from tests.support.alerts import NOW, story
-from tests.support.delivery import DOWN, Recorder, Tally, at_once
+from tests.support.delivery import DOWN, Recorder, Tally
 from tests.support.stores import opened
 from tests.support.wait import eventually
 
@@ -30,15 +31,15 @@ class Slow:
     def settle(self, outcomes):
         self.batches.append([each.number for each in outcomes])
 
-    def call(self, function):
-        function()
+    def submit(self, function):
+        function(self)
         self.futures.append(Future())
         return self.futures[-1]
 
 
 def test_what_comes_during_a_write_goes_together_into_the_next():
     slow = Slow()
-    ledger = OutboxWriter(slow, slow.call)
+    ledger = OutboxWriter(slow)
     for number in range(4):
         ledger.add(Settled(number, "delivered", NOW))
     assert slow.batches == [[0]]
@@ -65,18 +66,17 @@ class Office:
     def __init__(self, directory, routes):
         self.store = opened("sqlite", directory)
         self.lock = threading.Lock()
+        self.outbox = WriterThread(self.run, threading.current_thread()).bind(self.store.outbox())
         self.tally = Tally()
         self.routes = routes
-        self.delivery = Delivery(
-            self.store.outbox(), routes, SystemClock(), call=self.call, tally=self.tally
-        )
+        self.delivery = Delivery(self.outbox, routes, SystemClock(), tally=self.tally)
 
-    def call(self, function):
+    def run(self, call):
         with self.lock:
-            return at_once(function)
+            call()
 
     def put(self, *events):
-        self.call(lambda: self.store.outbox().put(notifications(events, self.routes))).result()
+        self.outbox.submit(lambda outbox: outbox.put(notifications(events, self.routes))).result()
         self.delivery.wake()
 
     def __enter__(self):
@@ -123,5 +123,5 @@ def test_notifications_of_removed_sinks_are_buried(tmp_path):
         office.put(story(1)[0])
     with Office(tmp_path, [Route(name="new", sink=Recorder())]) as office:
         eventually(lambda: office.delivery.undelivered.dead == 1)
-        [letter] = office.call(lambda: office.store.outbox().dead(5)).result()
+        [letter] = office.outbox.submit(lambda outbox: outbox.dead(5)).result()
         assert (letter.sink, letter.reason) == ("old", "the sink was removed")

@@ -20,8 +20,9 @@ from ragmon.daemon.notify.sink_worker import (
 from ragmon.errors import SettingsError, SinkError, StoreError
 from ragmon.stores import Notification, PendingNotification, Settled
 from tests.support.alerts import NOW, alert, finding, story
-from tests.support.delivery import DOWN, GONE, Recorder, Tally, at_once
+from tests.support.delivery import DOWN, GONE, Recorder, Tally
 from tests.support.stores import opened
+from tests.support.threads import bound
 
 PENDING = PendingNotification(1, "chat", "e-1", "e", NOW, b"", 0)
 
@@ -38,9 +39,8 @@ class Rig:
         self.sink = sink
         self.route = Route(name="chat", sink=sink, **route)
         common = DeliveryContext(
-            outbox=self.outbox,
+            outbox=bound(self.outbox),
             clock=self.clock,
-            call=at_once,
             tally=self.tally,
             open_alerts=lambda: self.open,
         )

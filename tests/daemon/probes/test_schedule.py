@@ -14,6 +14,7 @@ from ragmon.daemon.probes.state import Planned, ProbeState
 from ragmon.errors import StoreFullError
 from tests.support.probes import job, outcome, scored
 from tests.support.rag_service import answering, golden_lines
+from tests.support.threads import bound
 from tests.support.wait import eventually
 
 
@@ -54,7 +55,7 @@ class Hand:
         self.gate.set()
 
 
-class Shelf:
+class Runs:
     def __init__(self):
         self.kept = {}
         self.error = None
@@ -78,13 +79,13 @@ class Asked:
 class Site:
     """Probes with everything around them in the test's hand."""
 
-    def __init__(self, clock, shelf, *names, every_s=600.0):
+    def __init__(self, clock, runs, *names, every_s=600.0):
         self.clock, self.hand, self.asked = clock, Hand(clock), Asked()
         planned = [Planned(job(probe=name), every_s) for name in names]
         self.probes = Probes(
             planned,
             runner=self.hand,
-            shelf=shelf,
+            runs=bound(runs),
             schedule=self.asked,
             clock=clock,
             allowed=allowance(1.0),
@@ -117,7 +118,7 @@ def site():
 
 def test_a_run_is_due_when_the_last_began_long_enough_ago(site):
     clock = ManualClock(1_000.0)
-    found = site(clock, Shelf(), "faq")
+    found = site(clock, Runs(), "faq")
     found.look(done=1)
     clock.sleep(599.0)
     found.look(done=1)
@@ -127,10 +128,10 @@ def test_a_run_is_due_when_the_last_began_long_enough_ago(site):
 
 
 def test_the_rhythm_and_the_results_survive_a_restart(site):
-    clock, shelf = ManualClock(1_000.0), Shelf()
-    site(clock, shelf, "faq").look(done=1)
+    clock, runs = ManualClock(1_000.0), Runs()
+    site(clock, runs, "faq").look(done=1)
     clock.sleep(300.0)
-    again = site(clock, shelf, "faq", "new")
+    again = site(clock, runs, "faq", "new")
     assert again.probes.states["faq"].runs == {"finished": 1, "failed": 0}
     again.look(done=1)
     assert again.hand.jobs == [("new", 600.0)]
@@ -139,14 +140,14 @@ def test_the_rhythm_and_the_results_survive_a_restart(site):
 
 
 def test_a_clock_that_is_set_back_does_not_stop_the_probes(site):
-    found = site(ManualClock(10_000.0), Shelf(), "faq")
+    found = site(ManualClock(10_000.0), Runs(), "faq")
     found.look(done=1)
     found.clock.step(-5_000.0)
     found.look(done=2)
 
 
 def test_never_two_runs_at_a_time(site):
-    found = site(ManualClock(0.0), Shelf(), "a", "b")
+    found = site(ManualClock(0.0), Runs(), "a", "b")
     found.hand.gate.clear()
     found.asked.look()
     eventually(lambda: found.hand.jobs, "the first run began")
@@ -157,17 +158,17 @@ def test_never_two_runs_at_a_time(site):
 
 
 def test_a_store_that_refuses_costs_no_result(site):
-    shelf = Shelf()
-    shelf.error = StoreFullError("disk full")
-    found = site(ManualClock(0.0), shelf, "faq")
+    runs = Runs()
+    runs.error = StoreFullError("disk full")
+    found = site(ManualClock(0.0), runs, "faq")
     found.look(done=1)
     assert found.probes.states["faq"].last is not None
 
 
 def test_what_another_release_saved_is_passed_over(site):
-    shelf = Shelf()
-    shelf.kept["faq"] = msgspec.msgpack.encode({"last": 7})
-    assert site(ManualClock(0.0), shelf, "faq").probes.states["faq"] == ProbeState()
+    runs = Runs()
+    runs.kept["faq"] = msgspec.msgpack.encode({"last": 7})
+    assert site(ManualClock(0.0), runs, "faq").probes.states["faq"] == ProbeState()
 
 
 def test_the_end_does_not_wait_for_a_run(service, golden):

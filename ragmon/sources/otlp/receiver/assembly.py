@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 
 from msgspec import Struct
 
-from ragmon.sources.otlp.spans import SpanPacket
+from ragmon.stores import SpanRow
 
 
 class TraceTimeouts(Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class Assembly:
     def __len__(self) -> int:
         return len(self._rooted) + len(self._rootless)
 
-    def add(self, part: SpanPacket, now: float) -> bool:
+    def add(self, part: SpanRow, now: float) -> bool:
         """Take in spans that are durable; False when their trace was complete before."""
         trace_id = part.trace_id
         if trace_id in self._done:

@@ -1,54 +1,24 @@
 """Spans become durable before they are acknowledged, many requests in one transaction."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
 
 from ragmon.errors import StoreError
-from ragmon.sources.otlp.spans import SpanPacket
+from ragmon.stores import SpanRow, Spans
+from ragmon.threads import OnWriter
 
 Done = Callable[[StoreError | None], None]
-
-
-class SpanStore(Protocol):
-    """Where spans wait for the rest of their trace; used on the writer's thread only."""
-
-    def append(self, rows: Iterable[Any]) -> None:
-        """Make them durable, or raise StoreError and change nothing."""
-        ...
-
-    def bodies(self, trace_ids: Sequence[bytes]) -> list[list[bytes]]:
-        """For each trace what was appended, in that order."""
-        ...
-
-    def pending(self) -> list[tuple[bytes, int, bool]]:
-        """Every trace with its number of spans and whether it has an entry, oldest first."""
-        ...
-
-    def delete(self, trace_ids: Iterable[bytes]) -> None:
-        """Forget these traces."""
-        ...
-
-
-class CallStore(Protocol):
-    """The writer's ``call``: run a function between two commits."""
-
-    def __call__(self, function: Callable[[], Any], /) -> Future[Any]:
-        """Raises StoreError when the writer has stopped."""
-        ...
 
 
 class Journal:
     """Collects what requests bring until the writer has time, then appends it at once."""
 
-    def __init__(self, spans: SpanStore, call: CallStore) -> None:
+    def __init__(self, spans: OnWriter[Spans]) -> None:
         self._spans = spans
-        self._call = call
-        self._waiting: list[tuple[Sequence[SpanPacket], Done]] = []
+        self._waiting: list[tuple[Sequence[SpanRow], Done]] = []
         self._lock = threading.Lock()
 
-    def submit(self, parts: Sequence[SpanPacket], done: Done) -> None:
+    def submit(self, parts: Sequence[SpanRow], done: Done) -> None:
         """Append; ``done`` is called on the writer's thread, with an error when nothing was kept.
 
         Raises:
@@ -58,14 +28,14 @@ class Journal:
             is_first = not self._waiting
             self._waiting.append((parts, done))
         if is_first:
-            self._call(self._append)
+            self._spans.submit(self._append)
 
-    def _append(self) -> None:
+    def _append(self, spans: Spans) -> None:
         with self._lock:
             taken, self._waiting = self._waiting, []
         problem: StoreError | None = None
         try:
-            self._spans.append(part for parts, _ in taken for part in parts)
+            spans.append(part for parts, _ in taken for part in parts)
         except StoreError as error:
             problem = error
         for _, done in taken:

@@ -40,7 +40,7 @@ from ragmon.sources.otlp import doctor
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.receiver import logs, scores
 from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
-from ragmon.sources.otlp.receiver.journal import CallStore, Journal, SpanStore
+from ragmon.sources.otlp.receiver.journal import Journal
 from ragmon.sources.otlp.receiver.responses import (
     Encoding,
     encoding_of,
@@ -50,9 +50,11 @@ from ragmon.sources.otlp.receiver.responses import (
 )
 from ragmon.sources.otlp.receiver.scrub import scrub
 from ragmon.sources.otlp.receiver.worker import Bounding, MappingWorker
-from ragmon.sources.otlp.spans import DecodedSpans, SpanPacket, pack
+from ragmon.sources.otlp.spans import DecodedSpans, pack
 from ragmon.sources.otlp.traces.feedback import changes_for
 from ragmon.sources.otlp.wire import json, protobuf
+from ragmon.stores import SpanRow, Spans
+from ragmon.threads import OnWriter
 
 TRACES = frozenset({"/v1/traces", "/api/public/otel/v1/traces"})
 LOGS = frozenset({"/v1/logs", "/api/public/otel/v1/logs"})
@@ -87,8 +89,7 @@ class OtlpSource:
         tally: IngestCounters,
         authorize: Callable[[Scope, str], None],
         clock: Clock,
-        spans: SpanStore,
-        call: CallStore,
+        spans: OnWriter[Spans],
     ) -> None:
         bounding = Bounding(retention_s=options.retention_s, max_skew_s=options.max_skew_s)
         self.worker = MappingWorker(
@@ -96,7 +97,6 @@ class OtlpSource:
             tally=tally,
             clock=clock,
             spans=spans,
-            call=call,
             patience=options.patience,
             bounding=bounding,
         )
@@ -105,7 +105,7 @@ class OtlpSource:
         self._tally = tally
         self._authorize = authorize
         self._clock = clock
-        self._journal = Journal(spans, call)
+        self._journal = Journal(spans)
         self._shares = Shares(options.in_flight)
 
     def start(self) -> None:
@@ -170,7 +170,7 @@ class OtlpSource:
 
     async def _take_traces(self, body: bytes, encoding: Encoding) -> dict[str, int]:
         decode = json.decode if encoding == "json" else protobuf.decode
-        parts: list[SpanPacket] = []
+        parts: list[SpanRow] = []
         refused: dict[str, int] = {}
         for decoded in decode(body):
             redact = self._options.redact
@@ -192,7 +192,7 @@ class OtlpSource:
         for reason, count in decoded.dropped.items():
             self._tally.rejected("otlp_attributes", reason, count)
 
-    async def _keep(self, parts: Sequence[SpanPacket]) -> None:
+    async def _keep(self, parts: Sequence[SpanRow]) -> None:
         if self.worker.is_behind:
             raise unavailable("traces come faster than they can be read", "overloaded")
         future: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()

@@ -16,11 +16,12 @@ from ragmon.decode import Bounds
 from ragmon.errors import OverloadedError, StoreError
 from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission, count_outcome
 from ragmon.sources.otlp.receiver.assembly import Assembly, Complete, TraceTimeouts
-from ragmon.sources.otlp.receiver.journal import CallStore, SpanStore
 from ragmon.sources.otlp.receiver.results import DEFECTS, Results
 from ragmon.sources.otlp.receiver.targets import Targets
-from ragmon.sources.otlp.spans import Span, SpanPacket, unpack
+from ragmon.sources.otlp.spans import Span, unpack
 from ragmon.sources.otlp.traces.mapping import map_trace
+from ragmon.stores import SpanRow, Spans
+from ragmon.threads import OnWriter
 
 SOURCE = "otlp"
 _TURN_S = 0.25
@@ -48,8 +49,7 @@ class MappingWorker:
         sink: RecordSink,
         tally: IngestCounters,
         clock: Clock,
-        spans: SpanStore,
-        call: CallStore,
+        spans: OnWriter[Spans],
         patience: TraceTimeouts,
         bounding: Bounding,
     ) -> None:
@@ -61,9 +61,8 @@ class MappingWorker:
         self._tally = tally
         self._clock = clock
         self._spans = spans
-        self._call = call
         self._bounding = bounding
-        self._inbox: deque[SpanPacket] = deque()
+        self._inbox: deque[SpanRow] = deque()
         self._delivered = 0  # bytes; written by the thread that delivers
         self._drained = 0  # bytes; written by this thread
         self._stopping = threading.Event()
@@ -85,7 +84,7 @@ class MappingWorker:
         """Whether so much waits to be looked at that no more should be taken for now."""
         return self._delivered - self._drained > _MOST_BEHIND
 
-    def deliver(self, parts: Sequence[SpanPacket]) -> None:
+    def deliver(self, parts: Sequence[SpanRow]) -> None:
         """Spans that are durable now; from one thread, the writer's."""
         self._inbox.extend(parts)
         self._delivered += _size_of(parts)
@@ -93,7 +92,7 @@ class MappingWorker:
     def restore(self) -> None:
         """Wait again for what was not complete when ragmon ended."""
         now = self._clock.monotonic()
-        for trace_id, spans, has_entry in self._call(self._spans.pending).result():
+        for trace_id, spans, has_entry in self._spans.ask(lambda stored: stored.pending()):
             self.assembly.restore(trace_id, spans, bool(has_entry), now)
 
     def step(self) -> bool:
@@ -106,14 +105,14 @@ class MappingWorker:
             late = []
         return True
 
-    def _finish(self, complete: Sequence[Complete], late: Sequence[SpanPacket], now: float) -> bool:
+    def _finish(self, complete: Sequence[Complete], late: Sequence[SpanRow], now: float) -> bool:
         """Map, store, forget; what cannot be stored waits again."""
         try:
             bodies = self._fetch(complete)
             results = self._map(bodies, late)
             self._submit(results, sum(len(body) for each in bodies for body in each))
             gone = {each.trace_id for each in complete} | {part.trace_id for part in late}
-            self._call(lambda: self._spans.delete(gone)).result()
+            self._spans.ask(lambda stored: stored.delete(gone))
         except (OverloadedError, StoreError) as error:
             self._log.warning("traces_wait", error=str(error), traces=len(complete))
             for each in complete:
@@ -137,7 +136,7 @@ class MappingWorker:
                 self._stopping.wait(_RETRY_S)
             self._stopping.wait(_TURN_S)
 
-    def _drain(self) -> list[SpanPacket]:
+    def _drain(self) -> list[SpanRow]:
         parts = []
         while self._inbox:
             parts.append(self._inbox.popleft())
@@ -149,14 +148,14 @@ class MappingWorker:
         missing = [each.trace_id for each in complete if each.bodies is None]
         stored: dict[bytes, list[bytes]] = {}
         if missing:
-            found = self._call(lambda: self._spans.bodies(missing)).result()
+            found = self._spans.ask(lambda spans: spans.bodies(missing))
             stored = dict(zip(missing, found, strict=True))
         return [
             tuple(stored[each.trace_id]) if each.bodies is None else each.bodies
             for each in complete
         ]
 
-    def _map(self, bodies: Sequence[Sequence[bytes]], late: Sequence[SpanPacket]) -> Results:
+    def _map(self, bodies: Sequence[Sequence[bytes]], late: Sequence[SpanRow]) -> Results:
         now = self._clock.now()
         bounding = self._bounding
         bounds = Bounds(now - bounding.retention_s, now + bounding.max_skew_s)
@@ -215,7 +214,7 @@ class MappingWorker:
                 self._recent_bytes -= sum(map(len, self.recent.popleft()[1]))
 
 
-def _size_of(parts: Iterable[SpanPacket]) -> int:
+def _size_of(parts: Iterable[SpanRow]) -> int:
     return sum(_PART_BYTES + len(part.body) for part in parts)
 
 

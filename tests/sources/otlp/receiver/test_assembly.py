@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmon.sources.otlp.receiver.assembly import Assembly, TraceTimeouts
-from ragmon.sources.otlp.spans import SpanPacket
+from ragmon.stores import SpanRow
 
 PATIENCE = TraceTimeouts(linger_s=2.0, idle_s=60.0, longest_s=900.0)
 TRACE = b"t" * 16
 
 
 def part(trace_id=TRACE, spans=1, has_entry=False, body=b"body"):
-    return SpanPacket(trace_id, spans, has_entry, body)
+    return SpanRow(trace_id, spans, has_entry, body)
 
 
 def reasons(assembly, now):

@@ -219,7 +219,7 @@ def test_vectors_are_dropped_before_they_are_stored(site):
     attributes = {**RETRIEVAL, "embedding.embeddings.0.embedding.vector": vector, "mine": vector}
     assert site.send(request(attributes=attributes).SerializeToString()).status == 200
     spans = site.engine.store.spans()
-    (body,) = site.engine.writer.call(lambda: spans.bodies([TRACE])).result()[0]
+    (body,) = site.engine.thread.submit(lambda: spans.bodies([TRACE])).result()[0]
     assert len(body) < 500
     assert site.tally.counts["otlp_attributes", "bulk"] == 2
 
@@ -395,7 +395,7 @@ def test_texts_that_wait_on_disk_are_redacted_first(tmp_path):
     with rig(tmp_path, redact=redact_text) as site:
         site.send(request(attributes=attributes).SerializeToString())
         spans = site.engine.store.spans()
-        (body,) = site.engine.writer.call(lambda: spans.bodies([TRACE])).result()[0]
+        (body,) = site.engine.thread.submit(lambda: spans.bodies([TRACE])).result()[0]
         assert b"eve@example.org" not in body
         site.wait()
         record = site.record(TRACE.hex())
@@ -444,9 +444,8 @@ def test_a_restart_between_two_halves_of_a_trace_loses_nothing(tmp_path, cut):
 def test_a_query_committed_twice_counts_once(tmp_path):
     with rig(tmp_path) as site:
         site.send(request().SerializeToString())
-        site.engine.store.spans()
         worker = site.source.worker
-        worker._spans = Undeletable(worker._spans)
+        worker._spans = site.engine.thread.bind(Undeletable(site.engine.store.spans()))
         worker.step()
         site.clock.sleep(61.0)
         assert worker.step() is False  # killed after the commit, before the spans were deleted
@@ -461,7 +460,6 @@ class Undeletable:
     """The span store of a process that dies before it deletes."""
 
     def __init__(self, spans):
-        self._spans = spans
         self.append, self.bodies = spans.append, spans.bodies
 
     def delete(self, trace_ids):
