@@ -1,8 +1,10 @@
 """Silences with an expiry, and maintenance windows that come back every week."""
 
-import re
+import functools
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+import re2
 from msgspec import Struct
 
 _DAY_S = 86_400
@@ -14,14 +16,20 @@ class Matcher(Struct, frozen=True):
 
     name: str
     value: str
-    regex: bool = False
+    regex: bool = False  # in RE2's syntax, as Alertmanager's matchers are
+
+    def problem(self) -> str:
+        """Reason why the value is no regular expression; empty when it is one, or is plain."""
+        return _compiled(self.value)[1] if self.regex else ""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the label has the value; a label that is absent is empty."""
-        held = labels.get(self.name, "")
-        if self.regex:
-            return re.fullmatch(self.value, held) is not None
-        return held == self.value
+        label = labels.get(self.name, "")
+        if not self.regex:
+            return label == self.value
+        pattern, _ = _compiled(self.value)
+        # An older release took expressions that RE2 refuses: these match nothing, so none is mute.
+        return pattern is not None and pattern.fullmatch(label) is not None
 
 
 class Silence(Struct, frozen=True, kw_only=True):
@@ -67,6 +75,18 @@ class Maintenance(Struct, frozen=True, kw_only=True):
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether it is about an alert."""
         return not self.pipelines or labels.get("pipeline") in self.pipelines
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(expression: str) -> tuple[Any, str]:
+    """The expression and the reason why there is none; RE2 matches in linear time."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(expression, options), ""
+    except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0]
+        return None, reason.decode(errors="replace") if isinstance(reason, bytes) else str(error)
 
 
 def silenced_by(

@@ -1,5 +1,7 @@
 """Findings in, transitions out: nothing twice, nothing forgotten."""
 
+import time
+
 import pytest
 from msgspec.structs import replace
 
@@ -127,6 +129,23 @@ def test_causes_speak_for_symptoms(minutes, heard):
 def silence(start, end):
     matchers = (Matcher("metric", "hit|slow", regex=True), Matcher("pipeline", "docs"))
     return Silence(id="s1", matchers=matchers, starts_at=NOW + start, ends_at=NOW + end)
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        pytest.param("(a+)+$", "", id="linear in RE2, exponential elsewhere"),
+        pytest.param("(?=a)a", "invalid perl operator", id="a look-ahead, which RE2 refuses"),
+        pytest.param("(", "missing )", id="no expression"),
+    ],
+)
+def test_expressions_of_silences_cost_linear_time(expression, problem):
+    matcher = Matcher("pipeline", expression, regex=True)
+    assert problem in matcher.problem()
+    assert bool(matcher.problem()) == bool(problem)
+    began = time.process_time()
+    assert not matcher.matches({"pipeline": "a" * 100_000 + "!"})
+    assert time.process_time() - began < 0.5
 
 
 def test_a_silence_ends():

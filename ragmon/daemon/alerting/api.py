@@ -1,6 +1,5 @@
 """What the API asks of the alerts: open ones and ended ones, notifications, and silences."""
 
-import re
 import secrets
 from typing import Any
 
@@ -156,10 +155,10 @@ def _check(matcher: Matcher) -> None:
         raise ValueError(
             f"matchers: no alert has a label {matcher.name!r}; use {', '.join(LABELS)}"
         )
-    try:
-        re.compile(matcher.value if matcher.regex else "")
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"matchers: {matcher.value!r} is no regular expression: {error}") from None
+    if problem := matcher.problem():
+        raise ValueError(
+            f"matchers: {matcher.value!r} is no regular expression (RE2 syntax): {problem}"
+        )
 
 
 def _shown(silence: Silence, now: float) -> dict[str, Any]:
