@@ -228,6 +228,13 @@ def _stamp(record: Record, now: float, bounds: Bounds) -> Record:
     timestamp = record.timestamp
     if timestamp == UNSTAMPED:
         force_setattr(record, "timestamp", now)
+    elif timestamp < 0.0:
+        raise RecordError(
+            "too_old",
+            "timestamp",
+            "lies before 1970",
+            hint="send the time of the event, or leave the field out where there is none",
+        )
     elif timestamp > bounds.newest:
         raise _out_of_bounds(timestamp, now, bounds)  # a change, too: its newest version counts
     elif timestamp < bounds.oldest and isinstance(record, QueryRecord):

@@ -14,6 +14,12 @@ from msgspec.structs import force_setattr
 UNSTAMPED = -1.0
 """``QueryRecord.timestamp`` before the source has stamped it; no log can hold it."""
 
+BEFORE_1970 = -2.0
+"""Any RFC 3339 time before 1970, such as the zero time of Go and .NET; sources refuse it."""
+
+LATEST = 253402300799.0
+"""The last second of the year 9999, beyond which no time is read."""
+
 MAX_ID = 256
 MAX_TEXT = 1_000_000
 MAX_CHUNKS = 1_000
@@ -31,7 +37,7 @@ Grades = Annotated[
 ]
 Tags = Annotated[dict[Name, Annotated[str, Meta(max_length=MAX_ID)]], Meta(max_length=MAX_TAGS)]
 UnitInterval = Annotated[float, Meta(ge=0.0, le=1.0)]
-_Seconds = Annotated[float, Meta(ge=0.0, le=253402300799.0)]  # the year 9999
+_Seconds = Annotated[float, Meta(ge=0.0, le=LATEST)]
 _Zoned = Annotated[datetime, Meta(tz=True)]
 
 
@@ -75,7 +81,10 @@ def _unix_seconds(value: Any) -> float:
     """Whatever ``Timestamp`` admits on the wire, as unix seconds."""
     if value is None:
         return UNSTAMPED
-    return value.timestamp() if isinstance(value, datetime) else float(value)
+    if not isinstance(value, datetime):
+        return float(value)
+    seconds = value.timestamp()
+    return seconds if seconds >= 0.0 else BEFORE_1970
 
 
 class QueryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

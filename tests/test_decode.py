@@ -108,7 +108,11 @@ def refused(line: bytes, decode=query) -> RecordError:
         pytest.param(b'{"timestamp":-1}', "invalid", "timestamp", ">= 0.0", id="before 1970"),
         pytest.param(b'{"timestamp":0}', "too_old", "timestamp", "s old", id="1970"),
         pytest.param(
-            b'{"timestamp":"0001-01-01T00:00:00Z"}', "too_old", "timestamp", "s old", id="year 1"
+            b'{"timestamp":"0001-01-01T00:00:00Z"}',
+            "too_old",
+            "timestamp",
+            "before 1970",
+            id="year 1",
         ),
         pytest.param(
             b'{"timestamp":"9999-12-31T23:59:59Z"}',
@@ -327,6 +331,22 @@ def test_a_change_may_be_old_but_not_from_the_future(decode, line):
     # Its newest version counts: one from the year 9999 would shut out every later one.
     assert decode(line % 1_000_000_000, NOW, BOUNDS).timestamp == 1e9
     assert refused(line % (NOW + 86_400), decode).reason == "future"
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z"])
+@pytest.mark.parametrize(
+    ("decode", "line"),
+    [
+        pytest.param(query, b'{"query_id":"a","timestamp":"%s"}', id="query"),
+        pytest.param(feedback, b'{"query_id":"a","rating":1,"timestamp":"%s"}', id="feedback"),
+        pytest.param(label, b'{"query_id":"a","faithful":1,"timestamp":"%s"}', id="label"),
+    ],
+)
+def test_the_zero_time_of_a_client_is_refused(decode, line, time):
+    # Stored, it could never be read again: the store admits no time before 1970.
+    error = refused(line % time.encode(), decode)
+    assert (error.reason, error.field) == ("too_old", "timestamp")
+    assert "before 1970" in error.args[0]
 
 
 # ------------------------------------------------------------------------------------ laws

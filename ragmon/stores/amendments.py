@@ -3,13 +3,15 @@
 The moved signals stand beside, so that a search over many blocks need not open every record.
 """
 
+from typing import Any
+
 import msgspec
 import numpy as np
 import xxhash
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ragmon.records import Amendments
+from ragmon.records import LATEST, Amendments
 
 Row = NDArray[np.float64]
 
@@ -40,7 +42,33 @@ def encode(known: Amendments, layout: int, original: Row, row: Row) -> bytes:
 
 def decode(body: bytes) -> Amended:
     """What ``encode`` wrote."""
-    return _decode(body)
+    try:
+        return _decode(body)
+    except msgspec.ValidationError:
+        return _decode(mended(body))
+
+
+def mended(body: bytes) -> bytes:
+    """Stored feedback, labels and verdicts with times that a record may have.
+
+    An older release stored times before 1970 and after the year 9999, which nothing can read.
+    """
+    return msgspec.msgpack.encode(_mend(msgspec.msgpack.decode(body)))
+
+
+def _mend(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_mend(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _mended_time(item) if key == "timestamp" else _mend(item)
+        for key, item in value.items()
+    }
+
+
+def _mended_time(seconds: float) -> float:
+    return seconds if 0.0 <= seconds <= LATEST else 0.0  # any readable one is newer
 
 
 def apply(amended: Amended, row: Row) -> None:

@@ -148,5 +148,10 @@ def to_waiting(query_hash: int, change: Change, now: float) -> Waiting:
 
 def from_waiting(waiting: Waiting) -> Change:
     """The change again."""
-    change: Change = msgspec.msgpack.decode(waiting.body, type=_kinds[waiting.kind])
+    kind = _kinds[waiting.kind]
+    change: Change
+    try:
+        change = msgspec.msgpack.decode(waiting.body, type=kind)
+    except msgspec.ValidationError:
+        change = msgspec.msgpack.decode(amendments.mended(waiting.body), type=kind)
     return change

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import force_setattr
 
 from ragmon.errors import StoreError
 from ragmon.pipeline import amend
@@ -85,6 +86,20 @@ def test_feedback_before_its_query_waits(rig, tmp_path):
     assert again.sums("positive_feedback") == (1, 1)
     assert again.store.waiting_count() == 0
     again.store.close()
+
+
+@pytest.mark.parametrize("time", [-62_135_596_800.0, 315_537_897_600_000.0])
+@pytest.mark.parametrize("first", ["feedback", "query"])
+def test_a_stored_time_that_nothing_can_read_costs_no_other_query(rig, first, time):
+    """An older release stored the zero time of Go: every batch that touched it was refused."""
+    change = rated("a")
+    force_setattr(change, "timestamp", time)
+    old = [sent(changes=[change]), sent(record("a"), record("b"))]
+    for submission in old if first == "feedback" else old[::-1]:
+        rig.commit(submission)
+    assert rig.commit(sent(record("c"), changes=[rated("a", -1.0, at=NOON + 9)])) == (0,)
+    assert rig.counted == 3
+    assert rig.sums("negative_feedback") == (1, 1)
 
 
 def test_waiting_feedback_sent_again_is_a_duplicate_and_takes_no_room(rig):

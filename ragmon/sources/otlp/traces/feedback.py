@@ -146,4 +146,9 @@ def _comment(evaluation: SpanEvaluation) -> str | None:
 
 
 def _time(evaluation: SpanEvaluation, now: float) -> float:
-    return evaluation.time_ns / 1e9 if evaluation.time_ns else now
+    """Unix seconds; now for a time of zero, before 1970 or in the future, which no rating has.
+
+    A rating from the future would win over every later one.
+    """
+    seconds = evaluation.time_ns / 1e9
+    return seconds if 0.0 < seconds <= now else now

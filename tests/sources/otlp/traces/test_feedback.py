@@ -90,6 +90,22 @@ def test_changes(given, expected):
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("time_ns", "seconds"),
+    [
+        pytest.param(int((NOW - 60) * 1e9), NOW - 60, id="a minute ago"),
+        pytest.param(0, NOW, id="no time"),
+        pytest.param(-1, NOW, id="before 1970: the store could not read it again"),
+        pytest.param(int((NOW + 3e9) * 1e9), NOW, id="a future that would win for ever"),
+        pytest.param(2**64 - 1, NOW, id="the largest time of the wire"),
+    ],
+)
+@pytest.mark.parametrize("name", ["user_feedback", "Faithfulness"])
+def test_the_time_of_an_evaluation_is_one_that_can_have_been(name, time_ns, seconds):
+    (change,) = changes_for("q", [SpanEvaluation(name, 1.0, time_ns=time_ns)], NOW)
+    assert change.timestamp == pytest.approx(seconds)
+
+
 def test_trace_feedback_counts_once_however_often_it_is_said():
     said = {
         "trace.annotations.0.annotation.name": "user",
