@@ -1,6 +1,7 @@
 """From settings to the parts of a daemon."""
 
 import ipaddress
+from collections.abc import Callable
 from pathlib import Path
 
 from ragmon.clock import Clock
@@ -29,8 +30,15 @@ def build_pipeline(settings: Settings) -> Pipeline:
     return Pipeline(build_catalogue(options), settings.slices, settings.privacy.text)
 
 
-def build_engine(settings: Settings, clock: Clock) -> Engine:
+def build_engine(
+    settings: Settings, clock: Clock, on_commit: Callable[[float], None] = lambda _seconds: None
+) -> Engine:
     """Store, windows and writer; the store is opened.
+
+    Args:
+        settings: of the daemon.
+        clock: of the daemon.
+        on_commit: called with the seconds that each commit took.
 
     Raises:
         SettingsError: an unknown kind of store, or options it does not know.
@@ -45,7 +53,7 @@ def build_engine(settings: Settings, clock: Clock) -> Engine:
     )
     module, options = resolve("ragmon.stores", "store", settings.store)
     store = module.build(options, settings.data_dir)
-    return Engine(store, pipeline, windows, clock, settings)
+    return Engine(store, pipeline, windows, clock, settings, on_commit=on_commit)
 
 
 def grants(settings: Settings) -> list[Grant]:

@@ -44,7 +44,23 @@ class _Page(NamedTuple):
 class LiveMonitor:
     """Implements ``ragmon.web.api.Monitor``."""
 
-    def __init__(self, engine: Engine, settings: Settings, own: OwnMetrics, clock: Clock) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        own: OwnMetrics,
+        clock: Clock,
+        open_alerts: Callable[[str], list[dict[str, Any]]],
+    ) -> None:
+        """Make it; before ``begin`` it answers that ragmon is not ready.
+
+        Args:
+            engine: of the daemon.
+            settings: of the daemon.
+            own: the daemon's metrics of itself.
+            clock: of the daemon.
+            open_alerts: those of a pipeline, or of all (``""``), as the report shows them.
+        """
         self._engine = engine
         self._settings = settings
         self._own = own
@@ -53,13 +69,18 @@ class LiveMonitor:
         self._counters = Counters(engine.windows)
         self._page: _Page | None = None
         self._rendering = asyncio.Lock()
-        self.open_alerts: Callable[[str], list[dict[str, Any]]] = lambda _pipeline: []
+        self._open_alerts = open_alerts
         self.restored = False
         self.turned_at = clock.monotonic()  # the last evaluation
 
     def now(self) -> float:
         """Unix seconds."""
         return self._clock.now()
+
+    def begin(self) -> None:
+        """Be ready, since the windows are restored; from now on evaluations are expected."""
+        self.turned_at = self._clock.monotonic()
+        self.restored = True
 
     def evaluate(self) -> None:
         """Evaluate every window and keep the page; called on schedule, off the writer's thread."""
@@ -117,7 +138,7 @@ class LiveMonitor:
             "to": end,
             "watermark": windows.watermark or None,
             **found,
-            "alerts": self.open_alerts(pipeline),
+            "alerts": self._open_alerts(pipeline),
         }
 
     def _saved(self, start: float, end: float) -> list[bytes]:

@@ -56,17 +56,17 @@ class Daemon:
             self._socket = undo.enter_context(http.bind(settings.host, settings.port))
             self._lock = DirectoryLock(settings.data_dir)
             undo.callback(self._lock.release)
-            self._engine = build_engine(settings, clock)
+            self._engine = build_engine(settings, clock, own.commit_seconds.observe)
             undo.callback(self._engine.store.close)
-            self._engine.writer.committed = own.commit_seconds.observe
             self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
             self._shell = Context(settings, clock, self._engine, own, self._schedule, authorizer)
-            self._monitor = LiveMonitor(self._engine, settings, own, clock)
             self._upkeep = StoreMaintenance(self._engine, clock, lambda: self.ending)
             self._traces = self._build_traces()
             self.url = http.url_of(self._socket)
             self._delivery = build_delivery(self._shell, self._socket.getsockname()[1])
             self._alerting = Alerting(self._shell, self._delivery)
+            self._alerts = self._build_alert_api()
+            self._monitor = LiveMonitor(self._engine, settings, own, clock, self._alerts.open)
             self._baselines = build_baselines(self._shell, lambda: self._alerting.detection)
             self._exporter = build_exporter(settings)
             self._judges = Judges(self._shell, self._exporter)
@@ -127,8 +127,7 @@ class Daemon:
         counted = await self._engine.thread.ask_async(self._engine.restore)
         took = round(self._clock.monotonic() - started, 3)
         self._log.info("restored", replayed=counted, seconds=took)
-        self._monitor.restored = True
-        self._monitor.turned_at = self._clock.monotonic()
+        self._monitor.begin()
         self._schedule.every(self.settings.evaluate_every, "evaluate", self._monitor.evaluate)
         self._upkeep.plan(self._schedule, self.settings.snapshot_every)
         self._schedule.start()
@@ -180,14 +179,15 @@ class Daemon:
         )
         return OtlpIn(shell.settings, source, shell.authorizer)
 
-    def _build_sections(self) -> list[RouteSection]:
-        """What is asked besides metrics, report and queries."""
+    def _build_alert_api(self) -> AlertApi:
         links = Links(self.settings.external_url or self.url, self.settings.runbooks_url)
-        board = AlertApi(self._alerting, self._engine, self._clock, links)
-        self._monitor.open_alerts = board.open
+        return AlertApi(self._alerting, self._engine, self._clock, links)
+
+    def _build_sections(self) -> list[RouteSection]:
+        """The API besides metrics, report and queries."""
         limits = http.limits_of(self.settings)
         return [
-            AlertSection(board, limits),
+            AlertSection(self._alerts, limits),
             BaselineSection(self._baselines, limits),
             JudgeSection(self._judges.on_demand, self._clock.now, limits),
         ]

@@ -39,7 +39,7 @@ def monitor(tmp_path_factory):
         engine.snapshot()
         engine.expire(clock.now())
     engine.writer.start()
-    yield LiveMonitor(engine, settings, OwnMetrics(), clock)
+    yield LiveMonitor(engine, settings, OwnMetrics(), clock, lambda _pipeline: [])
     engine.writer.stop(5)
     engine.store.close()
 

@@ -108,7 +108,7 @@ def test_what_is_open_is_said_again_so_that_it_would_fade(tmp_path, receiver):
         sinks = f"[{{kind: alertmanager, url: '{manager.url}'}}]"
         with running(tmp_path / "data", sinks=sinks) as site:
             site.daemon._delivery._lanes[0].lane._repeat_at = 0.0
-            site.daemon._delivery.open_alerts = lambda: [rich_alert()]
+            site.daemon._delivery.repeat(lambda: [rich_alert()])
             site.daemon._delivery.wake()
             shown = eventually(lambda: manager.alerts().get("RagmonHitRate"), "it is shown")
             ends = SystemClock().now() + 240.0
@@ -139,7 +139,7 @@ def test_an_outage_goes_all_the_way_to_alertmanager_and_back(tmp_path, receiver)
         routes = build_routes(Settings(sinks=sinks), clock, 8321)  # in the time of Alertmanager
         outbox = vigil.engine.thread.bind(vigil.engine.store.outbox())
         delivery = Delivery(outbox, routes, clock, tally=vigil.own)
-        delivery.open_alerts = vigil.alerting.heard
+        delivery.repeat(vigil.alerting.heard)
         vigil.alerting._delivery = delivery
         delivery.start()
         for hour in range(-27, 0):

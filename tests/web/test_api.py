@@ -258,11 +258,11 @@ def test_loops_that_no_longer_turn_are_not_alive(tmp_path):
     clock = ManualClock(1_750_000_000)
     given = load(None, {"data_dir": str(tmp_path)}, {}).settings
     engine = build_engine(given, clock)
-    monitor = LiveMonitor(engine, given, OwnMetrics(), clock)
+    monitor = LiveMonitor(engine, given, OwnMetrics(), clock, lambda _pipeline: [])
     assert monitor.stalled() == ["the writer has ended"]
     engine.writer.start()
     assert monitor.stalled() == []
-    monitor.restored = True
+    monitor.begin()
     clock.sleep(59)
     assert monitor.stalled() == []
     clock.sleep(2)

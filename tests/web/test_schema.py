@@ -41,20 +41,15 @@ class Site:
         alerts = AlertApi(
             vigil.alerting, engine, clock, Links("http://ragmon/", "http://runbooks/")
         )
-        monitor = LiveMonitor(engine, vigil.settings, vigil.own, clock)
-        monitor.open_alerts = alerts.open
-        monitor.restored = True
+        monitor = LiveMonitor(engine, vigil.settings, vigil.own, clock, alerts.open)
+        monitor.begin()
         detection = vigil.alerting.detection
-        baselines = LiveBaselines(
-            lambda: BaselineService(
-                engine.store.baselines(),
-                lambda: Minutes(detection.log, detection.streams),
-                detection.use_baseline,
-            ),
-            lambda: detection.baseline,
-            engine.writer.call,
-            clock,
+        service = BaselineService(
+            engine.store.baselines(),
+            lambda: Minutes(detection.log, detection.streams),
+            detection.use_baseline,
         )
+        baselines = LiveBaselines(engine.thread.bind(service), lambda: detection.baseline, clock)
         api = Api(
             monitor,
             lambda _reason: None,
@@ -97,7 +92,7 @@ def site(tmp_path_factory) -> Iterator[Site]:
         state=b"", buckets=(), oldest=(0, 0), book=b"", catching_up=False, position=Position(),
         events=events,
     )  # fmt: skip
-    store, call = vigil.engine.store, vigil.engine.writer.call
+    store, call = vigil.engine.store, vigil.engine.thread.submit
     call(lambda: store.alert_log().save(turn)).result()
     body = msgspec.msgpack.encode(events[0])
     outbox = store.outbox()

@@ -77,7 +77,7 @@ class Alerting:
         self._restored: Future[None] | None = None
         self._replaying: Iterator[None] = iter(())
         self._log = structlog.get_logger("alert")
-        delivery.open_alerts = self.heard
+        delivery.repeat(self.heard)
 
     @property
     def detection(self) -> Detection:
@@ -190,7 +190,7 @@ class Alerting:
             while self._feed.records >= _MOST_RECORDS:
                 self._step()
                 yield
-        self._engine.committer.counted.append(self.counted)
+        self._engine.committer.listen(self.counted)
         while self._work is not None:  # it holds less than its position says: never to be saved
             self._step()
             yield

@@ -51,16 +51,16 @@ class Committer:
         exemplars: ExemplarStore,
         *,
         most_waiting: int,
-        recent: RecordCache | None = None,
+        record_cache: RecordCache | None = None,
     ) -> None:
         self._store = store
-        self._recent = recent or RecordCache()
+        self._record_cache = record_cache or RecordCache()
         self._identities = Identities(store, self._record)
         self._pipeline = pipeline
         self._windows = windows
         self._exemplars = exemplars
         self._most_waiting = most_waiting
-        self.counted: list[Callable[[Counted], None]] = []  # told on the writer's thread
+        self._listeners: list[Callable[[Counted], None]] = []
         self._encoded = bytearray()  # fresh memory for every commit would cost more than encoding
 
     def commit(self, group: Sequence[Submission], now: float) -> None:
@@ -88,16 +88,20 @@ class Committer:
         if fresh.records or any(late):
             first = self._store.next_sequence
             self._store.commit(commit)
-            self._recent.keep(first, commit.hashes, fresh.records)
+            self._record_cache.keep(first, commit.hashes, fresh.records)
         self._count(observations, restated)
         self._exemplars.observe(fresh.records)
         arrivals = [(each.source, len(each.records)) for each in group if each.records]
-        for tell in self.counted:
-            tell(Counted(observations, restated, arrivals))
+        for listener in self._listeners:
+            listener(Counted(observations, restated, arrivals))
+
+    def listen(self, listener: Callable[[Counted], None]) -> None:
+        """Have a function called with what each commit adds, on the thread that commits."""
+        self._listeners.append(listener)
 
     def _record(self, sequence: int) -> bytes | None:
-        held = self._recent.record(sequence)
-        return self._store.record(sequence) if held is None else held
+        cached = self._record_cache.record(sequence)
+        return self._store.record(sequence) if cached is None else cached
 
     def _fresh(self, group: Sequence[Submission]) -> Fresh:
         """The records not stored yet, in order; the others are counted as duplicates."""

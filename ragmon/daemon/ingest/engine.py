@@ -1,6 +1,6 @@
 """Store, windows and writer put together: what a restart rebuilds and a snapshot saves."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
@@ -21,8 +21,25 @@ class Engine:
     """The parts that every shell drives; its methods run on the writer's thread once started."""
 
     def __init__(
-        self, store: Store, pipeline: Pipeline, windows: Windows, clock: Clock, settings: Settings
+        self,
+        store: Store,
+        pipeline: Pipeline,
+        windows: Windows,
+        clock: Clock,
+        settings: Settings,
+        *,
+        on_commit: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
+        """Put them together; nothing is read yet.
+
+        Args:
+            store: opened.
+            pipeline: by the settings.
+            windows: empty.
+            clock: of the daemon.
+            settings: of the daemon.
+            on_commit: called with the seconds that each commit took.
+        """
         self.store = store
         self.pipeline = pipeline
         self.windows = windows
@@ -30,16 +47,18 @@ class Engine:
         self._settings = settings
         self._saved = Position()
         self._compacted = 0
-        self.recent = RecordCache()
+        self.record_cache = RecordCache()
         self.committer = Committer(
             store,
             pipeline,
             windows,
             self.exemplars,
             most_waiting=settings.limits.waiting,
-            recent=self.recent,
+            record_cache=self.record_cache,
         )
-        self.writer = Writer(self.committer, clock, queue_bytes=settings.limits.queue)
+        self.writer = Writer(
+            self.committer, clock, queue_bytes=settings.limits.queue, on_commit=on_commit
+        )
         self.thread = self.writer.thread
 
     def restore(self) -> int:
@@ -65,23 +84,23 @@ class Engine:
         dirty = [set(each) for each in self.windows.dirty]
         try:
             self.store.index()
-            buckets = list(dump_dirty(self.windows))
-            self.store.save_windows(buckets, dump_totals(self.windows), position)
+            saved = list(dump_dirty(self.windows))
+            self.store.save_windows(saved, dump_totals(self.windows), position)
         except BaseException as error:
-            for held, lost in zip(self.windows.dirty, dirty, strict=True):
-                held.update(lost)
+            for unsaved, buckets in zip(self.windows.dirty, dirty, strict=True):
+                unsaved.update(buckets)
             if isinstance(error, StoreError):
-                self.writer.last_error = error
+                self.writer.note_write(error)
             raise
         self._saved = position
-        self.writer.last_error = None
+        self.writer.note_write(None)
 
     def expire(self, now: float) -> int:
         """Delete one step's worth of what retention no longer covers; returns how many records."""
         retention = self._settings.retention
         deleted = self.store.expire(now - retention.records, retention.max_disk)
         if deleted:
-            self.recent.clear()
+            self.record_cache.clear()
         return deleted
 
     def forget(self, now: float) -> None:

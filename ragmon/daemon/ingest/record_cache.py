@@ -25,31 +25,42 @@ class RecordCache:
     """Encoded records by sequence number; written on the writer's thread, read on any."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self.share: Callable[[], float] = lambda: 0.0  # that is drawn now; nobody draws yet
-        self.lent: Mapping[int, bytes] = {}
-        """What the judge has before it, wherever it was read: its verdicts come in a moment."""
-        self._held: OrderedDict[int, bytes] = OrderedDict()  # a dict is slow at its front
+        self._share: Callable[[], float] = lambda: 0.0  # nobody draws yet
+        self._lent: Mapping[int, bytes] = {}
+        self._records: OrderedDict[int, bytes] = OrderedDict()  # a dict is slow at its front
         self._size = 0
         self._most_bytes = most_bytes
 
+    def keep_for(self, share: Callable[[], float]) -> None:
+        """Keep, from the next commit on, what a follower will draw.
+
+        Args:
+            share: of all records, that the follower draws now; in [0, 1].
+        """
+        self._share = share
+
+    def lend(self, records: Mapping[int, bytes]) -> None:
+        """Offer what the judge is reading, from whatever source: its verdicts come in a moment."""
+        self._lent = records
+
     def keep(self, first_sequence: int, hashes: Hashes, records: Sequence[QueryRecord]) -> None:
         """Remember those of a commit that would be drawn; the oldest make room."""
-        share = _MARGIN * self.share()
+        share = _MARGIN * self._share()
         for at in np.flatnonzero(is_drawn(hashes, share)).tolist() if share else ():
-            body = self._held[first_sequence + at] = _encode(records[at])
+            body = self._records[first_sequence + at] = _encode(records[at])
             self._size += len(body)
         while self._size > self._most_bytes:
-            self._size -= len(self._held.popitem(last=False)[1])
+            self._size -= len(self._records.popitem(last=False)[1])
 
     def record(self, sequence: int) -> bytes | None:
         """One of them; None when the store has to be asked."""
-        held = self._held.get(sequence)
-        return self.lent.get(sequence) if held is None else held
+        record = self._records.get(sequence)
+        return self._lent.get(sequence) if record is None else record
 
     def clear(self) -> None:
         """Forget them, because records were deleted from the store."""
-        self._held.clear()
-        self.lent = {}
+        self._records.clear()
+        self._lent = {}
         self._size = 0
 
 

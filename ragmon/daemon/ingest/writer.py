@@ -39,12 +39,27 @@ class WriterStats(Struct):
 class Writer:
     """A bounded queue and the thread that empties it."""
 
-    def __init__(self, commits: Commits, clock: Clock, *, queue_bytes: int) -> None:
+    def __init__(
+        self,
+        commits: Commits,
+        clock: Clock,
+        *,
+        queue_bytes: int,
+        on_commit: Callable[[float], None] = lambda _seconds: None,
+    ) -> None:
+        """Make the thread; it does not run yet.
+
+        Args:
+            commits: makes a group of submissions durable.
+            clock: of the daemon.
+            queue_bytes: of submissions that may wait; more are refused.
+            on_commit: called with the seconds that each commit took.
+        """
         self.stats = WriterStats()
         self.queued_bytes = 0
         self.last_error: StoreError | None = None
-        self.committed: Callable[[float], None] = lambda _seconds: None
         self.commits = commits
+        self._on_commit = on_commit
         self._clock = clock
         self._limit = queue_bytes
         self._submissions: deque[Submission] = deque()
@@ -82,6 +97,10 @@ class Writer:
             self._wake.notify()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
+
+    def note_write(self, error: StoreError | None) -> None:
+        """Remember how a write that was no commit ended: until one succeeds ragmon is not ready."""
+        self.last_error = error
 
     @property
     def alive(self) -> bool:
@@ -139,7 +158,7 @@ class Writer:
 
     def _succeed(self, group: list[Submission], seconds: float) -> None:
         self.stats.version += 1
-        self.committed(seconds)
+        self._on_commit(seconds)
         for each in group:
             accepted = len(each.records) + len(each.changes)
             accepted -= each.duplicates + len(each.refused)

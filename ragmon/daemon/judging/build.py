@@ -83,10 +83,10 @@ class SampledJudging:
         self._purse = SharedBudget(limits_of(settings), shell.clock)
         self._purse.load(store.remembered(BUDGET))  # nothing runs yet
         self.draws = self._drawing(settings, store.remembered(TRAFFIC))
-        docket = JudgeQueue(self._store, shell.engine.store.reader, shell.engine.writer)
+        self._queue = JudgeQueue(self._store, shell.engine.store.reader, shell.engine.writer)
         self.judge = SampledJudge(
             self._llm,
-            docket,
+            self._queue,
             self._purse,
             shell.clock,
             metrics,
@@ -94,7 +94,7 @@ class SampledJudging:
             max_age_s=settings.judge.max_age,
             threads=options.concurrency,
         )
-        self.on_demand = JudgeRuns(docket, self._llm, self._purse, self.judge, shell.clock)
+        self.on_demand = JudgeRuns(self._queue, self._llm, self._purse, self.judge, shell.clock)
         self._anchoring = self._anchors(options, metrics, store.remembered(ANCHORS))
         self._watch(metrics)
 
@@ -162,19 +162,15 @@ class SampledJudging:
         engine, now = self._shell.engine, self._shell.clock.now()
         columns, longest_s = engine.pipeline.catalogue.columns, max(self._shell.settings.windows)
 
-        def read(store: JudgeStore) -> AnswerFacts:
-            found: dict[str, Relation] = {}
-            if with_relations:
-                found = selection.relations(engine.windows, columns, longest_s, now)
-                store.remember(TRAFFIC, self.draws.traffic)
-            return AnswerFacts(store.awaited_count(), found)
+        def read(store: JudgeStore) -> dict[str, Relation]:
+            store.remember(TRAFFIC, self.draws.traffic)
+            return selection.relations(engine.windows, columns, longest_s, now)
 
-        known = self._store.ask(read)
-        self.judge.length = known.waiting
-        return known
+        found = self._store.ask(read) if with_relations else {}
+        return AnswerFacts(self._queue.count(), found)
 
     def _watch(self, metrics: JudgeMetrics) -> None:
-        metrics.watch_queue(SAMPLED_JUDGE, lambda: self.judge.length)
+        metrics.watch_queue(SAMPLED_JUDGE, lambda: self._queue.length)
         metrics.watch(
             "ragmon_judge_budget_remaining_ratio",
             "What is left of the limit of judgements or dollars that is nearest to its end.",
@@ -300,7 +296,7 @@ def _follower(
         store.reader,
         newest=lambda: store.next_sequence,
         position=lambda: thread.ask(lambda: store.offset(SOURCE)),
-        recent=shell.engine.recent,
+        cache=shell.engine.record_cache,
     )
     follower = grounding_follower.GroundingFollower(
         trail,

@@ -28,11 +28,11 @@ class CommittedReader:
         reader: Callable[[], Reader],
         newest: Callable[[], int],
         position: Callable[[], bytes | None],
-        recent: RecordCache,
+        cache: RecordCache,
     ) -> None:
         self.open = reader
         self.newest = newest  # the sequence number of the next record
-        self.recent = recent
+        self.cache = cache
         self._position = position  # from where the last run went on
         self._block: tuple[int, list[bytes]] = (0, [])
 
@@ -60,14 +60,14 @@ class CommittedReader:
                 if body is not None:
                     drawn[sequence] = body
             at = first + len(hashes)
-        self.recent.lent = drawn
+        self.cache.lend(drawn)
         return [record for record in map(_decode, drawn.values()) if judgeable(record)]
 
     def _stored(self, reader: Reader, first: int, sequence: int) -> bytes | None:
         """A record of a block, None when it is gone; a small batch leaves most for the next one."""
-        held = self.recent.record(sequence)
-        if held is not None:
-            return held
+        cached = self.cache.record(sequence)
+        if cached is not None:
+            return cached
         if self._block[0] != first or not self._block[1]:
             self._block = first, reader.records(first)
         records = self._block[1]

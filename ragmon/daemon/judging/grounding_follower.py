@@ -100,7 +100,7 @@ class GroundingFollower:
     def resume(self) -> None:
         """Find out from where to go on."""
         self.progress = Progress(self._trail.begin(), 1.0)
-        self._trail.recent.share = self._share
+        self._trail.cache.keep_for(self._share)
 
     def _run(self) -> None:
         self.resume()

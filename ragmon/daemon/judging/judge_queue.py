@@ -25,12 +25,14 @@ class JudgeQueue:
         self, store: OnWriter[JudgeStore], reader: Callable[[], Reader], sink: RecordSink
     ) -> None:
         self.open = reader
+        self.length = 0  # answers that wait, when last counted
         self._store = store
         self._sink = sink
 
     def count(self) -> int:
-        """How many answers wait."""
-        return self._store.ask(lambda store: store.awaited_count())
+        """Count the answers that wait."""
+        self.length = self._store.ask(lambda store: store.awaited_count())
+        return self.length
 
     def waiting(self, under_way: Collection[int]) -> Iterator[Awaited]:
         """What waits and is not being judged; others may change ``under_way`` meanwhile."""

@@ -93,7 +93,6 @@ class SampledJudge:
         self._metrics = metrics
         self._told = told
         self._max_age_s = max_age_s
-        self.length = 0  # answers that wait, when last counted
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._under_way: set[int] = set()
         self._tried: dict[int, Tried] = {}
@@ -135,7 +134,7 @@ class SampledJudge:
         try:
             if not self._stop.is_set():
                 self._dispatch()
-                self.length = self._docket.count()
+                self._docket.count()
         finally:
             self._turn.release()
 

@@ -71,14 +71,11 @@ class Delivery:
         tally: DeliveryCounters,
     ) -> None:
         self.routes = tuple(routes)
-        self.open_alerts: Callable[[], Sequence[Alert]] = tuple
-        """What is open and heard now; set by whoever knows, called on the lanes' threads."""
+        self._open_alerts: Callable[[], Sequence[Alert]] = tuple  # nothing is known yet
         self._outbox = outbox
         self._clock = clock
         self._log = structlog.get_logger("delivery")
-        common = DeliveryContext(
-            outbox=outbox, clock=clock, tally=tally, open_alerts=self._open_alerts
-        )
+        common = DeliveryContext(outbox=outbox, clock=clock, tally=tally, open_alerts=self._heard)
         self._lanes = [_Thread(SinkWorker(route, common)) for route in routes]
 
     def start(self) -> None:
@@ -86,6 +83,14 @@ class Delivery:
         self._outbox.submit(self._abandon)
         for lane in self._lanes:
             lane.start()
+
+    def repeat(self, open_alerts: Callable[[], Sequence[Alert]]) -> None:
+        """Remind receivers that forget of these alerts.
+
+        Args:
+            open_alerts: those that fire and are to be heard of; called on the sinks' threads.
+        """
+        self._open_alerts = open_alerts
 
     def wake(self) -> None:
         """There is something new in the outbox."""
@@ -111,8 +116,8 @@ class Delivery:
         oldest = self.undelivered.oldest_at
         return 0.0 if oldest is None else max(0.0, self._clock.now() - oldest)
 
-    def _open_alerts(self) -> Sequence[Alert]:
-        return self.open_alerts()
+    def _heard(self) -> Sequence[Alert]:
+        return self._open_alerts()
 
     def _abandon(self, outbox: Outbox) -> None:
         """Give up what waits for sinks that are no longer configured."""

@@ -58,7 +58,7 @@ class Site:
             store.reader,
             newest=lambda: store.next_sequence,
             position=lambda: self.ask(lambda: store.offset(SOURCE)),
-            recent=self.engine.recent,
+            cache=self.engine.record_cache,
         )
         return GroundingFollower(
             trail,
