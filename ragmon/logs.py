@@ -22,7 +22,8 @@ def configure(style: Literal["auto", "json", "console"], level: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer()
+        # rich's tracebacks show local variables: bearer tokens and users' questions.
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         if console
         else structlog.processors.JSONRenderer(sort_keys=True)
     )

@@ -103,3 +103,15 @@ def test_auto_is_json_when_nobody_watches(said):
     lines = said("auto")
     structlog.get_logger("part").info("happened")
     assert msgspec.json.decode(lines()[0])["event"] == "happened"
+
+
+def test_a_traceback_on_a_terminal_shows_no_variables(said):
+    token = "Bearer " + "s3cr3t" * 3  # a local variable of the frame that fails
+    lines = said(style="console")
+    try:
+        divide()
+    except ZeroDivisionError:
+        structlog.get_logger("part").exception("failed")
+    text = "\n".join(lines())
+    assert "ZeroDivisionError" in text
+    assert token not in text

@@ -17,6 +17,7 @@ from ragmon.sources.otlp.spans import Event, Span
 Redact = Callable[[str], str]
 
 _encode = msgspec.json.Encoder().encode
+_MOST_DEPTH = 32  # a text of nested brackets would exhaust the stack
 
 
 def scrub(spans: Iterable[Span], redact: Redact) -> list[Span]:
@@ -35,15 +36,26 @@ def scrub(spans: Iterable[Span], redact: Redact) -> list[Span]:
     ]
 
 
-def _scrub(value: Any, redact: Redact) -> Any:
+def _scrub(value: Any, redact: Redact, depth: int = 0) -> Any:
     if isinstance(value, str):
-        held = loads(value)
-        return redact(value) if held is value else _encode(_scrub(held, redact)).decode()
+        return _scrub_text(value, redact, depth)
+    if depth >= _MOST_DEPTH:
+        return None  # nothing that ragmon reads lies so deep
     if isinstance(value, dict):
         return {
-            key: each if key in ID_KEYS or key.endswith(".document.id") else _scrub(each, redact)
-            for key, each in value.items()
+            key: item
+            if key in ID_KEYS or key.endswith(".document.id")
+            else _scrub(item, redact, depth + 1)
+            for key, item in value.items()
         }
     if isinstance(value, list):
-        return [_scrub(each, redact) for each in value]
+        return [_scrub(item, redact, depth + 1) for item in value]
     return value
+
+
+def _scrub_text(text: str, redact: Redact, depth: int) -> str:
+    """A text redacted as a whole, or value by value where it is JSON."""
+    structure = loads(text) if depth < _MOST_DEPTH else text
+    if structure is text:
+        return redact(text)
+    return _encode(_scrub(structure, redact, depth + 1)).decode()

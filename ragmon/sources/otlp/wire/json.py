@@ -25,6 +25,9 @@ from ragmon.sources.otlp.spans import (
     drop_bulk,
 )
 
+_SCALARS = frozenset({str, bool, int, float})
+_INT64 = 1 << 63
+_FLOAT64 = 1 << 1023
 _MAX_DEPTH = 32
 _Whole = int | str | float | None
 
@@ -168,7 +171,7 @@ def attributes(wire: list[KeyValue] | None, decoded: DecodedSpans) -> Attributes
         if value.__class__ is str and len(value) > MAX_VALUE:
             decoded.drop("cut")
             value = value[:MAX_VALUE]
-        read[pair.key] = value
+        read[pair.key[:MAX_NAME]] = value
     drop_bulk(read, decoded)
     return read
 
@@ -179,12 +182,19 @@ def _value(value: Any, depth: int) -> Any:
         return None
     for kind, held in value.items():
         if kind in ("stringValue", "boolValue", "doubleValue"):
-            return held
+            return _scalar(held)
         if kind == "intValue":
             return whole(held)
         if kind in ("arrayValue", "kvlistValue"):
             return _collection(held, kind, depth - 1)
     return None
+
+
+def _scalar(value: Any) -> Any:
+    """A text, a truth value or a number that the store can hold; None for anything else."""
+    if value.__class__ is int and not -_INT64 <= value < _INT64:
+        return float(value) if abs(value) < _FLOAT64 else None  # 1e20 as JavaScript writes it
+    return value if value.__class__ in _SCALARS else None
 
 
 def _collection(held: Any, kind: str, depth: int) -> Any:
@@ -209,6 +219,6 @@ def whole(value: _Whole) -> int:
     """A 64-bit integer however it was written; 0 for anything else."""
     try:
         number = int(value or 0)
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         return 0
-    return number if 0 <= abs(number) < 1 << 63 else 0
+    return number if abs(number) < _INT64 else 0

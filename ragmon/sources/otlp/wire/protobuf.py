@@ -104,7 +104,7 @@ def attributes(wire: Any, decoded: DecodedSpans) -> Attributes:
         wire = wire[:MAX_ATTRIBUTES]
     read: Attributes = {}
     for pair in wire:
-        key, value = pair.key, pair.value
+        key, value = pair.key[:MAX_NAME], pair.value
         text = value.string_value
         if not text:
             read[key] = _value(value, _MAX_DEPTH)

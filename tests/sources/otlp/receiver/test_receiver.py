@@ -213,6 +213,42 @@ def test_a_huge_value_is_cut_and_counted(site):
     assert site.tally.counts["otlp_attributes", "cut"] == 1
 
 
+def test_a_huge_name_is_cut(site):
+    # Names are remembered to tell conventions apart; a megabyte each was never given back.
+    for body, media in (
+        (request(attributes={"k" * 1_000_000: "v"}).SerializeToString(), PROTOBUF),
+        (as_json(span(1, attributes={"k" * 1_000_000: "v"})), JSON),
+    ):
+        assert site.send(body, content_type=media).status == 200
+    spans = site.engine.store.spans()
+    (bodies,) = site.engine.thread.submit(lambda: spans.bodies([TRACE])).result()
+    assert max(map(len, bodies)) < 4_000
+
+
+@pytest.mark.parametrize("redact", [None, redact_text], ids=["kept", "redacted"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param({"intValue": [1]}, id="a list for a number"),
+        pytest.param({"doubleValue": 100000000000000000000}, id="1e20 as JavaScript writes it"),
+        pytest.param({"doubleValue": 10**400}, id="a number beyond all"),
+        pytest.param({"stringValue": {"a": [1]}}, id="an object for a text"),
+        pytest.param({"boolValue": "yes"}, id="a text for a truth value"),
+        pytest.param({"stringValue": "[" * 492 + "]" * 492}, id="a text of nested brackets"),
+        pytest.param({"stringValue": '{"a":' * 400 + "1" + "}" * 400}, id="nested objects"),
+    ],
+)
+def test_one_odd_attribute_costs_no_other_span(tmp_path, value, redact):
+    body = json.loads(as_json(span(1, attributes=RETRIEVAL), span(2, 1, {"key": "v"})))
+    spans = body["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    spans[1]["attributes"].append({"key": "odd", "value": value})
+    with rig(tmp_path, redact=redact) as built:
+        answer = built.send(json.dumps(body).encode(), content_type=JSON)
+        assert (answer.status, answer.json()) == (200, {})
+        built.wait()
+        assert built.record(TRACE.hex()) is not None
+
+
 def test_vectors_are_dropped_before_they_are_stored(site):
     vector = AnyValue()
     vector.array_value.values.extend(AnyValue(double_value=n / 7) for n in range(1536))
