@@ -1,4 +1,4 @@
-"""The settings of the judge, as under ``judge.llm``."""
+"""Settings of the language model that grades answers, as under ``judge.llm``."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -41,43 +41,47 @@ class Options(BaseModel):
     )
 
     base_url: Annotated[str, AfterValidator(_url)]
-    """Of the endpoint, up to and without /chat/completions."""
+    """URL of an OpenAI-compatible endpoint, without /chat/completions, for example
+    http://localhost:11434/v1."""
     model: str | None = None
-    """Its name for the endpoint; none: the first that the endpoint lists."""
+    """Name of the model; none: the first that the endpoint lists."""
     api_key: SecretStr | None = None
-    """The key; better by environment or api_key_file."""
+    """API key; prefer api_key_file, or the environment variable RAGMON_JUDGE__LLM__API_KEY."""
     api_key_file: Path | None = None
-    """A file that holds the key."""
+    """File that holds the API key."""
     headers: dict[str, SecretStr] = {}
-    """Sent with every request."""
+    """Headers sent with every request."""
     api_version: str | None = None
-    """Azure's api-version; the key then goes into the header api-key."""
+    """api-version of Azure OpenAI; the API key is then sent in the header api-key."""
     modes: Annotated[tuple[Mode, ...], Field(min_length=1)] = ("claims", "rubric", "useful_chunks")
-    """What is asked about each answer."""
+    """Questions asked about each answer. claims: is each of its claims supported; rubric: grades;
+    useful_chunks: which chunks helped; context_recall: do the chunks hold the reference answer."""
     timeout_s: Annotated[float, Field(gt=0, le=3600)] = 60.0
-    """Seconds for one request, from connecting to the last byte."""
+    """Time limit of one request in seconds, from connecting to the last byte."""
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
-    """Requests until one succeeds, where trying again may help."""
+    """Most attempts for a request that fails with a temporary error."""
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
-    """Requests under way at the same time."""
+    """Requests sent at the same time."""
     max_retry_after_s: Annotated[float, Field(ge=0, le=600)] = 20.0
-    """A longer Retry-After pauses the judge instead of waiting on the spot."""
+    """Longest Retry-After in seconds that a request waits for; a longer one pauses the judge."""
     breaker_failures: Annotated[int, Field(ge=1)] = 5
-    """Failed requests in a row after which the endpoint is left alone."""
+    """Failed requests in a row after which no requests are sent for `breaker_s`."""
     breaker_s: Annotated[float, Field(gt=0)] = 30.0
-    """For how many seconds."""
+    """Seconds without requests after `breaker_failures`."""
     max_tokens: Annotated[int, Field(ge=64)] = 2_048
-    """Longest reply."""
+    """Longest reply, in tokens."""
     max_characters: Annotated[int, Field(ge=1_000)] = 120_000
-    """An answer with more text than this, chunks included, is too long to judge."""
+    """Answers with more characters than this, chunks included, are not judged. Lower it if the
+    model has a small context."""
     max_claims: Annotated[int, Field(ge=1, le=200)] = 40
-    """Most claims taken from one answer."""
+    """Most claims checked of one answer."""
     claims_per_request: Annotated[int, Field(ge=1, le=50)] = 10
-    """Claims verified together."""
+    """Claims checked in one request. Lower it if a small model loses track of them."""
     prices: dict[str, Price] = {}
-    """By model; what is not listed has no known cost."""
+    """US dollars for a million tokens by model, for example {gpt-4o-mini: {prompt: 0.15,
+    completion: 0.6}}; needed for limits in dollars."""
     cache_entries: Annotated[int, Field(ge=0)] = 10_000
-    """Replies remembered by the content they judged."""
+    """Replies kept in memory, so that the same answer is not judged twice; 0: off."""
 
     @model_validator(mode="after")
     def _one_key(self) -> "Options":
