@@ -5,7 +5,6 @@ A watch compares the wall clock with the monotonic one and plans everything anew
 """
 
 import logging
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +16,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
 from ragmon.clock import Clock
+from ragmon.threads import Loop
 
 _STEP_S = 2.0  # a difference that no slow machine explains
 _LOOK_EVERY_S = 1.0
@@ -53,8 +53,7 @@ class Schedule:
         logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
         self._scheduler.add_listener(self._on_skip, EVENT_JOB_MAX_INSTANCES)
         self._scheduler.add_listener(self._on_error, EVENT_JOB_ERROR)
-        self._stop = threading.Event()
-        self._watch = threading.Thread(target=self._look, name="clock-watch", daemon=True)
+        self._watch = Loop("clock-watch", self._look, self._log)
         self._offset = clock.now() - clock.monotonic()
 
     def every(self, seconds: float, name: str, job: Callable[[], object]) -> None:
@@ -70,7 +69,7 @@ class Schedule:
 
     def stop(self) -> None:
         """Wait for running jobs, and end."""
-        self._stop.set()
+        self._watch.stop(0.0)
         self._scheduler.shutdown(wait=True)
 
     def check_clock(self) -> bool:
@@ -91,9 +90,9 @@ class Schedule:
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), UTC)
 
-    def _look(self) -> None:
-        while not self._stop.wait(_LOOK_EVERY_S):
-            self.check_clock()
+    def _look(self) -> float:
+        self.check_clock()
+        return _LOOK_EVERY_S
 
     def _on_skip(self, event: JobEvent) -> None:
         self._skipped(event.job_id)

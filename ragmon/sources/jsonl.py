@@ -6,7 +6,6 @@ nor skips a line.
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -18,9 +17,10 @@ from msgspec import Struct
 from pydantic import BaseModel, Field
 
 from ragmon.decode import Bounds, Decoder
-from ragmon.errors import RecordError, StoreError
+from ragmon.errors import RecordError
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import IngestOutcome, SourceContext, Submission, count_outcome, deliver
+from ragmon.threads import Loop
 
 _READ_BYTES = 1 << 20
 _MOST_LINE_BYTES = 16 << 20
@@ -66,28 +66,21 @@ class JsonlSource:
         self._quiet: tuple[FilePosition, float] | None = (
             None  # a rotated file's end, and since when
         )
-        self._stop = threading.Event()
         self._log = structlog.get_logger("jsonl").bind(path=str(options.path))
-        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._loop = Loop(
+            self._name, self._turn, self._log, failed="cannot_read", retry_s=options.poll_s
+        )
 
     def start(self) -> None:
         """Begin, without waiting."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """End after the batch under way."""
-        self._stop.set()
-        self._thread.join()
+        self._loop.stop()
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                moved = self.step()
-            except (OSError, StoreError) as error:
-                self._log.warning("cannot_read", error=str(error))
-                moved = False
-            if not moved:
-                self._stop.wait(self._options.poll_s)
+    def _turn(self) -> float:
+        return 0.0 if self.step() else self._options.poll_s
 
     def step(self) -> bool:
         """Read and deliver one batch; False when there is nothing new."""
@@ -170,7 +163,7 @@ class JsonlSource:
                 return Submission("jsonl", size_bytes, reply, records=records, offset=position)
             return Submission("jsonl", size_bytes, reply, changes=records, offset=position)
 
-        outcome = deliver(self._context.sink, make, self._stop)
+        outcome = deliver(self._context.sink, make, self._loop.stopping)
         if outcome is not None:
             count_outcome(self._context.tally, "jsonl", outcome)
         return outcome is not None

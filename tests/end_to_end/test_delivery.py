@@ -107,7 +107,7 @@ def test_what_is_open_is_said_again_so_that_it_would_fade(tmp_path, receiver):
     with alertmanager(tmp_path, receiver.url) as manager:
         sinks = f"[{{kind: alertmanager, url: '{manager.url}'}}]"
         with running(tmp_path / "data", sinks=sinks) as site:
-            site.daemon._delivery._lanes[0].lane._repeat_at = 0.0
+            site.daemon._delivery._workers[0]._repeat_at = 0.0
             site.daemon._delivery.repeat(lambda: [rich_alert()])
             site.daemon._delivery.wake()
             shown = eventually(lambda: manager.alerts().get("RagmonHitRate"), "it is shown")

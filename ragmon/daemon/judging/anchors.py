@@ -4,7 +4,6 @@ The first round stands for what the judge was; each later one is compared with i
 or another model begins anew. Rounds are paid for by the same budget, and wait until it has room.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -20,11 +19,12 @@ from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges.llm import Failure, JudgedAnswer, Judgement, LlmJudge
 from ragmon.judges.llm.anchors import Anchor, Round, drift, judge_anchors
 from ragmon.signals.facts import SAMPLED_JUDGE
+from ragmon.threads import Loop
 
 NAME = "judge.anchors"
 """Under which the store remembers the rounds."""
 
-LOOK_EVERY_S = 600.0
+_LOOK_EVERY_S = 600.0
 
 
 class AnchorSource(Struct, frozen=True):
@@ -37,7 +37,7 @@ class AnchorSource(Struct, frozen=True):
 
 
 class AnchorRounds:
-    """Looks on schedule whether a round is due, and judges it on a thread of its own."""
+    """Thread that judges a round of anchors whenever one is due."""
 
     def __init__(
         self,
@@ -60,32 +60,34 @@ class AnchorRounds:
         self._clock = clock
         self._metrics = metrics
         self._save = save
-        self._stop = threading.Event()
         self._log = structlog.get_logger("anchors")
-        self._thread: threading.Thread | None = None
+        self._loop = Loop("anchors", self._turn, self._log)
         known = msgspec.msgpack.decode(remembered, type=AnchorSource) if remembered else None
         self.rounds = known if known is not None and known.of == self._of else None
 
-    def look(self) -> None:
-        """Begin a round if one is due and paid for."""
-        if self._thread is not None and self._thread.is_alive():
-            return
-        if self.rounds is not None and self._clock.now() - self.rounds.at < self._every_s:
-            return
-        if self._judge.opens_in() > 0 or self._purse.pace(0, 0.0)[1] < len(self._anchors):
-            return
-        self._thread = threading.Thread(target=self.judge, name="anchors", daemon=True)
-        self._thread.start()
+    def start(self) -> None:
+        """Begin, without waiting."""
+        self._loop.start()
 
     def stop(self) -> None:
         """End, without waiting; a round under way is not counted."""
-        self._stop.set()
+        self._loop.stop(0.0)
         self._judge.close()
 
-    def judge(self) -> None:
-        """One round."""
+    def _turn(self) -> float:
+        if self._is_due():
+            self._judge_round()
+        return min(_LOOK_EVERY_S, self._every_s)
+
+    def _is_due(self) -> bool:
+        """Whether it is time for a round, and the budget holds all of it."""
+        if self.rounds is not None and self._clock.now() - self.rounds.at < self._every_s:
+            return False
+        return self._judge.opens_in() <= 0 and self._purse.pace(0, 0.0)[1] >= len(self._anchors)
+
+    def _judge_round(self) -> None:
         found = judge_anchors(_Paid(self), self._anchors)
-        if self._stop.is_set():
+        if self._loop.stopping.is_set():
             return
         if found.mean is None:
             self._log.warning("anchors_failed", failed=found.failed)
@@ -124,7 +126,7 @@ class AnchorRounds:
         except StoreError as error:
             self._log.warning("cannot_save_budget", error=str(error))
             return False
-        return not self._stop.is_set()
+        return not self._loop.stopping.is_set()
 
 
 class _Paid:

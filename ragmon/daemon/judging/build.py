@@ -7,8 +7,8 @@ import structlog
 from ragmon.config import Settings
 from ragmon.daemon.component import Component, Context
 from ragmon.daemon.judging import grounding_follower, selection
-from ragmon.daemon.judging.anchors import LOOK_EVERY_S, AnchorRounds
 from ragmon.daemon.judging.anchors import NAME as ANCHORS
+from ragmon.daemon.judging.anchors import AnchorRounds
 from ragmon.daemon.judging.calibration import NAME as CALIBRATIONS
 from ragmon.daemon.judging.calibration import Calibrations, Calibrator
 from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
@@ -103,8 +103,7 @@ class SampledJudging:
         self.judge.start()
         self._shell.schedule.every(self._shell.settings.judge.every, "judge", self.judge.dispatch)
         if self._anchoring is not None:
-            every_s = min(LOOK_EVERY_S, self._shell.settings.judge.anchors_every)
-            self._shell.schedule.every(every_s, "anchors", self._anchoring.look)
+            self._anchoring.start()
 
     def stop(self) -> None:
         """End, without waiting for requests under way."""

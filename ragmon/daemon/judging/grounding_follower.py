@@ -10,22 +10,20 @@ hash of the query id is, and the probability of being drawn is kept with each ve
 import contextlib
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import msgspec
 import structlog
 
 from ragmon.clock import Clock
 from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
-from ragmon.errors import StoreError
 from ragmon.judges.grounding import GroundingResult
 from ragmon.judges.worker import AnswerToRead, read, results, write
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.facts import EMBEDDED_JUDGE
 from ragmon.sources import IngestOutcome, RecordSink, Submission, deliver
 from ragmon.stores import Reader
+from ragmon.threads import Loop
 
 _BATCH = 32  # answers judged at a time
 _CATCH_UP_S = 30.0  # the backlog the judge may need this long for before answers are left out
@@ -74,23 +72,29 @@ class GroundingFollower:
         self._told = told  # every verdict, once it is durable
         self._draws = draws  # committed together with the verdicts
         self._calibrated = calibrated  # how a pipeline reads the score
-        self._stop = threading.Event()
         self._log = structlog.get_logger("grounding")
         self._rate = _FIRST_RATE
         self.progress = Progress(0, 1.0)
-        self._thread = threading.Thread(target=self._run, name="grounding", daemon=True)
+        self._reader: Reader | None = None
+        self._loop = Loop(
+            "grounding",
+            self._turn,
+            self._log,
+            failed="step_failed",
+            retry_s=_RETRY_S,
+            finish=self._close,
+        )
 
     def start(self) -> None:
         """Go on from where the last run ended."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """End; a batch under way is finished or comes again after the restart."""
-        self._stop.set()
+        self._loop.stop(0.0)
         if self._worker is not None:
-            self._worker.stop()
-        if self._thread.is_alive():
-            self._thread.join()
+            self._worker.stop()  # in the middle of a batch
+        self._loop.stop()
 
     @property
     def backlog(self) -> int:
@@ -102,22 +106,20 @@ class GroundingFollower:
         self.progress = Progress(self._trail.begin(), 1.0)
         self._trail.cache.keep_for(self._share)
 
-    def _run(self) -> None:
-        self.resume()
-        with self._trail.open() as reader:
-            while not self._stop.is_set():
-                try:
-                    moved = self.step(reader)
-                except (StoreError, OSError, EOFError, ValueError, msgspec.MsgspecError) as error:
-                    if self._stop.is_set():
-                        return  # `stop` ended the worker in the middle of a batch
-                    self._log.warning("step_failed", error=str(error))
-                    if self._worker is not None:
-                        self._worker.restart()
-                    self._stop.wait(_RETRY_S)
-                    continue
-                if not moved:
-                    self._stop.wait(_POLL_S)
+    def _turn(self) -> float:
+        if self._reader is None:
+            self.resume()
+            self._reader = self._trail.open()
+        try:
+            return 0.0 if self.step(self._reader) else _POLL_S
+        except BaseException:
+            if self._worker is not None and not self._loop.stopping.is_set():
+                self._worker.restart()  # it may be in the middle of a reply
+            raise
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
 
     def step(self, reader: Reader) -> bool:
         """Judge one batch; False when there is nothing new.
@@ -167,7 +169,7 @@ class GroundingFollower:
             size_bytes = _VERDICT_BYTES * len(verdicts)
             return Submission(SOURCE, size_bytes, reply, changes=verdicts, offset=position)
 
-        return deliver(self._sink, make, self._stop) is not None
+        return deliver(self._sink, make, self._loop.stopping) is not None
 
 
 class GroundingProcess:

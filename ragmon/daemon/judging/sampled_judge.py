@@ -25,6 +25,7 @@ from ragmon.judges.llm import Failure, JudgedAnswer, Judgement
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.facts import SAMPLED_JUDGE
 from ragmon.stores import Awaited, Reader
+from ragmon.threads import Loop
 
 EXPIRED = "expired"
 
@@ -101,21 +102,23 @@ class SampledJudge:
         self._turn = threading.Lock()
         self._stop = threading.Event()
         self._log = structlog.get_logger("judging")
-        self._threads = [
-            threading.Thread(target=self._work, name=f"judge-{number}", daemon=True)
+        self._loops = [
+            Loop(f"judge-{number}", self._work, self._log, failed="judging_paused", retry_s=0.0)
             for number in range(threads)
         ]
 
     def start(self) -> None:
         """Begin; ``dispatch`` is to be called on schedule."""
-        for thread in self._threads:
-            thread.start()
+        for loop in self._loops:
+            loop.start()
 
     def stop(self) -> None:
         """End; requests under way are left to themselves, and asked again after a restart."""
         self._stop.set()
         self._give_back()
-        for _ in self._threads:
+        for loop in self._loops:
+            loop.stop(0.0)
+        for _ in self._loops:
             self._tasks.put(None)
         try:
             self._save_spent()
@@ -141,7 +144,7 @@ class SampledJudge:
     def _dispatch(self) -> None:
         with self._docket.open() as reader:
             self._expire(reader)
-            room = _QUEUED_EACH * len(self._threads) - len(self._under_way)
+            room = _QUEUED_EACH * len(self._loops) - len(self._under_way)
             tasks = self._tasks_for(reader, room) if self._judge.opens_in() <= 0 else []
         if tasks:
             self._give(tasks)
@@ -206,25 +209,26 @@ class SampledJudge:
         tried = self._tried.get(sequence)
         return tried is None or self._clock.monotonic() >= tried.until
 
-    def _work(self) -> None:
-        while not self._stop.is_set():
-            task = self._tasks.get()
-            if task is None:
-                return
-            if self._stop.is_set():
-                self._purse.cancel(task.receipt)
-                return
-            try:
-                self._grade(task)
-                if self._tasks.empty():
-                    self.dispatch()
-            except StoreError as error:
-                self._log.warning("judging_paused", error=str(error))
-            except Exception:  # noqa: BLE001 - a defect in one answer must not end the thread
-                self._log.exception("judging_defect", query_id=task.record.query_id)
-                self._tried[task.sequence] = Tried(_TRIES, math.inf)  # left to expire
-            finally:
-                self._under_way.discard(task.sequence)
+    def _work(self) -> float:
+        """Grade the next answer, when there is one."""
+        task = self._tasks.get()
+        if task is None:
+            return 0.0  # only to look whether this is the end
+        if self._stop.is_set():
+            self._purse.cancel(task.receipt)
+            return 0.0
+        try:
+            self._grade(task)
+            if self._tasks.empty():
+                self.dispatch()
+        except StoreError:
+            raise
+        except Exception:  # noqa: BLE001 - of one answer, which must not be tried for ever
+            self._log.exception("judging_defect", query_id=task.record.query_id)
+            self._tried[task.sequence] = Tried(_TRIES, math.inf)  # left to expire
+        finally:
+            self._under_way.discard(task.sequence)
+        return 0.0
 
     def _grade(self, task: Task) -> None:
         started = self._clock.monotonic()

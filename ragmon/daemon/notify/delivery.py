@@ -5,7 +5,6 @@ due, tries it, and writes down how that ended; a crash in between means that it 
 with the same id.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import get_args
 
@@ -76,13 +75,13 @@ class Delivery:
         self._clock = clock
         self._log = structlog.get_logger("delivery")
         common = DeliveryContext(outbox=outbox, clock=clock, tally=tally, open_alerts=self._heard)
-        self._lanes = [_Thread(SinkWorker(route, common)) for route in routes]
+        self._workers = [SinkWorker(route, common) for route in routes]
 
     def start(self) -> None:
         """Begin, without waiting."""
         self._outbox.submit(self._abandon)
-        for lane in self._lanes:
-            lane.start()
+        for worker in self._workers:
+            worker.start()
 
     def repeat(self, open_alerts: Callable[[], Sequence[Alert]]) -> None:
         """Remind receivers that forget of these alerts.
@@ -94,22 +93,22 @@ class Delivery:
 
     def wake(self) -> None:
         """There is something new in the outbox."""
-        for lane in self._lanes:
-            lane.wake()
+        for worker in self._workers:
+            worker.wake()
 
     def stop(self) -> None:
         """End after the attempts under way; one that hangs is made again after the restart."""
         until = self._clock.monotonic() + _STOP_S
-        for lane in self._lanes:
-            lane.stop()
-        for lane in self._lanes:
-            lane.join(max(0.0, until - self._clock.monotonic()))
+        for worker in self._workers:
+            worker.stop(0.0)
+        for worker in self._workers:
+            worker.stop(max(0.0, until - self._clock.monotonic()))
 
     @property
     def undelivered(self) -> Undelivered:
         """The outbox in numbers, some seconds old."""
-        newest = max(self._lanes, key=lambda each: each.lane.looked_at, default=None)
-        return newest.lane.undelivered if newest else Undelivered(0, None, 0)
+        newest = max(self._workers, key=lambda worker: worker.looked_at, default=None)
+        return newest.undelivered if newest else Undelivered(0, None, 0)
 
     def oldest_s(self) -> float:
         """How long the oldest notification has waited; 0 without one."""
@@ -129,30 +128,3 @@ class Delivery:
             return
         if buried:
             self._log.error("notifications_of_removed_sinks", dead=buried, configured=names)
-
-
-class _Thread(threading.Thread):
-    """Runs a lane until told to stop."""
-
-    def __init__(self, lane: SinkWorker) -> None:
-        super().__init__(name=f"sink-{lane.name}", daemon=True)
-        self.lane = lane
-        self._woken = threading.Event()
-
-    def run(self) -> None:
-        """Step, wait, step."""
-        while not self.lane.stopping:
-            self._woken.clear()
-            wait = self.lane.step()
-            if wait > 0.0 and not self.lane.stopping:
-                self._woken.wait(wait)
-        self.lane.finish()
-
-    def wake(self) -> None:
-        """Do not wait any longer."""
-        self._woken.set()
-
-    def stop(self) -> None:
-        """End after the attempt under way."""
-        self.lane.stopping = True
-        self._woken.set()

@@ -17,7 +17,7 @@ from ragmon.daemon.notify.routing import Route
 from ragmon.errors import SettingsError, SinkError, StoreError
 from ragmon.sinks import Repeating
 from ragmon.stores import Outbox, PendingNotification, Settled, Undelivered
-from ragmon.threads import OnWriter
+from ragmon.threads import Loop, OnWriter
 
 FIRST_WAIT_S = 0.5
 GROWTH = 1.5
@@ -85,7 +85,6 @@ class SinkWorker:
 
     def __init__(self, route: Route, common: DeliveryContext) -> None:
         self.name = route.name
-        self.stopping = False
         self.undelivered = Undelivered(0, None, 0)
         self.looked_at = float("-inf")  # monotonic seconds
         self._route = route
@@ -96,6 +95,19 @@ class SinkWorker:
         self._failures = 0  # in a row
         self._paused_until = self._repeat_at = common.clock.monotonic()
         self._log = structlog.get_logger("delivery").bind(sink=route.name)
+        self._loop = Loop(f"sink-{route.name}", self.step, self._log, finish=self._finish)
+
+    def start(self) -> None:
+        """Begin, without waiting."""
+        self._loop.start()
+
+    def wake(self) -> None:
+        """Look into the outbox now."""
+        self._loop.wake()
+
+    def stop(self, timeout_s: float) -> None:
+        """End after the attempt under way, and wait for that so long."""
+        self._loop.stop(timeout_s)
 
     def step(self) -> float:
         """Try what is due; returns the seconds until there may be more to do."""
@@ -111,7 +123,7 @@ class SinkWorker:
             )
             for row in due.rows:
                 now = self._clock.monotonic()
-                if self.stopping or now < self._paused_until or now > until:
+                if self._loop.stopping.is_set() or now < self._paused_until or now > until:
                     break
                 self._ledger.add(self._try(row))
             self._ledger.flush()
@@ -123,8 +135,7 @@ class SinkWorker:
             wait = min(wait, max(0.0, due.next_at - self._clock.now()))
         return 0.0 if due.rows else wait
 
-    def finish(self) -> None:
-        """Write down what is done."""
+    def _finish(self) -> None:
         with contextlib.suppress(StoreError):  # then it is delivered once more after the restart
             self._ledger.flush()
 

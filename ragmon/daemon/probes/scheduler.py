@@ -27,7 +27,7 @@ from ragmon.evaluate.run.endpoint import Template
 from ragmon.evaluate.run.probe import ProbeJob, ProbeOutcome
 from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
 from ragmon.stores import ProbeRuns
-from ragmon.threads import OnWriter
+from ragmon.threads import Loop, OnWriter
 
 _decode = msgspec.msgpack.Decoder(ProbeOutcome).decode
 _COMMAND = (sys.executable, "-m", "ragmon.evaluate.run.probe_process")
@@ -66,25 +66,24 @@ class Probes:
         self._runs = runs
         self._schedule = schedule
         self._clock = clock
-        self._wanted: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._due: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._waiting: set[str] = set()
         self._lock = threading.Lock()
-        self._stopped = threading.Event()
+        self._is_restored = False
         self._log = structlog.get_logger("probes")
-        self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
+        self._loop = Loop("probes", self._turn, self._log)
         self.states: dict[str, ProbeState] = {name: ProbeState() for name in self._planned}
 
     def start(self) -> None:
         """Load what was found before, then look every few seconds whether a run is due."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """End; a run under way is given up and comes again after the restart."""
-        self._stopped.set()
-        self._wanted.put(None)
+        self._loop.stop(0.0)
+        self._due.put(None)
         self._runner.stop()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._loop.stop()
 
     def look(self) -> None:
         """Have every probe run that is due."""
@@ -94,7 +93,7 @@ class Probes:
                 if due:
                     self._waiting.add(name)
             if due:
-                self._wanted.put(name)
+                self._due.put(name)
 
     def findings(self, _now: float) -> list[Finding]:
         """What got worse, until a run says otherwise."""
@@ -111,19 +110,26 @@ class Probes:
         age_s = self._clock.now() - last.started_at
         return age_s >= every_s or age_s < -_SKEW_S  # the clock was set back
 
-    def _run(self) -> None:
-        self._restore()
-        self._schedule.every(_LOOK_EVERY_S, "probes", self.look)
-        while (name := self._wanted.get()) is not None and not self._stopped.is_set():
-            planned = self._planned[name]
-            known = self.states[name].reference is not None
-            job = replace(planned.job, ids_match=known)
-            outcome = self._runner.run(job, planned.every_s)
-            if self._stopped.is_set():
-                return
+    def _turn(self) -> float:
+        if not self._is_restored:
+            self._restore()
+            self._is_restored = True
+            self._schedule.every(_LOOK_EVERY_S, "probes", self.look)
+        name = self._due.get()
+        if name is not None and not self._loop.stopping.is_set():
+            try:
+                self._run(name)
+            finally:
+                with self._lock:
+                    self._waiting.discard(name)
+        return 0.0
+
+    def _run(self, name: str) -> None:
+        planned = self._planned[name]
+        job = replace(planned.job, ids_match=self.states[name].reference is not None)
+        outcome = self._runner.run(job, planned.every_s)
+        if not self._loop.stopping.is_set():
             self._note(name, outcome)
-            with self._lock:
-                self._waiting.discard(name)
 
     def _restore(self) -> None:
         try:

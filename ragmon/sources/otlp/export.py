@@ -5,7 +5,6 @@ about: readable by those who follow OpenInference and by those who follow the Ge
 """
 
 import hashlib
-import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from pydantic import BaseModel, Field, SecretStr
 from ragmon.sources.otlp.conventions.genai import EVALUATION
 from ragmon.sources.otlp.traces.feedback import OURS
 from ragmon.sources.otlp.wire.json import unhex
+from ragmon.threads import Loop
 
 _BATCH = 512
 _TURN_S = 2.0
@@ -111,19 +111,16 @@ class Exporter:
         for name, value in options.headers.items():
             self._session.headers[name] = value.get_secret_value()
         self._waiting: deque[ExportedVerdict] = deque()
-        self._stopping = threading.Event()
         self._log = structlog.get_logger("otlp_export")
-        self._thread = threading.Thread(target=self._run, name="otlp-export", daemon=True)
+        self._loop = Loop("otlp-export", self.step, self._log)
 
     def start(self) -> None:
         """Begin, without waiting."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Send what waits once more, then end."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._loop.stop()
         self.step()
 
     def submit(self, judged: ExportedVerdict) -> None:
@@ -167,7 +164,3 @@ class Exporter:
         for _ in batch:
             self._waiting.popleft()
         return 0.0 if self._waiting else _TURN_S
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._stopping.wait(self.step())

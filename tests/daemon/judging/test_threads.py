@@ -13,6 +13,7 @@ from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges.budget import BudgetLimits
 from ragmon.records import Chunk, Draw, QueryRecord
 from tests.support.threads import bound
+from tests.support.wait import eventually
 
 
 class Broken:
@@ -38,6 +39,9 @@ class Nothing:
 
     def awaited_count(self):
         return 0
+
+    def remember(self, name, body):
+        pass
 
     def __enter__(self):
         return self
@@ -65,9 +69,10 @@ def test_one_answer_does_not_end_the_thread(error, event, is_left_alone):
         answer = QueryRecord(query_id=f"q{number}", answer=f"A{number}", chunks=[Chunk("c")])
         draw = Draw(query_id=f"q{number}", probability=1.0, proxy=0.5)
         sampled._tasks.put(Task(number, answer, draw, purse.admit(0.0)))
-    sampled._tasks.put(None)
     with capture_logs() as logged:
-        sampled._work()
+        sampled.start()
+        eventually(lambda: len(logged) == 2, "both were judged")
+        sampled.stop()
     assert judge.asked == ["A0", "A1"]
     assert [each["event"] for each in logged] == [event, event]
     clock.sleep(86_400.0)

@@ -21,7 +21,7 @@ from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.spans import Span, unpack
 from ragmon.sources.otlp.traces.mapping import map_trace
 from ragmon.stores import SpanRow, Spans
-from ragmon.threads import OnWriter
+from ragmon.threads import Loop, OnWriter
 
 SOURCE = "otlp"
 _TURN_S = 0.25
@@ -65,19 +65,17 @@ class MappingWorker:
         self._inbox: deque[SpanRow] = deque()
         self._delivered = 0  # bytes; written by the thread that delivers
         self._drained = 0  # bytes; written by this thread
-        self._stopping = threading.Event()
+        self._is_restored = False
         self._log = structlog.get_logger("otlp")
-        self._thread = threading.Thread(target=self._run, name="otlp", daemon=True)
+        self._loop = Loop("otlp", self._turn, self._log)
 
     def start(self) -> None:
         """Begin, without waiting."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """End; traces that are not complete stay in the store."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._loop.stop()
 
     @property
     def is_behind(self) -> bool:
@@ -123,18 +121,15 @@ class MappingWorker:
         self._remember(complete, bodies)
         return True
 
-    def _run(self) -> None:
-        restored = False
-        while not self._stopping.is_set():
+    def _turn(self) -> float:
+        if not self._is_restored:
             try:
-                if not restored:
-                    self.restore()
-                    restored = True
+                self.restore()
             except StoreError as error:
                 self._log.warning("cannot_restore", error=str(error))
-            if not restored or not self.step():
-                self._stopping.wait(_RETRY_S)
-            self._stopping.wait(_TURN_S)
+                return _RETRY_S
+            self._is_restored = True
+        return _TURN_S if self.step() else _RETRY_S
 
     def _drain(self) -> list[SpanRow]:
         parts = []
