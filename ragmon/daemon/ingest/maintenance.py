@@ -6,6 +6,7 @@ from collections.abc import Callable
 from ragmon.clock import Clock
 from ragmon.daemon import malloc
 from ragmon.daemon.ingest.engine import Engine
+from ragmon.daemon.ingest.retention import RetentionClock
 from ragmon.daemon.schedule import Schedule
 
 _EXPIRE_EVERY_S = 30.0
@@ -19,7 +20,7 @@ class StoreMaintenance:
 
     def __init__(self, engine: Engine, clock: Clock, ending: Callable[[], bool]) -> None:
         self._engine = engine
-        self._clock = clock
+        self._retention = RetentionClock(clock)
         self._ending = ending  # then the step under way is the last
 
     def plan(self, schedule: Schedule, snapshot_every_s: float) -> None:
@@ -35,7 +36,9 @@ class StoreMaintenance:
 
     def expire(self) -> None:
         """Delete what retention no longer covers."""
-        now = self._clock.now()
+        now = self._retention.now(self._engine.windows.watermark)
+        if now is None:
+            return
         self._step(lambda: self._engine.expire(now))
         self._engine.thread.ask(lambda: self._engine.forget(now))
 

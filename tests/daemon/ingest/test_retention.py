@@ -1,0 +1,86 @@
+"""Retention counts from a time that a jumping clock cannot move."""
+
+import pytest
+
+from ragmon.daemon.ingest.retention import PAUSE_S, RetentionClock
+
+DAY = 86_400.0
+NOW = 1_740_000_000.0
+
+
+class SteppedClock:
+    """A wall clock that is set by hand, beside a monotonic one that only runs."""
+
+    def __init__(self):
+        self.wall, self.uptime = NOW, 100.0
+
+    def now(self):
+        return self.wall
+
+    def monotonic(self):
+        return self.uptime
+
+    def run(self, seconds, *, step=0.0):
+        self.wall += seconds + step
+        self.uptime += seconds
+
+
+@pytest.fixture
+def clock():
+    return SteppedClock()
+
+
+def test_a_steady_clock_is_believed(clock):
+    retention = RetentionClock(clock)
+    for _ in range(10):
+        assert retention.now(clock.wall - 5.0) == clock.wall - 5.0
+        clock.run(30.0)
+
+
+def test_data_from_the_future_does_not_move_it(clock):
+    assert RetentionClock(clock).now(NOW + 300.0) == NOW
+
+
+def test_without_data_the_clock_counts(clock):
+    assert RetentionClock(clock).now(0.0) == NOW
+
+
+def test_without_new_data_nothing_more_ages(clock):
+    retention = RetentionClock(clock)
+    retention.now(NOW)
+    clock.run(3 * DAY)
+    assert retention.now(NOW) == NOW
+
+
+def test_a_jump_ahead_deletes_nothing_for_an_hour(clock):
+    retention = RetentionClock(clock)
+    retention.now(NOW)
+    clock.run(30.0, step=8 * DAY)
+    assert retention.now(clock.wall) is None  # also with queries of that future
+    clock.run(PAUSE_S - 31.0)
+    assert retention.now(clock.wall) is None
+    clock.run(60.0)
+    assert retention.now(clock.wall) == clock.wall  # so it was the past that was wrong
+
+
+def test_a_clock_that_is_set_right_again_is_believed_at_once(clock):
+    retention = RetentionClock(clock)
+    retention.now(NOW)
+    clock.run(30.0, step=8 * DAY)
+    assert retention.now(clock.wall) is None
+    clock.run(6.0, step=-8 * DAY)
+    assert retention.now(NOW + 8 * DAY) == clock.wall
+
+
+def test_a_clock_that_is_ahead_at_the_start_is_doubted(clock):
+    retention = RetentionClock(clock)
+    assert retention.now(NOW - 8 * DAY) is None
+    clock.run(PAUSE_S + 1.0)
+    assert retention.now(NOW - 8 * DAY) == NOW - 8 * DAY
+
+
+def test_small_steps_are_the_work_of_ntp(clock):
+    retention = RetentionClock(clock)
+    retention.now(NOW)
+    clock.run(1.0, step=600.0)
+    assert retention.now(clock.wall) == clock.wall
