@@ -1,8 +1,8 @@
-"""Alerts: what detectors found, as states that begin and end, with evidence and remedies.
+"""Alerts: findings of detectors as states that begin and end, with evidence and remedies.
 
-``machine`` turns the findings of a minute into transitions, ``inhibition`` and ``silences`` say
-which of them a person should hear of, ``evidence`` says why, ``sentences`` and ``remedies`` say
-it in words. Everything is data in, data out: the daemon stores what comes back and delivers it.
+``machine`` turns the findings of a minute into transitions, ``inhibition`` and ``silences`` decide
+which of them are notified, ``evidence`` gathers the reasons, ``sentences`` and ``remedies`` put
+them into words. Everything is data in, data out: the daemon stores the results and delivers them.
 """
 
 import hashlib
@@ -13,10 +13,10 @@ from msgspec import Struct
 from ragmon.detectors import AlertKey, Finding, Severity
 
 State = Literal["pending", "firing", "no_data", "resolved"]
-"""inactive is no alert; no_data: it fired, and now nothing is seen, so it goes on."""
+"""inactive is no alert; no_data: it fired, and goes on while there is nothing to measure."""
 
 Change = Literal["pending", "inactive", "firing", "no_data", "notified", "renotified", "resolved"]
-"""notified: it fired unheard, inhibited or silenced, and is heard now."""
+"""notified: it fired inhibited or silenced, and is neither any more."""
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 LABELS = ("alertname", "pipeline", "metric", "type", "severity", "dimension", "value", "rule")
@@ -34,7 +34,7 @@ class SliceShare(Struct, frozen=True):
 
 
 class ModeShift(Struct, frozen=True):
-    """How often one stage failed, before and since."""
+    """Failure rate of one stage before and since the change, each in [0, 1]."""
 
     mode: str
     before: float
@@ -42,7 +42,7 @@ class ModeShift(Struct, frozen=True):
 
 
 class WorstQuery(Struct, frozen=True):
-    """A query that shows what is wrong."""
+    """A query that shows the problem."""
 
     query_id: str
     query: str = ""  # its text, as far as it may be shown
@@ -50,9 +50,10 @@ class WorstQuery(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """Why an alert is believed, as it stood when it opened."""
+    """Reasons to believe an alert, as of the minute in which it fired."""
 
-    sentence: str
+    sentence: str  # the first line: value, expected value and time
+    detail: str = ""  # the second line: samples, plausible range, how rare a false alarm is
     excess: float | None = None  # losses beyond what was expected
     slices: tuple[SliceShare, ...] = ()  # that drive the change, the largest part first
     modes: tuple[ModeShift, ...] = ()
@@ -72,7 +73,7 @@ class Alert(Struct, frozen=True, kw_only=True):
     fired_at: float | None = None
     ended_at: float | None = None
     bad_at: float  # last found bad or unknown
-    notified_at: float | None = None  # last told to a person
+    notified_at: float | None = None  # of the last notification
     inhibited_by: str = ""  # the fingerprint of the cause
     silenced_by: str = ""  # id of the silence, or name of the maintenance window
     finding: Finding
@@ -90,12 +91,12 @@ class Alert(Struct, frozen=True, kw_only=True):
 
     @property
     def heard(self) -> bool:
-        """Whether a person should hear of it now."""
+        """True when nothing inhibits or silences it."""
         return not self.inhibited_by and not self.silenced_by
 
     @property
     def labels(self) -> dict[str, str]:
-        """What identifies it towards receivers and silences; no numbers."""
+        """Labels by which receivers and silences know it; no numbers, so they do not change."""
         stream, rule = self.key.stream, self.key.rule
         about = (stream.pipeline, stream.metric, self.key.kind)
         values = (self.name, *about, self.severity, stream.dimension, stream.value, rule)
@@ -113,7 +114,7 @@ class AlertEvent(Struct, frozen=True, kw_only=True):
 
 
 def fingerprint(key: AlertKey) -> str:
-    """What an alert is about, as 16 hexadecimal digits."""
+    """Identity of an alert across its episodes, as 16 hexadecimal digits."""
     parts = "\x00".join((key.kind, *key.stream, key.rule))
     return hashlib.blake2b(parts.encode(), digest_size=8).hexdigest()
 

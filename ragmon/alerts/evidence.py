@@ -1,10 +1,10 @@
-"""What backs an alert: where the change sits, which stage fails, in words and with remedies."""
+"""Evidence of an alert: where the change sits, which stage fails, in words and with remedies."""
 
 import numpy as np
 
 from ragmon.alerts import Evidence, ModeShift, SliceShare
 from ragmon.alerts.remedies import remedy_of, runbook_of
-from ragmon.alerts.sentences import sentence
+from ragmon.alerts.sentences import detail, sentence
 from ragmon.detectors import MINUTE_S, Finding, StreamKey
 from ragmon.detectors.arrays import Floats
 from ragmon.detectors.detection import Detection
@@ -13,6 +13,7 @@ from ragmon.detectors.losses import MODES
 MOST_SLICES = 5
 _LEAST_SHARE = 0.1
 _HOUR_S = 3_600.0
+_LATENCIES = ("latency_p50", "latency")  # in the order of their thresholds
 
 
 def explain(finding: Finding, detection: Detection, now: float) -> Evidence:
@@ -21,8 +22,10 @@ def explain(finding: Finding, detection: Detection, now: float) -> Evidence:
     last = detection.log.frontier
     cells = detection.log.span(min(int(since // 60), last - 1), last)
     slices, excess = slice_shares(finding, detection, cells)
+    usual_ms = _usual_ms(finding, detection, last)
     return Evidence(
-        sentence=sentence(finding, now),
+        sentence=sentence(finding, now, usual_ms),
+        detail=detail(finding, usual_ms),
         excess=excess,
         slices=slices,
         modes=mode_shifts(finding.alert.stream.pipeline, detection, cells),
@@ -40,7 +43,7 @@ def slice_shares(
     different dimensions overlap, so shares need not add up.
 
     Args:
-        finding: what was found of a whole pipeline; a slice has no slices.
+        finding: of a whole pipeline; a slice has no slices.
         detection: the streams and their references.
         cells: (streams, 3) since the change.
     """
@@ -52,7 +55,7 @@ def slice_shares(
     excess = float(cells[row, 1] - cells[row, 0] * expected)
     if stream.dimension or excess <= 0.0:
         return (), max(excess, 0.0)
-    found = []
+    shares = []
     for key, number in detection.streams.rows.items():
         n = float(cells[number, 0])
         if key[:2] != stream[:2] or not key.dimension or n <= 0.0:
@@ -61,25 +64,35 @@ def slice_shares(
         share = (float(cells[number, 1]) - n * past) / excess
         mean = float(cells[number, 1]) / n
         if share >= _LEAST_SHARE:
-            found.append(SliceShare(key.dimension, key.value, n, mean, past, share))
-    found.sort(key=lambda each: (-each.share, each.dimension, each.value))
-    return tuple(found[:MOST_SLICES]), excess
+            shares.append(SliceShare(key.dimension, key.value, n, mean, past, share))
+    shares.sort(key=lambda part: (-part.share, part.dimension, part.value))
+    return tuple(shares[:MOST_SLICES]), excess
 
 
 def mode_shifts(pipeline: str, detection: Detection, cells: Floats) -> tuple[ModeShift, ...]:
     """Failure modes before and since, the one that grew most first."""
-    found = []
+    shifts = []
     for metric in MODES:
         row = detection.streams.rows.get(StreamKey(pipeline, metric))
         if row is None or not detection.references.ready[row] or cells[row, 0] <= 0.0:
             continue
         since = float(cells[row, 1] / cells[row, 0])
         before = float(detection.references.mean[row])
-        found.append(ModeShift(metric.removeprefix("mode_"), before, since))
-    return tuple(sorted(found, key=lambda each: each.before - each.since))
+        shifts.append(ModeShift(metric.removeprefix("mode_"), before, since))
+    return tuple(sorted(shifts, key=lambda shift: shift.before - shift.since))
 
 
 def _since(finding: Finding, now: float) -> float:
     if finding.changed_at is not None:
         return finding.changed_at
     return now - (finding.window_s or _HOUR_S) + np.finfo(float).eps * MINUTE_S
+
+
+def _usual_ms(finding: Finding, detection: Detection, minute: int) -> float | None:
+    """The latency beyond which queries count as slow here; None for any other metric."""
+    stream = finding.alert.stream
+    if stream.metric not in _LATENCIES:
+        return None
+    usual = detection.latencies.thresholds_ms([stream.pipeline], np.array([0]), np.array([minute]))
+    edge = float(usual[0, _LATENCIES.index(stream.metric)])
+    return None if np.isnan(edge) else edge

@@ -1,4 +1,4 @@
-"""An alert as a person on call reads it: what, since when, how sure, why, and what to try.
+"""An alert for the person on call: the news, how sure it is, why, and what to try.
 
 Sinks lay these words out; none of them words anything itself.
 """
@@ -11,8 +11,16 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, AlertEvent, Evidence, SliceShare
-from ragmon.alerts.sentences import length, percent
+from ragmon.alerts import Alert, AlertEvent, Evidence, SliceShare, WorstQuery
+from ragmon.alerts.sentences import (
+    MOST_SENTENCE,
+    is_good,
+    length,
+    limit,
+    measurement,
+    share,
+    shorten,
+)
 from ragmon.detectors import Finding, Severity
 from ragmon.detectors.losses import INDEX, LOSSES, MODES
 
@@ -28,9 +36,10 @@ _FAILING = {
     for name in ("zero_result", "error", "slow", "uncited", "cited_unretrieved", "low_score")
 }
 _FAILING |= {mode: mode.removeprefix("mode_") for mode in MODES}
-_WORDS = {"renotified": "Still firing", "resolved": "Resolved"}
+_PREFIXES = {"renotified": "Still firing: ", "resolved": "Resolved: "}
+_MOST_NAME = 80
 _NOTHING = Evidence(sentence="")
-_LEAST_SHIFT = 0.005  # of a failure mode, to be worth a word
+_LEAST = 0.005  # shift of a failure mode that is worth a word
 
 
 class Fact(NamedTuple):
@@ -46,19 +55,19 @@ class Fact(NamedTuple):
 
 
 class Link(NamedTuple):
-    """Where to read on."""
+    """An address to read on at."""
 
     text: str
     url: str
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """Everything a person should be told of one transition."""
+    """Everything that a notification of one transition holds."""
 
-    title: str
+    title: str  # the first line, at most 140 characters with the severity before it
     status: Literal["firing", "resolved"]
     severity: Severity
-    sentence: str
+    detail: str  # the second line; empty without samples
     facts: tuple[Fact, ...]
     tries: tuple[str, ...]
     worst: tuple[Link, ...]  # queries, each with a link to it
@@ -91,19 +100,16 @@ class Links(Struct, frozen=True):
         return f"{self.external_url.rstrip('/')}/v1/queries?{asked}"
 
     def runbook(self, alert: Alert) -> str | None:
-        """What to do about it, at length."""
+        """The page that says at length what to do about it."""
         path = alert.evidence.runbook if alert.evidence else ""
         return f"{self.runbooks_url.rstrip('/')}/{path.rpartition('/')[2]}" if path else None
 
 
 def message(event: AlertEvent, links: Links) -> Message:
-    """What to tell of a transition."""
-    title = f"{_WORDS.get(event.change, 'Firing')}: {summary(event.alert)}"
-    told = _told(event.alert, title, event.at, links)
-    if told.status == "firing":
-        return told
-    # What is over needs no remedy.
-    return replace(told, sentence=f"It is over. It had been: {told.sentence}", tries=(), worst=())
+    """The notification of a transition; one of an end has no remedies."""
+    title = f"{_PREFIXES.get(event.change, '')}{headline(event.alert)}"
+    firing = _message(event.alert, title, event.at, links)
+    return firing if firing.status == "firing" else replace(firing, tries=(), worst=())
 
 
 def status(alert: Alert) -> Literal["firing", "resolved"]:
@@ -111,40 +117,45 @@ def status(alert: Alert) -> Literal["firing", "resolved"]:
     return "resolved" if alert.state == "resolved" else "firing"
 
 
-def summary(alert: Alert) -> str:
-    """Which alert, and of what: ``RagmonHitRate in docs (tenant acme)``."""
-    stream = alert.key.stream
-    part = f" ({stream.dimension} {stream.value})" if stream.dimension else ""
-    return f"{alert.name} in {stream.pipeline}{part}"
+def headline(alert: Alert) -> str:
+    """First line of an alert: ``hit rate of docs fell to 48 % (expected 82 %) since 22:11 UTC``."""
+    if alert.evidence is None:  # nothing was measured yet
+        return f"{alert.name} in {shorten(alert.key.stream.pipeline, _MOST_NAME)}"
+    return clip(alert.evidence.sentence, MOST_SENTENCE)  # an older release wrote longer ones
 
 
 def annotations(alert: Alert, links: Links) -> dict[str, str]:
-    """What Alertmanager keeps beside the labels; said again when it is over."""
-    told = _told(alert, "", alert.fired_at or alert.began_at, links)
-    found = {"summary": summary(alert), "description": description(told)}
-    found |= {fact.key: fact.value for fact in told.facts}
+    """Alertmanager's annotations; the same when the alert is over, but for the time of its end."""
+    words = _message(alert, headline(alert), alert.fired_at or alert.began_at, links)
+    texts = {"summary": words.title, "description": description(words)}
+    texts |= {fact.key: fact.value for fact in words.facts}
     runbook = links.runbook(alert)
-    return found | ({"runbook_url": runbook} if runbook else {})
+    return texts | ({"runbook_url": runbook} if runbook else {})
 
 
-def description(told: Message) -> str:
-    """The sentence, what to try, and the worst queries."""
-    lines = [told.sentence]
-    if told.tries:
-        lines += ["", "What to try:", *(f"{at}. {each}" for at, each in enumerate(told.tries, 1))]
-    if told.worst:
-        lines += ["", "Worst queries:", *(f"- {each.text}: {each.url}" for each in told.worst)]
-    return "\n".join(lines)
+def description(words: Message) -> str:
+    """The second line, what to try, and the worst queries."""
+    paragraphs = [words.detail] if words.detail else []
+    if words.tries:
+        steps = (f"{number}. {step}" for number, step in enumerate(words.tries, 1))
+        paragraphs.append("\n".join(("What to try:", *steps)))
+    if words.worst:
+        queries = (f"- {query.text}: {query.url}" for query in words.worst)
+        paragraphs.append("\n".join(("Worst queries:", *queries)))
+    return "\n\n".join(paragraphs)
 
 
-def plain(told: Message) -> str:
+def plain(words: Message) -> str:
     """All of it as text."""
-    width = max((len(fact.name) for fact in told.facts), default=0)
-    lines = [f"[{told.severity}] {told.title}", told.sentence]
-    lines += [f"  {fact.name:{width}}  {fact.value}" for fact in told.facts]
-    lines += description(told).splitlines()[1:]
-    lines += ["", *(f"{link.text}: {link.url}" for link in told.links)]
-    return "\n".join(lines) + "\n"
+    width = max((len(fact.name) for fact in words.facts), default=0)
+    facts = [f"  {fact.name:{width}}  {fact.value}" for fact in words.facts]
+    about = replace(words, detail="")
+    paragraphs = (
+        "\n".join(filter(None, (f"[{words.severity}] {words.title}", words.detail, *facts))),
+        description(about),
+        "\n".join(f"{link.text}: {link.url}" for link in words.links),
+    )
+    return "\n\n".join(filter(None, paragraphs)) + "\n"
 
 
 def clip(text: str, most: int) -> str:
@@ -163,18 +174,17 @@ def rfc3339(when: float) -> str:
     return text.replace("+00:00", "Z").replace(".000Z", "Z")
 
 
-def _told(alert: Alert, title: str, now: float, links: Links) -> Message:
+def _message(alert: Alert, title: str, now: float, links: Links) -> Message:
     evidence = alert.evidence or _NOTHING
     return Message(
         title=title,
         status=status(alert),
         severity=alert.severity,
-        sentence=evidence.sentence or f"{alert.name} has no evidence",
+        detail=evidence.detail,
         facts=tuple(_facts(alert, now)),
         tries=evidence.remedies,
         worst=tuple(
-            Link(_worst_text(each.query_id, each.query, each.why), links.query(each.query_id))
-            for each in evidence.worst
+            Link(_worst_text(query), links.query(query.query_id)) for query in evidence.worst
         ),
         links=tuple(_links(alert, links)),
     )
@@ -182,12 +192,12 @@ def _told(alert: Alert, title: str, now: float, links: Links) -> Message:
 
 def _facts(alert: Alert, now: float) -> Iterator[Fact]:
     finding, evidence = alert.finding, alert.evidence or _NOTHING
-    loss = LOSSES[INDEX[alert.key.stream.metric]]
-    good = bool(loss.good)
-    if finding.observed is not None:
-        value = percent(finding.observed, good=good)
+    yield Fact("Alert", f"{alert.name} ({alert.key.kind.replace('_', ' ')})")
+    if finding.observed is not None and finding.alert.kind != "no_data":
+        loss = LOSSES[INDEX[finding.alert.stream.metric]]
+        value = measurement(finding, finding.observed)
         yield Fact("Observed", f"{loss.good or loss.bad} {value}")
-    if (expected := _expected(finding, good=good)) is not None:
+    if expected := _expected(finding):
         yield Fact("Expected", expected)
     yield Fact("Since", _since(alert))
     if alert.ended_at is not None:
@@ -197,26 +207,23 @@ def _facts(alert: Alert, now: float) -> Iterator[Fact]:
         yield Fact("Firing for", length(now - (alert.fired_at or now)))
     if evidence.excess is not None and evidence.excess >= 1.0:
         yield Fact("Beyond expected", f"about {evidence.excess:,.0f} queries")
+    good = is_good(finding)
     if evidence.slices:
-        yield Fact("Driven by", "; ".join(_share(each, good=good) for each in evidence.slices))
-    shifted = [each for each in evidence.modes if abs(each.since - each.before) >= _LEAST_SHIFT]
-    if shifted:
-        shifts = (f"{each.mode} {each.before:.1%} → {each.since:.1%}" for each in shifted)
+        yield Fact("Driven by", "; ".join(_share(part, good=good) for part in evidence.slices))
+    if shifted := [shift for shift in evidence.modes if abs(shift.since - shift.before) >= _LEAST]:
+        shifts = (f"{shift.mode} {share(shift.before)} → {share(shift.since)}" for shift in shifted)
         yield Fact("Failure modes", "; ".join(shifts))
     if finding.guarantee:
         yield Fact("Guarantee", finding.guarantee)
 
 
-def _expected(finding: Finding, *, good: bool) -> str | None:
+def _expected(finding: Finding) -> str:
     if finding.alert.kind == "no_data":
         n = finding.reference.n if finding.reference else 0.0
         return f"about {n:,.0f} {finding.reference_text}"
     if finding.reference is not None:
-        return f"{percent(finding.reference, good=good)} {finding.reference_text}".rstrip()
-    if not finding.reference_text:
-        return None
-    limit = 1.0 - finding.tolerated if good else finding.tolerated
-    return f"{'at least' if good else 'at most'} {limit:.1%} {finding.reference_text}"
+        return f"{measurement(finding, finding.reference)} {finding.reference_text}".rstrip()
+    return f"{limit(finding)} {finding.reference_text}" if finding.reference_text else ""
 
 
 def _since(alert: Alert) -> str:
@@ -229,13 +236,13 @@ def _since(alert: Alert) -> str:
 
 def _share(part: SliceShare, *, good: bool) -> str:
     mean, expected = (1.0 - part.mean, 1.0 - part.expected) if good else (part.mean, part.expected)
-    change = f"{expected:.1%} → {mean:.1%}, n={part.n:,.0f}"
-    return f"{part.dimension} {part.value}: {part.share:.0%} of the change ({change})"
+    change = f"{share(expected)} → {share(mean)}, {part.n:,.0f} queries"
+    return f"{part.dimension} {part.value}: {100.0 * part.share:.0f} % of the change ({change})"
 
 
-def _worst_text(query_id: str, query: str, why: str) -> str:
-    text = f"“{clip(' '.join(query.split()), 160)}”" if query else query_id
-    return f"{text} ({clip(why, 160)})" if why else text
+def _worst_text(query: WorstQuery) -> str:
+    text = f"“{clip(' '.join(query.query.split()), 160)}”" if query.query else query.query_id
+    return f"{text} ({clip(query.why, 160)})" if query.why else text
 
 
 def _links(alert: Alert, links: Links) -> Iterator[Link]:

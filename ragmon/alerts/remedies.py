@@ -1,4 +1,4 @@
-"""What each alert is called and what to try, by metric: data, in the order worth trying."""
+"""Name and remedies of each alert, by metric; remedies in the order worth trying."""
 
 from msgspec import Struct
 
@@ -16,8 +16,8 @@ REMEDIES = {
     "traffic": Remedy(
         "RagmonNoTraffic",
         (
-            "Look whether the application itself is up and reached by its users",
-            "Look whether its logging client can reach ragmon: its spool grows if it cannot",
+            "Check that the application is up and that its users reach it",
+            "Check that its logging client reaches ragmon: the client's spool grows if it does not",
             "Look for a deployment or a credential that changed at the time of the last query",
         ),
     ),
@@ -39,9 +39,9 @@ REMEDIES = {
     "zero_result": Remedy(
         "RagmonZeroResults",
         (
-            "Check that the index is there, complete and the one the retriever asks",
-            "Check filters and permissions: a tag that no document carries returns nothing",
-            "Check a similarity threshold against the scores of the embedding in use",
+            "Check that the index exists, is complete and is the one that the retriever queries",
+            "Check filters and permissions: a filter on a tag that no document has finds nothing",
+            "Check the similarity threshold against the scores of the embedding in use",
             "Read the failing queries: a new topic or language needs documents",
         ),
     ),
@@ -50,7 +50,7 @@ REMEDIES = {
         (
             "Check index coverage: were documents removed, or not embedded again after a change?",
             "Check that queries and documents are embedded by the same model and version",
-            "Look at chunking: an answer cut in two is found by neither half",
+            "Look at chunking: an answer that is cut in two is found by neither half",
             "If relevant chunks are found but rank low: the reranker, query expansion",
         ),
     ),
@@ -74,13 +74,13 @@ REMEDIES = {
         "RagmonUncited",
         (
             "Check that the prompt still asks for citations, and that their form is still parsed",
-            "Look whether answers come from the model's memory: compare them with the chunks",
+            "Check whether answers come from the model's memory: compare them with the chunks",
         ),
     ),
     "cited_unretrieved": Remedy(
         "RagmonStrayCitations",
         (
-            "Look whether chunk ids in the prompt and in the log are the same",
+            "Check that chunk ids in the prompt and in the log are the same",
             "Invented citations: lower the temperature, number the chunks, reject unknown ids",
         ),
     ),
@@ -89,15 +89,15 @@ REMEDIES = {
         (
             "Compare the worst answers with their chunks: invented, or retrieved and misread?",
             "Check prompt and model version: did either change at the time of the change?",
-            "Check the order and length of the context: what stands in the middle is overlooked",
+            "Check the order and length of the context: models overlook the middle of a long one",
         ),
     ),
     "faithfulness": Remedy(
         "RagmonFaithfulness",
         (
             "Check prompt and model version: did either change at the time of the change?",
-            "Check the order and length of the context: what stands in the middle is overlooked",
-            "Let the model decline when the chunks do not answer",
+            "Check the order and length of the context: models overlook the middle of a long one",
+            "Let the model decline when the chunks hold no answer",
             "Check that the judge itself did not change: its version is in the verdicts",
         ),
     ),
@@ -112,7 +112,7 @@ REMEDIES = {
     "slow": Remedy(
         "RagmonSlow",
         (
-            "See which stage grew: retrieval (index, filters) or generation (model, length)",
+            "See which stage got slower: retrieval (index, filters) or generation (model, length)",
             "Look for retries and time-outs, and at the provider's status",
             "Shorten the context: fewer or smaller chunks",
         ),
@@ -120,15 +120,15 @@ REMEDIES = {
     "latency": Remedy(
         "RagmonLatency",
         (
-            "See which stage grew: retrieval (index, filters) or generation (model, length)",
-            "Only the slowest grew: look at long contexts, cold caches, retries",
+            "See which stage got slower: retrieval (index, filters) or generation (model, length)",
+            "Only the slowest queries grew slower: look at long contexts, cold caches, retries",
         ),
     ),
     "mode_retrieval": Remedy(
         "RagmonRetrievalFailures",
         (
-            "See what retrieval gave: nothing, nothing relevant, or only low scores",
-            "Check that the index is there, complete and the one the retriever asks",
+            "See what retrieval returned: nothing, nothing relevant, or only low scores",
+            "Check that the index exists, is complete and is the one that the retriever queries",
             "Check that queries and documents are embedded by the same model and version",
         ),
     ),
@@ -144,15 +144,15 @@ REMEDIES = {
         "RagmonGenerationFailures",
         (
             "Good chunks, bad answers: did prompt or model version change?",
-            "Check the order and length of the context: what stands in the middle is overlooked",
-            "Let the model decline when the chunks do not answer",
+            "Check the order and length of the context: models overlook the middle of a long one",
+            "Let the model decline when the chunks hold no answer",
         ),
     ),
     "latency_p50": Remedy(
         "RagmonLatencyMedian",
         (
-            "Every query grew: look at the model or embedding in use, and at load",
-            "See which stage grew: retrieval (index, filters) or generation (model, length)",
+            "All queries grew slower: look at the model or embedding in use, and at load",
+            "See which stage got slower: retrieval (index, filters) or generation (model, length)",
         ),
     ),
 }
@@ -160,8 +160,8 @@ REMEDIES = {
 NO_FEEDBACK = Remedy(
     "RagmonNoFeedback",
     (
-        "Look whether the rating buttons are shown and their events sent",
-        "Look whether ratings carry the query ids that ragmon knows",
+        "Check that the rating buttons are shown and that their events are sent",
+        "Check that ratings carry the query ids that ragmon received",
     ),
 )
 
@@ -174,7 +174,7 @@ def remedy_of(key: AlertKey) -> Remedy:
 
 
 def name_of(key: AlertKey) -> str:
-    """What an alert is called, the same whichever detector raised it."""
+    """Name of an alert, the same whichever detector raised it."""
     return remedy_of(key).name
 
 

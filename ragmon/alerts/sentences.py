@@ -1,35 +1,117 @@
-"""An alert in one plain sentence, with the numbers that make one believe it."""
+"""An alert in two lines: the news in the first, the reasons to believe it in the second.
+
+The first line names metric, place, value, expected value and time and fits a lock screen. The
+second gives samples, the plausible range and how rare a false alarm is, in words that need no
+statistics.
+"""
 
 from datetime import UTC, datetime
 
-from ragmon.detectors import Finding, Measured
+from ragmon.detectors import MINUTE_S, Finding, Measured, StreamKey
 from ragmon.detectors.losses import INDEX, LOSSES
 
+MOST_TITLE = 140
+"""Characters of the first line with everything that a sink puts before it."""
+
+MOST_SENTENCE = MOST_TITLE - len("[critical] Still firing: ")
+"""Characters of the first line alone."""
+
 _DAY_S = 86_400.0
+_MONTH_DAYS = 30.0
+_YEAR_DAYS = 365.0
+_LATENCIES = {"latency": "95th percentile", "latency_p50": "median"}
+_UNITS = {
+    "judged": "judgements",
+    "uncited": "answers",
+    "cited_unretrieved": "answers",
+    "grounding": "answers",
+    "faithfulness": "judged answers",
+    "positive_feedback": "ratings",
+}
+_ABSENT = {
+    "traffic": "query",
+    "judged": "judgement",
+    "positive_feedback": "rating",
+    "latency": "latency",
+    "latency_p50": "latency",
+}
 
 
-def sentence(finding: Finding, now: float) -> str:
-    """What was observed since when, what was expected, and what that is worth as evidence."""
-    if finding.alert.kind == "no_data":
-        return _silence(finding, now)
-    parts = [f"{subject(finding)} {_observed(finding, now)}", _expected(finding)]
-    return f"{', '.join(part for part in parts if part)}{_worth(finding)}"
+def sentence(finding: Finding, now: float, usual_ms: float | None = None) -> str:
+    """First line: ``hit rate of docs fell to 48 % (expected 82 %) since 22:11 UTC``.
+
+    Args:
+        finding: the finding as of ``now``.
+        now: unix seconds; a time of the same day is written without its date.
+        usual_ms: the latency that a query counts as slow beyond, for the latency metrics.
+
+    Returns:
+        At most 115 characters, so that a sink's ``[critical] Still firing:`` fits before it.
+        Long names lose their middle.
+    """
+    key = StreamKey(*(" ".join(name.split()) for name in finding.alert.stream))
+    name_length = max(map(len, key))
+    text = _first_line(finding, key, now, usual_ms)
+    while len(text) > MOST_SENTENCE and name_length > 1:
+        name_length -= 1
+        short = key._replace(
+            pipeline=shorten(key.pipeline, name_length),
+            dimension=shorten(key.dimension, name_length),
+            value=shorten(key.value, name_length),
+        )
+        text = _first_line(finding, short, now, usual_ms)
+    return text
 
 
-def subject(finding: Finding) -> str:
-    """Who and what: ``docs hit rate``, ``docs hit rate (tenant acme)``."""
-    stream = finding.alert.stream
-    loss = LOSSES[INDEX[stream.metric]]
-    of = f" ({stream.dimension} {stream.value})" if stream.dimension else ""
-    return f"{stream.pipeline} {loss.good or loss.bad}{of}"
+def detail(finding: Finding, usual_ms: float | None = None) -> str:
+    """Second line: samples, plausible range and how rare a false alarm is; may be empty."""
+    parts = []
+    if finding.alert.kind == "no_data" and finding.reference is not None:
+        unit = _UNITS.get(finding.alert.stream.metric, "queries")
+        parts.append(f"about {finding.reference.n:,.0f} {unit} {finding.reference_text}")
+    elif finding.observed is not None:
+        unit = _UNITS.get(finding.alert.stream.metric, "queries")
+        parts.append(
+            f"measured on {finding.observed.n:,.0f} {unit}, {_plausible(finding)} is plausible"
+        )
+    if level := _level(finding):
+        parts.append(level)
+    if usual_ms is not None and (name := _LATENCIES.get(finding.alert.stream.metric)):
+        parts.append(f"{duration(usual_ms / 1_000.0)} is the usual {name}")
+    if confidence := _confidence(finding):
+        parts.append(confidence)
+    return "; ".join(parts)
 
 
-def percent(measured: Measured, *, good: bool) -> str:
-    """A share with its interval: ``87.9% (84.6–90.6, n=412)``."""
-    mean, lower, upper = measured.mean, measured.lower, measured.upper
-    if good:
-        mean, lower, upper = 1.0 - mean, 1.0 - upper, 1.0 - lower
-    return f"{mean:.1%} ({100 * lower:.1f}–{100 * upper:.1f}, n={measured.n:,.0f})"
+def measurement(finding: Finding, measured: Measured) -> str:
+    """A value with its range: ``88 % (85–91 % is plausible, from 412 queries)``."""
+    mean, lower, upper = _as_spoken(finding, measured)
+    unit = _UNITS.get(finding.alert.stream.metric, "queries")
+    return f"{share(mean)} ({_range(lower, upper)} is plausible, from {measured.n:,.0f} {unit})"
+
+
+def limit(finding: Finding) -> str:
+    """A limit in the direction that people speak of: ``at least 80 %``."""
+    if is_good(finding):
+        return f"at least {share(1.0 - finding.tolerated)}"
+    return f"at most {share(finding.tolerated)}"
+
+
+def is_good(finding: Finding) -> bool:
+    """True for a metric that people know as a share of good answers, such as the hit rate."""
+    return bool(LOSSES[INDEX[finding.alert.stream.metric]].good)
+
+
+def share(ratio: float, more: int = 0) -> str:
+    """A ratio as a percentage: ``48 %``, ``0.5 %``, ``99.7 %``; ``more`` decimals than usual."""
+    return f"{_digits(ratio, more)} %"
+
+
+def duration(seconds: float) -> str:
+    """A latency: ``850 ms``, ``1.8 s``, ``42 s``."""
+    if seconds < 1.0:
+        return f"{1_000.0 * seconds:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 10.0 else f"{seconds:.0f} s"
 
 
 def moment(when: float, now: float) -> str:
@@ -46,47 +128,135 @@ def length(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _good(finding: Finding) -> bool:
-    """Whether a person thinks of this metric as a share of good answers."""
-    return bool(LOSSES[INDEX[finding.alert.stream.metric]].good)
+def shorten(text: str, most: int) -> str:
+    """A name of at most that many characters, without its middle if it is longer."""
+    if len(text) <= most:
+        return text
+    head = most // 2
+    tail = most - 1 - head
+    return f"{text[:head]}…{text[len(text) - tail :]}"
 
 
-def _observed(finding: Finding, now: float) -> str:
-    value = percent(finding.observed, good=_good(finding)) if finding.observed else "unknown"
+def _first_line(finding: Finding, key: StreamKey, now: float, usual_ms: float | None) -> str:
+    if finding.alert.kind == "no_data":
+        return _absence(finding, key, now)
+    where = f" in {key.dimension} {key.value}" if key.dimension else ""
+    what = f"{_change(finding, key, usual_ms)} ({_expected(finding)}){where}"
     if finding.changed_at is not None:
-        return f"{value} since {moment(finding.changed_at, now)}"
-    return f"{value} over the last {length(finding.window_s)}" if finding.window_s else value
+        return f"{what} since {moment(finding.changed_at, now)}"
+    return f"{what} over the last {length(finding.window_s)}" if finding.window_s else what
+
+
+def _change(finding: Finding, key: StreamKey, usual_ms: float | None) -> str:
+    value = _value(finding)
+    if key.metric in _LATENCIES:
+        slow = "slower than usual" if usual_ms is None else f"over {duration(usual_ms / 1_000.0)}"
+        verb = " rose" if _verb(finding) == "rose to" else ""
+        return f"latency of {key.pipeline}{verb}: {value} of queries {slow}"
+    loss = LOSSES[INDEX[key.metric]]
+    return f"{loss.good or loss.bad} of {key.pipeline} {_verb(finding)} {value}"
+
+
+def _verb(finding: Finding) -> str:
+    """A direction where there is something to compare with."""
+    observed, reference = finding.observed, finding.reference
+    if observed is None or reference is None or observed.mean <= reference.mean:
+        return "is"
+    return "fell to" if is_good(finding) else "rose to"
 
 
 def _expected(finding: Finding) -> str:
     if finding.reference is not None:
-        value = percent(finding.reference, good=_good(finding))
-        return f"expected {value} {finding.reference_text}"
-    good = _good(finding)
-    limit = 1.0 - finding.tolerated if good else finding.tolerated
-    return f"{'at least' if good else 'at most'} {limit:.1%} {finding.reference_text}"
+        return f"expected {share(_mean(finding, finding.reference), _more(finding))}"
+    return f"{limit(finding)} {'required' if is_good(finding) else 'allowed'}"
 
 
-def _worth(finding: Finding) -> str:
-    if finding.evidence is None:
-        return f"; {finding.guarantee}" if finding.alert.kind == "slo" else ""
-    return (
-        f"; evidence {_odds(finding.evidence)} : 1, threshold {_odds(finding.threshold or 0.0)}: "
-        f"{finding.guarantee}"
-    )
+def _value(finding: Finding) -> str:
+    if finding.observed is None:
+        return "unknown"
+    return share(_mean(finding, finding.observed), _more(finding))
 
 
-def _silence(finding: Finding, now: float) -> str:
-    stream = finding.alert.stream
-    what = {"traffic": "no query", "judged": "no judgement", "positive_feedback": "no rating"}
-    who = stream.value if stream.dimension == "source" else stream.pipeline
-    since = moment(finding.changed_at, now) if finding.changed_at is not None else "a while"
-    expected = finding.reference.n if finding.reference else 0.0
-    return (
-        f"{who}: {what.get(stream.metric, f'no {stream.metric}')} since {since}, "
-        f"about {expected:,.0f} {finding.reference_text}"
-    )
+def _more(finding: Finding) -> int:
+    """Decimals to add so that value and expected value do not read the same."""
+    if finding.observed is None or finding.reference is None:
+        return 0
+    means = (finding.observed.mean, finding.reference.mean)
+    return next((more for more in range(3) if len({share(m, more) for m in means}) > 1), 0)
 
 
-def _odds(value: float) -> str:
-    return f"{value:,.0f}" if value < 1e9 else f"{value:.0e}"
+def _absence(finding: Finding, key: StreamKey, now: float) -> str:
+    loss = LOSSES[INDEX[key.metric]]
+    what = _ABSENT.get(key.metric, f"sample for {loss.good or loss.bad}")
+    of = f" of {key.pipeline}" if key.pipeline else ""
+    where = f" from {key.dimension} {key.value}" if key.dimension else ""
+    since = f" since {moment(finding.changed_at, now)}" if finding.changed_at is not None else ""
+    expected = f" (about {finding.reference.n:,.0f} expected)" if finding.reference else ""
+    return f"no {what}{of}{where}{since}{expected}"
+
+
+def _level(finding: Finding) -> str:
+    """The source of the expected value, or of an objective's limit."""
+    if finding.alert.kind in ("no_data", "threshold") or not finding.reference_text:
+        return ""
+    if finding.reference is None:
+        return f"{limit(finding)} {finding.reference_text}"
+    expected = share(_mean(finding, finding.reference), _more(finding))
+    return f"{expected} is the level {finding.reference_text}"
+
+
+def _confidence(finding: Finding) -> str:
+    """The chance of a false alarm, in words; each kind of detector promises something else."""
+    kind = finding.alert.kind
+    if kind == "threshold":
+        return (
+            "this is a fixed limit, which chance alone can exceed: "
+            "`ragmon backtest` shows how often it would have fired"
+        )
+    if finding.evidence is None or kind == "no_data":
+        return finding.guarantee
+    if kind == "canary":  # one over the evidence bounds the chance to reach it, ever (Ville)
+        rare = "a million" if finding.evidence >= 1e6 else f"{finding.evidence:,.0f}"
+        return f"a version that is no worse looks this bad in at most 1 of {rare} comparisons"
+    # Evidence of the other detectors is the mean time between false alarms of one stream.
+    return f"a false alarm this strong is expected {_once_in(finding.evidence * MINUTE_S)}"
+
+
+def _once_in(seconds: float) -> str:
+    days = seconds / _DAY_S
+    if days >= 100.0 * _YEAR_DAYS:
+        return "less than once in 100 years"
+    for size, unit in ((_YEAR_DAYS, "years"), (_MONTH_DAYS, "months"), (1.0, "days")):
+        if days >= 2.0 * size:
+            return f"at most about once in {days / size:,.0f} {unit}"
+    return "at most about once a day"
+
+
+def _as_spoken(finding: Finding, measured: Measured) -> tuple[float, float, float]:
+    """Mean, lower and upper limit as people speak of the metric: 1 - loss for a hit rate."""
+    if is_good(finding):
+        return 1.0 - measured.mean, 1.0 - measured.upper, 1.0 - measured.lower
+    return measured.mean, measured.lower, measured.upper
+
+
+def _mean(finding: Finding, measured: Measured) -> float:
+    return _as_spoken(finding, measured)[0]
+
+
+def _plausible(finding: Finding) -> str:
+    assert finding.observed is not None
+    _, lower, upper = _as_spoken(finding, finding.observed)
+    return _range(lower, upper)
+
+
+def _range(lower: float, upper: float) -> str:
+    return f"{_digits(lower)}–{_digits(upper)} %"
+
+
+def _digits(ratio: float, more: int = 0) -> str:
+    """Percent without its sign; the nearer to 0 or 100, the more decimals matter."""
+    ratio = min(max(ratio, 0.0), 1.0)
+    from_end = min(ratio, 1.0 - ratio)
+    decimals = (0 if from_end >= 0.05 else 1 if from_end >= 0.005 else 2) + more
+    text = f"{100.0 * ratio:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text

@@ -87,7 +87,7 @@ def _episodes(heard: Sequence[Episode], history: History) -> Table:
             f"{lasted}, on" if still else lasted,
             Text.assemble((each.name, _COLOURS[each.severity]), f"\n{of}"),
             each.key.kind,
-            each.sentence.partition(";")[0],  # the guarantee is in the table below
+            each.sentence,
         )
     return table
 

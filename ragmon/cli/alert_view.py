@@ -1,4 +1,4 @@
-"""Alerts for the terminal: the open ones in a line each, or one with all its evidence."""
+"""Alerts for the terminal: the open ones in brief, or one with all its evidence."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -9,6 +9,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ragmon.alerts import SEVERITIES
+from ragmon.alerts.message import clip
+from ragmon.alerts.sentences import MOST_SENTENCE, share
 from ragmon.alerts.timeline import HISTORY
 
 _STYLES = {"critical": "bold red", "warning": "bold yellow", "info": "bold"}
@@ -16,41 +18,46 @@ _MOST = 20
 
 
 def open_view(alerts: Sequence[dict[str, Any]]) -> RenderableType:
-    """The alerts of a report: what should be heard, and how many others that explains."""
-    heard = [each for each in alerts if not each["inhibited_by"] and each["state"] != "pending"]
-    heard.sort(key=lambda each: -SEVERITIES.index(each["severity"]))
-    parts: list[RenderableType] = [
-        Group(_title(each), Padding(Text(_sentence(each)), (0, 0, 0, 2))) for each in heard[:_MOST]
+    """The alerts of a report that a person should know of, and the number of the others."""
+    causes = [
+        alert for alert in alerts if not alert["inhibited_by"] and alert["state"] != "pending"
     ]
-    if explained := len(alerts) - len(heard):
-        parts.append(Text(f"{explained} more are pending, or explained by a cause.", "dim"))
+    causes.sort(key=lambda alert: -SEVERITIES.index(alert["severity"]))
+    parts: list[RenderableType] = [
+        Group(_title(alert), Padding(Group(*_about(alert)), (0, 0, 0, 2)))
+        for alert in causes[:_MOST]
+    ]
+    if others := len(alerts) - len(causes):
+        parts.append(Text(f"{others} more are pending, or explained by a cause.", "dim"))
     return Group(*parts, Text()) if parts else Text("No alert is open.\n", "dim")
 
 
 def alert_view(alert: dict[str, Any]) -> RenderableType:
     """One alert with its evidence."""
     evidence = alert["evidence"] or {}
-    lines = [Text(_sentence(alert)), *_facts(alert, evidence)]
+    lines = [*_about(alert), *_facts(alert, evidence)]
     if worst := evidence.get("worst"):
         lines.append(Text("Worst queries", "bold"))
-        lines += [Text(f"  {each['query'] or each['query_id']}: {each['why']}") for each in worst]
+        lines += [
+            Text(f"  {query['query'] or query['query_id']}: {query['why']}") for query in worst
+        ]
     if tries := evidence.get("remedies"):
         lines.append(Text("What to try", "bold"))
-        lines += [Text(f"  {at}. {each}") for at, each in enumerate(tries, 1)]
+        lines += [Text(f"  {number}. {step}") for number, step in enumerate(tries, 1)]
     return Group(_title(alert), Padding(Group(*lines), (0, 0, 1, 2)))
 
 
 def _facts(alert: dict[str, Any], evidence: dict[str, Any]) -> Iterator[Text]:
     if evidence.get("slices"):
         parts = (
-            f"{each['dimension']} {each['value']} ({each['share']:.0%})"
-            for each in evidence["slices"]
+            f"{part['dimension']} {part['value']} ({100.0 * part['share']:.0f} %)"
+            for part in evidence["slices"]
         )
         yield Text.assemble(("Driven by: ", "bold"), ", ".join(parts))
     if evidence.get("modes"):
         shifts = (
-            f"{each['mode']} {each['before']:.1%} → {each['since']:.1%}"
-            for each in evidence["modes"]
+            f"{shift['mode']} {share(shift['before'])} → {share(shift['since'])}"
+            for shift in evidence["modes"]
         )
         yield Text.assemble(("Failure modes: ", "bold"), ", ".join(shifts))
     if evidence.get("runbook"):
@@ -60,27 +67,30 @@ def _facts(alert: dict[str, Any], evidence: dict[str, Any]) -> Iterator[Text]:
 
 
 def _title(alert: dict[str, Any]) -> Text:
-    of = f" ({alert['dimension']} {alert['value']})" if alert["dimension"] else ""
-    word = "fired" if alert["state"] == "resolved" else "since"
-    said = f", {word} {_when(alert['fired_at'])}" if alert["fired_at"] is not None else ""
-    state = alert["state"].replace("_", " ")
-    style = "bold green" if state == "resolved" else _STYLES[alert["severity"]]
-    return Text.assemble(
-        (alert["name"], style),
-        f" in {alert['pipeline']}{of}: {alert['severity']}, {state}{said}",
-        _silenced(alert["silenced_by"], alert["state"]),
-    )
+    """First line: the news, or the name of an alert that has no evidence yet."""
+    resolved = alert["state"] == "resolved"
+    sentence = (alert["evidence"] or {}).get("sentence", "")
+    text = clip(sentence, MOST_SENTENCE) or f"{alert['name']} in {alert['pipeline']}"
+    style = "bold green" if resolved else _STYLES[alert["severity"]]
+    return Text(f"Resolved: {text}" if resolved else text, style)
 
 
-def _silenced(by: str, state: str) -> str:
+def _about(alert: dict[str, Any]) -> Iterator[Text]:
+    if detail := (alert["evidence"] or {}).get("detail"):
+        yield Text(detail)
+    facts = [alert["name"], alert["severity"], alert["state"].replace("_", " ")]
+    if alert["fired_at"] is not None:
+        word = "fired" if alert["state"] == "resolved" else "since"
+        facts.append(f"{word} {_when(alert['fired_at'])}")
+    if alert["silenced_by"]:
+        facts.append(_silenced(alert["silenced_by"]))
+    yield Text(", ".join(facts), "dim")
+
+
+def _silenced(by: str) -> str:
     if by == HISTORY.name:
-        told = "nobody was told" if state == "resolved" else "nobody was told yet"
-        return f", found in history: {told}"
-    return f", silenced by {by}" if by else ""
-
-
-def _sentence(alert: dict[str, Any]) -> str:
-    return str((alert["evidence"] or {}).get("sentence", ""))
+        return "backfilled, no notification sent"
+    return f"silenced by {by}"
 
 
 def _when(moment: float) -> str:

@@ -1,7 +1,7 @@
-"""Send a test alert through one of the configured sinks, and say what the receiver answered.
+"""Send a test alert through one of the configured sinks, and print what the receiver answered.
 
-It goes out at once and only once, beside the outbox. Its end follows, unless the receiver ends it
-by itself: Alertmanager does so after four minutes.
+The alert is sent at once and not retried; it does not pass the outbox. It is resolved right
+afterwards, unless the receiver does that by itself: Alertmanager does after four minutes.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from ragmon.sinks import Repeating
 NAME = "notify-test"
 HELP = "send a test alert through a sink"
 
-_SENTENCE = "This is a test by `ragmon notify-test`: nothing is wrong"
-_TRIES = ("Nothing: whoever reads this knows that the sink works",)
+_SENTENCE = "test alert sent by `ragmon notify-test`: nothing is wrong"
+_TRIES = ("Nothing: that this arrived shows that the sink works",)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,20 +34,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send; a refusal is an error with what the receiver said."""
+    """Send; a refusal is an error that quotes the receiver's answer."""
     settings = flags.settings(args).settings
     clock = SystemClock()
     route = _named(args.sink, build_routes(settings, clock, settings.port))
-    for each in test_events(args.severity, clock.now()):
-        if each.change == "resolved" and isinstance(route.sink, Repeating):
+    for transition in test_events(args.severity, clock.now()):
+        if transition.change == "resolved" and isinstance(route.sink, Repeating):
             break
-        route.sink.deliver(each)
-        print(f"{route.name}: {each.change} {each.alert.name} ({each.id}) was accepted")
+        route.sink.deliver(transition)
+        change = f"{transition.change} {transition.alert.name} ({transition.id})"
+        print(f"{route.name}: {change} was accepted")
     return 0
 
 
 def test_events(severity: Severity, now: float) -> tuple[AlertEvent, AlertEvent]:
-    """The beginning of an alert that is about nothing, and its end."""
+    """A test alert that fires, and its resolution."""
     key = AlertKey("test", StreamKey("ragmon-test", "hit"))
     begun = Alert(
         key=key,

@@ -1,8 +1,8 @@
-"""Silence alerts for a while: those that match every condition are not heard of.
+"""Silence alerts for a while: no notification is sent for those that match every condition.
 
 Conditions are `label=value` or `label=~regular-expression`, over the labels alertname, pipeline,
-metric, type, severity, dimension, value and rule. Alerts go on being judged and shown; one that
-still fires when its silence ends is heard then.
+metric, type, severity, dimension, value and rule. Silenced alerts are still evaluated and shown;
+one that is still firing when its silence ends is notified then.
 """
 
 import argparse
@@ -29,21 +29,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("action", choices=("add", "list", "delete"))
     add("what", nargs="*", metavar="LABEL=VALUE|ID", help="conditions to add, or ids to delete")
     add("--for", dest="duration", default="2h", help="for example 30m, 2h (default), 7d")
-    add("--comment", default="", help="why, for whoever wonders")
+    add("--comment", default="", help="reason, shown with the silence")
     add("--json", action="store_true", help="print JSON instead of tables")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it, say what came of it."""
+    """Run the action and print its result."""
     if (args.action == "list") is bool(args.what):
-        needs = {"list": "takes nothing more", "delete": "needs an ID"}
+        needs = {"list": "takes no arguments", "delete": "needs an ID"}
         raise SettingsError(
             f"silence {args.action} {needs.get(args.action, 'needs a condition')}",
             hint="For example: ragmon silence add alertname=RagmonHitRate pipeline=docs --for 2h",
         )
-    found, text = _ACTIONS[args.action](args)
+    answer, text = _ACTIONS[args.action](args)
     if args.json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(answer, indent=2, ensure_ascii=False))
     else:
         standard_output(markup=False).print(text)
     return 0
@@ -51,39 +51,39 @@ def run(args: argparse.Namespace) -> int:
 
 def _add(args: argparse.Namespace) -> tuple[Any, Any]:
     body = {
-        "matchers": [_matcher(each) for each in args.what],
+        "matchers": [_matcher(condition) for condition in args.what],
         "duration": args.duration,
         "created_by": remote.user(),
         "comment": args.comment,
     }
-    kept = remote.post(remote.session(args), args.url, "/v1/silences", body)
-    return kept, f"Silenced until {_when(kept['ends_at'])}: {kept['id']}"
+    silence = remote.post(remote.session(args), args.url, "/v1/silences", body)
+    return silence, f"Silenced until {_when(silence['ends_at'])}: {silence['id']}"
 
 
 def _delete(args: argparse.Namespace) -> tuple[Any, Any]:
-    opened = remote.session(args)
+    session = remote.session(args)
     deleted = [
-        remote.delete(opened, args.url, f"/v1/silences/{quote(name, safe='')}")
+        remote.delete(session, args.url, f"/v1/silences/{quote(name, safe='')}")
         for name in args.what
     ]
     return deleted, f"Deleted {', '.join(args.what)}"
 
 
 def _list(args: argparse.Namespace) -> tuple[Any, Any]:
-    found = remote.get(remote.session(args), args.url, "/v1/silences")["silences"]
+    silences = remote.get(remote.session(args), args.url, "/v1/silences")["silences"]
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("id", no_wrap=True)  # is copied into `silence delete`
     for name in ("state", "until", "conditions", "by", "comment"):
         table.add_column(name, overflow="fold")
-    for each in found:
+    for silence in silences:
         conditions = ", ".join(
-            f"{one['name']}{'=~' if one.get('regex') else '='}{one['value']}"
-            for one in each["matchers"]
+            f"{matcher['name']}{'=~' if matcher.get('regex') else '='}{matcher['value']}"
+            for matcher in silence["matchers"]
         )
-        until = _when(each["ends_at"])
-        by, comment = each.get("created_by", ""), each.get("comment", "")
-        table.add_row(each["id"], each["state"], until, conditions, by, comment)
-    return found, table if found else "There are no silences."
+        until = _when(silence["ends_at"])
+        by, comment = silence.get("created_by", ""), silence.get("comment", "")
+        table.add_row(silence["id"], silence["state"], until, conditions, by, comment)
+    return silences, table if silences else "There are no silences."
 
 
 _ACTIONS = {"add": _add, "list": _list, "delete": _delete}
@@ -93,7 +93,7 @@ def _matcher(text: str) -> dict[str, Any]:
     name, sign, value = text.partition("=")
     if not name or not sign:
         raise SettingsError(
-            f"{text!r} is no condition", hint="Write label=value, or label=~expression"
+            f"{text!r} is not a condition", hint="Write label=value, or label=~expression"
         )
     regex = value.startswith("~")
     return {"name": name, "value": value.removeprefix("~") if regex else value, "regex": regex}

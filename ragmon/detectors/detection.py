@@ -28,7 +28,7 @@ _BLOCK_S = 600.0  # of a replay; thresholds of latencies settle later than that
 _AHEAD = 50  # minutes that a replay folds before they are judged, at most
 _PARTS = 9  # in which the streams learn from the hour that is over, a part a minute
 _LATENCY_NAMES = ("latency", "latency_p50")
-_REFERENCES = ReferenceOptions()
+
 
 _Saved = tuple[list[bytes], list[tuple[str, bytes]], int, Baseline | None]
 
@@ -38,8 +38,8 @@ class DetectionOptions(Struct, frozen=True, kw_only=True):
 
     false_alarms_per_month: float = 1.0
     lag_s: float = 60.0  # a minute is judged this long after its end
-    delta: float = _REFERENCES.delta
-    z: float = _REFERENCES.z
+    delta: float = 0.01
+    z: float = 2.5
     max_streams: int = 2_000
     first_days: int = 3  # are the baseline until one is saved, so that a slow drift is seen; 0: no
 

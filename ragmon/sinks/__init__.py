@@ -1,7 +1,7 @@
-"""Sinks: where alerts go, one file each.
+"""Sinks: receivers of alerts, one file each.
 
-A sink is told one transition at a time, by one thread, in order per alert. It returns once the
-receiver has it, or raises; what is tried again is the same event with the same id.
+One thread hands a sink one transition at a time, in order per alert. The sink returns once the
+receiver has it, or raises; a retry delivers the same event with the same id.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from ragmon.clock import Clock
 
 
 class SinkContext(Struct, frozen=True):
-    """What a configured sink is given."""
+    """Shared by all sinks: the clock, and addresses for people."""
 
     clock: Clock
     links: Links
 
 
 class Sink(Protocol):
-    """What a plug-in's ``build(options, context)`` returns."""
+    """One receiver; a plug-in's ``build(options, context)`` makes it."""
 
     def deliver(self, event: AlertEvent) -> None:
         """Send one transition, and return once the receiver has it.
@@ -36,10 +36,10 @@ class Sink(Protocol):
 
 @runtime_checkable
 class Repeating(Sink, Protocol):
-    """A sink whose receiver forgets what is not said again."""
+    """A sink whose receiver forgets alerts that are not repeated."""
 
     repeat_every_s: float
 
     def repeat(self, alerts: Sequence[Alert]) -> None:
-        """Say that these are open; raises what ``deliver`` does."""
+        """Confirm that these are open; raises what ``deliver`` does."""
         ...

@@ -18,7 +18,7 @@ class Options(Access):
     """``sinks: [{kind: alertmanager, url: http://localhost:9093}]``."""
 
     url: Url
-    """Of Alertmanager itself; a path prefix may be part of it."""
+    """Base URL of Alertmanager; a path prefix may be part of it."""
 
 
 def build(options: Options, context: SinkContext) -> "Alertmanager":
@@ -27,7 +27,7 @@ def build(options: Options, context: SinkContext) -> "Alertmanager":
 
 
 class Alertmanager:
-    """It groups, silences and routes; an alert is its set of labels."""
+    """One Alertmanager, which knows an alert by its set of labels."""
 
     repeat_every_s = _REPEAT_EVERY_S
 
@@ -37,18 +37,18 @@ class Alertmanager:
         self._poster = Poster(options, context.clock)
 
     def deliver(self, event: AlertEvent) -> None:
-        """Open it, or end it."""
+        """Open the alert, or end it."""
         first = event.change in ("firing", "notified")
         # What begins before group_wait is notified at once, without the rest of its group.
         self._post([event.alert], self._context.clock.now() if first else None)
 
     def repeat(self, alerts: Sequence[Alert]) -> None:
-        """Say that these are open, for the next minutes."""
+        """Keep these open for the next four minutes."""
         self._post(alerts)
 
     def _post(self, alerts: Sequence[Alert], begins: float | None = None) -> None:
         until = self._context.clock.now() + _FADES_AFTER_S
-        posted = [to_alert(each, until, self._context.links, begins) for each in alerts]
+        posted = [to_alert(alert, until, self._context.links, begins) for alert in alerts]
         self._poster.post(self._url, msgspec.json.encode(posted), {})
 
 
@@ -59,7 +59,7 @@ def to_alert(
 
     Args:
         alert: as it stands.
-        until: unix seconds when it ends unless it is said again.
+        until: unix seconds when it ends unless it is posted again.
         links: addresses for people.
         begins: unix seconds, where it should not be when it fired.
     """

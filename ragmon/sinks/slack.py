@@ -1,5 +1,6 @@
 """A Slack channel, by incoming webhook. Its URL is a secret: whoever has it can post."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ _COLOURS = {"info": "#3b82f6", "warning": "#f59e0b", "critical": "#dc2626"}
 _RESOLVED = "#16a34a"
 # Slack refuses the whole message beyond 3,000 characters a text, 2,000 a field, 10 fields and
 # about 13,000 in all; what is clipped here stays below that together.
-_MOST_TITLE = 150
-_MOST_SENTENCE = 1_500
+_MOST_TITLE = 180  # 140, and some that are escaped
+_MOST_DETAIL = 1_500
 _MOST_FIELD = 300
 _MOST_FIELDS = 10
 _MOST_TRY = 400
@@ -30,11 +31,11 @@ class Options(HttpOptions):
     """``sinks: [{kind: slack, webhook_url_file: /run/secrets/slack}]``."""
 
     webhook_url: SecretStr | None = None
-    """Of the incoming webhook; better by file or variable."""
+    """URL of the incoming webhook. A secret: prefer webhook_url_file or webhook_url_env."""
     webhook_url_file: Path | None = None
-    """A file that holds it."""
+    """File that holds the URL; it is read again before each message."""
     webhook_url_env: str | None = None
-    """A variable that holds it."""
+    """Environment variable that holds the URL."""
 
     @model_validator(mode="after")
     def _one_url(self) -> "Options":
@@ -64,32 +65,34 @@ class Slack:
             check_url(url)
         except ValueError as error:
             raise SettingsError(f"webhook_url: {error}") from None
-        told = body(message(event, self._context.links), event.id)
-        self._poster.post(url, msgspec.json.encode(told), {})
+        payload = body(message(event, self._context.links), event.id)
+        self._poster.post(url, msgspec.json.encode(payload), {})
 
 
-def body(told: Message, event_id: str) -> dict[str, Any]:
-    """The message: a line for the phone's lock screen, then everything under a coloured bar."""
-    blocks: list[dict[str, Any]] = [_section(clip(_escaped(told.sentence), _MOST_SENTENCE))]
-    if told.facts:
+def body(words: Message, event_id: str) -> dict[str, Any]:
+    """The payload: a first line for the lock screen, then everything under a coloured bar."""
+    blocks: list[dict[str, Any]] = []
+    if words.detail:
+        blocks.append(_section(_clipped(words.detail, _MOST_DETAIL)))
+    if words.facts:
         fields = [
-            _text(f"*{_escaped(fact.name)}*\n{clip(_escaped(fact.value), _MOST_FIELD)}")
-            for fact in told.facts[:_MOST_FIELDS]
+            _text(f"*{_escaped(fact.name)}*\n{_clipped(fact.value, _MOST_FIELD)}")
+            for fact in words.facts[:_MOST_FIELDS]
         ]
         blocks.append({"type": "section", "fields": fields})
-    if told.tries:
-        tries = [clip(_escaped(each), _MOST_TRY) for each in told.tries[:_MOST_LINES]]
-        lines = (f"{at}. {each}" for at, each in enumerate(tries, 1))
+    if words.tries:
+        tries = [_clipped(step, _MOST_TRY) for step in words.tries[:_MOST_LINES]]
+        lines = (f"{number}. {step}" for number, step in enumerate(tries, 1))
         blocks.append(_section("*What to try*\n" + "\n".join(lines)))
-    if told.worst:
-        lines = (f"• {_linked(each)}" for each in told.worst[:_MOST_LINES])
+    if words.worst:
+        lines = (f"• {_linked(query)}" for query in words.worst[:_MOST_LINES])
         blocks.append(_section("*Worst queries*\n" + "\n".join(lines)))
-    buttons = [_button(each.text, each.url) for each in told.links if len(each.url) <= _MOST_URL]
+    buttons = [_button(link.text, link.url) for link in words.links if len(link.url) <= _MOST_URL]
     if buttons:
         blocks.append({"type": "actions", "elements": buttons})
-    blocks.append({"type": "context", "elements": [_text(f"{told.severity} · {event_id}")]})
-    colour = _RESOLVED if told.status == "resolved" else _COLOURS[told.severity]
-    title = clip(_escaped(f"{told.severity.upper()} {told.title}"), _MOST_TITLE)
+    blocks.append({"type": "context", "elements": [_text(f"{words.severity} · {event_id}")]})
+    colour = _RESOLVED if words.status == "resolved" else _COLOURS[words.severity]
+    title = _clipped(f"{words.severity.upper()} {words.title}", _MOST_TITLE)
     return {"text": f"*{title}*", "attachments": [{"color": colour, "blocks": blocks}]}
 
 
@@ -107,8 +110,13 @@ def _button(text: str, url: str) -> dict[str, Any]:
 
 def _linked(link: Link) -> str:
     """A link in a text; a bar or the end of the line would end it."""
-    text = clip(_escaped(" ".join(link.text.replace("|", "¦").split())), _MOST_QUERY)
+    text = _clipped(" ".join(link.text.replace("|", "¦").split()), _MOST_QUERY)
     return f"<{_escaped(link.url)}|{text}>" if len(link.url) <= _MOST_URL else text
+
+
+def _clipped(text: str, most: int) -> str:
+    """Escaped text of at most that many characters, with no entity cut in two."""
+    return re.sub(r"&[a-z]*…$", "…", clip(_escaped(text), most))
 
 
 def _escaped(text: str) -> str:

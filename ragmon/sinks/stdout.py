@@ -1,4 +1,4 @@
-"""Standard output: text for people, or a line of JSON for whatever reads it."""
+"""Standard output: text for people, or a line of JSON a transition for programs."""
 
 import sys
 from typing import Literal
@@ -18,7 +18,7 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     format: Literal["text", "json"] = "text"
-    """json: one line a transition, with everything that is known of it."""
+    """text for people; json: one line a transition, with all its fields."""
 
 
 def build(options: Options, context: SinkContext) -> "Stdout":
@@ -27,7 +27,7 @@ def build(options: Options, context: SinkContext) -> "Stdout":
 
 
 class Stdout:
-    """Works as long as somebody reads it."""
+    """A delivery fails, and is tried again, when nothing reads the output."""
 
     def __init__(self, options: Options, context: SinkContext) -> None:
         self._options = options

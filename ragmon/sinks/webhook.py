@@ -1,6 +1,6 @@
-"""A webhook in the shape of Alertmanager's own (version 4), signed by Standard Webhooks 1.0.
+"""Webhook with the payload of Alertmanager's (version 4), signed by Standard Webhooks 1.0.
 
-Whatever takes Alertmanager's webhooks takes these. Each post holds one alert.
+A receiver of Alertmanager's webhooks takes these as well. Each post holds one alert.
 """
 
 import base64
@@ -28,13 +28,13 @@ class Options(Access):
     """``sinks: [{kind: webhook, url: https://…, secret_file: /run/secrets/webhook}]``."""
 
     url: Url
-    """Where to post."""
+    """URL that each transition is posted to."""
     secret: SecretStr | None = None
-    """Signs every post: ``whsec_…``; while one is being replaced, both, with a space between."""
+    """Signs every post: ``whsec_…``; during a rotation old and new, separated by a space."""
     secret_file: Path | None = None
-    """A file that holds it."""
+    """File that holds the secret; it is read again before each post."""
     secret_env: str | None = None
-    """A variable that holds it."""
+    """Environment variable that holds the secret."""
 
     @model_validator(mode="after")
     def _one_secret(self) -> "Options":
@@ -58,28 +58,28 @@ class Webhook:
         self._signed = check_secret(options, "secret", required=False)
         self._poster = Poster(options, context.clock)
         if self._signed:
-            _keys(secret(options, "secret"))  # one that is none is found now, not at 3 a.m.
+            _keys(secret(options, "secret"))  # a malformed one fails here, not with the first alert
 
     def deliver(self, event: AlertEvent) -> None:
         """Post one transition; a repeat has the same ``webhook-id`` and a fresh signature."""
         payload = msgspec.json.encode(body(event, self._context.links))
         now = int(self._context.clock.now())
         headers = {"webhook-id": event.id, "webhook-timestamp": str(now)}
-        given = secret(self._options, "secret") if self._signed else ""
-        if given:
-            headers["webhook-signature"] = signature(event.id, now, payload, _keys(given))
-        self._poster.post(self._options.url, payload, headers, given.split())
+        text = secret(self._options, "secret") if self._signed else ""
+        if text:
+            headers["webhook-signature"] = signature(event.id, now, payload, _keys(text))
+        self._poster.post(self._options.url, payload, headers, text.split())
 
 
 def body(event: AlertEvent, links: Links) -> dict[str, Any]:
-    """The payload, of one alert: its group is its own labels."""
+    """The payload of one alert; its group is its own labels."""
     alert = event.alert
-    noted = annotations(alert, links)
+    texts = annotations(alert, links)
     group = ", ".join(f'{name}="{_quoted(value)}"' for name, value in sorted(alert.labels.items()))
     one = {
         "status": status(alert),
         "labels": alert.labels,
-        "annotations": noted,
+        "annotations": texts,
         "startsAt": rfc3339(alert.fired_at or alert.began_at),
         "endsAt": _NEVER if alert.ended_at is None else rfc3339(alert.ended_at),
         "generatorURL": links.alert(alert),
@@ -93,14 +93,14 @@ def body(event: AlertEvent, links: Links) -> dict[str, Any]:
         "receiver": "ragmon",
         "groupLabels": alert.labels,
         "commonLabels": alert.labels,
-        "commonAnnotations": noted,
+        "commonAnnotations": texts,
         "externalURL": links.external_url,
         "alerts": [one],
     }
 
 
 def signature(message_id: str, timestamp: int, payload: bytes, keys: list[bytes]) -> str:
-    """One signature for each key, as Standard Webhooks 1.0 has it."""
+    """One signature a key, separated by spaces, as Standard Webhooks 1.0 has it."""
     signed = f"{message_id}.{timestamp}.".encode() + payload
     digests = (hmac.digest(key, signed, hashlib.sha256) for key in keys)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
@@ -110,19 +110,19 @@ def keys(text: str) -> list[bytes]:
     """The keys of one or more secrets with white space between.
 
     Raises:
-        ValueError: one of them is no secret; it is not shown.
+        ValueError: one of them is malformed; the message does not quote it.
     """
-    found = []
-    for each in text.split():
-        text64 = each.removeprefix(_PREFIX).rstrip("=")
+    decoded = []
+    for word in text.split():
+        text64 = word.removeprefix(_PREFIX).rstrip("=")
         try:
             key = base64.b64decode(text64 + "=" * (-len(text64) % 4), validate=True)
         except binascii.Error:
             key = b""
-        if not each.startswith(_PREFIX) or not _KEY_BYTES[0] <= len(key) <= _KEY_BYTES[1]:
+        if not word.startswith(_PREFIX) or not _KEY_BYTES[0] <= len(key) <= _KEY_BYTES[1]:
             raise ValueError("a secret is whsec_ and the base64 of 24 to 64 random bytes")
-        found.append(key)
-    return found
+        decoded.append(key)
+    return decoded
 
 
 def _keys(text: str) -> list[bytes]:

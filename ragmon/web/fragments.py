@@ -90,10 +90,12 @@ def when(moment: float | None) -> str:
 def _card(alert: dict[str, Any]) -> str:
     evidence = alert["evidence"] or {}
     tries = "".join(f"<li>{escape(each)}" for each in evidence.get("remedies", ()))
+    detail = evidence.get("detail", "")
     return (
         f'<article class="{escape(alert["severity"])}" id="alert-{escape(alert["fingerprint"])}">'
         f'<h3>{escape(alert["name"])} <span class="dim">{_facts(alert)}</span></h3>'
         f"<p>{escape(evidence.get('sentence', ''))}</p>"
+        + (f'<p class="dim">{escape(detail)}</p>' if detail else "")
         + (f"<ul>{tries}</ul>" if tries else "")
         + f"<p>{' · '.join(_links(alert, evidence))}</p></article>"
     )

@@ -12,8 +12,8 @@ SILENT = finding(
     "traffic",
     "no_data",
     observed=None,
-    reference=Measured(0.0, 0.0, 0.0, 340),
-    reference_text="queries an hour are usual",
+    reference=Measured(340.0, 340.0, 340.0, 340.0),
+    reference_text="expected meanwhile, by the same hour of past days",
     changed_at=NOW - 600.0,
     evidence=None,
 )

@@ -32,4 +32,5 @@ def _compare(event, expected, start):
         assert expected.resolves[0] <= minutes <= expected.resolves[1]
         return
     assert expected.opens[0] <= minutes <= expected.opens[1]
-    assert expected.says in event.alert.evidence.sentence
+    evidence = event.alert.evidence
+    assert expected.says in f"{evidence.sentence}\n{evidence.detail}"

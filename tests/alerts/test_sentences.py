@@ -1,22 +1,25 @@
-"""What an alert says: sentence, slices, remedies, group."""
+"""Words of an alert: its two lines, slices, remedies, group."""
+
+import re
 
 import numpy as np
 import pytest
 
-from ragmon.alerts import Alert, event
+from ragmon.alerts import Alert, Evidence, event
 from ragmon.alerts.evidence import explain
 from ragmon.alerts.grouping import groups
 from ragmon.alerts.lines import line
+from ragmon.alerts.message import Links, annotations, message, plain
 from ragmon.alerts.remedies import REMEDIES, name_of, runbook_of
-from ragmon.alerts.sentences import sentence
+from ragmon.alerts.sentences import detail, sentence, share, shorten
 from ragmon.detectors import AlertKey, Finding, Measured, StreamKey, rules
 from ragmon.detectors.detection import Detection, DetectionOptions
-from ragmon.detectors.losses import DETECTED
+from ragmon.detectors.losses import DETECTED, INDEX
 
 NOW = 1_740_000_000.0  # 2025-02-19 21:20 UTC
 
 
-def finding(metric="hit", kind="anomaly", **more):
+def finding(metric="hit", kind="anomaly", pipeline="docs", part=("", ""), **more):
     known = {
         "observed": Measured(0.121, 0.094, 0.154, 412),
         "reference": Measured(0.07, 0.06, 0.08, 23_410),
@@ -26,52 +29,196 @@ def finding(metric="hit", kind="anomaly", **more):
         "threshold": 43_200.0,
         "guarantee": "one false alarm in 30 days",
     }
-    alert = AlertKey(kind, StreamKey("docs", metric))
+    alert = AlertKey(kind, StreamKey(pipeline, metric, *part))
     return Finding(alert=alert, status="bad", **(known | more))
 
 
+LIMIT = {
+    "reference": None,
+    "reference_text": "by a limit of 0.2",
+    "changed_at": None,
+    "window_s": 900.0,
+    "evidence": None,
+    "tolerated": 0.1,
+    "guarantee": "none: a plain limit",
+}
+OBJECTIVE = LIMIT | {
+    "reference_text": "by an objective of 0.99",
+    "guarantee": "the error budget of 30 days is used up in 5.0 days",
+}
+SILENCE = {
+    "observed": Measured(0.0, 0.0, 0.0, 0.0),
+    "changed_at": NOW - 300.0,
+    "reference": Measured(310.0, 310.0, 310.0, 310.0),
+    "reference_text": "expected meanwhile",
+    "guarantee": "at most 1 times in 30 days by chance",
+}
+STABLE = {"part": ("version", "2026.2-fast"), "reference_text": "in version 2026.1"}
+
+
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("alerting", "first", "second"),
     [
-        (
+        pytest.param(
             finding(),
-            (
-                "docs hit rate 87.9% (84.6–90.6, n=412) since 20:20 UTC, expected 93.0% "
-                "(92.0–94.0, n=23,410) at this hour (7 days); evidence 51,000 : 1, threshold "
-                "43,200: one false alarm in 30 days"
-            ),
+            "hit rate of docs fell to 88 % (expected 93 %) since 20:20 UTC",
+            "measured on 412 queries, 85–91 % is plausible; 93 % is the level at this hour (7 days)"
+            "; a false alarm this strong is expected at most about once in 35 days",
+            id="anomaly",
         ),
-        (
-            finding(
-                "slow",
-                "threshold",
-                reference=None,
-                reference_text="by a limit of 0.2",
-                changed_at=None,
-                window_s=900.0,
-                evidence=None,
-                tolerated=0.2,
-            ),
-            (
-                "docs slow rate 12.1% (9.4–15.4, n=412) over the last 15 min, at most 20.0% by a "
-                "limit of 0.2"
-            ),
+        pytest.param(
+            finding("zero_result", evidence=9e29, changed_at=NOW - 100_000.0),
+            "zero-result rate of docs rose to 12 % (expected 7 %) since 2025-02-18 17:33 UTC",
+            "measured on 412 queries, 9–15 % is plausible; 7 % is the level at this hour (7 days); "
+            "a false alarm this strong is expected less than once in 100 years",
+            id="anomaly that began yesterday and is beyond doubt",
         ),
-        (
-            finding(
-                "traffic",
-                "no_data",
-                changed_at=NOW - 300.0,
-                reference=Measured(310.0, 310.0, 310.0, 310.0),
-                reference_text="expected meanwhile",
-            ),
-            "docs: no query since 21:15 UTC, about 310 expected meanwhile",
+        pytest.param(
+            finding("grounding", "regression", reference_text="in baseline may", evidence=8e5),
+            "grounding of docs fell to 88 % (expected 93 %) since 20:20 UTC",
+            "measured on 412 answers, 85–91 % is plausible; 93 % is the level in baseline may; "
+            "a false alarm this strong is expected at most about once in 19 months",
+            id="regression",
+        ),
+        pytest.param(
+            finding("hit", "canary", **STABLE),
+            "hit rate of docs fell to 88 % (expected 93 %) in version 2026.2-fast since 20:20 UTC",
+            "measured on 412 queries, 85–91 % is plausible; 93 % is the level in version 2026.1; "
+            "a version that is no worse looks this bad in at most 1 of 51,000 comparisons",
+            id="canary",
+        ),
+        pytest.param(
+            finding("slow", "threshold", **LIMIT),
+            "slow-query rate of docs is 12 % (at most 10 % allowed) over the last 15 min",
+            "measured on 412 queries, 9–15 % is plausible; this is a fixed limit, which chance "
+            "alone can exceed: `ragmon backtest` shows how often it would have fired",
+            id="threshold",
+        ),
+        pytest.param(
+            finding("hit", "slo", **OBJECTIVE),
+            "hit rate of docs is 88 % (at least 90 % required) over the last 15 min",
+            "measured on 412 queries, 85–91 % is plausible; at least 90 % by an objective of 0.99; "
+            "the error budget of 30 days is used up in 5.0 days",
+            id="slo",
+        ),
+        pytest.param(
+            finding("traffic", "no_data", **SILENCE),
+            "no query of docs since 21:15 UTC (about 310 expected)",
+            "about 310 queries expected meanwhile; at most 1 times in 30 days by chance",
+            id="no data",
+        ),
+        pytest.param(
+            finding("traffic", "no_data", pipeline="", part=("source", "kafka"), **SILENCE),
+            "no query from source kafka since 21:15 UTC (about 310 expected)",
+            "about 310 queries expected meanwhile; at most 1 times in 30 days by chance",
+            id="no data of a source",
+        ),
+        pytest.param(
+            finding("error", "threshold", **(LIMIT | {"observed": None})),
+            "error rate of docs is unknown (at most 10 % allowed) over the last 15 min",
+            "this is a fixed limit, which chance alone can exceed: `ragmon backtest` shows how "
+            "often it would have fired",
+            id="nothing measured",
         ),
     ],
-    ids=["anomaly", "threshold", "no data"],
 )
-def test_sentences(found, expected):
-    assert sentence(found, NOW) == expected
+def test_two_lines(alerting, first, second):
+    assert sentence(alerting, NOW) == first
+    assert detail(alerting) == second
+
+
+def test_a_latency_is_told_in_seconds():
+    alerting = finding("latency")
+    assert sentence(alerting, NOW, 1_780.0) == (
+        "latency of docs rose: 12 % of queries over 1.8 s (expected 7 %) since 20:20 UTC"
+    )
+    assert "; 1.8 s is the usual 95th percentile; " in detail(alerting, 1_780.0)
+    assert "of queries over 850 ms" in sentence(finding("latency_p50"), NOW, 850.0)
+    assert "slower than usual (expected 7 %)" in sentence(alerting, NOW)  # not learned yet
+
+
+KINDS = {
+    "anomaly": {},
+    "regression": {"reference_text": "in baseline before the move"},
+    "canary": {"part": ("version", "2026.2-fast")},
+    "threshold": LIMIT,
+    "slo": OBJECTIVE | {"tolerated": 1.44},
+    "no_data": SILENCE,
+}
+LONG = "team-search/python-documentation-assistant-prodduction-eu-central-1-" * 3
+NAMES = {
+    "short": ("docs", ("", "")),
+    "long pipeline": (LONG, ("", "")),
+    "long slice": ("docs", ("tenant", LONG)),
+    "all long": (LONG, (LONG, LONG)),
+    "lines": ("two\nlines", ("tenant", "a\tb\r\nc")),
+}
+
+
+@pytest.mark.parametrize("names", NAMES)
+@pytest.mark.parametrize("metric", INDEX)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_line_fits_every_screen(kind, metric, names):
+    pipeline, part = NAMES[names]
+    alerting = finding(metric, kind, **(KINDS[kind] | {"pipeline": pipeline, "part": part}))
+    raised = Alert(
+        key=alerting.alert,
+        name="RagmonNotificationsAboutSomethingLong",
+        state="firing",
+        severity="critical",
+        began_at=NOW,
+        bad_at=NOW,
+        finding=alerting,
+        evidence=Evidence(
+            sentence=sentence(alerting, NOW + 200_000.0, 123_456.0), detail=detail(alerting)
+        ),
+    )
+    for change in ("firing", "renotified", "resolved"):
+        transition = event(change, raised, NOW, notify=True)
+        first, second, *_ = plain(message(transition, Links("http://x", ""))).splitlines()
+        assert len(first) <= 140
+        assert ("expected" in first) or ("allowed" in first) or ("required" in first)
+        assert not re.search(r"n=|evidence|\d : 1|false alarm", first)
+        assert len(second) > 40
+        assert ("…" in first) == ("long" in names)
+    assert len(annotations(raised, Links("http://x", ""))["summary"]) <= 115
+
+
+def test_the_middle_of_a_long_name_goes():
+    line = sentence(finding(pipeline=LONG, part=("tenant", "acme")), NOW)
+    assert line == (
+        "hit rate of team-search/python-do…duction-eu-central-1- fell to 88 % (expected 93 %) "
+        "in tenant acme since 20:20 UTC"
+    )
+    assert shorten("abcdef", 6) == "abcdef"
+    assert shorten("abcdefg", 4) == "ab…g"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (0.0, "0 %"),
+        (0.00004, "0 %"),
+        (0.0054, "0.5 %"),
+        (0.0046, "0.46 %"),
+        (0.03, "3 %"),
+        (0.07, "7 %"),
+        (0.121, "12 %"),
+        (0.5, "50 %"),
+        (0.954, "95.4 %"),
+        (0.9954, "99.54 %"),
+        (1.0, "100 %"),
+        (1.44, "100 %"),
+    ],
+)
+def test_percentages_show_the_digits_that_matter(ratio, text):
+    assert share(ratio) == text
+
+
+def test_value_and_expected_value_never_read_the_same():
+    narrow = {"observed": Measured(0.0741, 0.07, 0.08, 9e5), "reference": Measured(0.07, 0, 1, 9e6)}
+    assert "fell to 92.6 % (expected 93 %)" in sentence(finding(**narrow), NOW)
+    assert "rose to 7.4 % (expected 7 %)" in sentence(finding("error", **narrow), NOW)
 
 
 def test_every_metric_that_is_watched_has_remedies():
@@ -109,7 +256,8 @@ def test_evidence_names_the_slice_and_the_stage():
     assert evidence.excess == pytest.approx(70.0, abs=7.0)
     assert evidence.modes[0].mode == "retrieval"
     assert evidence.modes[0].since > 3 * evidence.modes[0].before
-    assert "docs hit rate 75.0%" in evidence.sentence
+    assert evidence.sentence.startswith("hit rate of docs fell to 75 % (expected 92 %) since ")
+    assert evidence.detail.startswith("measured on 400 queries, ")
     assert evidence.runbook == "runbooks/RagmonHitRate.md"
 
 

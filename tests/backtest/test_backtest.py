@@ -167,7 +167,7 @@ def test_episodes_have_a_beginning_an_end_and_a_reason(step_history):
     start = (story.START + STEP.history + 60) * 60.0
     assert 60.0 <= heard[0].opened - start <= 360.0
     assert heard[0].ended is not None
-    assert heard[0].sentence.startswith("docs zero-result rate")
+    assert heard[0].sentence.startswith("zero-result rate of docs rose to ")
     unheard = [each for each in episodes(step_history.events) if not each.heard]
     assert {each.key.stream.metric for each in unheard} >= {"hit"}
 
@@ -313,7 +313,7 @@ def test_tables_for_a_person(tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "1 line refused" in out
     assert "What would have fired" in out
-    assert "docs zero-result rate" in out
+    assert "zero-result rate" in out
     assert "at most 2 in all" in out
     assert "threshold hit drop=0.05,sure=0/3600s" in out
     assert "a page for each query without documents" in out

@@ -132,7 +132,7 @@ def _events() -> list[AlertEvent]:
                 bad_at=now,
                 ended_at=now + 60.0 * at if last else None,
                 finding=Finding(alert=key, status="bad"),
-                evidence=Evidence(sentence="docs hit rate 87.9% (84.6–90.6, n=412)"),
+                evidence=Evidence(sentence="hit rate of docs fell to 88 % (expected 93 %)"),
             )
             change = "firing" if at == 0 else "resolved" if last else "renotified"
             found.append(event(change, alert, now + 60.0 * at, notify=True))

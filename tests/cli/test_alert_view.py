@@ -12,7 +12,8 @@ from tests.support.examples import NOON
 
 LINKS = Links("https://ragmon.example", "https://runbooks.example")
 EVIDENCE = Evidence(
-    sentence="docs hit rate 80.0% since 12:00 UTC",
+    sentence="hit rate of docs fell to 80 % (expected 90 %) since 12:00 UTC",
+    detail="measured on 50 queries, 70–90 % is plausible",
     slices=(SliceShare("tenant", "acme", 40.0, 0.4, 0.1, 0.9),),
     modes=(ModeShift("retrieval", 0.1, 0.3),),
     remedies=("Check index coverage",),
@@ -51,8 +52,9 @@ def text(view) -> str:
         pytest.param(
             [alert(), alert(cause="c"), alert("pending")],
             [
-                "RagmonHitRate in docs: warning, firing, since 2023-11-15 12:00 UTC",
-                "docs hit rate 80.0% since 12:00 UTC",
+                "hit rate of docs fell to 80 % (expected 90 %) since 12:00 UTC\n",
+                "  measured on 50 queries, 70–90 % is plausible",
+                "  RagmonHitRate, warning, firing, since 2023-11-15 12:00 UTC",
                 "2 more are pending, or explained by a cause.",
             ],
             id="what is heard",
@@ -75,22 +77,23 @@ def test_the_graver_alerts_come_first():
     assert shown.index("critical") < shown.index("warning")
 
 
-def test_what_was_over_before_anybody_looked_was_silenced_by_nobody():
+def test_a_backfilled_alert_says_that_no_notification_was_sent():
     past = describe(alert("resolved", silence="history", ended_at=NOON + 600.0), LINKS)
     shown = text(alert_view(past))
-    assert "fired 2023-11-15 12:00 UTC, found in history: nobody was told\n" in shown
+    assert "fired 2023-11-15 12:00 UTC, backfilled, no notification sent" in shown
     assert "silenced" not in shown
     still = text(alert_view(describe(alert(silence="history"), LINKS)))
-    assert "found in history: nobody was told yet" in still
+    assert "firing, since 2023-11-15 12:00 UTC, backfilled, no notification sent" in still
 
 
 def test_one_with_its_evidence():
     shown = text(alert_view(describe(alert("resolved", ended_at=NOON + 600.0), LINKS)))
     assert [line.strip() for line in shown.splitlines() if line.strip()] == [
-        "RagmonHitRate in docs: warning, resolved, fired 2023-11-15 12:00 UTC",
-        "docs hit rate 80.0% since 12:00 UTC",
-        "Driven by: tenant acme (90%)",
-        "Failure modes: retrieval 10.0% → 30.0%",
+        "Resolved: hit rate of docs fell to 80 % (expected 90 %) since 12:00 UTC",
+        "measured on 50 queries, 70–90 % is plausible",
+        "RagmonHitRate, warning, resolved, fired 2023-11-15 12:00 UTC",
+        "Driven by: tenant acme (90 %)",
+        "Failure modes: retrieval 10 % → 30 %",
         "Runbook: https://runbooks.example/RagmonHitRate.md",
         "Over since: 2023-11-15 12:10 UTC",
         "Worst queries",

@@ -42,7 +42,7 @@ class Expected(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     alert: str
     opens: tuple[int, int]  # minutes after the history, at the earliest and the latest
     resolves: tuple[int, int] | None = None
-    says: str = ""  # part of its sentence
+    says: str = ""  # part of its two lines
 
 
 class Story(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

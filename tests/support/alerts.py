@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from ragmon.alerts import Alert, AlertEvent, Change, Evidence, ModeShift, SliceShare, WorstQuery
 from ragmon.alerts import event as transition
 from ragmon.alerts.message import Links
-from ragmon.alerts.sentences import sentence
+from ragmon.alerts.sentences import detail, sentence
 from ragmon.detectors import AlertKey, Finding, Measured, StreamKey
 
 NOW = 1_740_000_000.0  # 2025-02-19 21:20 UTC
@@ -39,7 +39,9 @@ def alert(found: Finding | None = None, name: str = "RagmonHitRate", **given: An
         "fired_at": NOW,
         "bad_at": NOW,
         "notified_at": NOW,
-        "evidence": Evidence(sentence=sentence(found, NOW), runbook=f"runbooks/{name}.md"),
+        "evidence": Evidence(
+            sentence=sentence(found, NOW), detail=detail(found), runbook=f"runbooks/{name}.md"
+        ),
     }
     return Alert(
         key=found.alert, name=name, severity=found.severity, finding=found, **(known | given)

@@ -132,6 +132,7 @@ def alert(**given) -> dict:
         "silenced_by": "",
         "evidence": {
             "sentence": "Found nothing for 40 % <of> queries.",
+            "detail": "measured on <412> queries",
             "remedies": ["Look at the index."],
             "runbook": "https://runbooks.example/ZeroResults",
             "worst": [worst],
@@ -145,6 +146,7 @@ def alert(**given) -> dict:
         pytest.param({}, "1 alert fires", id="firing"),
         pytest.param({}, "since 2023-11-14 22:13:20 UTC", id="since when"),
         pytest.param({}, "Found nothing for 40 % <of> queries.", id="what"),
+        pytest.param({}, "measured on <412> queries", id="how sure"),
         pytest.param({}, "Look at the index.", id="what to try"),
         pytest.param({}, "<why>?", id="worst queries"),
         pytest.param({"state": "pending", "fired_at": None}, "no alert fires", id="pending"),

@@ -20,7 +20,6 @@ from ragmon.judges import grounding
 from ragmon.judges.grounding import Calibration
 from ragmon.judges.grounding.fitting import LEAST, CalibrationExample, Refusal, fit
 from ragmon.records import Amendments, Verdict
-from ragmon.signals import SignalOptions
 from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.signals.verdict_sums import human_score, verdict_of
 from ragmon.stores import Reader, amendments
@@ -29,7 +28,6 @@ from ragmon.windows.observations import unpack
 NAME = "judge.calibrations"
 """Under which the store remembers them."""
 
-_SIGNALS = SignalOptions()
 _MOST = 500  # newest answers of a pipeline that are learned from
 _GROWTH = 1.25  # times as many labels are worth another version
 MOST_PIPELINES = 50  # looked at in one turn
@@ -58,7 +56,7 @@ class SavedCalibrations(Struct, frozen=True):
 class Calibrations:
     """Replaced as a whole, so that any thread may read them."""
 
-    def __init__(self, unfaithful_below: float = _SIGNALS.unfaithful_below) -> None:
+    def __init__(self, unfaithful_below: float = 0.5) -> None:
         self.kept: dict[str, SavedCalibrations] = {}
         self._unfaithful_below = unfaithful_below
 

@@ -67,7 +67,7 @@ def _finding(stream: StreamKey, state: ProbeState, metric: str, allowed: Allowan
         status="bad",
         observed=_measured(compared, compared.after),
         reference=_measured(compared, compared.before),
-        reference_text=_reference_text(state, metric, compared, allowed),
+        reference_text=_reference_text(state, metric, compared),
         tolerated=1.0 - compared.before / compared.cases,
         changed_at=state.worse_since[metric],
         guarantee=_guarantee(allowed),
@@ -86,12 +86,12 @@ def _guarantee(allowed: Allowance) -> str:
     )
 
 
-def _reference_text(state: ProbeState, metric: str, compared: Compared, allowed: Allowance) -> str:
+def _reference_text(state: ProbeState, metric: str, compared: Compared) -> str:
     """A p-value is no likelihood ratio, so it stands here and not as evidence."""
     assert state.reference is not None
     paired = compared.paired
     return (
         f"in golden run {state.reference.name} by {metric}, over the same questions: "
-        f"{paired.worse} got worse and {paired.better} better (p = {paired.p_value:.2g}); "
-        f"{_guarantee(allowed)}"
+        f"{paired.worse} got worse and {paired.better} better, which chance alone does in "
+        f"at most 1 of {1.0 / max(paired.p_value, 1e-9):,.0f} runs"
     )

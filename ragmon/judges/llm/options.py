@@ -1,4 +1,4 @@
-"""Settings of the language model that grades answers, as under ``judge.llm``."""
+"""The settings of the judge, as under ``judge.llm``."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -41,47 +41,43 @@ class Options(BaseModel):
     )
 
     base_url: Annotated[str, AfterValidator(_url)]
-    """URL of an OpenAI-compatible endpoint, without /chat/completions, for example
-    http://localhost:11434/v1."""
+    """Of the endpoint, up to and without /chat/completions."""
     model: str | None = None
-    """Name of the model; none: the first that the endpoint lists."""
+    """Its name for the endpoint; none: the first that the endpoint lists."""
     api_key: SecretStr | None = None
-    """API key; prefer api_key_file, or the environment variable RAGMON_JUDGE__LLM__API_KEY."""
+    """The key; better by environment or api_key_file."""
     api_key_file: Path | None = None
-    """File that holds the API key."""
+    """A file that holds the key."""
     headers: dict[str, SecretStr] = {}
-    """Headers sent with every request."""
+    """Sent with every request."""
     api_version: str | None = None
-    """api-version of Azure OpenAI; the API key is then sent in the header api-key."""
+    """Azure's api-version; the key then goes into the header api-key."""
     modes: Annotated[tuple[Mode, ...], Field(min_length=1)] = ("claims", "rubric", "useful_chunks")
-    """Questions asked about each answer. claims: is each of its claims supported; rubric: grades;
-    useful_chunks: which chunks helped; context_recall: do the chunks hold the reference answer."""
+    """What is asked about each answer."""
     timeout_s: Annotated[float, Field(gt=0, le=3600)] = 60.0
-    """Time limit of one request in seconds, from connecting to the last byte."""
+    """Seconds for one request, from connecting to the last byte."""
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
-    """Most attempts for a request that fails with a temporary error."""
+    """Requests until one succeeds, where trying again may help."""
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
-    """Requests sent at the same time."""
+    """Requests under way at the same time."""
     max_retry_after_s: Annotated[float, Field(ge=0, le=600)] = 20.0
-    """Longest Retry-After in seconds that a request waits for; a longer one pauses the judge."""
+    """A longer Retry-After pauses the judge instead of waiting on the spot."""
     breaker_failures: Annotated[int, Field(ge=1)] = 5
-    """Failed requests in a row after which no requests are sent for `breaker_s`."""
+    """Failed requests in a row after which the endpoint is left alone."""
     breaker_s: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds without requests after `breaker_failures`."""
+    """For how many seconds."""
     max_tokens: Annotated[int, Field(ge=64)] = 2_048
-    """Longest reply, in tokens."""
+    """Longest reply."""
     max_characters: Annotated[int, Field(ge=1_000)] = 120_000
-    """Answers with more characters than this, chunks included, are not judged. Lower it if the
-    model has a small context."""
+    """An answer with more text than this, chunks included, is too long to judge."""
     max_claims: Annotated[int, Field(ge=1, le=200)] = 40
-    """Most claims checked of one answer."""
+    """Most claims taken from one answer."""
     claims_per_request: Annotated[int, Field(ge=1, le=50)] = 10
-    """Claims checked in one request. Lower it if a small model loses track of them."""
+    """Claims verified together."""
     prices: dict[str, Price] = {}
-    """US dollars for a million tokens by model, for example {gpt-4o-mini: {prompt: 0.15,
-    completion: 0.6}}; needed for limits in dollars."""
+    """By model; what is not listed has no known cost."""
     cache_entries: Annotated[int, Field(ge=0)] = 10_000
-    """Replies kept in memory, so that the same answer is not judged twice; 0: off."""
+    """Replies remembered by the content they judged."""
 
     @model_validator(mode="after")
     def _one_key(self) -> "Options":

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
-from ragmon.alerts.sentences import sentence
+from ragmon.alerts.sentences import detail, sentence
 from ragmon.clock import ManualClock
-from ragmon.config.sections import ProbeSettings
+from ragmon.config.settings import ProbeSettings
 from ragmon.daemon.probes.findings import allowance, findings
 from ragmon.daemon.probes.scheduler import plan
 from ragmon.daemon.probes.state import Planned, ProbeState
@@ -161,8 +161,11 @@ def test_a_fall_is_a_finding_when_chance_would_hardly_make_it(worse, is_found):
         assert (one.observed.mean, one.observed.n) == (worse / 40, 40)
         assert (one.reference.mean, one.changed_at) == (0.0, 60.0)
         text = sentence(one, 180.0)
-        assert text.startswith("probe faq hit rate 67.5% (")
-        assert "over the same questions: 13 got worse and 0 better (p = 0.00012); if" in text
+        assert text == "hit rate of probe faq fell to 68 % (expected 100 %) since 00:01 UTC"
+        assert (
+            "over the same questions: 13 got worse and 0 better, which chance alone does in "
+            "at most 1 of 8,192 runs; if nothing changed, all probes" in detail(one)
+        )
 
 
 def test_many_probes_share_what_is_allowed():
@@ -300,7 +303,7 @@ def test_a_worse_golden_run_fires_an_alert_that_ends_with_it(tmp_path):
     assert [each.change for each in mine] == ["firing", "resolved"]
     alert = mine[0].alert
     assert (alert.name, alert.key.stream.pipeline) == ("RagmonHitRate", "probe faq")
-    assert "over the same questions: 20 got worse" in alert.evidence.sentence
+    assert "over the same questions: 20 got worse" in alert.evidence.detail
     assert alert.evidence.worst == ()
     vigil.end()
 
