@@ -42,7 +42,7 @@ class Suppressions(Struct, frozen=True):
 
 
 DEFAULT_TIMING = Timing()
-HEAR_ALL = Suppressions()
+NO_SUPPRESSIONS = Suppressions()
 
 
 class _Minute(Struct, frozen=True):
@@ -77,7 +77,7 @@ def step(
     explain: Explain,
     *,
     timing: Timing = DEFAULT_TIMING,
-    hush: Suppressions = HEAR_ALL,
+    suppressions: Suppressions = NO_SUPPRESSIONS,
 ) -> tuple[AlertBook, tuple[AlertEvent, ...]]:
     """One minute further.
 
@@ -87,7 +87,7 @@ def step(
         now: the end of the minute, unix seconds.
         explain: gathers the evidence of a finding; called once an alert, when it fires.
         timing: delays.
-        hush: silences and maintenance windows.
+        suppressions: silences and maintenance windows.
 
     Returns:
         The new book, and the transitions in the order of what they are about.
@@ -104,7 +104,7 @@ def step(
             moved.append(alert)
     open_now = [alert for alert in moved if alert.state != "resolved"]
     causes = (*moved, *book.recent)
-    heard = [_hush(alert, causes, hush, now) for alert in open_now]
+    heard = [_suppress(alert, causes, suppressions, now) for alert in open_now]
     return _notify(book, moved, heard, events, minute)
 
 
@@ -193,9 +193,11 @@ def _fine(alert: Alert, minute: _Minute) -> tuple[Alert | None, list[AlertEvent]
     return alert, [event("resolved", alert, now, notify=alert.notified_at is not None)]
 
 
-def _hush(alert: Alert, others: Sequence[Alert], hush: Suppressions, now: float) -> Alert:
+def _suppress(
+    alert: Alert, others: Sequence[Alert], suppressions: Suppressions, now: float
+) -> Alert:
     cause = cause_of(alert, others)
-    silence = silenced_by(alert.labels, hush.silences, hush.maintenance, now)
+    silence = silenced_by(alert.labels, suppressions.silences, suppressions.maintenance, now)
     by = cause.fingerprint if cause is not None else ""
     if (by, silence) == (alert.inhibited_by, alert.silenced_by):
         return alert

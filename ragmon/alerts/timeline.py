@@ -1,86 +1,107 @@
-"""Detectors and the book of alerts, moved on by what is committed and by the clock.
+"""Detectors and alerts moved through time: by the records that come in, and by the clock.
 
-What comes into a store that has seen nothing yet may be history: then the minute under judgement
-follows the records, not the clock, and nobody is told of what was long over. Everything here is
-the same after a restart, since a turn either is saved as a whole or is made again.
+``AlertTimeline.advance`` is the only loop over minutes: the daemon calls it once a second,
+``ragmon backtest`` once for a whole log, the scenario tests once a minute.
+
+Records of a store that has seen nothing yet may be a backfill. Then the minute under judgement
+follows the records instead of the clock, and no notification is sent of what is long over. The
+state after a restart is the same as without one, since the daemon saves a turn as a whole or
+makes it again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, AlertEvent, Evidence, WorstQuery, machine
+from ragmon.alerts import Alert, AlertEvent, WorstQuery, machine
 from ragmon.alerts.evidence import explain
-from ragmon.alerts.machine import AlertBook, Suppressions, Timing
+from ragmon.alerts.machine import DEFAULT_TIMING, AlertBook, Suppressions, Timing
 from ragmon.alerts.silences import Maintenance, Silence
-from ragmon.detectors import MINUTE_S, Finding, StreamKey
-from ragmon.detectors.detection import Detection
+from ragmon.detectors import MINUTE_S, AlertKey, Finding, StreamKey
+from ragmon.detectors.detection import FORGET_DAYS, Closed, Detection
 from ragmon.detectors.intake import ObservationBatch, no_later
 from ragmon.detectors.minutes import RECENT, TEN, TENS, SavedMinute
 
 HISTORY = Maintenance(name="history", start_s=0.0, duration_s=86_400.0)
-"""Silences what is found while catching up; what then still fires is heard."""
+"""Suppresses notifications while a backfill is judged; what still fires after it is notified."""
 
 _AHEAD = 60  # minutes beyond the one under judgement that may be counted
-_ABSENT = 3  # minutes without a turn, after which nobody was there to see anything
-_LATE = 60  # minutes before now, from which the first record is no history
+_ABSENT = 3  # minutes without a turn, after which the monitor itself was away
+_LATE = 60  # minutes before now, from which the first record is history
 _NEAR = 10  # minutes before now, at which history ends
 _BEGINNINGS = ("firing", "notified")
 _IDLE_S = 30.0  # without a record, after which history ends
 _STRAY = 1_440  # minutes ahead of the clock, which then was wrong before
+_FORGOTTEN = FORGET_DAYS * 1_440  # minutes without a record, after which no stream is left
+
+WorstByEpisode = Mapping[str, tuple[WorstQuery, ...]]
 
 
-class EventLog(Protocol):
-    """A structured log, as structlog's loggers are."""
+class Notice(Struct, frozen=True):
+    """A line for the operator's log about the course of detection."""
 
-    def info(self, event: str, **values: Any) -> Any:
-        """Log what is as it should be."""
-        ...
+    event: str
+    values: dict[str, float | str] = {}
+    warning: bool = False
 
-    def warning(self, event: str, **values: Any) -> Any:
-        """Log what an operator should look at."""
-        ...
+
+class Step(Struct, frozen=True):
+    """One piece of ``advance``: at most one minute of work."""
+
+    closed: Closed | None = None  # the minute that was judged
+    events: tuple[AlertEvent, ...] = ()
+    trial_events: tuple[AlertEvent, ...] = ()  # of rules on trial
+    notices: tuple[Notice, ...] = ()
 
 
 class AlertTimeline:
-    """Lives on the writer's thread; ``book`` is replaced as a whole and may be read anywhere."""
+    """Detection and the alert book; owned by one thread, in the daemon the writer's.
+
+    ``book`` is replaced as a whole and may be read from any thread.
+    """
 
     def __init__(
         self,
         build: Callable[[], Detection],
-        timing: Timing,
-        log: EventLog,
+        timing: Timing = DEFAULT_TIMING,
         maintenance: tuple[Maintenance, ...] = (),
-        also: Callable[[float], Sequence[Finding]] = lambda _now: (),
+        *,
+        other_findings: Callable[[float], Sequence[Finding]] = lambda _now: (),
+        on_trial: Callable[[AlertKey], bool] | None = None,
+        finished_log: bool = False,
     ) -> None:
         """Begin with nothing.
 
         Args:
             build: makes detectors that have seen nothing.
             timing: delays of alerts.
-            log: receives what an operator should know of the course of detection.
-            maintenance: weekly windows in which nobody is told.
-            also: what others found, by the end of a minute in unix seconds.
+            maintenance: weekly windows without notifications.
+            other_findings: findings from elsewhere, by the end of a minute in unix seconds.
+            on_trial: true for alerts that neither explain others nor are explained by them;
+                they have a book of their own.
+            finished_log: all records come in one batch and the first one begins the log, however
+                old; every event is what a daemon running at that time would have sent.
         """
         self.detection = build()
         self.book = AlertBook()
         self.silences: tuple[Silence, ...] = ()
         self.catching_up = False
-        self.events: list[AlertEvent] = []  # not saved yet
         self._build = build
         self._timing = timing
         self._maintenance = maintenance
-        self._also = also
+        self._other_findings = other_findings
+        self._on_trial = on_trial
+        self._finished_log = finished_log
+        self._trial_book = AlertBook()
         self._newest = -1  # minute of a record
-        self._heard_at: float | None = None  # the last record; after a restart, the first turn
-        self._log = log
+        self._last_record_at: float | None = None  # by the clock; after a restart, the first turn
 
     @property
     def begun(self) -> bool:
-        """Whether there was ever anything to judge."""
+        """True once a record was seen: before, there is nothing to judge."""
         return self.detection.log.frontier >= 0
 
     @property
@@ -89,80 +110,104 @@ class AlertTimeline:
         frontier = self.detection.log.frontier
         return frontier - RECENT, frontier // TEN - TENS
 
-    def turn(self, chunk: ObservationBatch, now: float) -> Iterator[None]:
-        """Count a chunk and judge what is due, in steps between which others may work."""
-        span = chunk.span
+    def advance(self, batch: ObservationBatch, now: float) -> Iterator[Step]:
+        """Count a batch and judge every minute that is due.
+
+        Args:
+            batch: records since the last call; may be empty.
+            now: unix seconds.
+
+        Returns:
+            Steps, between which the thread may do other work. All of them must be taken before
+            the next call.
+        """
+        span = batch.span
         if span is not None:
             self._newest = max(self._newest, int(min(span[1], now) // MINUTE_S))
-        if span is not None or self._heard_at is None:
-            self._heard_at = now
+        if span is not None or self._last_record_at is None:
+            self._last_record_at = now
         if not self.begun:
             if span is None:
                 return
-            self._begin(span[0], now)
+            yield from self._begin(span[0], now)
         if self.catching_up:
-            yield from self._follow(chunk, now)
+            yield from self._follow_records(batch, now)
         else:
-            self._count(chunk)
-            self._arrive(chunk.arrivals, now)
-            yield
-            yield from self._go_on(now)
+            self._count(batch)
+            self._count_arrivals(batch.arrivals, now)
+            yield Step()
+            yield from self._follow_clock(now)
 
-    def load(self, state: bytes, book: bytes, buckets: Iterator[SavedMinute]) -> bool:
-        """Continue where it was saved; False when that cannot be read, and detection begins anew.
+    def load(
+        self, state: bytes, book: bytes, buckets: Iterator[SavedMinute], *, catching_up: bool
+    ) -> Notice | None:
+        """Continue where it was saved.
 
-        Alerts go on either way.
+        Returns:
+            None, or why the detectors' state could not be read; they begin anew then, while
+            alerts go on.
         """
         self.book = AlertBook.load(book)
+        self.catching_up = catching_up
         try:
             self.detection.load(state, list(buckets))
         except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
-            self._log.warning("detection_begins_anew", error=str(error))
             self.detection = self._build()
-            return False
-        return True
+            return Notice("detection_begins_anew", {"error": str(error)}, warning=True)
+        return None
 
-    def attach(self, worst: Mapping[str, tuple[WorstQuery, ...]]) -> None:
+    def use_silences(self, silences: tuple[Silence, ...]) -> None:
+        """Apply these silences from the next minute on."""
+        self.silences = silences
+
+    def attach(self, worst: WorstByEpisode) -> None:
         """Add the worst queries of alerts, by episode, to their evidence."""
-        if not worst:
-            return
-        self.events = [replace(each, alert=_with_worst(each.alert, worst)) for each in self.events]
-        self.book = AlertBook(
-            tuple(_with_worst(alert, worst) for alert in self.book.open),
-            tuple(_with_worst(alert, worst) for alert in self.book.recent),
-        )
+        if worst:
+            self.book = AlertBook(
+                tuple(_with_worst(alert, worst) for alert in self.book.open),
+                tuple(_with_worst(alert, worst) for alert in self.book.recent),
+            )
 
-    def _begin(self, first: float, now: float) -> None:
-        self.catching_up = now - first > _LATE * MINUTE_S
+    def _begin(self, first: float, now: float) -> Iterator[Step]:
+        self.catching_up = self._finished_log or now - first > _LATE * MINUTE_S
         self.detection.begin(first if self.catching_up else now)
         if self.catching_up:
-            self._log.info("catching_up", since=first)
+            yield Step(notices=(Notice("catching_up", {"since": first}),))
 
-    def _follow(self, chunk: ObservationBatch, now: float) -> Iterator[None]:
-        """History: the minute under judgement follows the records."""
+    def _follow_records(self, batch: ObservationBatch, now: float) -> Iterator[Step]:
+        """Judge history: the minute under judgement follows the records."""
         due = self.detection.due(now)
-        for block in chunk.blocks():
+        for block in batch.blocks():
             span = block.span
             assert span is not None
+            yield from self._skip_gap(min(span[0], now))
             # What lies further ahead than an hour is not counted yet.
             yield from self._judge(min(due, int(span[0] // MINUTE_S) - _AHEAD + TEN))
             # Judges read history later than it came: that they are late with it is no news.
-            self._count(block.unread())
-            # The last minute is the present's, so that what still fires is heard with it.
+            self._count(block.unread(self.detection.columns))
+            # The last minute is the present's, so that what still fires is notified with it.
             yield from self._judge(min(due - 1, self.detection.due(span[1])))
         frontier = self.detection.log.frontier
-        idle = self._heard_at is not None and now - self._heard_at >= _IDLE_S
-        if idle or due - frontier <= _NEAR:
+        idle = self._last_record_at is not None and now - self._last_record_at >= _IDLE_S
+        if self._finished_log or idle or due - frontier <= _NEAR:
             self.catching_up = False
-            self._log.info("caught_up", until=frontier * MINUTE_S)
-            yield from self._go_on(now)
+            yield Step(notices=(Notice("caught_up", {"until": frontier * MINUTE_S}),))
+            yield from self._follow_clock(now)
 
-    def _go_on(self, now: float) -> Iterator[None]:
-        """The present: the minute under judgement follows the clock."""
+    def _skip_gap(self, first: float) -> Iterator[Step]:
+        """Judge no minute of a gap in history once every stream is forgotten."""
+        forgotten = self.detection.log.frontier + _FORGOTTEN
+        if first > forgotten * MINUTE_S:
+            yield from self._judge(forgotten)
+            self.detection.resume(first)
+
+    def _follow_clock(self, now: float) -> Iterator[Step]:
+        """Judge the present: the minute under judgement follows the clock."""
         log = self.detection.log
         due = self.detection.due(now)
         if log.frontier - due > _STRAY:
-            self._log.warning("clock_was_wrong", ahead_s=(log.frontier - due) * MINUTE_S)
+            ahead_s = (log.frontier - due) * MINUTE_S
+            yield Step(notices=(Notice("clock_was_wrong", {"ahead_s": ahead_s}, warning=True),))
             baseline = self.detection.baseline
             self.detection = self._build()
             self.detection.use_baseline(baseline)
@@ -170,37 +215,45 @@ class AlertTimeline:
         elif due - log.frontier > _ABSENT:
             yield from self._judge(min(due, self._newest + 1))
             if due - log.frontier > _ABSENT:
-                self._log.info("absent", since=log.frontier * MINUTE_S)
+                yield Step(notices=(Notice("absent", {"since": log.frontier * MINUTE_S}),))
                 self.detection.resume(now)
         else:
             yield from self._judge(due)
 
-    def _judge(self, until: int) -> Iterator[None]:
-        maintenance = (*self._maintenance, *((HISTORY,) if self.catching_up else ()))
+    def _judge(self, until: int) -> Iterator[Step]:
         for closed in self.detection.advance(until):
+            findings: Sequence[Finding] = (*closed.findings, *self._other_findings(closed.now))
+            trial_events: tuple[AlertEvent, ...] = ()
+            if self._on_trial is not None:
+                trial = [each for each in findings if self._on_trial(each.alert)]
+                findings = [each for each in findings if not self._on_trial(each.alert)]
+                self._trial_book, trial_events = self._step(self._trial_book, trial, closed.now)
+            self.book, events = self._step(self.book, findings, closed.now)
+            yield Step(closed, events, trial_events)
 
-            def evidence(finding: Finding, now: float = closed.now) -> Evidence:
-                return explain(finding, self.detection, now)
+    def _step(
+        self, book: AlertBook, findings: Sequence[Finding], now: float
+    ) -> tuple[AlertBook, tuple[AlertEvent, ...]]:
+        if not findings and not book.open:
+            return book, ()  # most minutes
+        backfill = (HISTORY,) if self.catching_up and not self._finished_log else ()
+        return machine.step(
+            book,
+            findings,
+            now,
+            lambda finding: explain(finding, self.detection, now),
+            timing=self._timing,
+            suppressions=Suppressions(self.silences, (*self._maintenance, *backfill)),
+        )
 
-            self.book, events = machine.step(
-                self.book,
-                (*closed.findings, *self._also(closed.now)),
-                closed.now,
-                evidence,
-                timing=self._timing,
-                hush=Suppressions(self.silences, maintenance),
-            )
-            self.events += events
-            yield
-
-    def _count(self, chunk: ObservationBatch) -> None:
+    def _count(self, batch: ObservationBatch) -> None:
         limit = (self.detection.log.frontier + _AHEAD) * MINUTE_S
-        if chunk.logged is not None:
-            self.detection.fold(no_later(chunk.logged, limit))
-        if chunk.before is not None and chunk.after is not None:
-            self.detection.restate(no_later(chunk.before, limit), no_later(chunk.after, limit))
+        if batch.logged is not None:
+            self.detection.fold(no_later(batch.logged, limit))
+        if batch.before is not None and batch.after is not None:
+            self.detection.restate(no_later(batch.before, limit), no_later(batch.after, limit))
 
-    def _arrive(self, arrivals: Mapping[str, int], now: float) -> None:
+    def _count_arrivals(self, arrivals: Mapping[str, int], now: float) -> None:
         """Count by source, so that one of several is missed when it stops.
 
         These are not in the store: a crash forgets those since the last turn that was saved.
@@ -213,16 +266,21 @@ class AlertTimeline:
 
 def unexplained(events: Sequence[AlertEvent]) -> list[Alert]:
     """Alerts that fire on their own account, and whose worst queries were not looked up yet."""
-    found = {each.alert.episode: each.alert for each in events if each.change in _BEGINNINGS}
+    begun = {event.alert.episode: event.alert for event in events if event.change in _BEGINNINGS}
     return [
         alert
-        for alert in found.values()
+        for alert in begun.values()
         if not alert.inhibited_by and alert.evidence and not alert.evidence.worst
     ]
 
 
-def _with_worst(alert: Alert, worst: Mapping[str, tuple[WorstQuery, ...]]) -> Alert:
-    found = worst.get(alert.episode)
-    if not found or alert.evidence is None:
+def with_worst(events: Sequence[AlertEvent], worst: WorstByEpisode) -> list[AlertEvent]:
+    """The events with the worst queries of their alerts, by episode."""
+    return [replace(event, alert=_with_worst(event.alert, worst)) for event in events]
+
+
+def _with_worst(alert: Alert, worst: WorstByEpisode) -> Alert:
+    queries = worst.get(alert.episode)
+    if not queries or alert.evidence is None:
         return alert
-    return replace(alert, evidence=replace(alert.evidence, worst=found))
+    return replace(alert, evidence=replace(alert.evidence, worst=queries))

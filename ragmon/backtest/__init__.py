@@ -1,5 +1,5 @@
-"""The detectors over what is past: what would have fired, when, and what each rule would cost.
+"""The detectors over past queries: alerts that would have fired, and the cost of each rule.
 
-``logs`` and ``stored`` read queries, ``history`` lives through them with the detectors and the
-alert machine as shipped, ``costs`` counts, ``table`` prints.
+``log_files`` and ``from_store`` read queries into ``queries``, ``run`` judges them with the
+detectors and the alert timeline of the daemon, ``costs`` counts, ``table`` prints.
 """

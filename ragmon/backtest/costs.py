@@ -1,6 +1,6 @@
-"""What each rule would have cost: alerts in thirty days, and what is promised of them."""
+"""Cost of each rule over a log: alerts in thirty days, and what is promised of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +14,7 @@ from ragmon.detectors.rules import DEFAULT_RULES, build
 from ragmon.windows.observations import Observations
 
 MONTH_DAYS = 30.0
-_AT_ONCE = 10_000  # records, since what they lose takes much room
+_AT_ONCE = 10_000  # records, since their losses take much memory
 
 Rule = tuple[ModuleType, Any]
 
@@ -30,11 +30,11 @@ class Cost(Struct, frozen=True, kw_only=True):
     """One rule over the whole log."""
 
     rule: str
-    heard: int  # episodes that somebody would have heard of
-    unheard: int
-    per_month: float  # heard, in thirty days
+    notified: int  # episodes with a notification
+    suppressed: int  # effects of other alerts, silenced or in a maintenance window
+    per_month: float  # with a notification, in thirty days
     firing_s: float  # together
-    promise: str  # how many false ones are allowed for
+    promise: str  # false alarms that are allowed for
 
 
 def simpler(rules: Sequence[Rule]) -> list[Rule]:
@@ -55,7 +55,7 @@ def named(module: ModuleType, options: Any) -> str:
 
 
 def raised_by(rule: Rule, key: AlertKey) -> bool:
-    """Whether an alert is of a rule."""
+    """True when an alert is of a rule."""
     module, options = rule
     metric = getattr(options, "metric", key.stream.metric)
     own = _own_name(module, options)
@@ -63,18 +63,20 @@ def raised_by(rule: Rule, key: AlertKey) -> bool:
     return same and (key.rule == own or key.rule.startswith(f"{own}/") or not own)
 
 
-def by_rule(rules: Sequence[Rule], history: History, *, aside: bool, total: float) -> list[Cost]:
+def by_rule(
+    rules: Sequence[Rule], history: History, *, on_trial: bool = False, total: float
+) -> list[Cost]:
     """The cost of each rule, in their order, those without any alert too.
 
     Args:
-        rules: that were in force.
-        history: what happened.
-        aside: of the rules that nobody asked for.
+        rules: that were judged.
+        history: of the log.
+        on_trial: the rules are not configured.
         total: false alarms a month that are allowed, of everything together.
     """
-    found = episodes(history.aside if aside else history.events)
+    alerts = episodes(history.trial_events if on_trial else history.events)
     return [
-        _cost(rule, [each for each in found if raised_by(rule, each.key)], history, total)
+        _cost(rule, [alert for alert in alerts if raised_by(rule, alert.key)], history, total)
         for rule in rules
     ]
 
@@ -82,7 +84,7 @@ def by_rule(rules: Sequence[Rule], history: History, *, aside: bool, total: floa
 def per_query(
     observations: Observations, columns: Sequence[str], history: History
 ) -> list[tuple[str, int, float]]:
-    """What alerting on single queries would have cost: (rule, pages, pages in thirty days).
+    """Cost of alerting on single queries: (rule, pages, pages in thirty days).
 
     Rules of which no query says anything are left out.
     """
@@ -93,16 +95,15 @@ def per_query(
     return [(text, int(lost), _monthly(lost, history)) for text, (n, lost, _) in known if n > 0.0]
 
 
-def _cost(rule: Rule, found: Iterable[Episode], history: History, total: float) -> Cost:
-    held = list(found)
-    heard = [each for each in held if each.heard]
-    lasted = ((history.last if each.ended is None else each.ended) - each.opened for each in heard)
+def _cost(rule: Rule, alerts: Sequence[Episode], history: History, total: float) -> Cost:
+    notified = [alert for alert in alerts if alert.notified]
+    ends = (history.last if alert.ended is None else alert.ended for alert in notified)
     return Cost(
         rule=named(*rule),
-        heard=len(heard),
-        unheard=len(held) - len(heard),
-        per_month=_monthly(len(heard), history),
-        firing_s=sum(lasted),
+        notified=len(notified),
+        suppressed=len(alerts) - len(notified),
+        per_month=_monthly(len(notified), history),
+        firing_s=sum(end - alert.opened for end, alert in zip(ends, notified, strict=True)),
         promise=_promise(*rule, total),
     )
 

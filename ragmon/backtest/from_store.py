@@ -1,4 +1,4 @@
-"""What a store holds, as the same queries that a log would give."""
+"""Queries of a store, in the form that log files give."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def read(
         pipeline: what a query says.
         since: unix seconds.
         until: unix seconds.
-        progress: told the newest moment of each block, from new to old.
+        progress: called with the newest moment of each block, unix seconds, from new to old.
     """
     gatherer = Gatherer(pipeline.columns, pipeline.slices)
     for block in reader.blocks(since, until):

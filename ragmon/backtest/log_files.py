@@ -29,7 +29,7 @@ def read(
         pipeline: what a query says.
         now: unix seconds; a query from the future is refused, as live.
         max_skew_s: how far in the future a timestamp may lie.
-        progress: told the bytes of the files read so far.
+        progress: called with the bytes of the files read so far.
 
     Raises:
         SettingsError: a file cannot be read to its end.
@@ -85,13 +85,13 @@ class _Reader:
         return records if fine and b"\\u0000" not in chunk else None
 
     def _one_by_one(self, path: str, line: int, chunk: bytes) -> Iterator[QueryRecord]:
-        for number, each in enumerate(chunk.split(b"\n"), line):
-            if each.strip():
+        for number, text in enumerate(chunk.split(b"\n"), line):
+            if text.strip():
                 try:
-                    yield self._decode(each)
+                    yield self._decode(text)
                 except RecordError as error:
-                    said = (error.field, error.args[0], error.hint)
-                    self._gatherer.refuse(Refusal(path, number, *said))
+                    reason = (error.field, error.args[0], error.hint)
+                    self._gatherer.refuse(Refusal(path, number, *reason))
 
     def _decode(self, line: bytes) -> QueryRecord:
         record = self._one(line, UNSTAMPED, Bounds(UNSTAMPED, math.inf))

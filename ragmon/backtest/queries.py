@@ -94,12 +94,12 @@ class Gatherer(Struct):
     def _widened(self, batch: Observations) -> Iterator[Dims]:
         """Dims over the slices in force now; others are not told apart any more."""
         for dims in batch.dims:
-            held = dict(zip(batch.slices, dims[2:], strict=True))
-            yield (dims[0], dims[1], *(held.get(name, "") for name in self.slices))
+            values = dict(zip(batch.slices, dims[2:], strict=True))
+            yield (dims[0], dims[1], *(values.get(name, "") for name in self.slices))
 
 
 def _first_of_each(ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which queries are not repeats of an earlier one; an id of 0 is none."""
+    """Mask of the queries that are not repeats of an earlier one; an id of 0 is none."""
     kept: NDArray[np.bool_] = ids == 0
     kept[np.unique(ids, return_index=True)[1]] = True
     return kept

@@ -19,15 +19,15 @@ _COLOURS = {"critical": "red", "warning": "yellow", "info": "cyan"}
 
 
 class Bill(Struct, frozen=True):
-    """What rules would have cost."""
+    """Costs of all rules over one log."""
 
     configured: Sequence[Cost]
-    simpler: Sequence[Cost]  # that people start with
+    simpler: Sequence[Cost]  # plain rules that people start with
     pages: Sequence[tuple[str, int, float]]  # of alerts on single queries
 
 
 def view(queries: Queries, history: History, bill: Bill) -> RenderableType:
-    """Everything: what was read, what would have fired, what each rule costs."""
+    """The whole report: queries read, alerts that would have fired, cost of each rule."""
     return Group(
         _head(queries, history),
         Text(),
@@ -38,7 +38,7 @@ def view(queries: Queries, history: History, bill: Bill) -> RenderableType:
 
 
 def refused(lines: int) -> str:
-    """How many lines were no queries."""
+    """Count of the lines that were no queries, in words."""
     return f"{lines:,} line{'s' if lines != 1 else ''} refused"
 
 
@@ -57,52 +57,51 @@ def _head(queries: Queries, history: History) -> Text:
     )
 
 
-def _fired(found: Sequence[Episode], history: History) -> Iterator[RenderableType]:
-    heard = [each for each in found if each.heard]
-    if not heard:
+def _fired(alerts: Sequence[Episode], history: History) -> Iterator[RenderableType]:
+    notified = [alert for alert in alerts if alert.notified]
+    if not notified:
         yield Text("Nothing would have fired.", "bold green")
         yield Text()
     else:
-        yield _episodes(heard[:_MOST_EPISODES], history)
-    if len(heard) > _MOST_EPISODES:
-        more = len(heard) - _MOST_EPISODES
+        yield _episodes(notified[:_MOST_EPISODES], history)
+    if len(notified) > _MOST_EPISODES:
+        more = len(notified) - _MOST_EPISODES
         yield Text(f"… and {more:,} more; --format jsonl lists all of them\n", "dim")
-    unheard = len(found) - len(heard)
-    if unheard:
-        text = f"{unheard:,} more would not have been heard: effects of these, or silenced\n"
-        yield Text(text, "dim")
+    suppressed = len(alerts) - len(notified)
+    if suppressed:
+        text = f"{suppressed:,} more would have sent no notification: effects of these, or silenced"
+        yield Text(f"{text}\n", "dim")
 
 
-def _episodes(heard: Sequence[Episode], history: History) -> Table:
+def _episodes(alerts: Sequence[Episode], history: History) -> Table:
     table = _table("What would have fired")
     for name in ("opened (UTC)", "lasted", "alert", "by", "why"):
         table.add_column(name, overflow="fold")
-    for each in heard:
-        still = each.ended is None
-        lasted = length((history.last if each.ended is None else each.ended) - each.opened)
-        stream = each.key.stream
+    for alert in alerts:
+        lasted = length((history.last if alert.ended is None else alert.ended) - alert.opened)
+        stream = alert.key.stream
         of = f"{stream.pipeline} {stream.dimension} {stream.value}".rstrip()
         table.add_row(
-            _moment(each.opened),
-            f"{lasted}, on" if still else lasted,
-            Text.assemble((each.name, _COLOURS[each.severity]), f"\n{of}"),
-            each.key.kind,
-            each.sentence,
+            _moment(alert.opened),
+            f"{lasted}, still firing" if alert.ended is None else lasted,
+            Text.assemble((alert.name, _COLOURS[alert.severity]), f"\n{of}"),
+            alert.key.kind,
+            alert.sentence,
         )
     return table
 
 
 def _costs(costs: Sequence[Cost]) -> Table:
-    table = _table("What each rule comes to")
+    table = _table("Alerts of each rule")
     table.add_column("rule", overflow="fold")
-    for name in ("alerts", "unheard", "in 30 days", "firing"):
+    for name in ("alerts", "suppressed", "in 30 days", "firing"):
         table.add_column(name, justify="right")
-    table.add_column("false ones in 30 days")
-    for each in costs:
-        firing = length(each.firing_s) if each.firing_s else "–"
-        monthly = f"{each.per_month:.1f}"
-        row = (f"{each.heard:,}", f"{each.unheard:,}", monthly, firing, each.promise)
-        table.add_row(each.rule, *row)
+    table.add_column("false alarms in 30 days")
+    for cost in costs:
+        firing = length(cost.firing_s) if cost.firing_s else "–"
+        monthly = f"{cost.per_month:.1f}"
+        row = (f"{cost.notified:,}", f"{cost.suppressed:,}", monthly, firing, cost.promise)
+        table.add_row(cost.rule, *row)
     return table
 
 
@@ -111,8 +110,8 @@ def _simpler(bill: Bill) -> Table:
     table.add_column("rule", overflow="fold")
     for name in ("alerts", "in 30 days"):
         table.add_column(name, justify="right")
-    for each in bill.simpler:
-        table.add_row(each.rule, f"{each.heard:,}", f"{each.per_month:,.1f}")
+    for cost in bill.simpler:
+        table.add_row(cost.rule, f"{cost.notified:,}", f"{cost.per_month:,.1f}")
     for rule, count, monthly in bill.pages:
         table.add_row(rule, f"{count:,}", f"{monthly:,.1f}")
     return table

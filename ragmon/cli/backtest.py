@@ -17,10 +17,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from ragmon.alerts.lines import line
-from ragmon.alerts.machine import Suppressions
+from ragmon.alerts.timeline import AlertTimeline
 from ragmon.backtest import costs, from_store, log_files, table
+from ragmon.backtest import run as backtest
 from ragmon.backtest.queries import Queries
-from ragmon.backtest.run import History, between, live_through
+from ragmon.backtest.run import History, between
 from ragmon.cli import flags
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
@@ -63,27 +64,26 @@ def _backtest(
     rules = configured.rules
     simpler = costs.simpler(rules)
 
-    def is_aside(key: AlertKey) -> bool:
+    def on_trial(key: AlertKey) -> bool:
         return any(costs.raised_by(rule, key) for rule in simpler)
 
-    detection = Detection(queries.columns, [*rules, *simpler], configured.options)
+    timeline = AlertTimeline(
+        lambda: Detection(queries.columns, [*rules, *simpler], configured.options),
+        build_timing(settings),
+        build_maintenance(settings),
+        on_trial=on_trial,
+        finished_log=True,
+    )
     observations = queries.observations
     with _progress("Judging", float(observations.timestamps.max())) as reached:
-        history = live_through(
-            detection,
-            observations,
-            timing=build_timing(settings),
-            hush=Suppressions(maintenance=build_maintenance(settings)),
-            is_aside=is_aside,
-            progress=reached,
-        )
+        history = backtest.run(timeline, observations, reached)
     if args.format == "jsonl":
         _print_lines(history)
         return 0
     total = configured.options.false_alarms_per_month
     bill = table.Bill(
-        costs.by_rule(rules, history, aside=False, total=total),
-        costs.by_rule(simpler, history, aside=True, total=total),
+        costs.by_rule(rules, history, total=total),
+        costs.by_rule(simpler, history, on_trial=True, total=total),
         costs.per_query(observations, queries.columns, history),
     )
     standard_output(markup=False).print(table.view(queries, history, bill))

@@ -11,7 +11,9 @@ import msgspec
 import requests
 from msgspec.structs import asdict
 
+from ragmon.alerts.timeline import AlertTimeline
 from ragmon.backtest import from_store
+from ragmon.backtest.run import replay
 from ragmon.cli import remote
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
@@ -19,7 +21,7 @@ from ragmon.config.units import seconds
 from ragmon.daemon.baselines import BaselineService, Minutes, NoTrafficError, describe
 from ragmon.daemon.build import build_pipeline
 from ragmon.daemon.lock import DirectoryLock
-from ragmon.detectors.detection import Detection, DetectionOptions, replay
+from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.errors import SettingsError, StoreBusyError
 from ragmon.pipeline import Pipeline
 from ragmon.plugins import resolve
@@ -145,10 +147,11 @@ class StoreBaselines:
         with self._store.reader() as reader:
             queries = from_store.read(reader, self._pipeline, 0.0, float("inf"))
         columns = ["" if name == _LATENCY else name for name in queries.columns]
-        detection = Detection(columns, [], DetectionOptions(first_days=0))
-        for _ in replay(detection, queries.observations):
+        options = DetectionOptions(first_days=0)
+        timeline = AlertTimeline(lambda: Detection(columns, [], options), finished_log=True)
+        for _ in replay(timeline, queries.observations):
             pass
-        return Minutes(detection.log, detection.streams)
+        return Minutes(timeline.detection.log, timeline.detection.streams)
 
 
 class RemoteBaselines:

@@ -1,7 +1,7 @@
 """All detectors over all streams: observations in, findings of each closed minute out.
 
-The same calls serve live traffic and a finished log; only who says how far time has come
-differs: live it is the clock, in a replay the newest timestamp.
+The same calls serve live traffic, a backfill and a finished log: ``alerts.timeline`` says how far
+time has come.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +24,6 @@ from ragmon.windows.moments import group
 from ragmon.windows.observations import Observations
 
 FORGET_DAYS = 8
-_BLOCK_S = 600.0  # of a replay; thresholds of latencies settle later than that
-_AHEAD = 50  # minutes that a replay folds before they are judged, at most
 _PARTS = 9  # in which the streams learn from the hour that is over, a part a minute
 _LATENCY_NAMES = ("latency", "latency_p50")
 
@@ -81,6 +79,11 @@ class Detection:
         self._losses = LossMap(columns)
         self._rules = [(module, module.build(options)) for module, options in rules]
         self._settled = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Keys of the observation columns."""
+        return self._losses.columns
 
     @property
     def rules(self) -> list[tuple[ModuleType, Any]]:
@@ -318,28 +321,6 @@ class Detection:
         self.references.grow(size)
         for _, state in self._rules:
             state.grow(size)
-
-
-def replay(detection: Detection, observations: Observations) -> Iterator[Closed]:
-    """Judge a finished log, as if its records had come in the order of their timestamps.
-
-    Where there is none for longer than anything is remembered, the log is taken to have a gap.
-    """
-    order = np.argsort(observations.timestamps, kind="stable")
-    blocks = observations.timestamps[order] // _BLOCK_S
-    if not len(order):
-        return
-    detection.begin(float(observations.timestamps[order[0]]))
-    for part in np.split(order, np.flatnonzero(np.diff(blocks)) + 1):
-        first = float(observations.timestamps[part[0]])
-        forgotten = detection.log.frontier + FORGET_DAYS * 1_440
-        if first > forgotten * 60.0:
-            yield from detection.advance(forgotten)
-            detection.resume(first)
-        yield from detection.advance(int(first // 60) - _AHEAD)  # what is folded must be near
-        detection.fold(observations.select(part))
-        yield from detection.advance(detection.due(float(observations.timestamps[part[-1]])))
-    yield from detection.advance(int(observations.timestamps[order[-1]] // 60) + 1)
 
 
 def totals(streams: StreamTable, found: Floats) -> Mapping[StreamKey, tuple[float, float, float]]:

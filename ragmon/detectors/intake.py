@@ -1,4 +1,4 @@
-"""What commits add, gathered until detection takes it: one large chunk costs least."""
+"""Observations of commits, buffered until detection takes them: one large batch costs least."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,13 +12,13 @@ from ragmon.detectors.losses import JUDGED, sources
 from ragmon.records import Position
 from ragmon.windows.observations import Observations
 
-_BLOCK_S = 600.0
+_BLOCK_S = 600.0  # thresholds of latencies settle later than that
 
 
 class ObservationBatch(Struct, frozen=True):
     """Records that were logged, and those of which something became known."""
 
-    position: Position  # of the store, with all of it
+    position: Position = Position()  # of the store, with all of it
     logged: Observations | None = None
     before: Observations | None = None  # as they were counted
     after: Observations | None = None  # the same records as they are
@@ -27,30 +27,34 @@ class ObservationBatch(Struct, frozen=True):
     @property
     def span(self) -> tuple[float, float] | None:
         """The oldest and the newest timestamp; None when there is nothing."""
-        held = [each.timestamps for each in (self.logged, self.after) if each is not None]
-        if not held:
+        parts = [part.timestamps for part in (self.logged, self.after) if part is not None]
+        if not parts:
             return None
-        return min(float(each.min()) for each in held), max(float(each.max()) for each in held)
+        return min(float(each.min()) for each in parts), max(float(each.max()) for each in parts)
 
     def blocks(self) -> Iterator["ObservationBatch"]:
-        """In the order of their timestamps, ten minutes at a time."""
-        stamps = [each.timestamps for each in (self.logged, self.after) if each is not None]
-        if not stamps:
-            return
-        for number in np.unique(np.concatenate(stamps) // _BLOCK_S).tolist():
-            logged, before, after = (
-                _block(each, number) for each in (self.logged, self.before, self.after)
-            )
-            yield ObservationBatch(self.position, logged, before, after)
+        """Parts of ten minutes each, in the order of their timestamps."""
+        logged, before, after = map(_Blocks, (self.logged, self.before, self.after))
+        for number in sorted(logged.rows.keys() | after.rows.keys()):
+            parts = (logged.select(number), before.select(number), after.select(number))
+            yield ObservationBatch(self.position, *parts)
 
-    def unread(self) -> "ObservationBatch":
+    def unread(self, columns: Sequence[str]) -> "ObservationBatch":
         """The same, as if no judge had read any of it."""
-        logged, before, after = map(_unread, (self.logged, self.before, self.after))
+        if JUDGED not in columns:
+            return self
+        at = columns.index(JUDGED)
+        logged, before, after = (
+            _unread(part, at) for part in (self.logged, self.before, self.after)
+        )
         return ObservationBatch(self.position, logged, before, after, self.arrivals)
 
 
 class ObservationBuffer:
-    """Gathers on the writer's thread; only what losses are made of is kept."""
+    """Observations added by commits since the last turn; on the writer's thread.
+
+    Only the columns that losses are made of are kept.
+    """
 
     def __init__(self, columns: Sequence[str]) -> None:
         """Begin empty.
@@ -80,12 +84,12 @@ class ObservationBuffer:
         self.records += len(after)
 
     def arrive(self, source: str, records: int) -> None:
-        """How many came, and from where."""
+        """Count records by the source that they came from."""
         self._arrivals[source] += records
 
     def take(self, position: Position) -> ObservationBatch:
-        """Everything gathered, which ends at this position of the store."""
-        chunk = ObservationBatch(
+        """Empty the buffer into a batch that ends at this position of the store."""
+        batch = ObservationBatch(
             position,
             _concatenated(self._logged),
             _concatenated(self._before),
@@ -95,7 +99,7 @@ class ObservationBuffer:
         self._logged, self._before, self._after = [], [], []
         self._arrivals = Counter()
         self.records = 0
-        return chunk
+        return batch
 
     def _slim(self, observations: Observations) -> Observations:
         values = np.empty((len(observations), len(self.columns)))
@@ -104,11 +108,31 @@ class ObservationBuffer:
         return replace(observations, values=values, judged=None)
 
     def _read(self, observations: Observations) -> NDArray[np.bool_]:
-        """Which answers some judge has read; shape (n,)."""
+        """Mask of the answers that some judge has read; shape (n,)."""
         read: NDArray[np.bool_] = ~np.isnan(observations.values[:, self._grounding])
         if observations.judged is not None:
             read[observations.judged.record] = True
         return read
+
+
+class _Blocks:
+    """Rows of observations by ten minutes, counted from 1970."""
+
+    def __init__(self, observations: Observations | None) -> None:
+        self._observations = observations
+        self.rows: dict[int, NDArray[np.intp]] = {}
+        if observations is not None:
+            numbers = (observations.timestamps // _BLOCK_S).astype(np.int64)
+            order = np.argsort(numbers, kind="stable")
+            distinct, starts = np.unique(numbers[order], return_index=True)
+            parts = np.split(order, starts[1:])
+            self.rows = dict(zip(distinct.tolist(), parts, strict=True))
+
+    def select(self, number: int) -> Observations | None:
+        """Records of one block; None without any."""
+        if self._observations is None or number not in self.rows:
+            return None
+        return self._observations.select(self.rows[number])
 
 
 def no_later(observations: Observations, limit: float) -> Observations:
@@ -118,21 +142,13 @@ def no_later(observations: Observations, limit: float) -> Observations:
     return replace(observations, timestamps=np.minimum(observations.timestamps, limit))
 
 
-def _unread(observations: Observations | None) -> Observations | None:
+def _unread(observations: Observations | None, judged: int) -> Observations | None:
     if observations is None:
         return None
     values = observations.values.copy()
-    values[:, -1] = np.nan
+    values[:, judged] = np.nan
     return replace(observations, values=values)
 
 
 def _concatenated(parts: Sequence[Observations]) -> Observations | None:
     return Observations.concatenate(parts) if parts else None
-
-
-def _block(observations: Observations | None, number: float) -> Observations | None:
-    """The records of one ten-minute block; None without any."""
-    if observations is None:
-        return None
-    rows = np.flatnonzero(observations.timestamps // _BLOCK_S == number)
-    return observations.select(rows) if len(rows) else None

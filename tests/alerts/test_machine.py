@@ -26,7 +26,7 @@ def explain(found):
     return Evidence(sentence=found.alert.stream.metric)
 
 
-def run(minutes, *, timing=None, hush=None, book=None):
+def run(minutes, *, timing=None, suppressions=None, book=None):
     """Findings by minute; returns (minute, change, metric, heard) of each transition."""
     book, seen, ids = book or AlertBook(), [], []
     for at, findings in enumerate(minutes):
@@ -36,7 +36,7 @@ def run(minutes, *, timing=None, hush=None, book=None):
             NOW + 60.0 * at,
             explain,
             timing=timing or Timing(),
-            hush=hush(at) if hush else Suppressions(),
+            suppressions=suppressions(at) if suppressions else Suppressions(),
         )
         book = AlertBook.load(book.dump())  # a restart in every minute
         ids += [each.id for each in events]
@@ -149,8 +149,8 @@ def test_expressions_of_silences_cost_linear_time(expression, problem):
 
 
 def test_a_silence_ends():
-    hush = Suppressions(silences=(silence(-60.0, 120.0),))
-    found = run([[HIT]] * 4 + [[]], hush=lambda _: hush)
+    suppressions = Suppressions(silences=(silence(-60.0, 120.0),))
+    found = run([[HIT]] * 4 + [[]], suppressions=lambda _: suppressions)
     assert found == [
         (0, "firing", "hit", False),
         (2, "notified", "hit", True),
@@ -159,8 +159,11 @@ def test_a_silence_ends():
 
 
 def test_what_nobody_heard_of_ends_unheard():
-    hush = Suppressions(silences=(silence(-60.0, 600.0),))
-    assert [told for *_, told in run([[HIT], []], hush=lambda _: hush)] == [False, False]
+    suppressions = Suppressions(silences=(silence(-60.0, 600.0),))
+    assert [told for *_, told in run([[HIT], []], suppressions=lambda _: suppressions)] == [
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(

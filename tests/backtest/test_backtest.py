@@ -10,9 +10,10 @@ import pytest
 import zstandard
 from msgspec.structs import replace
 
+from ragmon.alerts.timeline import AlertTimeline
 from ragmon.backtest import costs, from_store, log_files
 from ragmon.backtest.queries import Gatherer
-from ragmon.backtest.run import between, episodes, live_through
+from ragmon.backtest.run import between, episodes, run
 from ragmon.cli import main
 from ragmon.detectors import AlertKey, StreamKey
 from ragmon.detectors.detection import Detection
@@ -138,16 +139,23 @@ def test_a_store_says_what_was_learned_later(tmp_path):
 STEP = story.load(story.STORIES / "zero_results.yaml")
 
 
+def finished(rules, **options):
+    """A timeline for a log over the columns of a story."""
+    return AlertTimeline(
+        lambda: Detection(story.COLUMNS, build(rules)), finished_log=True, **options
+    )
+
+
 @pytest.fixture(scope="module")
 def step_history():
-    return live_through(Detection(story.COLUMNS, build(STEP.rules)), story.whole(STEP))
+    return run(finished(STEP.rules), story.whole(STEP))
 
 
 def test_a_finished_log_in_any_order_agrees_with_live(step_history):
     told = story.whole(STEP)
     order = np.random.default_rng(5).permutation(len(told))
     shuffled = told.select(order)
-    again = live_through(Detection(story.COLUMNS, build(STEP.rules)), shuffled)
+    again = run(finished(STEP.rules), shuffled)
     assert len(step_history.events) >= 2
     assert list(again.events) == list(step_history.events) == story.live(STEP)
 
@@ -156,19 +164,19 @@ def test_a_silence_longer_than_the_minutes_that_are_kept_agrees_with_live():
     told = story.load(story.STORIES / "outage.yaml")
     silent = replace(told.incidents[0], lasts=200)
     told = replace(told, incidents=(silent,), lasts=300, history=1_600, rate=0.3)
-    lived = live_through(Detection(story.COLUMNS, build(told.rules)), story.whole(told))
-    assert [each.name for each in episodes(lived.events) if each.heard] == ["RagmonNoTraffic"]
+    lived = run(finished(told.rules), story.whole(told))
+    assert [each.name for each in episodes(lived.events) if each.notified] == ["RagmonNoTraffic"]
     assert list(lived.events) == story.live(told)
 
 
 def test_episodes_have_a_beginning_an_end_and_a_reason(step_history):
-    heard = [each for each in episodes(step_history.events) if each.heard]
+    heard = [each for each in episodes(step_history.events) if each.notified]
     assert [each.name for each in heard] == ["RagmonZeroResults"]
     start = (story.START + STEP.history + 60) * 60.0
     assert 60.0 <= heard[0].opened - start <= 360.0
     assert heard[0].ended is not None
     assert heard[0].sentence.startswith("zero-result rate of docs rose to ")
-    unheard = [each for each in episodes(step_history.events) if not each.heard]
+    unheard = [each for each in episodes(step_history.events) if not each.notified]
     assert {each.key.stream.metric for each in unheard} >= {"hit"}
 
 
@@ -220,29 +228,27 @@ def test_alerts_belong_to_the_rule_that_raised_them(rule, alert, expected):
 
 
 def test_each_rule_is_listed_with_what_it_would_have_cost(step_history):
-    found = costs.by_rule(build(STEP.rules), step_history, aside=False, total=1.0)
+    found = costs.by_rule(build(STEP.rules), step_history, total=1.0)
     assert [each.rule for each in found] == [costs.named(*rule) for rule in build(STEP.rules)]
     by_name = {each.rule: each for each in found}
-    assert by_name["canary"].heard == 0
+    assert by_name["canary"].notified == 0
     anomaly = by_name["anomaly"]
-    assert anomaly.heard == 1
+    assert anomaly.notified == 1
     assert anomaly.per_month == pytest.approx(30.0 / step_history.days)
     assert 3_000.0 <= anomaly.firing_s <= 4_200.0
     assert anomaly.promise == "at most 1 in all"
     assert by_name["threshold zero_result limit=0.3/900s"].promise == "none: a plain limit"
 
 
-def test_rules_put_aside_neither_explain_nor_are_explained():
+def test_rules_on_trial_neither_explain_nor_are_explained():
     extra = {"kind": "threshold", "metric": "zero_result", "limit": 0.1, "window": 300.0}
     (rule,) = build([extra])
-    detection = Detection(story.COLUMNS, [*build([{"kind": "anomaly"}]), rule])
-    found = live_through(
-        detection, story.whole(STEP), is_aside=lambda key: costs.raised_by(rule, key)
-    )
+    rules = ({"kind": "anomaly"}, extra)
+    found = run(finished(rules, on_trial=lambda key: costs.raised_by(rule, key)), story.whole(STEP))
     assert {event.alert.key.kind for event in found.events} == {"anomaly"}
-    assert {event.alert.key.kind for event in found.aside} == {"threshold"}
-    (cost,) = costs.by_rule([rule], found, aside=True, total=1.0)
-    assert cost.heard == 1
+    assert {event.alert.key.kind for event in found.trial_events} == {"threshold"}
+    (cost,) = costs.by_rule([rule], found, on_trial=True, total=1.0)
+    assert cost.notified == 1
 
 
 def test_a_page_for_each_query_is_counted(step_history):

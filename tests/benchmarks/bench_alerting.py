@@ -51,15 +51,15 @@ def measured(tenants: int) -> list[tuple[str, str, str]]:
 def counted(vigil: Vigil, tenants: int) -> float:
     """Microseconds a record from the commit's observations to the detectors' minutes."""
     records = queries("c", vigil.clock.now() - 50.0, RECORDS, 50.0, tenants)
-    pipeline, live = vigil.engine.pipeline, vigil.alerting.live
+    pipeline, timeline = vigil.engine.pipeline, vigil.alerting.timeline
     batches = [pipeline.observe(records[at : at + BATCH]) for at in range(0, RECORDS, BATCH)]
-    feed = ObservationBuffer(pipeline.columns)
+    buffer = ObservationBuffer(pipeline.columns)
 
     def count() -> float:
         started = time.process_time()
         for batch in batches:
-            feed.log(batch)
-        live._count(feed.take(Position()))
+            buffer.log(batch)
+        timeline._count(buffer.take(Position()))
         return time.process_time() - started
 
     took = [vigil.engine.thread.submit(count).result() for _ in range(5)]

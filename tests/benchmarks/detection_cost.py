@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 from detection_worlds import DAY, MONDAY, Traffic, World
 
+from ragmon.alerts.timeline import AlertTimeline
+from ragmon.backtest.run import replay
 from ragmon.cli import main
 from ragmon.detectors import StreamKey
-from ragmon.detectors.detection import Detection, DetectionOptions, replay
+from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.losses import DETECTED
 from ragmon.detectors.rules import build
 from ragmon.windows.observations import Observations
@@ -56,9 +58,11 @@ def replayed() -> tuple[int, float]:
     values[:, -1] = rng.lognormal(6.8, 0.5, n)
     stamps = np.sort(rng.uniform(MONDAY * 60.0, (MONDAY + 2 * DAY) * 60.0, n))
     whole = Observations((), [("docs", "v1")], np.zeros(n, dtype=np.int32), stamps, values)
-    detection = Detection(columns, build(), DetectionOptions())
+    timeline = AlertTimeline(
+        lambda: Detection(columns, build(), DetectionOptions()), finished_log=True
+    )
     started = time.process_time()
-    for _ in replay(detection, whole):
+    for _ in replay(timeline, whole):
         pass
     return n, time.process_time() - started
 

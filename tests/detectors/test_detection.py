@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from ragmon.alerts.timeline import AlertTimeline
+from ragmon.backtest.run import replay
 from ragmon.detectors import StreamKey, rules
 from ragmon.detectors.baselines import from_totals
-from ragmon.detectors.detection import Detection, DetectionOptions, replay
+from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.minutes import SavedMinute
 from ragmon.errors import SettingsError
 from ragmon.windows.observations import Observations
@@ -27,6 +29,12 @@ def story():
 @pytest.fixture(scope="module")
 def batches(story):
     return [(minute, batch) for minute, batch in queries(story) if batch is not None]
+
+
+def closed(log, given):
+    """The minutes of a finished log."""
+    timeline = AlertTimeline(lambda: fresh(given), finished_log=True)
+    return [step.closed for step in replay(timeline, log) if step.closed is not None]
 
 
 def run(detection, batches):
@@ -71,7 +79,7 @@ def test_a_replay_agrees_bit_for_bit(live, batches):
         whole.timestamps[shuffled],
         whole.values[shuffled],
     )
-    replayed = list(replay(fresh(), mixed))
+    replayed = closed(mixed, RULES)
     assert replayed[: len(live)] == live
 
 
@@ -182,7 +190,7 @@ def test_a_stray_timestamp_does_not_make_a_replay_live_through_decades():
     told = [batch for _, batch in queries(load(STORIES / "low_traffic.yaml")) if batch is not None]
     stray = replace(told[0], timestamps=told[0].timestamps * 0.0 + 86_400.0)
     whole = Observations.concatenate([*told[:30], stray])
-    minutes = [closed.minute for closed in replay(Detection(COLUMNS, rules.build()), whole)]
+    minutes = [minute.minute for minute in closed(whole, rules.DEFAULT_RULES)]
     assert minutes[0] == 1_440
     assert minutes[-1] == int(whole.timestamps.max() // 60)
     assert minutes == sorted(set(minutes))

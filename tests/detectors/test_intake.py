@@ -94,9 +94,12 @@ def test_a_judge_that_read_an_answer_is_counted_unless_that_is_history():
     feed = ObservationBuffer(PIPELINE.columns)
     feed.log(observed([read, Amendments()]))
     chunk = feed.take(Position(2, 0))
-    judged = [losses(feed, each.logged)[:, INDEX["judged"]] for each in (chunk, chunk.unread())]
+    judged = [
+        losses(feed, each.logged)[:, INDEX["judged"]]
+        for each in (chunk, chunk.unread(feed.columns))
+    ]
     assert [np.isnan(each).tolist() for each in judged] == [[False, True], [True, True]]
-    grounding = losses(feed, chunk.unread().logged)[0, INDEX["grounding"]]
+    grounding = losses(feed, chunk.unread(feed.columns).logged)[0, INDEX["grounding"]]
     assert grounding == pytest.approx(0.1)
 
 

@@ -1,5 +1,6 @@
-"""Lives through a story: synthetic queries by its levels, detectors and alerts as shipped."""
+"""Scenarios: synthetic queries by the levels of a story, judged by what ships."""
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import yaml
 from msgspec import Struct, field
 
 from ragmon.alerts import AlertEvent
-from ragmon.alerts.evidence import explain
-from ragmon.alerts.machine import AlertBook, step
+from ragmon.alerts.timeline import AlertTimeline
 from ragmon.detectors.detection import Detection, DetectionOptions
+from ragmon.detectors.intake import ObservationBuffer
 from ragmon.detectors.rules import DEFAULT_RULES, build
+from ragmon.records import Position
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
 from ragmon.windows.observations import Observations
@@ -69,20 +71,38 @@ def load(path: Path) -> Story:
     return msgspec.convert(yaml.safe_load(path.read_text()), Story)
 
 
-def live(story: Story) -> list[AlertEvent]:
-    """Every transition."""
-    detection = Detection(COLUMNS, build(story.rules), DetectionOptions())
-    detection.begin(START * 60.0)
-    book, events = AlertBook(), []
+def timeline(story: Story) -> tuple[AlertTimeline, ObservationBuffer]:
+    """Detectors and alerts that have seen nothing, and the buffer that feeds them."""
+    buffer = ObservationBuffer(COLUMNS)
+    detection = functools.partial(Detection, buffer.columns, build(story.rules), DetectionOptions())
+    return AlertTimeline(detection), buffer
+
+
+def live(story: Story, turn_s: float = 60.0) -> list[AlertEvent]:
+    """Every transition, with a turn every so many seconds."""
+    line, buffer = timeline(story)
+    events: list[AlertEvent] = []
     for minute, batch in queries(story):
-        if batch is not None:
-            detection.fold(batch)
-        for closed in detection.advance(detection.due((minute + 1) * 60.0)):
-            now = closed.now
-            book, made = step(
-                book, closed.findings, now, lambda found, at=now: explain(found, detection, at)
-            )
-            events += made
+        for turn in range(int(60.0 // turn_s)):
+            begins = minute * 60.0 + turn * turn_s
+            if batch is not None:
+                rows = (batch.timestamps >= begins) & (batch.timestamps < begins + turn_s)
+                if rows.any():
+                    buffer.log(batch.select(rows))
+            for step in line.advance(buffer.take(Position()), begins + turn_s):
+                events += step.events
+    return events
+
+
+def caught_up(story: Story, records: int) -> list[AlertEvent]:
+    """Every transition, with the queries sent late: so many at once, after it all happened."""
+    line, buffer = timeline(story)
+    events: list[AlertEvent] = []
+    log, now = whole(story), 60.0 * (START + story.history + story.lasts + 60)
+    for at in range(0, len(log), records):
+        buffer.log(log.select(np.arange(at, min(at + records, len(log)))))
+        for step in line.advance(buffer.take(Position()), now):
+            events += step.events
     return events
 
 

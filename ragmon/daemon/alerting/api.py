@@ -117,7 +117,7 @@ class AlertApi:
             created_by=wanted.created_by,
             comment=wanted.comment,
         )
-        if len(self._alerting.live.silences) >= _MOST_SILENCES:
+        if len(self._alerting.timeline.silences) >= _MOST_SILENCES:
             raise ValueError(f"there are {_MOST_SILENCES} silences already")
         await self._thread.ask_async(lambda: self._alerting.silence(silence))
         return _shown(silence, now)

@@ -60,7 +60,7 @@ def known(tmp_path_factory):
         vigil.commit(records)
         vigil.tick()
     vigil.tick()
-    assert not vigil.alerting.live.catching_up
+    assert not vigil.alerting.timeline.catching_up
     assert vigil.events() == []
     vigil.end()
     return vigil.directory
@@ -94,8 +94,8 @@ def test_what_still_fires_when_history_ends_is_heard_at_once(tmp_path):
         for batch in batches(records):
             vigil.commit(batch)
             vigil.tick()
-    assert not vigil.alerting.live.catching_up
-    firing = [each for each in vigil.alerting.live.book.open if each.state == "firing"]
+    assert not vigil.alerting.timeline.catching_up
+    firing = [each for each in vigil.alerting.timeline.book.open if each.state == "firing"]
     heard = [each for each in firing if not each.inhibited_by]
     assert heard
     assert [each.silenced_by for each in heard] == [""] * len(heard)
@@ -172,7 +172,7 @@ def test_a_process_that_is_killed_at_any_time_ends_up_where_the_other_does(
     play(killed, story, lambda at: killed.crash() if at in kills else None)
     assert killed.events() == steady.events()
     assert killed.notified() == steady.notified()
-    assert killed.alerting.live.book == steady.alerting.live.book
+    assert killed.alerting.timeline.book == steady.alerting.timeline.book
     assert killed.state() == steady.state()
     steady.end()
     killed.end()
