@@ -16,6 +16,8 @@ from ragmon.sources.otlp.reading.facts import (
 )
 from ragmon.sources.otlp.spans import Span
 
+_MOST_DEPTH = 256  # of a tree; real traces stay below fifty
+
 
 class Node:
     """A span, what it says, and its place."""
@@ -56,8 +58,9 @@ def build(spans: Sequence[Span]) -> list[Node]:
     nodes = {span.span_id: Node(span, read(span)) for span in spans}
     for node in nodes.values():
         node.parent = nodes.get(node.span.parent_id)
+    depths: dict[bytes, int] = {}
     for node in nodes.values():
-        _break_circle(node)
+        _place(node, depths)
     tops: list[Node] = []
     for node in sorted(nodes.values(), key=_start):
         (tops if node.parent is None else node.parent.children).append(node)
@@ -68,20 +71,28 @@ def _start(node: Node) -> int:
     return node.span.start_ns
 
 
-def _break_circle(node: Node) -> None:
-    """Cut above the earliest span of a circle that passes here (Brent's two runners)."""
-    slow, fast = node.parent, node.parent.parent if node.parent else None
-    while fast is not None and slow is not fast:
-        assert slow is not None
-        slow = slow.parent
-        fast = fast.parent.parent if fast.parent else None
-    if fast is None:
-        return
-    circle = [fast]
-    while (following := circle[-1].parent) is not fast:
-        assert following is not None
-        circle.append(following)
-    min(circle, key=_start).parent = None
+def _place(node: Node, depths: dict[bytes, int]) -> None:
+    """Find the depths of a node and of all above it, each once: linear in the spans of a trace.
+
+    A circle is cut above its earliest span. A span deeper than ``_MOST_DEPTH`` hangs under one
+    of that depth, so that walking to the top is bounded.
+    """
+    path: dict[bytes, Node] = {}
+    above: Node | None = node
+    while above is not None and above.span.span_id not in depths:
+        if above.span.span_id in path:
+            nodes = list(path.values())
+            min(nodes[nodes.index(above) :], key=_start).parent = None
+            _place(node, depths)
+            return
+        path[above.span.span_id] = above
+        above = above.parent
+    for placed in reversed(path.values()):
+        parent = placed.parent
+        depth = 0 if parent is None else depths[parent.span.span_id] + 1
+        if parent is not None and depth > _MOST_DEPTH:
+            placed.parent, depth = parent.parent, _MOST_DEPTH
+        depths[placed.span.span_id] = depth
 
 
 def everything(tops: Sequence[Node]) -> list[Node]:
