@@ -21,7 +21,7 @@ from ragmon.detectors.detection import Detection
 from ragmon.detectors.minutes import MinuteLog
 from ragmon.detectors.streams import StreamTable
 from ragmon.exposition.baselines import BaselineMetrics
-from ragmon.stores import BaselineRow, Baselines
+from ragmon.stores.protocols import BaselineRow, Baselines
 from ragmon.threads import OnWriter
 from ragmon.web.baselines import BaselineRequest
 

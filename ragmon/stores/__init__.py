@@ -16,52 +16,13 @@ from ragmon.records import Position
 from ragmon.stores.protocols import (
     AlertLog,
     Awaited,
-    BaselineRow,
     Baselines,
-    DeadLetter,
-    DueNotifications,
-    Fate,
     JudgeStore,
-    Notification,
     Outbox,
-    PendingNotification,
     ProbeRuns,
-    SavedDetection,
-    Settled,
-    SpanRow,
     Spans,
-    Turn,
-    Undelivered,
 )
 from ragmon.windows.snapshot import SavedBucket
-
-__all__ = [
-    "AlertLog",
-    "Awaited",
-    "BaselineRow",
-    "Baselines",
-    "Block",
-    "Commit",
-    "DeadLetter",
-    "DueNotifications",
-    "Fate",
-    "Hashes",
-    "JudgeStore",
-    "Notification",
-    "Outbox",
-    "PendingNotification",
-    "ProbeRuns",
-    "Reader",
-    "Restatement",
-    "SavedDetection",
-    "Settled",
-    "SpanRow",
-    "Spans",
-    "Store",
-    "Turn",
-    "Undelivered",
-    "Waiting",
-]
 
 Hashes = NDArray[np.uint64]
 
@@ -109,7 +70,11 @@ class Block(NamedTuple):
 
 
 class Store(Protocol):
-    """What the writer needs; one thread calls everything, others read through ``reader``."""
+    """One store, owned by the writer's thread (``ragmon.threads.WriterThread``).
+
+    That thread alone calls it, and the sub-stores that it hands out; others read through
+    ``reader``, and may look at ``next_sequence``, ``size_bytes`` and ``waiting_count``.
+    """
 
     next_sequence: int
     last_restatement: int
@@ -119,7 +84,7 @@ class Store(Protocol):
         ...
 
     def known(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Which of the hashes belong to stored records; shape (n,)."""
+        """True for each hash that belongs to a stored record; shape (n,)."""
         ...
 
     def find(self, query_hash: int) -> int | None:
@@ -143,11 +108,11 @@ class Store(Protocol):
         ...
 
     def waiting_count(self) -> int:
-        """How many changes wait for their query."""
+        """Number of changes that wait for their query."""
         ...
 
     def offset(self, source: str) -> bytes | None:
-        """How far a followed source was read."""
+        """The position up to which a followed source was read; None before the first."""
         ...
 
     def save_windows(
@@ -180,7 +145,7 @@ class Store(Protocol):
         ...
 
     def index(self) -> None:
-        """Upkeep of the id index between commits."""
+        """Maintain the id index between commits."""
         ...
 
     def size_bytes(self) -> int:
@@ -192,27 +157,27 @@ class Store(Protocol):
         ...
 
     def spans(self) -> Spans:
-        """Where spans wait for the rest of their trace."""
+        """Spans that wait for the rest of their trace."""
         ...
 
     def judging(self) -> JudgeStore:
-        """Where answers wait for the sampled judge."""
+        """Answers that wait for the sampled judge."""
         ...
 
     def outbox(self) -> Outbox:
-        """Where notifications wait for their receivers."""
+        """Notifications that wait for their receivers."""
         ...
 
     def alert_log(self) -> AlertLog:
-        """Where detectors, alerts and silences are kept."""
+        """Detectors, alerts and silences."""
         ...
 
     def baselines(self) -> Baselines:
-        """Where baselines are kept."""
+        """Saved baselines."""
         ...
 
     def probe_runs(self) -> ProbeRuns:
-        """Where golden probes keep what they found."""
+        """Results of golden probes."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What the store keeps of a query that changed: what is known now, and which signals it moved.
+"""Stored form of a query's changes: what is known of it now, and which signals they moved.
 
 The moved signals stand beside, so that a search over many blocks need not open every record.
 """
@@ -41,7 +41,7 @@ def encode(known: Amendments, layout: int, original: Row, row: Row) -> bytes:
 
 
 def decode(body: bytes) -> Amended:
-    """What ``encode`` wrote."""
+    """Read what ``encode`` wrote."""
     try:
         return _decode(body)
     except msgspec.ValidationError:

@@ -1,7 +1,7 @@
-"""What a store keeps beside records and windows, each on a shelf of its own.
+"""Sub-stores: what a store keeps beside records and windows.
 
 Traces that are not complete, notifications, answers to judge, detectors and alerts, baselines,
-golden probes: every shelf is called on the writer's thread.
+golden probes. All belong to the writer's thread: others hold them as ``OnWriter[Outbox]``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ class SpanRow(NamedTuple):
 
 
 class Spans(Protocol):
-    """Spans of traces that are not complete; called on the writer's thread."""
+    """Spans of traces that are not complete."""
 
     def append(self, rows: Iterable[SpanRow]) -> None:
         """Make them durable, or raise StoreError and change nothing."""
@@ -67,7 +67,7 @@ class PendingNotification(NamedTuple):
 
 
 class DueNotifications(NamedTuple):
-    """What to try now; without anything, when something comes due (None: nothing waits)."""
+    """Notifications to try now; without any, when one comes due (None: nothing waits)."""
 
     rows: list[PendingNotification]
     next_at: float | None
@@ -77,9 +77,9 @@ Fate = Literal["delivered", "retried", "dead"]
 
 
 class Settled(NamedTuple):
-    """How one attempt ended."""
+    """The outcome of one attempt."""
 
-    number: int
+    number: int  # of the notification
     fate: Fate
     at: float  # unix seconds: when it ended; for retried, when it is due again
     error: str = ""
@@ -107,7 +107,7 @@ class DeadLetter(NamedTuple):
 
 
 class Outbox(Protocol):
-    """Notifications that no receiver has yet; called on the writer's thread.
+    """Notifications that no receiver has yet.
 
     A store also offers ``insert`` within a transaction of its own, so that a transition and its
     notifications become durable together.
@@ -130,11 +130,11 @@ class Outbox(Protocol):
         ...
 
     def undelivered(self) -> Undelivered:
-        """How much waits, since when, and how much was given up."""
+        """Number of notifications that wait, since when, and how many were given up."""
         ...
 
     def dead(self, limit: int) -> list[DeadLetter]:
-        """What was given up last, the newest first."""
+        """Notifications that were given up, the newest first."""
         ...
 
 
@@ -148,7 +148,7 @@ class Awaited(NamedTuple):
 class JudgeStore(Protocol):
     """Answers that wait for the sampled judge, and what judging remembers.
 
-    Called on the writer's thread. Draws and verdicts are part of a ``Commit``.
+    Draws and verdicts are part of a ``Commit``.
     """
 
     def awaited(self, skip: int, limit: int) -> list[Awaited]:
@@ -163,7 +163,7 @@ class JudgeStore(Protocol):
         ...
 
     def awaited_count(self) -> int:
-        """How many wait."""
+        """Number of answers that wait."""
         ...
 
     def abandon(self, sequences: Iterable[int]) -> None:
@@ -171,7 +171,7 @@ class JudgeStore(Protocol):
         ...
 
     def remembered(self, name: str) -> bytes | None:
-        """What was kept under a name."""
+        """The value kept under a name; None without one."""
         ...
 
     def remember(self, name: str, body: bytes) -> None:
@@ -190,7 +190,7 @@ class SavedDetection(NamedTuple):
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """What one turn of detection changes, saved as a whole."""
+    """The changes of one turn of detection, saved as a whole."""
 
     state: bytes  # of the detectors
     buckets: Sequence[minutes.SavedMinute]  # those that changed
@@ -203,7 +203,7 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 
 class AlertLog(Protocol):
-    """Detectors, alerts and silences; called on the writer's thread.
+    """Detectors, alerts and silences.
 
     From when it is first asked for, what the saved detectors have not counted is kept, since a
     restart will have to count it.
@@ -212,7 +212,7 @@ class AlertLog(Protocol):
     counted: Position  # how far the saved detectors have counted
 
     def load(self) -> SavedDetection | None:
-        """What was saved last."""
+        """The state saved last; None before the first turn."""
         ...
 
     def save(self, turn: Turn) -> None:
@@ -245,7 +245,7 @@ class AlertLog(Protocol):
 
 
 class BaselineRow(Struct, frozen=True, kw_only=True):
-    """What is known of one version of a saved baseline."""
+    """Description of one version of a saved baseline."""
 
     name: str
     version: int = 0  # numbered by the store
@@ -258,7 +258,7 @@ class BaselineRow(Struct, frozen=True, kw_only=True):
 
 
 class Baselines(Protocol):
-    """Saved baselines, versioned; called on the writer's thread."""
+    """Saved baselines, versioned."""
 
     def add(self, row: BaselineRow, body: bytes) -> BaselineRow:
         """Keep another version, which is numbered here and not promoted."""
@@ -286,10 +286,10 @@ class Baselines(Protocol):
 
 
 class ProbeRuns(Protocol):
-    """What each golden probe found last; called on the writer's thread."""
+    """State of each golden probe after its last run."""
 
     def load(self) -> dict[str, bytes]:
-        """What was saved of each probe."""
+        """Saved state by the name of the probe."""
         ...
 
     def save(self, name: str, body: bytes) -> None:

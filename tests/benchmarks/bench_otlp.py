@@ -21,7 +21,7 @@ from ragmon.sources.otlp.receiver.assembly import Assembly, TraceTimeouts
 from ragmon.sources.otlp.spans import pack, unpack
 from ragmon.sources.otlp.traces.mapping import map_trace
 from ragmon.sources.otlp.wire import protobuf
-from ragmon.stores import SpanRow
+from ragmon.stores.protocols import SpanRow
 from tests.support.otlp import NOW, captured, rig
 
 FOLDERS = ("oi-langchain", "tl-langchain", "genai-semconv")

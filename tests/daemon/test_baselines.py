@@ -15,7 +15,7 @@ from ragmon.detectors.baselines import Baseline
 from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.errors import SettingsError
 from ragmon.exposition.baselines import BaselineMetrics
-from ragmon.stores import BaselineRow
+from ragmon.stores.protocols import BaselineRow
 from tests.support.examples import NOON, chunks, pipeline, record
 from tests.support.rig import Rig, sent
 from tests.support.stores import KINDS, opened

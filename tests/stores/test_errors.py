@@ -16,7 +16,8 @@ import pytest
 
 from ragmon.errors import StoreBusyError, StoreCorruptError, StoreError, StoreFullError
 from ragmon.records import Position
-from ragmon.stores import Restatement, SpanRow, Waiting
+from ragmon.stores import Restatement, Waiting
+from ragmon.stores.protocols import SpanRow
 from ragmon.stores.sqlite import SqliteStore
 from ragmon.stores.sqlite.database import translated
 from ragmon.stores.sqlite.store import FILE

@@ -13,7 +13,7 @@ from ragmon.stores.sqlite import identity
 from ragmon.stores.sqlite.identity import (
     ENTRY,
     Filter,
-    find_in_chunk,
+    find_in_page,
     hash_id,
     pack_run,
     signed,
@@ -38,7 +38,7 @@ def test_signed_hashes_fit_sqlite_and_keep_their_order(a, b):
 @given(many, st.integers(1, 7), HASHES | EDGES)
 def test_a_packed_run_finds_what_is_in_it_and_nothing_else(hashes, chunk, other):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(identity, "CHUNK", chunk)
+        patch.setattr(identity, "PAGE", chunk)
         packed = pack_run(hashes, np.arange(len(hashes)) * 10)
     assert sum(len(entries) for _, entries in packed) == ENTRY.itemsize * len(hashes)
     firsts = [first for first, _ in packed]
@@ -46,7 +46,7 @@ def test_a_packed_run_finds_what_is_in_it_and_nothing_else(hashes, chunk, other)
 
     def find(query_hash):
         chunks = [entries for first, entries in packed if first <= signed(query_hash)]
-        return find_in_chunk(chunks[-1], query_hash) if chunks else None
+        return find_in_page(chunks[-1], query_hash) if chunks else None
 
     for at, each in enumerate(hashes.tolist()):
         assert find(each) == at * 10

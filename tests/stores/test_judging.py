@@ -3,7 +3,7 @@
 import pytest
 
 from ragmon.records import Chunk, Draw, Verdict
-from ragmon.stores import Awaited
+from ragmon.stores.protocols import Awaited
 from tests.support.examples import NOON, pipeline, record
 from tests.support.rig import Rig, sent
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ragmon.errors import StoreError
-from ragmon.stores import Notification, Settled, Undelivered
+from ragmon.stores.protocols import Notification, Settled, Undelivered
 from ragmon.stores.sqlite import outbox as sqlite_outbox
 from tests.support.stores import KINDS, opened
 

@@ -39,7 +39,7 @@ def small_pieces() -> Iterator[None]:
     """Runs of eight ids, filters that are often wrong, blocks of few records."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(identity, "RUN", 8)
-        patch.setattr(identity, "CHUNK", 3)
+        patch.setattr(identity, "PAGE", 3)
         patch.setattr(identity, "_GENERATION", 24)
         patch.setattr(identity, "_WORDS", 2)
         patch.setattr(maintenance, "_EXPIRE_BLOCKS", 2)

@@ -14,7 +14,7 @@ from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.baselines import BaselineService, LiveBaselines, Minutes
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.records import Feedback, Label, Latency, Position, Tokens, Verdict
-from ragmon.stores import Notification, Settled, Turn
+from ragmon.stores.protocols import Notification, Settled, Turn
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import Api
 from ragmon.web.baselines import BaselineSection

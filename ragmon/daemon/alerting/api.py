@@ -14,7 +14,7 @@ from ragmon.clock import Clock
 from ragmon.config.units import seconds
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.ingest.engine import Engine
-from ragmon.stores import DeadLetter
+from ragmon.stores.protocols import DeadLetter
 from ragmon.web.alerts import SilenceRequest
 
 _LONGEST_S = 366 * 86_400.0

@@ -24,7 +24,8 @@ from ragmon.detectors.intake import ObservationBuffer
 from ragmon.errors import StoreError
 from ragmon.exposition.alerts import AlertMetrics
 from ragmon.records import Position
-from ragmon.stores import Restatement, Turn
+from ragmon.stores import Restatement
+from ragmon.stores.protocols import Turn
 from ragmon.windows.observations import unpack
 
 _EVERY_S = 1.0

@@ -31,7 +31,7 @@ from ragmon.sampling import SamplingOptions
 from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.sources.otlp.export import Exporter
 from ragmon.stats.judged_estimate import Relation
-from ragmon.stores import JudgeStore
+from ragmon.stores.protocols import JudgeStore
 
 Tell = Callable[[QueryRecord, Verdict], None]
 

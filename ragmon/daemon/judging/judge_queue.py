@@ -7,7 +7,8 @@ import msgspec
 
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.sources import IngestOutcome, RecordSink, Submission, deliver
-from ragmon.stores import Awaited, JudgeStore, Reader, amendments
+from ragmon.stores import Reader, amendments
+from ragmon.stores.protocols import Awaited, JudgeStore
 from ragmon.threads import OnWriter
 
 SOURCE = "judge:llm"

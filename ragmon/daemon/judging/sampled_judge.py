@@ -24,7 +24,8 @@ from ragmon.judges.budget import Reservation
 from ragmon.judges.llm import Failure, JudgedAnswer, Judgement
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.facts import SAMPLED_JUDGE
-from ragmon.stores import Awaited, Reader
+from ragmon.stores import Reader
+from ragmon.stores.protocols import Awaited
 from ragmon.threads import Loop
 
 EXPIRED = "expired"

@@ -16,7 +16,7 @@ from ragmon.daemon.component import Context
 from ragmon.daemon.notify.routing import Route, build_routes
 from ragmon.daemon.notify.sink_worker import DeliveryContext, DeliveryCounters, SinkWorker
 from ragmon.errors import StoreError
-from ragmon.stores import Fate, Outbox, Undelivered
+from ragmon.stores.protocols import Fate, Outbox, Undelivered
 from ragmon.threads import OnWriter
 
 _STOP_S = 2.0

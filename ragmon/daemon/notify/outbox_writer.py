@@ -3,7 +3,7 @@
 from concurrent.futures import Future
 
 from ragmon.errors import StoreError
-from ragmon.stores import Outbox, Settled
+from ragmon.stores.protocols import Outbox, Settled
 from ragmon.threads import OnWriter
 
 

@@ -16,7 +16,7 @@ from ragmon.errors import SettingsError
 from ragmon.http_client import check_secrets
 from ragmon.plugins import resolve
 from ragmon.sinks import Sink, SinkContext
-from ragmon.stores import Notification
+from ragmon.stores.protocols import Notification
 
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared with
 encode_event = msgspec.msgpack.Encoder().encode

@@ -16,7 +16,7 @@ from ragmon.daemon.notify.outbox_writer import OutboxWriter
 from ragmon.daemon.notify.routing import Route
 from ragmon.errors import SettingsError, SinkError, StoreError
 from ragmon.sinks import Repeating
-from ragmon.stores import Outbox, PendingNotification, Settled, Undelivered
+from ragmon.stores.protocols import Outbox, PendingNotification, Settled, Undelivered
 from ragmon.threads import Loop, OnWriter
 
 FIRST_WAIT_S = 0.5

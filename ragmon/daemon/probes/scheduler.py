@@ -26,7 +26,7 @@ from ragmon.errors import SettingsError, StoreError
 from ragmon.evaluate.run.endpoint import Template
 from ragmon.evaluate.run.probe import ProbeJob, ProbeOutcome
 from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
-from ragmon.stores import ProbeRuns
+from ragmon.stores.protocols import ProbeRuns
 from ragmon.threads import Loop, OnWriter
 
 _decode = msgspec.msgpack.Decoder(ProbeOutcome).decode

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ragmon.stores import SpanRow
+from ragmon.stores.protocols import SpanRow
 
 MAX_ATTRIBUTES = 6_000
 """Of one span; a thousand flattened documents with their metadata fit."""

@@ -9,7 +9,7 @@ from ragmon.alerts import AlertEvent
 from ragmon.alerts.silences import Silence
 from ragmon.detectors.minutes import SavedMinute
 from ragmon.records import Position
-from ragmon.stores import SavedDetection, Turn
+from ragmon.stores.protocols import SavedDetection, Turn
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 from ragmon.stores.sqlite.outbox import SqliteOutbox
 
@@ -38,7 +38,7 @@ class SqliteAlertLog:
         self.counted = self._position()
 
     def load(self) -> SavedDetection | None:
-        """What was saved last."""
+        """The state saved last; None before the first turn."""
         with decoded(self._db.path):
             rows = dict(self._db.rows("SELECT name, body FROM detection"))
             if not rows:
@@ -61,8 +61,8 @@ class SqliteAlertLog:
         }
         buckets = [(tier, bucket, self._db.zip(body)) for tier, bucket, body in turn.buckets]
         events = [
-            (each.id, each.at, each.alert.episode, each.change, self._packed(each))
-            for each in turn.events
+            (event.id, event.at, event.alert.episode, event.change, self._packed(event))
+            for event in turn.events
         ]
         with self._db.transaction() as db:
             db.executemany("REPLACE INTO detection VALUES (?, ?)", state.items())
@@ -85,8 +85,8 @@ class SqliteAlertLog:
             " ORDER BY at DESC, number DESC",
             since,
         )
-        wanted = (each for each in ends if pipeline in ("", each.alert.key.stream.pipeline))
-        return list(islice(wanted, limit))
+        matching = (each for each in ends if pipeline in ("", each.alert.key.stream.pipeline))
+        return list(islice(matching, limit))
 
     def episode(self, name: str) -> list[AlertEvent]:
         """Every transition of one alert, in order."""

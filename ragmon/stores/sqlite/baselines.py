@@ -2,7 +2,7 @@
 
 import msgspec
 
-from ragmon.stores import BaselineRow
+from ragmon.stores.protocols import BaselineRow
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS baselines (
@@ -27,10 +27,10 @@ class SqliteBaselines:
         """Keep another version, which is numbered here and not promoted."""
         packed = self._db.zip(body)
         with self._db.transaction() as db:
-            found = db.execute(
+            newest = db.execute(
                 "SELECT max(version) FROM baselines WHERE name = ?", (row.name,)
             ).fetchone()
-            row = msgspec.structs.replace(row, version=(found[0] or 0) + 1, promoted=False)
+            row = msgspec.structs.replace(row, version=(newest[0] or 0) + 1, promoted=False)
             values = (*msgspec.structs.astuple(row), packed)
             db.execute("INSERT INTO baselines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return row

@@ -173,7 +173,7 @@ class Database:
 
 
 def unzip(body: bytes) -> bytes:
-    """What ``Database.zip`` compressed."""
+    """Decompress what ``Database.zip`` compressed."""
     return zstandard.ZstdDecompressor().decompress(body)
 
 

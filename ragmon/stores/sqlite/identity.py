@@ -1,7 +1,7 @@
-"""Which query ids are stored, at a cost that does not grow with how many there are.
+"""Index of the stored query ids, at a cost that does not grow with how many there are.
 
 A B-tree on random ids dirties one page a record. Here the hashes of the newest records wait in
-a dictionary; every ``RUN`` of them is sorted and written once as a run of packed chunks, and a
+a dictionary; every ``RUN`` of them is sorted and written once as a run of packed pages, and a
 Bloom filter in memory answers for the runs, so that a new id almost never touches the disk.
 """
 
@@ -14,7 +14,7 @@ from ragmon.stores.sqlite.database import Database, decoded
 Hashes = NDArray[np.uint64]
 
 RUN = 1 << 17
-CHUNK = 240  # entries of 16 bytes: a chunk with its key fits a 4 KB page
+PAGE = 240  # entries of 16 bytes: with its key it fits a 4 KB page of SQLite
 _GENERATION = 32 * RUN  # ids in one filter
 _WORDS = _GENERATION * 16 // 64  # 16 bits an id
 _PROBES = 5
@@ -46,12 +46,12 @@ class Filter:
     def may_hold(self, hashes: Hashes) -> NDArray[np.bool_]:
         """False: surely not added. True: probably added."""
         word, mask = _probe(hashes)
-        found: NDArray[np.bool_] = (self._words[word] & mask) == mask
-        return found
+        may_hold: NDArray[np.bool_] = (self._words[word] & mask) == mask
+        return may_hold
 
     @property
     def full(self) -> bool:
-        """Whether another run would raise the rate of false positives."""
+        """True when another run would raise the rate of false positives."""
         return self.size + RUN > _GENERATION
 
 
@@ -65,20 +65,20 @@ def _probe(hashes: Hashes) -> tuple[NDArray[np.int64], Hashes]:
 
 
 def pack_run(hashes: Hashes, sequences: NDArray[np.int64]) -> list[tuple[int, bytes]]:
-    """A run as (first hash, packed entries) of each chunk, in the order of the hashes."""
+    """A run as (first hash, packed entries) of each piece, in the order of the hashes."""
     order = np.argsort(hashes)
     entries = np.empty(len(hashes), dtype=ENTRY)
     entries["hash"] = hashes[order]
     entries["sequence"] = sequences[order]
     return [
-        (signed(int(entries["hash"][start])), entries[start : start + CHUNK].tobytes())
-        for start in range(0, len(entries), CHUNK)
+        (signed(int(entries["hash"][start])), entries[start : start + PAGE].tobytes())
+        for start in range(0, len(entries), PAGE)
     ]
 
 
-def find_in_chunk(chunk: bytes, query_hash: int) -> int | None:
-    """Sequence number of a hash in a packed chunk."""
-    entries = np.frombuffer(chunk, dtype=ENTRY)
+def find_in_page(page: bytes, query_hash: int) -> int | None:
+    """Sequence number of a hash in a packed page."""
+    entries = np.frombuffer(page, dtype=ENTRY)
     at = int(np.searchsorted(entries["hash"], np.uint64(query_hash)))
     if at < len(entries) and int(entries["hash"][at]) == query_hash:
         return int(entries["sequence"][at])
@@ -91,7 +91,7 @@ def signed(query_hash: int) -> int:
 
 
 def unsigned(stored: int) -> int:
-    """What ``signed`` was given."""
+    """The inverse of ``signed``."""
     return stored + (1 << 63)
 
 
@@ -112,7 +112,7 @@ class IdIndex:
 
     @property
     def run_due(self) -> bool:
-        """Whether the dictionary has grown to a run."""
+        """True when the dictionary has grown to a run."""
         return len(self._tail) >= RUN
 
     def add(self, hashes: Hashes, first_sequence: int) -> None:
@@ -122,15 +122,15 @@ class IdIndex:
         )
 
     def known(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Which of them are stored; shape (n,)."""
+        """True for each hash that is stored; shape (n,)."""
         tail = self._tail
-        found = np.array([each in tail for each in hashes.tolist()], dtype=np.bool_)
-        for at in np.flatnonzero(found).tolist():
-            found[at] = self._is_stored(tail[int(hashes[at])])
+        stored = np.array([each in tail for each in hashes.tolist()], dtype=np.bool_)
+        for at in np.flatnonzero(stored).tolist():
+            stored[at] = self._is_stored(tail[int(hashes[at])])
         for filter_, runs in self._generations:
-            for at in np.flatnonzero(filter_.may_hold(hashes) & ~found).tolist():
-                found[at] = self._find_in_runs(runs, int(hashes[at])) is not None
-        return found
+            for at in np.flatnonzero(filter_.may_hold(hashes) & ~stored).tolist():
+                stored[at] = self._find_in_runs(runs, int(hashes[at])) is not None
+        return stored
 
     def find(self, query_hash: int) -> int | None:
         """Sequence number of one of them; the newest runs are asked first."""
@@ -171,8 +171,8 @@ class IdIndex:
     def _load(self) -> None:
         with decoded(self._database.path):
             for (run,) in self._database.rows("SELECT DISTINCT run FROM runs ORDER BY run"):
-                chunks = self._database.rows("SELECT entries FROM runs WHERE run = ?", run)
-                entries = np.frombuffer(b"".join(chunk for (chunk,) in chunks), dtype=ENTRY)
+                pages = self._database.rows("SELECT entries FROM runs WHERE run = ?", run)
+                entries = np.frombuffer(b"".join(page for (page,) in pages), dtype=ENTRY)
                 self._remember(run, entries["hash"])
                 self._indexed_to = run + 1
             for first, hashes in self._database.rows(
@@ -180,9 +180,9 @@ class IdIndex:
                 " ORDER BY first_sequence",
                 self._indexed_to,
             ):
-                held = np.frombuffer(hashes, dtype=np.uint64)
+                block = np.frombuffer(hashes, dtype=np.uint64)
                 skip = max(0, self._indexed_to - first)
-                self.add(held[skip:], first + skip)
+                self.add(block[skip:], first + skip)
 
     def _remember(self, run: int, hashes: Hashes) -> None:
         if not self._generations or self._generations[-1][0].full:
@@ -200,7 +200,7 @@ class IdIndex:
                 signed(query_hash),
             )
             with decoded(self._database.path):
-                sequence = find_in_chunk(rows[0][0], query_hash) if rows else None
+                sequence = find_in_page(rows[0][0], query_hash) if rows else None
             if sequence is not None and self._is_stored(sequence):
                 return sequence
         return None

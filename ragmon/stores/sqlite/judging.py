@@ -3,7 +3,8 @@
 import sqlite3
 from collections.abc import Iterable
 
-from ragmon.stores import Awaited, Commit
+from ragmon.stores import Commit
+from ragmon.stores.protocols import Awaited
 from ragmon.stores.sqlite.database import Database
 
 _SCHEMA = (
@@ -23,7 +24,7 @@ class SqliteJudging:
 
     @staticmethod
     def write(connection: sqlite3.Connection, commit: Commit) -> None:
-        """What a commit draws and what it judges, within its transaction."""
+        """Write what a commit draws and what it judges, within its transaction."""
         if commit.awaited:
             connection.executemany("INSERT OR IGNORE INTO awaited VALUES (?, ?)", commit.awaited)
         if commit.judged:
@@ -43,7 +44,7 @@ class SqliteJudging:
         return [Awaited(*row) for row in self._db.rows(sql, before, limit)]
 
     def awaited_count(self) -> int:
-        """How many wait."""
+        """Number of answers that wait."""
         return self._db.number("SELECT count(*) FROM awaited")
 
     def abandon(self, sequences: Iterable[int]) -> None:
@@ -53,7 +54,7 @@ class SqliteJudging:
             db.executemany("DELETE FROM awaited WHERE sequence = ?", gone)
 
     def remembered(self, name: str) -> bytes | None:
-        """What was kept under a name."""
+        """The value kept under a name; None without one."""
         rows = self._db.rows("SELECT body FROM remembered WHERE name = ?", name)
         return rows[0][0] if rows else None
 

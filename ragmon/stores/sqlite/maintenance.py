@@ -1,4 +1,4 @@
-"""What keeps the file small: expiry by age and size, and joining the blocks of quiet hours.
+"""Keeping the file small: expiry by age and size, and joining the blocks of quiet hours.
 
 Every call is one short step, so that commits wait little.
 """

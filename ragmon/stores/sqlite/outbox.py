@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-from ragmon.stores import (
+from ragmon.stores.protocols import (
     DeadLetter,
     DueNotifications,
     Notification,
@@ -55,7 +55,7 @@ class SqliteOutbox:
             self.insert(db, rows)
 
     def due(self, sink: str, now: float, limit: int) -> DueNotifications:
-        """What to try now, and when to look again if there is nothing."""
+        """Notifications to try now; without any, when one comes due."""
         rows = self._db.rows(_DUE, sink, now, now + _LONGEST_WAIT_S, limit)
         if rows:
             return DueNotifications([PendingNotification(*row) for row in rows], None)
@@ -85,12 +85,12 @@ class SqliteOutbox:
         return len(strangers)
 
     def undelivered(self) -> Undelivered:
-        """How much waits, since when, and how much was given up."""
+        """Number of notifications that wait, since when, and how many were given up."""
         [(length, oldest)] = self._db.rows("SELECT count(*), min(at) FROM outbox")
         return Undelivered(length, oldest, self._db.number("SELECT count(*) FROM dead_letters"))
 
     def dead(self, limit: int) -> list[DeadLetter]:
-        """What was given up last, the newest first."""
+        """Notifications that were given up, the newest first."""
         rows = self._db.rows(
             "SELECT sink, event_id, fingerprint, at, body, attempts, buried_at, reason"
             " FROM dead_letters ORDER BY buried_at DESC, number DESC LIMIT ?",

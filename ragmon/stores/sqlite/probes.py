@@ -1,4 +1,4 @@
-"""What each probe found last."""
+"""State of each golden probe after its last run."""
 
 from ragmon.stores.sqlite.database import Database
 
@@ -14,7 +14,7 @@ class SqliteProbeRuns:
             db.execute(_SCHEMA)
 
     def load(self) -> dict[str, bytes]:
-        """What was saved of each probe."""
+        """Saved state by the name of the probe."""
         return dict(self._db.rows("SELECT name, body FROM probes"))
 
     def save(self, name: str, body: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ragmon.stores import SpanRow
+from ragmon.stores.protocols import SpanRow
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 
 _SCHEMA = (

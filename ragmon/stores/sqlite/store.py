@@ -73,7 +73,7 @@ class SqliteStore:
         return hash_id(query_id, self._seed + attempt)
 
     def known(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Which of the hashes belong to stored records; shape (n,)."""
+        """True for each hash that belongs to a stored record; shape (n,)."""
         return self._ids.known(hashes)
 
     def find(self, query_hash: int) -> int | None:
@@ -102,8 +102,8 @@ class SqliteStore:
             if commit.offsets:
                 db.executemany("REPLACE INTO offsets VALUES (?, ?)", commit.offsets)
             self._judging.write(db, commit)
-        for each in commit.arrived:
-            self._waiting.pop(each, None)
+        for query_hash in commit.arrived:
+            self._waiting.pop(query_hash, None)
         self._waiting.update(waiting.query_hash for waiting in commit.waiting)
         self._ids.add(commit.hashes, first)
         self.next_sequence = first + len(commit.hashes)
@@ -122,11 +122,11 @@ class SqliteStore:
 
     def amendments(self, sequences: Sequence[int]) -> dict[int, bytes]:
         """Amendments of those records that have any."""
-        found: dict[int, bytes] = {}
+        bodies: dict[int, bytes] = {}
         for sequence in sequences:
             rows = self._db.rows("SELECT body FROM amendments WHERE sequence = ?", sequence)
-            found.update((sequence, body) for (body,) in rows)
-        return found
+            bodies.update((sequence, body) for (body,) in rows)
+        return bodies
 
     def waiting(self, hashes: Iterable[int]) -> list[Waiting]:
         """Feedback and labels that wait for these queries."""
@@ -138,11 +138,11 @@ class SqliteStore:
         ]
 
     def waiting_count(self) -> int:
-        """How many changes wait for their query."""
+        """Number of changes that wait for their query."""
         return self._waiting.total()
 
     def offset(self, source: str) -> bytes | None:
-        """How far a followed source was read."""
+        """The position up to which a followed source was read; None before the first."""
         rows = self._db.rows("SELECT position FROM offsets WHERE source = ?", source)
         return rows[0][0] if rows else None
 
@@ -243,29 +243,29 @@ class SqliteStore:
         return SqliteReader(self._db.path)
 
     def spans(self) -> SqliteSpans:
-        """Where spans wait for the rest of their trace."""
+        """Spans that wait for the rest of their trace."""
         return SqliteSpans(self._db)
 
     def judging(self) -> SqliteJudging:
-        """Where answers wait for the sampled judge."""
+        """Answers that wait for the sampled judge."""
         return self._judging
 
     def outbox(self) -> SqliteOutbox:
-        """Where notifications wait for their receivers."""
+        """Notifications that wait for their receivers."""
         return SqliteOutbox(self._db)
 
     def alert_log(self) -> SqliteAlertLog:
-        """Where detectors, alerts and silences are kept."""
+        """Detectors, alerts and silences."""
         if self._alerts is None:
             self._alerts = SqliteAlertLog(self._db)
         return self._alerts
 
     def baselines(self) -> SqliteBaselines:
-        """Where baselines are kept."""
+        """Saved baselines."""
         return SqliteBaselines(self._db)
 
     def probe_runs(self) -> SqliteProbeRuns:
-        """Where golden probes keep what they found."""
+        """Results of golden probes."""
         return SqliteProbeRuns(self._db)
 
     def close(self) -> None:
@@ -273,7 +273,7 @@ class SqliteStore:
         self._db.close()
 
     def _counted(self, windows: Position | None = None) -> Position:
-        """How far windows and detectors, if there are any, have both counted."""
+        """The position up to which windows and detectors, if there are any, have both counted."""
         saved = windows or self._saved
         if self._alerts is None:
             return saved

@@ -7,7 +7,7 @@ from ragmon.alerts.message import Links
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.detectors import AlertKey, Finding, StreamKey
 from ragmon.records import Position
-from ragmon.stores import Turn
+from ragmon.stores.protocols import Turn
 from tests.support.examples import NOON
 from tests.support.vigil import Vigil
 

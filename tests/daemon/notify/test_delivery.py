@@ -11,7 +11,7 @@ from ragmon.daemon.notify.delivery import Delivery
 from ragmon.daemon.notify.outbox_writer import OutboxWriter
 from ragmon.daemon.notify.routing import Route, notifications
 from ragmon.errors import StoreError
-from ragmon.stores import Settled
+from ragmon.stores.protocols import Settled
 from ragmon.threads import WriterThread
 from tests.support.alerts import NOW, story
 from tests.support.delivery import DOWN, Recorder, Tally

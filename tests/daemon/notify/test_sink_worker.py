@@ -18,7 +18,7 @@ from ragmon.daemon.notify.sink_worker import (
     wait_s,
 )
 from ragmon.errors import SettingsError, SinkError, StoreError
-from ragmon.stores import Notification, PendingNotification, Settled
+from ragmon.stores.protocols import Notification, PendingNotification, Settled
 from tests.support.alerts import NOW, alert, finding, story
 from tests.support.delivery import DOWN, GONE, Recorder, Tally
 from tests.support.stores import opened

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 
 from msgspec import Struct
 
-from ragmon.stores import SpanRow
+from ragmon.stores.protocols import SpanRow
 
 
 class TraceTimeouts(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from ragmon.errors import StoreError
-from ragmon.stores import SpanRow, Spans
+from ragmon.stores.protocols import SpanRow, Spans
 from ragmon.threads import OnWriter
 
 Done = Callable[[StoreError | None], None]

@@ -53,7 +53,7 @@ from ragmon.sources.otlp.receiver.worker import Bounding, MappingWorker
 from ragmon.sources.otlp.spans import DecodedSpans, pack
 from ragmon.sources.otlp.traces.feedback import changes_for
 from ragmon.sources.otlp.wire import json, protobuf
-from ragmon.stores import SpanRow, Spans
+from ragmon.stores.protocols import SpanRow, Spans
 from ragmon.threads import OnWriter
 
 TRACES = frozenset({"/v1/traces", "/api/public/otel/v1/traces"})

@@ -20,7 +20,7 @@ from ragmon.sources.otlp.receiver.results import DEFECTS, Results
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.spans import Span, unpack
 from ragmon.sources.otlp.traces.mapping import map_trace
-from ragmon.stores import SpanRow, Spans
+from ragmon.stores.protocols import SpanRow, Spans
 from ragmon.threads import Loop, OnWriter
 
 SOURCE = "otlp"

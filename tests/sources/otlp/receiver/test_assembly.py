@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmon.sources.otlp.receiver.assembly import Assembly, TraceTimeouts
-from ragmon.stores import SpanRow
+from ragmon.stores.protocols import SpanRow
 
 PATIENCE = TraceTimeouts(linger_s=2.0, idle_s=60.0, longest_s=900.0)
 TRACE = b"t" * 16
