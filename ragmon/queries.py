@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from ragmon.pipeline import Pipeline
 from ragmon.records import Amendments, QueryRecord
 from ragmon.report import metric_key
-from ragmon.signals.facts import SAMPLED_JUDGE
+from ragmon.signals.evidence import SAMPLED_JUDGE, verdict_of
 from ragmon.signals.failure_mode import FAILED, MODES
-from ragmon.signals.verdict_sums import verdict_of
 from ragmon.stores import Block, Reader, amendments
 from ragmon.windows.observations import Observations, unpack
 

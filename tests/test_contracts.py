@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from ragmon import signals
 from ragmon.alerts.message import Links
 from ragmon.clock import ManualClock
 from ragmon.errors import SinkError
-from ragmon.pipeline import Pipeline
+from ragmon.pipeline import Pipeline, effective
 from ragmon.plugins import find, kinds
-from ragmon.records import Amendments, Feedback, Label, Verdict
+from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdict
 from ragmon.signals import Kind, SignalOptions
-from ragmon.signals.catalogue import build, modules
+from ragmon.signals.catalogue import build, by_batch, by_record, modules
+from ragmon.signals.facts import extract
 from ragmon.sinks import Repeating, SinkContext
 from ragmon.stores import Reader, Store
 from ragmon.windows.moments import expand
@@ -29,15 +31,23 @@ from tests.support.stores import KINDS, opened
 OPTIONS = SignalOptions(ks=(1, 3), relevant_score=0.5, low_score=0.2)
 CATALOGUE = build(OPTIONS)
 PIPELINE = Pipeline(CATALOGUE)
-NO_SIGNALS = {"catalogue", "facts", "verdict_sums"}
+NO_SIGNALS = {"catalogue", "evidence", "facts", "verdict_sums"}
 
 scores = st.sampled_from([0.0, 0.3, 1.0])
 amendments = st.builds(
     Amendments,
     feedback=st.none() | st.builds(Feedback, query_id=st.just("q"), rating=st.just(-1.0)),
-    labels=st.lists(st.builds(Label, query_id=st.just("q"), faithful=scores), max_size=1).map(
-        tuple
-    ),
+    labels=st.lists(
+        st.builds(
+            Label,
+            query_id=st.just("q"),
+            relevant_ids=st.none() | st.just(["a"]),
+            grades=st.just({}),
+            faithful=st.none() | scores,
+            timestamp=st.sampled_from([1.0, 2.0]),
+        ),
+        max_size=3,
+    ).map(tuple),
     verdicts=st.lists(
         st.builds(
             Verdict,
@@ -45,11 +55,35 @@ amendments = st.builds(
             judge=st.sampled_from(["grounding", "llm"]),
             score=st.none() | scores,
             probability=st.sampled_from([1.0, 0.01]),
+            raw=st.none() | scores,
+            doubted_below=st.none() | st.just(0.2),
         ),
         max_size=2,
+        unique_by=lambda verdict: verdict.judge,
     ).map(tuple),
+    draw=st.none()
+    | st.builds(
+        Draw,
+        query_id=st.just("q"),
+        probability=st.sampled_from([0.1, 0.25]),
+        proxy=scores,
+        share=st.sampled_from([1.0, 0.5]),
+    ),
 )
-known_queries = st.lists(st.tuples(query_records(), amendments), max_size=12)
+
+
+def answered(query: QueryRecord, answer: str | None, text: str | None) -> QueryRecord:
+    """The query with an answer, and with this text in its first chunk."""
+    chunks = [
+        replace(chunk, text=None if at else text) for at, chunk in enumerate(query.chunks or ())
+    ]
+    return replace(query, answer=answer, chunks=None if query.chunks is None else chunks)
+
+
+answered_queries = st.builds(
+    answered, query_records(), st.sampled_from([None, "", "Yes."]), st.sampled_from([None, "", "a"])
+)
+known_queries = st.lists(st.tuples(answered_queries, amendments), max_size=12)
 
 
 def observed(queries: list[Any]) -> np.ndarray:
@@ -73,7 +107,7 @@ def test_a_signal_exports_what_it_must(module):
     assert module.HELP.endswith(".")
     assert module.HELP[0].isupper()
     assert module.__doc__
-    assert hasattr(module, "observe") != hasattr(module, "observe_batch")
+    assert callable(module.observe)
     mine = [column for column in CATALOGUE.columns if column.name == module.NAME]
     assert len({column.labels for column in mine}) == len(mine) > 0
     assert all(column.help == module.HELP and column.kind == module.KIND for column in mine)
@@ -113,6 +147,27 @@ def test_every_query_is_observed_by_itself(queries):
         np.testing.assert_array_equal(observed([query])[0], together[at])
 
 
+BATCHED = [module for module in modules() if hasattr(module, "observe_batch")]
+LIMITS = st.none() | st.sampled_from([0.2, 0.5])
+
+
+@pytest.mark.parametrize("module", BATCHED, ids=lambda module: module.NAME)
+@settings(deadline=None)
+@given(known_queries, LIMITS, LIMITS)
+def test_the_batch_form_of_a_signal_agrees_with_its_record_form(
+    module, queries, relevant_score, low_score
+):
+    options = SignalOptions(
+        ks=(1, 3), slow_ms=1_000.0, relevant_score=relevant_score, low_score=low_score
+    )
+    known = [later for _, later in queries]
+    records = [effective(query, later) for query, later in queries]
+    facts = extract(records, options.relevant_score, known)
+    expected = by_record(module, options)(records, known, facts)
+    batch = by_batch(module, options)(records, known, facts).reshape(expected.shape)
+    np.testing.assert_allclose(batch, expected, rtol=1e-12)
+
+
 @settings(deadline=None)
 @given(known_queries, st.integers(0, 12))
 def test_sums_of_parts_are_the_sum_of_the_whole(queries, cut):
@@ -124,21 +179,29 @@ def test_sums_of_parts_are_the_sum_of_the_whole(queries, cut):
 
 def test_a_plain_signal_is_found_by_its_file(tmp_path, monkeypatch):
     (tmp_path / "wordy.py").write_text(
-        '"""The answer is long."""\n'
+        '"""The answer is long, or was called so."""\n'
         'NAME = "wordy"\n'
         'HELP = "Share of answers above ten characters."\n'
         'KIND = "proportion"\n'
-        "def observe(record, options):\n"
-        "    return None if record.answer is None else float(len(record.answer) > 10)\n"
+        "def variants(options):\n"
+        "    return ({'by': 'length'}, {'by': 'label'})\n"
+        "def observe(record, known, options):\n"
+        "    length = None if record.answer is None else len(record.answer) > 10\n"
+        "    return length, float(known.labels[0].faithful < 0.5) if known.labels else None\n"
     )
     monkeypatch.setattr(signals, "__path__", [*signals.__path__, str(tmp_path)])
     catalogue = build(OPTIONS)
     monkeypatch.delitem(sys.modules, "ragmon.signals.wordy")
-    at = catalogue.index("wordy")
+    at, labelled = catalogue.index("wordy", by="length"), catalogue.index("wordy", by="label")
     assert catalogue.columns[at].metric == "wordy_ratio"
     answers = (None, "short", "rather a long one")
-    values = catalogue.observe([record(answer=answer) for answer in answers])
+    records = [record(answer=answer) for answer in answers]
+    values = catalogue.observe(records)
     np.testing.assert_array_equal(values[:, at], [np.nan, 0.0, 1.0])
+    assert np.isnan(values[:, labelled]).all()
+    known = [Amendments(labels=(Label(query_id="q", faithful=0.0),)), Amendments(), Amendments()]
+    values = catalogue.observe(records, known)
+    np.testing.assert_array_equal(values[:, labelled], [1.0, np.nan, np.nan])
     assert catalogue.observe([]).shape == (0, len(catalogue.columns))
     held = windows(Pipeline(catalogue))
     held.fold(Pipeline(catalogue).observe([record(answer="rather a long one")]))

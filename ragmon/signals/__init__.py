@@ -1,14 +1,18 @@
 """Signals: what one query says about quality, one file each.
 
-A signal file exports ``NAME``, ``HELP``, ``KIND`` and one of
+A signal file exports
 
-- ``observe(record, options) -> float | None``, the plain form;
-- ``observe_batch(facts, options) -> array``, the same over the columns of a whole batch.
+- ``NAME``, ``KIND``, and ``HELP``, which becomes the metric's help;
+- ``observe(record, known, options) -> float | None``, its meaning for one record and what was
+  learned of that record later; None is unknown;
+- ``observe_batch(facts, options) -> array`` where the hot path needs it: the same over the
+  columns of a whole batch, NaN for None. A property test holds both forms equal.
 
 ``METRIC`` names the Prometheus gauge where it is not ``NAME`` with ``_ratio`` (None: no gauge).
 A family of series (hit ratio at each k, by each evidence) also exports
-``variants(options) -> tuple of label dicts``; its ``observe_batch`` then returns one column a
-variant. Adding a signal is adding a file: ``catalogue`` finds it.
+``variants(options) -> tuple of label dicts``; ``observe`` then returns a tuple with one value a
+variant, and ``observe_batch`` one column a variant. Adding a signal is adding a file:
+``catalogue`` finds it.
 """
 
 from typing import Literal

@@ -4,7 +4,6 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -15,7 +14,14 @@ from ragmon.records import Amendments, QueryRecord
 from ragmon.signals import Column, SignalOptions
 from ragmon.signals.facts import Facts, extract
 
-Observer = Callable[[Sequence[QueryRecord], Facts], NDArray[np.float64]]
+Floats = NDArray[np.float64]
+Later = Sequence[Amendments] | None
+"""What was learned of each record after it was logged; None: nothing of any."""
+
+Observer = Callable[[Sequence[QueryRecord], Later, Facts], Floats]
+"""Observations of a batch: shape (n,), or (n, variants)."""
+
+_NOTHING = Amendments()
 
 
 class Catalogue(Struct, frozen=True):
@@ -25,12 +31,10 @@ class Catalogue(Struct, frozen=True):
     columns: tuple[Column, ...]
     observers: tuple[Observer, ...]
 
-    def observe(
-        self, records: Sequence[QueryRecord], known: Sequence[Amendments] | None = None
-    ) -> NDArray[np.float64]:
+    def observe(self, records: Sequence[QueryRecord], known: Later = None) -> Floats:
         """Observations of shape (n, columns), float64; NaN where a record does not say."""
         facts = extract(records, self.options.relevant_score, known)
-        return np.column_stack([observer(records, facts) for observer in self.observers])
+        return np.column_stack([observer(records, known, facts) for observer in self.observers])
 
     def index(self, name: str, **labels: str) -> int:
         """Position of one column.
@@ -38,11 +42,11 @@ class Catalogue(Struct, frozen=True):
         Raises:
             KeyError: no signal fills such a column.
         """
-        wanted = (name, tuple(labels.items()))
+        key = (name, tuple(labels.items()))
         for position, column in enumerate(self.columns):
-            if (column.name, column.labels) == wanted:
+            if (column.name, column.labels) == key:
                 return position
-        raise KeyError(wanted)
+        raise KeyError(key)
 
 
 def build(options: SignalOptions) -> Catalogue:
@@ -51,37 +55,45 @@ def build(options: SignalOptions) -> Catalogue:
     observers: list[Observer] = []
     for module in modules():
         columns.extend(_columns(module, options))
-        observers.append(_observer(module, options))
+        is_batched = hasattr(module, "observe_batch")
+        observers.append((by_batch if is_batched else by_record)(module, options))
     return Catalogue(options, tuple(columns), tuple(observers))
 
 
 def modules() -> list[ModuleType]:
     """The signal files: those that export ``NAME``."""
     names = sorted(info.name for info in pkgutil.iter_modules(signals.__path__))
-    found = [importlib.import_module(f"{signals.__name__}.{name}") for name in names]
-    return [module for module in found if hasattr(module, "NAME")]
+    imported = [importlib.import_module(f"{signals.__name__}.{name}") for name in names]
+    return [module for module in imported if hasattr(module, "NAME")]
+
+
+def by_record(module: ModuleType, options: SignalOptions) -> Observer:
+    """The observer that calls a signal's ``observe`` for each record; shape (n, variants)."""
+    width = len(_variants(module, options))
+
+    def observe(records: Sequence[QueryRecord], known: Later, _facts: Facts) -> Floats:
+        later = [_NOTHING] * len(records) if known is None else known
+        values = [module.observe(*pair, options) for pair in zip(records, later, strict=True)]
+        return np.array(values, dtype=np.float64).reshape(len(records), width)
+
+    return observe
+
+
+def by_batch(module: ModuleType, options: SignalOptions) -> Observer:
+    """The observer that calls a signal's ``observe_batch`` once."""
+    observe_batch: Callable[[Facts, SignalOptions], Floats] = module.observe_batch
+    return lambda _records, _known, facts: observe_batch(facts, options)
 
 
 def _columns(module: ModuleType, options: SignalOptions) -> list[Column]:
-    variants: Sequence[dict[str, str]] = (
-        module.variants(options) if hasattr(module, "variants") else ({},)
-    )
     plain = module.NAME if module.KIND in signals.MEANS else f"{module.NAME}_ratio"
     metric: str | None = getattr(module, "METRIC", plain)
     return [
         Column(module.NAME, tuple(labels.items()), module.KIND, module.HELP, metric)
-        for labels in variants
+        for labels in _variants(module, options)
     ]
 
 
-def _observer(module: ModuleType, options: SignalOptions) -> Observer:
-    if hasattr(module, "observe_batch"):
-        observe_batch: Callable[..., NDArray[np.float64]] = module.observe_batch
-        return lambda _records, facts: observe_batch(facts, options)
-    observe: Callable[[QueryRecord, Any], float | None] = module.observe
-
-    def observe_each(records: Sequence[QueryRecord], _facts: Facts) -> NDArray[np.float64]:
-        values = [observe(record, options) for record in records]
-        return np.array([np.nan if value is None else value for value in values])
-
-    return observe_each
+def _variants(module: ModuleType, options: SignalOptions) -> Sequence[dict[str, str]]:
+    """The labels of each column; a signal that is no family has one without any."""
+    return module.variants(options) if hasattr(module, "variants") else ({},)

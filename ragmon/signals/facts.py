@@ -1,7 +1,8 @@
-"""What the signals look at: one column a fact, one row a record.
+"""Facts of a batch of records: one column a fact, one row a record.
 
 Reading Python objects is the expensive part of observing a record, so it is done once, here;
-the signals are then numpy expressions over the columns. NaN means *not recorded*.
+the batch forms of the signals are numpy expressions over the columns. NaN means *not recorded*.
+A fact is added by its field in ``Facts`` and the place in ``extract`` that fills it.
 """
 
 from collections.abc import Sequence
@@ -11,42 +12,63 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.records import Amendments, Chunk, Latency, QueryRecord
+from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE, human_score
 
-EMBEDDED_JUDGE = "grounding"
-SAMPLED_JUDGE = "llm"
+Floats = NDArray[np.float64]
 NAN = float("nan")
 NEVER = float("inf")
-"""The rank of something that was looked for and not found."""
-
-_LATER = 10  # columns that only verdicts and labels fill
+"""The rank of a relevant chunk that was not retrieved."""
 
 
-class Facts(Struct, frozen=True):
+class Facts(Struct, frozen=True, kw_only=True):
     """Columns of shape (n,), float64; NaN where a record does not say."""
 
-    failed: NDArray[np.float64]  # 1 when the record carries an error, else 0
-    chunks: NDArray[np.float64]  # how many were retrieved
-    top_score: NDArray[np.float64]  # the best retrieval score
-    cited: NDArray[np.float64]  # retrieved chunks that the answer cites
-    stray: NDArray[np.float64]  # cited ids that were never retrieved
-    rank_label: NDArray[np.float64]  # of the first relevant chunk, from 1; NEVER if none
-    rank_citation: NDArray[np.float64]  # of the first cited chunk, likewise
-    rank_score: NDArray[np.float64]  # of the first chunk that scores as relevant, likewise
-    total_ms: NDArray[np.float64]
-    retrieval_ms: NDArray[np.float64]
-    generation_ms: NDArray[np.float64]
-    rating: NDArray[np.float64]  # user feedback in [-1, 1]
-    judgeable: NDArray[np.float64]  # 1 for an answer whose context is there to be read, else 0
-    judged: NDArray[np.float64]  # 1 once the embedded judge has read it, else 0
-    grounding: NDArray[np.float64]  # its score in [0, 1]
-    probability: NDArray[np.float64]  # with which it was drawn for the embedded judge
-    faithful: NDArray[np.float64]  # what people say of it, in [0, 1]
-    doubted_below: NDArray[np.float64]  # where the embedded judge's calibration cuts, if it does
-    sampled: NDArray[np.float64]  # the sampled judge's score of faithfulness, in [0, 1]
-    share: NDArray[np.float64]  # with which it was looked at when the sample was drawn
-    chance: NDArray[np.float64]  # with which it was drawn then, once looked at
-    proxy: NDArray[np.float64]  # what the proxy said then, in [0, 1]
-    uncalibrated: NDArray[np.float64]  # the embedded judge's score, as its artefact gave it
+    failed: Floats  # 1 when the record carries an error, else 0
+    chunks: Floats  # how many were retrieved
+    top_score: Floats  # the best retrieval score
+    cited: Floats  # retrieved chunks that the answer cites
+    stray: Floats  # cited ids that were never retrieved
+    rank_label: Floats  # of the first relevant chunk, from 1; NEVER if none
+    rank_citation: Floats  # of the first cited chunk, likewise
+    rank_score: Floats  # of the first chunk that scores as relevant, likewise
+    total_ms: Floats
+    retrieval_ms: Floats
+    generation_ms: Floats
+    rating: Floats  # user feedback in [-1, 1]
+    judgeable: Floats  # 1 for an answer whose context is there to be read, else 0
+    judged: Floats  # 1 once the embedded judge has read it, else 0
+    grounding: Floats  # its score in [0, 1]
+    probability: Floats  # with which it was drawn for the embedded judge
+    faithful: Floats  # by the newest label, in [0, 1]
+    doubted_below: Floats  # where the embedded judge's calibration cuts, if it does
+    sampled: Floats  # the sampled judge's score of faithfulness, in [0, 1]
+    share: Floats  # with which it was looked at when the sample was drawn
+    chance: Floats  # with which it was drawn then, once looked at
+    proxy: Floats  # the proxy score then, in [0, 1]
+    uncalibrated: Floats  # the embedded judge's score, as its artefact gave it
+
+
+_OF_CHUNKS = (
+    "chunks",
+    "top_score",
+    "cited",
+    "stray",
+    "rank_label",
+    "rank_citation",
+    "rank_score",
+)
+_OF_AMENDMENTS = (
+    "judged",
+    "grounding",
+    "probability",
+    "faithful",
+    "doubted_below",
+    "sampled",
+    "share",
+    "chance",
+    "proxy",
+    "uncalibrated",
+)
 
 
 def extract(
@@ -61,67 +83,74 @@ def extract(
         relevant_score: scores from here on count as relevant; None: scores say nothing.
         known: what was learned of each record later.
     """
-    chunks = [_chunk_facts(record, relevant_score) for record in records]
     latencies = [record.latency_ms or _UNTIMED for record in records]
-    plain = (
-        [each.total for each in latencies],
-        [each.retrieval for each in latencies],
-        [each.generation for each in latencies],
-        [record.feedback for record in records],
-        [_is_judgeable(record) for record in records],
-    )
-    failed = np.array([record.error is not None for record in records], dtype=np.float64)
-    of_chunks = np.array(chunks, dtype=np.float64).reshape(len(records), len(_UNKNOWN_CHUNKS)).T
-    verdicts = _unjudged(len(records)) if known is None else _verdict_facts(known)
-    # None becomes NaN.
     return Facts(
-        failed, *np.ascontiguousarray(of_chunks), *np.array(plain, dtype=np.float64), *verdicts
+        failed=_column([record.error is not None for record in records]),
+        total_ms=_column([latency.total for latency in latencies]),
+        retrieval_ms=_column([latency.retrieval for latency in latencies]),
+        generation_ms=_column([latency.generation for latency in latencies]),
+        rating=_column([record.feedback for record in records]),
+        judgeable=_column([_is_judgeable(record) for record in records]),
+        **_chunk_columns(records, relevant_score),
+        **_amendment_columns(len(records), known or ()),
     )
 
 
-def _unjudged(count: int) -> NDArray[np.float64]:
-    """The last columns of ``Facts`` of records that nobody has judged yet."""
-    facts = np.full((_LATER, count), NAN)
-    facts[0] = 0.0
-    return facts
+def _column(values: Sequence[float | None]) -> Floats:
+    """None becomes NaN."""
+    return np.array(values, dtype=np.float64)
 
 
-def _verdict_facts(known: Sequence[Amendments]) -> NDArray[np.float64]:
-    """From ``judged`` on; shape (_LATER, n)."""
-    facts = _unjudged(len(known))
-    for at, each in enumerate(known):
-        for verdict in each.verdicts:
+def _amendment_columns(count: int, known: Sequence[Amendments]) -> dict[str, Floats]:
+    """The columns that only verdicts, labels and draws fill."""
+    columns = dict(zip(_OF_AMENDMENTS, np.full((len(_OF_AMENDMENTS), count), NAN), strict=True))
+    columns["judged"][:] = 0.0
+    for at, amendments in enumerate(known):
+        for verdict in amendments.verdicts:
             if verdict.judge == EMBEDDED_JUDGE:
                 score = NAN if verdict.score is None else verdict.score
-                facts[:3, at] = 1.0, score, verdict.probability
-                facts[9, at] = score if verdict.raw is None else verdict.raw
+                columns["judged"][at] = 1.0
+                columns["grounding"][at] = score
+                columns["probability"][at] = verdict.probability
+                columns["uncalibrated"][at] = score if verdict.raw is None else verdict.raw
                 if verdict.doubted_below is not None:
-                    facts[4, at] = verdict.doubted_below
+                    columns["doubted_below"][at] = verdict.doubted_below
             elif verdict.judge == SAMPLED_JUDGE and verdict.score is not None:
-                facts[5, at] = verdict.score
-        said = [label for label in each.labels if label.faithful is not None]
-        if said:
-            facts[3, at] = max(said, key=lambda label: label.timestamp).faithful
-        if each.draw is not None:
-            draw = each.draw
-            facts[6:9, at] = draw.share, draw.probability / draw.share, draw.proxy
-    return facts
-
-
-def _is_judgeable(record: QueryRecord) -> float:
-    if not record.answer or not record.chunks:
-        return 0.0
-    for chunk in record.chunks:
-        if chunk.text:
-            return 1.0
-    return 0.0
+                columns["sampled"][at] = verdict.score
+        if amendments.labels:
+            faithful = human_score(amendments)
+            columns["faithful"][at] = NAN if faithful is None else faithful
+        draw = amendments.draw
+        if draw is not None:
+            columns["share"][at] = draw.share
+            columns["chance"][at] = draw.probability / draw.share
+            columns["proxy"][at] = draw.proxy
+    return columns
 
 
 _UNTIMED = Latency()
 
 
+def _is_judgeable(record: QueryRecord) -> float:
+    if not record.answer or not record.chunks:
+        return 0.0
+    for chunk in record.chunks:  # `any` takes twice as long
+        if chunk.text:
+            return 1.0
+    return 0.0
+
+
+def _chunk_columns(
+    records: Sequence[QueryRecord], relevant_score: float | None
+) -> dict[str, Floats]:
+    """The columns about chunks, which one pass over the chunks of a record fills."""
+    rows = np.array([_chunk_facts(record, relevant_score) for record in records], dtype=np.float64)
+    columns = np.ascontiguousarray(rows.reshape(len(records), len(_OF_CHUNKS)).T)
+    return dict(zip(_OF_CHUNKS, columns, strict=True))
+
+
 def _chunk_facts(record: QueryRecord, relevant_score: float | None) -> tuple[float, ...]:
-    """chunks, top_score, cited, stray, rank_label, rank_citation, rank_score."""
+    """One row over ``_OF_CHUNKS``."""
     chunks = record.chunks
     if chunks is None:
         return _UNKNOWN_CHUNKS
@@ -140,23 +169,24 @@ def _chunk_facts(record: QueryRecord, relevant_score: float | None) -> tuple[flo
     )
 
 
-_UNKNOWN_CHUNKS = (NAN,) * 7
+_UNKNOWN_CHUNKS = (NAN,) * len(_OF_CHUNKS)
 
 
 def _citation_facts(chunks: list[Chunk], citations: list[str]) -> tuple[float, float, float]:
+    """(cited, stray, rank_citation)."""
     if not citations:
         return 0.0, 0.0, NEVER
-    wanted = set(citations)
-    found: set[str] = set()
+    cited_ids = set(citations)
+    retrieved_ids: set[str] = set()
     cited = 0
     first = NEVER
     for rank, chunk in enumerate(chunks, 1):
-        if chunk.id in wanted:
+        if chunk.id in cited_ids:
             cited += 1
-            found.add(chunk.id)
+            retrieved_ids.add(chunk.id)
             if first == NEVER:
                 first = rank
-    return cited, len(wanted) - len(found), first
+    return cited, len(cited_ids) - len(retrieved_ids), first
 
 
 def _label_rank(chunks: list[Chunk], record: QueryRecord) -> float:

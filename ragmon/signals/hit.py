@@ -3,7 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ragmon.records import Amendments, QueryRecord
 from ragmon.signals import EVIDENCE, SignalOptions
+from ragmon.signals.evidence import first_relevant_rank
 from ragmon.signals.facts import Facts
 
 NAME = "hit"
@@ -16,8 +18,16 @@ def variants(options: SignalOptions) -> tuple[dict[str, str], ...]:
     return tuple({"k": str(k), "evidence": name} for name in EVIDENCE for k in options.ks)
 
 
+def observe(
+    record: QueryRecord, known: Amendments, options: SignalOptions
+) -> tuple[float | None, ...]:
+    """1 when the first relevant rank is at most k; None without evidence."""
+    ranks = [first_relevant_rank(record, evidence, options) for evidence in EVIDENCE]
+    return tuple(None if rank is None else rank <= k for rank in ranks for k in options.ks)
+
+
 def observe_batch(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
-    """1 when the first relevant rank is at most k; NaN without evidence. Shape (n, variants)."""
+    """The same of a batch, NaN for None. Shape (n, variants)."""
     ranks = np.stack([facts.rank_label, facts.rank_citation, facts.rank_score], axis=1)
     hits = ranks[:, :, None] <= np.asarray(options.ks, dtype=np.float64)
     observed = np.where(np.isnan(ranks)[:, :, None], np.nan, hits)

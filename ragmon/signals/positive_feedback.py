@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ragmon.records import Amendments, QueryRecord
 from ragmon.signals import SignalOptions
 from ragmon.signals.facts import Facts
 
@@ -11,6 +12,11 @@ HELP = "Share of the rated answers that were rated above zero."
 KIND = "proportion"
 
 
+def observe(record: QueryRecord, known: Amendments, options: SignalOptions) -> float | None:
+    """1 for a rating above 0; None when unrated."""
+    return None if record.feedback is None else record.feedback > 0
+
+
 def observe_batch(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
-    """1 for a rating above 0; NaN when unrated. Shape (n,)."""
+    """The same of a batch, NaN for None. Shape (n,)."""
     return np.where(np.isnan(facts.rating), np.nan, facts.rating > 0)

@@ -1,4 +1,4 @@
-"""How many answers the sampled judge could have been asked about, and what the proxy says of them.
+"""The number of answers that the sampled judge could be asked about, and the sum of their proxy.
 
 An answer that was itself looked at with a probability counts for those that were not.
 """
@@ -6,6 +6,7 @@ An answer that was itself looked at with a probability counts for those that wer
 import numpy as np
 from numpy.typing import NDArray
 
+from ragmon.records import Amendments, QueryRecord
 from ragmon.signals import SignalOptions
 from ragmon.signals.facts import Facts
 
@@ -20,7 +21,17 @@ def variants(options: SignalOptions) -> tuple[dict[str, str], ...]:
     return ({"of": "answers"}, {"of": "proxy"})
 
 
+def observe(
+    record: QueryRecord, known: Amendments, options: SignalOptions
+) -> tuple[float | None, ...]:
+    """Both divided by the probability of being looked at; None until then."""
+    if known.draw is None:
+        return None, None
+    weight = 1.0 / known.draw.share
+    return weight, weight * known.draw.proxy
+
+
 def observe_batch(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
-    """Both divided by the probability of being looked at; NaN until then. Shape (n, 2)."""
+    """The same of a batch, NaN for None. Shape (n, 2)."""
     weight = 1.0 / facts.share
     return np.stack([weight, weight * facts.proxy], axis=1)

@@ -1,9 +1,11 @@
-"""The answer rests on nothing it was given."""
+"""The answer cites no retrieved chunk."""
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragmon.records import Amendments, QueryRecord
 from ragmon.signals import SignalOptions
+from ragmon.signals.evidence import cited_chunks
 from ragmon.signals.facts import Facts
 
 NAME = "uncited"
@@ -11,7 +13,15 @@ HELP = "Share of answers that cite none of the chunks they were given."
 KIND = "proportion"
 
 
+def observe(record: QueryRecord, known: Amendments, options: SignalOptions) -> float | None:
+    """1 when no retrieved chunk is cited; None without chunks or citations."""
+    if not record.chunks:
+        return None
+    cited = cited_chunks(record)
+    return None if cited is None else not cited
+
+
 def observe_batch(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
-    """1 when no retrieved chunk is cited; NaN when none was given or citations are unknown."""
+    """The same of a batch, NaN for None. Shape (n,)."""
     given = (facts.chunks > 0) & ~np.isnan(facts.cited)
     return np.where(given, facts.cited == 0, np.nan)

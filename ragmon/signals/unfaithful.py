@@ -1,9 +1,18 @@
-"""The answer says what its chunks do not."""
+"""The answer says what its chunks do not support."""
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragmon.records import Amendments, QueryRecord
 from ragmon.signals import SignalOptions
+from ragmon.signals.evidence import (
+    EMBEDDED_JUDGE,
+    SAMPLED_JUDGE,
+    best_score,
+    human_score,
+    judge_score,
+    verdict_of,
+)
 from ragmon.signals.facts import Facts
 
 NAME = "unfaithful"
@@ -11,19 +20,34 @@ HELP = "Share of the judged answers whose faithfulness lies below judge.unfaithf
 KIND = "proportion"
 
 
+def observe(record: QueryRecord, known: Amendments, options: SignalOptions) -> float | None:
+    """1 below the limit; None while unjudged."""
+    score = best_score(known)
+    return None if score is None else score < limit(known, options)
+
+
 def observe_batch(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
-    """1 below the limit; NaN while unjudged. Shape (n,)."""
-    score = best_score(facts)
-    return np.where(np.isnan(score), np.nan, score < limit(facts, options))
+    """The same of a batch, NaN for None. Shape (n,)."""
+    scores = best_scores(facts)
+    return np.where(np.isnan(scores), np.nan, scores < limits(facts, options))
 
 
-def best_score(facts: Facts) -> NDArray[np.float64]:
-    """What people say, else the sampled judge, else the embedded one; NaN while unjudged."""
+def limit(known: Amendments, options: SignalOptions) -> float:
+    """The score below which an answer is doubted; a calibration sets that of its own judge."""
+    grounding = verdict_of(known, EMBEDDED_JUDGE)
+    is_own = human_score(known) is None and judge_score(known, SAMPLED_JUDGE) is None
+    if is_own and grounding is not None and grounding.doubted_below is not None:
+        return grounding.doubted_below
+    return options.unfaithful_below
+
+
+def best_scores(facts: Facts) -> NDArray[np.float64]:
+    """``best_score`` of a batch; NaN while unjudged. Shape (n,)."""
     judged = np.where(np.isnan(facts.sampled), facts.grounding, facts.sampled)
     return np.where(np.isnan(facts.faithful), judged, facts.faithful)
 
 
-def limit(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
-    """Below which the best score is doubted: a calibration cuts its own judge's. Shape (n,)."""
+def limits(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
+    """``limit`` of a batch. Shape (n,)."""
     own = np.isnan(facts.faithful) & np.isnan(facts.sampled) & ~np.isnan(facts.doubted_below)
     return np.where(own, facts.doubted_below, options.unfaithful_below)

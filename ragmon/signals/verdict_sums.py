@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ragmon.records import Amendments, QueryRecord, Verdict
 from ragmon.signals import Column
-from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
+from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE, human_score, verdict_of
 from ragmon.stats.agreement import CONFUSION, confusion_rows
 from ragmon.stats.judged_estimate import CHOSEN_BY_HAND, SCORED, SHARED, scored_rows, shared_rows
 
@@ -157,18 +157,6 @@ def scores(record: QueryRecord, verdict: Verdict | None, columns: Sequence[Colum
     return [_score(verdict, rank, column) for column in columns]
 
 
-def verdict_of(known: Amendments, judge: str) -> Verdict | None:
-    """What a judge said."""
-    return next((each for each in known.verdicts if each.judge == judge), None)
-
-
-def human_score(known: Amendments) -> float:
-    """The newest label of faithfulness; NaN without one."""
-    said = [label for label in known.labels if label.faithful is not None]
-    newest = max(said, key=lambda label: label.timestamp, default=None)
-    return math.nan if newest is None or newest.faithful is None else newest.faithful
-
-
 def _spans(names: Sequence[str]) -> list[slice]:
     widths = {"shared": len(SHARED), "scored": len(SCORED), "agreement": len(CONFUSION)}
     spans, begin = [], 0
@@ -208,7 +196,7 @@ def _judged_rows(
 
 def _agreement_rows(known: Sequence[Amendments]) -> Floats:
     """Shape (m, len(JUDGES), len(CONFUSION))."""
-    people = np.array([human_score(each) for each in known])
+    people = np.array([human_score(each) for each in known], dtype=np.float64)
     found = [
         confusion_rows([_call(verdict_of(each, judge)) for each in known], people)
         for judge in JUDGES
@@ -218,7 +206,7 @@ def _agreement_rows(known: Sequence[Amendments]) -> Floats:
 
 def _people_rows(known: Sequence[Amendments]) -> Floats:
     """Labels of answers that the sampled judge scored: both blocks, side by side."""
-    people = np.array([human_score(each) for each in known])
+    people = np.array([human_score(each) for each in known], dtype=np.float64)
     verdicts = [verdict_of(each, SAMPLED_JUDGE) for each in known]
     proxy = np.array([math.nan if v is None or v.score is None else v.score for v in verdicts])
     both = ~np.isnan(people) & ~np.isnan(proxy)

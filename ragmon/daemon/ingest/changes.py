@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from ragmon.pipeline import Change, Pipeline, amend
 from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdict
-from ragmon.signals.facts import SAMPLED_JUDGE
-from ragmon.signals.verdict_sums import verdict_of
+from ragmon.signals.evidence import SAMPLED_JUDGE, verdict_of
 from ragmon.stores import Restatement, Store, Waiting, amendments
 from ragmon.stores.protocols import Awaited
 from ragmon.windows.observations import Observations, pack

@@ -18,7 +18,7 @@ from ragmon.errors import StoreError
 from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges.llm import Failure, JudgedAnswer, Judgement, LlmJudge
 from ragmon.judges.llm.anchors import Anchor, Round, drift, judge_anchors
-from ragmon.signals.facts import SAMPLED_JUDGE
+from ragmon.signals.evidence import SAMPLED_JUDGE
 from ragmon.threads import Loop
 
 NAME = "judge.anchors"

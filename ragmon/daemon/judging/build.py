@@ -28,7 +28,7 @@ from ragmon.judges.grounding import load_artefact
 from ragmon.judges.llm import LlmJudge, anchors
 from ragmon.records import QueryRecord, Verdict
 from ragmon.sampling import SamplingOptions
-from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
+from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.sources.otlp.export import Exporter
 from ragmon.stats.judged_estimate import Relation
 from ragmon.stores.protocols import JudgeStore

@@ -20,8 +20,7 @@ from ragmon.judges import grounding
 from ragmon.judges.grounding import Calibration
 from ragmon.judges.grounding.fitting import LEAST, CalibrationExample, Refusal, fit
 from ragmon.records import Amendments, Verdict
-from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
-from ragmon.signals.verdict_sums import human_score, verdict_of
+from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE, human_score, verdict_of
 from ragmon.stores import Reader, amendments
 from ragmon.windows.observations import unpack
 
@@ -198,7 +197,7 @@ def _lessons(
     raw = scored.score if scored.raw is None else scored.raw
     found: list[tuple[Teacher, CalibrationExample]] = []
     human = human_score(known)
-    if not np.isnan(human):
+    if human is not None:
         found.append(("people", CalibrationExample(raw, human, 1.0, scored.traits, sequence)))
     verdict = verdict_of(known, SAMPLED_JUDGE)
     if verdict is not None and verdict.score is not None:

@@ -20,7 +20,7 @@ from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
 from ragmon.judges.grounding import GroundingResult
 from ragmon.judges.worker import AnswerToRead, read, results, write
 from ragmon.records import Draw, QueryRecord, Verdict
-from ragmon.signals.facts import EMBEDDED_JUDGE
+from ragmon.signals.evidence import EMBEDDED_JUDGE
 from ragmon.sources import IngestOutcome, RecordSink, Submission, deliver
 from ragmon.stores import Reader
 from ragmon.threads import Loop

@@ -25,8 +25,7 @@ from ragmon.errors import OverloadedError
 from ragmon.judges.llm import LlmJudge
 from ragmon.records import Amendments, Draw, QueryRecord
 from ragmon.sampling import SALT, draws
-from ragmon.signals.facts import EMBEDDED_JUDGE, SAMPLED_JUDGE
-from ragmon.signals.verdict_sums import verdict_of
+from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE, verdict_of
 from ragmon.stores import Reader, amendments
 from ragmon.web.judge_runs import JudgeRunSelection
 from ragmon.windows.observations import unpack

@@ -23,7 +23,7 @@ from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges.budget import Reservation
 from ragmon.judges.llm import Failure, JudgedAnswer, Judgement
 from ragmon.records import Draw, QueryRecord, Verdict
-from ragmon.signals.facts import SAMPLED_JUDGE
+from ragmon.signals.evidence import SAMPLED_JUDGE
 from ragmon.stores import Reader
 from ragmon.stores.protocols import Awaited
 from ragmon.threads import Loop

@@ -2,7 +2,7 @@
 
 from ragmon.judges.llm import Claim, Failure, JudgedAnswer, Judgement
 from ragmon.records import Doubt, Draw, QueryRecord, Verdict
-from ragmon.signals.facts import SAMPLED_JUDGE
+from ragmon.signals.evidence import SAMPLED_JUDGE
 
 _MOST_DOUBTS = 20
 
