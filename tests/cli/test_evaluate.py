@@ -316,14 +316,14 @@ def test_answers_are_needed_to_prefer_one(folder, model, capsys):
     assert model.chats == []
 
 
-README = (ROOT / "README.md").read_text()
+GUIDE = (ROOT / "deploy/docs/guides/evaluate.md").read_text()
 
 
 @pytest.mark.parametrize(
     ("file", "kind"), [("--request ask.yaml", Template), ("--rules rules.yaml", Policy)]
 )
-def test_the_files_in_the_readme_are_read(file, kind):
-    text = re.search(rf"```yaml\n# ragmon .*{file}\n(.*?)```", README, re.DOTALL)[1]
+def test_the_files_in_the_guide_are_read(file, kind):
+    text = re.search(rf"```yaml\n# ragmon .*{file}\n(.*?)```", GUIDE, re.DOTALL)[1]
     found = msgspec.convert(yaml.safe_load(text), kind)
     assert found != kind(url=found.url) if kind is Template else len(found.rules) == 3
 
@@ -332,6 +332,5 @@ def test_the_files_in_the_readme_are_read(file, kind):
     "name",
     [*sorted(Case.__struct_fields__), *sorted(Evaluation.__struct_fields__)],
 )
-def test_every_field_is_in_the_readme(name):
-    begin = README.index("## Before a deploy")
-    assert f"`{name}`" in README[begin : README.index("### Golden probes", begin)]
+def test_every_field_is_in_the_guide(name):
+    assert f"`{name}`" in GUIDE[: GUIDE.index("## Golden probes")]

@@ -81,7 +81,11 @@ def test_the_schema_knows_the_same_values():
     assert {key for key in known if not key.startswith("resources.")} <= told
 
 
-@pytest.mark.parametrize("readme", [README, ROOT / "README.md"], ids=["chart", "ragmon"])
+@pytest.mark.parametrize(
+    "readme",
+    [README, ROOT / "README.md", ROOT / "deploy/docs/guides/operate.md"],
+    ids=["chart", "ragmon", "guide"],
+)
 def test_a_readme_speaks_of_values_that_are_there(readme):
     documented = {key for key, _ in explained()}
     groups = {key.rpartition(".")[0] for key in documented}

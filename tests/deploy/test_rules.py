@@ -17,13 +17,13 @@ from ragmon.detectors.losses import LOSSES
 from ragmon.plugins import kinds
 from ragmon.queries import failures
 from tests.support.paths import ROOT
+from tests.support.reference_pages import documented_metrics
 from tests.support.tools import program
 
 RULES = ROOT / "deploy/prometheus/rules"
 CASES = ROOT / "deploy/prometheus/tests"
 RUNBOOKS = ROOT / "deploy/runbooks"
 METRICS = ROOT / "tests/golden/metrics.txt"
-README = ROOT / "README.md"
 
 FOREIGN = {"up"}  # written by Prometheus itself
 PASSED_ON = "RagmonAlertFiring"
@@ -48,7 +48,7 @@ def exported() -> frozenset[str]:
             if kind == "histogram":
                 names |= {f"{name}_{part}" for part in ("bucket", "sum", "count")}
     # The golden page's day has no language model and no probes; the generated reference has them.
-    return frozenset(names) | set(re.findall(r"(?m)^\| `(ragmon_\w+)` \|", README.read_text()))
+    return frozenset(names) | documented_metrics()
 
 
 def recorded() -> set[str]:
