@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo check test golden pictures bench lock tools clean kubernetes
+.PHONY: demo check test golden docs pictures bench lock tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -24,6 +24,10 @@ golden: $(INSTALLED)
 	cp deploy/prometheus/rules/*.yaml helm/ragmon/rules/
 	cp grafana/dashboards/*.json helm/ragmon/dashboards/
 	GOLDEN=1 $(RUN)/pytest -q $$(grep -rlE "support.golden|GOLDEN" tests --include="test_*.py")
+
+# The website, into site/; a broken link is an error.
+docs: $(INSTALLED)
+	$(RUN)/mkdocs build --strict --quiet
 
 # The dashboards over two days of the demo, as a real Prometheus answers them; six minutes.
 pictures: $(INSTALLED) tools

@@ -101,7 +101,7 @@ def _shown(value: Any) -> str:
 
 
 def reference() -> list[tuple[str, str, str]]:
-    """Every setting with its default and meaning, for the README."""
+    """Every setting with its default and meaning, for the reference."""
     return list(_rows(Settings(), ""))
 
 

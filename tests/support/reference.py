@@ -8,7 +8,11 @@ from typing import NamedTuple
 
 from prometheus_client.registry import Collector
 
+from ragmon.config import Settings
+from ragmon.daemon.build import build_pipeline
+from ragmon.exposition.gauges import Gauges
 from ragmon.exposition.probes import ProbeMetrics
+from ragmon.windows.estimates import shown
 from tests.support.daemons import running
 from tests.support.golden import GOLDEN
 from tests.support.metrics import samples
@@ -27,8 +31,8 @@ class Family(NamedTuple):
 
 
 def families() -> list[Family]:
-    """Those of the golden page in its order, then those of parts that are off on that day."""
-    declared = {each.name: each for each in _declared()}
+    """Those of the golden page in its order, then what is off on that day or has no samples."""
+    declared = {each.name: each for each in (*_rolling(), *_declared())}
     found = [
         each if each.labels else each._replace(labels=declared.get(each.name, each).labels)
         for each in _golden()
@@ -65,6 +69,16 @@ def _golden() -> Iterator[Family]:
         labels.setdefault(name, {}).update(dict.fromkeys(sample.labels))
     for name, kind in re.findall(r"(?m)^# TYPE (\S+) (\S+)$", page):
         yield Family(name, kind, tuple(labels.get(name, ())), helps[name])
+
+
+def _rolling() -> Iterator[Family]:
+    """Gauges of the windows, whether a query fills them or not."""
+    columns = build_pipeline(Settings()).catalogue.columns
+    labels = {f"ragmon_{each.metric}": [name for name, _ in each.labels] for each in shown(columns)}
+    for each in Gauges(columns).families({}, ()):
+        if not each.name.startswith("ragmon_slice_"):
+            own = labels.get(re.sub(f"({'|'.join(COMPANIONS)})$", "", each.name), [])
+            yield Family(each.name, each.kind, ("pipeline", "window", *own), each.help)
 
 
 def _declared() -> Iterator[Family]:

@@ -20,7 +20,6 @@ from ragmon.config.settings import (
     SinkSettings,
     TokenSettings,
 )
-from ragmon.detectors.catalogue import modules as detector_modules
 from ragmon.sources.otlp.export import ExportOptions
 from tests.support.paths import ROOT
 from tests.support.reference import rows as metric_rows
@@ -102,9 +101,8 @@ def _plugin_sections() -> Iterator[str]:
     yield _options_table(ExportOptions)
     yield "## detectors.rules"
     yield "Each entry has a `kind` and its options. Durations are seconds here."
-    for kind, module in sorted(detector_modules().items()):
-        yield f"### {kind}"
-        yield _options_table(module.Options)
+    for kind in plugins.kinds("ragmon.detectors"):
+        yield from _kind_section("ragmon.detectors", kind)
 
 
 def _kind_section(package: str, kind: str) -> Iterator[str]:
