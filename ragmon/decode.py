@@ -306,7 +306,7 @@ def _refusal(reason: str, field: str, message: str) -> RecordError:
     )
     if "length" in message:
         hint = "shorten it" if "<=" in message else "leave it out rather than empty"
-    return RecordError(reason, field, message, hint=hint or "see the fields of a query in deploy/docs/guides/send.md")
+    return RecordError(reason, field, message, hint=hint or "see deploy/docs/guides/send.md")
 
 
 def _plain(message: str) -> str:
