@@ -67,7 +67,7 @@ def build_source(
             retention_s=settings.retention.records,
             max_skew_s=settings.max_clock_skew,
             redact=None if settings.privacy.text == "keep" else redact_text,
-            patience=TraceTimeouts(
+            timeouts=TraceTimeouts(
                 linger_s=otlp.linger, idle_s=otlp.idle_timeout, most_traces=otlp.max_traces
             ),
         ),

@@ -1,7 +1,7 @@
-"""Sources: where logged queries come from, one file each.
+"""Sources of logged queries, one file each.
 
-A source decodes what it receives, hands batches to a sink (the daemon's writer) and hears from
-it once they are durable.
+A source decodes what it receives, hands batches to a sink (the daemon's writer) and gets a reply
+once they are durable.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 class IngestOutcome(Struct, frozen=True):
-    """How a batch ended; with ``error`` nothing of it was kept."""
+    """Outcome of a batch; with ``error`` nothing of it was kept."""
 
     accepted: int = 0
     duplicates: int = 0
@@ -46,7 +46,7 @@ class Submission:
 
 
 class RecordSink(Protocol):
-    """Where a source delivers."""
+    """Receiver of a source's batches: the daemon's writer."""
 
     def submit(self, submission: Submission) -> None:
         """Queue a batch; its ``reply`` is called, on another thread, once it is durable.
@@ -58,7 +58,7 @@ class RecordSink(Protocol):
 
 
 class IngestCounters(Protocol):
-    """What is counted of every source."""
+    """Counters of every source."""
 
     def accepted(self, source: str, count: int) -> None:
         """Records, feedback or labels made durable."""
@@ -74,7 +74,7 @@ class IngestCounters(Protocol):
 
 
 class SourceContext(Struct, frozen=True, kw_only=True):
-    """What a configured source is given."""
+    """Dependencies of a configured source."""
 
     sink: RecordSink
     tally: IngestCounters
@@ -85,7 +85,7 @@ class SourceContext(Struct, frozen=True, kw_only=True):
 
 
 class Source(Protocol):
-    """What a plug-in's ``build(options, context)`` returns."""
+    """A running source, as a plug-in's ``build(options, context)`` returns it."""
 
     def start(self) -> None:
         """Begin, without waiting."""
@@ -97,11 +97,11 @@ class Source(Protocol):
 
 
 Make = Callable[[Callable[[IngestOutcome], None]], Submission]
-"""A submission that replies as told; made anew for every attempt."""
+"""Makes a submission with the given reply, anew for every attempt."""
 
 
 def deliver(sink: RecordSink, make: Make, stop: threading.Event) -> IngestOutcome | None:
-    """Submit until it is durable; None when told to stop first.
+    """Submit until it is durable; None when ``stop`` is set first.
 
     An overloaded queue or a failed commit is tried again: nothing of the batch was kept.
     """
@@ -145,7 +145,7 @@ async def commit(sink: RecordSink, make: Make) -> IngestOutcome:
 
 
 def resolver(future: asyncio.Future[Result]) -> Callable[[Result], None]:
-    """What sets a future from another thread; whoever waited for it may have left."""
+    """A function that sets a future from another thread; a cancelled future is left alone."""
     loop = future.get_loop()
 
     def resolve(result: Result) -> None:
@@ -159,7 +159,7 @@ def resolver(future: asyncio.Future[Result]) -> Callable[[Result], None]:
 
 
 def count_outcome(tally: IngestCounters, source: str, outcome: IngestOutcome) -> None:
-    """Count what became of a batch that is durable."""
+    """Count the outcome of a batch that is durable."""
     tally.accepted(source, outcome.accepted)
     tally.duplicated(source, outcome.duplicates)
     for _, reason in outcome.refused:

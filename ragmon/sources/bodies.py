@@ -12,7 +12,7 @@ _STRETCH_ELEMENTS = 64
 
 
 class DecodedBody(NamedTuple):
-    """What a stretch of a body held."""
+    """Records and refused lines of a stretch of a body."""
 
     records: list[Any]
     lines: Sequence[int]  # of each record, from 1: of NDJSON, or the position in an array

@@ -33,7 +33,7 @@ _STRETCHES = 8  # of a body, decoded before other requests get a turn
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What the routes depend on."""
+    """Limits of the routes."""
 
     limits: BodyLimits
     in_flight: int  # bytes of all bodies together
@@ -59,7 +59,7 @@ ENDPOINTS = {
 
 
 class BodyContents(NamedTuple):
-    """What a body held."""
+    """Records, refused lines and unknown fields of a body."""
 
     records: list[Any]
     lines: list[int]
@@ -96,8 +96,8 @@ class HttpSource:
             self._authorize(scope, "ingest")
             with self._shares.one() as share:
                 body = await read_body(scope, receive, self._options.limits, share)
-                found = await self._decode(endpoint, body, header(scope, b"content-type"))
-                await self._answer(endpoint, found, len(body), send)
+                contents = await self._decode(endpoint, body, header(scope, b"content-type"))
+                await self._answer(endpoint, contents, len(body), send)
         except Problem as problem:
             await self._refuse(endpoint, problem, send)
         except asyncio.CancelledError:  # the server ends and waits no longer; so does this task
@@ -110,30 +110,30 @@ class HttpSource:
     async def _decode(self, endpoint: IngestPath, body: bytes, content_type: str) -> BodyContents:
         now = self._now()
         bounds = Bounds(now - self._options.retention_s, now + self._options.max_skew_s)
-        found = BodyContents([], [], [], {})
+        contents = BodyContents([], [], [], {})
         try:
             for at, part in enumerate(
                 decode_body(endpoint.decode, body, content_type, now, bounds)
             ):
                 if at == 0:
-                    found.ignored.update(ignored_fields(part.sample, endpoint.kind))
-                found.records.extend(part.records)
-                found.lines.extend(part.lines)
-                found.rejections.extend(part.rejections)
+                    contents.ignored.update(ignored_fields(part.sample, endpoint.kind))
+                contents.records.extend(part.records)
+                contents.lines.extend(part.lines)
+                contents.rejections.extend(part.rejections)
                 if at % _STRETCHES == _STRETCHES - 1:
                     await asyncio.sleep(0)
         except RecordError as error:
             raise Problem(400, str(error), reason=error.reason) from None
-        return found
+        return contents
 
     async def _answer(
-        self, endpoint: IngestPath, found: BodyContents, size_bytes: int, send: Send
+        self, endpoint: IngestPath, contents: BodyContents, size_bytes: int, send: Send
     ) -> None:
         outcome = IngestOutcome()
-        if found.records:
-            outcome = await self._commit(endpoint, found.records, size_bytes)
-        late = [_late_rejection(found.lines[at], reason) for at, reason in outcome.refused]
-        rejections = sorted(found.rejections + late, key=lambda each: each.line)
+        if contents.records:
+            outcome = await self._commit(endpoint, contents.records, size_bytes)
+        late = [_late_rejection(contents.lines[at], reason) for at, reason in outcome.refused]
+        rejections = sorted(contents.rejections + late, key=lambda each: each.line)
         self._count(endpoint.source, outcome, rejections)
         content: dict[str, Any] = {
             "accepted": outcome.accepted,
@@ -142,8 +142,8 @@ class HttpSource:
         }
         if len(rejections) > self._options.listed_errors:
             content["rejected_total"] = len(rejections)
-        if found.ignored:
-            content["ignored_fields"] = found.ignored
+        if contents.ignored:
+            content["ignored_fields"] = contents.ignored
         nothing_good = rejections and not outcome.accepted and not outcome.duplicates
         await send_json(send, 422 if nothing_good else 200, content)
 
@@ -171,5 +171,10 @@ def _late_rejection(line: int, reason: str) -> Rejection:
     )
 
 
-def _listed(each: Rejection) -> dict[str, Any]:
-    return {"line": each.line, "field": each.field, "error": each.error, "remedy": each.remedy}
+def _listed(rejection: Rejection) -> dict[str, Any]:
+    return {
+        "line": rejection.line,
+        "field": rejection.field,
+        "error": rejection.error,
+        "remedy": rejection.remedy,
+    }

@@ -1,4 +1,4 @@
-"""Follows a file of JSON lines across rotation, truncation and restarts, each line once.
+"""Reader of a growing file of JSON lines, across rotation, truncation and restarts, each line once.
 
 How far the file was read is committed together with what was read, so a crash neither repeats
 nor skips a line.
@@ -97,7 +97,7 @@ class JsonlSource:
             if successor is None:
                 return False
             file.seek(start.offset)
-            tail = file.read()  # a last line that nobody will complete
+            tail = file.read()  # a last line that will not be completed
         with successor.open("rb") as file:
             beginning = FilePosition(os.fstat(file.fileno()).st_ino, 0, *_head(file, 0))
         return self._deliver([tail + b"\n"] if tail else [], start.offset, beginning)
@@ -124,11 +124,11 @@ class JsonlSource:
         path = self._options.path
         stem, suffix = re.escape(path.stem), re.escape(path.suffix)
         name = re.compile(f"{stem}({suffix})?[.-]{_AGE}|{stem}[.-]{_AGE}{suffix}")
-        found = [each for each in path.parent.iterdir() if name.fullmatch(each.name)]
-        return sorted(found, key=lambda each: each.stat().st_mtime_ns)
+        files = [each for each in path.parent.iterdir() if name.fullmatch(each.name)]
+        return sorted(files, key=lambda each: each.stat().st_mtime_ns)
 
     def _start(self, file: BinaryIO, place: FilePosition | None) -> FilePosition:
-        """Where to read on in this file; the beginning when it is another or was truncated."""
+        """Position to read on from; the beginning when the file is another or was truncated."""
         inode = os.fstat(file.fileno()).st_ino
         if place is not None and _continues(file, place):
             return FilePosition(inode, place.offset, place.head, place.head_bytes)
@@ -150,7 +150,7 @@ class JsonlSource:
         return live if over and live.is_file() and live.stat().st_size else None
 
     def _deliver(self, lines: list[bytes], offset: int, reached: FilePosition) -> bool:
-        """Submit a batch with its position, and wait; False when told to stop."""
+        """Submit a batch with its position, and wait; False when stopped first."""
         records = list(self._records(lines, offset))
         position = (self._name, msgspec.msgpack.encode(reached))
         size_bytes = sum(map(len, lines))
@@ -206,7 +206,7 @@ def _head(file: BinaryIO, at_most: int) -> tuple[int, int]:
 
 
 def _continues(file: BinaryIO, place: FilePosition) -> bool:
-    """Whether a file begins as it did, and is long enough to hold the place."""
+    """True when a file begins as it did, and is long enough to contain the position."""
     long_enough = os.fstat(file.fileno()).st_size >= place.offset
     return long_enough and _head(file, place.head_bytes) == (place.head, place.head_bytes)
 

@@ -75,7 +75,7 @@ class Rig:
                 in_flight=64 << 20,
                 retention_s=7 * 86_400.0,
                 max_skew_s=300.0,
-                patience=TraceTimeouts(),
+                timeouts=TraceTimeouts(),
                 redact=redact,
             ),
             sink=engine.writer,

@@ -1,4 +1,4 @@
-"""How a trace was understood, field by field, and what would tell more."""
+"""Explanation of a mapped trace, field by field, and advice on the missing fields."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,13 +7,13 @@ import msgspec
 
 from ragmon.sources.otlp.reading.facts import EMBEDDING, EVALUATOR, MODEL, RETRIEVER
 from ragmon.sources.otlp.spans import ERROR, Span, unpack
-from ragmon.sources.otlp.traces.feedback import aimed
+from ragmon.sources.otlp.traces.feedback import targeted_evaluations
 from ragmon.sources.otlp.traces.mapping import MappedQuery, map_trace
 from ragmon.sources.otlp.traces.tree import Node, everything, outermost
 
 
 class Advice(NamedTuple):
-    """What is missing, and what would provide it."""
+    """A missing field, and the change that would provide it."""
 
     field: str
     advice: str
@@ -58,7 +58,10 @@ def explain(spans: Sequence[Span], now: float) -> dict[str, Any]:
         "trace_id": spans[0].trace_id.hex(),
         "spans": [_outline(node) for node in nodes],
         "queries": [_explain_query(query) for query in trace.queries],
-        "feedback": [msgspec.to_builtins(each.evaluation) for each in aimed(trace.tops)],
+        "feedback": [
+            msgspec.to_builtins(targeted.evaluation)
+            for targeted in targeted_evaluations(trace.tops)
+        ],
         "verdict": _verdict(trace.queries, nodes),
     }
 
@@ -109,25 +112,25 @@ def _missing(query: MappedQuery) -> list[Advice]:
     record = query.record
     nodes = list(everything(query.unit.tops))
     content = _CONTENT[_dialect(nodes)]
-    found = []
+    missing = []
     if record.query is None:
-        found.append(Advice("query", content))
+        missing.append(Advice("query", content))
     if record.answer is None and record.error is None:
-        found.append(Advice("answer", content))
+        missing.append(Advice("answer", content))
     if record.chunks is None:
         retrievers = outermost(query.unit.tops, RETRIEVER)
         say = "instrument the retriever, or the vector database client"
-        found.append(Advice("chunks", content if retrievers else say))
+        missing.append(Advice("chunks", content if retrievers else say))
     elif any(chunk.score is None for chunk in record.chunks):
-        found.append(
+        missing.append(
             Advice("chunks.score", "put the score into the documents' metadata as `score`")
         )
     has_model = any(node.role == MODEL for node in nodes)
     for field, advice in _SETTINGS.items():
         is_set = getattr(record, field) not in (None, "")
         if not is_set and (has_model or field not in ("model", "tokens") or record.answer):
-            found.append(Advice(field, advice))
-    return found
+            missing.append(Advice(field, advice))
+    return missing
 
 
 def _dialect(nodes: Sequence[Node]) -> str:

@@ -1,4 +1,4 @@
-"""ragmon's own verdicts, out as OTLP, so that they show beside the trace in the user's tool.
+"""Export of ragmon's verdicts as OTLP, so that they show beside the trace in the user's tool.
 
 Each verdict is a short EVALUATOR span in the trace of its query, with a link to the span it is
 about: readable by those who follow OpenInference and by those who follow the GenAI conventions.
@@ -32,9 +32,9 @@ class ExportOptions(BaseModel, frozen=True, extra="forbid"):
     """``otlp_export:``."""
 
     endpoint: str = Field(pattern="^https?://")
-    """Where traces go, for example http://localhost:6006/v1/traces."""
+    """URL that receives the traces, for example http://localhost:6006/v1/traces."""
     headers: dict[str, SecretStr] = {}
-    """For example {authorization: Bearer …}."""
+    """Headers of every request, for example {authorization: Bearer …}."""
 
 
 class ExportedVerdict(NamedTuple):
@@ -56,16 +56,16 @@ def to_request(judged: Sequence[ExportedVerdict]) -> ExportTraceServiceRequest:
     resource_spans.resource.attributes.append(_pair("service.name", OURS))
     scope_spans = resource_spans.scope_spans.add()
     scope_spans.scope.name = OURS
-    for each in judged:
-        trace, _, span = each.query_id.partition(":")
-        trace_id, about = unhex(trace, 16), unhex(span or each.span_id, 8)
+    for verdict in judged:
+        trace, _, span = verdict.query_id.partition(":")
+        trace_id, about = unhex(trace, 16), unhex(span or verdict.span_id, 8)
         if trace_id is not None:
-            _fill(scope_spans.spans.add(), each, trace_id, about)
+            _fill(scope_spans.spans.add(), verdict, trace_id, about)
     return request
 
 
 def _fill(span: Any, judged: ExportedVerdict, trace_id: bytes, about: bytes | None) -> None:
-    """Ids are made from what is said: exported twice, it is the same span."""
+    """Ids are hashes of the content: exported twice, it is the same span."""
     name = f"{judged.query_id}:{judged.judge}:{judged.name}:{judged.timestamp}"
     span.trace_id = trace_id
     span.span_id = hashlib.blake2b(name.encode(), digest_size=8).digest()
@@ -74,7 +74,7 @@ def _fill(span: Any, judged: ExportedVerdict, trace_id: bytes, about: bytes | No
     if about is not None:
         span.parent_span_id = about
         span.links.add(trace_id=trace_id, span_id=about)
-    said: dict[str, str | float] = {
+    annotation: dict[str, str | float] = {
         "name": judged.name,
         "score": judged.score,
         "explanation": judged.explanation,
@@ -82,7 +82,7 @@ def _fill(span: Any, judged: ExportedVerdict, trace_id: bytes, about: bytes | No
         "identifier": judged.judge,
     }
     span.attributes.append(_pair("openinference.span.kind", "EVALUATOR"))
-    for key, value in said.items():
+    for key, value in annotation.items():
         span.attributes.append(_pair(f"trace.annotations.0.annotation.{key}", value))
     event = span.events.add(name=EVALUATION, time_unix_nano=span.end_time_unix_nano)
     for key, value in (
@@ -145,7 +145,7 @@ class Exporter:
                 data=request.SerializeToString(),
                 timeout=_TIMEOUT_S,
                 allow_redirects=False,  # would turn into GET, and take the headers elsewhere
-                stream=True,  # nobody reads the answer's body
+                stream=True,  # the body of the answer is not read
             ) as answer:
                 status, asked = answer.status_code, answer.headers.get("retry-after", "")
         except requests.RequestException as error:

@@ -22,7 +22,7 @@ Attributes = dict[str, Any]
 
 
 class Resource(Struct, frozen=True, array_like=True, gc=False):
-    """Who sent it."""
+    """The sender of spans: service, version and environment."""
 
     service: str = ""
     version: str = ""
@@ -40,7 +40,7 @@ class Event(Struct, frozen=True, array_like=True, gc=False):
 
 
 class SpanLink(Struct, frozen=True, array_like=True, gc=False):
-    """Another span that this one speaks about."""
+    """Another span that this one refers to."""
 
     trace_id: bytes
     span_id: bytes
@@ -65,17 +65,17 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_entry(self) -> bool:
-        """Whether the trace begins here; one service's part of it is not the whole."""
+        """True for the root; the first span of one service's part is not the beginning."""
         return not self.parent_id
 
     @property
     def duration_ms(self) -> float:
-        """How long it took."""
+        """Duration in milliseconds."""
         return max(0, self.end_ns - self.start_ns) / 1e6
 
 
 class DecodedSpans(Struct):
-    """What a request held."""
+    """Decoded spans of a request, and counts of refused and dropped parts."""
 
     spans: list[Span]
     refused: dict[str, int] = msgspec.field(default_factory=dict)  # spans, by reason

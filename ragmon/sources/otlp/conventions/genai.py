@@ -1,6 +1,6 @@
 """OpenTelemetry GenAI, as it is and as it was: structured values or JSON strings, old names too.
 
-Content is opt-in here: a retrieval without documents has not said that there were none.
+Content is opt-in: a retrieval span without documents does not mean that none were found.
 Source: open-telemetry/semantic-conventions-genai.
 """
 
@@ -65,14 +65,14 @@ def role(span: Span) -> str:
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the span says."""
+    """Note the facts of a span."""
     attributes = span.attributes
     for field, keys in (
         ("session_id", ("session.id", "gen_ai.conversation.id")),
         ("user_id", ("user.id", "enduser.id")),
     ):
-        if found := first(attributes, *keys):
-            facts.say(field, name(found[0]), found[1])
+        if entry := first(attributes, *keys):
+            facts.say(field, name(entry[0]), entry[1])
     for event in span.events:
         if event.name == EVALUATION:
             facts.evaluations.append(evaluation_of(event))
@@ -112,8 +112,8 @@ def _read_model(span: Span, facts: SpanFacts) -> None:
         ("prompt_tokens", ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")),
         ("completion_tokens", ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")),
     ):
-        if found := first(attributes, *keys):
-            facts.say(field, integer(found[0]), found[1])
+        if entry := first(attributes, *keys):
+            facts.say(field, integer(entry[0]), entry[1])
     facts.say("cost_usd", number(attributes.get("gen_ai.usage.cost")), "gen_ai.usage.cost")
     facts.say("response_id", name(attributes.get("gen_ai.response.id")), "gen_ai.response.id")
 
@@ -135,8 +135,8 @@ def _read_messages(span: Span, facts: SpanFacts) -> None:
 
 
 def _asked(attributes: Attributes) -> str | None:
-    said = last_text(_indexed(attributes, "gen_ai.prompt"), "user")
-    return asked(said) if said else None
+    text = last_text(_indexed(attributes, "gen_ai.prompt"), "user")
+    return asked(text) if text else None
 
 
 def _replied(attributes: Attributes) -> str | None:
@@ -147,13 +147,13 @@ def _indexed(attributes: Attributes, prefix: str) -> list[dict[str, Any]]:
     """``gen_ai.prompt.0.role``, ``gen_ai.prompt.0.content`` and so on."""
     assistant = {"role": "assistant"} if prefix.endswith("completion") else {}
     return [
-        {**assistant, **each, "content": loads(each.get("content"))}
-        for each in indexed(attributes, prefix)
+        {**assistant, **message, "content": loads(message.get("content"))}
+        for message in indexed(attributes, prefix)
     ]
 
 
 def _content(event: Event) -> Any:
-    held = first(
+    entry = first(
         event.attributes,
         "content",
         "message",
@@ -161,20 +161,20 @@ def _content(event: Event) -> Any:
         "gen_ai.completion",
         "gen_ai.event.content",
     )
-    return loads(held[0]) if held else None
+    return loads(entry[0]) if entry else None
 
 
 def evaluation_of(event: Event) -> SpanEvaluation:
     """A ``gen_ai.evaluation.result``, as a span event or a log record."""
-    said = event.attributes
-    label, why = (
-        said.get("gen_ai.evaluation.score.label"),
-        said.get("gen_ai.evaluation.explanation"),
+    attributes = event.attributes
+    label, explanation = (
+        attributes.get("gen_ai.evaluation.score.label"),
+        attributes.get("gen_ai.evaluation.explanation"),
     )
     return SpanEvaluation(
-        str(said.get("gen_ai.evaluation.name", "")),
-        number(said.get("gen_ai.evaluation.score.value")),
+        str(attributes.get("gen_ai.evaluation.name", "")),
+        number(attributes.get("gen_ai.evaluation.score.value")),
         None if label is None else str(label),
-        None if why is None else str(why),
+        None if explanation is None else str(explanation),
         time_ns=event.time_ns,
     )

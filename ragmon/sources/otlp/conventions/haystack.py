@@ -1,6 +1,6 @@
 """Haystack's own tracer: a span a component, values as JSON, content only where it was switched on.
 
-A component is told by its sockets, which are always sent: a retriever takes a query and gives
+A component is recognised by its sockets, which are always sent: a retriever takes a query and gives
 documents, whatever it is called.
 """
 
@@ -43,7 +43,7 @@ _OUTPUTS = (f"{_COMPONENT}output", "haystack.pipeline.output_data", "haystack.ag
 
 
 def role(span: Span) -> str:
-    """By what a component takes and gives; pipelines and agents are chains."""
+    """By the sockets of a component; pipelines and agents are chains."""
     kind = span.attributes.get(f"{_COMPONENT}type")
     if kind is None or span.name in _STEPS:
         return _STEPS.get(span.name, "")
@@ -63,39 +63,39 @@ def _by_sockets(kind: str, takes: set[str], gives: set[str]) -> str:
 
 
 def _sockets(span: Span, side: str) -> set[str]:
-    held = loads(span.attributes.get(f"{_COMPONENT}{side}_spec"))
-    return set(held) if isinstance(held, dict) else set()
+    sockets = loads(span.attributes.get(f"{_COMPONENT}{side}_spec"))
+    return set(sockets) if isinstance(sockets, dict) else set()
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the span says."""
+    """Note the facts of a span."""
     attributes = span.attributes
-    given, to = first(attributes, *_INPUTS) or (None, "")
-    returned, key = first(attributes, *_OUTPUTS) or (None, "")
+    input_value, input_key = first(attributes, *_INPUTS) or (None, "")
+    output_value, output_key = first(attributes, *_OUTPUTS) or (None, "")
     if facts.role == MODEL:
-        facts.offer("query", asked_in, given, to)
-        facts.offer("answer", answer, returned, key)
-        facts.offer("model", model_in, returned, key)
-        facts.offer("prompt_tokens", prompt_tokens_in, returned, key)
-        facts.offer("completion_tokens", completion_tokens_in, returned, key)
+        facts.offer("query", asked_in, input_value, input_key)
+        facts.offer("answer", answer, output_value, output_key)
+        facts.offer("model", model_in, output_value, output_key)
+        facts.offer("prompt_tokens", prompt_tokens_in, output_value, output_key)
+        facts.offer("completion_tokens", completion_tokens_in, output_value, output_key)
     elif facts.role in (RETRIEVER, RERANKER, TOOL, CHAIN):
-        facts.offer("query", question, given, to)
+        facts.offer("query", question, input_value, input_key)
     if facts.role in (RETRIEVER, RERANKER) and span.status != ERROR:
-        facts.offer("documents", passages_in, returned, key)
-    if facts.role == RERANKER and isinstance(held := loads(given), dict):
-        facts.input_documents = passages_in(held.get("documents")) or None
+        facts.offer("documents", passages_in, output_value, output_key)
+    if facts.role == RERANKER and isinstance(inputs := loads(input_value), dict):
+        facts.input_documents = passages_in(inputs.get("documents")) or None
     elif facts.role == TOOL:
-        facts.offer("documents", _tool_documents, returned, key)
+        facts.offer("documents", _tool_documents, output_value, output_key)
         facts.say("tool_name", attributes.get("haystack.tool.name"), "haystack.tool.name")
-        facts.offer("tool_name", _tool_names, returned, key)
-        facts.offer("tool_text", _tool_text, returned, key)
+        facts.offer("tool_name", _tool_names, output_value, output_key)
+        facts.offer("tool_text", _tool_text, output_value, output_key)
     elif facts.role == CHAIN:
-        facts.offer("answer", answer, returned, key)
+        facts.offer("answer", answer, output_value, output_key)
 
 
 def _tool_documents(output: Any) -> list[Document] | None:
-    found = [some_documents_in(result) or [] for _, result in _tool_results(output)]
-    return [document for each in found for document in each] or None
+    results = [some_documents_in(result) or [] for _, result in _tool_results(output)]
+    return [document for documents in results for document in documents] or None
 
 
 def _tool_text(output: Any) -> str | None:
@@ -109,8 +109,8 @@ def _tool_names(output: Any) -> str | None:
 
 def _tool_results(output: Any) -> list[tuple[str, Any]]:
     """Tools and what they returned; one component may have called several."""
-    held = loads(output)
-    messages = held.get("tool_messages") if isinstance(held, dict) else None
+    structure = loads(output)
+    messages = structure.get("tool_messages") if isinstance(structure, dict) else None
     if not isinstance(messages, list):
         return [("", output)]
     parts = [part for each in messages if isinstance(each, dict) for part in _parts(each)]
@@ -124,5 +124,5 @@ def _tool_results(output: Any) -> list[tuple[str, Any]]:
 def _parts(message: dict[str, Any]) -> list[dict[str, Any]]:
     content = message.get("content") or message.get("_content")
     parts = content if isinstance(content, list) else []
-    found = (part.get("tool_call_result") for part in parts if isinstance(part, dict))
-    return [each for each in found if isinstance(each, dict)]
+    results = (part.get("tool_call_result") for part in parts if isinstance(part, dict))
+    return [each for each in results if isinstance(each, dict)]

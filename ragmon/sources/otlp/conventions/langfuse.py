@@ -50,20 +50,20 @@ def role(span: Span) -> str:
 
 
 def _retrieves(span: Span) -> bool:
-    """Whether a step of no special type returned documents, as LangChain.js's retrievers do.
+    """True when a step of no special type returned documents, as LangChain.js's retrievers do.
 
-    What only passes on the documents of a retriever inside is named after the runnable it is.
+    A step that only passes on the documents of a retriever inside is named after its runnable.
     """
-    returned = span.attributes.get(_OUTPUT)
-    if returned.__class__ is not str or returned[:1] != "[" or span.name.startswith("Runnable"):
+    output = span.attributes.get(_OUTPUT)
+    if output.__class__ is not str or output[:1] != "[" or span.name.startswith("Runnable"):
         return False
     if any(part in span.name.lower() for part in _SEARCHING):
-        return passages_in(returned) is not None
-    return returned.startswith(_DOCUMENTS) and bool(some_documents_in(returned))
+        return passages_in(output) is not None
+    return output.startswith(_DOCUMENTS) and bool(some_documents_in(output))
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the span says."""
+    """Note the facts of a span."""
     attributes = span.attributes
     for field, keys in (
         ("session_id", ("langfuse.session.id", "session.id")),
@@ -71,34 +71,34 @@ def read(span: Span, facts: SpanFacts) -> None:
         ("version", ("langfuse.release", "langfuse.version")),
         ("environment", ("langfuse.environment",)),
     ):
-        if found := first(attributes, *keys):
-            facts.say(field, name(found[0]), found[1])
+        if entry := first(attributes, *keys):
+            facts.say(field, name(entry[0]), entry[1])
     _read_tags(span, facts)
     if attributes.get("langfuse.observation.level") == "ERROR":
         facts.say("failed", True, "langfuse.observation.level")
-        why = attributes.get("langfuse.observation.status_message")
-        facts.say("error_message", why, "langfuse.observation.status_message")
+        message = attributes.get("langfuse.observation.status_message")
+        facts.say("error_message", message, "langfuse.observation.status_message")
     _read_content(span, facts)
 
 
 def _read_content(span: Span, facts: SpanFacts) -> None:
-    given, returned = span.attributes.get(_INPUT), span.attributes.get(_OUTPUT)
+    input_value, output_value = span.attributes.get(_INPUT), span.attributes.get(_OUTPUT)
     if facts.role in (CHAIN, RETRIEVER, TOOL):
-        facts.offer("query", question, given, _INPUT)
+        facts.offer("query", question, input_value, _INPUT)
     if facts.role == RETRIEVER and span.status != ERROR:
-        facts.offer("documents", passages_in, returned, _OUTPUT)
-    elif facts.role == TOOL and returned is not None:
-        facts.offer("documents", some_documents_in, returned, _OUTPUT)
-        facts.offer("passages", passages_in, returned, _OUTPUT)
+        facts.offer("documents", passages_in, output_value, _OUTPUT)
+    elif facts.role == TOOL and output_value is not None:
+        facts.offer("documents", some_documents_in, output_value, _OUTPUT)
+        facts.offer("passages", passages_in, output_value, _OUTPUT)
         facts.say("tool_name", span.name, "name")
-        facts.offer("tool_text", answer, returned, _OUTPUT)
+        facts.offer("tool_text", answer, output_value, _OUTPUT)
     elif facts.role == MODEL:
-        facts.offer("query", asked_in, given, _INPUT)
-        facts.offer("answer", answer, returned, _OUTPUT)
+        facts.offer("query", asked_in, input_value, _INPUT)
+        facts.offer("answer", answer, output_value, _OUTPUT)
         _read_usage(span, facts)
     elif facts.role == CHAIN:
-        facts.offer("answer", answer, returned, _OUTPUT)
-        facts.offer("passages", passages_in, returned, _OUTPUT)
+        facts.offer("answer", answer, output_value, _OUTPUT)
+        facts.offer("passages", passages_in, output_value, _OUTPUT)
         for field, read_as, key in (
             ("query", question, "langfuse.trace.input"),
             ("answer", answer, "langfuse.trace.output"),

@@ -37,24 +37,24 @@ def role(span: Span) -> str:
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the span says."""
+    """Note the facts of a span."""
     attributes = span.attributes
     read_metadata(attributes, _METADATA, facts, sessions=_SESSIONS, noise="LANGSMITH_")
     if any(event.name == "exception" for event in span.events):
         facts.say("failed", True, "exception")  # its status may have been set to OK before
-    given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
+    input_value, output_value = attributes.get(_INPUT), attributes.get(_OUTPUT)
     if facts.role in (CHAIN, RETRIEVER, TOOL):
-        facts.offer("query", question, given, _INPUT)
+        facts.offer("query", question, input_value, _INPUT)
     if facts.role == RETRIEVER and not facts.value("failed"):
-        facts.offer("documents", passages_in, returned, _OUTPUT)
+        facts.offer("documents", passages_in, output_value, _OUTPUT)
     elif facts.role == TOOL:
-        facts.offer("documents", some_documents_in, returned, _OUTPUT)
+        facts.offer("documents", some_documents_in, output_value, _OUTPUT)
         facts.say("tool_name", span.name, "name")
-        facts.offer("tool_text", answer, returned, _OUTPUT)
+        facts.offer("tool_text", answer, output_value, _OUTPUT)
     elif facts.role == MODEL:
-        facts.offer("query", asked_in, given, _INPUT)
-        facts.offer("answer", answer, returned, _OUTPUT)
-        facts.offer("model", model_in, returned, _OUTPUT)
+        facts.offer("query", asked_in, input_value, _INPUT)
+        facts.offer("answer", answer, output_value, _OUTPUT)
+        facts.offer("model", model_in, output_value, _OUTPUT)
     elif facts.role == CHAIN:
-        facts.offer("answer", answer, returned, _OUTPUT)
-        facts.offer("passages", passages_in, returned, _OUTPUT)
+        facts.offer("answer", answer, output_value, _OUTPUT)
+        facts.offer("passages", passages_in, output_value, _OUTPUT)

@@ -1,4 +1,4 @@
-"""LlamaIndex's own OpenTelemetry package: its spans say nothing, their events everything."""
+"""LlamaIndex's own OpenTelemetry package: all content stands in the events of its spans."""
 
 from ragmon.sources.otlp.reading.documents import passages_in
 from ragmon.sources.otlp.reading.facts import (
@@ -36,7 +36,7 @@ _USAGES = ("response.raw.usage", "response.additional_kwargs")
 
 
 def role(span: Span) -> str:
-    """By what happened in it; a stream runs in a trace of its own, beside that of its query."""
+    """By its events; a stream runs in a trace of its own, beside the trace of its query."""
     names = {event.name for event in span.events}
     if not span.parent_id and "LLMPredictStartEvent" in names and len(names) == 1:
         return PART
@@ -44,35 +44,35 @@ def role(span: Span) -> str:
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the events say."""
+    """Note the facts of the events."""
     for event in span.events:
         if _EVENTS.get(event.name) != facts.role:
             continue
-        held = {key: value for key, value in event.attributes.items() if value != "null"}
+        values = {key: value for key, value in event.attributes.items() if value != "null"}
         if facts.role in (CHAIN, RETRIEVER, RERANKER):
             for key in _QUERIES:
-                facts.offer("query", question, held.get(key), f"{event.name} {key}")
+                facts.offer("query", question, values.get(key), f"{event.name} {key}")
         if facts.role in (RETRIEVER, RERANKER) and event.name.endswith("EndEvent"):
-            facts.offer("documents", passages_in, held.get("nodes"), f"{event.name} nodes")
+            facts.offer("documents", passages_in, values.get("nodes"), f"{event.name} nodes")
         elif facts.role in (CHAIN, MODEL):
             for key in _ANSWERS:
-                facts.offer("answer", answer, held.get(key), f"{event.name} {key}")
+                facts.offer("answer", answer, values.get(key), f"{event.name} {key}")
         if facts.role == MODEL:
-            _read_model(held, event.name, facts)
+            _read_model(values, event.name, facts)
 
 
-def _read_model(held: dict[str, object], event: str, facts: SpanFacts) -> None:
+def _read_model(values: dict[str, object], event: str, facts: SpanFacts) -> None:
     for key in ("messages", "prompt"):
-        facts.offer("query", asked_in, held.get(key), f"{event} {key}")
+        facts.offer("query", asked_in, values.get(key), f"{event} {key}")
     for field, key in (
         ("model", "response.raw.model"),
         ("requested_model", "model_dict.model_name"),
         ("requested_model", "model_dict.model"),
     ):
-        facts.say(field, name(held.get(key)), f"{event} {key}")
+        facts.say(field, name(values.get(key)), f"{event} {key}")
     for field, kinds in (
         ("prompt_tokens", ("prompt_tokens", "input_tokens")),
         ("completion_tokens", ("completion_tokens", "output_tokens")),
     ):
         for key in (f"{usage}.{kind}" for usage in _USAGES for kind in kinds):
-            facts.say(field, integer(held.get(key)), f"{event} {key}")
+            facts.say(field, integer(values.get(key)), f"{event} {key}")

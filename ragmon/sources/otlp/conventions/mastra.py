@@ -1,6 +1,6 @@
 """Mastra (``@mastra/otel-exporter``): ``mastra.*`` beside ``gen_ai.*``.
 
-What went in and out stands under the type of the span: ``mastra.agent_run.input``.
+Input and output stand under the type of the span: ``mastra.agent_run.input``.
 """
 
 from ragmon.sources.otlp.reading.documents import passages_in
@@ -32,21 +32,21 @@ def _kind(span: Span) -> str:
 
 
 def _retrieves(span: Span, kind: str) -> bool:
-    """Whether a step of a workflow searched: it is called so, and returned documents."""
+    """True for a workflow step that is named after searching and returned documents."""
     if kind != "workflow_step" or not any(part in span.name.lower() for part in _SEARCHING):
         return False
     return passages_in(span.attributes.get(f"mastra.{kind}.output")) is not None
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the span says."""
+    """Note the facts of a span."""
     attributes = span.attributes
     read_metadata(attributes, _METADATA, facts, sessions=_SESSIONS, users=_USERS)
-    given, returned = (f"mastra.{_kind(span)}.{way}" for way in ("input", "output"))
+    input_key, output_key = (f"mastra.{_kind(span)}.{way}" for way in ("input", "output"))
     if facts.role in (CHAIN, RETRIEVER, EMBEDDING):
         read_as = asked_in if facts.role == CHAIN else question
-        facts.offer("query", read_as, attributes.get(given), given)
+        facts.offer("query", read_as, attributes.get(input_key), input_key)
     if facts.role == CHAIN:
-        facts.offer("answer", answer, attributes.get(returned), returned)
+        facts.offer("answer", answer, attributes.get(output_key), output_key)
     elif facts.role == RETRIEVER and span.status != ERROR:
-        facts.offer("documents", passages_in, attributes.get(returned), returned)
+        facts.offer("documents", passages_in, attributes.get(output_key), output_key)

@@ -45,24 +45,24 @@ def role(span: Span) -> str:
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the span says."""
+    """Note the facts of a span."""
     attributes = span.attributes
-    given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
+    input_value, output_value = attributes.get(_INPUT), attributes.get(_OUTPUT)
     if facts.role in (CHAIN, RETRIEVER, RERANKER, TOOL):
-        facts.offer("query", question, given, _INPUT)
+        facts.offer("query", question, input_value, _INPUT)
     if facts.role in (RETRIEVER, RERANKER) and span.status != ERROR:
-        facts.offer("documents", passages_in, returned, _OUTPUT)
+        facts.offer("documents", passages_in, output_value, _OUTPUT)
     elif facts.role == TOOL:
-        facts.offer("documents", some_documents_in, returned, _OUTPUT)
+        facts.offer("documents", some_documents_in, output_value, _OUTPUT)
         facts.say("tool_name", span.name, "name")
-        facts.offer("tool_text", answer, returned, _OUTPUT)
+        facts.offer("tool_text", answer, output_value, _OUTPUT)
     elif facts.role == MODEL:
-        facts.offer("query", asked_in, given, _INPUT)
-        facts.offer("answer", answer, returned, _OUTPUT)
+        facts.offer("query", asked_in, input_value, _INPUT)
+        facts.offer("answer", answer, output_value, _OUTPUT)
         _read_usage(span, facts)
     elif facts.role == CHAIN:
-        facts.offer("answer", answer, returned, _OUTPUT)
-        facts.offer("passages", passages_in, returned, _OUTPUT)
+        facts.offer("answer", answer, output_value, _OUTPUT)
+        facts.offer("passages", passages_in, output_value, _OUTPUT)
     _read_context(attributes, facts)
 
 
@@ -71,8 +71,8 @@ def _read_context(attributes: Attributes, facts: SpanFacts) -> None:
     for field in ("session", "user"):
         for key in (f"mlflow.trace.{field}", f"{_TAG}{field}_id", f"{_TAG}{field}"):
             facts.say(f"{field}_id", name(loads(attributes.get(key))), key)
-    held = {key[len(_TAG) :]: value for key, value in attributes.items() if key.startswith(_TAG)}
-    facts.offer("tags", tags_of, held or None, f"{_TAG}*")
+    tags = {key[len(_TAG) :]: value for key, value in attributes.items() if key.startswith(_TAG)}
+    facts.offer("tags", tags_of, tags or None, f"{_TAG}*")
     facts.offer("tags", tags_of, attributes.get("mlflow.trace.metadata"), "mlflow.trace.metadata")
 
 
@@ -88,6 +88,6 @@ def _read_usage(span: Span, facts: SpanFacts) -> None:
     cost = loads(attributes.get("mlflow.llm.cost"))
     total = cost.get("total_cost", cost.get("total")) if isinstance(cost, dict) else cost
     facts.say("cost_usd", number(total), "mlflow.llm.cost")
-    given = loads(attributes.get(_INPUT))
-    if isinstance(given, dict):
-        facts.say("requested_model", name(given.get("model")), _INPUT)
+    inputs = loads(attributes.get(_INPUT))
+    if isinstance(inputs, dict):
+        facts.say("requested_model", name(inputs.get("model")), _INPUT)

@@ -59,7 +59,7 @@ _NO_MODEL = ("agent_step", "rerank", "retrieval", "embeddings")
 
 
 def role(span: Span) -> str:
-    """By ``openinference.span.kind``; translators say LLM of what they do not know."""
+    """By ``openinference.span.kind``; translators use LLM for unknown kinds."""
     kind = span.attributes.get(_KIND)
     if kind == "LLM" and span.attributes.get("gen_ai.operation.name") in _NO_MODEL:
         return ""
@@ -67,7 +67,7 @@ def role(span: Span) -> str:
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the span says."""
+    """Note the facts of a span."""
     attributes = span.attributes
     _read_context(attributes, facts)
     facts.evaluations += evaluations(span)
@@ -137,7 +137,7 @@ def _tool_text(output: Any) -> str | None:
 
 
 def _is_empty(output: Any) -> bool:
-    """Whether the output leaves no room for documents."""
+    """True when the output cannot hold documents."""
     return output in (None, "", "[]", "{}", "None", "null")
 
 
@@ -174,14 +174,14 @@ def _read_messages(attributes: Attributes, facts: SpanFacts) -> None:
 
 def _asked(attributes: Attributes) -> str | None:
     messages = [_message(each) for each in indexed(attributes, "llm.input_messages")]
-    said = last_text(messages, "user")
-    return asked(said) if said else None
+    text = last_text(messages, "user")
+    return asked(text) if text else None
 
 
 def _replied(attributes: Attributes) -> str | None:
     messages = [_message(each) for each in indexed(attributes, "llm.output_messages")]
-    said = last_text(messages, "assistant")
-    return clean(said) if said else None
+    text = last_text(messages, "assistant")
+    return clean(text) if text else None
 
 
 def _message(item: dict[str, Any]) -> dict[str, Any]:

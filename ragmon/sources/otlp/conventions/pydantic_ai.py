@@ -31,7 +31,7 @@ def role(span: Span) -> str:
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the span says."""
+    """Note the facts of a span."""
     attributes = span.attributes
     if facts.role == TOOL:
         facts.offer("query", question, attributes.get("tool_arguments"), "tool_arguments")
@@ -40,8 +40,8 @@ def read(span: Span, facts: SpanFacts) -> None:
         facts.say("tool_name", name(attributes.get("gen_ai.tool.name")), "gen_ai.tool.name")
         facts.offer("tool_text", answer, result, key)
     elif facts.role == CHAIN:
-        if found := first(attributes, *_MESSAGES):
-            facts.offer("query", asked_in, *found)
+        if entry := first(attributes, *_MESSAGES):
+            facts.offer("query", asked_in, *entry)
         facts.offer("answer", answer, attributes.get("final_result"), "final_result")
     elif facts.role == MODEL:
         facts.offer("query", asked_in, attributes.get("events"), "events")
@@ -50,7 +50,7 @@ def read(span: Span, facts: SpanFacts) -> None:
 
 def _replied(events: Any) -> str | None:
     """The choice among the messages."""
-    held = loads(events)
-    messages = held if isinstance(held, list) else []
+    structure = loads(events)
+    messages = structure if isinstance(structure, list) else []
     chosen = (each.get("message") for each in messages if isinstance(each, dict))
     return next((text for each in chosen if each and (text := answer(each))), None)

@@ -1,6 +1,6 @@
 """Spring AI: ``spring.ai.*`` beside ``gen_ai.*`` and ``db.*``; its content is opt-in.
 
-Lists are texts in quotes that nobody escaped. Nothing says that a search found nothing.
+Lists are texts in quotes that are not escaped. A search without results is not recorded.
 Source: spring-projects/spring-ai, reference/observability.
 """
 
@@ -31,19 +31,19 @@ def role(span: Span) -> str:
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the span says."""
+    """Note the facts of a span."""
     attributes = span.attributes
     if attributes.get(_SESSION) != "default":
         facts.say("session_id", name(attributes.get(_SESSION)), _SESSION)
     if facts.role in (MODEL, CHAIN):
-        if found := first(attributes, *_ASKED):
-            facts.offer("query", _last, *found)
+        if entry := first(attributes, *_ASKED):
+            facts.offer("query", _last, *entry)
         facts.offer("answer", _last, attributes.get(_REPLIED), _REPLIED)
     elif attributes.get("spring.ai.kind") == "vector_store":
         key = "db.vector.query.content"
         facts.say("query", plain(attributes.get(key)), key)
-        told = [event.attributes.get(_FOUND) for event in span.events]
-        for raw in (attributes.get(_FOUND), *told):
+        in_events = [event.attributes.get(_FOUND) for event in span.events]
+        for raw in (attributes.get(_FOUND), *in_events):
             facts.offer("documents", _documents, raw, _FOUND)
     elif facts.role == TOOL:
         _read_tool(attributes, facts)
@@ -63,18 +63,18 @@ def _read_tool(attributes: Attributes, facts: SpanFacts) -> None:
 
 def _texts(value: Any) -> list[str]:
     """The texts in ``["one", "two"]``, with quotes and line breaks as they are."""
-    held = loads(value)
-    if isinstance(held, list):
-        return [each for each in held if isinstance(each, str)]
-    if isinstance(held, str) and held.startswith('["') and held.endswith('"]'):
-        return held[2:-2].split('", "')
-    return [held] if isinstance(held, str) else []
+    structure = loads(value)
+    if isinstance(structure, list):
+        return [each for each in structure if isinstance(each, str)]
+    if isinstance(structure, str) and structure.startswith('["') and structure.endswith('"]'):
+        return structure[2:-2].split('", "')
+    return [structure] if isinstance(structure, str) else []
 
 
 def _last(value: Any) -> str | None:
     texts = _texts(value)
-    said = plain(texts[-1]) if texts else None
-    return asked(said) if said else None
+    text = plain(texts[-1]) if texts else None
+    return asked(text) if text else None
 
 
 def _documents(value: Any) -> list[Document] | None:

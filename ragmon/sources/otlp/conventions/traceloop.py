@@ -74,11 +74,11 @@ def _of_kind(kind: str, entity: str, span: Span) -> str:
 
 
 def _retrieves(entity: str, attributes: Attributes) -> bool:
-    """Whether an application's own step searched: it is called so, and returned documents."""
-    returned = first(attributes, *_OUTPUTS)
-    if not returned or not any(part in entity.lower() for part in _SEARCHING):
+    """True for an application's own step that is named after searching and returned documents."""
+    entry = first(attributes, *_OUTPUTS)
+    if not entry or not any(part in entity.lower() for part in _SEARCHING):
         return False
-    return passages_in(returned[0]) is not None
+    return passages_in(entry[0]) is not None
 
 
 def _is_piece(span: Span) -> bool:
@@ -89,23 +89,23 @@ def _is_piece(span: Span) -> bool:
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the span says."""
+    """Note the facts of a span."""
     attributes = span.attributes
     read_metadata(attributes, _PROPERTIES, facts, sessions=("session_id", "thread_id"))
-    given, returned = first(attributes, *_INPUTS), first(attributes, *_OUTPUTS)
-    if given and facts.role == CHAIN and str(given[0]).startswith(_GIVEN):
-        facts.input_documents = documents_in(_inner(given[0]))
-    if given and facts.role in (CHAIN, RETRIEVER, RERANKER, MODEL, TOOL):
-        facts.offer("query", asked_in if facts.role == MODEL else question, *given)
-    if returned and span.status != ERROR:
-        _read_output(*returned, span, facts)
+    input_entry, output_entry = first(attributes, *_INPUTS), first(attributes, *_OUTPUTS)
+    if input_entry and facts.role == CHAIN and str(input_entry[0]).startswith(_GIVEN):
+        facts.input_documents = documents_in(_inner(input_entry[0]))
+    if input_entry and facts.role in (CHAIN, RETRIEVER, RERANKER, MODEL, TOOL):
+        facts.offer("query", asked_in if facts.role == MODEL else question, *input_entry)
+    if output_entry and span.status != ERROR:
+        _read_output(*output_entry, span, facts)
     if attributes.get("gen_ai.task.status") == "failure":
         facts.say("failed", True, "gen_ai.task.status")
 
 
-def _inner(given: Any) -> Any:
-    held = loads(given)
-    return held.get("input") if isinstance(held, dict) else None
+def _inner(value: Any) -> Any:
+    structure = loads(value)
+    return structure.get("input") if isinstance(structure, dict) else None
 
 
 def _read_output(returned: Any, key: str, span: Span, facts: SpanFacts) -> None:

@@ -47,22 +47,22 @@ def role(span: Span) -> str:
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the span says."""
+    """Note the facts of a span."""
     if facts.role != RETRIEVER:
         return
     results = [event for event in span.events if event.name in _RESULTS]
     if results:
-        held = [_held(each) for each in results]
-        documents = [document for each in held if (document := _document(each))]
-        facts.say("documents", oriented(documents, held), results[0].name)
+        items = [_item(event) for event in results]
+        documents = [document for item in items if (document := _document(item))]
+        facts.say("documents", oriented(documents, items), results[0].name)
     elif numbered := indexed(span.attributes, _NUMBERED):
         facts.say("documents", _numbered(numbered, span), _NUMBERED)
     elif (count := first(span.attributes, *_COUNTS)) and integer(count[0]) == 0:
         facts.say("documents", [], count[1])
-    if found := first(span.attributes, *_QUERIES):
-        held = loads(found[0])
-        text = held[0] if isinstance(held, list) and held else held
-        facts.say("query", plain(text), found[1])
+    if entry := first(span.attributes, *_QUERIES):
+        structure = loads(entry[0])
+        text = structure[0] if isinstance(structure, list) and structure else structure
+        facts.say("query", plain(text), entry[1])
 
 
 def _numbered(results: list[dict[str, Any]], span: Span) -> list[Document]:
@@ -72,21 +72,21 @@ def _numbered(results: list[dict[str, Any]], span: Span) -> list[Document]:
         for event in span.events
         if event.name.endswith(".metadata")
     }
-    held = [{"metadata": described.get(str(rank)), **each} for rank, each in enumerate(results)]
+    items = [{"metadata": described.get(str(rank)), **item} for rank, item in enumerate(results)]
     return [
-        document_of(each) or Document(str(each["id"]) if "id" in each else None) for each in held
+        document_of(item) or Document(str(item["id"]) if "id" in item else None) for item in items
     ]
 
 
-def _held(event: Event) -> dict[str, Any]:
+def _item(event: Event) -> dict[str, Any]:
     """``db.query.result.id`` and so on, without the prefix."""
     prefix = event.name + "."
-    held = {key.removeprefix(prefix): loads(value) for key, value in event.attributes.items()}
-    held = {key: value for key, value in held.items() if value is not None}
-    if isinstance(held.get("document"), dict):
-        held["metadata"] = held.pop("document")
-    return held
+    item = {key.removeprefix(prefix): loads(value) for key, value in event.attributes.items()}
+    item = {key: value for key, value in item.items() if value is not None}
+    if isinstance(item.get("document"), dict):
+        item["metadata"] = item.pop("document")
+    return item
 
 
-def _document(held: dict[str, Any]) -> Document | None:
-    return document_of(held) or (Document(str(held["id"])) if "id" in held else None)
+def _document(item: dict[str, Any]) -> Document | None:
+    return document_of(item) or (Document(str(item["id"])) if "id" in item else None)

@@ -53,7 +53,7 @@ def role(span: Span) -> str:
 
 
 def read(span: Span, facts: SpanFacts) -> None:
-    """Note what the span says."""
+    """Note the facts of a span."""
     for prefix in _METADATA:
         read_metadata(span.attributes, prefix, facts, sessions=_SESSIONS, users=_USERS)
     if facts.role == TOOL:
@@ -90,8 +90,8 @@ def _read_call(span: Span, facts: SpanFacts) -> None:
         ("prompt_tokens", ("ai.usage.promptTokens", "ai.usage.inputTokens")),
         ("completion_tokens", ("ai.usage.completionTokens", "ai.usage.outputTokens")),
     ):
-        if found := first(attributes, *keys):
-            facts.say(field, integer(found[0]), found[1])
+        if entry := first(attributes, *keys):
+            facts.say(field, integer(entry[0]), entry[1])
 
 
 def _replied(value: Any) -> str | None:
@@ -101,14 +101,16 @@ def _replied(value: Any) -> str | None:
 
 def _read_ranking(attributes: Attributes, facts: SpanFacts) -> None:
     """The documents as they were given, and in the order of ``ai.ranking``."""
-    given = _structures(attributes.get("ai.documents"))
-    facts.input_documents = [_document(each) for each in given] or None
-    ranking = [each for each in _structures(attributes.get("ai.ranking")) if isinstance(each, dict)]
+    documents = _structures(attributes.get("ai.documents"))
+    facts.input_documents = [_document(entry) for entry in documents] or None
+    ranking = [
+        entry for entry in _structures(attributes.get("ai.ranking")) if isinstance(entry, dict)
+    ]
     ranked = [
-        Document(its.id, number(each.get("relevanceScore")), its.text, its.source)
-        for each in ranking
-        if (place := integer(each.get("index"))) is not None and place < len(given)
-        for its in [_document(given[place])]
+        Document(document.id, number(entry.get("relevanceScore")), document.text, document.source)
+        for entry in ranking
+        if (place := integer(entry.get("index"))) is not None and place < len(documents)
+        for document in [_document(documents[place])]
     ]
     facts.say("documents", ranked or None, "ai.ranking")
 
@@ -119,5 +121,5 @@ def _document(item: Any) -> Document:
 
 def _structures(value: Any) -> list[Any]:
     """A list of JSON strings, or one JSON string that is a list."""
-    held = loads(value)
-    return [loads(each) for each in held] if isinstance(held, list) else []
+    structure = loads(value)
+    return [loads(each) for each in structure] if isinstance(structure, list) else []

@@ -54,7 +54,7 @@ _REPR_TEXT = re.compile(
 
 
 class Document(Struct, frozen=True):
-    """One retrieved passage, as far as the span says."""
+    """One retrieved passage, as far as the span records it."""
 
     id: str | None = None
     score: float | None = None
@@ -73,8 +73,8 @@ def documents_in(
         depth: how deep to look.
 
     Returns:
-        Documents in their order; an empty list only when the value says there were none; None
-        when it does not speak of documents.
+        Documents in their order; an empty list only when the value records that there were none;
+        None when it does not hold documents.
     """
     value = loads(value)
     if not depth:
@@ -87,8 +87,8 @@ def documents_in(
         return []
     named = (value[key] for key in _LISTS if key in value)
     inner = (each for each in value.values() if isinstance(each, dict))
-    found = (documents_in(each, texts=texts, depth=depth - 1) for each in chain(named, inner))
-    return next((each for each in found if each is not None), None)
+    candidates = (documents_in(each, texts=texts, depth=depth - 1) for each in chain(named, inner))
+    return next((each for each in candidates if each is not None), None)
 
 
 def passages_in(value: Any) -> list[Document] | None:
@@ -97,16 +97,16 @@ def passages_in(value: Any) -> list[Document] | None:
 
 
 def some_documents_in(value: Any) -> list[Document] | None:
-    """The documents in an output that may speak of other things; None for an empty list."""
+    """The documents in an output that may hold other things; None for an empty list."""
     return documents_in(value) or documents_in(fields_in(value)) or None
 
 
 def _listed(items: list[Any], texts: bool, depth: int) -> list[Document] | None:
     if not items:
         return []
-    found = [document_of(each, texts=texts) for each in items[:MAX_CHUNKS]]
-    documents = [each for each in found if each is not None]
-    if len(documents) == len(found):
+    candidates = [document_of(each, texts=texts) for each in items[:MAX_CHUNKS]]
+    documents = [each for each in candidates if each is not None]
+    if len(documents) == len(candidates):
         return oriented(documents, items)
     if len(items) == 1:
         return documents_in(items[0], texts=texts, depth=depth - 1) or None
@@ -138,8 +138,8 @@ def _from_dict(item: dict[str, Any]) -> Document | None:
     for key in _METADATA_KEYS:
         if key in item:
             described = True
-            held = loads(item[key])
-            metadata |= held if isinstance(held, dict) else {}
+            inner = loads(item[key])
+            metadata |= inner if isinstance(inner, dict) else {}
     text = _text(item) or _text(metadata)
     score, own_id = _score(item, metadata), _id(item)
     if text is None and score is not None:
@@ -155,8 +155,8 @@ def _from_dict(item: dict[str, Any]) -> Document | None:
 
 def _from_text(item: str, texts: bool) -> Document | None:
     if item.startswith("{"):
-        held = loads(item)
-        return document_of(held) if isinstance(held, dict) else None
+        structure = loads(item)
+        return document_of(structure) if isinstance(structure, dict) else None
     if _REPR.match(item):
         text = _REPR_TEXT.search(item)
         score = _REPR_SCORE.match(item)
@@ -225,7 +225,7 @@ def _distance(item: dict[str, Any]) -> float | None:
 
 
 def merged(mine: list[Document], theirs: list[Document] | None) -> list[Document]:
-    """Two descriptions of the same documents: what the first leaves open the second may say."""
+    """Two descriptions of the same documents: fields missing in the first come from the second."""
     if not theirs or len(theirs) != len(mine):
         return mine
     return [

@@ -1,4 +1,4 @@
-"""What one span says, in the words of no convention in particular, and which key said it."""
+"""Facts of one span in neutral terms, each with the attribute key it came from."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ EMBEDDING = "embedding"
 CHAIN = "chain"
 TOOL = "tool"
 EVALUATOR = "evaluator"
-PART = "part"  # of a query that another trace holds
+PART = "part"  # of a query in another trace
 OTHER = "other"
 
 
@@ -26,7 +26,7 @@ class SourcedValue(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """A value that nobody read yet."""
+    """A raw value and its reader, which runs only when the field is asked for."""
 
     read: Callable[[Any], Any]
     raw: Any
@@ -40,60 +40,60 @@ class SpanEvaluation(Struct, frozen=True):
     score: float | None = None
     label: str | None = None
     explanation: str | None = None
-    annotator: str = ""  # HUMAN, LLM, CODE, or nothing when nobody says
+    annotator: str = ""  # HUMAN, LLM, CODE, or empty when not recorded
     identifier: str = ""
     scope: str = "span"  # span, trace or session
     time_ns: int = 0
 
 
 class SpanFacts:
-    """Collects what the conventions offer; the first to say something is believed.
+    """Values that the conventions read from a span; of several for a field the first counts.
 
-    Most of what is offered is never asked for, so it is read when somebody asks.
+    Most of them are never asked for, so a raw value is read on the first ``find``.
     """
 
-    __slots__ = ("_offers", "_said", "evaluations", "input_documents", "role")
+    __slots__ = ("_offers", "_values", "evaluations", "input_documents", "role")
 
     def __init__(self) -> None:
         self.role = ""
         self.input_documents: list[Document] | None = None
         self.evaluations: list[SpanEvaluation] = []
-        self._said: dict[str, SourcedValue] = {}
+        self._values: dict[str, SourcedValue] = {}
         self._offers: dict[str, list[Offer]] = {}
 
     def say(self, field: str, value: Any, key: str) -> None:
-        """Note a value, after what is known or offered already."""
+        """Note a value; values noted or offered before it take precedence."""
         if value is None or value == "":
             return
         if field in self._offers:
             self._offers[field].append(Offer(_as_it_is, value, key))
-        elif field not in self._said:
-            self._said[field] = SourcedValue(value, key)
+        elif field not in self._values:
+            self._values[field] = SourcedValue(value, key)
 
     def offer(self, field: str, read: Callable[[Any], Any], raw: Any, key: str) -> None:
-        """Note where a value may be: what ``read`` makes of ``raw``, None for nothing."""
-        if raw is not None and raw != "" and field not in self._said:
+        """Note a raw value for later: ``read`` gives the value, or None when there is none."""
+        if raw is not None and raw != "" and field not in self._values:
             self._offers.setdefault(field, []).append(Offer(read, raw, key))
 
     def find(self, field: str) -> SourcedValue | None:
-        """What is known of a field, and the key that said it."""
+        """The value of a field with its key; None when no convention has one."""
         for offer in self._offers.pop(field, ()):
             value = offer.read(offer.raw)
             if value is not None and value != "":
-                self._said[field] = SourcedValue(value, offer.key)
+                self._values[field] = SourcedValue(value, offer.key)
                 break
-        return self._said.get(field)
+        return self._values.get(field)
 
     def value(self, field: str) -> Any:
-        """What is known of a field."""
-        said = self.find(field)
-        return None if said is None else said.value
+        """The value of a field; None when no convention has one."""
+        sourced = self.find(field)
+        return None if sourced is None else sourced.value
 
     @property
     def documents(self) -> list[Document] | None:
-        """What was retrieved; None when nobody says."""
-        found: list[Document] | None = self.value("documents")
-        return found
+        """Retrieved documents; None when the span does not record them."""
+        documents: list[Document] | None = self.value("documents")
+        return documents
 
 
 def _as_it_is(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Chat messages as the frameworks write them: who spoke, and what was said."""
+"""Chat messages as the frameworks write them: role and text."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _MAX_DEPTH = 8
 
 
 def is_message(value: Any) -> bool:
-    """Whether it is one message, rather than anything else."""
+    """True for a single chat message."""
     if isinstance(value, list):
         return len(value) == 2 and value[0] in ("human", "ai", "user", "assistant", "system")
     return (
@@ -51,7 +51,7 @@ def role_of(message: Any) -> str:
 
 
 def text_of(content: Any, depth: int = _MAX_DEPTH) -> str:
-    """What was said, without tool calls and pictures."""
+    """The text of a message, without tool calls and pictures."""
     if isinstance(content, str):
         match = _REPR_TEXT.search(content) if content.startswith(REPRS) else None
         return (match[1] or match[2] or "") if match else content
@@ -63,13 +63,13 @@ def text_of(content: Any, depth: int = _MAX_DEPTH) -> str:
     if isinstance(content, dict):
         if content.get("type") in _OTHER_PARTS:
             return ""
-        said = (text_of(content[key], depth - 1) for key in _TEXT_KEYS if content.get(key))
-        return next((text for text in said if text), "")
+        texts = (text_of(content[key], depth - 1) for key in _TEXT_KEYS if content.get(key))
+        return next((text for text in texts if text), "")
     return ""
 
 
 def last_text(messages: Sequence[Any], role: str) -> str | None:
-    """The last thing that somebody said."""
+    """The last text of a role; None when it wrote none."""
     for message in reversed(messages):
         if isinstance(message, list) and not is_message(message):
             nested = last_text(message, role)

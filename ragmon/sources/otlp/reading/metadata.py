@@ -1,4 +1,4 @@
-"""Metadata in keys with a prefix of their own: who asked, and what becomes tags."""
+"""Metadata under a key prefix of its own: session, user and tags."""
 
 from ragmon.sources.otlp.reading.facts import SpanFacts
 from ragmon.sources.otlp.reading.values import first, name, tags_of
@@ -14,23 +14,23 @@ def read_metadata(
     users: tuple[str, ...] = ("user_id",),
     noise: str | None = None,
 ) -> None:
-    """Note what stands below a prefix.
+    """Note the metadata below a prefix.
 
     Args:
         attributes: of the span.
         prefix: of the keys, with its dot.
-        facts: take what is found.
-        sessions: names of the session, the first that is there counts.
-        users: names of the user.
-        noise: how names begin that are no tags.
+        facts: receives the values.
+        sessions: possible names of the session; the first that is set counts.
+        users: possible names of the user.
+        noise: beginning of names that are not tags.
     """
-    held = {
+    values = {
         key.removeprefix(prefix): value
         for key, value in attributes.items()
         if key.startswith(prefix)
     }
     for field, keys in (("session_id", sessions), ("user_id", users)):
-        if found := first(held, *keys):
-            facts.say(field, name(found[0]), prefix + found[1])
-    own = {key: value for key, value in held.items() if not (noise and key.startswith(noise))}
+        if entry := first(values, *keys):
+            facts.say(field, name(entry[0]), prefix + entry[1])
+    own = {key: value for key, value in values.items() if not (noise and key.startswith(noise))}
     facts.offer("tags", tags_of, own or None, f"{prefix}*")

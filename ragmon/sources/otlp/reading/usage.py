@@ -1,4 +1,4 @@
-"""The model and what it took, as frameworks write them beside or into its replies."""
+"""Model and token usage, as frameworks write them beside or into replies."""
 
 from typing import Any
 
@@ -44,5 +44,5 @@ def _meta(value: Any, depth: int = _MAX_DEPTH) -> dict[str, Any]:
     ):
         return value
     inner = value.values() if isinstance(value, dict) else value[:64]
-    found = (_meta(each, depth - 1) for each in inner if isinstance(each, dict | list))
-    return next((each for each in found if each), {})
+    candidates = (_meta(each, depth - 1) for each in inner if isinstance(each, dict | list))
+    return next((each for each in candidates if each), {})

@@ -1,4 +1,4 @@
-"""What a value says: applications put texts, JSON strings and structures under the same keys."""
+"""Readers of attribute values: texts, JSON strings and structures stand under the same keys."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -44,7 +44,7 @@ _LONGEST_JSON = 4_000_000
 
 
 def is_redacted(value: Any) -> bool:
-    """Whether the instrumentation was told to hide it."""
+    """True when the instrumentation was configured to hide the value."""
     return isinstance(value, str) and value == "__REDACTED__"
 
 
@@ -58,8 +58,8 @@ def loads(value: Any) -> Any:
     try:
         return msgspec.json.decode(value)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-        held = structure_in(value.strip())
-        return value if held is None else held
+        structure = structure_in(value.strip())
+        return value if structure is None else structure
 
 
 def question(value: Any, depth: int = _MAX_DEPTH) -> str | None:
@@ -69,12 +69,12 @@ def question(value: Any, depth: int = _MAX_DEPTH) -> str | None:
         return plain(value)
     if not depth or not isinstance(value, dict | list):
         return None
-    said = _in_conversation(value, "user")
-    if said is not _NO_CONVERSATION:
-        return said
+    text = _in_conversation(value, "user")
+    if text is not _NO_CONVERSATION:
+        return text
     if isinstance(value, list):
-        found = (question(each, depth - 1) for each in value)
-        return next((each for each in found if each and not each.startswith("<")), None)
+        texts = (question(each, depth - 1) for each in value)
+        return next((each for each in texts if each and not each.startswith("<")), None)
     if "inputs" in value:  # the rest is how it was called
         return question(value["inputs"], depth - 1)
     return _search(value, QUESTION_KEYS, _NO_QUESTION, question, depth)
@@ -88,19 +88,19 @@ def answer(value: Any, depth: int = _MAX_DEPTH) -> str | None:
         return clean(text) if text else None
     if not depth or not isinstance(value, dict | list) or "page_content" in value:
         return None
-    said = _in_conversation(value, "assistant")
-    if said is not _NO_CONVERSATION:
-        return (_in_object(said) or said) if said else said
+    reply = _in_conversation(value, "assistant")
+    if reply is not _NO_CONVERSATION:
+        return (_in_object(reply) or reply) if reply else reply
     if isinstance(value, list):
         if _is_stream(value):
             return plain("".join(value))
-        found = (answer(each, depth - 1) for each in reversed(value[:64]))
-        return next((each for each in found if each), None)
+        texts = (answer(each, depth - 1) for each in reversed(value[:64]))
+        return next((each for each in texts if each), None)
     return _search(value, ANSWER_KEYS, _NO_ANSWER, answer, depth)
 
 
 def _is_stream(items: list[Any]) -> bool:
-    """Whether texts are the pieces of one, as a generator gave them: they bring their spaces."""
+    """True for the pieces of one streamed text: they bring their own spaces."""
     return (
         len(items) > 1
         and all(each.__class__ is str for each in items)
@@ -112,22 +112,22 @@ _NO_CONVERSATION = ""
 
 
 def _in_conversation(value: Any, role: str) -> str | None:
-    """What somebody said last, if the value is a message or a list of them."""
+    """The last text of a role, if the value is a message or a list of messages."""
     messages = value if isinstance(value, list) and not is_message(value) else [value]
     if any(is_message(each) for each in messages):
         return last_text(messages, role)
     return _NO_CONVERSATION
 
 
-def _in_object(said: str) -> str | None:
+def _in_object(text: str) -> str | None:
     """The answer in an object that a model was asked to reply with."""
-    held = loads(said)
-    named = held.get("answer") if isinstance(held, dict) else None
+    structure = loads(text)
+    named = structure.get("answer") if isinstance(structure, dict) else None
     return plain(named)
 
 
 def plain(value: Any) -> str | None:
-    """A text worth keeping; None for what is hidden, empty or the name of an object."""
+    """A text with content; None for a hidden or empty one, or the name of an object."""
     if value.__class__ is not str:
         return None
     text: str = value.strip()
@@ -150,8 +150,8 @@ def clean(text: str) -> str:
 
 def asked_in(value: Any) -> str | None:
     """The question in the input of a model, which may be a prompt made from a template."""
-    said = question(value)
-    return asked(said) if said else None
+    text = question(value)
+    return asked(text) if text else None
 
 
 def asked(prompt: str) -> str:
@@ -170,25 +170,25 @@ def asked(prompt: str) -> str:
 def _search(
     value: dict[str, Any], keys: tuple[str, ...], skip: frozenset[str], read: Any, depth: int
 ) -> str | None:
-    """The best named text, level by level: what stands higher is said of the whole."""
+    """The text under the best key, level by level: a higher level describes the whole."""
     for key in keys:
-        if key in value and (found := read(value[key], depth - 1)):
-            return str(found)
+        if key in value and (text := read(value[key], depth - 1)):
+            return str(text)
     inner = [each for key, each in value.items() if key not in skip and key not in keys]
     nested = [each for each in inner if isinstance(each, dict)]
     for key in keys:
-        for each in nested:
-            if key in each and (found := read(each[key], depth - 2 if depth > 1 else 0)):
-                return str(found)
-    for each in nested:
-        if found := read(each, depth - 1):
-            return str(found)
+        for child in nested:
+            if key in child and (text := read(child[key], depth - 2 if depth > 1 else 0)):
+                return str(text)
+    for child in nested:
+        if text := read(child, depth - 1):
+            return str(text)
     texts = [text for each in inner if (text := plain(each))]
     return texts[0] if len(texts) == 1 else None
 
 
 def first(attributes: Attributes, *keys: str) -> tuple[Any, str] | None:
-    """The first of the keys that has a value, and which it was."""
+    """The value of the first key that has one, with that key."""
     for key in keys:
         value = attributes.get(key)
         if value is not None and value != "":
@@ -239,12 +239,12 @@ def _tag(value: Any) -> str | None:
 
 
 def _is_noise(key: str) -> bool:
-    """What frameworks say of themselves in every span."""
+    """True for the metadata that frameworks add about themselves to every span."""
     return key.startswith(("ls_", "lc_", "langgraph_", "checkpoint", "__"))
 
 
 def resource_of(attributes: Attributes) -> Resource:
-    """Who sent the spans."""
+    """The sender of the spans, from the attributes of the resource."""
     environment = first(
         attributes, "deployment.environment.name", "deployment.environment", "langfuse.environment"
     )

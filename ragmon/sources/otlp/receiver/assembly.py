@@ -1,8 +1,8 @@
-"""Which traces are complete: pure, with time passed in.
+"""Assembly of traces from their spans: pure, with time passed in.
 
-A trace is complete when it has its entry, the root, and nothing came for a moment; without one,
-when nothing came for long: a service that another asked cannot know when the other has ended.
-Spans wait in the store; here is only what tells when to fetch them, and the newest bodies so that
+A trace is complete when its root is there and no span came for a moment; without a root, when no
+span came for long: a service that was called cannot know when its caller has ended. Spans wait in
+the store; kept here are the times that tell when to fetch them, and the newest bodies, so that
 most need no fetching.
 """
 
@@ -14,20 +14,20 @@ from ragmon.stores.protocols import SpanRow
 
 
 class TraceTimeouts(Struct, frozen=True, kw_only=True):
-    """When to stop waiting."""
+    """Limits after which a trace is taken as complete."""
 
     linger_s: float = 2.0
-    """After the last span of a trace that has its root."""
+    """Seconds after the last span of a trace that has its root."""
     idle_s: float = 60.0
-    """After the last span of a trace without a root."""
+    """Seconds after the last span of a trace without a root."""
     longest_s: float = 900.0
-    """After the first span, whatever still comes."""
+    """Seconds after the first span, even if more come."""
     most_traces: int = 200_000
-    """Beyond it the oldest is taken as complete."""
+    """Traces that wait; beyond it the oldest is taken as complete."""
     most_spans: int = 10_000
-    """In one trace; beyond it the trace is taken as complete."""
+    """Spans of one trace; beyond it the trace is taken as complete."""
     kept_bytes: int = 16 << 20
-    """Bodies kept in memory; older ones are read from the store again."""
+    """Bytes of bodies kept in memory; older ones are read from the store again."""
     remembered: int = 50_000
     """Complete traces whose late spans are recognised."""
 
@@ -60,7 +60,7 @@ class Complete(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """What became of traces and spans."""
+    """Counts of complete traces by reason, and of late spans."""
 
     complete: dict[str, int]
     late: int = 0  # spans of traces that were complete before
@@ -69,14 +69,16 @@ class Counts(Struct):
 class Assembly:
     """The traces that wait, by the time of their last span."""
 
-    def __init__(self, patience: TraceTimeouts) -> None:
+    def __init__(self, timeouts: TraceTimeouts) -> None:
         self.counts = Counts({})
         self.kept_bytes = 0
-        self._patience = patience
+        self._timeouts = timeouts
         self._rooted: OrderedDict[bytes, PendingTrace] = OrderedDict()
         self._rootless: OrderedDict[bytes, PendingTrace] = OrderedDict()
         self._ready: deque[Complete] = deque()  # beyond a limit: not waited for any longer
-        self._bodies: OrderedDict[bytes, None] = OrderedDict()  # who holds bodies, oldest first
+        self._bodies: OrderedDict[bytes, None] = (
+            OrderedDict()
+        )  # traces with bodies in memory, oldest first
         self._done: OrderedDict[bytes, None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -103,23 +105,23 @@ class Assembly:
         self._note(trace_id, spans, has_entry, now).stored = True
 
     def due(self, now: float, most: int = 1_000) -> list[Complete]:
-        """Traces that are complete now; each is handed out once."""
-        found: list[Complete] = []
-        while self._ready and len(found) < most:
-            found.append(self._ready.popleft())
+        """Traces that are complete now; each is returned once."""
+        complete: list[Complete] = []
+        while self._ready and len(complete) < most:
+            complete.append(self._ready.popleft())
         for waiting, limit_s, reason in (
-            (self._rooted, self._patience.linger_s, "root"),
-            (self._rootless, self._patience.idle_s, "idle"),
+            (self._rooted, self._timeouts.linger_s, "root"),
+            (self._rootless, self._timeouts.idle_s, "idle"),
         ):
-            while waiting and len(found) < most:
+            while waiting and len(complete) < most:
                 trace_id = next(iter(waiting))
                 if now - waiting[trace_id].last_at < limit_s:
                     break
-                found.append(self._finish(trace_id, waiting.pop(trace_id), reason))
-        return found
+                complete.append(self._finish(trace_id, waiting.pop(trace_id), reason))
+        return complete
 
     def put_back(self, complete: Complete, now: float) -> None:
-        """It could not be stored: wait again."""
+        """Wait again for a trace that could not be stored."""
         self._done.pop(complete.trace_id, None)
         self._note(complete.trace_id, 0, has_entry=True, now=now).stored = True
 
@@ -136,18 +138,18 @@ class Assembly:
 
     def _limit(self, trace_id: bytes, pending: PendingTrace, now: float) -> None:
         reason = ""
-        if pending.spans > self._patience.most_spans:
+        if pending.spans > self._timeouts.most_spans:
             reason = "many"
-        elif now - pending.first_at > self._patience.longest_s:
+        elif now - pending.first_at > self._timeouts.longest_s:
             reason = "long"
-        elif len(self) > self._patience.most_traces:
+        elif len(self) > self._timeouts.most_traces:
             reason = "evicted"
             trace_id = next(iter(self._rootless or self._rooted))
         if reason and (taken := self._take(trace_id)):
             self._ready.append(self._finish(trace_id, taken, reason))
 
     def _forget_bodies(self) -> None:
-        while self.kept_bytes > self._patience.kept_bytes:
+        while self.kept_bytes > self._timeouts.kept_bytes:
             trace_id, _ = self._bodies.popitem(last=False)
             pending = self._rooted.get(trace_id) or self._rootless.get(trace_id)
             if pending is not None:
@@ -159,6 +161,6 @@ class Assembly:
         self._bodies.pop(trace_id, None)
         self.counts.complete[reason] = self.counts.complete.get(reason, 0) + 1
         self._done[trace_id] = None
-        if len(self._done) > self._patience.remembered:
+        if len(self._done) > self._timeouts.remembered:
             self._done.popitem(last=False)
         return Complete(trace_id, None if pending.stored else pending.bodies, reason)

@@ -1,4 +1,4 @@
-"""OTLP over gRPC (port 4317), behind the extra ``ragmon[grpc]``: the same road as HTTP.
+"""OTLP over gRPC (port 4317), behind the extra ``ragmon[grpc]``: the same path as HTTP.
 
 Requests are handed to the event loop as bytes, so that both ways decode and answer alike.
 """
@@ -26,7 +26,7 @@ _CODES = {
     403: grpc.StatusCode.PERMISSION_DENIED,
 }
 _THREADS = 8
-_PATIENCE_S = 30.0
+_ANSWER_S = 30.0
 
 
 class GrpcServer:
@@ -61,7 +61,7 @@ class GrpcServer:
         try:
             self._authorize(_as_scope(context), "ingest")
             taking = self._source.take_whole(path, body)
-            refused = asyncio.run_coroutine_threadsafe(taking, self._loop).result(_PATIENCE_S)
+            refused = asyncio.run_coroutine_threadsafe(taking, self._loop).result(_ANSWER_S)
         except Problem as problem:
             self._source.count_refused(problem.reason)
             context.abort(_CODES.get(problem.status, grpc.StatusCode.UNAVAILABLE), str(problem))

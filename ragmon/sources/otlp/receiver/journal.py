@@ -11,7 +11,7 @@ Done = Callable[[StoreError | None], None]
 
 
 class Journal:
-    """Collects what requests bring until the writer has time, then appends it at once."""
+    """Collects spans of requests until the writer has time, then appends them at once."""
 
     def __init__(self, spans: OnWriter[Spans]) -> None:
         self._spans = spans

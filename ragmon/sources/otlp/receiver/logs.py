@@ -1,4 +1,4 @@
-"""``/v1/logs``: of everything that is logged, evaluation results are read."""
+"""``/v1/logs``: evaluation results are read, other log records are ignored."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from ragmon.sources.otlp.wire import json, protobuf
 
 
 class Logged(NamedTuple):
-    """An evaluation and what it is about, as far as the record says."""
+    """An evaluation and its target, as far as the log record names it."""
 
     evaluation: SpanEvaluation
     trace_id: bytes

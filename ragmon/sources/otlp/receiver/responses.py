@@ -1,4 +1,4 @@
-"""What an OTLP receiver answers: in the encoding of the request, errors as ``google.rpc.Status``.
+"""Responses of the OTLP receiver, in the encoding of the request; errors as ``google.rpc.Status``.
 
 Source: opentelemetry-proto, docs/specification.md.
 """
@@ -41,7 +41,7 @@ def encoding_of(content_type: str) -> Encoding:
 
 
 def success(encoding: Encoding, rejected: int = 0, message: str = "") -> OtlpResponse:
-    """200, with what was refused of the request; it must not be sent again."""
+    """200, with the number of refused spans, which must not be sent again."""
     if encoding == "json":
         content = {}
         if rejected:

@@ -1,4 +1,4 @@
-"""What complete traces come to: checked records, and changes to the queries they speak of."""
+"""Results of complete traces: checked records, and changes to the queries they are about."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,14 @@ from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.spans import Span
-from ragmon.sources.otlp.traces.feedback import aimed, changes_for
+from ragmon.sources.otlp.traces.feedback import changes_for, targeted_evaluations
 from ragmon.sources.otlp.traces.mapping import Trace, map_trace
 from ragmon.sources.otlp.traces.tree import everything
 
 _encode = msgspec.json.Encoder().encode
 _decode = Decoder(QueryRecord)
 DEFECTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What a payload that nobody thought of may raise in the mapping; it costs its trace alone."""
+"""Errors that an unexpected payload may raise in the mapping; only its trace is lost."""
 
 
 class Results:
@@ -47,22 +47,24 @@ class Results:
         self.add_feedback(trace)
 
     def add_feedback(self, trace: Trace) -> None:
-        """Only what a trace says of queries; for spans that come after their trace."""
+        """Add the feedback of a trace alone; for spans that come after their trace."""
         inline = {
             node.span.span_id: query.record.query_id
             for query in trace.queries
             for node in everything(query.unit.tops)
         }
         by_query: dict[str, list[SpanEvaluation]] = {}
-        for each in aimed(trace.tops):
-            if each.evaluation.scope == "session":
+        for targeted in targeted_evaluations(trace.tops):
+            if targeted.evaluation.scope == "session":
                 self.refuse("session_feedback")
                 continue
-            target = inline.get(each.span_id) or self._targets.of_span(each.trace_id, each.span_id)
-            by_query.setdefault(target, []).append(each.evaluation)
+            target = inline.get(targeted.span_id) or self._targets.of_span(
+                targeted.trace_id, targeted.span_id
+            )
+            by_query.setdefault(target, []).append(targeted.evaluation)
         for query_id, evaluations in by_query.items():
             self.changes += changes_for(query_id, evaluations, self._now)
 
     def refuse(self, reason: str) -> None:
-        """Count what is left out."""
+        """Count a result that is left out."""
         self.refused[reason] = self.refused.get(reason, 0) + 1

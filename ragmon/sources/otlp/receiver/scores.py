@@ -17,7 +17,7 @@ Scored = tuple[str, SpanEvaluation, str]  # query id, evaluation, the sender's o
 
 
 def read(path: str, body: bytes, targets: Targets) -> tuple[list[Scored], list[str]]:
-    """The evaluations of a request with the query of each, and why others are left out.
+    """The evaluations of a request with the query of each, and the reasons of refused ones.
 
     Raises:
         RecordError: it is no JSON of this kind.
@@ -28,9 +28,9 @@ def read(path: str, body: bytes, targets: Targets) -> tuple[list[Scored], list[s
         raise RecordError("malformed", "", f"no JSON: {error}") from None
     if path == LANGFUSE:
         return _collect(map(_langfuse, _items(content)), targets)
-    held = content.get("data") if isinstance(content, dict) else None
+    data = content.get("data") if isinstance(content, dict) else None
     key = PHOENIX[path]
-    return _collect((_phoenix(each, key) for each in _items(held)), targets)
+    return _collect((_phoenix(each, key) for each in _items(data)), targets)
 
 
 _Named = tuple[str, str, SpanEvaluation, str]  # trace id, span id, evaluation, own id
@@ -44,7 +44,7 @@ def _items(content: Any) -> list[dict[str, Any]]:
 
 
 def _collect(named: Iterable[_Named], targets: Targets) -> tuple[list[Scored], list[str]]:
-    found, refused = [], []
+    accepted, refused = [], []
     for trace_id, span_id, evaluation, own_id in named:
         query_id = targets.find(span_id) or trace_id
         if not query_id:
@@ -52,8 +52,8 @@ def _collect(named: Iterable[_Named], targets: Targets) -> tuple[list[Scored], l
         elif not evaluation.name:
             refused.append("invalid")
         else:
-            found.append((query_id, evaluation, own_id))
-    return found, refused
+            accepted.append((query_id, evaluation, own_id))
+    return accepted, refused
 
 
 def _langfuse(item: dict[str, Any]) -> _Named:
@@ -74,8 +74,8 @@ def _langfuse(item: dict[str, Any]) -> _Named:
 
 
 def _phoenix(item: dict[str, Any], key: str) -> _Named:
-    given = item.get("result")
-    result: dict[str, Any] = given if isinstance(given, dict) else {}
+    raw = item.get("result")
+    result: dict[str, Any] = raw if isinstance(raw, dict) else {}
     target = _hex(item.get(key))
     return (
         target if key == "trace_id" else "",

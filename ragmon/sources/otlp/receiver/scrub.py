@@ -28,8 +28,8 @@ def scrub(spans: Iterable[Span], redact: Redact) -> list[Span]:
             attributes=_scrub(span.attributes, redact),
             message=redact(span.message) if span.message else "",
             events=tuple(
-                Event(each.name, each.time_ns, _scrub(each.attributes, redact))
-                for each in span.events
+                Event(event.name, event.time_ns, _scrub(event.attributes, redact))
+                for event in span.events
             ),
         )
         for span in spans

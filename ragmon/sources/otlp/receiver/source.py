@@ -68,13 +68,13 @@ _CHANGE_BYTES = 200  # about, for the queue's account
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What the routes depend on."""
+    """Limits and privacy of the routes."""
 
     limits: BodyLimits
     in_flight: int  # bytes of all bodies together
     retention_s: float
     max_skew_s: float
-    patience: TraceTimeouts = TraceTimeouts()
+    timeouts: TraceTimeouts = TraceTimeouts()
     redact: Callable[[str], str] | None = None  # of texts that wait on disk; None: keep them
 
 
@@ -97,7 +97,7 @@ class OtlpSource:
             tally=tally,
             clock=clock,
             spans=spans,
-            patience=options.patience,
+            timeouts=options.timeouts,
             bounding=bounding,
         )
         self._options = options
@@ -215,12 +215,12 @@ class OtlpSource:
     async def _take_logs(self, body: bytes, encoding: Encoding) -> None:
         targets = self.worker.targets
         by_query: dict[str, list[SpanEvaluation]] = {}
-        for each in logs.evaluations(body, encoding):
-            query_id = each.response_id and targets.find(f"response:{each.response_id}")
-            if not query_id and any(each.trace_id):
-                query_id = targets.of_span(each.trace_id, each.span_id)
-            if query_id and each.evaluation.name:
-                by_query.setdefault(query_id, []).append(each.evaluation)
+        for logged in logs.evaluations(body, encoding):
+            query_id = logged.response_id and targets.find(f"response:{logged.response_id}")
+            if not query_id and any(logged.trace_id):
+                query_id = targets.of_span(logged.trace_id, logged.span_id)
+            if query_id and logged.evaluation.name:
+                by_query.setdefault(query_id, []).append(logged.evaluation)
             else:
                 self._tally.rejected("otlp_feedback", "no_target")
         await self._commit(self._changes(by_query))
@@ -230,16 +230,16 @@ class OtlpSource:
             self._check(scope)
             with self._shares.one() as share:
                 body = await read_body(scope, receive, self._options.limits, share)
-                found, refused = scores.read(path, body, self.worker.targets)
+                accepted, refused = scores.read(path, body, self.worker.targets)
                 by_query: dict[str, list[SpanEvaluation]] = {}
-                for query_id, evaluation, _ in found:
+                for query_id, evaluation, _ in accepted:
                     by_query.setdefault(query_id, []).append(evaluation)
                 await self._commit(self._changes(by_query))
             for reason in refused:
                 self._tally.rejected("otlp_feedback", reason)
-            if refused and not found:
+            if refused and not accepted:
                 raise Problem(404, f"nothing was kept: {refused[0]}", reason=refused[0])
-            ids = [{"id": own_id} for _, _, own_id in found]
+            ids = [{"id": own_id} for _, _, own_id in accepted]
             one = path == scores.LANGFUSE and len(ids) == 1
             await send_json(send, 200, ids[0] if one else {"data": ids})
         except RecordError as error:
@@ -268,7 +268,7 @@ class OtlpSource:
         count_outcome(self._tally, "otlp_feedback", await commit(self._sink, make))
 
     async def _answer_recent(self, scope: Scope, send: Send) -> None:
-        """What ``ragmon trace-doctor --last`` shows."""
+        """Answer ``ragmon trace-doctor --last``: the newest traces, explained."""
         try:
             check_headers(scope, self._options.limits)
             self._authorize(scope, "read")

@@ -1,4 +1,4 @@
-"""Which query a span or a model's response belongs to, for feedback that names nothing else."""
+"""Index from spans and model responses to queries, for feedback that names nothing else."""
 
 import threading
 from collections import OrderedDict
@@ -9,7 +9,7 @@ _MOST = 50_000
 
 
 class Targets:
-    """The newest of them; older feedback must name its trace."""
+    """The newest spans and responses; feedback about older ones must name its trace."""
 
     def __init__(self) -> None:
         self._queries: OrderedDict[str, str] = OrderedDict()

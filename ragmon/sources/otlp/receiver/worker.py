@@ -34,7 +34,7 @@ _PART_BYTES = 400  # what a part takes besides its body
 
 
 class Bounding(Struct, frozen=True, kw_only=True):
-    """Which queries are welcome, by their age."""
+    """Accepted ages of queries; older and future ones are refused."""
 
     retention_s: float
     max_skew_s: float
@@ -50,10 +50,10 @@ class MappingWorker:
         tally: IngestCounters,
         clock: Clock,
         spans: OnWriter[Spans],
-        patience: TraceTimeouts,
+        timeouts: TraceTimeouts,
         bounding: Bounding,
     ) -> None:
-        self.assembly = Assembly(patience)
+        self.assembly = Assembly(timeouts)
         self.targets = Targets()
         self.recent: deque[tuple[bytes, tuple[bytes, ...]]] = deque(maxlen=_RECENT)
         self._recent_bytes = 0
@@ -79,16 +79,16 @@ class MappingWorker:
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much waits to be looked at that no more should be taken for now."""
+        """True while so many spans wait that requests should be refused for now."""
         return self._delivered - self._drained > _MOST_BEHIND
 
     def deliver(self, parts: Sequence[SpanRow]) -> None:
-        """Spans that are durable now; from one thread, the writer's."""
+        """Take in spans that are durable now; called on the writer's thread only."""
         self._inbox.extend(parts)
         self._delivered += _size_of(parts)
 
     def restore(self) -> None:
-        """Wait again for what was not complete when ragmon ended."""
+        """Wait again for the traces that were incomplete when ragmon ended."""
         now = self._clock.monotonic()
         for trace_id, spans, has_entry in self._spans.ask(lambda stored: stored.pending()):
             self.assembly.restore(trace_id, spans, bool(has_entry), now)
@@ -104,17 +104,17 @@ class MappingWorker:
         return True
 
     def _finish(self, complete: Sequence[Complete], late: Sequence[SpanRow], now: float) -> bool:
-        """Map, store, forget; what cannot be stored waits again."""
+        """Map, store and delete traces; those that cannot be stored wait again."""
         try:
             bodies = self._fetch(complete)
             results = self._map(bodies, late)
-            self._submit(results, sum(len(body) for each in bodies for body in each))
-            gone = {each.trace_id for each in complete} | {part.trace_id for part in late}
+            self._submit(results, sum(len(body) for trace in bodies for body in trace))
+            gone = {trace.trace_id for trace in complete} | {part.trace_id for part in late}
             self._spans.ask(lambda stored: stored.delete(gone))
         except (OverloadedError, StoreError) as error:
             self._log.warning("traces_wait", error=str(error), traces=len(complete))
-            for each in complete:
-                self.assembly.put_back(each, now)
+            for trace in complete:
+                self.assembly.put_back(trace, now)
             self._inbox.extendleft(reversed(late))
             self._drained -= _size_of(late)
             return False
@@ -140,14 +140,14 @@ class MappingWorker:
 
     def _fetch(self, complete: Sequence[Complete]) -> list[tuple[bytes, ...]]:
         """The bodies of each trace; those no longer in memory come from the store."""
-        missing = [each.trace_id for each in complete if each.bodies is None]
+        missing = [trace.trace_id for trace in complete if trace.bodies is None]
         stored: dict[bytes, list[bytes]] = {}
         if missing:
-            found = self._spans.ask(lambda spans: spans.bodies(missing))
-            stored = dict(zip(missing, found, strict=True))
+            bodies = self._spans.ask(lambda spans: spans.bodies(missing))
+            stored = dict(zip(missing, bodies, strict=True))
         return [
-            tuple(stored[each.trace_id]) if each.bodies is None else each.bodies
-            for each in complete
+            tuple(stored[trace.trace_id]) if trace.bodies is None else trace.bodies
+            for trace in complete
         ]
 
     def _map(self, bodies: Sequence[Sequence[bytes]], late: Sequence[SpanRow]) -> Results:
@@ -155,8 +155,8 @@ class MappingWorker:
         bounding = self._bounding
         bounds = Bounds(now - bounding.retention_s, now + bounding.max_skew_s)
         results = Results(self.targets, now, bounds)
-        for each in bodies:
-            self._try(results, each, is_late=False)
+        for trace_bodies in bodies:
+            self._try(results, trace_bodies, is_late=False)
         for part in late:
             self._try(results, (part.body,), is_late=True)
         return results
@@ -200,11 +200,11 @@ class MappingWorker:
 
     def _remember(self, complete: Sequence[Complete], bodies: Sequence[tuple[bytes, ...]]) -> None:
         """Keep the newest for ``ragmon trace-doctor --last``."""
-        for each, held in zip(complete[-_RECENT:], bodies[-_RECENT:], strict=True):
+        for trace, trace_bodies in zip(complete[-_RECENT:], bodies[-_RECENT:], strict=True):
             if len(self.recent) == _RECENT:
                 self._recent_bytes -= sum(map(len, self.recent[0][1]))
-            self.recent.append((each.trace_id, held))
-            self._recent_bytes += sum(map(len, held))
+            self.recent.append((trace.trace_id, trace_bodies))
+            self._recent_bytes += sum(map(len, trace_bodies))
             while self._recent_bytes > _RECENT_BYTES and self.recent:
                 self._recent_bytes -= sum(map(len, self.recent.popleft()[1]))
 

@@ -1,4 +1,4 @@
-"""What failed in a trace, where, and why: without stack traces."""
+"""Error text of a failed trace: the step, the type and the message, without stack traces."""
 
 import re
 from collections.abc import Sequence
@@ -15,25 +15,25 @@ _TYPED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Warning|Exit))
 
 
 def is_failed(node: Node) -> bool:
-    """Whether the step failed."""
+    """True when the step failed."""
     return node.span.status == ERROR or bool(node.facts.value("failed"))
 
 
 def describe_error(tops: Sequence[Node], nodes: Sequence[Node]) -> tuple[str, Node, str]:
     """``where: type: message`` of the deepest failed step below a failed top.
 
-    Some instrumentations mark what ran beside it as failed too; what raised goes first.
+    Some instrumentations mark the steps beside it as failed too; a step that raised goes first.
 
     Returns:
-        The text, the step, and the key that said it.
+        The text, the step, and the key it came from.
     """
     failed = [node for node in nodes if is_failed(node)]
     deepest = max(failed or tops, key=lambda node: (_depth(node), _raised(node), node.span.end_ns))
     kind, message, key = _why(deepest)
     if not kind and not message:
         kind, message, key = _why(tops[0])
-    told = (node.role for node in (deepest, *deepest.ancestors()) if node.role not in _VAGUE)
-    role = next(told, OTHER) if deepest.role == OTHER else deepest.role
+    roles = (node.role for node in (deepest, *deepest.ancestors()) if node.role not in _VAGUE)
+    role = next(roles, OTHER) if deepest.role == OTHER else deepest.role
     where = "llm" if role == MODEL else role
     return ": ".join(part for part in (where, kind, message) if part), deepest, key
 
@@ -50,12 +50,12 @@ def _why(node: Node) -> tuple[str, str, str]:
     """Type, message and the key they came from."""
     span = node.span
     raised = [event for event in span.events if event.name == "exception"]
-    said = raised[-1].attributes if raised else {}
-    kind = str(span.attributes.get("error.type") or said.get("exception.type") or "")
-    cause = str(said.get("exception.cause") or "")
-    message = _short(str(said.get("exception.message") or ""))
+    exception = raised[-1].attributes if raised else {}
+    kind = str(span.attributes.get("error.type") or exception.get("exception.type") or "")
+    cause = str(exception.get("exception.cause") or "")
+    message = _short(str(exception.get("exception.message") or ""))
     message = message or _short(str(node.facts.value("error_message") or span.message))
-    whole = str(said.get("exception.message") or "")
+    whole = str(exception.get("exception.message") or "")
     if kind in _ANY and (match := _TYPED.match(message) or _THROWN.search(whole)):
         kind = match[1]  # JavaScript's stack, where it follows the message, begins with the type
     key = "exception" if raised else "error.type" if kind else "status"

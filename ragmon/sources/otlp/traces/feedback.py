@@ -1,7 +1,7 @@
-"""Feedback and evaluations in traces, as changes to the query they speak of.
+"""Feedback and evaluations in traces, as changes to the query they are about.
 
-What a person says, or nobody in particular, is feedback. What a model says of faithfulness is a
-label by that evaluator; its other scores have no place in a record and are only counted.
+An evaluation by a person, or without an annotator, is feedback. A model's score for faithfulness
+is a label by that evaluator; its other scores have no place in a record and are only counted.
 """
 
 from collections.abc import Sequence
@@ -29,21 +29,21 @@ OURS = "ragmon"
 """The instrumentation scope of what ragmon exports."""
 
 
-class Aimed(NamedTuple):
-    """An evaluation and what it is about."""
+class TargetedEvaluation(NamedTuple):
+    """An evaluation, and the span it is about."""
 
     evaluation: SpanEvaluation
     trace_id: bytes
     span_id: bytes
 
 
-def aimed(tops: Sequence[Node]) -> list[Aimed]:
+def targeted_evaluations(tops: Sequence[Node]) -> list[TargetedEvaluation]:
     """Every evaluation in a trace, each once.
 
-    A link names the target; where a span stands in its own trace does not. What is said of a
-    trace may be repeated on each of its spans.
+    A link names the target; without one it is the span itself. An evaluation of a trace may be
+    repeated on each of its spans.
     """
-    found: dict[tuple[str, bytes, bytes, str, str], Aimed] = {}
+    by_target: dict[tuple[str, bytes, bytes, str, str], TargetedEvaluation] = {}
     for node in everything(tops):
         if node.span.scope == OURS:
             continue  # our own verdicts, come back by way of a tracing tool
@@ -57,41 +57,48 @@ def aimed(tops: Sequence[Node]) -> list[Aimed]:
                 evaluation.name,
                 evaluation.identifier,
             )
-            found.setdefault(key, Aimed(evaluation, target.trace_id, target.span_id))
-    return list(found.values())
+            by_target.setdefault(
+                key, TargetedEvaluation(evaluation, target.trace_id, target.span_id)
+            )
+    return list(by_target.values())
 
 
 def changes_for(
     query_id: str, evaluations: Sequence[SpanEvaluation], now: float
 ) -> list[Feedback | Label]:
-    """What evaluations of one query come to; a person's word is preferred.
+    """Feedback and labels from the evaluations of one query; those by people are preferred.
 
     Args:
         query_id: the query.
         evaluations: of it, in the order in which they were made.
         now: unix seconds, for those that have no time.
     """
-    people = [each for each in evaluations if each.annotator == "HUMAN"]
-    heard = people or [each for each in evaluations if each.annotator not in ("LLM", "CODE")]
+    people = [evaluation for evaluation in evaluations if evaluation.annotator == "HUMAN"]
+    ratings = people or [
+        evaluation for evaluation in evaluations if evaluation.annotator not in ("LLM", "CODE")
+    ]
     changes: list[Feedback | Label] = []
-    for each in heard:
-        if _measures(each) is None and (rating := rating_of(each)) is not None:
-            comment = _comment(each)
+    for evaluation in ratings:
+        if _measures(evaluation) is None and (rating := rating_of(evaluation)) is not None:
+            comment = _comment(evaluation)
             changes.append(
                 Feedback(
-                    query_id=query_id, rating=rating, comment=comment, timestamp=_time(each, now)
+                    query_id=query_id,
+                    rating=rating,
+                    comment=comment,
+                    timestamp=_time(evaluation, now),
                 )
             )
-    for each in evaluations:
-        faithful = _faithful(each)
+    for evaluation in evaluations:
+        faithful = _faithful(evaluation)
         if faithful is not None:
-            labeller = f"{each.annotator.lower() or 'otlp'}:{each.name}"[:MAX_ID]
+            labeller = f"{evaluation.annotator.lower() or 'otlp'}:{evaluation.name}"[:MAX_ID]
             changes.append(
                 Label(
                     query_id=query_id,
                     labeller=labeller,
                     faithful=faithful,
-                    timestamp=_time(each, now),
+                    timestamp=_time(evaluation, now),
                 )
             )
     return changes
@@ -100,14 +107,14 @@ def changes_for(
 def rating_of(evaluation: SpanEvaluation) -> float | None:
     """In [-1, 1]: a score of 0 to 1, 1 to 5, 1 to 10 or 0 to 100, or a word."""
     word = (evaluation.label or "").strip().lower()
-    said = 1.0 if word in _GOOD else -1.0 if word in _BAD else None
+    by_word = 1.0 if word in _GOOD else -1.0 if word in _BAD else None
     score = evaluation.score
     if score is None:
-        return said
+        return by_word
     if score < 0:
         return max(-1.0, score)
     if score in (0, 1):  # the ends of the commonest scale; a word decides for stars
-        return said if said is not None else 2.0 * score - 1.0
+        return by_word if by_word is not None else 2.0 * score - 1.0
     for most, least in _SCALES:
         if score <= most:
             return 2.0 * (score - least) / (most - least) - 1.0
@@ -123,7 +130,7 @@ def _measures(evaluation: SpanEvaluation) -> bool | None:
 
 
 def _faithful(evaluation: SpanEvaluation) -> float | None:
-    """In [0, 1]; None when it is about something else, or does not say."""
+    """Faithfulness in [0, 1]; None when it is about something else, or has no value."""
     measures = _measures(evaluation)
     if measures is None:
         return None

@@ -38,7 +38,7 @@ _SEEKING = (RETRIEVER, EMBEDDING, TOOL)
 
 
 class FieldOrigin(NamedTuple):
-    """Where a field came from."""
+    """Span name and attribute key that a field was read from."""
 
     span: str
     key: str
@@ -54,7 +54,7 @@ class MappedQuery(Struct, frozen=True):
 
 
 class Trace(Struct, frozen=True):
-    """What a trace comes to."""
+    """The queries of a trace, and its tree."""
 
     queries: tuple[MappedQuery, ...]
     tops: tuple[Node, ...]
@@ -69,11 +69,11 @@ def map_trace(spans: Sequence[Span], now: float) -> Trace:
         now: unix seconds, for spans that have no time.
     """
     tops = build(spans)
-    found = [unit for unit in units(tops) if _is_query(unit)]
-    single = len(found) == 1
-    queries = tuple(_Mapper(unit, now).query(single) for unit in found)
-    held = {node.span.span_id for node in everything(tops)}
-    circles = sum(node.span.parent_id in held for node in tops)
+    query_units = [unit for unit in units(tops) if _is_query(unit)]
+    single = len(query_units) == 1
+    queries = tuple(_Mapper(unit, now).query(single) for unit in query_units)
+    span_ids = {node.span.span_id for node in everything(tops)}
+    circles = sum(node.span.parent_id in span_ids for node in tops)
     return Trace(queries, tuple(tops), circles)
 
 
@@ -100,7 +100,7 @@ def _model_calls(tops: Sequence[Node]) -> list[Node]:
 
 
 class _Mapper:
-    """Fills one record, and notes where each field came from."""
+    """Fills one record, and notes the origin of each field."""
 
     def __init__(self, unit: Unit, now: float) -> None:
         self._unit = unit
@@ -138,47 +138,54 @@ class _Mapper:
         ids = (node.facts.value("response_id") for node in self._models)
         return MappedQuery(record, self._sources, self._unit, tuple(each for each in ids if each))
 
-    def _note(self, field: str, node: Node, said: SourcedValue | None) -> Any:
-        if said is None:
+    def _note(self, field: str, node: Node, sourced: SourcedValue | None) -> Any:
+        if sourced is None:
             return None
-        self._sources[field] = FieldOrigin(node.span.name, said.key)
-        return said.value
+        self._sources[field] = FieldOrigin(node.span.name, sourced.key)
+        return sourced.value
 
-    def _first(self, field: str, nodes: Iterable[Node], said: str = "") -> Any:
-        """The first of the nodes that says something of a field."""
+    def _first(self, field: str, nodes: Iterable[Node], fact: str = "") -> Any:
+        """The value of a field (of ``fact``, if given) in the first node that has one."""
         for node in nodes:
-            if (found := node.facts.find(said or field)) is not None:
-                return self._note(field, node, found)
+            if (sourced := node.facts.find(fact or field)) is not None:
+                return self._note(field, node, sourced)
         return None
 
     def _question(self) -> Any:
         leading = [node for node in self._tops if node.role in (RETRIEVER, MODEL)]
         models = list(reversed(self._models))
         for node in (*leading[:1], *around(self._tops), *self._retrieval.retrievers, *models):
-            if (said := node.facts.find("query")) is not None:
-                return self._within(node, said) or self._note("query", node, said)
+            if (sourced := node.facts.find("query")) is not None:
+                return self._question_inside(node, sourced) or self._note("query", node, sourced)
         return None
 
-    def _within(self, node: Node, said: SourcedValue) -> Any:
-        """What was looked up elsewhere, where it stands in a prompt among what was found."""
-        if any(each.role in _SEEKING for each in everything([node])):
+    def _question_inside(self, node: Node, sourced: SourcedValue) -> Any:
+        """The query of a retrieval or embedding whose text stands inside this prompt.
+
+        A prompt made from a template holds the question among the retrieved passages.
+        """
+        if any(step.role in _SEEKING for step in everything([node])):
             return None
-        for each in (*self._retrieval.retrievers, *self._embeddings):
-            asked = each.facts.find("query")
-            if asked is not None and asked.value != said.value and asked.value in said.value:
-                return self._note("query", each, asked)
+        for step in (*self._retrieval.retrievers, *self._embeddings):
+            asked = step.facts.find("query")
+            if asked is not None and asked.value != sourced.value and asked.value in sourced.value:
+                return self._note("query", step, asked)
         return None
 
     def _rewritten(self, question: str | None) -> str | None:
-        """What the retrievers were asked where that is not the question, one query a line."""
+        """The retrievers' queries where they differ from the question, one a line."""
         if question is None:
             return None
         asked: dict[str, None] = {}
         for node in self._retrieval.steps or self._embeddings:
-            said = node.facts.find("query")
-            if said is not None and " ".join(str(said.value).split()) != " ".join(question.split()):
-                asked[str(said.value)] = None
-                self._sources.setdefault("retrieval_query", FieldOrigin(node.span.name, said.key))
+            sourced = node.facts.find("query")
+            if sourced is None:
+                continue
+            text = str(sourced.value)
+            if text.split() != question.split():
+                asked[text] = None
+                origin = FieldOrigin(node.span.name, sourced.key)
+                self._sources.setdefault("retrieval_query", origin)
         return "\n".join(asked) or None
 
     def _answer(self) -> Any:
@@ -204,11 +211,11 @@ class _Mapper:
         )
 
     def _chunks(self) -> list[Chunk] | None:
-        told = self._retrieval.told
-        if told is None:
+        result = self._retrieval.result
+        if result is None:
             return None
-        self._sources["chunks"] = FieldOrigin(told.node.span.name, told.key)
-        return chunks_of(told.documents)
+        self._sources["chunks"] = FieldOrigin(result.node.span.name, result.key)
+        return chunks_of(result.documents)
 
     def _latency(self) -> Latency:
         """Total, and the union of what ran: retrievers may run at the same time."""
@@ -231,11 +238,11 @@ class _Mapper:
         return text
 
     def _generation(self) -> dict[str, Any]:
-        """Model, tokens and cost of the outermost model calls; what they leave open, inside.
+        """Model, tokens and cost of the outermost model calls, or of calls inside them.
 
-        What no call says may stand in the output of the whole.
+        Values that no call has may stand in the output of the whole.
         """
-        deepest = [_telling(node) for node in self._models]
+        deepest = [_counting_tokens(node) for node in self._models]
         if self._model(deepest) is None:
             deepest += [node for node in self._tops if node.role == CHAIN][:1]
         models = sorted(deepest, key=lambda node: -node.span.end_ns)
@@ -254,21 +261,21 @@ class _Mapper:
         }
 
     def _model(self, nodes: Iterable[Node]) -> Any:
-        """Who answered, or else who was asked."""
+        """The model that answered, or else the model that was requested."""
         for node in nodes:
-            said = node.facts.find("model") or node.facts.find("requested_model")
-            if said is not None:
-                return self._note("model", node, said)
+            sourced = node.facts.find("model") or node.facts.find("requested_model")
+            if sourced is not None:
+                return self._note("model", node, sourced)
         return None
 
     def _sum(self, field: str, nodes: Sequence[Node]) -> Any:
-        said = [node for node in nodes if node.facts.value(field) is not None]
-        for node in said[:1]:
+        counting = [node for node in nodes if node.facts.value(field) is not None]
+        for node in counting[:1]:
             self._note(field, node, node.facts.find(field))
-        return sum(node.facts.value(field) for node in said) if said else None
+        return sum(node.facts.value(field) for node in counting) if counting else None
 
     def _context(self) -> dict[str, Any]:
-        """Who asked, of which application."""
+        """Session, user, pipeline, version and environment."""
         context: dict[str, Any] = {
             field: self._first(field, self._all) for field in ("session_id", "user_id")
         }
@@ -302,12 +309,12 @@ def _below(node: Node, role: str) -> list[Node]:
     return [each for each in everything(node.children) if each.role == role]
 
 
-def _telling(node: Node) -> Node:
+def _counting_tokens(node: Node) -> Node:
     """The model call itself, or the first inside that counts tokens when it does not."""
     if node.facts.value("completion_tokens") is not None:
         return node
     inner = (
-        each for each in _below(node, MODEL) if each.facts.value("completion_tokens") is not None
+        call for call in _below(node, MODEL) if call.facts.value("completion_tokens") is not None
     )
     return next(inner, node)
 

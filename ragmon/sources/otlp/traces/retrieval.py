@@ -1,4 +1,4 @@
-"""What a query retrieved, and which steps did it: retrievers, or else what works as one."""
+"""Documents that a query retrieved, and the steps that did it: retrievers, or their stand-ins."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -12,8 +12,8 @@ from ragmon.sources.otlp.traces.tree import Node, everything, outermost
 _RETRIEVING = ("retriev", "search", "lookup", "knowledge", "similar")
 
 
-class FieldValue(NamedTuple):
-    """Documents, and who spoke of them."""
+class SourcedDocuments(NamedTuple):
+    """Documents, with the node and the key they were read from."""
 
     documents: list[Document]
     node: Node
@@ -21,48 +21,50 @@ class FieldValue(NamedTuple):
 
 
 class Retrieval(NamedTuple):
-    """How a query was answered from documents."""
+    """The retrieval steps of a query, and their documents."""
 
     retrievers: list[Node]
     tools: list[Node]  # an agent's, where nothing else retrieved
-    told: FieldValue | None  # None when nobody says
+    result: SourcedDocuments | None  # None when no span records documents
 
     @property
     def steps(self) -> list[Node]:
-        """All that retrieved."""
+        """All steps that retrieved."""
         return [*self.retrievers, *self.tools]
 
 
 def retrieval_of(tops: Sequence[Node]) -> Retrieval:
     """The retrieval of one query.
 
-    Retrievers speak first. What they leave open says the step around them, such as a traced
-    function around a database client; then the rerankers, an agent's tools, and the whole.
+    Retrievers come first. Without documents there, they are taken from the step around them, such
+    as a traced function around a database client; then from rerankers, tools and the whole.
     """
     retrievers, rerankers = outermost(tops, RETRIEVER), outermost(tops, RERANKER)
-    told = _all_of(_told(node) for node in retrievers)
-    if told is None and (steps := _steps(tops)):
+    result = _all_of(_documents_of(node) for node in retrievers)
+    if result is None and (steps := _steps(tops)):
         nodes = [each.node for each in steps]
         inside = {id(each) for each in everything(nodes)}
         retrievers = nodes + [node for node in retrievers if id(node) not in inside]
-        told = _all_of(steps)
-    if told is None:
-        inputs = (FieldValue(node.facts.input_documents or [], node, "input") for node in rerankers)
-        told = next((each for each in inputs if each.documents), None)
-    reranked = _all_of(_told(node) for node in rerankers)
+        result = _all_of(steps)
+    if result is None:
+        inputs = (
+            SourcedDocuments(node.facts.input_documents or [], node, "input") for node in rerankers
+        )
+        result = next((each for each in inputs if each.documents), None)
+    reranked = _all_of(_documents_of(node) for node in rerankers)
     if reranked is not None and reranked.documents:
-        before = told.documents if told is not None else []
-        told = reranked._replace(documents=_in_new_order(before, reranked.documents))
-    if told is not None:
-        return Retrieval(retrievers, [], told)
-    found = searches(tops)
-    told = _told_by_tools(found) or next(
-        (each for node in tops if (each := _told_at_the_end(node))), None
+        before = result.documents if result is not None else []
+        result = reranked._replace(documents=_in_new_order(before, reranked.documents))
+    if result is not None:
+        return Retrieval(retrievers, [], result)
+    tool_searches = searches(tops)
+    result = _documents_of_tools(tool_searches) or next(
+        (each for node in tops if (each := _documents_of_answer(node))), None
     )
-    return Retrieval(retrievers, [each.node for each in found], told or _passed_on(tops))
+    return Retrieval(retrievers, [each.node for each in tool_searches], result or _passed_on(tops))
 
 
-def _all_of(several: Iterable[FieldValue | None]) -> FieldValue | None:
+def _all_of(several: Iterable[SourcedDocuments | None]) -> SourcedDocuments | None:
     """Documents of all, one after another."""
     known = [each for each in several if each is not None]
     if not known:
@@ -70,93 +72,99 @@ def _all_of(several: Iterable[FieldValue | None]) -> FieldValue | None:
     return known[0]._replace(documents=[each for one in known for each in one.documents])
 
 
-def _told(node: Node) -> FieldValue | None:
-    """What a retriever or reranker says; when it shows none, what is inside may say more."""
-    said = node.facts.find("documents")
-    best = None if said is None else FieldValue(said.value, node, said.key)
+def _documents_of(node: Node) -> SourcedDocuments | None:
+    """Documents of a retriever or reranker; when it shows none, of a step inside."""
+    sourced = node.facts.find("documents")
+    best = None if sourced is None else SourcedDocuments(sourced.value, node, sourced.key)
     if best is None or not best.documents:
-        best = next(_told_inside(node), best)
+        best = next(_documents_inside(node), best)
     if best is not None and not best.documents and is_failed(node):
         return None
     return best
 
 
-def _told_inside(node: Node) -> Iterator[FieldValue]:
-    for each in everything(node.children):
-        if each.role == node.role and (said := each.facts.find("documents")) and said.value:
-            yield FieldValue(said.value, each, said.key)
+def _documents_inside(node: Node) -> Iterator[SourcedDocuments]:
+    for inner in everything(node.children):
+        if inner.role == node.role and (sourced := inner.facts.find("documents")) and sourced.value:
+            yield SourcedDocuments(sourced.value, inner, sourced.key)
 
 
-def _steps(tops: Sequence[Node]) -> list[FieldValue]:
+def _steps(tops: Sequence[Node]) -> list[SourcedDocuments]:
     """Chains that return documents and are called like a retriever, or have one inside."""
     nodes = everything(tops)
     generating, retrieving = _around(nodes, MODEL), _around(nodes, RETRIEVER)
-    found = []
+    steps = []
     walked = [child for top in tops for child in top.children]
     for node in walked:
-        told = None
+        documents = None
         if node.role == CHAIN and id(node) not in generating:
-            told = _told_by_step(node, id(node) in retrieving)
-        if told is None:
+            documents = _documents_of_step(node, id(node) in retrieving)
+        if documents is None:
             walked += node.children
         else:
-            found.append(told)
-    return found
+            steps.append(documents)
+    return steps
 
 
 def _around(nodes: Iterable[Node], role: str) -> set[int]:
-    """Which nodes have one of a role inside."""
-    held: set[int] = set()
+    """Identities of the nodes with a node of this role inside."""
+    ids: set[int] = set()
     for node in nodes:
         if node.role == role:
             for above in node.ancestors():
-                if id(above) in held:
+                if id(above) in ids:
                     break
-                held.add(id(above))
-    return held
+                ids.add(id(above))
+    return ids
 
 
-def _told_by_step(node: Node, holds_retriever: bool) -> FieldValue | None:
+def _documents_of_step(node: Node, holds_retriever: bool) -> SourcedDocuments | None:
     is_named = any(part in node.span.name.lower() for part in _RETRIEVING)
     if is_failed(node) or not (is_named or holds_retriever):
         return None
-    said = node.facts.find("passages")
-    if said is None or not (said.value or is_named):
+    sourced = node.facts.find("passages")
+    if sourced is None or not (sourced.value or is_named):
         return None
-    return FieldValue(said.value, node, said.key)
+    return SourcedDocuments(sourced.value, node, sourced.key)
 
 
-def _told_by_tools(found: Sequence[Search]) -> FieldValue | None:
-    """Documents of all tools that searched; none only when each says so."""
-    told = [
-        FieldValue(each.documents or [], each.node, each.key) for each in found if each.documents
+def _documents_of_tools(tool_searches: Sequence[Search]) -> SourcedDocuments | None:
+    """Documents of all tools that searched; an empty list only when each found none."""
+    results = [
+        SourcedDocuments(search.documents or [], search.node, search.key)
+        for search in tool_searches
+        if search.documents
     ]
-    if not told and found and all(each.documents is not None for each in found):
-        told = [FieldValue([], found[0].node, found[0].key)]
-    return _all_of(told)
+    if (
+        not results
+        and tool_searches
+        and all(search.documents is not None for search in tool_searches)
+    ):
+        results = [SourcedDocuments([], tool_searches[0].node, tool_searches[0].key)]
+    return _all_of(results)
 
 
-def _passed_on(tops: Sequence[Node]) -> FieldValue | None:
-    """What a step was given, where the one that retrieved it was not recorded."""
-    given = (
-        FieldValue(node.facts.input_documents or [], node, "input")
+def _passed_on(tops: Sequence[Node]) -> SourcedDocuments | None:
+    """Input documents of a step, for when the retrieving step was not recorded."""
+    inputs = (
+        SourcedDocuments(node.facts.input_documents or [], node, "input")
         for node in everything(tops)
         if node.role == CHAIN
     )
-    return next((each for each in given if each.documents), None)
+    return next((each for each in inputs if each.documents), None)
 
 
-def _told_at_the_end(top: Node) -> FieldValue | None:
+def _documents_of_answer(top: Node) -> SourcedDocuments | None:
     """The sources that an application returns beside its answer."""
-    said = top.facts.find("passages") if top.role == CHAIN else None
-    if said is None or not said.value:
+    sourced = top.facts.find("passages") if top.role == CHAIN else None
+    if sourced is None or not sourced.value:
         return None
-    are_whole = all(each.text and (each.id or each.score is not None) for each in said.value)
-    return FieldValue(said.value, top, said.key) if are_whole else None
+    are_whole = all(each.text and (each.id or each.score is not None) for each in sourced.value)
+    return SourcedDocuments(sourced.value, top, sourced.key) if are_whole else None
 
 
 def _in_new_order(retrieved: list[Document], reranked: list[Document]) -> list[Document]:
-    """What was retrieved, in the order the reranker left it; what it dropped comes last.
+    """Retrieved documents in the order of the reranker; documents that it dropped come last.
 
     Scores stay those of the retriever: the two have no common scale.
     """

@@ -1,4 +1,4 @@
-"""Retrieval by tools, as agents do it: which of their calls searched, and what they found."""
+"""Retrieval by tools, as agents do it: the calls that searched, and their documents."""
 
 import re
 from collections.abc import Sequence
@@ -16,22 +16,22 @@ _NEW_WORD = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
 class Search(NamedTuple):
-    """A call of a tool that retrieves; ``documents`` is None when nobody says what it found."""
+    """A call of a tool that retrieves; ``documents`` is None when they are not recorded."""
 
     node: Node
     documents: list[Document] | None
-    said: SourcedValue | None
+    sourced: SourcedValue | None
 
     @property
     def key(self) -> str:
-        """Which key said it."""
-        return self.said.key if self.said else ""
+        """The attribute key of the documents; empty when there are none."""
+        return self.sourced.key if self.sourced else ""
 
 
 def searches(tops: Sequence[Node]) -> list[Search]:
     """The calls whose result is documents, or whose tool is named after searching."""
-    found = (_search(node) for node in outermost(tops, TOOL, RETRIEVER))
-    return [each for each in found if each is not None]
+    candidates = (_search(node) for node in outermost(tops, TOOL, RETRIEVER))
+    return [each for each in candidates if each is not None]
 
 
 def _search(node: Node) -> Search | None:

@@ -20,7 +20,7 @@ _MOST_DEPTH = 256  # of a tree; real traces stay below fifty
 
 
 class Node:
-    """A span, what it says, and its place."""
+    """A span, its facts and its place in the tree."""
 
     __slots__ = ("children", "facts", "parent", "span")
 
@@ -32,7 +32,7 @@ class Node:
 
     @property
     def role(self) -> str:
-        """What kind of step it is."""
+        """The kind of step."""
         return self.facts.role
 
     def ancestors(self) -> Iterator["Node"]:
@@ -44,7 +44,7 @@ class Node:
 
 
 class Unit(NamedTuple):
-    """What may be one query: the tops of its trees, by their start."""
+    """Trees of spans that may be one query: their tops, by start."""
 
     span_id: bytes  # tells it from the other queries of its trace
     tops: list[Node]
@@ -97,18 +97,18 @@ def _place(node: Node, depths: dict[bytes, int]) -> None:
 
 def everything(tops: Sequence[Node]) -> list[Node]:
     """Every node, level by level."""
-    found = list(tops)
-    for node in found:  # it grows while it is walked
-        found += node.children
-    return found
+    nodes = list(tops)
+    for node in nodes:  # it grows while it is walked
+        nodes += node.children
+    return nodes
 
 
 def around(tops: Sequence[Node]) -> list[Node]:
     """The chains and unknown steps that lie under nothing else, level by level."""
-    found = [node for node in tops if node.role in _AROUND]
-    for node in found:
-        found += [child for child in node.children if child.role in _AROUND]
-    return found
+    steps = [node for node in tops if node.role in _AROUND]
+    for node in steps:
+        steps += [child for child in node.children if child.role in _AROUND]
+    return steps
 
 
 _AROUND = (CHAIN, OTHER)
@@ -117,23 +117,23 @@ _ASIDE = (EVALUATOR, PART)
 
 def outermost(tops: Sequence[Node], role: str, *shields: str) -> list[Node]:
     """Nodes of a role that lie under no other of it, nor under a shield, by their start."""
-    found = []
+    nodes = []
     walked = list(tops)
     for node in walked:
-        its = node.facts.role
-        if its == role:
-            found.append(node)
-        elif its not in _ASIDE and its not in shields:
+        node_role = node.facts.role
+        if node_role == role:
+            nodes.append(node)
+        elif node_role not in _ASIDE and node_role not in shields:
             walked += node.children
-    return sorted(found, key=_start)
+    return sorted(nodes, key=_start)
 
 
 def units(tops: Sequence[Node]) -> list[Unit]:
-    """What may each be a query of its own.
+    """Candidates for queries of their own.
 
-    One root is one query, and spans whose parent got lost belong to it. Without a root, spans
-    that hold retrieval and generation stand for themselves; the others belong together when they
-    miss the same parent, or when one retrieves and the next one generates.
+    One root is one query, and spans whose parent is missing belong to it. Without a root, spans
+    with both retrieval and generation are queries of their own; the others belong together when
+    they miss the same parent, or when one retrieves and the next one generates.
     """
     tops = [node for node in tops if node.role not in _ASIDE]
     roots = [node for node in tops if not node.span.parent_id]
@@ -144,29 +144,29 @@ def units(tops: Sequence[Node]) -> list[Unit]:
         return [Unit(top.span.span_id, [top, *orphans]) for top in roots] or [
             Unit(top.span.span_id, [top]) for top in orphans
         ]
-    found = _without_root(orphans)
-    return sorted(found, key=lambda unit: _start(unit.tops[0]))
+    separate = _without_root(orphans)
+    return sorted(separate, key=lambda unit: _start(unit.tops[0]))
 
 
 def _without_root(orphans: list[Node]) -> list[Unit]:
-    """Spans that stand for themselves, each with what misses the same parent, and the others.
+    """Spans that are queries of their own, each with its siblings, and the others.
 
-    One that is missed by several is an application's span that was not exported, unless two of
-    them search.
+    A parent that several spans miss is an application's span that was not exported, unless two
+    of them search.
     """
-    found: list[Unit] = []
+    separate: list[Unit] = []
     left: list[Node] = []
     for group in _siblings(orphans):
         whole = [node for node in group if _is_whole(node)]
         if whole and sum(map(_searches, whole)) < 2:
-            found.append(Unit(whole[0].span.span_id, group))
+            separate.append(Unit(whole[0].span.span_id, group))
         else:
-            found += [Unit(node.span.span_id, [node]) for node in whole]
+            separate += [Unit(node.span.span_id, [node]) for node in whole]
             left += [node for node in group if node not in whole]
-    if len(found) == 1 and not any(map(_searches, found[0].tops)):
-        found[0].tops[:] = sorted((*found[0].tops, *left), key=_start)  # what it was given
-        return found
-    return found + _by_parent(left)
+    if len(separate) == 1 and not any(map(_searches, separate[0].tops)):
+        separate[0].tops[:] = sorted((*separate[0].tops, *left), key=_start)  # its inputs
+        return separate
+    return separate + _by_parent(left)
 
 
 def _siblings(orphans: list[Node]) -> list[list[Node]]:
@@ -178,28 +178,28 @@ def _siblings(orphans: list[Node]) -> list[list[Node]]:
 
 
 def _by_root(roots: list[Node], orphans: list[Node]) -> list[Unit]:
-    held: dict[bytes, list[Node]] = {root.span.span_id: [root] for root in roots}
+    by_root: dict[bytes, list[Node]] = {root.span.span_id: [root] for root in roots}
     for orphan in orphans:
         around = [
             root for root in roots if root.span.start_ns <= _start(orphan) <= root.span.end_ns
         ]
-        held[(around or roots)[0].span.span_id].append(orphan)
-    return [Unit(span_id, tops) for span_id, tops in held.items()]
+        by_root[(around or roots)[0].span.span_id].append(orphan)
+    return [Unit(span_id, tops) for span_id, tops in by_root.items()]
 
 
 def _by_parent(orphans: list[Node]) -> list[Unit]:
-    found: list[Unit] = []
+    joined: list[Unit] = []
     for group in _siblings(orphans):
-        before = found[-1].tops if found else []
+        before = joined[-1].tops if joined else []
         if before and not outermost(before, MODEL) and not outermost(group, RETRIEVER):
             before.extend(group)
         else:
-            found.append(Unit(group[0].span.parent_id, group))
-    return found
+            joined.append(Unit(group[0].span.parent_id, group))
+    return joined
 
 
 def _is_whole(node: Node) -> bool:
-    """Whether it is more than a step: it retrieves and generates, or turns one into the other."""
+    """True for more than a step: it retrieves and generates, or turns question into answer."""
     if node.role not in (CHAIN, OTHER):
         return False
     if turns_question_into_answer(node):
@@ -212,7 +212,7 @@ def _searches(node: Node) -> bool:
 
 
 def turns_question_into_answer(node: Node) -> bool:
-    """Whether a chain says both, and is a root or has steps of its own."""
+    """True for a chain with both, which is a root or has steps of its own."""
     if node.role != CHAIN or (node.span.parent_id and not node.children):
         return False
     return node.facts.find("query") is not None and node.facts.find("answer") is not None

@@ -33,7 +33,7 @@ _Whole = int | str | float | None
 
 
 class _Wire(Struct, frozen=True, rename="camel", gc=False):
-    """What all the messages share."""
+    """Base of all messages."""
 
 
 class KeyValue(_Wire, frozen=True):
@@ -91,7 +91,7 @@ _decode_request = msgspec.json.Decoder(_TraceRequest)
 
 
 def parse(body: bytes, decoder: msgspec.json.Decoder[Any] = _decode_request) -> Any:
-    """The message of a request.
+    """Parse the message of a request.
 
     Raises:
         RecordError: it is no such message.
@@ -146,16 +146,16 @@ def _span(
         *origin,
         tuple(
             Event(
-                each.name[:MAX_NAME],
-                whole(each.time_unix_nano),
-                attributes(each.attributes, decoded),
+                event.name[:MAX_NAME],
+                whole(event.time_unix_nano),
+                attributes(event.attributes, decoded),
             )
-            for each in (span.events or ())[:MAX_ATTRIBUTES]
+            for event in (span.events or ())[:MAX_ATTRIBUTES]
         ),
         tuple(
-            SpanLink(linked, unhex(each.span_id, 8) or b"")
-            for each in (span.links or ())[:128]
-            if (linked := unhex(each.trace_id, 16)) is not None
+            SpanLink(linked, unhex(link.span_id, 8) or b"")
+            for link in (span.links or ())[:128]
+            if (linked := unhex(link.trace_id, 16)) is not None
         ),
     )
 
@@ -180,13 +180,13 @@ def _value(value: Any, depth: int) -> Any:
     """An ``AnyValue`` as plain Python; None for what is no value."""
     if not isinstance(value, dict) or not depth:
         return None
-    for kind, held in value.items():
+    for kind, content in value.items():
         if kind in ("stringValue", "boolValue", "doubleValue"):
-            return _scalar(held)
+            return _scalar(content)
         if kind == "intValue":
-            return whole(held)
+            return whole(content)
         if kind in ("arrayValue", "kvlistValue"):
-            return _collection(held, kind, depth - 1)
+            return _collection(content, kind, depth - 1)
     return None
 
 
@@ -197,8 +197,8 @@ def _scalar(value: Any) -> Any:
     return value if value.__class__ in _SCALARS else None
 
 
-def _collection(held: Any, kind: str, depth: int) -> Any:
-    items = held.get("values") if isinstance(held, dict) else None
+def _collection(content: Any, kind: str, depth: int) -> Any:
+    items = content.get("values") if isinstance(content, dict) else None
     listed = items if isinstance(items, list) else []
     if kind == "arrayValue":
         return [_value(each, depth) for each in listed]

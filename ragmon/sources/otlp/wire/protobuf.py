@@ -30,7 +30,7 @@ _MAX_DEPTH = 32
 
 
 def parse(body: bytes, kind: Any = ExportTraceServiceRequest) -> Any:
-    """The message of a request.
+    """Parse the message of a request.
 
     Raises:
         RecordError: it is no such message.

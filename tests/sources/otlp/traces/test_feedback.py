@@ -5,7 +5,7 @@ import pytest
 from ragmon.records import Feedback, Label
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.spans import SpanLink
-from ragmon.sources.otlp.traces.feedback import aimed, changes_for, rating_of
+from ragmon.sources.otlp.traces.feedback import changes_for, rating_of, targeted_evaluations
 from ragmon.sources.otlp.traces.tree import build
 from tests.support.otlp import NOW, TRACE, as_json, rig, span
 
@@ -112,14 +112,14 @@ def test_trace_feedback_counts_once_however_often_it_is_said():
         "trace.annotations.0.annotation.score": 0,
     }
     tops = build([span(1, 0, said), span(2, 1, said), span(3, 1, said)])
-    assert len(aimed(tops)) == 1
+    assert len(targeted_evaluations(tops)) == 1
 
 
 def test_a_link_names_the_target_wherever_the_span_stands():
     other = b"o" * 16
     said = {KIND: "EVALUATOR", "annotations.0.annotation.name": "user"}
     late = span(2, 1, said, links=(SpanLink(other, b"12345678"),))
-    (found,) = aimed(build([span(1), late]))
+    (found,) = targeted_evaluations(build([span(1), late]))
     assert (found.trace_id, found.span_id) == (other, b"12345678")
 
 
