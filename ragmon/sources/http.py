@@ -164,11 +164,22 @@ class HttpSource:
             self._tally.rejected(source, reason, count)
 
 
+_LATE = {
+    "waiting_full": (
+        "too much feedback and too many labels wait for their query",
+        "send the query first, or raise limits.waiting",
+    ),
+    "labels_full": (
+        "this query has a hundred labels already",
+        "let a labeller revise a label instead: the same `labeller` again replaces it",
+    ),
+}
+"""Error and remedy of refusals that only the commit can tell, by reason."""
+
+
 def _late_rejection(line: int, reason: str) -> Rejection:
-    error = "too much feedback and too many labels wait for their query"
-    return Rejection(
-        line, "query_id", error, "send the query first, or raise limits.waiting", reason
-    )
+    error, remedy = _LATE[reason]
+    return Rejection(line, "query_id", error, remedy, reason)
 
 
 def _listed(rejection: Rejection) -> dict[str, Any]:

@@ -223,6 +223,18 @@ def test_feedback_on_too_many_unknown_queries_is_refused_by_line(tmp_path):
         assert site.post("/v1/feedback", told[2:3]).status == 422
 
 
+def test_too_many_labels_of_one_query_are_refused_by_line(daemon):
+    daemon.post("/v1/queries", {"query_id": "labelled-often"})
+    labels = [
+        {"query_id": "labelled-often", "labeller": f"l{at}", "faithful": 1} for at in range(101)
+    ]
+    answer = daemon.post("/v1/labels", labels)
+    assert (answer.status, answer.json["accepted"]) == (200, 100)
+    assert answer.json["rejected"][0]["line"] == 101
+    assert "labeller" in answer.json["rejected"][0]["remedy"]
+    assert refusals(daemon, "label", "labels_full") == 1
+
+
 # --------------------------------------------------------------------------- refusals
 
 

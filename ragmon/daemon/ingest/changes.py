@@ -13,8 +13,11 @@ from ragmon.stores import Restatement, Store, Waiting, amendments
 from ragmon.stores.protocols import Awaited
 from ragmon.windows.observations import Observations, pack
 
-Fate = Literal["accepted", "duplicate", "waiting_full"]
-"""What becomes of a change."""
+Fate = Literal["accepted", "duplicate", "waiting_full", "labels_full"]
+"""Outcome of a change; the last two refuse it."""
+
+REFUSED: tuple[Fate, ...] = ("waiting_full", "labels_full")
+MOST_LABELS = 100  # of one query: looking for a labeller's own costs time with each
 
 _record = msgspec.msgpack.Decoder(QueryRecord)
 _kinds: dict[str, type[Change]] = {
@@ -63,6 +66,8 @@ class Changes:
         """Fold one change in; a duplicate says nothing new, or its record is gone."""
         if sequence not in self._records and not self._open(sequence, change.query_id):
             return "duplicate"
+        if not _has_room(self._after[sequence], change):
+            return "labels_full"
         self._after[sequence], is_new = amend(self._after[sequence], change)
         if isinstance(change, Draw):
             asked = verdict_of(self._after[sequence], SAMPLED_JUDGE) is not None
@@ -117,6 +122,8 @@ class Postponed:
     def add(self, query_hash: int, change: Change, now: float) -> Fate:
         """Keep one change, if it is new and there is room."""
         known = self._known.get(change.query_id) or self._load(query_hash, change.query_id)
+        if not _has_room(known, change):
+            return "labels_full"
         amendments, is_new = amend(known, change)
         if not is_new:
             return "duplicate"
@@ -139,6 +146,13 @@ class Postponed:
             if change.query_id == query_id:
                 known, _ = amend(known, change)
         return known
+
+
+def _has_room(known: Amendments, change: Change) -> bool:
+    """Whether a change may be added; a labeller that is already known may always revise."""
+    if not isinstance(change, Label) or len(known.labels) < MOST_LABELS:
+        return True
+    return any(label.labeller == change.labeller for label in known.labels)
 
 
 def to_waiting(query_hash: int, change: Change, now: float) -> Waiting:

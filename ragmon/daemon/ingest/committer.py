@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from ragmon.daemon.ingest.changes import Changes, Fate, Postponed, Restated, from_waiting
+from ragmon.daemon.ingest.changes import REFUSED, Changes, Fate, Postponed, Restated, from_waiting
 from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.ingest.identities import Identities
 from ragmon.daemon.ingest.record_cache import RecordCache
@@ -158,7 +158,7 @@ class Committer:
                     else changes.apply(sequence, admitted)
                 )
                 submission.duplicates += fate == "duplicate"
-                if fate == "waiting_full":
+                if fate in REFUSED:
                     submission.refused.append((position, fate))
 
     def _assemble(

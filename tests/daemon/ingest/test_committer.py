@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from ragmon.errors import StoreError
 from ragmon.pipeline import amend
@@ -100,6 +100,22 @@ def test_a_stored_time_that_nothing_can_read_costs_no_other_query(rig, first, ti
     assert rig.commit(sent(record("c"), changes=[rated("a", -1.0, at=NOON + 9)])) == (0,)
     assert rig.counted == 3
     assert rig.sums("negative_feedback") == (1, 1)
+
+
+@pytest.mark.parametrize("first", ["query", "labels"])
+def test_a_query_has_room_for_a_hundred_labels(rig, first):
+    """Twenty thousand labellers of one query kept everybody else waiting for half a minute."""
+
+    def label(number, faithful):
+        return Label(query_id="a", labeller=f"l{number}", faithful=faithful, timestamp=NOON)
+
+    query, labels = sent(record("a")), sent(changes=[label(at, 1.0) for at in range(1_000)])
+    for submission in (query, labels) if first == "query" else (labels, query):
+        rig.commit(submission)
+    assert labels.refused == [(at, "labels_full") for at in range(100, 1_000)]
+    revised = sent(changes=[replace(label(99, 0.0), timestamp=NOON + 1), label(100, 0.0)])
+    assert rig.commit(revised) == (0,)
+    assert revised.refused == [(1, "labels_full")]
 
 
 def test_waiting_feedback_sent_again_is_a_duplicate_and_takes_no_room(rig):
