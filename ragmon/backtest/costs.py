@@ -1,22 +1,18 @@
 """Cost of each rule over a log: alerts in thirty days, and what is promised of them."""
 
 from collections.abc import Sequence
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from ragmon.backtest.run import Episode, History, episodes
-from ragmon.detectors import AlertKey
+from ragmon.detectors import AlertKey, canary
 from ragmon.detectors.losses import INDEX, LOSSES, LossMap, cells
-from ragmon.detectors.rules import DEFAULT_RULES, build
+from ragmon.detectors.rules import DEFAULT_RULES, Rule, build
 from ragmon.windows.observations import Observations
 
 MONTH_DAYS = 30.0
 _AT_ONCE = 10_000  # records, since their losses take much memory
-
-Rule = tuple[ModuleType, Any]
 
 _NAIVE_DROP = {"kind": "threshold", "metric": "hit", "drop": 0.05, "sure": 0.0, "min_samples": 1.0}
 _PER_QUERY = {
@@ -40,27 +36,20 @@ class Cost(Struct, frozen=True, kw_only=True):
 def simpler(rules: Sequence[Rule]) -> list[Rule]:
     """The plain rules that people start with, but for those that are among ``rules``."""
     plain = [rule for rule in DEFAULT_RULES if rule["kind"] == "threshold"]
-    taken = {(module.KIND, named(module, options)) for module, options in rules}
-    return [
-        (module, options)
-        for module, options in build([*plain, _NAIVE_DROP])
-        if (module.KIND, named(module, options)) not in taken
-    ]
+    taken = {named(rule) for rule in rules}
+    return [rule for rule in build([*plain, _NAIVE_DROP]) if named(rule) not in taken]
 
 
-def named(module: ModuleType, options: Any) -> str:
+def named(rule: Rule) -> str:
     """A rule in a few words: ``threshold hit drop=0.05/3600s``."""
-    metric = getattr(options, "metric", "")
-    return " ".join(part for part in (module.KIND, metric, _own_name(module, options)) if part)
+    return " ".join(filter(None, (rule.kind.KIND, rule.metric, rule.name)))
 
 
 def raised_by(rule: Rule, key: AlertKey) -> bool:
     """True when an alert is of a rule."""
-    module, options = rule
-    metric = getattr(options, "metric", key.stream.metric)
-    own = _own_name(module, options)
-    same = key.kind == module.KIND and key.stream.metric == metric
-    return same and (key.rule == own or key.rule.startswith(f"{own}/") or not own)
+    name = rule.name
+    same = key.kind == rule.kind.KIND and key.stream.metric == (rule.metric or key.stream.metric)
+    return same and (key.rule == name or key.rule.startswith(f"{name}/") or not name)
 
 
 def by_rule(
@@ -99,26 +88,21 @@ def _cost(rule: Rule, alerts: Sequence[Episode], history: History, total: float)
     notified = [alert for alert in alerts if alert.notified]
     ends = (history.last if alert.ended is None else alert.ended for alert in notified)
     return Cost(
-        rule=named(*rule),
+        rule=named(rule),
         notified=len(notified),
         suppressed=len(alerts) - len(notified),
         per_month=_monthly(len(notified), history),
         firing_s=sum(end - alert.opened for end, alert in zip(ends, notified, strict=True)),
-        promise=_promise(*rule, total),
+        promise=_promise(rule, total),
     )
 
 
-def _promise(module: ModuleType, options: Any, total: float) -> str:
-    if module.KIND == "canary":
-        return f"at most {options.alpha:.0%} of versions"
-    if module.KIND in ("threshold", "slo"):
+def _promise(rule: Rule, total: float) -> str:
+    if isinstance(rule.options, canary.Options):
+        return f"at most {rule.options.alpha:.0%} of versions"
+    if rule.kind.KIND in ("threshold", "slo"):
         return "none: a plain limit"
     return f"at most {total:g} in all"
-
-
-def _own_name(module: ModuleType, options: Any) -> str:
-    name: str = module.rule_name(options) if hasattr(module, "rule_name") else ""
-    return name
 
 
 def _monthly(count: float, history: History) -> float:

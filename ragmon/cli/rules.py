@@ -86,8 +86,8 @@ def objectives_of(settings: Settings) -> dict[str, float]:
     """
     detectors = settings.detectors
     rules = build(combined(detectors.rules, defaults=detectors.defaults))
-    found = [options for _, options in rules if isinstance(options, slo.Options)]
-    return {each.metric: each.objective for each in found if not each.pipelines}
+    objectives = [rule.options for rule in rules if isinstance(rule.options, slo.Options)]
+    return {each.metric: each.objective for each in objectives if not each.pipelines}
 
 
 def fit(name: str, text: str, settings: Settings, objectives: Mapping[str, float]) -> str:

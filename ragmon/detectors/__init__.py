@@ -13,11 +13,13 @@ is fed by minutes of (n, Σ loss, Σ loss²), so that live traffic, a restart an
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
+from pydantic import BaseModel
 
 if TYPE_CHECKING:
+    from ragmon.detectors.arrays import Floats, Ints
     from ragmon.detectors.baselines import Baseline
     from ragmon.detectors.minutes import MinuteLog
     from ragmon.detectors.references import References
@@ -39,7 +41,7 @@ class StreamKey(NamedTuple):
 
 
 class AlertKey(NamedTuple):
-    """What an alert is about; its identity, whatever its numbers."""
+    """Identity of an alert: its subject without its numbers."""
 
     kind: str
     stream: StreamKey
@@ -56,7 +58,7 @@ class Measured(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """What a detector says of a stream in one minute; a stream it does not mention is fine."""
+    """Verdict of a detector on a stream in one minute; a stream without one is fine."""
 
     alert: AlertKey
     status: Status  # unknown: nothing was seen, which neither fires nor resolves
@@ -79,7 +81,7 @@ class Tick(Struct, frozen=True):
     minute: int  # unix minutes
     log: "MinuteLog"
     streams: "StreamTable"
-    cells: Any  # (streams, 3): n, Σ loss, Σ loss² of what became known in this minute
+    cells: "Floats"  # (streams, 3): n, Σ loss, Σ loss² of what became known in this minute
     references: "References"
     renewed: bool  # the references were renewed; each ten minutes
     settled: int  # streams that existed then; those beyond wait for the next renewal
@@ -93,15 +95,16 @@ class Tick(Struct, frozen=True):
         return (self.minute + 1) * MINUTE_S
 
 
+@runtime_checkable
 class DetectorState(Protocol):
-    """What a kind remembers between two minutes."""
+    """Memory of one rule between two minutes."""
 
     def grow(self, streams: int) -> None:
         """Make room for that many streams."""
         ...
 
-    def clear(self, streams: Sequence[int]) -> None:
-        """Forget some streams."""
+    def clear(self, streams: "Sequence[int] | Ints") -> None:
+        """Forget some streams, by row."""
         ...
 
     def dump(self) -> bytes:
@@ -113,15 +116,42 @@ class DetectorState(Protocol):
         ...
 
 
-class DetectorKind(Protocol):
-    """The module of a kind."""
+@runtime_checkable
+class Resumable(Protocol):
+    """State that must know when the monitor itself was away."""
 
-    Options: Any
-
-    def build(self, options: Any) -> DetectorState:
-        """State of a detector that has seen nothing."""
+    def resume(self) -> None:
+        """Take the monitor's own absence for no silence."""
         ...
 
-    def step(self, state: Any, tick: Tick) -> list[Finding]:
-        """One minute further."""
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+StateT = TypeVar("StateT", bound=DetectorState)
+
+
+class DetectorKind(Protocol[OptionsT, StateT]):
+    """The module of a kind."""
+
+    KIND: str
+
+    @property
+    def Options(self) -> type[OptionsT]:  # noqa: N802 - the name of a class
+        """Settings of a rule of this kind."""
+        ...
+
+    def build(self, options: OptionsT) -> StateT:
+        """State of a rule that has seen nothing."""
+        ...
+
+    def step(self, state: StateT, tick: Tick) -> list[Finding]:
+        """Judge one minute."""
+        ...
+
+
+@runtime_checkable
+class NamesRules(Protocol):
+    """A kind of which several rules may watch the same metric."""
+
+    def rule_name(self, options: BaseModel, /) -> str:
+        """Name of a rule among those of its kind and metric."""
         ...

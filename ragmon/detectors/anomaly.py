@@ -1,6 +1,5 @@
 """Worse than this stream's own past at this time of day."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -8,7 +7,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel
 
 from ragmon.detectors import Finding, Severity, Tick, budget
-from ragmon.detectors.arrays import Fields, Floats, Ints
+from ragmon.detectors.arrays import Fields, Floats
 from ragmon.detectors.core import Charts
 from ragmon.detectors.episodes import Null, chosen, finding, follow, reference_of
 from ragmon.detectors.losses import DETECTED, LATENCY
@@ -22,7 +21,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings."""
 
     metrics: tuple[str, ...] = DETECTED
-    """What is watched."""
+    """Metrics that are watched."""
     slices: bool = True
     """Watch the values of the configured slices too."""
     severity: Severity = "warning"
@@ -42,10 +41,6 @@ class AnomalyState(Charts):
     def __init__(self, options: Options) -> None:
         super().__init__()
         self.options = options
-
-    def clear(self, streams: Sequence[int] | Ints) -> None:  # type: ignore[override]
-        """Forget some streams."""
-        super().clear(np.asarray(streams, dtype=np.int64))
 
 
 def build(options: Options) -> AnomalyState:
@@ -77,7 +72,7 @@ def step(state: AnomalyState, tick: Tick) -> list[Finding]:
 
 
 def _accept(state: AnomalyState, tick: Tick) -> None:
-    """What lasted long enough is how it is now."""
+    """Take a change that lasted long enough for the new normal."""
     age = tick.minute - state.opened
     rows = np.flatnonzero(state.open & (age * 60.0 >= state.options.accept_after))
     for row in rows.tolist():
@@ -91,10 +86,10 @@ def _describe(state: AnomalyState, tick: Tick, row: int) -> Finding:
     binary = bool(tick.streams.binary[row])
     days = int(references.days[row])
     n, mean, variance = (
-        float(each[row]) for each in (references.n, references.mean, references.variance)
+        float(moment[row]) for moment in (references.n, references.mean, references.variance)
     )
     limit = float(state.limits[row])
-    found = finding(
+    incident = finding(
         KIND,
         key,
         state,
@@ -107,7 +102,7 @@ def _describe(state: AnomalyState, tick: Tick, row: int) -> Finding:
         limit=limit,
         guarantee=budget.guarantee(limit, tick.total),
     )
-    level = found.observed.mean if found.observed else 0.0
+    level = incident.observed.mean if incident.observed else 0.0
     if key.metric in _UNANSWERED and level >= state.options.outage_from:
-        return replace(found, severity="critical")
-    return found
+        return replace(incident, severity="critical")
+    return incident

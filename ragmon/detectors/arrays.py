@@ -42,10 +42,11 @@ class Arrays:
         for name, (_, _, fill) in self._FIELDS.items():
             setattr(self, name, grown(getattr(self, name), streams, fill))
 
-    def clear(self, streams: Sequence[int] | Ints | Bools) -> None:
+    def clear(self, streams: Sequence[int] | Ints) -> None:
         """Set rows to what a new row holds."""
+        rows = np.asarray(streams, dtype=np.int64)
         for name, (_, _, fill) in self._FIELDS.items():
-            getattr(self, name)[streams] = fill
+            getattr(self, name)[rows] = fill
 
     def dump(self) -> bytes:
         """Everything, as bytes."""
@@ -53,10 +54,10 @@ class Arrays:
 
     def load(self, data: bytes) -> None:
         """Continue where ``dump`` was taken, perhaps by a release with fewer fields."""
-        held = unpack(data)
-        for name in held.keys() & self._FIELDS.keys():
-            setattr(self, name, held[name])
-        self.grow(max(map(len, held.values()), default=0))
+        arrays = unpack(data)
+        for name in arrays.keys() & self._FIELDS.keys():
+            setattr(self, name, arrays[name])
+        self.grow(max(map(len, arrays.values()), default=0))
 
 
 def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -67,7 +68,7 @@ def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
 
 
 def unpack(data: bytes) -> dict[str, NDArray[Any]]:
-    """What ``pack`` wrote; writable."""
+    """Arrays from the bytes of ``pack``; writable."""
     stored = msgspec.msgpack.decode(data, type=dict[str, tuple[str, tuple[int, ...], bytes]])
     return {
         name: np.frombuffer(body, dtype=dtype).reshape(shape).copy()

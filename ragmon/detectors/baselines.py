@@ -40,17 +40,17 @@ class Baseline(Struct, frozen=True, kw_only=True):
 
     @property
     def learned(self) -> bool:
-        """Whether these are the first days, and nobody saved it."""
+        """True for the first days of traffic, which are kept until a baseline is saved."""
         return self.name.startswith("the first")
 
     @property
     def title(self) -> str:
-        """What it is called in a sentence."""
+        """Name in a sentence."""
         return self.name if self.learned else f"baseline {self.name}"
 
 
 class BaselineLevel(Struct, frozen=True):
-    """What a baseline says of one stream, all hours together."""
+    """Saved level of one stream, all hours together."""
 
     stream: StreamKey
     what: str  # in words: hit rate, zero-result rate
@@ -59,12 +59,12 @@ class BaselineLevel(Struct, frozen=True):
 
     @property
     def slice(self) -> bool:
-        """Whether it is a part of a pipeline."""
+        """True for one slice of a pipeline, false for the whole."""
         return bool(self.stream.dimension)
 
 
 class BaselineLimits(Struct, frozen=True):
-    """What a baseline says in one hour; shapes (streams,), n = 0 where it says nothing."""
+    """Saved levels of one hour of day; shapes (streams,), n = 0 where a stream has none."""
 
     n: Floats
     mean: Floats
@@ -79,8 +79,8 @@ def from_log(
     by_hour = np.zeros((HOURS, len(log), 3))
     tens = np.arange(-(-first // TEN), last // TEN)
     for hour in range(HOURS):
-        wanted = tens[tens // 6 % HOURS == hour]
-        by_hour[hour] = log.tens(wanted).sum(axis=0)
+        in_hour = tens[tens // 6 % HOURS == hour]
+        by_hour[hour] = log.tens(in_hour).sum(axis=0)
     saved = [
         SavedStream(key, _plain(by_hour[:, row]))
         for key, row in sorted(streams.rows.items())
@@ -111,14 +111,14 @@ def from_totals(
 
 def levels(baseline: Baseline) -> list[BaselineLevel]:
     """The level of each stream that has one."""
-    found = []
+    rows = []
     for saved in baseline.streams:
         n, lost = (sum(cell[at] for cell in saved.cells) for at in (0, 1))
         loss = LOSSES[INDEX[saved.stream.metric]]
         if n > 0.0 and loss.shape != "count":
             value = 1.0 - lost / n if loss.good else lost / n
-            found.append(BaselineLevel(saved.stream, loss.good or loss.bad, value, n))
-    return found
+            rows.append(BaselineLevel(saved.stream, loss.good or loss.bad, value, n))
+    return rows
 
 
 def limits(baseline: Baseline, streams: StreamTable, hour: int, phi: Floats) -> BaselineLimits:

@@ -1,4 +1,4 @@
-"""How often a false alarm may happen, shared out over everything that is watched.
+"""The allowance of false alarms, shared out over everything that is watched.
 
 Weighted Bonferroni: a stream with weight w (weights sum to one) may be wrong w times the
 allowance, so its evidence must reach A = 43,200 / (allowed · w), minutes in thirty days over
@@ -42,13 +42,13 @@ def minutes_to_false_alarm(shares: Floats, allowed: float) -> Floats:
         shares: weights that sum to at most one.
         allowed: false alarms in thirty days, of all streams together.
     """
-    found = np.full(len(shares), np.inf)
-    np.divide(MONTH_MINUTES, allowed * shares, out=found, where=shares > 0.0)
-    return found
+    minutes = np.full(len(shares), np.inf)
+    np.divide(MONTH_MINUTES, allowed * shares, out=minutes, where=shares > 0.0)
+    return minutes
 
 
 def guarantee(limit: float, total: float) -> str:
-    """What a threshold promises, in words."""
+    """Bound on false alarms that a threshold gives, in words."""
     months = limit / MONTH_MINUTES
     own = f"{months:,.0f} months" if months >= 1.5 else f"{limit / 1_440.0:,.0f} days"
     return (

@@ -48,13 +48,13 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings."""
 
     metrics: tuple[str, ...] = tuple(name for name in DETECTED if name not in _UNBOUNDED)
-    """What is compared; losses in [0, 1] only."""
+    """Metrics that are compared; losses in [0, 1] only."""
     stable: dict[str, str] = {}
     """The stable version of a pipeline; by default the one with the most queries last week."""
     alpha: float = Field(default=0.01, gt=0.0, lt=1.0)
     """Chance to call a version worse that is not, over all metrics and however long it runs."""
     tolerance: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """How much worse a version may be."""
+    """Extra loss that a version may have."""
     severity: Severity = "critical"
     """Of the alerts."""
 
@@ -69,7 +69,7 @@ class VersionPair(NamedTuple):
 
 
 class Minute(NamedTuple):
-    """What every pair saw in one minute."""
+    """Cells of every pair in one minute."""
 
     number: int  # unix minutes
     canary: Floats  # (pairs, 3)
@@ -225,7 +225,7 @@ def _match(state: CanaryState, tick: Tick) -> None:
 
 
 def _pooled(tests: Tests, tick: Tick, minutes: int) -> Floats:
-    """What both versions of each pair saw in the last minutes, (pairs, 3)."""
+    """Cells of both versions of each pair together over the last minutes, (pairs, 3)."""
     span = (tick.minute - minutes, tick.minute)
     both = (tick.log.span(*span, rows) for rows in (tests.canary, tests.stable))
     return np.asarray(sum(both), dtype=np.float64)
@@ -240,12 +240,12 @@ def _most_used(tick: Tick, versions: dict[str, int]) -> str:
 
 def _versions(rows: dict[StreamKey, int], recent: Floats) -> dict[str, dict[str, int]]:
     """Traffic rows of the versions that run now, by pipeline."""
-    found: dict[str, dict[str, int]] = {}
+    by_pipeline: dict[str, dict[str, int]] = {}
     for key, row in rows.items():
         running = key.metric == "traffic" and key.dimension == VERSION and recent[row] > 0.0
         if running and key.value not in ("", OTHER):
-            found.setdefault(key.pipeline, {})[key.value] = row
-    return {pipeline: versions for pipeline, versions in found.items() if len(versions) > 1}
+            by_pipeline.setdefault(key.pipeline, {})[key.value] = row
+    return {pipeline: versions for pipeline, versions in by_pipeline.items() if len(versions) > 1}
 
 
 def _begin(state: CanaryState, tick: Tick, pipeline: str, canary: str, stable: str) -> None:

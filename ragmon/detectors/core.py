@@ -21,7 +21,7 @@ from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
 
 SHIFTS: Floats = 0.005 * 2.0 ** np.arange(8, dtype=np.float64)
 BELIEF = np.array([1.0, 2.0, 4.0, 4.0, 3.0, 2.0, 1.0, 1.0]) / 18.0
-"""How much is staked on each shift: most on falls of two to ten points. Sums to one."""
+"""Stake on each shift: most on falls of two to ten points. Sums to one."""
 
 CAP = 3.0
 PERSISTENCE = 5.0  # minutes, all of them as bad as can be, that suffice whatever the limit
@@ -38,7 +38,7 @@ _FULL = 1e30  # evidence is not counted beyond; keeps the sum finite
 
 
 def coefficients(u0: Floats, variance: Floats, binary: Bools, phi: Floats) -> Floats:
-    """What n, Σ loss and Σ loss² of a minute each add to the evidence.
+    """Evidence that n, Σ loss and Σ loss² of a minute each add.
 
     Args:
         u0: mean loss tolerated; shape (s,).
@@ -50,10 +50,10 @@ def coefficients(u0: Floats, variance: Floats, binary: Bools, phi: Floats) -> Fl
         Shape (s, 3, 8): the gain over k is ``cells @ coefficients``.
     """
     u = np.clip(u0, _LOWEST, _HIGHEST)[:, None]
-    found = np.where(
+    weights = np.where(
         binary[:, None, None], _likelihood(u), _bernstein(u, np.maximum(variance, 0.0)[:, None])
     )
-    return np.asarray(found / phi[:, None, None], dtype=np.float64)
+    return np.asarray(weights / phi[:, None, None], dtype=np.float64)
 
 
 def _likelihood(u: Floats) -> Floats:

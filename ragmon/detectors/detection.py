@@ -5,20 +5,21 @@ time has come.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import ModuleType
-from typing import Any
+from typing import Protocol
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ragmon.detectors import Finding, StreamKey, Tick
+from ragmon.detectors import DetectorState, Finding, Resumable, StreamKey, Tick
 from ragmon.detectors.arrays import Bools, Floats, Ints
 from ragmon.detectors.baselines import Baseline, from_log
+from ragmon.detectors.core import Charts
 from ragmon.detectors.latencies import LatencyEdges
 from ragmon.detectors.losses import WEIGHTED, LossMap, cells
 from ragmon.detectors.minutes import TEN, MinuteLog, SavedMinute
 from ragmon.detectors.references import ReferenceOptions, References
+from ragmon.detectors.rules import Rule
 from ragmon.detectors.streams import StreamTable
 from ragmon.windows.moments import group
 from ragmon.windows.observations import Observations
@@ -28,11 +29,17 @@ _PARTS = 9  # in which the streams learn from the hour that is over, a part a mi
 _LATENCY_NAMES = ("latency", "latency_p50")
 
 
+class _Saveable(Protocol):
+    def dump(self) -> bytes: ...
+
+    def load(self, data: bytes) -> None: ...
+
+
 _Saved = tuple[list[bytes], list[tuple[str, bytes]], int, Baseline | None]
 
 
 class DetectionOptions(Struct, frozen=True, kw_only=True):
-    """What all detectors share."""
+    """Settings that all detectors share."""
 
     false_alarms_per_month: float = 1.0
     lag_s: float = 60.0  # a minute is judged this long after its end
@@ -43,7 +50,7 @@ class DetectionOptions(Struct, frozen=True, kw_only=True):
 
 
 class Closed(Struct, frozen=True):
-    """What was found in one minute."""
+    """Findings of one minute."""
 
     minute: int
     findings: tuple[Finding, ...]
@@ -60,15 +67,15 @@ class Detection:
     def __init__(
         self,
         columns: Sequence[str],
-        rules: Sequence[tuple[ModuleType, Any]],
+        rules: Sequence[Rule],
         options: DetectionOptions | None = None,
     ) -> None:
         """Begin with nothing.
 
         Args:
             columns: keys of the observation columns.
-            rules: the module and the ``Options`` of each rule.
-            options: what all rules share.
+            rules: in any order.
+            options: settings that all rules share.
         """
         self.options = options or DetectionOptions()
         self.log = MinuteLog()
@@ -77,7 +84,7 @@ class Detection:
         self.latencies = LatencyEdges()
         self.baseline: Baseline | None = None
         self._losses = LossMap(columns)
-        self._rules = [(module, module.build(options)) for module, options in rules]
+        self._rules = [(rule, rule.kind.build(rule.options)) for rule in rules]
         self._settled = 0
 
     @property
@@ -86,9 +93,9 @@ class Detection:
         return self._losses.columns
 
     @property
-    def rules(self) -> list[tuple[ModuleType, Any]]:
-        """The module and the options of each rule."""
-        return [(module, state.options) for module, state in self._rules]
+    def rules(self) -> list[Rule]:
+        """Every rule, in the order of the settings."""
+        return [rule for rule, _ in self._rules]
 
     def begin(self, now: float) -> None:
         """Judge from now on; what is older is history."""
@@ -102,27 +109,27 @@ class Detection:
         """Count what became known of records that were counted as ``old``."""
         self._fold(new, old)
 
-    def add(self, key: StreamKey, minutes: Ints, found: Floats) -> None:
-        """Count cells (m, 3) of one stream: judgements, arrivals by source."""
+    def add(self, key: StreamKey, minutes: Ints, added: Floats) -> None:
+        """Count cells (m, 3) of one stream, such as arrivals by source."""
         row = self.streams.row(key)
         if row >= 0 and len(minutes):
-            self.add_cells(minutes, np.full(len(minutes), row), found)
+            self.add_cells(minutes, np.full(len(minutes), row), added)
 
     def add_cells(
-        self, minutes: Ints, rows: Ints, found: Floats, first: Bools | None = None
+        self, minutes: Ints, rows: Ints, added: Floats, first: Bools | None = None
     ) -> None:
         """Count cells of many streams.
 
         Args:
             minutes: (m,) unix minutes.
             rows: (m,) of ``streams``.
-            found: (m, 3) cells.
+            added: (m, 3) cells.
             first: (m,) false for changes of mind, which are history only.
         """
         self._grow()
         self.streams.seen(rows, minutes)
         new = np.ones(len(rows), dtype=np.bool_) if first is None else first
-        self.log.add(minutes, rows, found, new)
+        self.log.add(minutes, rows, added, new)
 
     def due(self, now: float) -> int:
         """The minute up to which everything is to be judged at a moment; exclusive."""
@@ -139,7 +146,7 @@ class Detection:
         """The monitor was away: go on now, and take its own absence for no silence."""
         self.log.begin(self.due(now))
         for _, state in self._rules:
-            if hasattr(state, "resume"):
+            if isinstance(state, Resumable):
                 state.resume()
 
     def use_baseline(self, baseline: Baseline | None) -> None:
@@ -149,16 +156,13 @@ class Detection:
     def dump(self) -> bytes:
         """Everything but the buckets of the log, which ``log.dump_dirty`` saves."""
         rules = [(name, state.dump()) for name, state in self._by_name().items()]
-        parts = (self.streams, self.log, self.references, self.latencies)
-        return msgspec.msgpack.encode(
-            ([part.dump() for part in parts], rules, self._settled, self.baseline)
-        )
+        parts = [part.dump() for part in self._parts()]
+        return msgspec.msgpack.encode((parts, rules, self._settled, self.baseline))
 
     def load(self, data: bytes, buckets: Sequence[SavedMinute]) -> None:
         """Continue where ``dump`` was taken, with the buckets saved until then."""
         parts, rules, self._settled, self.baseline = msgspec.msgpack.decode(data, type=_Saved)
-        held: list[Any] = [self.streams, self.log, self.references, self.latencies]
-        for part, body in zip(held, parts, strict=True):
+        for part, body in zip(self._parts(), parts, strict=True):
             part.load(body)
         for saved in buckets:
             self.log.load_bucket(saved)
@@ -169,16 +173,17 @@ class Detection:
         for state in states.values():
             state.grow(len(self.streams))  # rules that are new, or were changed, begin anew
 
-    def _by_name(self) -> dict[str, Any]:
-        """The state of each rule by what it is about, whatever the order of the rules."""
-        found: dict[str, Any] = {}
-        for module, state in self._rules:
-            about = getattr(state.options, "metric", "")
-            special = module.rule_name(state.options) if hasattr(module, "rule_name") else ""
-            name = " ".join(filter(None, (module.KIND, about, special)))
-            same = sum(each.partition("#")[0] == name for each in found)
-            found[f"{name}#{same}" if same else name] = state
-        return found
+    def _parts(self) -> tuple["_Saveable", ...]:
+        return (self.streams, self.log, self.references, self.latencies)
+
+    def _by_name(self) -> dict[str, DetectorState]:
+        """The state of each rule by kind, metric and name, whatever the order of the rules."""
+        states: dict[str, DetectorState] = {}
+        for rule, state in self._rules:
+            name = " ".join(filter(None, (rule.kind.KIND, rule.metric, rule.name)))
+            same = sum(other.partition("#")[0] == name for other in states)
+            states[f"{name}#{same}" if same else name] = state
+        return states
 
     def _fold(self, new: Observations, old: Observations | None) -> None:
         if not len(new):
@@ -187,11 +192,11 @@ class Detection:
         pipelines = [dims[0] for dims in new.dims]
         which = new.dim_index.astype(np.int64)
         edges = self.latencies.thresholds_ms(pipelines, which, minutes)
-        found = cells(self._losses.losses(new.values, edges))
+        added = cells(self._losses.losses(new.values, edges))
         if old is not None:
-            found = found - cells(self._losses.losses(old.values, edges))
+            added = added - cells(self._losses.losses(old.values, edges))
         key = new.dim_index.astype(np.int64) << 40 | minutes
-        at, sums = group(key, found.reshape(len(found), -1))
+        at, sums = group(key, added.reshape(len(added), -1))
         self._spread(
             new, minutes[at], new.dim_index[at].astype(np.int64), sums.reshape(len(at), -1, 3)
         )
@@ -229,8 +234,8 @@ class Detection:
 
     def _minute(self) -> Closed:
         minute = self.log.frontier
-        found = self.log.take()
-        self.references.observe(found)
+        taken = self.log.take()
+        self.references.observe(taken)
         renewed = minute % TEN == 0
         if minute % 60 == 0:
             self._close_hour(minute // 60 - 1)
@@ -245,7 +250,7 @@ class Detection:
             minute=minute,
             log=self.log,
             streams=self.streams,
-            cells=found,
+            cells=taken,
             references=self.references,
             renewed=renewed,
             settled=self._settled,
@@ -253,12 +258,14 @@ class Detection:
             total=total,
             baseline=self.baseline,
         )
-        findings = [each for module, state in self._rules for each in module.step(state, tick)]
+        findings = [
+            finding for rule, state in self._rules for finding in rule.kind.step(state, tick)
+        ]
         return Closed(minute, tuple(sorted(findings, key=lambda each: each.alert)))
 
     def _sharing(self) -> int:
-        """How many kinds share the allowance; a regression needs a baseline."""
-        kinds = {module.KIND for module, _ in self._rules}
+        """Number of kinds that share the allowance; a regression needs a baseline."""
+        kinds = {rule.kind.KIND for rule, _ in self._rules}
         return max(1, ("anomaly" in kinds) + ("regression" in kinds and self.baseline is not None))
 
     def _close_hour(self, hour: int) -> None:
@@ -275,7 +282,7 @@ class Detection:
             self._clear(self.streams.forget((hour - FORGET_DAYS * 24) * 60))
 
     def _take_first_days(self) -> None:
-        """What fades slowly looks normal to its own recent past: keep the first days."""
+        """Keep the first days: what fades slowly looks normal to its own recent past."""
         first, days = self.log.oldest(), self.options.first_days
         last = self.log.frontier - 1
         if last - first >= days * 1_440:
@@ -298,11 +305,11 @@ class Detection:
 
     def _incidents(self) -> Bools:
         """Streams that some detector holds an incident open for."""
-        found = np.zeros(len(self.streams), dtype=np.bool_)
-        for module, state in self._rules:
-            if module.KIND in ("anomaly", "regression"):
-                found |= state.open
-        return found
+        incidents = np.zeros(len(self.streams), dtype=np.bool_)
+        for _, state in self._rules:
+            if isinstance(state, Charts):
+                incidents |= state.open
+        return incidents
 
     def _clear(self, rows: Sequence[int]) -> None:
         if not rows:
@@ -323,10 +330,10 @@ class Detection:
             state.grow(size)
 
 
-def totals(streams: StreamTable, found: Floats) -> Mapping[StreamKey, tuple[float, float, float]]:
+def totals(streams: StreamTable, sums: Floats) -> Mapping[StreamKey, tuple[float, float, float]]:
     """Cells (streams, 3) by key, where there are observations."""
     return {
-        key: (float(found[row, 0]), float(found[row, 1]), float(found[row, 2]))
+        key: (float(sums[row, 0]), float(sums[row, 1]), float(sums[row, 2]))
         for key, row in streams.rows.items()
-        if found[row, 0] > 0.0
+        if sums[row, 0] > 0.0
     }

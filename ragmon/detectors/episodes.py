@@ -1,4 +1,4 @@
-"""What anomaly and regression share: evidence against a null, incidents that open and close."""
+"""Shared by anomaly and regression: evidence against a null, incidents that open and close."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from ragmon.windows.series import VERSION
 
 
 class Null(Struct, frozen=True):
-    """What a stream is judged against; shapes (streams,) but for ``weights``."""
+    """Null hypothesis of every stream; shapes (streams,) but for ``weights``."""
 
     mean: Floats
     tolerated: Floats
@@ -72,7 +72,7 @@ def finding(
     guarantee: str,
     rule: str = "",
 ) -> Finding:
-    """What an open incident says of itself."""
+    """Finding of an open incident."""
     return Finding(
         alert=AlertKey(kind, stream, rule),
         status="bad",
@@ -91,12 +91,12 @@ def finding(
 
 def chosen(tick: Tick, metrics: Sequence[str], *, slices: bool) -> Bools:
     """Streams of some metrics; slices too when asked, but versions, which ``canary`` compares."""
-    wanted = set(metrics)
+    names = set(metrics)
     return np.array(
         [
             row < tick.settled
             and key is not None
-            and key.metric in wanted
+            and key.metric in names
             and (not key.dimension or (slices and key.dimension != VERSION))
             for row, key in enumerate(tick.streams.keys)
         ],

@@ -29,7 +29,7 @@ class Learned(NamedTuple):
     since: int
 
 
-class _Held(Struct, array_like=True):
+class _SavedEdges(Struct, array_like=True):
     """One pipeline."""
 
     counts: bytes
@@ -63,11 +63,13 @@ class LatencyEdges:
         unknown = (np.nan, np.nan, np.inf)
         rows = []
         for pipeline in pipelines:
-            held = self._learned.get(pipeline)
-            edges = unknown if held is None else (*EDGES_MS[[*held[:2]]].tolist(), held.since)
+            learned = self._learned.get(pipeline)
+            edges = (
+                unknown if learned is None else (*EDGES_MS[[*learned[:2]]].tolist(), learned.since)
+            )
             rows.append(edges)
-        found = np.array(rows)[which]
-        return np.where(minutes[:, None] >= found[:, 2:], found[:, :2], np.nan)
+        edges_ms = np.array(rows)[which]
+        return np.where(minutes[:, None] >= edges_ms[:, 2:], edges_ms[:, :2], np.nan)
 
     def close_hour(self, hour: int) -> list[str]:
         """Learn at the end of an hour; returns the pipelines whose thresholds changed."""
@@ -87,25 +89,27 @@ class LatencyEdges:
         """Everything, as bytes."""
         return msgspec.msgpack.encode(
             {
-                pipeline: _Held(counts.astype(np.int32).tobytes(), self._learned.get(pipeline))
+                pipeline: _SavedEdges(
+                    counts.astype(np.int32).tobytes(), self._learned.get(pipeline)
+                )
                 for pipeline, counts in self._counts.items()
             }
         )
 
     def load(self, data: bytes) -> None:
         """Continue where ``dump`` was taken."""
-        stored = msgspec.msgpack.decode(data, type=dict[str, _Held])
-        for pipeline, held in stored.items():
-            counts = np.frombuffer(held.counts, dtype=np.int32).reshape(_HOURS, BINS)
+        stored = msgspec.msgpack.decode(data, type=dict[str, _SavedEdges])
+        for pipeline, saved in stored.items():
+            counts = np.frombuffer(saved.counts, dtype=np.int32).reshape(_HOURS, BINS)
             self._counts[pipeline] = counts.astype(np.int64)
-            if held.learned is not None:
-                self._learned[pipeline] = held.learned
+            if saved.learned is not None:
+                self._learned[pipeline] = saved.learned
 
     def _stale(self, pipeline: str, counts: Ints) -> bool:
-        held = self._learned.get(pipeline)
-        if held is None:
+        learned = self._learned.get(pipeline)
+        if learned is None:
             return True
-        shares = [float(share_above(counts, edge)) for edge in held[:2]]
+        shares = [float(share_above(counts, edge)) for edge in learned[:2]]
         return not all(
             low <= share <= high for share, (low, high) in zip(shares, _USABLE, strict=True)
         )

@@ -1,4 +1,4 @@
-"""What observations lose: each metric as a loss that is never negative, so that up is bad.
+"""Losses of observations: each metric as a loss that is never negative, so that up is bad.
 
 Losses are rounded to multiples of 2^-20 and so are their squares: sums of them are exact in
 whatever order they are added, which is why live traffic, a restart, a replay and replicas agree
@@ -106,21 +106,21 @@ class LossMap:
         Returns:
             Shape (n, len(LOSSES)).
         """
-        found = np.full((len(values), len(LOSSES)), np.nan)
-        found[:, INDEX["traffic"]] = 0.0
+        losses = np.full((len(values), len(LOSSES)), np.nan)
+        losses[:, INDEX["traffic"]] = 0.0
         sources, targets = self._plain
-        found[:, targets] = values[:, sources]
+        losses[:, targets] = values[:, sources]
         sources, targets = self._complement
-        found[:, targets] = 1.0 - values[:, sources]
+        losses[:, targets] = 1.0 - values[:, sources]
         hit = np.full(len(values), np.nan)
         for source in self._hits:
             hit = np.where(np.isnan(hit), values[:, source], hit)
-        found[:, INDEX["hit"]] = 1.0 - hit
+        losses[:, INDEX["hit"]] = 1.0 - hit
         if self._total_ms is not None and edges_ms is not None:
             total = values[:, self._total_ms, None]
             above = np.where(np.isnan(total) | np.isnan(edges_ms), np.nan, total > edges_ms)
-            found[:, [INDEX["latency_p50"], INDEX["latency"]]] = above
-        return found
+            losses[:, [INDEX["latency_p50"], INDEX["latency"]]] = above
+        return losses
 
     def latency_ms(self, values: Floats) -> Floats:
         """Total latencies of n records, NaN where unknown."""
@@ -131,31 +131,32 @@ class LossMap:
 
 def sources(columns: Sequence[str]) -> tuple[str, ...]:
     """Those columns that losses are made of, in their order."""
-    wanted = {*_AS_THEY_ARE, *_COMPLEMENTS, *_hit_columns(columns), _TOTAL_MS}
-    return tuple(name for name in columns if name in wanted)
+    names = {*_AS_THEY_ARE, *_COMPLEMENTS, *_hit_columns(columns), _TOTAL_MS}
+    return tuple(name for name in columns if name in names)
 
 
 def cells(losses: Floats) -> Floats:
     """Losses (n, m) as addable cells (n, m, 3) of n, Σ loss and Σ loss², exact in any order."""
     known = ~np.isnan(losses)
-    found = np.empty((*losses.shape, 3))
+    sums = np.empty((*losses.shape, 3))
     value = np.where(known, losses, 0.0)
-    found[..., 0] = known
-    found[..., 1] = np.rint(value * _GRID) / _GRID
-    found[..., 2] = np.rint(value * value * _GRID) / _GRID
-    return found
+    sums[..., 0] = known
+    sums[..., 1] = np.rint(value * _GRID) / _GRID
+    sums[..., 2] = np.rint(value * value * _GRID) / _GRID
+    return sums
 
 
-def _pairs(wanted: dict[str, str], position: dict[str, int]) -> tuple[Ints, Ints]:
-    held = [(position[name], INDEX[metric]) for name, metric in wanted.items() if name in position]
-    pairs = np.array(held, dtype=np.int64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
+def _pairs(metrics: dict[str, str], position: dict[str, int]) -> tuple[Ints, Ints]:
+    """Columns of the observations, and those of the losses that they become."""
+    known = {name: metric for name, metric in metrics.items() if name in position}
+    columns = np.array([position[name] for name in known], dtype=np.int64)
+    return columns, np.array([INDEX[metric] for metric in known.values()], dtype=np.int64)
 
 
 def _hit_columns(columns: Sequence[str]) -> list[str]:
     """hit@k by each evidence, the best first, for the configured k nearest to 5."""
-    held = {name for name in columns if name.startswith("hit{k=")}
-    ks = {int(name[len("hit{k=") : name.index(",")]) for name in held}
+    hits = {name for name in columns if name.startswith("hit{k=")}
+    ks = {int(name[len("hit{k=") : name.index(",")]) for name in hits}
     if not ks:
         return []
     k = min(ks, key=lambda each: (abs(each - _HIT_K), each))

@@ -71,27 +71,27 @@ class _Ring:
 
     def clear(self, streams: Ints | list[int]) -> None:
         """Forget some streams; what was saved of them is outdated."""
-        held = (self.cells[:, streams] != 0.0).any(axis=(1, 2))
-        self.dirty.update(self.epochs[held].tolist())
+        slots = (self.cells[:, streams] != 0.0).any(axis=(1, 2))
+        self.dirty.update(self.epochs[slots].tolist())
         self.cells[:, streams] = 0.0
 
     def read(self, buckets: Ints, rows: slice = slice(None)) -> Floats:
         """Cells of some buckets, (m, streams, 3); zeros where they are not held."""
         slots = buckets % self.slots
-        found = self.cells[:, rows][slots]
-        found[self.epochs[slots] != buckets] = 0.0
-        return found
+        cells = self.cells[:, rows][slots]
+        cells[self.epochs[slots] != buckets] = 0.0
+        return cells
 
     def total(self, first: int, last: int, streams: Ints | None = None) -> Floats:
         """Sum over [first, last), (streams, 3)."""
         buckets = np.arange(max(first, last - self.slots), last)
         slots = buckets % self.slots
-        held = slots[self.epochs[slots] == buckets]
+        current = slots[self.epochs[slots] == buckets]
         if streams is not None:
-            picked: Floats = self.cells[held[:, None], streams].sum(axis=0)
+            picked: Floats = self.cells[current[:, None], streams].sum(axis=0)
             return picked
         total = np.zeros(self.cells.shape[1:])
-        for part in np.split(held, np.flatnonzero(np.diff(held) != 1) + 1):
+        for part in np.split(current, np.flatnonzero(np.diff(current) != 1) + 1):
             if len(part):
                 total += self.cells[part[0] : part[-1] + 1].sum(axis=0)  # a slice is no copy
         return total
@@ -164,11 +164,11 @@ class MinuteLog:
 
     def tens(self, buckets: Ints) -> Floats:
         """Ten-minute cells (m, streams, 3) without those of incidents."""
-        found = self._rings[1].read(buckets)
+        cells = self._rings[1].read(buckets)
         hidden = self.excluded[buckets % TENS]
         if hidden.any():
-            found[hidden] = 0.0
-        return found
+            cells[hidden] = 0.0
+        return cells
 
     def tens_total(self, first: int, last: int) -> Floats:
         """Sum of ten-minutes [first, last) without those of incidents, (streams, 3)."""
@@ -183,9 +183,9 @@ class MinuteLog:
     def counts(self, buckets: Ints, streams: Ints) -> Floats:
         """Observations in ten-minutes, incidents included, of some streams; (m, streams)."""
         slots = buckets % TENS
-        found: Floats = self._rings[1].cells[slots[:, None], streams, 0]
-        found[self._rings[1].epochs[slots] != buckets] = 0.0
-        return found
+        observations: Floats = self._rings[1].cells[slots[:, None], streams, 0]
+        observations[self._rings[1].epochs[slots] != buckets] = 0.0
+        return observations
 
     def minutes(self, first: int, last: int, rows: slice = slice(None)) -> Floats:
         """Minute cells over [first, last) of some streams, (last - first, streams, 3)."""
@@ -227,7 +227,7 @@ class MinuteLog:
         self.excluded[tens % TENS, stream] = False
 
     def excluded_in(self, first: int, last: int) -> Bools:
-        """Whether some of minutes [first, last) belongs to an incident; (streams,)."""
+        """Mask of the streams with an incident in minutes [first, last); (streams,)."""
         slots = np.arange(first // TEN, -(-last // TEN)) % TENS
         return np.asarray(self.excluded[slots].any(axis=0), dtype=np.bool_)
 
@@ -248,8 +248,8 @@ class MinuteLog:
 
     def mark_dirty(self, saved: Iterable[SavedMinute]) -> None:
         """These were dumped, but not saved after all."""
-        for each in saved:
-            self._rings[each.tier].dirty.add(each.bucket)
+        for bucket in saved:
+            self._rings[bucket.tier].dirty.add(bucket.bucket)
 
     def load_bucket(self, saved: SavedMinute) -> None:
         """Put a saved bucket back, after ``load``."""
@@ -258,9 +258,9 @@ class MinuteLog:
         ring.cells[ring.open(saved.bucket), : len(cells)] = cells
 
     def dump(self) -> bytes:
-        """What is not in the buckets."""
-        held = pack({"carry": self.carry, "excluded": np.packbits(self.excluded, axis=1)})
-        return msgspec.msgpack.encode(_Position(self.frontier, held))
+        """Everything but the buckets."""
+        arrays = pack({"carry": self.carry, "excluded": np.packbits(self.excluded, axis=1)})
+        return msgspec.msgpack.encode(_Position(self.frontier, arrays))
 
     def load(self, data: bytes) -> None:
         """Continue where ``dump`` was taken; the buckets follow by ``load_bucket``."""

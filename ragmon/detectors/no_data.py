@@ -6,7 +6,6 @@ the same hour of the days that are known. It must exceed twice the longest silen
 itself, because traffic comes in bursts.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -64,10 +63,6 @@ class NoDataState(Arrays):
         self.watched: Ints = np.zeros(0, dtype=np.int64)
         self.traffic: Ints = np.zeros(0, dtype=np.int64)  # each one's pipeline; -1: itself
 
-    def clear(self, streams: Sequence[int] | Ints) -> None:  # type: ignore[override]
-        """Forget some streams."""
-        super().clear(np.asarray(streams, dtype=np.int64))
-
     def resume(self) -> None:
         """The monitor itself was away: what it did not see was no silence."""
         self.silent[:] = 0
@@ -115,9 +110,11 @@ def usual_rate(log: MinuteLog, ten: int, streams: Ints, first: Ints) -> Floats:
         first: (m,) the minute of the first observation of each.
     """
     near = np.arange(-_HALVES * _HALF_HOUR, _HALVES * _HALF_HOUR)
-    wanted = ten - DAY_TENS * np.arange(1, DAYS + 1)[:, None] + near
-    held = log.counts(wanted.ravel(), streams)
-    halves = held.reshape(DAYS, 2 * _HALVES, _HALF_HOUR, -1).sum(axis=2) / (_HALF_HOUR * TEN)
+    tens = ten - DAY_TENS * np.arange(1, DAYS + 1)[:, None] + near
+    observations = log.counts(tens.ravel(), streams)
+    halves = observations.reshape(DAYS, 2 * _HALVES, _HALF_HOUR, -1).sum(axis=2) / (
+        _HALF_HOUR * TEN
+    )
     by_day = halves.min(axis=1)  # evenings come a little earlier, mornings a little later
     whole_tens = ten - np.minimum(first // TEN, ten) - _HALVES * _HALF_HOUR
     age = np.clip(whole_tens // DAY_TENS, 0, DAYS)  # past days that hold all that is looked at
@@ -129,7 +126,7 @@ def usual_rate(log: MinuteLog, ten: int, streams: Ints, first: Ints) -> Floats:
 
 
 def _watch(state: NoDataState, tick: Tick) -> None:
-    """Which streams are watched, and the traffic that each depends on."""
+    """Choose the streams to watch, and find the traffic that each depends on."""
     keys, options = tick.streams.keys, state.options
     watched = [
         row

@@ -1,4 +1,4 @@
-"""What each stream should lose now: its own past at this time of day, and how far to trust it.
+"""Expected loss of each stream now: its own past at this time of day, and how far to trust it.
 
 u0 = m + max(delta, z sqrt(m(1-m) r phi / n + tau² (1 + 1/D))): the level, the sampling error of
 the reference, and how much days differ from one another. phi is how much more minutes scatter
@@ -36,7 +36,7 @@ _LEFT_BY_TRIMMING = 0.4  # of the variance of five to seven normal values withou
 
 
 class ReferenceOptions(Struct, frozen=True):
-    """How references are made."""
+    """Settings of references."""
 
     delta: float = 0.01
     z: float = 2.5
@@ -107,9 +107,9 @@ class References(Arrays):
             rows: the streams that learn now.
         """
         hidden = incident | log.excluded_in(hour * 60, hour * 60 + 60)
-        found = dispersion(log.minutes(hour * 60, hour * 60 + 60, rows))
-        found[hidden[rows]] = np.nan
-        self.scatter[rows, hour % _HOURS] = found
+        ratios = dispersion(log.minutes(hour * 60, hour * 60 + 60, rows))
+        ratios[hidden[rows]] = np.nan
+        self.scatter[rows, hour % _HOURS] = ratios
         self.surprise[rows, hour % _WEEK_HOURS] = self.worth[rows]
         self.worth[rows] = np.nan
         known = ~np.isnan(self.surprise[rows])
@@ -149,7 +149,7 @@ class References(Arrays):
         sampling = coin * spread * phi / np.maximum(level.n, 1.0)
         between = np.where(unseen, 2.0 * _UNSEEN**2, level.between)
         error = np.sqrt(sampling + between * (1.0 + 1.0 / np.maximum(level.days, 1.0)))
-        found = {
+        moments = {
             "n": level.n,
             "mean": level.mean,
             "variance": level.variance,
@@ -160,10 +160,10 @@ class References(Arrays):
             "ready": level.n >= ENOUGH,
             "unseen": unseen,
         }
-        for name, values in found.items():
+        for name, values in moments.items():
             np.copyto(getattr(self, name), values, where=~frozen)
-        fresh = core.coefficients(self.tolerated, self.variance, binary, self.phi)
-        np.copyto(self.weights, fresh, where=~frozen[:, None, None])
+        weights = core.coefficients(self.tolerated, self.variance, binary, self.phi)
+        np.copyto(self.weights, weights, where=~frozen[:, None, None])
 
 
 def best_level(log: MinuteLog, ten: int) -> ExpectedLevel:
@@ -193,13 +193,13 @@ def same_time_of_day(log: MinuteLog, ten: int) -> ExpectedLevel:
     and an unusually good day count as little.
     """
     near = np.arange(-HALF_WIDTH_TENS, HALF_WIDTH_TENS + 1)
-    wanted = ten - DAY_TENS * np.arange(1, DAYS + 1)[:, None] + near
-    held = log.tens(wanted.ravel()).reshape(DAYS, len(near), -1, 3).sum(axis=1)
-    kept = _trimmed(held)
+    tens = ten - DAY_TENS * np.arange(1, DAYS + 1)[:, None] + near
+    by_day = log.tens(tens.ravel()).reshape(DAYS, len(near), -1, 3).sum(axis=1)
+    kept = _trimmed(by_day)
     days = (kept[..., 0] > 0.0).sum(axis=0).astype(np.float64)
-    held_days = (held[..., 0] > 0.0).sum(axis=0)
+    known_days = (by_day[..., 0] > 0.0).sum(axis=0)
     n, mean, variance = _moments(kept.sum(axis=0))
-    return ExpectedLevel(n, mean, variance, days, _between(kept, variance, days, days < held_days))
+    return ExpectedLevel(n, mean, variance, days, _between(kept, variance, days, days < known_days))
 
 
 def dispersion(minutes: Floats) -> Floats:
@@ -211,7 +211,7 @@ def dispersion(minutes: Floats) -> Floats:
     total = minutes.sum(axis=0)
     _, mean, variance = _moments(total)
     usable = (total[:, 1] >= _FEW_LOSSES) & (variance > 0.0)
-    found = np.full((minutes.shape[1], len(_SCALES)), np.nan)
+    ratios = np.full((minutes.shape[1], len(_SCALES)), np.nan)
     for at, scale in enumerate(_SCALES):
         sums = minutes.reshape(60 // scale, scale, -1, 3).sum(axis=1)
         n = sums[..., 0]
@@ -220,8 +220,8 @@ def dispersion(minutes: Floats) -> Floats:
         terms = np.square(sums[..., 1] - n * mean) / np.where(expected > 0.0, expected, 1.0)
         known = usable & (occupied > 1)
         chi2 = terms.sum(axis=0) / np.maximum(occupied - 1.0, 1.0)
-        found[:, at] = np.where(known, chi2, np.nan)
-    return found
+        ratios[:, at] = np.where(known, chi2, np.nan)
+    return ratios
 
 
 def overdispersion(scatter: Floats) -> Floats:
@@ -240,24 +240,24 @@ def overdispersion(scatter: Floats) -> Floats:
 def _trimmed(days: Floats) -> Floats:
     """Days (7, streams, 3) without the best and the worst of five or more."""
     n = days[..., 0]
-    held = n > 0.0
+    occupied = n > 0.0
     mean = days[..., 1] / np.maximum(n, 1.0)
-    best = np.where(held, mean, np.inf).argmin(axis=0)
-    worst = np.where(held, mean, -np.inf).argmax(axis=0)
+    best = np.where(occupied, mean, np.inf).argmin(axis=0)
+    worst = np.where(occupied, mean, -np.inf).argmax(axis=0)
     number = np.arange(len(days))[:, None]
     extreme = (number == best) | (number == worst)
-    dropped = extreme & (held.sum(axis=0) >= _TRIMMED_FROM)
+    dropped = extreme & (occupied.sum(axis=0) >= _TRIMMED_FROM)
     return np.where(dropped[..., None], 0.0, days)
 
 
 def _between(days: Floats, variance: Floats, count: Floats, trimmed: Bools) -> Floats:
     """tau²: how much the means of days differ beyond sampling, with a prior worth two days."""
     n = days[..., 0]
-    held = n > 0.0
+    occupied = n > 0.0
     means = days[..., 1] / np.maximum(n, 1.0)
-    centre = np.where(held, means, 0.0).sum(axis=0) / np.maximum(count, 1.0)
-    squares = np.where(held, np.square(means - centre), 0.0).sum(axis=0)
-    sampling = np.where(held, variance / np.maximum(n, 1.0), 0.0).sum(axis=0)
+    centre = np.where(occupied, means, 0.0).sum(axis=0) / np.maximum(count, 1.0)
+    squares = np.where(occupied, np.square(means - centre), 0.0).sum(axis=0)
+    sampling = np.where(occupied, variance / np.maximum(n, 1.0), 0.0).sum(axis=0)
     beyond = squares / np.maximum(count - 1.0, 1.0) - sampling / np.maximum(count, 1.0)
     beyond = np.maximum(beyond, 0.0) / np.where(trimmed, _LEFT_BY_TRIMMING, 1.0)
     extra = np.maximum(count - 1.0, 0.0) * beyond

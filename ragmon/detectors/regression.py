@@ -10,7 +10,7 @@ from msgspec import Struct
 from pydantic import BaseModel
 
 from ragmon.detectors import Finding, Severity, Tick, budget, core
-from ragmon.detectors.arrays import Floats, Ints
+from ragmon.detectors.arrays import Floats
 from ragmon.detectors.baselines import CONFIDENCE, HOURS, Baseline, BaselineLimits, limits
 from ragmon.detectors.core import Charts
 from ragmon.detectors.episodes import Null, chosen, finding, follow, reference_of
@@ -23,13 +23,13 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings."""
 
     metrics: tuple[str, ...] = DETECTED
-    """What is watched."""
+    """Metrics that are watched."""
     slices: bool = True
     """Watch the slices that the baseline knows."""
     severity: Severity = "warning"
     """Of the alerts."""
     delta: float = 0.01
-    """How much more loss than the baseline's upper limit is tolerated."""
+    """Extra loss, above the baseline's upper limit, that is tolerated."""
 
 
 class RegressionState(Charts):
@@ -42,10 +42,6 @@ class RegressionState(Charts):
         self.limits: Floats = np.zeros(0)
         self.null: Null | None = None
         self.saved: BaselineLimits | None = None
-
-    def clear(self, streams: Sequence[int] | Ints) -> None:  # type: ignore[override]
-        """Forget some streams."""
-        super().clear(np.asarray(streams, dtype=np.int64))
 
     def dump(self) -> bytes:
         """Everything, as bytes."""
@@ -106,7 +102,7 @@ def _describe(state: RegressionState, tick: Tick, baseline: Baseline, row: int) 
     assert state.null is not None
     binary = bool(tick.streams.binary[row])
     n, mean, variance = (
-        float(each[row]) for each in (state.saved.n, state.saved.mean, state.saved.variance)
+        float(moment[row]) for moment in (state.saved.n, state.saved.mean, state.saved.variance)
     )
     limit = float(state.limits[row])
     return finding(

@@ -1,11 +1,12 @@
-"""From ``detectors.rules`` to detectors, and the rules that apply when none are given."""
+"""Rules: the entries of ``detectors.rules``, resolved; and those that ship."""
 
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
+from msgspec import Struct
 from pydantic import BaseModel
 
+from ragmon.detectors import DetectorKind, DetectorState, NamesRules
 from ragmon.plugins import resolve
 
 DEFAULT_RULES: tuple[dict[str, Any], ...] = (
@@ -22,22 +23,40 @@ DEFAULT_RULES: tuple[dict[str, Any], ...] = (
 )
 
 
-def build(rules: Sequence[Mapping[str, Any]] = DEFAULT_RULES) -> list[tuple[ModuleType, BaseModel]]:
-    """The module and the checked options of each rule.
+class Rule(Struct, frozen=True):
+    """A kind of detector with checked options."""
+
+    kind: DetectorKind[BaseModel, DetectorState]
+    options: BaseModel
+
+    @property
+    def metric(self) -> str:
+        """The metric that is watched; empty for a kind that watches several."""
+        return str(getattr(self.options, "metric", ""))
+
+    @property
+    def name(self) -> str:
+        """Name among the rules of its kind and metric; empty where there is only one."""
+        return self.kind.rule_name(self.options) if isinstance(self.kind, NamesRules) else ""
+
+
+def build(rules: Sequence[Mapping[str, Any]] = DEFAULT_RULES) -> list[Rule]:
+    """The rules with their options checked.
 
     Raises:
         SettingsError: an unknown kind, or options it does not know; names the rule.
     """
     return [
-        resolve("ragmon.detectors", f"detectors.rules.{at}", rule) for at, rule in enumerate(rules)
+        Rule(*resolve("ragmon.detectors", f"detectors.rules.{at}", rule))
+        for at, rule in enumerate(rules)
     ]
 
 
-def combined(given: Sequence[Mapping[str, Any]], *, defaults: bool) -> list[Mapping[str, Any]]:
-    """Given rules, then the shipped ones that are not of the same kind and metric."""
-    taken = {_subject(rule) for rule in given}
+def combined(own: Sequence[Mapping[str, Any]], *, defaults: bool) -> list[Mapping[str, Any]]:
+    """The operator's own rules, then the shipped ones of other kinds and metrics."""
+    taken = {_subject(rule) for rule in own}
     kept = [rule for rule in DEFAULT_RULES if defaults and _subject(rule) not in taken]
-    return [*given, *kept]
+    return [*own, *kept]
 
 
 def _subject(rule: Mapping[str, Any]) -> tuple[str, str]:

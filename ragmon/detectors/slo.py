@@ -19,7 +19,7 @@ KIND = "slo"
 
 
 class Burn(NamedTuple):
-    """How fast the budget may burn over two windows."""
+    """Two windows and the rate at which the error budget may burn over both."""
 
     long_minutes: int
     short_minutes: int
@@ -39,7 +39,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings."""
 
     metric: Literal[tuple(INDEX)]  # type: ignore[valid-type]
-    """Whose losses count as bad events."""
+    """Metric whose losses count as bad events."""
     objective: float = Field(gt=0.0, lt=1.0)
     """Share of queries that must be good."""
     pipelines: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
 
 
 class SloState(Arrays):
-    """Which streams are watched; the windows are in the log."""
+    """Streams that are watched; the windows are in the log."""
 
     def __init__(self, options: Options) -> None:
         super().__init__()
@@ -60,12 +60,12 @@ class SloState(Arrays):
     def __len__(self) -> int:
         return 0
 
-    def clear(self, streams: Sequence[int] | Ints) -> None:  # type: ignore[override]
+    def clear(self, streams: Sequence[int] | Ints) -> None:
         """Nothing to forget."""
 
 
 def rule_name(options: Options) -> str:
-    """What tells this rule from others on the same metric; a severity follows in its alerts."""
+    """Name among rules on the same metric; a severity follows it in alerts."""
     return f"{options.objective:g}"
 
 
@@ -78,7 +78,7 @@ def step(state: SloState, tick: Tick) -> list[Finding]:
     """One minute further."""
     if tick.renewed or not state.ready:
         _watch(state, tick)
-    found: dict[AlertKey, Finding] = {}
+    findings: dict[AlertKey, Finding] = {}
     for burn in BURNS if len(state.watched) else ():
         short = tick.log.window(burn.short_minutes, state.watched)
         hot = state.watched[(short[:, 0] > 0.0) & too_fast(short, burn, state.options)]
@@ -87,19 +87,19 @@ def step(state: SloState, tick: Tick) -> list[Finding]:
         long = tick.log.window(burn.long_minutes, hot)
         enough = long[:, 1] >= state.options.min_bad
         for at in np.flatnonzero(enough & too_fast(long, burn, state.options)).tolist():
-            each = _describe(state.options, tick, int(hot[at]), burn, long[at])
-            found.setdefault(each.alert, each)  # the fastest burn speaks for its severity
-    return list(found.values())
+            finding = _describe(state.options, tick, int(hot[at]), burn, long[at])
+            findings.setdefault(finding.alert, finding)  # the fastest burn speaks for its severity
+    return list(findings.values())
 
 
 def too_fast(cells: Floats, burn: Burn, options: Options) -> Bools:
-    """Whether each stream used up its budget at this rate in a window, cells (streams, 3)."""
+    """Mask of the streams that burnt their budget at this rate in a window; cells (streams, 3)."""
     allowed = burn.factor * (1.0 - options.objective) * np.maximum(cells[:, 0], 1.0)
     return np.asarray(cells[:, 1] >= allowed)
 
 
 def _watch(state: SloState, tick: Tick) -> None:
-    """Which streams are watched."""
+    """Choose the streams to watch."""
     options = state.options
     watched = chosen(tick, (options.metric,), slices=False)
     state.ready = True

@@ -1,11 +1,10 @@
-"""Which streams exist, and how observations reach them.
+"""Table of the streams that exist, and the rows that observations belong to.
 
 A stream begins with its first loss, so a metric that nobody records costs nothing. Their number
 is bounded; what comes after the limit is not judged, and is counted in ``dropped``.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -38,14 +37,14 @@ class StreamTable:
 
     @property
     def binary(self) -> Bools:
-        """Whether the losses of each row are 0 or 1."""
+        """Mask of the rows whose losses are 0 or 1."""
         return BINARY[self.loss]
 
     def row(self, key: StreamKey) -> int:
         """The row of a stream, which begins to exist; -1 when the table is full."""
-        found = self.rows.get(key)
-        if found is not None:
-            return found
+        known = self.rows.get(key)
+        if known is not None:
+            return known
         if not self._free:
             self._extend()
         if not self._free:
@@ -64,22 +63,23 @@ class StreamTable:
         np.minimum.at(self.first_minute, rows, minutes)
         np.maximum.at(self.last_minute, rows, minutes)
 
-    def members(self, dims: Dims, slices: tuple[str, ...], wanted: Bools) -> Ints:
+    def members(self, dims: Dims, slices: tuple[str, ...], observed: Bools) -> Ints:
         """Rows of (pipeline, version, slices…) by loss, -1 where there is none; (series, losses).
 
         Args:
             dims: pipeline, version and the value of each slice.
             slices: names of the dims after pipeline and version.
-            wanted: (losses,) those that have observations now; their streams begin to exist.
+            observed: (losses,) those that have observations now; their streams begin to exist.
         """
         known = self._members.get((dims, slices))
         if known is None:
             if len(self._members) > 4 * self.limit:
                 self._members.clear()  # bounded, whatever the clients send
-            held = [("", ""), (VERSION, dims[1]), *zip(slices, dims[2:], strict=True)]
-            known = np.full((sum(not name or bool(value) for name, value in held), len(LOSSES)), -1)
+            named = [("", ""), (VERSION, dims[1]), *zip(slices, dims[2:], strict=True)]
+            series = sum(not name or bool(value) for name, value in named)
+            known = np.full((series, len(LOSSES)), -1)
             self._members[dims, slices] = known
-        missing = wanted & (known < 0).any(axis=0)
+        missing = observed & (known < 0).any(axis=0)
         if missing.any():
             self._begin(known, dims, slices, np.flatnonzero(missing))
         return known
@@ -127,7 +127,7 @@ class StreamTable:
 
     def _begin(self, known: Ints, dims: Dims, slices: Sequence[str], losses: Ints) -> None:
         names: list[tuple[str, str]] = [("", "")]
-        pairs: list[tuple[str, Any]] = [(VERSION, dims[1]), *zip(slices, dims[2:], strict=True)]
+        pairs: list[tuple[str, str]] = [(VERSION, dims[1]), *zip(slices, dims[2:], strict=True)]
         names += [(name, value) for name, value in pairs if value]
         for series, (dimension, value) in enumerate(names):
             for loss in losses.tolist():

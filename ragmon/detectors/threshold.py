@@ -1,6 +1,5 @@
 """A plain limit on a window, with a minimum of samples: what people expect, and slow."""
 
-from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings: exactly one of ``limit`` and ``drop``."""
 
     metric: Literal[tuple(INDEX)]  # type: ignore[valid-type]
-    """Whose loss is limited."""
+    """Metric whose loss is limited."""
     limit: float | None = Field(default=None, gt=0.0)
     """Mean loss over the window from which it is bad."""
     drop: float | None = Field(default=None, gt=0.0)
@@ -50,7 +49,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
 
 
 class ThresholdState(Arrays):
-    """Which streams are over their limit."""
+    """Streams that are over their limit."""
 
     open: Bools
     _FIELDS: ClassVar[Fields] = {"open": ((), "?", 0)}
@@ -63,13 +62,9 @@ class ThresholdState(Arrays):
         self.saved: list[Measured | None] = []
         self.baseline = -1.0  # when the one was made that the limits come from; 0: none
 
-    def clear(self, streams: Sequence[int] | Ints) -> None:  # type: ignore[override]
-        """Forget some streams."""
-        super().clear(np.asarray(streams, dtype=np.int64))
-
 
 def rule_name(options: Options) -> str:
-    """What tells this rule from others on the same metric."""
+    """Name among rules on the same metric."""
     rule = f"limit={options.limit:g}" if options.limit is not None else f"drop={options.drop:g}"
     sure = "" if options.sure == _SURE else f",sure={options.sure:g}"
     return f"{rule}{sure}/{int(options.window)}s"
@@ -109,7 +104,7 @@ def step(state: ThresholdState, tick: Tick) -> list[Finding]:
 
 
 def _renew(state: ThresholdState, tick: Tick) -> None:
-    """Which streams are watched, and the limit of each in this hour."""
+    """Choose the streams to watch, and the limit of moment in this hour."""
     options, keys = state.options, tick.streams.keys
     watched = chosen(tick, (options.metric,), slices=options.slices)
     if options.pipelines:
@@ -126,7 +121,7 @@ def _renew(state: ThresholdState, tick: Tick) -> None:
             limit = (level.upper if options.sure else level.mean) + options.drop
             for row in np.flatnonzero(watched).tolist():
                 n, mean, variance = (
-                    float(each[row]) for each in (level.n, level.mean, level.variance)
+                    float(moment[row]) for moment in (level.n, level.mean, level.variance)
                 )
                 saved[row] = reference_of(n, mean, variance, binary=bool(tick.streams.binary[row]))
     state.open &= watched

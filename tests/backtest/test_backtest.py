@@ -199,10 +199,10 @@ DROP = {"kind": "threshold", "metric": "hit", "drop": 0.05}
 
 
 def test_rules_that_people_start_with_are_left_out_where_they_are_in_force():
-    assert [costs.named(*rule) for rule in costs.simpler(build(DEFAULT_RULES))] == [
+    assert [costs.named(rule) for rule in costs.simpler(build(DEFAULT_RULES))] == [
         "threshold hit drop=0.05,sure=0/3600s"
     ]
-    assert [costs.named(*rule) for rule in costs.simpler(build([{"kind": "anomaly"}]))] == [
+    assert [costs.named(rule) for rule in costs.simpler(build([{"kind": "anomaly"}]))] == [
         "threshold slow limit=0.2/900s",
         "threshold zero_result limit=0.3/900s",
         "threshold low_score limit=0.5/900s",
@@ -229,7 +229,7 @@ def test_alerts_belong_to_the_rule_that_raised_them(rule, alert, expected):
 
 def test_each_rule_is_listed_with_what_it_would_have_cost(step_history):
     found = costs.by_rule(build(STEP.rules), step_history, total=1.0)
-    assert [each.rule for each in found] == [costs.named(*rule) for rule in build(STEP.rules)]
+    assert [each.rule for each in found] == [costs.named(rule) for rule in build(STEP.rules)]
     by_name = {each.rule: each for each in found}
     assert by_name["canary"].notified == 0
     anomaly = by_name["anomaly"]

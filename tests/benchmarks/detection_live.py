@@ -34,8 +34,8 @@ class Monitor:
         """Runs with an open incident."""
         return next(
             state
-            for module, state in self.detection._rules
-            if module.KIND in ("anomaly", "regression")
+            for rule, state in self.detection._rules
+            if rule.kind.KIND in ("anomaly", "regression")
         ).open[self.rows]
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ragmon.detectors import StreamKey, budget, rules
+from ragmon.detectors import DetectorState, StreamKey, budget, rules
 from ragmon.detectors.baselines import from_log, from_totals
 from ragmon.detectors.canary import gains
 from ragmon.detectors.detection import Detection, DetectionOptions
@@ -35,6 +35,14 @@ def test_every_kind_is_found():
     assert kinds("ragmon.detectors") == [
         "anomaly", "canary", "no_data", "regression", "slo", "threshold",
     ]  # fmt: skip
+
+
+def test_the_shipped_rules_have_every_kind_and_its_state_can_be_saved():
+    shipped = rules.build()
+    assert {rule.kind.KIND for rule in shipped} == set(kinds("ragmon.detectors"))
+    states = [rule.kind.build(rule.options) for rule in shipped]
+    assert [state for state in states if not isinstance(state, DetectorState)] == []
+    assert [rule.name for rule in shipped if rule.kind.KIND in ("slo", "anomaly")] == ["", "0.95"]
 
 
 def test_shares_sum_to_one_and_slices_weigh_as_much_as_the_whole():

@@ -15,9 +15,7 @@ def settings(tmp_path, text: str):
 
 
 def rules(detection) -> list[tuple[str, str]]:
-    return [
-        (module.KIND, getattr(state.options, "metric", "")) for module, state in detection._rules
-    ]
+    return [(rule.kind.KIND, rule.metric) for rule in detection.rules]
 
 
 @pytest.mark.parametrize(
