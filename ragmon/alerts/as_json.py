@@ -11,7 +11,7 @@ from ragmon.detectors.losses import INDEX, LOSSES
 
 
 def describe(alert: Alert, links: Links) -> dict[str, Any]:
-    """Everything known of an alert; shares are those that people speak of, not losses."""
+    """All fields of an alert; shares are good shares such as a hit rate, not losses."""
     stream, finding = alert.key.stream, alert.finding
     loss = LOSSES[INDEX[stream.metric]]
     good = bool(loss.good)
@@ -54,14 +54,14 @@ def transition(event: AlertEvent) -> dict[str, Any]:
     return {"id": event.id, "at": event.at, "change": event.change, "notified": event.notify}
 
 
-def _measured(found: Measured | None, *, good: bool) -> dict[str, Any] | None:
-    """In the words of a report."""
-    if found is None:
+def _measured(measured: Measured | None, *, good: bool) -> dict[str, Any] | None:
+    """Estimate, limits and samples; of a good share rather than of its loss."""
+    if measured is None:
         return None
-    lower, mean, upper = found.lower, found.mean, found.upper
+    lower, mean, upper = measured.lower, measured.mean, measured.upper
     if good:
         lower, mean, upper = 1.0 - upper, 1.0 - mean, 1.0 - lower
-    return {"estimate": mean, "lower": lower, "upper": upper, "samples": found.n}
+    return {"estimate": mean, "lower": lower, "upper": upper, "samples": measured.n}
 
 
 def _evidence(evidence: Evidence | None, alert: Alert, links: Links) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ragmon.alerts import SEVERITIES, Alert
 from ragmon.alerts.inhibition import stage
-from ragmon.detectors import Severity
+from ragmon.detectors import AlertKey, Severity
 
 
 class AlertGroup(Struct, frozen=True):
@@ -23,20 +23,18 @@ def groups(alerts: Iterable[Alert]) -> tuple[AlertGroup, ...]:
     by_pipeline: dict[str, list[Alert]] = {}
     for alert in alerts:
         by_pipeline.setdefault(alert.key.stream.pipeline, []).append(alert)
-    found = [_group(pipeline, held) for pipeline, held in by_pipeline.items()]
-    return tuple(sorted(found, key=lambda each: (-SEVERITIES.index(each.severity), each.pipeline)))
-
-
-def _group(pipeline: str, held: list[Alert]) -> AlertGroup:
-    ordered = sorted(
-        held,
-        key=lambda each: (
-            not each.heard,
-            stage(each.key),
-            -SEVERITIES.index(each.severity),
-            each.key,
-        ),
+    unordered = [_group(pipeline, members) for pipeline, members in by_pipeline.items()]
+    return tuple(
+        sorted(unordered, key=lambda each: (-SEVERITIES.index(each.severity), each.pipeline))
     )
-    severity = max((each.severity for each in held), key=SEVERITIES.index)
+
+
+def _group(pipeline: str, alerts: list[Alert]) -> AlertGroup:
+    ordered = sorted(alerts, key=_order)
+    severity = max((alert.severity for alert in alerts), key=SEVERITIES.index)
     more = f" and {len(ordered) - 1} more" if len(ordered) > 1 else ""
     return AlertGroup(pipeline, severity, f"{ordered[0].name} in {pipeline}{more}", tuple(ordered))
+
+
+def _order(alert: Alert) -> tuple[bool, int, int, AlertKey]:
+    return not alert.heard, stage(alert.key), -SEVERITIES.index(alert.severity), alert.key

@@ -1,4 +1,4 @@
-"""A cause speaks for its symptoms: which open alert explains another one of its pipeline."""
+"""Inhibition: an alert whose cause is open, or just over, sends no notification of its own."""
 
 from collections.abc import Iterable
 
@@ -21,9 +21,9 @@ _CHAIN = (
         "judged",
     ),
 )
-# Slowness has causes and effects of its own, but for an outage; its metrics are one news.
+# Slowness has causes and effects of its own, but for an outage; its metrics say the same.
 _LATENCY_CHAIN = (("traffic",), ("latency", "latency_p50", "slow"))
-_ONE_NEWS = frozenset(_LATENCY_CHAIN[1])
+_SLOWNESS = frozenset(_LATENCY_CHAIN[1])
 _AFTERMATH_S = 900.0  # or the symptom's own window: what began in an incident may outlast it
 
 
@@ -34,15 +34,15 @@ def cause_of(alert: Alert, others: Iterable[Alert]) -> Alert | None:
 
 
 def explains(cause: Alert, symptom: Alert) -> bool:
-    """Whether hearing of the cause makes the symptom no news.
+    """True when a notification of the cause makes one of the symptom superfluous.
 
-    This is a strict order, so no two alerts can silence one another.
+    This is a strict order, so no two alerts can inhibit one another.
     """
     one, other = cause.key, symptom.key
     if one.stream.dimension == "source" and other.kind == "no_data":
         return other.stream.dimension != "source"  # pipelines are silent when their source is
-    news = (one.kind == "canary") != (other.kind == "canary")  # in any incident
-    if news or one.stream.pipeline != other.stream.pipeline:
+    apart = (one.kind == "canary") != (other.kind == "canary")  # a bad version is news
+    if apart or one.stream.pipeline != other.stream.pipeline:
         return False
     whole_of = not one.stream.dimension and bool(other.stream.dimension)
     if whole_of or one.stream[2:] == other.stream[2:]:
@@ -51,13 +51,13 @@ def explains(cause: Alert, symptom: Alert) -> bool:
             return True
         if _before(one.stream.metric, other.stream.metric):
             return whole_of or not _graver(symptom, cause)
-        if {one.stream.metric, other.stream.metric} <= _ONE_NEWS or one.stream == other.stream:
-            return _said_before(cause, symptom)
+        if {one.stream.metric, other.stream.metric} <= _SLOWNESS or one.stream == other.stream:
+            return _fired_before(cause, symptom)
     return False
 
 
 def stage(key: AlertKey) -> int:
-    """How near to the root cause a metric stands; 0 is an outage."""
+    """Distance of a metric from the root cause; 0 is an outage."""
     chains = (_CHAIN, _LATENCY_CHAIN)
     places = [
         at for chain in chains for at, names in enumerate(chain) if key.stream.metric in names
@@ -73,8 +73,8 @@ def _before(one: str, other: str) -> bool:
     return False
 
 
-def _said_before(cause: Alert, symptom: Alert) -> bool:
-    """Of two alerts that say the same the later one is no news, unless it is graver."""
+def _fired_before(cause: Alert, symptom: Alert) -> bool:
+    """True when of two alerts that say the same this cause was first, and is as grave."""
     first, second = ((each.fired_at or each.began_at, each.key) for each in (cause, symptom))
     return first < second and not _graver(symptom, cause)
 
@@ -84,7 +84,7 @@ def _graver(one: Alert, other: Alert) -> bool:
 
 
 def _at_work(cause: Alert, symptom: Alert) -> bool:
-    """Whether a cause fires, or was firing when the symptom did and may still show in it."""
+    """True when a cause fires, or fired when the symptom did and may still show in it."""
     if cause.state == "pending":
         return False
     if cause.ended_at is None:

@@ -10,12 +10,12 @@ _METRICS = {"latency_p50": "latency"}
 
 
 def line(event: AlertEvent) -> dict[str, str] | None:
-    """What was heard of, as one flat object; None for what nobody would have heard of."""
+    """A notified transition as one flat object; None for one that sends no notification."""
     kind = _EVENTS.get(event.change)
     if kind is None or not event.notify:
         return None
     stream = event.alert.key.stream
-    found = {
+    plain = {
         "ts": datetime.fromtimestamp(event.at, UTC).isoformat().replace("+00:00", "Z"),
         "pipeline": stream.pipeline,
         "metric": _METRICS.get(stream.metric, stream.metric),
@@ -25,5 +25,5 @@ def line(event: AlertEvent) -> dict[str, str] | None:
         "event": kind,
     }
     if stream.dimension and stream.dimension != VERSION:
-        found |= {"dimension": stream.dimension, "value": stream.value}
-    return found
+        plain |= {"dimension": stream.dimension, "value": stream.value}
+    return plain

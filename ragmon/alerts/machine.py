@@ -24,7 +24,7 @@ Explain = Callable[[Finding], Evidence]
 
 
 class Timing(Struct, frozen=True, kw_only=True):
-    """When an alert fires, repeats and ends; seconds."""
+    """Delays until an alert fires, repeats and ends; seconds."""
 
     wait: dict[str, float] = field(default_factory=lambda: {"threshold": 120.0})
     """By kind: bad for so long before it fires."""
@@ -35,7 +35,7 @@ class Timing(Struct, frozen=True, kw_only=True):
 
 
 class Suppressions(Struct, frozen=True):
-    """What nobody wants to hear of."""
+    """Silences and maintenance windows: alerts that match are not notified."""
 
     silences: tuple[Silence, ...] = ()
     maintenance: tuple[Maintenance, ...] = ()
@@ -46,12 +46,12 @@ NO_SUPPRESSIONS = Suppressions()
 
 
 class _Minute(Struct, frozen=True):
-    """What every transition of one step depends on."""
+    """Inputs of every transition of one step."""
 
     now: float
     timing: Timing
     explain: Explain
-    speaking: frozenset[str]  # fingerprints of what speaks for another finding of its stream
+    continuing: frozenset[str]  # fingerprints of alerts whose stream another detector finds bad
 
 
 class AlertBook(Struct, frozen=True):
@@ -66,7 +66,7 @@ class AlertBook(Struct, frozen=True):
 
     @staticmethod
     def load(data: bytes) -> "AlertBook":
-        """What ``dump`` wrote."""
+        """The book from the bytes of ``dump``."""
         return msgspec.msgpack.decode(data, type=AlertBook)
 
 
@@ -82,7 +82,7 @@ def step(
     """One minute further.
 
     Args:
-        book: what is known of alerts.
+        book: every alert known so far.
         findings: of every detector in this minute.
         now: the end of the minute, unix seconds.
         explain: gathers the evidence of a finding; called once an alert, when it fires.
@@ -92,20 +92,21 @@ def step(
     Returns:
         The new book, and the transitions in the order of what they are about.
     """
-    found = {finding.alert: finding for finding in findings}
-    minute = _Minute(now, timing, explain, _speaking(book, found))
-    held = {alert.key: alert for alert in book.open}
+    by_key = {finding.alert: finding for finding in findings}
+    minute = _Minute(now, timing, explain, _continuing(book, by_key))
+    open_alerts = {alert.key: alert for alert in book.open}
     events: list[AlertEvent] = []
     moved: list[Alert] = []
-    for key in sorted(found.keys() | held.keys()):
-        alert, made = _advance(held.get(key), found.get(key), minute)
-        events += made
+    for key in sorted(by_key.keys() | open_alerts.keys()):
+        alert, changes = _advance(open_alerts.get(key), by_key.get(key), minute)
+        events += changes
         if alert is not None:
             moved.append(alert)
-    open_now = [alert for alert in moved if alert.state != "resolved"]
     causes = (*moved, *book.recent)
-    heard = [_suppress(alert, causes, suppressions, now) for alert in open_now]
-    return _notify(book, moved, heard, events, minute)
+    open_now = [
+        _suppress(alert, causes, suppressions, now) for alert in moved if alert.state != "resolved"
+    ]
+    return _notify(book, moved, open_now, events, minute)
 
 
 def _advance(
@@ -164,8 +165,8 @@ def _unknown(alert: Alert, now: float) -> tuple[Alert, list[AlertEvent]]:
     return alert, [event("no_data", alert, now, notify=False)]
 
 
-def _speaking(book: AlertBook, found: Mapping[AlertKey, Finding]) -> frozenset[str]:
-    """What has to go on: the stream it is about is as bad as before by another detector.
+def _continuing(book: AlertBook, findings: Mapping[AlertKey, Finding]) -> frozenset[str]:
+    """Fingerprints of alerts that go on: another detector still finds their stream as bad.
 
     Windows are left out, as they are bad for as long as they are wide.
     """
@@ -174,7 +175,7 @@ def _speaking(book: AlertBook, found: Mapping[AlertKey, Finding]) -> frozenset[s
         alert.inhibited_by
         for alert in book.open
         if streams.get(alert.inhibited_by) == alert.key.stream
-        and (finding := found.get(alert.key)) is not None
+        and (finding := findings.get(alert.key)) is not None
         and finding.window_s is None
         and finding.recovered < _MOSTLY
     )
@@ -186,10 +187,10 @@ def _fine(alert: Alert, minute: _Minute) -> tuple[Alert | None, list[AlertEvent]
         return None, [event("inactive", alert, now, notify=False)]
     if now - alert.bad_at < minute.timing.keep.get(alert.key.kind, 0.0):
         return alert, []
-    if alert.fingerprint in minute.speaking:
+    if alert.fingerprint in minute.continuing:
         return replace(alert, bad_at=now), []
     alert = replace(alert, state="resolved", ended_at=now)
-    # Whoever heard that it fired hears that it is over, silenced meanwhile or not.
+    # Its end is notified to whoever was notified of its beginning, silenced meanwhile or not.
     return alert, [event("resolved", alert, now, notify=alert.notified_at is not None)]
 
 
@@ -207,34 +208,34 @@ def _suppress(
 def _notify(
     book: AlertBook,
     moved: Sequence[Alert],
-    heard: Sequence[Alert],
+    open_now: Sequence[Alert],
     events: Sequence[AlertEvent],
     minute: _Minute,
 ) -> tuple[AlertBook, tuple[AlertEvent, ...]]:
-    """Mark what a person should hear of, and add what becomes due without a transition."""
+    """Mark the events to notify, and add notifications that are due without a transition."""
     now = minute.now
-    told = [_tell(alert, now, minute.timing.renotify) for alert in heard]
-    after = {new.key: new for new in told}
+    marked = [_mark_notified(alert, now, minute.timing.renotify) for alert in open_now]
+    after = {alert.key: alert for alert in marked}
     transitions = [
         event(
-            each.change,
-            after.get(each.alert.key, each.alert),
-            each.at,
-            notify=each.notify or _now_told(each, after, now),
+            made.change,
+            after.get(made.alert.key, made.alert),
+            made.at,
+            notify=made.notify or _notified_now(made, after, now),
         )
-        for each in events
+        for made in events
     ]
-    fresh = {each.alert.key for each in transitions if each.notify}
-    for old, new in zip(heard, told, strict=True):
+    fresh = {made.alert.key for made in transitions if made.notify}
+    for old, new in zip(open_now, marked, strict=True):
         if new.notified_at == now and new.key not in fresh:
             change: Change = "notified" if old.notified_at is None else "renotified"
             transitions.append(event(change, new, now, notify=True))
     over = [alert for alert in moved if alert.state == "resolved"]
     recent = (*over, *book.recent)[:MOST_RECENT]
-    return AlertBook(tuple(told), recent), tuple(transitions)
+    return AlertBook(tuple(marked), recent), tuple(transitions)
 
 
-def _tell(alert: Alert, now: float, renotify_s: float) -> Alert:
+def _mark_notified(alert: Alert, now: float, renotify_s: float) -> Alert:
     if alert.state != "firing" or not alert.heard:
         return alert
     if alert.notified_at is not None and now - alert.notified_at < renotify_s:
@@ -242,6 +243,6 @@ def _tell(alert: Alert, now: float, renotify_s: float) -> Alert:
     return replace(alert, notified_at=now)
 
 
-def _now_told(each: AlertEvent, after: dict[AlertKey, Alert], now: float) -> bool:
-    new = after.get(each.alert.key)
-    return each.change == "firing" and new is not None and new.notified_at == now
+def _notified_now(made: AlertEvent, after: dict[AlertKey, Alert], now: float) -> bool:
+    alert = after.get(made.alert.key)
+    return made.change == "firing" and alert is not None and alert.notified_at == now

@@ -23,7 +23,7 @@ class Matcher(Struct, frozen=True):
         return _compiled(self.value)[1] if self.regex else ""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the label has the value; a label that is absent is empty."""
+        """True when the label has the value; a label that is absent is empty."""
         label = labels.get(self.name, "")
         if not self.regex:
             return label == self.value
@@ -33,7 +33,7 @@ class Matcher(Struct, frozen=True):
 
 
 class Silence(Struct, frozen=True, kw_only=True):
-    """Alerts that match every condition are not heard of until it ends."""
+    """Suppresses notifications of the alerts that match every condition, until it ends."""
 
     id: str
     matchers: tuple[Matcher, ...]
@@ -43,11 +43,11 @@ class Silence(Struct, frozen=True, kw_only=True):
     comment: str = ""
 
     def active(self, now: float) -> bool:
-        """Whether it holds at a moment."""
+        """True when it applies at a moment, unix seconds."""
         return self.starts_at <= now < self.ends_at
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether it is about an alert; a silence without conditions is about none."""
+        """True when it is about an alert; a silence without conditions is about none."""
         return bool(self.matchers) and all(each.matches(labels) for each in self.matchers)
 
 
@@ -61,7 +61,7 @@ class Maintenance(Struct, frozen=True, kw_only=True):
     pipelines: tuple[str, ...] = ()  # none: all
 
     def active(self, now: float) -> bool:
-        """Whether it holds at a moment, also past midnight."""
+        """True when it applies at a moment, unix seconds; also past midnight."""
         since = now - self.start_s
         days = int(self.duration_s // _DAY_S) + 1
         for back in range(days + 1):
@@ -73,7 +73,7 @@ class Maintenance(Struct, frozen=True, kw_only=True):
         return False
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether it is about an alert."""
+        """True when it is about an alert."""
         return not self.pipelines or labels.get("pipeline") in self.pipelines
 
 
@@ -95,7 +95,7 @@ def silenced_by(
     maintenance: Iterable[Maintenance],
     now: float,
 ) -> str:
-    """What keeps an alert unheard: the id of a silence, a maintenance window, or nothing."""
+    """Id of the silence or name of the maintenance window that suppresses an alert, else empty."""
     for silence in silences:
         if silence.active(now) and silence.matches(labels):
             return silence.id

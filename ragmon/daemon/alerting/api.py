@@ -1,4 +1,4 @@
-"""What the API asks of the alerts: open ones and ended ones, notifications, and silences."""
+"""Alerts for the HTTP API: open ones and ended ones, notifications, and silences."""
 
 import secrets
 from typing import Any
@@ -25,7 +25,7 @@ _decode = msgspec.msgpack.Decoder(AlertEvent).decode
 
 
 class AlertApi:
-    """Implements ``ragmon.web.alerts.Book``."""
+    """Implements ``ragmon.web.alerts.AlertSource``."""
 
     def __init__(self, alerting: Alerting, engine: Engine, clock: Clock, links: Links) -> None:
         self._alerting = alerting
@@ -44,21 +44,21 @@ class AlertApi:
         return self._alerting.judged_until
 
     def open(self, pipeline: str = "") -> list[dict[str, Any]]:
-        """What fires, or is about to; heard ones first."""
-        found = [each for each in self._alerting.book.open if _of(each, pipeline)]
-        found.sort(key=lambda each: (each.state == "pending", not each.heard, -each.began_at))
-        return [describe(each, self._links) for each in found]
+        """Alerts that fire or are pending; those that notify first."""
+        alerts = [alert for alert in self._alerting.book.open if _of(alert, pipeline)]
+        alerts.sort(key=lambda each: (each.state == "pending", not each.heard, -each.began_at))
+        return [describe(alert, self._links) for alert in alerts]
 
     async def alerts(
         self, state: str, pipeline: str, since: float, limit: int
     ) -> list[dict[str, Any]]:
         """Alerts with their evidence, what fires first, then the newest."""
-        found = [] if state == "resolved" else self.open(pipeline)[:limit]
+        shown = [] if state == "resolved" else self.open(pipeline)[:limit]
         if state != "open":
-            most = limit - len(found)
+            most = limit - len(shown)
             ended = await self._alerts.ask_async(lambda log: log.ended(since, most, pipeline))
-            found += [describe(each.alert, self._links) for each in ended]
-        return found
+            shown += [describe(event.alert, self._links) for event in ended]
+        return shown
 
     async def alert(self, name: str) -> dict[str, Any]:
         """One alert by id or fingerprint, with its transitions.
@@ -67,19 +67,21 @@ class AlertApi:
             KeyError: there is none.
         """
         book = self._alerting.book
-        held = [
-            each for each in (*book.open, *book.recent) if name in (each.episode, each.fingerprint)
+        known = [
+            alert
+            for alert in (*book.open, *book.recent)
+            if name in (alert.episode, alert.fingerprint)
         ]
-        episode = held[0].episode if held and len(name) == _FINGERPRINT else name
+        episode = known[0].episode if known and len(name) == _FINGERPRINT else name
         events = await self._alerts.ask_async(lambda log: log.episode(episode))
-        if not events and not held:
+        if not events and not known:
             raise KeyError(name)
-        newest = next((each for each in held if each.episode == episode), None)
+        newest = next((alert for alert in known if alert.episode == episode), None)
         shown = describe(newest or events[-1].alert, self._links)
-        return shown | {"transitions": [transition(each) for each in events]}
+        return shown | {"transitions": [transition(event) for event in events]}
 
     async def undelivered(self, limit: int) -> dict[str, Any]:
-        """How many notifications wait, and the newest that were given up, with the reason."""
+        """Count of notifications that wait, and the newest that were given up, with the reason."""
         count, dead = await self._outbox.ask_async(
             lambda outbox: (outbox.undelivered(), outbox.dead(limit))
         )
@@ -87,35 +89,35 @@ class AlertApi:
             "waiting": count.length,
             "oldest_at": count.oldest_at,
             "given_up": count.dead,
-            "dead_letters": [_letter(each) for each in dead],
+            "dead_letters": [_letter(letter) for letter in dead],
         }
 
     async def silences(self) -> list[dict[str, Any]]:
         """Every silence, with its state."""
         now = self._clock.now()
-        held = await self._alerts.ask_async(lambda log: log.silences())
-        return [_shown(each, now) for each in reversed(held)]
+        silences = await self._alerts.ask_async(lambda log: log.silences())
+        return [_shown(silence, now) for silence in reversed(silences)]
 
-    async def silence(self, wanted: SilenceRequest) -> dict[str, Any]:
+    async def silence(self, request: SilenceRequest) -> dict[str, Any]:
         """Keep a silence.
 
         Raises:
             ValueError: its duration or a condition makes no sense, or there are too many.
         """
         now = self._clock.now()
-        length = seconds(wanted.duration)
+        length = seconds(request.duration)
         if not isinstance(length, float) or not 0 < length <= _LONGEST_S:
-            raise ValueError(f"duration: {wanted.duration!r} is not between 1s and 366d")
-        for matcher in wanted.matchers:
+            raise ValueError(f"duration: {request.duration!r} is not between 1s and 366d")
+        for matcher in request.matchers:
             _check(matcher)
-        starts_at = now if wanted.starts_at is None else wanted.starts_at
+        starts_at = now if request.starts_at is None else request.starts_at
         silence = Silence(
             id=secrets.token_hex(8),
-            matchers=wanted.matchers,
+            matchers=request.matchers,
             starts_at=starts_at,
             ends_at=starts_at + length,
-            created_by=wanted.created_by,
-            comment=wanted.comment,
+            created_by=request.created_by,
+            comment=request.comment,
         )
         if len(self._alerting.timeline.silences) >= _MOST_SILENCES:
             raise ValueError(f"there are {_MOST_SILENCES} silences already")

@@ -1,4 +1,4 @@
-"""From settings to detectors and to the times of alerts; the same live and in a backtest."""
+"""Detectors, delays and maintenance windows from settings, for daemon and backtest alike."""
 
 from collections.abc import Sequence
 
@@ -17,33 +17,33 @@ def build_detection(settings: Settings, columns: Sequence[str]) -> Detection:
     Raises:
         SettingsError: a rule of an unknown kind, or with options it does not know.
     """
-    given = settings.detectors
+    values = settings.detectors
     options = DetectionOptions(
-        false_alarms_per_month=given.false_alarms_per_month,
-        lag_s=given.lag,
-        delta=given.delta,
-        z=given.z,
-        max_streams=given.max_streams,
-        first_days=given.first_days,
+        false_alarms_per_month=values.false_alarms_per_month,
+        lag_s=values.lag,
+        delta=values.delta,
+        z=values.z,
+        max_streams=values.max_streams,
+        first_days=values.first_days,
     )
-    wanted = rules.combined(given.rules, defaults=given.defaults)
-    return Detection(columns, rules.build(wanted), options)
+    configured = rules.combined(values.rules, defaults=values.defaults)
+    return Detection(columns, rules.build(configured), options)
 
 
 def build_timing(settings: Settings) -> Timing:
-    """When alerts fire, repeat and end; a kind that is not named keeps the shipped times.
+    """Delays of alerts; a kind that is not named keeps the shipped ones.
 
     Raises:
         SettingsError: a kind of detector that does not exist.
     """
-    given = settings.alerts
-    for name, by_kind in (("wait", given.wait), ("keep", given.keep)):
+    values = settings.alerts
+    for name, by_kind in (("wait", values.wait), ("keep", values.keep)):
         for kind in by_kind:
             find("ragmon.detectors", kind, f"alerts.{name}")
     return Timing(
-        wait=DEFAULT_TIMING.wait | given.wait,
-        keep=DEFAULT_TIMING.keep | given.keep,
-        renotify=given.renotify,
+        wait=DEFAULT_TIMING.wait | values.wait,
+        keep=DEFAULT_TIMING.keep | values.keep,
+        renotify=values.renotify,
     )
 
 
@@ -52,12 +52,12 @@ def build_maintenance(settings: Settings) -> tuple[Maintenance, ...]:
     return tuple(map(_maintenance, settings.alerts.maintenance))
 
 
-def _maintenance(given: MaintenanceSettings) -> Maintenance:
-    hours, minutes = map(int, given.start.split(":"))
+def _maintenance(window: MaintenanceSettings) -> Maintenance:
+    hours, minutes = map(int, window.start.split(":"))
     return Maintenance(
-        name=given.name,
-        weekdays=tuple(WEEK.index(day) for day in given.days),
+        name=window.name,
+        weekdays=tuple(WEEK.index(day) for day in window.days),
         start_s=3_600.0 * hours + 60.0 * minutes,
-        duration_s=given.duration,
-        pipelines=given.pipelines,
+        duration_s=window.duration,
+        pipelines=window.pipelines,
     )

@@ -56,11 +56,11 @@ class WorstQueries:
             return ()
         with self._reader() as reader:
             kept = heapq.nlargest(MOST, self._bad(reader, alert))
-            opened = {each.block: reader.records(each.block) for each in kept}
+            opened = {bad.block: reader.records(bad.block) for bad in kept}
             return tuple(
-                self._shown(_decode(opened[each.block][each.at]), each, alert.key.stream.metric)
-                for each in kept
-                if each.at < len(opened[each.block])  # it may have expired meanwhile
+                self._shown(_decode(opened[bad.block][bad.at]), bad, alert.key.stream.metric)
+                for bad in kept
+                if bad.at < len(opened[bad.block])  # it may have expired meanwhile
             )
 
     def _bad(self, reader: Reader, alert: Alert) -> Iterator[_Bad]:
@@ -101,8 +101,8 @@ class WorstQueries:
             return f"{loss:,.0f} ms"
         if metric == "error":
             return self._text(record.error or "") or "failed"
-        said = LOSSES[INDEX[metric]]
-        value = f"{said.good} {1.0 - loss:.0%}" if said.good else f"{said.bad} {loss:.0%}"
+        names = LOSSES[INDEX[metric]]
+        value = f"{names.good} {1.0 - loss:.0%}" if names.good else f"{names.bad} {loss:.0%}"
         return _WHY.get(metric, value)
 
     def _text(self, text: str) -> str:
@@ -114,10 +114,10 @@ class WorstQueries:
 
 
 def _members(observations: Observations, alert: Alert) -> NDArray[np.bool_]:
-    """Which records belong to the stream that the alert is about; shape (n,)."""
+    """Mask of the records of the stream that the alert is about; shape (n,)."""
     stream = alert.key.stream
     place = {VERSION: 1} | {name: at for at, name in enumerate(observations.slices, 2)}
-    held = [
+    members = [
         dims[0] == stream.pipeline
         and (
             not stream.dimension
@@ -125,4 +125,4 @@ def _members(observations: Observations, alert: Alert) -> NDArray[np.bool_]:
         )
         for dims in observations.dims
     ]
-    return np.array(held, dtype=np.bool_)[observations.dim_index]
+    return np.array(members, dtype=np.bool_)[observations.dim_index]
