@@ -1,1 +1,1 @@
-"""The daemon: the shell that drives the pipeline on live traffic."""
+"""The daemon: drives the pipeline on live traffic, with threads, sockets, a store and a clock."""

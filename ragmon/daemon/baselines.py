@@ -35,7 +35,7 @@ class NoTrafficError(ValueError):
 
 
 class Minutes(NamedTuple):
-    """What traffic baselines are made of."""
+    """Minutes of traffic that baselines are made of."""
 
     log: MinuteLog
     streams: StreamTable
@@ -47,7 +47,7 @@ class _Metric(Struct):
 
 
 class _Run(Struct):
-    """What matters here of what ``ragmon evaluate --json`` wrote."""
+    """The fields read of what ``ragmon evaluate --json`` wrote."""
 
     schema: str
     name: str
@@ -57,32 +57,32 @@ class _Run(Struct):
 
 
 class BaselineService:
-    """Baselines of one store; lives on the thread that the store does."""
+    """Baselines of one store, used on the thread that owns the store."""
 
     def __init__(
         self,
-        held: Baselines,
+        saved: Baselines,
         minutes: Callable[[], Minutes],
         use: Callable[[Baseline | None], None] = lambda _: None,
     ) -> None:
-        """Take hold of them.
+        """Make it; nothing is read yet.
 
         Args:
-            held: by the store.
+            saved: by the store.
             minutes: of the traffic so far.
-            use: told what traffic is to be compared with from now on.
+            use: called with the baseline that traffic is to be compared with from now on.
         """
-        self._held = held
+        self._saved = saved
         self._minutes = minutes
         self._use = use
 
     def rows(self) -> list[BaselineRow]:
         """Every version of every baseline, the newest first."""
-        return self._held.rows()
+        return self._saved.rows()
 
     def find(self, name: str, version: int | None = None) -> tuple[BaselineRow, bytes] | None:
         """One version; None: the promoted one, else the newest."""
-        return self._held.find(name, version)
+        return self._saved.find(name, version)
 
     def keep_window(self, name: str, length_s: float, now: float, by: str) -> BaselineRow:
         """Save what the last stretch of traffic looked like, incidents excluded.
@@ -97,25 +97,25 @@ class BaselineService:
         log, streams = self._minutes()
         last = max(log.frontier, 0)
         first = max(last - int(length_s // 60), log.oldest())
-        found = from_log(log, streams, name, first=first, last=last, now=now)
-        if not found.streams:
+        baseline = from_log(log, streams, name, first=first, last=last, now=now)
+        if not baseline.streams:
             raise NoTrafficError("from: there was no traffic in that time")
         row = BaselineRow(
             name=name,
             kind="traffic",
             created_at=now,
             created_by=by,
-            provenance=found.provenance,
-            samples=_queries(found),
+            provenance=baseline.provenance,
+            samples=_queries(baseline),
         )
-        return self._held.add(row, msgspec.msgpack.encode(found))
+        return self._saved.add(row, msgspec.msgpack.encode(baseline))
 
     def keep_run(self, name: str, run: bytes, now: float, by: str) -> BaselineRow:
         """Save a golden run.
 
         Args:
             name: of the baseline.
-            run: what ``ragmon evaluate --json`` wrote.
+            run: JSON of ``ragmon evaluate --json``.
             now: unix seconds.
             by: who saves it.
 
@@ -124,20 +124,20 @@ class BaselineService:
         """
         _check_name(name)
         try:
-            found = msgspec.json.decode(run, type=_Run)
+            decoded = msgspec.json.decode(run, type=_Run)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ValueError(f"run: is no evaluation: {error}") from None
-        if not found.schema.startswith(_SCHEMA) or not found.cases:
+        if not decoded.schema.startswith(_SCHEMA) or not decoded.cases:
             raise ValueError("run: must be what `ragmon evaluate --json` wrote, with cases")
         row = BaselineRow(
             name=name,
             kind="golden",
             created_at=now,
             created_by=by,
-            provenance=f"run {found.name}, {len(found.metrics)} metrics",
-            samples=float(len(found.cases)),
+            provenance=f"run {decoded.name}, {len(decoded.metrics)} metrics",
+            samples=float(len(decoded.cases)),
         )
-        return self._held.add(row, run)
+        return self._saved.add(row, run)
 
     def promote(self, name: str, version: int | None = None) -> BaselineRow:
         """Compare with this one from now on; None: with the newest version.
@@ -145,12 +145,12 @@ class BaselineService:
         Raises:
             KeyError: there is none.
         """
-        newest = [row for row in self._held.rows() if row.name == name]
-        wanted = [row for row in newest if version in (None, row.version)]
-        if not wanted:
+        named = [row for row in self._saved.rows() if row.name == name]
+        versions = [row for row in named if version in (None, row.version)]
+        if not versions:
             raise KeyError(name)
-        row = max(wanted, key=lambda each: each.version)
-        self._held.promote(row)
+        row = max(versions, key=lambda each: each.version)
+        self._saved.promote(row)
         if row.kind == "traffic":
             self.apply()
         return msgspec.structs.replace(row, promoted=True)
@@ -161,8 +161,8 @@ class BaselineService:
         Raises:
             KeyError: there is none.
         """
-        before = self._held.promoted("traffic")
-        count = self._held.delete(name, version)
+        before = self._saved.promoted("traffic")
+        count = self._saved.delete(name, version)
         if not count:
             raise KeyError(name)
         if before is not None:  # else the first days go on being what is normal
@@ -185,27 +185,27 @@ class BaselineService:
         self._use(self.promoted())
 
     def promoted(self) -> Baseline | None:
-        """What traffic is compared with."""
-        found = self._held.promoted("traffic")
-        return None if found is None else decode(*found)
+        """The promoted baseline of traffic; None without one."""
+        saved = self._saved.promoted("traffic")
+        return None if saved is None else decode(*saved)
 
 
 def decode(row: BaselineRow, body: bytes) -> Baseline:
     """A saved baseline of traffic."""
-    found = msgspec.msgpack.decode(body, type=Baseline)
+    baseline = msgspec.msgpack.decode(body, type=Baseline)
     versioned = f"{row.name} v{row.version}" if row.version > 1 else row.name
-    return msgspec.structs.replace(found, name=versioned)
+    return msgspec.structs.replace(baseline, name=versioned)
 
 
 def describe(row: BaselineRow, body: bytes) -> dict[str, Any]:
-    """One baseline with what it says, as JSON may hold it."""
+    """One baseline with its levels or its run, as JSON may hold it."""
     if row.kind == "golden":
         return asdict(row) | {"run": msgspec.Raw(body)}
-    said = [
-        each.stream._asdict() | {"what": each.what, "level": each.value, "n": each.n}
-        for each in levels(decode(row, body))
+    shown = [
+        level.stream._asdict() | {"what": level.what, "level": level.value, "n": level.n}
+        for level in levels(decode(row, body))
     ]
-    return asdict(row) | {"levels": said}
+    return asdict(row) | {"levels": shown}
 
 
 def _queries(baseline: Baseline) -> float:
@@ -260,7 +260,7 @@ class LiveBaselines:
         return await self._service.ask_async(read)
 
     async def baseline(self, name: str, version: int | None) -> dict[str, Any]:
-        """One version with what it says.
+        """One version with its levels or its run.
 
         Raises:
             KeyError: there is none.
@@ -305,17 +305,17 @@ class LiveBaselines:
         return await self._service.ask_async(lambda service: service.delete(name, version))
 
 
-def build_baselines(shell: Context, detection: Callable[[], Detection]) -> LiveBaselines:
+def build_baselines(context: Context, detection: Callable[[], Detection]) -> LiveBaselines:
     """Over the store of a daemon and its detectors.
 
     Args:
-        shell: of the daemon.
-        detection: the detectors in force; they live on the writer's thread.
+        context: of the daemon.
+        detection: the detectors in force.
     """
 
     def minutes() -> Minutes:
-        held = detection()
-        return Minutes(held.log, held.streams)
+        detectors = detection()
+        return Minutes(detectors.log, detectors.streams)
 
     def use(baseline: Baseline | None) -> None:
         detection().use_baseline(baseline)
@@ -323,7 +323,7 @@ def build_baselines(shell: Context, detection: Callable[[], Detection]) -> LiveB
     def active() -> Baseline | None:
         return detection().baseline
 
-    engine = shell.engine
-    shell.own.registry.register(BaselineMetrics(active))
+    engine = context.engine
+    context.own.registry.register(BaselineMetrics(active))
     service = BaselineService(engine.store.baselines(), minutes, use)
-    return LiveBaselines(engine.thread.bind(service), active, shell.clock)
+    return LiveBaselines(engine.thread.bind(service), active, context.clock)

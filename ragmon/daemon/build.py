@@ -1,4 +1,4 @@
-"""From settings to the parts of a daemon."""
+"""Pipeline, engine and access rights, built from the settings."""
 
 import ipaddress
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from ragmon.windows import Windows
 
 
 def build_pipeline(settings: Settings) -> Pipeline:
-    """What happens to a record, by these settings."""
+    """The pipeline by these settings."""
     retrieval = settings.retrieval
     options = SignalOptions(
         ks=tuple(sorted(set(retrieval.ks))),

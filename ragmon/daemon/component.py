@@ -1,7 +1,7 @@
-"""What runs beside the writer: sources, judges, whatever else needs the restored windows.
+"""Components: what runs beside the writer, such as sources, judges and notifications.
 
-A part is built from the shell before anything runs, started on the event loop when the windows
-are restored, and stopped while the writer still commits. Parts end in the opposite order.
+Each is built from the context before anything runs, started on the event loop when the windows
+are restored, and stopped while the writer still commits, in the opposite order.
 """
 
 from typing import Protocol
@@ -19,7 +19,7 @@ from ragmon.web.auth import Authorizer
 
 
 class Context(Struct, frozen=True):
-    """What every part is made from."""
+    """Settings and services that every component is built from."""
 
     settings: Settings
     clock: Clock
@@ -30,10 +30,10 @@ class Context(Struct, frozen=True):
 
 
 class Component(Protocol):
-    """Something with a life of its own."""
+    """Something that is started and stopped with the daemon."""
 
     def start(self) -> None:
-        """Begin, without waiting; scheduled work is added to the shell's schedule."""
+        """Begin, without waiting; scheduled work is added to the context's schedule."""
         ...
 
     def stop(self) -> None:
@@ -41,23 +41,23 @@ class Component(Protocol):
         ...
 
 
-def build_sources(shell: Context) -> list[Source]:
+def build_sources(context: Context) -> list[Source]:
     """The configured sources besides HTTP.
 
     Raises:
         SettingsError: an unknown kind, or options it does not know.
     """
-    thread, store = shell.engine.thread, shell.engine.store
-    context = SourceContext(
-        sink=shell.engine.writer,
-        tally=shell.own,
-        clock=shell.clock,
+    thread, store = context.engine.thread, context.engine.store
+    source_context = SourceContext(
+        sink=context.engine.writer,
+        tally=context.own,
+        clock=context.clock,
         offset=lambda name: thread.ask(lambda: store.offset(name)),
-        retention_s=shell.settings.retention.records,
-        max_skew_s=shell.settings.max_clock_skew,
+        retention_s=context.settings.retention.records,
+        max_skew_s=context.settings.max_clock_skew,
     )
     sources: list[Source] = []
-    for at, given in enumerate(shell.settings.sources):
-        module, options = resolve("ragmon.sources", f"sources.{at}", given)
-        sources.append(module.build(options, context))
+    for at, entry in enumerate(context.settings.sources):
+        module, options = resolve("ragmon.sources", f"sources.{at}", entry)
+        sources.append(module.build(options, source_context))
     return sources

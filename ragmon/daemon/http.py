@@ -1,4 +1,4 @@
-"""The HTTP side: the port, the routes and the server that stands behind them."""
+"""The HTTP server: its port, its routes and its limits."""
 
 import contextlib
 import socket
@@ -27,34 +27,34 @@ class Server(uvicorn.Server):
 
 
 def configure(
-    shell: Context,
+    context: Context,
     monitor: LiveMonitor,
     traces: App,
     *,
     drain_s: float,
     more: Sequence[RouteSection] = (),
 ) -> uvicorn.Config:
-    """How the server answers."""
-    limits, own = limits_of(shell.settings), shell.own
+    """Configure the server: routes, limits and timeouts."""
+    limits, own = limits_of(context.settings), context.own
     source = HttpSource(
         Options(
             limits=limits,
-            in_flight=shell.settings.limits.queue,
-            listed_errors=shell.settings.limits.errors,
-            retention_s=shell.settings.retention.records,
-            max_skew_s=shell.settings.max_clock_skew,
+            in_flight=context.settings.limits.queue,
+            listed_errors=context.settings.limits.errors,
+            retention_s=context.settings.retention.records,
+            max_skew_s=context.settings.max_clock_skew,
         ),
-        shell.engine.writer,
+        context.engine.writer,
         own,
-        shell.authorizer,
-        shell.clock.now,
+        context.authorizer,
+        context.clock.now,
     )
     api = Api(
         monitor,
         lambda reason: own.rejected("api", reason),
-        shell.authorizer,
+        context.authorizer,
         limits=limits,
-        protect_metrics=shell.settings.auth.protect_metrics,
+        protect_metrics=context.settings.auth.protect_metrics,
         more=more,
     )
     return uvicorn.Config(
@@ -73,7 +73,7 @@ def configure(
 
 
 def limits_of(settings: Settings) -> BodyLimits:
-    """What one request may take."""
+    """Limits of one request."""
     limits = settings.limits
     return BodyLimits(
         body=limits.body,
@@ -84,10 +84,10 @@ def limits_of(settings: Settings) -> BodyLimits:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """The port, listening.
+    """Listen on a port.
 
     Raises:
-        SettingsError: it cannot be had.
+        SettingsError: the port is taken, or the address is none of this machine's.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -106,7 +106,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(bound: socket.socket) -> str:
-    """Where a client finds it."""
+    """The URL at which clients reach a listening socket."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

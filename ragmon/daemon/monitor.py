@@ -1,4 +1,7 @@
-"""What the API asks of a running engine: every answer includes what was acknowledged before."""
+"""Metrics, reports and queries of a running engine.
+
+Every answer includes what was acknowledged before it was asked for.
+"""
 
 import asyncio
 import functools
@@ -26,7 +29,7 @@ _REST = 5  # times as long as rendering the page took, before it is rendered aga
 
 
 class Collected(NamedTuple):
-    """What is copied out of the windows between two commits."""
+    """Copy of what a page is rendered from, taken between two commits."""
 
     version: int
     keys: dict[SeriesKey, int]
@@ -83,7 +86,7 @@ class LiveMonitor:
         self.restored = True
 
     def evaluate(self) -> None:
-        """Evaluate every window and keep the page; called on schedule, off the writer's thread."""
+        """Evaluate every window and keep the page; called on schedule."""
         started = self._clock.monotonic()
         collected = self._engine.thread.ask(self._collect)
         self._render(collected, started)
@@ -130,14 +133,14 @@ class LiveMonitor:
             older = functools.partial(self._saved, end - length, min(end, held_since))
             saved = await asyncio.to_thread(older)
             merged, keys = add_saved(merged, keys, saved, windows.columns)
-        found = await asyncio.to_thread(report.build, merged, keys, windows.columns, pipeline)
+        body = await asyncio.to_thread(report.build, merged, keys, windows.columns, pipeline)
         return {
             "window": window,
             "window_seconds": length,
             "from": end - length,
             "to": end,
             "watermark": windows.watermark or None,
-            **found,
+            **body,
             "alerts": self._open_alerts(pipeline),
         }
 
@@ -159,16 +162,16 @@ class LiveMonitor:
         """
         names = queries.check_failing(failing, self._engine.pipeline)
         until = self._clock.now() + self._settings.max_clock_skew
-        wanted = QueryFilter(since, until, pipeline, names, limit)
+        query_filter = QueryFilter(since, until, pipeline, names, limit)
 
         def read() -> list[dict[str, Any]]:
             with self._engine.store.reader() as reader:
-                return queries.newest(reader, self._engine.pipeline, wanted)
+                return queries.newest(reader, self._engine.pipeline, query_filter)
 
         return await asyncio.to_thread(read)
 
     async def query(self, query_id: str) -> dict[str, Any] | None:
-        """One query."""
+        """One query by its id; None when it is not stored."""
         store = self._engine.store
         for attempt in itertools.count():  # another id may have the first hash
             find = functools.partial(store.find, store.hash(query_id, attempt))
@@ -182,23 +185,23 @@ class LiveMonitor:
 
     def _described(self, sequence: int) -> dict[str, Any] | None:
         with self._engine.store.reader() as reader:
-            found = reader.record(sequence)
-        return None if found is None else queries.describe(*found, self._engine.pipeline)
+            stored = reader.record(sequence)
+        return None if stored is None else queries.describe(*stored, self._engine.pipeline)
 
     def problems(self) -> list[str]:
-        """Why ragmon is not ready."""
+        """Reasons why ragmon is not ready; none when it is."""
         if not self.restored:
             return ["rebuilding the windows from the store"]
         error = self._engine.writer.last_error
         return [str(error)] if error is not None else []
 
     def stalled(self) -> list[str]:
-        """Which loops no longer turn."""
+        """Loops that have ended or hang; none when all is well."""
         stalled = []
         if not self._engine.writer.alive:
             stalled.append("the writer has ended")
-        patience = max(60.0, 4 * self._settings.evaluate_every)
-        if self.restored and self._clock.monotonic() - self.turned_at > patience:
+        allowed_s = max(60.0, 4 * self._settings.evaluate_every)
+        if self.restored and self._clock.monotonic() - self.turned_at > allowed_s:
             stalled.append("windows are no longer evaluated")
         return stalled
 

@@ -97,7 +97,7 @@ def build_source(
 
 
 def build_exporter(settings: Settings) -> export.Exporter | None:
-    """What sends ragmon's verdicts to the user's tracing tool, when that is set.
+    """The exporter of ragmon's verdicts to the user's tracing tool; None unless it is configured.
 
     Raises:
         SettingsError: ``otlp_export`` holds something unknown.

@@ -102,7 +102,7 @@ class Schedule:
 
 
 def _is_astray(job: Job, now: datetime) -> bool:
-    """Whether it is planned for later than one interval from now."""
+    """True for a job that is planned for later than one interval from now."""
     planned: datetime | None = getattr(job, "next_run_time", None)  # absent before the start
     slack = timedelta(seconds=_STEP_S)
     return planned is not None and planned - now > job.trigger.interval + slack

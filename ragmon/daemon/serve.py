@@ -1,4 +1,4 @@
-"""The daemon: HTTP, parts, schedule and writer, from start to an orderly end.
+"""The daemon: HTTP, components, schedule and writer, from start to an orderly end.
 
 It ends on SIGTERM and SIGINT by itself: uvicorn would re-raise the signal, and nothing after
 ``serve`` would run.
@@ -59,22 +59,22 @@ class Daemon:
             self._engine = build_engine(settings, clock, own.commit_seconds.observe)
             undo.callback(self._engine.store.close)
             self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
-            self._shell = Context(settings, clock, self._engine, own, self._schedule, authorizer)
-            self._upkeep = StoreMaintenance(self._engine, clock, lambda: self.ending)
+            self._context = Context(settings, clock, self._engine, own, self._schedule, authorizer)
+            self._maintenance = StoreMaintenance(self._engine, clock, lambda: self.ending)
             self._traces = self._build_traces()
             self.url = http.url_of(self._socket)
-            self._delivery = build_delivery(self._shell, self._socket.getsockname()[1])
-            self._alerting = Alerting(self._shell, self._delivery)
+            self._delivery = build_delivery(self._context, self._socket.getsockname()[1])
+            self._alerting = Alerting(self._context, self._delivery)
             self._alerts = self._build_alert_api()
             self._monitor = LiveMonitor(self._engine, settings, own, clock, self._alerts.open)
-            self._baselines = build_baselines(self._shell, lambda: self._alerting.detection)
+            self._baselines = build_baselines(self._context, lambda: self._alerting.detection)
             self._exporter = build_exporter(settings)
-            self._judges = Judges(self._shell, self._exporter)
-            self._parts = self._build_parts()
+            self._judges = Judges(self._context, self._exporter)
+            self._components = self._build_components()
             self._started: list[Component] = []
             self._server = http.Server(
                 http.configure(
-                    self._shell,
+                    self._context,
                     self._monitor,
                     self._traces.source,
                     drain_s=_DRAIN_S,
@@ -84,7 +84,7 @@ class Daemon:
             watch(own, self._engine, settings)
             if self._exporter is not None:
                 watch_exporter(own, self._exporter)
-            undo.pop_all()  # all of it was had: `_end` gives it back
+            undo.pop_all()  # nothing failed: `_end` releases it
 
     def run(self, ready: Callable[[str], None] | None = None) -> None:
         """Serve until told to end.
@@ -101,7 +101,7 @@ class Daemon:
 
     @property
     def ending(self) -> bool:
-        """Whether it was told to end."""
+        """True from when it was told to end."""
         return self._server.should_exit
 
     async def _serve(self, ready: Callable[[str], None] | None) -> None:
@@ -129,11 +129,11 @@ class Daemon:
         self._log.info("restored", replayed=counted, seconds=took)
         self._monitor.begin()
         self._schedule.every(self.settings.evaluate_every, "evaluate", self._monitor.evaluate)
-        self._upkeep.plan(self._schedule, self.settings.snapshot_every)
+        self._maintenance.plan(self._schedule, self.settings.snapshot_every)
         self._schedule.start()
-        for part in self._parts:
-            part.start()
-            self._started.append(part)
+        for component in self._components:
+            component.start()
+            self._started.append(component)
         gc.collect()
         gc.freeze()  # what start-up made lives as long as the process
         gc.set_threshold(50_000, 20, 50)
@@ -148,8 +148,8 @@ class Daemon:
 
     def _end(self) -> None:
         """Drain, commit, save, close."""
-        for part in reversed(self._started):
-            part.stop()
+        for component in reversed(self._started):
+            component.stop()
         if self._monitor.restored:
             self._schedule.stop()
             self._engine.thread.submit(self._engine.snapshot)
@@ -168,16 +168,16 @@ class Daemon:
         self._server.should_exit = True
 
     def _build_traces(self) -> OtlpIn:
-        shell = self._shell
+        context = self._context
         source = build_source(
-            settings=shell.settings,
-            limits=http.limits_of(shell.settings),
-            engine=shell.engine,
-            own=shell.own,
-            authorizer=shell.authorizer,
-            clock=shell.clock,
+            settings=context.settings,
+            limits=http.limits_of(context.settings),
+            engine=context.engine,
+            own=context.own,
+            authorizer=context.authorizer,
+            clock=context.clock,
         )
-        return OtlpIn(shell.settings, source, shell.authorizer)
+        return OtlpIn(context.settings, source, context.authorizer)
 
     def _build_alert_api(self) -> AlertApi:
         links = Links(self.settings.external_url or self.url, self.settings.runbooks_url)
@@ -192,13 +192,13 @@ class Daemon:
             JudgeSection(self._judges.on_demand, self._clock.now, limits),
         ]
 
-    def _build_parts(self) -> list[Component]:
+    def _build_components(self) -> list[Component]:
         """In the order in which they start."""
         return [
             self._delivery,
             self._alerting,
             self._baselines,
-            *build_sources(self._shell),
+            *build_sources(self._context),
             self._traces,
             *((self._exporter,) if self._exporter is not None else ()),
             self._judges,
@@ -211,6 +211,6 @@ class Daemon:
             return ()
         from ragmon.daemon.probes import scheduler  # noqa: PLC0415 - see above
 
-        found = scheduler.build(self._shell)
-        self._alerting.listen(found.findings)
-        return (found,)
+        probes = scheduler.build(self._context)
+        self._alerting.listen(probes.findings)
+        return (probes,)

@@ -137,7 +137,7 @@ def test_commits_go_on_between_the_steps_of_housekeeping(tmp_path):
             return 0 if committed.is_set() else 1  # as if there was always more
 
         store.expire = step
-        expiring = threading.Thread(target=daemon._upkeep.expire)
+        expiring = threading.Thread(target=daemon._maintenance.expire)
         expiring.start()
         assert reached.wait(10)
         assert site.post("/v1/queries", b"{}").status == 200
@@ -152,7 +152,7 @@ def test_however_much_came_in_expires_at_once(tmp_path):
     with running(tmp_path / "data") as site:
         left = [1] * 300 + [0]
         site.daemon._engine.store.expire = lambda *_: left.pop(0) if left else 0
-        site.daemon._upkeep.expire()
+        site.daemon._maintenance.expire()
         assert left == []
 
 
@@ -169,7 +169,7 @@ def test_housekeeping_ends_with_the_daemon(tmp_path):
             return 1
 
         store.expire = step
-        expiring = threading.Thread(target=site.daemon._upkeep.expire)
+        expiring = threading.Thread(target=site.daemon._maintenance.expire)
         expiring.start()
         assert reached.wait(10)
         site.daemon.stop()

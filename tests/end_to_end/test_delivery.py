@@ -138,7 +138,7 @@ def test_an_outage_goes_all_the_way_to_alertmanager_and_back(tmp_path, receiver)
         vigil = Vigil(tmp_path / "data", start, sinks=sinks)
         routes = build_routes(Settings(sinks=sinks), clock, 8321)  # in the time of Alertmanager
         outbox = vigil.engine.thread.bind(vigil.engine.store.outbox())
-        delivery = Delivery(outbox, routes, clock, tally=vigil.own)
+        delivery = Delivery(outbox, routes, clock, counters=vigil.own)
         delivery.repeat(vigil.alerting.heard)
         vigil.alerting._delivery = delivery
         delivery.start()

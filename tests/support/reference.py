@@ -94,7 +94,7 @@ def _declared() -> Iterator[Family]:
             "otlp_export": {"endpoint": "http://127.0.0.1:9/v1/traces"},
         }
         with running(Path(folder) / "data", **given) as site:
-            for collector in site.daemon._shell.own.registry._collector_to_names:
+            for collector in site.daemon._context.own.registry._collector_to_names:
                 yield from _of(collector)
     yield from _of(ProbeMetrics(lambda: ()))
 

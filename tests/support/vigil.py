@@ -43,11 +43,11 @@ class Vigil:
         self.engine = build_engine(settings, self.clock)
         own, thread = OwnMetrics(), self.engine.thread
         schedule = Schedule(self.clock, lambda _job: None)
-        shell = Context(settings, self.clock, self.engine, own, schedule, Authorizer(()))
+        context = Context(settings, self.clock, self.engine, own, schedule, Authorizer(()))
         routes = build_routes(settings, self.clock, 8321)
         outbox = thread.bind(self.engine.store.outbox())
-        self.delivery = Delivery(outbox, routes, self.clock, tally=own)
-        self.alerting = Alerting(shell, self.delivery)
+        self.delivery = Delivery(outbox, routes, self.clock, counters=own)
+        self.alerting = Alerting(context, self.delivery)
         self.own = own
         self.engine.writer.start()
         thread.ask(self.engine.restore)

@@ -1,4 +1,4 @@
-"""Gauges and counters of parts that know nothing of Prometheus."""
+"""Gauges and counters of the engine, which knows nothing of Prometheus."""
 
 import contextlib
 import shutil
@@ -9,17 +9,17 @@ from ragmon.exposition.own import OwnMetrics
 
 
 def limits(settings: Settings, store_bytes: int) -> dict[str, float]:
-    """What may be reached, in bytes, so that rules on it copy no numbers.
+    """The limits in bytes by name, so that alerting rules need not repeat the settings.
 
-    ``disk`` is what the store holds and what the file system still has room for; a disk that does
-    not answer is left out, so that the page still tells of the rest.
+    ``disk`` is what the store holds plus what the file system has free; it is left out when the
+    disk does not answer, so that the other metrics are still exposed.
     """
-    found = {"queue": float(settings.limits.queue)}
+    limits_bytes = {"queue": float(settings.limits.queue)}
     if settings.retention.max_disk is not None:
-        found["max_disk"] = float(settings.retention.max_disk)
+        limits_bytes["max_disk"] = float(settings.retention.max_disk)
     with contextlib.suppress(OSError):
-        found["disk"] = float(store_bytes + shutil.disk_usage(settings.data_dir).free)
-    return found
+        limits_bytes["disk"] = float(store_bytes + shutil.disk_usage(settings.data_dir).free)
+    return limits_bytes
 
 
 def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:

@@ -46,7 +46,7 @@ class AnchorRounds:
         *,
         every_s: float,
         model: str,
-        purse: SharedBudget,
+        budget: SharedBudget,
         clock: Clock,
         metrics: JudgeMetrics,
         remembered: bytes | None,
@@ -56,7 +56,7 @@ class AnchorRounds:
         self._judge = judge
         self._every_s = every_s
         self._of = _identity(anchors, model)
-        self._purse = purse
+        self._budget = budget
         self._clock = clock
         self._metrics = metrics
         self._save = save
@@ -83,7 +83,7 @@ class AnchorRounds:
         """Whether it is time for a round, and the budget holds all of it."""
         if self.rounds is not None and self._clock.now() - self.rounds.at < self._every_s:
             return False
-        return self._judge.opens_in() <= 0 and self._purse.pace(0, 0.0)[1] >= len(self._anchors)
+        return self._judge.opens_in() <= 0 and self._budget.pace(0, 0.0)[1] >= len(self._anchors)
 
     def _judge_round(self) -> None:
         found = judge_anchors(_Paid(self), self._anchors)
@@ -111,18 +111,18 @@ class AnchorRounds:
 
     def paid(self, case: JudgedAnswer) -> Judgement | Failure:
         """Judge one anchor at the budget's expense."""
-        receipt = self._purse.admit(self._judge.forecast_usd(case))
-        if receipt is None or not self._is_stored():
+        reservation = self._budget.admit(self._judge.forecast_usd(case))
+        if reservation is None or not self._is_stored():
             return Failure(reason="rate_limited", detail="the budget is used up", retryable=True)
         got = self._judge.judge(case)
-        self._purse.settle(receipt, got.cost_usd or 0.0)
+        self._budget.settle(reservation, got.cost_usd or 0.0)
         self._metrics.spent(SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd)
         return got
 
     def _is_stored(self) -> bool:
         """What is set aside stands in the store before anything is asked."""
         try:
-            self._save(BUDGET, self._purse.dump())
+            self._save(BUDGET, self._budget.dump())
         except StoreError as error:
             self._log.warning("cannot_save_budget", error=str(error))
             return False

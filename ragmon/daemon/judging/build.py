@@ -39,33 +39,33 @@ Tell = Callable[[QueryRecord, Verdict], None]
 class Judges:
     """All parts that judge, started and stopped together; verdicts also go to the exporter."""
 
-    def __init__(self, shell: Context, exporter: Exporter | None) -> None:
+    def __init__(self, context: Context, exporter: Exporter | None) -> None:
         """Raises SettingsError when the judge cannot be asked, or not be paid."""
-        self._shell = shell
-        self._metrics = JudgeMetrics(shell.own)
-        self._parts: list[Component] = []
-        tell = _teller(shell, exporter)
+        self._context = context
+        self._metrics = JudgeMetrics(context.own)
+        self._components: list[Component] = []
+        tell = _teller(context, exporter)
         draws = None
         self.on_demand: JudgeRuns | None = None
-        if shell.settings.judge.llm is not None:
-            sampled = SampledJudging(shell, self._metrics, shell.settings.judge.llm, tell)
-            self._parts.append(sampled)
+        if context.settings.judge.llm is not None:
+            sampled = SampledJudging(context, self._metrics, context.settings.judge.llm, tell)
+            self._components.append(sampled)
             draws = sampled.draws
             self.on_demand = sampled.on_demand
-        reading = Calibrations(shell.settings.judge.unfaithful_below)
-        if shell.settings.judge.grounding.enabled:
-            self._parts.append(LearningComponent(shell, reading))
-        if shell.settings.judge.grounding.enabled or draws is not None:
-            self._parts.append(_follower(shell, self._metrics, tell, draws, reading))
+        reading = Calibrations(context.settings.judge.unfaithful_below)
+        if context.settings.judge.grounding.enabled:
+            self._components.append(LearningComponent(context, reading))
+        if context.settings.judge.grounding.enabled or draws is not None:
+            self._components.append(_follower(context, self._metrics, tell, draws, reading))
 
     def start(self) -> None:
         """Begin."""
-        for part in self._parts:
+        for part in self._components:
             part.start()
 
     def stop(self) -> None:
         """End, the follower first."""
-        for part in reversed(self._parts):
+        for part in reversed(self._components):
             part.stop()
 
 
@@ -73,35 +73,37 @@ class SampledJudging:
     """The language model with its budget, its draws and its schedule."""
 
     def __init__(
-        self, shell: Context, metrics: JudgeMetrics, options: llm.Options, tell: Tell
+        self, context: Context, metrics: JudgeMetrics, options: llm.Options, tell: Tell
     ) -> None:
-        settings = shell.settings
-        self._shell = shell
-        store = shell.engine.store.judging()
-        self._store = shell.engine.thread.bind(store)
-        self._llm: LlmJudge = llm.build(options, shell.clock)
-        self._purse = SharedBudget(limits_of(settings), shell.clock)
-        self._purse.load(store.remembered(BUDGET))  # nothing runs yet
+        settings = context.settings
+        self._context = context
+        store = context.engine.store.judging()
+        self._store = context.engine.thread.bind(store)
+        self._llm: LlmJudge = llm.build(options, context.clock)
+        self._budget = SharedBudget(limits_of(settings), context.clock)
+        self._budget.load(store.remembered(BUDGET))  # nothing runs yet
         self.draws = self._drawing(settings, store.remembered(TRAFFIC))
-        self._queue = JudgeQueue(self._store, shell.engine.store.reader, shell.engine.writer)
+        self._queue = JudgeQueue(self._store, context.engine.store.reader, context.engine.writer)
         self.judge = SampledJudge(
             self._llm,
             self._queue,
-            self._purse,
-            shell.clock,
+            self._budget,
+            context.clock,
             metrics,
             told=tell,
             max_age_s=settings.judge.max_age,
             threads=options.concurrency,
         )
-        self.on_demand = JudgeRuns(self._queue, self._llm, self._purse, self.judge, shell.clock)
+        self.on_demand = JudgeRuns(self._queue, self._llm, self._budget, self.judge, context.clock)
         self._anchoring = self._anchors(options, metrics, store.remembered(ANCHORS))
         self._watch(metrics)
 
     def start(self) -> None:
         """Begin."""
         self.judge.start()
-        self._shell.schedule.every(self._shell.settings.judge.every, "judge", self.judge.dispatch)
+        self._context.schedule.every(
+            self._context.settings.judge.every, "judge", self.judge.dispatch
+        )
         if self._anchoring is not None:
             self._anchoring.start()
 
@@ -115,22 +117,22 @@ class SampledJudging:
     def _anchors(
         self, options: llm.Options, metrics: JudgeMetrics, remembered: bytes | None
     ) -> AnchorRounds | None:
-        judge = self._shell.settings.judge
+        judge = self._context.settings.judge
         if judge.anchors is None:
             return None
         forgetful = options.model_copy(update={"cache_entries": 0})
         anchoring = AnchorRounds(
             anchors.read(judge.anchors),
-            llm.build(forgetful, self._shell.clock),
+            llm.build(forgetful, self._context.clock),
             every_s=judge.anchors_every,
             model=options.model or "",
-            purse=self._purse,
-            clock=self._shell.clock,
+            budget=self._budget,
+            clock=self._context.clock,
             metrics=metrics,
             remembered=remembered,
             save=lambda name, body: self._store.ask(lambda store: store.remember(name, body)),
         )
-        own = self._shell.own
+        own = self._context.own
         own.watch_each(
             "ragmon_judge_anchor_score",
             "Mean faithfulness of the anchors, when they were last judged.",
@@ -150,16 +152,16 @@ class SampledJudging:
         options = SamplingOptions(least=sampling.least, slice_per_day=sampling.slice_per_day)
         return JudgeSelection(
             sampler_of(options, traffic),
-            self._purse,
-            self._shell.clock,
+            self._budget,
+            self._context.clock,
             slices=settings.slices,
             known=self._known,
             forecast_usd=lambda record: self._llm.forecast_usd(case_of(record)),
         )
 
     def _known(self, with_relations: bool) -> AnswerFacts:
-        engine, now = self._shell.engine, self._shell.clock.now()
-        columns, longest_s = engine.pipeline.catalogue.columns, max(self._shell.settings.windows)
+        engine, now = self._context.engine, self._context.clock.now()
+        columns, longest_s = engine.pipeline.catalogue.columns, max(self._context.settings.windows)
 
         def read(store: JudgeStore) -> dict[str, Relation]:
             store.remember(TRAFFIC, self.draws.traffic)
@@ -174,7 +176,7 @@ class SampledJudging:
             "ragmon_judge_budget_remaining_ratio",
             "What is left of the limit of judgements or dollars that is nearest to its end.",
             SAMPLED_JUDGE,
-            self._purse.remaining_ratio,
+            self._budget.remaining_ratio,
         )
         metrics.watch(
             "ragmon_judge_breaker_open",
@@ -187,14 +189,14 @@ class SampledJudging:
 class LearningComponent:
     """The calibrations, kept in the store."""
 
-    def __init__(self, shell: Context, calibrations: Calibrations) -> None:
-        self._schedule, self._every_s = shell.schedule, shell.settings.judge.calibrate_every
-        store, own = shell.engine.store.judging(), shell.own
-        bound = shell.engine.thread.bind(store)
+    def __init__(self, context: Context, calibrations: Calibrations) -> None:
+        self._schedule, self._every_s = context.schedule, context.settings.judge.calibrate_every
+        store, own = context.engine.store.judging(), context.own
+        bound = context.engine.thread.bind(store)
         calibrations.load(store.remembered(CALIBRATIONS))  # nothing runs yet
         self._calibrator = Calibrator(
             calibrations,
-            reader=shell.engine.store.reader,
+            reader=context.engine.store.reader,
             judge=load_artefact().version,
             news=lambda: (
                 own.total("ragmon_ingest_records_total", source="label")
@@ -268,12 +270,12 @@ def check_judges(settings: Settings) -> None:
         settings.judge.llm.key()
 
 
-def _teller(shell: Context, exporter: Exporter | None) -> Tell:
+def _teller(context: Context, exporter: Exporter | None) -> Tell:
     log = structlog.get_logger("judges")
 
     def tell(record: QueryRecord, verdict: Verdict) -> None:
         scored = "no_claims" if verdict.score is None else "scored"
-        shell.own.judged(verdict.judge, verdict.reason or scored)
+        context.own.judged(verdict.judge, verdict.reason or scored)
         if verdict.failed and verdict.judge == SAMPLED_JUDGE:
             log.info("not_judged", query_id=verdict.query_id, reason=verdict.reason)
         if exporter is not None and (shown := judged(record, verdict)) is not None:
@@ -283,25 +285,25 @@ def _teller(shell: Context, exporter: Exporter | None) -> Tell:
 
 
 def _follower(
-    shell: Context,
+    context: Context,
     metrics: JudgeMetrics,
     tell: Tell,
     draws: JudgeSelection | None,
     calibrations: Calibrations,
 ) -> grounding_follower.GroundingFollower:
-    judge = shell.settings.judge.grounding
-    store, thread = shell.engine.store, shell.engine.thread
-    trail = CommittedReader(
+    judge = context.settings.judge.grounding
+    store, thread = context.engine.store, context.engine.thread
+    committed = CommittedReader(
         store.reader,
         newest=lambda: store.next_sequence,
         position=lambda: thread.ask(lambda: store.offset(SOURCE)),
-        cache=shell.engine.record_cache,
+        cache=context.engine.record_cache,
     )
     follower = grounding_follower.GroundingFollower(
-        trail,
-        shell.engine.writer,
+        committed,
+        context.engine.writer,
         grounding_follower.GroundingProcess(judge.max_cpu) if judge.enabled else None,
-        shell.clock,
+        context.clock,
         told=tell,
         draws=draws or grounding_follower.no_draws,
         calibrated=calibrations,

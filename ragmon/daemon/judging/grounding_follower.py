@@ -56,7 +56,7 @@ class GroundingFollower:
 
     def __init__(
         self,
-        trail: CommittedReader,
+        committed: CommittedReader,
         sink: RecordSink,
         worker: "GroundingProcess | None",
         clock: Clock,
@@ -65,7 +65,7 @@ class GroundingFollower:
         draws: Callable[[Sequence[QueryRecord], Sequence[Verdict], float], list[Draw]] = no_draws,
         calibrated: Callable[[str, Verdict], Verdict] = _as_it_is,
     ) -> None:
-        self._trail = trail
+        self._committed = committed
         self._sink = sink
         self._worker = worker  # none: answers are only drawn
         self._clock = clock
@@ -99,17 +99,17 @@ class GroundingFollower:
     @property
     def backlog(self) -> int:
         """Records not looked at yet."""
-        return max(0, self._trail.newest() - self.progress.sequence)
+        return max(0, self._committed.newest() - self.progress.sequence)
 
     def resume(self) -> None:
         """Find out from where to go on."""
-        self.progress = Progress(self._trail.begin(), 1.0)
-        self._trail.cache.keep_for(self._share)
+        self.progress = Progress(self._committed.begin(), 1.0)
+        self._committed.cache.keep_for(self._share)
 
     def _turn(self) -> float:
         if self._reader is None:
             self.resume()
-            self._reader = self._trail.open()
+            self._reader = self._committed.open()
         try:
             return 0.0 if self.step(self._reader) else _POLL_S
         except BaseException:
@@ -132,8 +132,8 @@ class GroundingFollower:
             return False
         share = self._share()
         at = self.progress.sequence
-        end = min(at + min(_LONGEST_SPAN, int(_BATCH / share)), self._trail.newest())
-        drawn = self._trail.drawn(reader, at, end, share)
+        end = min(at + min(_LONGEST_SPAN, int(_BATCH / share)), self._committed.newest())
+        drawn = self._committed.drawn(reader, at, end, share)
         verdicts = self._judge(drawn, share) if drawn else []
         if not self._deliver([*verdicts, *self._draws(drawn, verdicts, share)], end):
             return False

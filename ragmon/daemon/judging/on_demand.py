@@ -70,15 +70,15 @@ class JudgeRuns:
 
     def __init__(
         self,
-        docket: JudgeQueue,
+        judge_queue: JudgeQueue,
         llm: LlmJudge,
-        purse: SharedBudget,
+        budget: SharedBudget,
         judge: SampledJudge,
         clock: Clock,
     ) -> None:
-        self._docket = docket
+        self._judge_queue = judge_queue
         self._llm = llm
-        self._purse = purse
+        self._budget = budget
         self._judge = judge
         self._clock = clock
         self._turn = threading.Lock()  # a second draw over the same answers has to see the first
@@ -96,24 +96,24 @@ class JudgeRuns:
         return await asyncio.to_thread(self._progress)
 
     def _forecast(self, wanted: JudgeRunSelection) -> dict[str, Any]:
-        with self._docket.open() as reader:
+        with self._judge_queue.open() as reader:
             return self._described(reader, plan(reader, wanted, self._clock.now()))
 
     def _draw(self, wanted: JudgeRunSelection) -> dict[str, Any]:
         with self._turn:
-            with self._docket.open() as reader:
+            with self._judge_queue.open() as reader:
                 planned = plan(reader, wanted, self._clock.now())
                 described = self._described(reader, planned)
             for batch in _batches(redrawn(planned, self._clock.now())):
-                if not self._docket.enter(batch, self._judge.ending):
+                if not self._judge_queue.enter(batch, self._judge.ending):
                     raise OverloadedError("ragmon is ending", retry_after_s=5)
         self._judge.dispatch()
         return described | self._progress()
 
     def _progress(self) -> dict[str, Any]:
-        _, room = self._purse.pace(0, 0.0)
+        _, room = self._budget.pace(0, 0.0)
         return {
-            "waiting": self._docket.count(),
+            "waiting": self._judge_queue.count(),
             "paused_s": self._llm.opens_in(),
             "budget_left": None if np.isinf(room) else int(room),
         }
@@ -125,7 +125,7 @@ class JudgeRuns:
         scale = count / max(len(cases), 1)
         most_usd = scale * sum(self._llm.forecast_usd(case) for case in cases)
         tokens = [self._llm.forecast(case) for case in cases]
-        mean = self._purse.cost_usd(0.0)
+        mean = self._budget.cost_usd(0.0)
         return {
             "answers": len(planned.found),
             "judged_before": sum(each.is_judged for each in planned.found),

@@ -63,7 +63,7 @@ class Task(NamedTuple):
     sequence: int
     record: QueryRecord
     draw: Draw
-    receipt: Reservation
+    reservation: Reservation
 
 
 class Tried(NamedTuple):
@@ -79,8 +79,8 @@ class SampledJudge:
     def __init__(
         self,
         judge: AnswerJudge,
-        docket: JudgeQueue,
-        purse: SharedBudget,
+        judge_queue: JudgeQueue,
+        budget: SharedBudget,
         clock: Clock,
         metrics: JudgeMetrics,
         *,
@@ -89,8 +89,8 @@ class SampledJudge:
         threads: int,
     ) -> None:
         self._judge = judge
-        self._docket = docket
-        self._purse = purse
+        self._judge_queue = judge_queue
+        self._budget = budget
         self._clock = clock
         self._metrics = metrics
         self._told = told
@@ -138,12 +138,12 @@ class SampledJudge:
         try:
             if not self._stop.is_set():
                 self._dispatch()
-                self._docket.count()
+                self._judge_queue.count()
         finally:
             self._turn.release()
 
     def _dispatch(self) -> None:
-        with self._docket.open() as reader:
+        with self._judge_queue.open() as reader:
             self._expire(reader)
             room = _QUEUED_EACH * len(self._loops) - len(self._under_way)
             tasks = self._tasks_for(reader, room) if self._judge.opens_in() <= 0 else []
@@ -152,7 +152,7 @@ class SampledJudge:
 
     def _tasks_for(self, reader: Reader, room: int) -> list[Task]:
         tasks: list[Task] = []
-        for row in self._docket.waiting(self._under_way):
+        for row in self._judge_queue.waiting(self._under_way):
             if len(tasks) >= room:
                 break
             if self._is_due(row.sequence):
@@ -165,7 +165,7 @@ class SampledJudge:
     def _expire(self, reader: Reader) -> None:
         """Give up what waited for too long."""
         before = self._clock.now() - self._max_age_s
-        for row in self._docket.overdue(before, _MOST_EXPIRED):
+        for row in self._judge_queue.overdue(before, _MOST_EXPIRED):
             found = None if row.sequence in self._under_way else self._opened(reader, row)
             if found is not None:
                 record, draw = found
@@ -177,12 +177,12 @@ class SampledJudge:
         if found is None:
             return None  # expired this very moment; the next turn goes on behind it
         record, draw = found
-        receipt = self._purse.admit(self._judge.forecast_usd(verdicts.case_of(record)))
-        return None if receipt is None else Task(row.sequence, record, draw, receipt)
+        reservation = self._budget.admit(self._judge.forecast_usd(verdicts.case_of(record)))
+        return None if reservation is None else Task(row.sequence, record, draw, reservation)
 
     def _opened(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
         """The answer; one whose record is gone is counted as expired and awaited no longer."""
-        found = self._docket.opened(reader, row)
+        found = self._judge_queue.opened(reader, row)
         if found is None:
             self._metrics.judged(SAMPLED_JUDGE, EXPIRED)
         return found
@@ -201,10 +201,10 @@ class SampledJudge:
             except queue.Empty:
                 return
             if task is not None:
-                self._purse.cancel(task.receipt)
+                self._budget.cancel(task.reservation)
 
     def _save_spent(self) -> None:
-        self._docket.remember(NAME, self._purse.dump)
+        self._judge_queue.remember(NAME, self._budget.dump)
 
     def _is_due(self, sequence: int) -> bool:
         tried = self._tried.get(sequence)
@@ -216,7 +216,7 @@ class SampledJudge:
         if task is None:
             return 0.0  # only to look whether this is the end
         if self._stop.is_set():
-            self._purse.cancel(task.receipt)
+            self._budget.cancel(task.reservation)
             return 0.0
         try:
             self._grade(task)
@@ -240,9 +240,9 @@ class SampledJudge:
         if isinstance(got, Failure):
             self._metrics.failed(SAMPLED_JUDGE, got.cause or got.reason)
             if got.reason == "circuit_open" and not got.tokens.prompt:
-                self._purse.cancel(task.receipt)
+                self._budget.cancel(task.reservation)
                 return
-        self._purse.settle(task.receipt, got.cost_usd or 0.0)
+        self._budget.settle(task.reservation, got.cost_usd or 0.0)
         if isinstance(got, Failure) and got.retryable and self._tries_again(task.sequence):
             return
         self._tried.pop(task.sequence, None)
@@ -268,5 +268,5 @@ class SampledJudge:
         return times < _TRIES
 
     def _commit(self, record: QueryRecord, verdict: Verdict) -> None:
-        if self._docket.enter([verdict], self._stop):
+        if self._judge_queue.enter([verdict], self._stop):
             self._told(record, verdict)

@@ -39,7 +39,7 @@ class JudgeSelection:
     def __init__(
         self,
         sampler: Sampler,
-        purse: SharedBudget,
+        budget: SharedBudget,
         clock: Clock,
         *,
         slices: tuple[str, ...],
@@ -47,7 +47,7 @@ class JudgeSelection:
         forecast_usd: Callable[[QueryRecord], float],
     ) -> None:
         self._sampler = sampler
-        self._purse = purse
+        self._budget = budget
         self._clock = clock
         self._slices = slices
         self._known = known  # asked with whether the relations are wanted, too
@@ -101,7 +101,7 @@ class JudgeSelection:
             for record, score in zip(records, scores, strict=True)
         ]
         forecast = float(np.mean([self._forecast_usd(record) for record in records]))
-        pace, room = self._purse.pace(known.waiting, self._purse.cost_usd(forecast))
+        pace, room = self._budget.pace(known.waiting, self._budget.cost_usd(forecast))
         dims, index = index_dims([dims_of(record, self._slices) for record in records])
         found: list[float] = self._sampler.probabilities(
             self._clock.now(), dims, index, chance_bad, pace_per_hour=pace, room=room

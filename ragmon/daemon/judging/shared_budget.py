@@ -36,15 +36,15 @@ class SharedBudget:
         with self._lock:
             return self._budget.admit(self._clock.now(), cost_usd)
 
-    def settle(self, receipt: Reservation, cost_usd: float) -> None:
+    def settle(self, reservation: Reservation, cost_usd: float) -> None:
         """Put in what a judgement did cost."""
         with self._lock:
-            self._budget.settle(receipt, cost_usd)
+            self._budget.settle(reservation, cost_usd)
 
-    def cancel(self, receipt: Reservation) -> None:
+    def cancel(self, reservation: Reservation) -> None:
         """Give back a judgement that was never asked for."""
         with self._lock:
-            self._budget.cancel(receipt)
+            self._budget.cancel(reservation)
 
     def pace(self, waiting: int, cost_usd: float) -> tuple[float, float]:
         """(judgements an hour that use the budget up evenly, how many may still be drawn)."""

@@ -1,6 +1,6 @@
 """Delivery: from the outbox to the sinks, at least once, in order per alert.
 
-Each sink has a lane, a thread of its own, so that none waits for another. A lane takes what is
+Each sink has a worker with a thread of its own, so that none waits for another. It takes what is
 due, tries it, and writes down how that ended; a crash in between means that it is tried again,
 with the same id.
 """
@@ -23,20 +23,20 @@ _STOP_S = 2.0
 _OUTCOMES = get_args(Fate)
 
 
-def build_delivery(shell: Context, port: int) -> "Delivery":
-    """The configured sinks with their lanes and metrics.
+def build_delivery(context: Context, port: int) -> "Delivery":
+    """The configured sinks with their workers and metrics.
 
     Args:
-        shell: what every part is made from.
-        port: where ragmon listens.
+        context: of the daemon.
+        port: on which ragmon listens.
 
     Raises:
         SettingsError: a sink cannot be used as configured.
     """
-    engine, own = shell.engine, shell.own
-    routes = build_routes(shell.settings, shell.clock, port)
+    engine, own = context.engine, context.own
+    routes = build_routes(context.settings, context.clock, port)
     outbox = engine.thread.bind(engine.store.outbox())
-    delivery = Delivery(outbox, routes, shell.clock, tally=own)
+    delivery = Delivery(outbox, routes, context.clock, counters=own)
     for route in routes:
         for outcome in _OUTCOMES:
             own.notified(route.name, outcome, 0)  # there from the first scrape on
@@ -59,7 +59,7 @@ def build_delivery(shell: Context, port: int) -> "Delivery":
 
 
 class Delivery:
-    """All lanes; a part of the daemon."""
+    """The workers of all sinks."""
 
     def __init__(
         self,
@@ -67,14 +67,16 @@ class Delivery:
         routes: Sequence[Route],
         clock: Clock,
         *,
-        tally: DeliveryCounters,
+        counters: DeliveryCounters,
     ) -> None:
         self.routes = tuple(routes)
         self._open_alerts: Callable[[], Sequence[Alert]] = tuple  # nothing is known yet
         self._outbox = outbox
         self._clock = clock
         self._log = structlog.get_logger("delivery")
-        common = DeliveryContext(outbox=outbox, clock=clock, tally=tally, open_alerts=self._heard)
+        common = DeliveryContext(
+            outbox=outbox, clock=clock, counters=counters, open_alerts=self._heard
+        )
         self._workers = [SinkWorker(route, common) for route in routes]
 
     def start(self) -> None:
@@ -111,7 +113,7 @@ class Delivery:
         return newest.undelivered if newest else Undelivered(0, None, 0)
 
     def oldest_s(self) -> float:
-        """How long the oldest notification has waited; 0 without one."""
+        """Seconds that the oldest notification has waited; 0 without one."""
         oldest = self.undelivered.oldest_at
         return 0.0 if oldest is None else max(0.0, self._clock.now() - oldest)
 
@@ -122,9 +124,9 @@ class Delivery:
         """Give up what waits for sinks that are no longer configured."""
         names = [route.name for route in self.routes]
         try:
-            buried = outbox.abandon(names, self._clock.now(), "the sink was removed")
+            dead = outbox.abandon(names, self._clock.now(), "the sink was removed")
         except StoreError as error:
             self._log.warning("cannot_reach_outbox", error=str(error))
             return
-        if buried:
-            self._log.error("notifications_of_removed_sinks", dead=buried, configured=names)
+        if dead:
+            self._log.error("notifications_of_removed_sinks", dead=dead, configured=names)

@@ -16,7 +16,7 @@ class OutboxWriter:
 
     def __init__(self, outbox: OnWriter[Outbox]) -> None:
         self._outbox = outbox
-        self._open: list[Settled] = []
+        self._pending: list[Settled] = []
         self._writing: list[Settled] = []
         self._written: Future[None] | None = None
 
@@ -26,7 +26,7 @@ class OutboxWriter:
         Raises:
             StoreError: something before it could not be written; all of it is kept.
         """
-        self._open.append(settled)
+        self._pending.append(settled)
         if self._written is None or self._written.done():
             self._turn()
 
@@ -36,7 +36,7 @@ class OutboxWriter:
         Raises:
             StoreError: it is not; all of it is kept.
         """
-        while self._open or self._written is not None:
+        while self._pending or self._written is not None:
             self._turn()
 
     def _turn(self) -> None:
@@ -46,9 +46,9 @@ class OutboxWriter:
             try:
                 written.result()
             except StoreError:
-                self._open[:0] = self._writing
+                self._pending[:0] = self._writing
                 raise
-        if self._open:
-            batch = list(self._open)
+        if self._pending:
+            batch = list(self._pending)
             self._written = self._outbox.submit(lambda outbox: outbox.settle(batch))
-            self._writing, self._open = batch, []
+            self._writing, self._pending = batch, []

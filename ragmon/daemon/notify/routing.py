@@ -1,4 +1,4 @@
-"""Which alerts go to which sink."""
+"""Routes: the configured sinks, and the alerts that each receives."""
 
 import socket
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ class Route(Struct, frozen=True, kw_only=True):
     give_up_after_s: float = 86_400.0
 
     def takes(self, alert: Alert) -> bool:
-        """Whether an alert goes there, from its beginning to its end."""
+        """True for an alert that goes there, from its beginning to its end."""
         if self.pipelines and alert.key.stream.pipeline not in self.pipelines:
             return False
         return SEVERITIES.index(alert.severity) >= SEVERITIES.index(self.min_severity)
@@ -44,7 +44,7 @@ def build_routes(settings: Settings, clock: Clock, port: int) -> tuple[Route, ..
     Args:
         settings: the settings.
         clock: given to the sinks.
-        port: where ragmon listens, for links unless ``external_url`` is set.
+        port: on which ragmon listens, for links unless ``external_url`` is set.
 
     Raises:
         SettingsError: an unknown kind, options it does not know, a name that is taken, or a
@@ -52,8 +52,8 @@ def build_routes(settings: Settings, clock: Clock, port: int) -> tuple[Route, ..
     """
     links = Links(settings.external_url or _url(settings.host, port), settings.runbooks_url)
     routes: list[Route] = []
-    for at, given in enumerate(settings.sinks):
-        setting, name = f"sinks.{at}", given.name or given.kind
+    for at, entry in enumerate(settings.sinks):
+        setting, name = f"sinks.{at}", entry.name or entry.kind
         if name in (route.name for route in routes):
             raise SettingsError(
                 f"{setting}: there is another sink called {name!r}", hint="Set another `name`"
@@ -62,18 +62,18 @@ def build_routes(settings: Settings, clock: Clock, port: int) -> tuple[Route, ..
             Route(
                 name=name,
                 sink=_build(
-                    setting, {"kind": given.kind} | given.options, SinkContext(clock, links)
+                    setting, {"kind": entry.kind} | entry.options, SinkContext(clock, links)
                 ),
-                min_severity=given.min_severity,
-                pipelines=given.pipelines,
-                give_up_after_s=given.give_up_after,
+                min_severity=entry.min_severity,
+                pipelines=entry.pipelines,
+                give_up_after_s=entry.give_up_after,
             )
         )
     return tuple(routes)
 
 
 def _url(host: str, port: int) -> str:
-    """Where ragmon may be reached; who listens on every address is known by name."""
+    """The URL for links; the host's name stands for every address."""
     if host in _EVERYWHERE:
         host = socket.gethostname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -90,7 +90,7 @@ def _build(setting: str, given: dict[str, Any], context: SinkContext) -> Sink:
 
 
 def notifications(events: Iterable[AlertEvent], routes: Sequence[Route]) -> list[Notification]:
-    """What has to be delivered of these transitions, in their order."""
+    """Notifications of these transitions, in their order."""
     return [
         Notification(route.name, event.id, event.alert.fingerprint, event.at, encode_event(event))
         for event in events

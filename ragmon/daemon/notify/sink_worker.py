@@ -1,4 +1,4 @@
-"""One sink's way out: what to try, when to try again, when to give up."""
+"""Retry loop of one sink."""
 
 import contextlib
 import hashlib
@@ -23,19 +23,19 @@ FIRST_WAIT_S = 0.5
 GROWTH = 1.5
 LONGEST_WAIT_S = 300.0
 _LONGEST_ASKED_S = 3_600.0  # of a Retry-After
-_LONGEST_PAUSE_S = 60.0  # of a lane, so that a receiver that is back is soon found to be
-_PATIENCE = 5  # failures in a row, after which the whole lane waits, not only the notification
+_LONGEST_PAUSE_S = 60.0  # of a sink, so that a receiver that is back is soon found to be
+_FAILURES_TO_PAUSE = 5  # in a row; then the whole sink waits, not only the notification
 _BATCH = 256
 _LOOK_EVERY_S = 5.0
 _STORE_WAIT_S = 1.0
 
 _decode = msgspec.msgpack.Decoder(AlertEvent).decode
-# What a defect of ours in one message would raise: it must not end the lane.
+# What a defect of ours in one message would raise: it must not end the worker.
 _DEFECTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class DeliveryCounters(Protocol):
-    """What is counted."""
+    """Counters of delivery."""
 
     def notified(self, sink: str, outcome: str) -> None:
         """An attempt ended: delivered, retried or dead."""
@@ -60,7 +60,7 @@ def wait_s(event_id: str, attempts: int) -> float:
 def settle(
     row: PendingNotification, error: SinkError, give_up_after_s: float, now: float
 ) -> Settled:
-    """What becomes of a notification that was not accepted."""
+    """The outcome of an attempt that was not accepted: tried again, or given up."""
     if not error.retryable:
         return Settled(row.number, "dead", now, str(error))
     if now - row.at > give_up_after_s:
@@ -72,28 +72,28 @@ def settle(
 
 
 class DeliveryContext(Struct, frozen=True, kw_only=True):
-    """What all lanes share."""
+    """Services that all sink workers share."""
 
     outbox: OnWriter[Outbox]
     clock: Clock
-    tally: DeliveryCounters
+    counters: DeliveryCounters
     open_alerts: Callable[[], Sequence[Alert]]
 
 
 class SinkWorker:
     """One sink's notifications; ``step`` runs on one thread."""
 
-    def __init__(self, route: Route, common: DeliveryContext) -> None:
+    def __init__(self, route: Route, context: DeliveryContext) -> None:
         self.name = route.name
         self.undelivered = Undelivered(0, None, 0)
         self.looked_at = float("-inf")  # monotonic seconds
         self._route = route
-        self._common = common
-        self._clock = common.clock
-        self._outbox = common.outbox
-        self._ledger = OutboxWriter(common.outbox)
+        self._context = context
+        self._clock = context.clock
+        self._outbox = context.outbox
+        self._outcomes = OutboxWriter(context.outbox)
         self._failures = 0  # in a row
-        self._paused_until = self._repeat_at = common.clock.monotonic()
+        self._paused_until = self._repeat_at = context.clock.monotonic()
         self._log = structlog.get_logger("delivery").bind(sink=route.name)
         self._loop = Loop(f"sink-{route.name}", self.step, self._log, finish=self._finish)
 
@@ -112,7 +112,7 @@ class SinkWorker:
     def step(self) -> float:
         """Try what is due; returns the seconds until there may be more to do."""
         try:
-            self._ledger.flush()
+            self._outcomes.flush()
             pause = self._paused_until - self._clock.monotonic()
             if pause > 0.0:
                 return pause
@@ -125,8 +125,8 @@ class SinkWorker:
                 now = self._clock.monotonic()
                 if self._loop.stopping.is_set() or now < self._paused_until or now > until:
                     break
-                self._ledger.add(self._try(row))
-            self._ledger.flush()
+                self._outcomes.add(self._try(row))
+            self._outcomes.flush()
             self._look()
         except StoreError as error:
             self._log.warning("cannot_reach_outbox", error=str(error))
@@ -137,7 +137,7 @@ class SinkWorker:
 
     def _finish(self) -> None:
         with contextlib.suppress(StoreError):  # then it is delivered once more after the restart
-            self._ledger.flush()
+            self._outcomes.flush()
 
     def _look(self) -> None:
         self.undelivered = self._outbox.ask(lambda outbox: outbox.undelivered())
@@ -155,7 +155,7 @@ class SinkWorker:
             self._log.exception("notification_defect", event_id=row.event_id)
             return self._failed(row, SinkError(f"defect: {type(error).__name__}", retryable=False))
         self._failures = 0
-        self._common.tally.notified(self._route.name, "delivered")
+        self._context.counters.notified(self._route.name, "delivered")
         self._log.debug("notification_delivered", event_id=row.event_id)
         return Settled(row.number, "delivered", self._clock.now())
 
@@ -165,33 +165,33 @@ class SinkWorker:
             self._pause(error)
         else:
             self._failures = 0  # the receiver is there, and wants something else
-        self._common.tally.notified(self._route.name, settled.fate)
-        told = {"event_id": row.event_id, "attempt": row.attempts + 1, "error": settled.error}
+        self._context.counters.notified(self._route.name, settled.fate)
+        event = {"event_id": row.event_id, "attempt": row.attempts + 1, "error": settled.error}
         if settled.fate == "dead":
-            self._log.error("notification_dead", **told)
+            self._log.error("notification_dead", **event)
         else:
             again_s = round(settled.at - self._clock.now(), 1)
-            self._log.warning("notification_failed", **told, again_s=again_s)
+            self._log.warning("notification_failed", **event, again_s=again_s)
         return settled
 
     def _pause(self, error: SinkError) -> None:
         """Leave the receiver alone for as long as it asked, or when nothing gets through."""
         self._failures += 1
         pause = min(error.retry_after_s, _LONGEST_ASKED_S)
-        if self._failures >= _PATIENCE:
-            beyond = self._failures - _PATIENCE + 1
+        if self._failures >= _FAILURES_TO_PAUSE:
+            beyond = self._failures - _FAILURES_TO_PAUSE + 1
             pause = max(pause, min(wait_s(self._route.name, beyond), _LONGEST_PAUSE_S))
         self._paused_until = self._clock.monotonic() + pause
 
     def _repeat(self) -> float:
-        """Say again what is open where that is needed; returns seconds until the next look."""
+        """Remind a receiver that forgets of what is open; returns seconds until the next look."""
         sink = self._route.sink
         if not isinstance(sink, Repeating):
             return _LOOK_EVERY_S
         now = self._clock.monotonic()
         if now >= self._repeat_at:
             # Asked for on this thread: an end that was delivered before is not opened again.
-            alerts = [each for each in self._common.open_alerts() if self._route.takes(each)]
+            alerts = [each for each in self._context.open_alerts() if self._route.takes(each)]
             if not alerts:  # or not restored yet
                 return _LOOK_EVERY_S
             self._repeat_at = now + sink.repeat_every_s

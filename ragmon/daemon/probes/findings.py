@@ -18,11 +18,11 @@ RULE = "golden"
 
 _SHARE = 0.1  # probes may add this much to the false alarms that are allowed
 _METRICS = {"hit": "hit", "faithfulness": "grounding"}
-"""What a metric of a run is called among the alerts."""
+"""Metrics of a run, by the name that alerts give them."""
 
 
 class Allowance(Struct, frozen=True):
-    """How often all probes together may be wrong."""
+    """Rate of false alarms allowed to all probes together."""
 
     per_month: float  # false alarms in thirty days
 
@@ -40,23 +40,24 @@ def allowance(false_alarms_per_month: float) -> Allowance:
 def findings(
     planned: Sequence[Planned], states: Mapping[str, ProbeState], allowed: Allowance
 ) -> list[Finding]:
-    """What got worse: of each probe and metric the clearest fall, until a run is better."""
-    found: list[Finding] = []
-    for each in planned:
-        state = states[each.job.probe]
-        level = allowed.level(each, len(planned), max(1, len(state.falls)))
+    """Of each probe and metric the clearest fall, until a run is better."""
+    made: list[Finding] = []
+    for probe in planned:
+        state = states[probe.job.probe]
+        level = allowed.level(probe, len(planned), max(1, len(state.falls)))
         for base, name in _METRICS.items():
             worse = list(_worse(state, base, level))
             if worse:
                 metric = min(worse, key=lambda metric: state.falls[metric].paired.p_value)
-                stream = StreamKey(f"probe {each.job.probe}", name)
-                found.append(_finding(stream, state, metric, allowed))
-    return found
+                stream = StreamKey(f"probe {probe.job.probe}", name)
+                made.append(_finding(stream, state, metric, allowed))
+    return made
 
 
 def _worse(state: ProbeState, base: str, level: float) -> Iterator[str]:
-    for metric, each in state.falls.items():
-        if metric.replace("/", "@").partition("@")[0] == base and each.paired.p_value <= level:
+    for metric, compared in state.falls.items():
+        name = metric.replace("/", "@").partition("@")[0]
+        if name == base and compared.paired.p_value <= level:
             yield metric
 
 

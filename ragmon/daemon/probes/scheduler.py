@@ -36,7 +36,7 @@ _SKEW_S = 60.0
 
 
 class Runner(Protocol):
-    """Does the work."""
+    """Runs a probe's job."""
 
     def run(self, job: ProbeJob, timeout_s: float) -> ProbeOutcome:
         """One run; never longer than the timeout."""
@@ -48,7 +48,7 @@ class Runner(Protocol):
 
 
 class Probes:
-    """Implements ``Part``."""
+    """Runs each probe when it is due, one run at a time."""
 
     def __init__(
         self,
@@ -96,11 +96,11 @@ class Probes:
                 self._due.put(name)
 
     def findings(self, _now: float) -> list[Finding]:
-        """What got worse, until a run says otherwise."""
+        """Metrics that got worse, until a run is better."""
         return findings.findings(list(self._planned.values()), self.states, self._allowed)
 
     def views(self) -> list[ProbeView]:
-        """What Prometheus is told."""
+        """The state of each probe, as the metrics show it."""
         return [_view(name, state) for name, state in self.states.items()]
 
     def _is_due(self, name: str, every_s: float) -> bool:
@@ -206,23 +206,23 @@ class Process:
         return "", body
 
 
-def build(shell: Context) -> Probes:
+def build(context: Context) -> Probes:
     """The configured probes.
 
     Raises:
         SettingsError: see ``plan``.
     """
-    grounding = shell.settings.judge.grounding.enabled
-    found = Probes(
-        [plan(probe, grounding=grounding) for probe in shell.settings.probes],
-        runner=Process(shell.clock),
-        runs=shell.engine.thread.bind(shell.engine.store.probe_runs()),
-        schedule=shell.schedule,
-        clock=shell.clock,
-        allowed=findings.allowance(shell.settings.detectors.false_alarms_per_month),
+    grounding = context.settings.judge.grounding.enabled
+    probes = Probes(
+        [plan(probe, grounding=grounding) for probe in context.settings.probes],
+        runner=Process(context.clock),
+        runs=context.engine.thread.bind(context.engine.store.probe_runs()),
+        schedule=context.schedule,
+        clock=context.clock,
+        allowed=findings.allowance(context.settings.detectors.false_alarms_per_month),
     )
-    shell.own.registry.register(ProbeMetrics(found.views))
-    return found
+    context.own.registry.register(ProbeMetrics(probes.views))
+    return probes
 
 
 def plan(probe: ProbeSettings, *, grounding: bool) -> Planned:
@@ -235,9 +235,9 @@ def plan(probe: ProbeSettings, *, grounding: bool) -> Planned:
     for name, path in (("cases", probe.cases), ("baseline", probe.baseline)):
         if path is not None and not path.exists():
             raise SettingsError(f"{where}: {name}: {path} is not there")
-    given: dict[str, Any] = {"timeout_s": probe.timeout} | probe.request | {"url": probe.endpoint}
+    request: dict[str, Any] = {"timeout_s": probe.timeout} | probe.request | {"url": probe.endpoint}
     try:
-        template = msgspec.convert(given, Template)
+        template = msgspec.convert(request, Template)
     except msgspec.ValidationError as error:
         hint = "It takes what a file of `ragmon evaluate --request` holds"
         raise SettingsError(f"{where}: request: {error}", hint=hint) from None
@@ -265,8 +265,8 @@ def _view(name: str, state: ProbeState) -> ProbeView:
         cases=state.last.cases,
         quality=[Quality(*msgspec.structs.astuple(each)) for each in state.last.means],
         falls=[
-            Fall(metric, each.paired.fall, each.paired.p_value)
-            for metric, each in state.falls.items()
+            Fall(metric, compared.paired.fall, compared.paired.p_value)
+            for metric, compared in state.falls.items()
         ],
         runs=state.runs,
         failures=state.failures,

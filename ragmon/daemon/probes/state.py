@@ -1,4 +1,4 @@
-"""A probe, and what is known of it from run to run."""
+"""A probe, and its state from run to run."""
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +16,7 @@ class Planned(Struct, frozen=True):
 
 
 class ProbeState(Struct, frozen=True):
-    """What is known of a probe; survives a restart."""
+    """Results of a probe's runs; stored, so that they survive a restart."""
 
     last: ProbeOutcome | None = None
     reference: Golden | None = None  # the run that counts as right
@@ -43,8 +43,8 @@ class ProbeState(Struct, frozen=True):
             falls=falls,
             worse_since={
                 metric: self.worse_since.get(metric, outcome.started_at)
-                for metric, each in falls.items()
-                if each.paired.fall > 0.0
+                for metric, compared in falls.items()
+                if compared.paired.fall > 0.0
             },
         )
 

@@ -59,16 +59,16 @@ class Nothing:
 )
 def test_one_answer_does_not_end_the_thread(error, event, is_left_alone):
     clock, judge = ManualClock(1.0), Broken(error)
-    purse = SharedBudget(BudgetLimits(judgements_per_hour=10), clock)
-    docket = JudgeQueue(bound(Nothing()), Nothing, sink=None)
+    budget = SharedBudget(BudgetLimits(judgements_per_hour=10), clock)
+    judge_queue = JudgeQueue(bound(Nothing()), Nothing, sink=None)
     metrics = JudgeMetrics(OwnMetrics())
     sampled = SampledJudge(
-        judge, docket, purse, clock, metrics, told=lambda *_: None, max_age_s=60.0, threads=1
+        judge, judge_queue, budget, clock, metrics, told=lambda *_: None, max_age_s=60.0, threads=1
     )
     for number in range(2):
         answer = QueryRecord(query_id=f"q{number}", answer=f"A{number}", chunks=[Chunk("c")])
         draw = Draw(query_id=f"q{number}", probability=1.0, proxy=0.5)
-        sampled._tasks.put(Task(number, answer, draw, purse.admit(0.0)))
+        sampled._tasks.put(Task(number, answer, draw, budget.admit(0.0)))
     with capture_logs() as logged:
         sampled.start()
         eventually(lambda: len(logged) == 2, "both were judged")

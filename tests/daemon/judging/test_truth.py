@@ -31,12 +31,12 @@ class Day:
         self.world = world
         self.clock = ManualClock(NOON)
         self.windows = windows(PIPELINE)
-        purse = SharedBudget(BudgetLimits(judgements_per_day=A_DAY), self.clock)
+        budget = SharedBudget(BudgetLimits(judgements_per_day=A_DAY), self.clock)
         self.drawing = JudgeSelection(
-            Sampler(SamplingOptions()), purse, self.clock, slices=(), known=self.known,
+            Sampler(SamplingOptions()), budget, self.clock, slices=(), known=self.known,
             forecast_usd=lambda _: 0.0,
         )  # fmt: skip
-        self.purse = purse
+        self.budget = budget
         self.asked = 0
 
     def known(self, with_relations):
@@ -67,7 +67,7 @@ class Day:
         for record, verdict, drawn, score in zip(records, read, draws, truth.tolist(), strict=True):
             known, _ = amend(Amendments(), verdict)
             known, _ = amend(known, drawn)
-            if drawn.drawn and self.purse.admit(0.0) is not None:
+            if drawn.drawn and self.budget.admit(0.0) is not None:
                 self.asked += 1
                 said = Verdict(query_id=record.query_id, judge="llm", score=score,
                                probability=drawn.probability)  # fmt: skip

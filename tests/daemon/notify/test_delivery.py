@@ -69,7 +69,7 @@ class Office:
         self.outbox = WriterThread(self.run, threading.current_thread()).bind(self.store.outbox())
         self.tally = Tally()
         self.routes = routes
-        self.delivery = Delivery(self.outbox, routes, SystemClock(), tally=self.tally)
+        self.delivery = Delivery(self.outbox, routes, SystemClock(), counters=self.tally)
 
     def run(self, call):
         with self.lock:

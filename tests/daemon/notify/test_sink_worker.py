@@ -41,7 +41,7 @@ class Rig:
         common = DeliveryContext(
             outbox=bound(self.outbox),
             clock=self.clock,
-            tally=self.tally,
+            counters=self.tally,
             open_alerts=lambda: self.open,
         )
         self.lane = SinkWorker(self.route, common)
