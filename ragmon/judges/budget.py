@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 _HOUR_S = 3_600
 _DAY_S = 86_400
-_MOST_HURRY = 2.0  # times the even pace, so that a late hour does not draw what it cannot judge
-_REMEMBERED = 0.05  # weight of the newest judgement in the mean cost
+_MAX_SPEEDUP = 2.0  # times the even rate, so that a late hour does not draw what it cannot judge
+_NEWEST_WEIGHT = 0.05  # weight of the newest judgement in the mean cost
 
 
 class BudgetLimits(Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class BudgetLimits(Struct, frozen=True, kw_only=True):
 
 
 class Period(Struct, frozen=True):
-    """What an hour or a day has spent."""
+    """Judgements and dollars spent in one hour or one day (UTC)."""
 
     number: int = 0  # since 1970
     judgements: float = 0.0
@@ -44,7 +44,7 @@ class Period(Struct, frozen=True):
         return self if number == self.number - 1 else replace(self, number=number)
 
     def charged(self, judgements: float, dollars: float) -> "Period":
-        """With that much more; never below nothing."""
+        """The period with this much added, never below 0: a refund frees no more than was spent."""
         return replace(
             self,
             judgements=max(self.judgements + judgements, 0.0),
@@ -61,26 +61,26 @@ class Spent(Struct, frozen=True):
 
 
 class Reservation(NamedTuple):
-    """What was set aside for one judgement, and when."""
+    """One judgement, charged at the most it can cost to an hour and a day (since 1970)."""
 
     hour: int
     day: int
     cost_usd: float
 
 
-class _Account(NamedTuple):
-    """One limit against what was spent of it."""
+class _LimitUse(NamedTuple):
+    """One limit and the amount spent of it in its current period."""
 
     limit: float
     spent: float
     left_s: float  # of its period
     period_s: float
 
-    def pace(self, waiting: float) -> float:
-        """What is left, an hour, in the limit's own unit."""
+    def hourly_rate(self, waiting: float) -> float:
+        """The rest of the limit spread over the rest of its period, per hour, in its own unit."""
         even = self.limit * _HOUR_S / self.period_s
         left = max(self.limit - self.spent - waiting, 0.0)
-        return min(left * _HOUR_S / max(self.left_s, 1.0), _MOST_HURRY * even)
+        return min(left * _HOUR_S / max(self.left_s, 1.0), _MAX_SPEEDUP * even)
 
 
 class Budget:
@@ -91,7 +91,7 @@ class Budget:
         self.spent = spent or Spent()
 
     def admit(self, now: float, cost_usd: float = 0.0) -> Reservation | None:
-        """Set one judgement aside; None when a limit would be passed.
+        """Reserve one judgement; None when it would exceed a limit.
 
         Args:
             now: unix seconds.
@@ -103,24 +103,26 @@ class Budget:
         self._charge(1.0, cost_usd)
         return Reservation(self.spent.hour.number, self.spent.day.number, cost_usd)
 
-    def settle(self, receipt: Reservation, cost_usd: float) -> None:
-        """Put in what a judgement did cost; a period that is over stays as it was."""
-        change = cost_usd - receipt.cost_usd
+    def settle(self, reservation: Reservation, cost_usd: float) -> None:
+        """Replace the reserved cost by the real one; a period that is over stays as it was."""
+        change = cost_usd - reservation.cost_usd
         hour, day = self.spent.hour, self.spent.day
         mean = self.spent.mean_cost_usd
         self.spent = Spent(
-            hour.charged(0.0, change) if hour.number == receipt.hour else hour,
-            day.charged(0.0, change) if day.number == receipt.day else day,
-            cost_usd if mean is None else mean + _REMEMBERED * (cost_usd - mean),
+            hour.charged(0.0, change) if hour.number == reservation.hour else hour,
+            day.charged(0.0, change) if day.number == reservation.day else day,
+            cost_usd if mean is None else mean + _NEWEST_WEIGHT * (cost_usd - mean),
         )
 
-    def cancel(self, receipt: Reservation) -> None:
+    def cancel(self, reservation: Reservation) -> None:
         """Give back a judgement that was never asked for (the endpoint is known to be down)."""
         hour, day = self.spent.hour, self.spent.day
         self.spent = replace(
             self.spent,
-            hour=hour.charged(-1.0, -receipt.cost_usd) if hour.number == receipt.hour else hour,
-            day=day.charged(-1.0, -receipt.cost_usd) if day.number == receipt.day else day,
+            hour=hour.charged(-1.0, -reservation.cost_usd)
+            if hour.number == reservation.hour
+            else hour,
+            day=day.charged(-1.0, -reservation.cost_usd) if day.number == reservation.day else day,
         )
 
     def pace(self, now: float, waiting: int = 0, *, cost_usd: float = 0.0) -> float:
@@ -133,9 +135,9 @@ class Budget:
         """
         self._roll(now)
         cost = self._cost(cost_usd)
-        paces = [account.pace(waiting) for account in self._counts(now)]
-        paces += [account.pace(waiting * cost) / cost for account in self._dollars(now) if cost]
-        return min(paces, default=math.inf)
+        rates = [use.hourly_rate(waiting) for use in self._counts(now)]
+        rates += [use.hourly_rate(waiting * cost) / cost for use in self._dollars(now) if cost]
+        return min(rates, default=math.inf)
 
     def room(self, now: float, waiting: int = 0, *, cost_usd: float = 0.0) -> float:
         """Judgements that still fit besides those waiting: no burst may draw more."""
@@ -145,11 +147,12 @@ class Budget:
         return max(min(count, dollars / cost if cost else math.inf) - waiting, 0.0)
 
     def remaining_ratio(self, now: float) -> float:
-        """Of the limit that is nearest to its end, what is left, in [0, 1]; 1 without limits."""
+        """Share left of the limit that is closest to being used up, in [0, 1]; 1 without limits."""
         self._roll(now)
-        accounts = self._counts() + self._dollars()
+        uses = self._counts() + self._dollars()
         return min(
-            (max(1.0 - a.spent / a.limit, 0.0) if a.limit else 0.0 for a in accounts), default=1.0
+            (max(1.0 - use.spent / use.limit, 0.0) if use.limit else 0.0 for use in uses),
+            default=1.0,
         )
 
     def _roll(self, now: float) -> None:
@@ -166,32 +169,29 @@ class Budget:
     def _cost(self, otherwise: float) -> float:
         return otherwise if self.spent.mean_cost_usd is None else self.spent.mean_cost_usd
 
-    def _counts(self, now: float = 0.0) -> list[_Account]:
+    def _counts(self, now: float = 0.0) -> list[_LimitUse]:
         hour, day = self.spent.hour.judgements, self.spent.day.judgements
         limits = self._limits
-        return _accounts(limits.judgements_per_hour, limits.judgements_per_day, hour, day, now)
+        return _limit_uses(limits.judgements_per_hour, limits.judgements_per_day, hour, day, now)
 
-    def _dollars(self, now: float = 0.0) -> list[_Account]:
+    def _dollars(self, now: float = 0.0) -> list[_LimitUse]:
         hour, day = self.spent.hour.dollars, self.spent.day.dollars
-        return _accounts(
+        return _limit_uses(
             self._limits.dollars_per_hour, self._limits.dollars_per_day, hour, day, now
         )
 
     @staticmethod
-    def _room(accounts: list[_Account]) -> float:
+    def _room(uses: list[_LimitUse]) -> float:
         # A billionth of slack: sums of cents may come out a hair above the limit they add up to.
-        return min((a.limit * (1 + 1e-9) - a.spent for a in accounts), default=math.inf)
+        return min((use.limit * (1 + 1e-9) - use.spent for use in uses), default=math.inf)
 
 
-def _accounts(
+def _limit_uses(
     per_hour: float | None, per_day: float | None, hour: float, day: float, now: float
-) -> list[_Account]:
-    given = [
-        (per_hour, hour, _HOUR_S),
-        (per_day, day, _DAY_S),
-    ]
+) -> list[_LimitUse]:
+    limits = [(per_hour, hour, _HOUR_S), (per_day, day, _DAY_S)]
     return [
-        _Account(limit, spent, period - now % period, period)
-        for limit, spent, period in given
+        _LimitUse(limit, spent, period - now % period, period)
+        for limit, spent, period in limits
         if limit is not None
     ]

@@ -1,8 +1,8 @@
 """The embedded judge in a process of its own: ``python -m ragmon.judges.worker MAX_CPU``.
 
 It reads batches from standard input and answers on standard output, each frame a length and
-msgpack. Between batches it rests, so that it takes at most its share of a core. It ends when its
-input does, which is when the daemon ends, however that ends.
+msgpack. It sleeps between batches so that it takes at most its share of a core, and ends when its
+input ends: when the daemon stops or is killed.
 """
 
 import os

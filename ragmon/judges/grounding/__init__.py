@@ -1,4 +1,4 @@
-"""How well an answer is supported by its retrieved chunks: embedded, without an LLM.
+"""The embedded grounding judge: support of an answer by its retrieved chunks, without an LLM.
 
 A fitted lexical screen in numpy-free Python: every answer gets a score in [0, 1] and the
 sentences it doubts, with the reason. It sees words the context does not hold, and words it does

@@ -1,4 +1,4 @@
-"""Fits the score to one pipeline from its own labels: 50 to 100 human labels or LLM verdicts.
+"""Fit of the score to one pipeline from its own labels: 50 to 100 human labels or LLM verdicts.
 
 The shipped score assumes that half of all answers are supported. A calibration turns it into
 the chance of being supported here, and sets the threshold. With few labels it stays close to
@@ -34,7 +34,7 @@ _EDGE = 1e-6
 
 
 class Calibration(Struct, frozen=True):
-    """How one pipeline reads the score. Plain data: msgspec writes and reads it.
+    """Map from the score to a probability of support in one pipeline; stored by msgspec.
 
     log odds = slope * logit(score) + traits . trait_weights + intercept,
     then ``apply`` interpolates (log odds, probability) between ``points`` if there are any.
@@ -158,10 +158,13 @@ def _held_out_loss(
     fold[np.argsort(x, kind="stable")] = np.arange(len(x)) % min(_FOLDS, len(x))
     total = 0.0
     for out in range(fold.max() + 1):
-        keep, held = fold != out, fold == out
-        p = _probability(fit(x[keep], y[keep], w[keep], t[keep]), x[held], t[held])
+        training, validation = fold != out, fold == out
+        p = _probability(
+            fit(x[training], y[training], w[training], t[training]), x[validation], t[validation]
+        )
         p = np.clip(p, _EDGE, 1 - _EDGE)
-        total -= float(w[held] @ (y[held] * np.log(p) + (1 - y[held]) * np.log(1 - p)))
+        truth = y[validation]
+        total -= float(w[validation] @ (truth * np.log(p) + (1 - truth) * np.log(1 - p)))
     return total / float(w.sum())
 
 
@@ -231,7 +234,7 @@ def _probability(fitted: _Fit, x: Vector, t: Matrix) -> Vector:
 
 
 def _threshold(fitted: _Fit, y: Vector, w: Vector, t: Matrix) -> float:
-    """Where balanced accuracy is best if the fit is true (the share supported), drawn to 0.5.
+    """Cut of best balanced accuracy if the fit is true (the share supported), drawn to 0.5.
 
     On draws of 50 labels this beats the best cut seen by 0.01 of balanced accuracy.
     """

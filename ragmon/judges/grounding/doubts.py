@@ -1,4 +1,4 @@
-"""Which sentences are doubted, and why, in words a reader can check."""
+"""Doubted sentences of an answer, each with a reason that a reader can check."""
 
 from collections.abc import Sequence
 
@@ -13,20 +13,20 @@ REASONS = (
     "scattered",  # the words are there, but no two sentences of the context hold them together
 )
 
-_WEAK = 0.75  # support below which a novel number or name is told, though not doubted for words
+_WEAK = 0.75  # support below which a novel number or name is reported, even if the words suffice
 
 
 def doubts(
     evidence: Sequence[SentenceEvidence], supports: Sequence[float], threshold: float
 ) -> tuple[Doubt, ...]:
     """The doubted sentences in order, each with its strongest reason."""
-    found = []
+    doubted = []
     for line, support in zip(evidence, supports, strict=True):
         reason = _reason(line, support, threshold)
         if reason is not None:
             name, detail = reason
-            found.append(Doubt(line.start, line.end, name, detail, round(support, 4)))
-    return tuple(found)
+            doubted.append(Doubt(line.start, line.end, name, detail, round(support, 4)))
+    return tuple(doubted)
 
 
 def _reason(line: SentenceEvidence, support: float, threshold: float) -> tuple[str, str] | None:

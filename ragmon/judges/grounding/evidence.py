@@ -1,4 +1,4 @@
-"""The answer side: how far each sentence rests on the context, as a few shares in [0, 1].
+"""Evidence for an answer: how far each sentence rests on the context, as shares in [0, 1].
 
 Nearly every share in ``SHARES`` is the part of a sentence's content, weighted by rarity, that
 lacks one kind of support, from the weakest (the word occurs somewhere) to the strictest (beside
@@ -80,7 +80,7 @@ class _Line(Struct, frozen=True):
 
 
 class _Support(Struct, frozen=True):
-    """What of a whole answer occurs in the context."""
+    """Words and word pairs of a whole answer that occur in the context."""
 
     places: dict[str, int]  # by stem: a bit for each sentence of the context that holds it
     bigrams: set[tuple[str, str]]
@@ -209,12 +209,12 @@ def _best_sentence(
     best: tuple[Passage, int] | None = None
     best_weight = 0.0
     for passage in passages:
-        held: dict[int, float] = {}
+        weight_of: dict[int, float] = {}
         for stem, weight in weights.items():  # In this order, so that sums repeat exactly.
             for sentence in passage.sentences_of.get(stem, ()):
-                held[sentence] = held.get(sentence, 0.0) + weight
-        if held:
-            sentence, total = max(held.items(), key=lambda item: (item[1], -item[0]))
+                weight_of[sentence] = weight_of.get(sentence, 0.0) + weight
+        if weight_of:
+            sentence, total = max(weight_of.items(), key=lambda item: (item[1], -item[0]))
             if total > best_weight + 1e-9:
                 best, best_weight = (passage, sentence), total
     if best is None:
@@ -258,10 +258,10 @@ def _shares(line: _Line, aligned: _Alignment, support: _Support) -> tuple[float,
 def _apart(line: _Line, places: dict[str, int], novel: float) -> float:
     """The share "apart"; ``novel`` where there is but one word."""
     weights = {word.term.stem: word.term.weight for word in line.content}
-    held = [(weight, places.get(stem, 0)) for stem, weight in weights.items()]
+    placed = [(weight, places.get(stem, 0)) for stem, weight in weights.items()]
     total = apart = 0.0
-    for index, (weight, place) in enumerate(held):
-        for other_weight, other_place in held[index + 1 : index + 1 + _NEAR]:
+    for index, (weight, place) in enumerate(placed):
+        for other_weight, other_place in placed[index + 1 : index + 1 + _NEAR]:
             total += weight * other_weight
             if not place & other_place:
                 apart += weight * other_weight

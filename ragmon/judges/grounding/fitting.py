@@ -1,4 +1,4 @@
-"""What known truths teach about the embedded judge's score, or why they teach nothing.
+"""Calibration of the embedded judge from answers whose truth is known, or the reason for none.
 
 A calibration is taken only where it can be trusted: from enough answers of both kinds, where the
 score follows the truth, and where it reads answers that it was not fitted to better than the
@@ -20,9 +20,9 @@ Floats = NDArray[np.float64]
 Refusal = Literal["few", "one_kind", "unrelated", "no_gain"]
 
 LEAST = 50
-"""Lessons from which on a calibration is tried."""
+"""Examples from which on a calibration is tried."""
 
-_LEAST_WORTH = 20.0  # equally weighted lessons that the weights are worth
+_LEAST_WORTH = 20.0  # equally weighted examples that the weights are worth
 _LEAST_OF_A_KIND = 5  # faithful, and unfaithful
 _LEAST_T = 2.0  # of the correlation of score and truth
 _FOLDS = 5
@@ -40,20 +40,20 @@ class CalibrationExample(NamedTuple):
 
 
 def fit(
-    lessons: Sequence[CalibrationExample], judge: str, unfaithful_below: float
+    examples: Sequence[CalibrationExample], judge: str, unfaithful_below: float
 ) -> Calibration | Refusal:
-    """The calibration that lessons teach, or why they do not.
+    """The calibration fitted to examples, or the reason why none can be trusted.
 
-    It doubts as large a share of the lessons as have a truth below the limit: what is counted as
-    unfaithful by the embedded judge then compares with what the teacher counts. The threshold of
-    best balanced accuracy would doubt one answer in five where one in twenty is bad.
+    It doubts as large a share of the examples as have a truth below the limit: what is counted as
+    unfaithful by the embedded judge then compares with what the LLM judge or a person counts. The
+    threshold of best balanced accuracy would doubt one answer in five where one in twenty is bad.
 
     Args:
-        lessons: at least ``LEAST``.
+        examples: at least ``LEAST``.
         judge: version of the artefact that gave the scores.
         unfaithful_below: truth from which on an answer is faithful.
     """
-    score, truth, weight = (np.array(each) for each in list(zip(*lessons, strict=True))[:3])
+    score, truth, weight = (np.array(each) for each in list(zip(*examples, strict=True))[:3])
     worth = _worth(weight)
     bad = truth < unfaithful_below
     if worth < _LEAST_WORTH:
@@ -62,21 +62,21 @@ def fit(
         return "one_kind"
     if not _is_related(score, truth, weight):
         return "unrelated"
-    if _held_out_error(lessons, judge) >= _squared_error(score, truth, weight):
+    if _held_out_error(examples, judge) >= _squared_error(score, truth, weight):
         return "no_gain"
-    fitted = _calibrated(lessons, judge)
-    read = _read(fitted, lessons)
+    fitted = _calibrated(examples, judge)
+    read = _read(fitted, examples)
     share = (worth * float(weight @ bad) / float(weight.sum()) + 0.5) / (worth + 1.0)
     return replace(fitted, threshold=_cut(read, weight, share))
 
 
 def _worth(weight: Floats) -> float:
-    """Kish: equally weighted lessons that know as much."""
+    """Effective sample size (Kish): equally weighted examples with as much information."""
     return float(weight.sum() ** 2 / (weight @ weight))
 
 
 def _is_related(score: Floats, truth: Floats, weight: Floats) -> bool:
-    """Whether the truth surely rises with the score's log odds."""
+    """True if the truth surely rises with the score's log odds (t of the correlation)."""
     s = np.clip(score, _EDGE, 1.0 - _EDGE)
     x, y = np.log(s / (1.0 - s)), truth
     (xx, xy), (_, yy) = np.cov(x, y, aweights=weight)
@@ -87,41 +87,43 @@ def _is_related(score: Floats, truth: Floats, weight: Floats) -> bool:
     return bool(t >= _LEAST_T)
 
 
-def _held_out_error(lessons: Sequence[CalibrationExample], judge: str) -> float:
-    """Mean squared error on lessons that a calibration was not fitted to."""
-    ranked = sorted(lessons, key=lambda lesson: lesson.score)
+def _held_out_error(examples: Sequence[CalibrationExample], judge: str) -> float:
+    """Mean squared error on examples that a calibration was not fitted to."""
+    ranked = sorted(examples, key=lambda example: example.score)
     total = 0.0
     for fold in range(_FOLDS):
-        held = ranked[fold::_FOLDS]
-        kept = [lesson for at, lesson in enumerate(ranked) if at % _FOLDS != fold]
-        read = _read(_calibrated(kept, judge), held)
+        validation = ranked[fold::_FOLDS]
+        training = [example for at, example in enumerate(ranked) if at % _FOLDS != fold]
+        read = _read(_calibrated(training, judge), validation)
         total += sum(
-            lesson.weight * (value - lesson.truth) ** 2
-            for lesson, value in zip(held, read.tolist(), strict=True)
+            example.weight * (value - example.truth) ** 2
+            for example, value in zip(validation, read.tolist(), strict=True)
         )
-    return total / sum(lesson.weight for lesson in lessons)
+    return total / sum(example.weight for example in examples)
 
 
 def _squared_error(score: Floats, truth: Floats, weight: Floats) -> float:
     return float(np.average(np.square(score - truth), weights=weight))
 
 
-def _calibrated(lessons: Sequence[CalibrationExample], judge: str) -> Calibration:
+def _calibrated(examples: Sequence[CalibrationExample], judge: str) -> Calibration:
     return grounding.calibrate(
-        [each.score for each in lessons],
-        [each.truth for each in lessons],
-        [each.weight for each in lessons],
-        traits=[each.traits for each in lessons],
+        [example.score for example in examples],
+        [example.truth for example in examples],
+        [example.weight for example in examples],
+        traits=[example.traits for example in examples],
         judge_version=judge,
     )
 
 
-def _read(calibration: Calibration, lessons: Sequence[CalibrationExample]) -> Floats:
-    return np.array([grounding.apply(calibration, each.score, each.traits) for each in lessons])
+def _read(calibration: Calibration, examples: Sequence[CalibrationExample]) -> Floats:
+    return np.array(
+        [grounding.apply(calibration, example.score, example.traits) for example in examples]
+    )
 
 
 def _cut(read: Floats, weight: Floats, share: float) -> float:
-    """Below which nearest to that share of the lessons lies; ties are not torn apart."""
+    """The score below which nearest to that share of the weight lies; ties stay together."""
     value, at = np.unique(read, return_inverse=True)
     below = np.append(0.0, np.cumsum(np.bincount(at, weight))) / weight.sum()
     nearest = int(np.abs(below - share).argmin())

@@ -1,4 +1,4 @@
-"""The judge itself: one answer in, one score with its doubts out."""
+"""Grounding judge: one answer in, one score with its doubts out."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from ragmon.records import Doubt
 
 
 class GroundingResult(Struct, frozen=True):
-    """How well an answer is supported by its context."""
+    """Support of one answer by its context, and the sentences that are doubted."""
 
     score: float | None  # in [0, 1], high is supported; None: cannot be judged
     reason_none: str | None  # one of ``scope.REASONS`` when there is no score

@@ -1,4 +1,4 @@
-"""Which language a text is in, as far as needed to refuse comparing two languages by words."""
+"""Language of a text, as far as needed to refuse comparing two languages by words."""
 
 from ragmon.judges.grounding.lexicon import STOP_WORDS
 from ragmon.judges.grounding.words import TOKEN

@@ -1,4 +1,4 @@
-"""English word lists: what is no claim, what negates, what stemming cannot bring together."""
+"""English word lists: function words, words about sources, negations, irregular forms, numbers."""
 
 _STOP = """a about above after again all also am an and any are as at be because been before being
     below between both but by can could did do does doing done down during each else etc few for

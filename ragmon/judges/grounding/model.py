@@ -1,4 +1,4 @@
-"""The fitted part: what a word is worth, and how shares become a score.
+"""Fitted part of the judge: weights of words, and the formula from shares to a score.
 
 sentence   u = weights . shares, the unsupported part of it, in [0, 1]
 answer     d = (mean of u by content words + WORST_SHARE * worst u) / (1 + WORST_SHARE),
@@ -27,7 +27,7 @@ _PULL = 12.0  # content words of the answer's mean that are mixed into each sent
 
 
 class Provenance(Struct, frozen=True):
-    """Where the numbers come from."""
+    """Origin of the fitted numbers."""
 
     script: str
     data: tuple[str, ...]  # each with its licence
@@ -86,9 +86,10 @@ def summarise(evidence: Sequence[SentenceEvidence], parts: Sequence[float]) -> f
 def traits(
     evidence: Sequence[SentenceEvidence], parts: Sequence[float], context_words: int
 ) -> tuple[float, float, float]:
-    """What may matter in one pipeline only: (log answer length, log context length, worst - mean).
+    """Traits of one pipeline: (log answer length, log context length, worst - mean).
 
-    They are no part of the score: their effect changes sign between data sets.
+    They are no part of the score, as their effect changes sign between data sets; a calibration
+    may use them.
     """
     content = sum(line.content for line in evidence)
     mean = math.fsum(line.content * u for line, u in zip(evidence, parts, strict=True)) / content

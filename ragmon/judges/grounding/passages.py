@@ -1,4 +1,4 @@
-"""The context side: each retrieved chunk is read once into sets that answers are looked up in."""
+"""Retrieved chunks as passages: each is read once into sets that answers are looked up in."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What the judge does not judge, and what it judges with less certainty."""
+"""Answers that the judge refuses, and those that it judges with less certainty."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ REASONS = (
 LEAST_CONTEXT_WORDS = 3
 _SHORT = 3.0  # content words at which half of the log odds is kept
 _HALF_KNOWN = 0.5
-"""How much of the log odds is kept where nothing was measured: other languages, JSON, tables."""
+"""Share of the log odds that is kept where nothing was measured: other languages, JSON, tables."""
 
 _REFUSAL_WITHIN = 60
 """Characters into a sentence; what refuses later has claimed something before."""
@@ -43,7 +43,7 @@ _MAX_REFUSAL_CHARACTERS = 600
 
 
 def reason_before_reading(answer: str, context: AnswerContext) -> str | None:
-    """Why an answer cannot be judged, from the texts alone."""
+    """Reason not to judge an answer that the texts alone tell; None when there is none."""
     if not answer or answer.isspace():
         return "empty_answer"
     if not context.passages:
@@ -56,14 +56,14 @@ def reason_before_reading(answer: str, context: AnswerContext) -> str | None:
 
 
 def reason_after_reading(answer: str, evidence: Sequence[SentenceEvidence]) -> str | None:
-    """Why an answer cannot be judged, once its sentences are known."""
+    """Reason not to judge an answer once its sentences are known; None when there is none."""
     if not evidence:
         return "empty_answer"
     return "refusal" if is_refusal(answer, evidence) else None
 
 
 def is_refusal(answer: str, evidence: Sequence[SentenceEvidence]) -> bool:
-    """Whether every sentence says that the sources do not tell, so that nothing is claimed.
+    """True if every sentence says that the sources do not tell, so that nothing is claimed.
 
     A refusal within a longer answer stays part of it: leaving such sentences out cost 0.04 of
     AUROC on MTRAG, whose raters mark down a refusal that the sources contradict.
@@ -72,7 +72,7 @@ def is_refusal(answer: str, evidence: Sequence[SentenceEvidence]) -> bool:
         return False
     sentences = (answer[line.start : line.end] for line in evidence)
     return all(
-        (found := _REFUSAL.search(sentence)) and found.start() < _REFUSAL_WITHIN
+        (match := _REFUSAL.search(sentence)) and match.start() < _REFUSAL_WITHIN
         for sentence in sentences
     )
 

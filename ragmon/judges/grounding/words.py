@@ -1,4 +1,4 @@
-"""Words, sentences and what a word is worth: everything that looks at characters.
+"""Words, their weights, and sentences: everything that looks at characters.
 
 Tokens are runs of letters and digits; numbers keep their inner points and commas. Matching is
 lexical, so words are folded (case, accents, possessive, light English stemming, number words)
@@ -46,7 +46,7 @@ _NUMBER_WEIGHT = 0.9
 
 
 class Term(Struct, frozen=True, gc=False):
-    """What a word means to the judge."""
+    """Stem and weight of a word."""
 
     stem: str
     weight: float  # 0 for function words, else (0, 1] by rarity
@@ -155,13 +155,13 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def is_unsegmented(text: str) -> bool:
-    """Whether much of a text is in a script whose words the tokens do not find."""
+    """True if much of a text is in a script whose words the token pattern cannot find."""
     sample = text[:4000]
     return 5 * len(_UNSEGMENTED.findall(sample)) > len(sample)
 
 
 def is_structured(text: str) -> bool:
-    """Whether a text looks like JSON, a table or code rather than prose."""
+    """True if a text looks like JSON, a table or code rather than prose."""
     sample = text[:4000]
     marks = sum(sample.count(mark) for mark in '{}[]":|<>=;_\t')
     return len(sample) > 0 and marks > 0.06 * len(sample)

@@ -1,8 +1,8 @@
-"""A fixed set of answers, judged again and again: what changes then is the judge, not the answers.
+"""Anchors: fixed answers judged again and again, so that a change of score is the judge's drift.
 
 A JSON line each: ``{"query": …, "answer": …, "chunks": [{"id": …, "text": …}], "faithful": 0.9}``,
 where ``faithful`` is the human verdict in [0, 1], if there is one. The judge that is asked must
-not remember replies (``LruCache(0)``), or it would agree with itself for ever.
+not remember replies (``LruCache(0)``), or it would repeat its first verdict for ever.
 """
 
 import math
@@ -30,7 +30,7 @@ class Anchor(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def case(self) -> JudgedAnswer:
-        """As the judge is asked."""
+        """The anchor in the form that the judge takes."""
         return JudgedAnswer(
             self.query, self.answer, tuple((c.id, c.text or "") for c in self.chunks)
         )
@@ -64,12 +64,12 @@ def read(path: Path) -> tuple[Anchor, ...]:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SettingsError(f"judge.anchors: line {number} of {path}: {error}") from error
     if not anchors:
-        raise SettingsError(f"judge.anchors: {path} holds no anchor")
+        raise SettingsError(f"judge.anchors: {path} is empty; write one JSON object a line")
     return tuple(anchors)
 
 
 class Grader(Protocol):
-    """What grades: ``LlmJudge``, or somebody who pays for it."""
+    """Judge of one answer: ``LlmJudge``, or a wrapper that charges a budget for it."""
 
     def judge(self, case: JudgedAnswer) -> Judgement | Failure:
         """Grade one answer."""
@@ -81,9 +81,9 @@ def judge_anchors(judge: Grader, anchors: Sequence[Anchor]) -> Round:
     scores: list[float | None] = []
     failed = 0
     for anchor in anchors:
-        got = judge.judge(anchor.case)
-        failed += not isinstance(got, Judgement)
-        scores.append(got.scores.get("faithfulness") if isinstance(got, Judgement) else None)
+        result = judge.judge(anchor.case)
+        failed += not isinstance(result, Judgement)
+        scores.append(result.scores.get("faithfulness") if isinstance(result, Judgement) else None)
     known = [score for score in scores if score is not None]
     counts = confusion_rows(
         [math.nan if score is None else score for score in scores],

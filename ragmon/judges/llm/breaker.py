@@ -1,4 +1,4 @@
-"""Leaves an endpoint alone for a while after it failed several times in a row."""
+"""Circuit breaker: an endpoint that failed several times in a row is not asked for a while."""
 
 import threading
 
@@ -8,7 +8,7 @@ class Breaker:
 
     Args:
         failures: in a row, after which it opens.
-        pause_s: for so long.
+        pause_s: seconds that it stays open.
     """
 
     def __init__(self, failures: int, pause_s: float) -> None:
@@ -19,9 +19,9 @@ class Breaker:
         self._lock = threading.Lock()
 
     def allows(self, now: float) -> bool:
-        """Whether a request may be sent at ``now``, in seconds of a clock that never steps.
+        """True if a request may be sent at ``now``, in seconds of a monotonic clock.
 
-        After a pause the first who asks may; the others wait for another pause or its success.
+        After a pause one caller may; the others wait for its success, or for another pause.
         """
         with self._lock:
             if now < self._open_until:
@@ -37,7 +37,7 @@ class Breaker:
             self._open_until = 0.0
 
     def failed(self, now: float, retry_after_s: float = 0.0) -> None:
-        """The endpoint did not answer, or asked to be left alone for longer than we wait."""
+        """The endpoint did not answer, or sent a Retry-After longer than a request waits."""
         with self._lock:
             self._failed += 1
             pause = self._pause_s if self._failed >= self._limit else 0.0

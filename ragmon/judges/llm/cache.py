@@ -1,4 +1,4 @@
-"""Replies remembered by the content they were about, so that nothing is paid for twice."""
+"""Cache of replies by the content that was asked about, so that nothing is paid for twice."""
 
 import hashlib
 import threading
@@ -8,10 +8,10 @@ from typing import Protocol
 
 
 class Cache(Protocol):
-    """Where replies are kept; called from several threads."""
+    """Store of replies by key; called from several threads."""
 
     def get(self, key: bytes) -> bytes | None:
-        """What was put under a key, if it is still there."""
+        """The reply under a key; None when there is none (any more)."""
         ...
 
     def put(self, key: bytes, reply: bytes) -> None:
@@ -24,24 +24,24 @@ class LruCache:
 
     def __init__(self, entries: int) -> None:
         self._entries = entries
-        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+        self._replies: OrderedDict[bytes, bytes] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: bytes) -> bytes | None:
-        """What was put under a key, if it is still there."""
+        """The reply under a key; None when there is none (any more)."""
         with self._lock:
-            if key not in self._kept:
+            if key not in self._replies:
                 return None
-            self._kept.move_to_end(key)
-            return self._kept[key]
+            self._replies.move_to_end(key)
+            return self._replies[key]
 
     def put(self, key: bytes, reply: bytes) -> None:
-        """Keep a reply, at the cost of the one unused for longest."""
+        """Keep a reply; the least recently used one makes room."""
         with self._lock:
-            self._kept[key] = reply
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._entries:
-                self._kept.popitem(last=False)
+            self._replies[key] = reply
+            self._replies.move_to_end(key)
+            while len(self._replies) > self._entries:
+                self._replies.popitem(last=False)
 
 
 def content_key(parts: Iterable[str]) -> bytes:

@@ -1,4 +1,4 @@
-"""Splits a text into claims and verifies each against the chunks."""
+"""Claims mode: splits a text into claims and verifies each against the chunks."""
 
 import re
 from typing import Literal
@@ -34,12 +34,12 @@ class Verified(Struct, frozen=True):
 
 
 def judge_claims(
-    interview: Conversation, case: JudgedAnswer, text: str, *, most: int, batch: int
+    conversation: Conversation, case: JudgedAnswer, text: str, *, most: int, batch: int
 ) -> tuple[Claim, ...]:
-    """The claims of a text, each with whether a chunk supports it; empty when it makes none.
+    """The claims of a text, each supported by a chunk or not; empty when it makes none.
 
     Args:
-        interview: asks the model.
+        conversation: asks the model.
         case: whose question and chunks count.
         text: the answer, or the reference.
         most: claims taken.
@@ -49,22 +49,22 @@ def judge_claims(
         JudgeError: the model gave no usable answer.
     """
     limit = claims_at_most(text, most)
-    asked = Prompt(
+    prompt = Prompt(
         "extract",
         (("question", case.query), ("text", text)),
         Extracted,
-        lambda got: _wrong_claims(got, limit),
+        lambda reply: _wrong_claims(reply, limit),
         limit,
     )
-    texts = tuple(dict.fromkeys(each.strip() for each in interview.ask(asked).claims))
+    texts = tuple(dict.fromkeys(claim.strip() for claim in conversation.ask(prompt).claims))
     claims: list[Claim] = []
     for at in range(0, len(texts), batch):
-        claims += _verified(interview, case, texts[at : at + batch])
+        claims += _verified(conversation, case, texts[at : at + batch])
     return tuple(claims)
 
 
 def claims_at_most(text: str, most: int) -> int:
-    """No text makes more claims than it has words for: what bounds the cost of judging it."""
+    """Upper bound on the claims of a text, by its words; it bounds the cost of judging it."""
     return min(most, 3 + len(_WORD.findall(text)) // 4)
 
 
@@ -74,19 +74,21 @@ def share_supported(claims: tuple[Claim, ...]) -> float | None:
 
 
 def numbered_chunks(case: JudgedAnswer) -> tuple[tuple[str, str], ...]:
-    """The chunks as material."""
+    """(label, text) of the chunks, numbered from 1 as the prompt refers to them."""
     return tuple((f"passage {n}", text) for n, (_, text) in enumerate(case.chunks, 1))
 
 
-def _verified(interview: Conversation, case: JudgedAnswer, texts: tuple[str, ...]) -> list[Claim]:
+def _verified(
+    conversation: Conversation, case: JudgedAnswer, texts: tuple[str, ...]
+) -> list[Claim]:
     claims = tuple((f"claim {n}", text) for n, text in enumerate(texts, 1))
-    asked = Prompt(
+    prompt = Prompt(
         "verify",
         numbered_chunks(case) + claims,
         Verified,
-        lambda got: _wrong_verdicts(got, len(texts), len(case.chunks)),
+        lambda reply: _wrong_verdicts(reply, len(texts), len(case.chunks)),
     )
-    verdicts = sorted(interview.ask(asked).verdicts, key=lambda verdict: verdict.claim)
+    verdicts = sorted(conversation.ask(prompt).verdicts, key=lambda verdict: verdict.claim)
     return [
         Claim(text, verdict.supported == "yes", _chunk_id(case, verdict))
         for text, verdict in zip(texts, verdicts, strict=True)
@@ -99,18 +101,18 @@ def _chunk_id(case: JudgedAnswer, verdict: ClaimVerdict) -> str | None:
     return case.chunks[verdict.chunk - 1][0]
 
 
-def _wrong_claims(got: Extracted, limit: int) -> str:
-    if len(got.claims) > limit:
-        return f"{len(got.claims)} claims, at most {limit} were asked for"
-    if any(not each.strip() or len(each) > _MOST_CHARACTERS for each in got.claims):
-        return "an empty or endless claim"
+def _wrong_claims(reply: Extracted, limit: int) -> str:
+    if len(reply.claims) > limit:
+        return f"{len(reply.claims)} claims, at most {limit} were asked for"
+    if any(not claim.strip() or len(claim) > _MOST_CHARACTERS for claim in reply.claims):
+        return f"a claim is empty or longer than {_MOST_CHARACTERS} characters"
     return ""
 
 
-def _wrong_verdicts(got: Verified, claims: int, chunks: int) -> str:
-    if sorted(verdict.claim for verdict in got.verdicts) != list(range(1, claims + 1)):
+def _wrong_verdicts(reply: Verified, claims: int, chunks: int) -> str:
+    if sorted(verdict.claim for verdict in reply.verdicts) != list(range(1, claims + 1)):
         return f"not one verdict for each of {claims} claims"
-    for verdict in got.verdicts:
+    for verdict in reply.verdicts:
         if verdict.supported == "yes" and verdict.chunk is None:
             return f"claim {verdict.claim} is supported by no passage"
         if verdict.chunk is not None and not 1 <= verdict.chunk <= chunks:
@@ -119,7 +121,7 @@ def _wrong_verdicts(got: Verified, claims: int, chunks: int) -> str:
 
 
 def checked_case(case: JudgedAnswer, most_characters: int) -> None:
-    """Refuse what cannot be judged as it is.
+    """Check that a case can be judged.
 
     Raises:
         JudgeError: unjudgeable without answer or chunk texts; too_long.

@@ -1,4 +1,4 @@
-"""What an endpoint understands, found out by what it refuses and remembered from then on.
+"""Request dialect of an endpoint: found out by what it refuses, and remembered from then on.
 
 OpenAI's newer models refuse ``max_tokens`` and a temperature; LM Studio refuses ``json_object``;
 some servers refuse ``json_schema``, some models a system message.
@@ -23,7 +23,7 @@ _SYSTEM = re.compile(r"system.{0,20}(role|message|prompt)|roles must alternate",
 
 
 class Dialect(Struct, frozen=True):
-    """How requests to one endpoint are written."""
+    """Request fields that one endpoint accepts."""
 
     format: Format = "json_schema"
     tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -32,7 +32,7 @@ class Dialect(Struct, frozen=True):
 
 
 class Chat(NamedTuple):
-    """What is to be said to a model."""
+    """System and user message for a model, with the schema of the reply."""
 
     model: str
     system: str
@@ -43,10 +43,10 @@ class Chat(NamedTuple):
 
 def body(dialect: Dialect, chat: Chat) -> dict[str, Any]:
     """A request for chat completion."""
-    said = {"system": chat.system, "user": chat.user}
+    texts = {"system": chat.system, "user": chat.user}
     if not dialect.system:
-        said = {"user": f"{chat.system}\n\n{chat.user}"}
-    messages = [{"role": role, "content": content} for role, content in said.items()]
+        texts = {"user": f"{chat.system}\n\n{chat.user}"}
+    messages = [{"role": role, "content": content} for role, content in texts.items()]
     request: dict[str, Any] = {"model": chat.model, "messages": messages}
     request[dialect.tokens] = chat.max_tokens
     if dialect.temperature:
@@ -60,7 +60,7 @@ def body(dialect: Dialect, chat: Chat) -> dict[str, Any]:
 
 
 def after_refusal(dialect: Dialect, complaint: str) -> Dialect | None:
-    """What to try after a request was refused as invalid; None when nothing is left.
+    """The dialect to try after a request was refused as invalid; None when none is left.
 
     A complaint that names nothing known is taken for one about the format.
     """
@@ -76,5 +76,5 @@ def after_refusal(dialect: Dialect, complaint: str) -> Dialect | None:
 
 
 def is_about_format(complaint: str) -> bool:
-    """Whether a server that broke (5xx) broke on the response format."""
+    """True if the message of a server error (5xx) blames the response format."""
     return _FORMAT.search(complaint) is not None

@@ -1,4 +1,4 @@
-"""The endpoint: retries, pauses, the dialect it speaks, and a bound on what is under way."""
+"""LLM endpoint: retries, circuit breaker, request dialect, and a limit on concurrent requests."""
 
 import queue
 import threading
@@ -16,7 +16,7 @@ from ragmon.judges.llm.errors import JudgeError
 from ragmon.judges.llm.options import Options
 from ragmon.judges.llm.verdict import Reason, TokenUsage
 
-_FIRST_WAIT_S = 0.5
+_FIRST_BACKOFF_S = 0.5
 _DETAIL = 200  # characters of a server's message that are passed on
 _CHARACTERS_A_TOKEN = 4
 _STATUS: dict[int, Reason] = {
@@ -29,13 +29,13 @@ _STATUS: dict[int, Reason] = {
     422: "bad_request",
     429: "rate_limited",
 }
-_AGAIN: frozenset[Reason] = frozenset({"timeout", "network", "rate_limited", "server_error"})
+_RETRYABLE: frozenset[Reason] = frozenset({"timeout", "network", "rate_limited", "server_error"})
 _TOO_LONG = ("context_length", "context length", "maximum context", "too long", "too many tokens")
 _FILTERED = ("content_filter", "content management policy")
 
 
 class LlmReply(NamedTuple):
-    """What the model said."""
+    """Text of the model's reply, with the tokens it took."""
 
     text: str
     tokens: TokenUsage
@@ -71,7 +71,7 @@ class _Models(msgspec.Struct):
 
 
 class LlmEndpoint:
-    """Sends chats; may be used by several threads, of which ``concurrency`` get through at once."""
+    """Sends chats; thread-safe, with at most ``concurrency`` requests at a time."""
 
     def __init__(self, options: Options, clock: Clock) -> None:
         """Raises SettingsError when the key cannot be read."""
@@ -81,15 +81,15 @@ class LlmEndpoint:
         self._breaker = Breaker(options.breaker_failures, options.breaker_s)
         self._dialect = Dialect()
         self._model = options.model
-        self._naming = threading.Lock()
-        # A session belongs to one request at a time; how many there are bounds what is under way.
+        self._model_lock = threading.Lock()
+        # A session serves one request at a time, so their number limits concurrent requests.
         self._sessions: queue.LifoQueue[requests.Session] = queue.LifoQueue()
         for _ in range(options.concurrency):
             self._sessions.put(wire.open_session(options, self._key))
 
     @property
     def dialect(self) -> Dialect:
-        """What the endpoint is known to understand."""
+        """The dialect of the last request that succeeded."""
         return self._dialect
 
     def opens_in(self) -> float:
@@ -105,14 +105,14 @@ class LlmEndpoint:
                 return
 
     def model(self) -> str:
-        """The model asked; found out when none was set.
+        """Name of the model; the first that the endpoint lists when none was set.
 
         Raises:
             JudgeError: the endpoint cannot be asked, or lists no model.
         """
-        with self._naming:
+        with self._model_lock:
             if self._model is None:
-                answer = self._patiently("GET", "/models", None)
+                answer = self._send_retrying("GET", "/models", None)
                 if answer.status != 200:
                     raise self._refused(answer)
                 self._model = _first_model(answer.body)
@@ -125,41 +125,47 @@ class LlmEndpoint:
             JudgeError: there is no usable reply.
         """
         chat = Chat(self.model(), system, user, schema, self._options.max_tokens)
-        speak: Dialect | None = self._dialect
-        while speak is not None:
-            request = dialect.body(speak, chat)
-            answer = self._patiently("POST", "/chat/completions", request)
+        spoken: Dialect | None = self._dialect
+        while spoken is not None:
+            request = dialect.body(spoken, chat)
+            answer = self._send_retrying("POST", "/chat/completions", request)
             if answer.status == 200:
-                self._dialect = speak
+                self._dialect = spoken
                 return self._reply(answer.body, chat.model, len(system) + len(user))
             refused = self._refused(answer)
             if not _may_be_dialect(refused):
                 raise refused
-            speak = dialect.after_refusal(speak, refused.detail)
+            spoken = dialect.after_refusal(spoken, refused.detail)
         raise refused
 
-    def _patiently(self, method: str, path: str, request: object) -> wire.HttpResult:
-        """Send, and send again where that may help."""
-        met: JudgeError | None = None
+    def _send_retrying(self, method: str, path: str, request: object) -> wire.HttpResult:
+        """Send, and retry errors that may pass; honours Retry-After and the breaker."""
+        previous: JudgeError | None = None
         for attempt in range(self._options.attempts):
             if not self._breaker.allows(self._clock.monotonic()):
-                raise self._paused(met)
+                raise self._paused(previous)
             try:
-                answer = self._once(method, path, request)
+                answer = self._send_once(method, path, request)
             except JudgeError as error:
-                self._breaker.failed(self._clock.monotonic(), _beyond(error, self._options))
+                self._breaker.failed(
+                    self._clock.monotonic(), _long_retry_after_s(error, self._options)
+                )
                 last = attempt + 1 == self._options.attempts
-                if last or error.reason not in _AGAIN or _beyond(error, self._options):
+                if (
+                    last
+                    or error.reason not in _RETRYABLE
+                    or _long_retry_after_s(error, self._options)
+                ):
                     raise
-                self._clock.sleep(error.retry_after_s or _FIRST_WAIT_S * 2.0**attempt)
-                met = error
+                self._clock.sleep(error.retry_after_s or _FIRST_BACKOFF_S * 2.0**attempt)
+                previous = error
                 continue
             self._breaker.succeeded()
             return answer
         raise AssertionError  # attempts is at least 1
 
-    def _once(self, method: str, path: str, request: object) -> wire.HttpResult:
-        """One request; raises what says something about the endpoint, not about the request."""
+    def _send_once(self, method: str, path: str, request: object) -> wire.HttpResult:
+        """One request; raises errors of the endpoint, returns refusals of the request itself."""
         session = self._sessions.get()
         try:
             url = self._options.base_url + path
@@ -173,17 +179,17 @@ class LlmEndpoint:
                 raise error
         return answer
 
-    def _paused(self, met: JudgeError | None) -> JudgeError:
+    def _paused(self, previous: JudgeError | None) -> JudgeError:
         pause = f"endpoint paused for {self.opens_in():.0f} s"
-        if met is None:
+        if previous is None:
             return JudgeError("circuit_open", pause)
-        return JudgeError("circuit_open", f"{pause}: {met.detail}", cause=met.reason)
+        return JudgeError("circuit_open", f"{pause}: {previous.detail}", cause=previous.reason)
 
     def _refused(self, answer: wire.HttpResult) -> JudgeError:
         detail = self._without_key(_message(answer))
         reason = _STATUS.get(answer.status, "server_error")
         if 300 <= answer.status < 400:
-            reason, detail = "not_found", "redirected; is base_url right?"
+            reason, detail = "not_found", "the endpoint redirects: check base_url"
         if reason == "bad_request":
             reason = _kind_of_bad_request(detail)
         wait = retry_after_s(answer.retry_after, self._clock.now())
@@ -201,7 +207,7 @@ class LlmEndpoint:
             raise JudgeError("malformed", "a completion without choices")
         choice = completion.choices[0]
         if choice.message.refusal or choice.finish_reason == "content_filter":
-            raise JudgeError("refusal", "the model refused")
+            raise JudgeError("refusal", "the model refused to answer")
         if choice.finish_reason == "length":
             raise JudgeError("truncated", f"the reply exceeds {self._options.max_tokens} tokens")
         text = _text(choice.message.content)
@@ -212,19 +218,19 @@ def _first_model(body: bytes) -> str:
     try:
         models = msgspec.json.decode(body, type=_Models).data
     except msgspec.DecodeError as error:
-        raise JudgeError("not_found", "set judge.llm.model: the endpoint lists none") from error
+        raise JudgeError("not_found", "the endpoint lists no model: set judge.llm.model") from error
     if not models:
-        raise JudgeError("not_found", "set judge.llm.model: the endpoint lists none")
+        raise JudgeError("not_found", "the endpoint lists no model: set judge.llm.model")
     return models[0].id
 
 
 def _may_be_dialect(error: JudgeError) -> bool:
-    """Only an invalid request, or a server that breaks on the format, may be written otherwise."""
+    """True if the same request could succeed in another dialect."""
     return error.reason in ("bad_request", "server_error")
 
 
 def _text(content: str | list[Any] | None) -> str:
-    """Some gateways answer in parts."""
+    """The reply's text; some gateways send it in parts."""
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         return "".join(part for part in parts if isinstance(part, str))
@@ -239,7 +245,7 @@ def _tokens(usage: _Usage | None, sent: int, received: int) -> TokenUsage:
 
 
 def _message(answer: wire.HttpResult) -> str:
-    """What the server says of an error, in whichever of the usual shapes."""
+    """The server's error message, out of any of the usual JSON shapes."""
     try:
         content = msgspec.json.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -259,7 +265,7 @@ def _kind_of_bad_request(detail: str) -> Reason:
     return "refusal" if any(sign in lowered for sign in _FILTERED) else "bad_request"
 
 
-def _beyond(error: JudgeError, options: Options) -> float:
-    """The Retry-After if it is longer than we wait on the spot, else 0."""
+def _long_retry_after_s(error: JudgeError, options: Options) -> float:
+    """Retry-After in seconds if it exceeds ``max_retry_after_s``, else 0."""
     wait = error.retry_after_s
     return wait if wait > options.max_retry_after_s else 0.0

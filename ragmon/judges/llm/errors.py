@@ -1,4 +1,4 @@
-"""What ends a judgement without a verdict."""
+"""Error that ends a judgement without a verdict."""
 
 from ragmon.errors import RagmonError
 from ragmon.judges.llm.verdict import REASONS, Reason
@@ -17,7 +17,7 @@ class JudgeError(RagmonError):
     ) -> None:
         super().__init__(detail)
         self.reason = reason
-        self.cause = cause  # of an open circuit: what this very request met before
+        self.cause = cause  # of an open circuit: the error of this request before
         self.detail = detail
         self.retryable = REASONS[reason]
         self.retry_after_s = retry_after_s

@@ -1,4 +1,4 @@
-"""The rubric, and which chunks were useful."""
+"""Rubric grades, and the useful chunks."""
 
 from typing import Literal
 
@@ -27,24 +27,24 @@ class Useful(Struct, frozen=True):
     useful: tuple[int, ...]
 
 
-def judge_rubric(interview: Conversation, case: JudgedAnswer) -> tuple[dict[str, float], str]:
+def judge_rubric(conversation: Conversation, case: JudgedAnswer) -> tuple[dict[str, float], str]:
     """(scores in [0, 1] by metric, justification).
 
     Raises:
         JudgeError: the model gave no usable answer.
     """
     material = (*numbered_chunks(case), ("question", case.query), ("answer", case.answer))
-    got = interview.ask(Prompt("rubric", material, Graded, lambda _: ""))
+    reply = conversation.ask(Prompt("rubric", material, Graded, lambda _: ""))
     grades = {
-        "faithfulness": got.faithfulness,
-        "answer_relevance": got.relevance,
-        "completeness": got.completeness,
-        "conciseness": got.conciseness,
+        "faithfulness": reply.faithfulness,
+        "answer_relevance": reply.relevance,
+        "completeness": reply.completeness,
+        "conciseness": reply.conciseness,
     }
-    return {name: (grade - 1) / 4 for name, grade in grades.items()}, got.justification[:1_000]
+    return {name: (grade - 1) / 4 for name, grade in grades.items()}, reply.justification[:1_000]
 
 
-def judge_usefulness(interview: Conversation, case: JudgedAnswer) -> tuple[int, ...]:
+def judge_usefulness(conversation: Conversation, case: JudgedAnswer) -> tuple[int, ...]:
     """Ranks of the useful chunks from 1, ascending.
 
     Raises:
@@ -52,8 +52,8 @@ def judge_usefulness(interview: Conversation, case: JudgedAnswer) -> tuple[int, 
     """
     count = len(case.chunks)
     material = (*numbered_chunks(case), ("question", case.query))
-    got = interview.ask(Prompt("useful", material, Useful, lambda it: _wrong(it, count)))
-    return tuple(sorted(got.useful))
+    reply = conversation.ask(Prompt("useful", material, Useful, lambda reply: _wrong(reply, count)))
+    return tuple(sorted(reply.useful))
 
 
 def context_precision(useful: tuple[int, ...]) -> float:
@@ -65,9 +65,9 @@ def context_precision(useful: tuple[int, ...]) -> float:
     return sum(n / rank for n, rank in enumerate(useful, 1)) / len(useful) if useful else 0.0
 
 
-def _wrong(got: Useful, chunks: int) -> str:
-    if len(set(got.useful)) < len(got.useful):
-        return "a passage is there twice"
-    if any(not 1 <= number <= chunks for number in got.useful):
-        return f"there are {chunks} passages"
+def _wrong(reply: Useful, chunks: int) -> str:
+    if len(set(reply.useful)) < len(reply.useful):
+        return "a passage is listed twice"
+    if any(not 1 <= number <= chunks for number in reply.useful):
+        return f"a passage number is not in 1 to {chunks}"
     return ""

@@ -1,4 +1,4 @@
-"""The judge: an answer in, a judgement or a failure out."""
+"""LLM judge: an answer in, a judgement or a failure out."""
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ _MILLION = 1e6
 
 
 class _Findings(Struct):
-    """What the modes have found so far."""
+    """Results of the modes that have run so far."""
 
     scores: dict[str, float]
     useful: tuple[str, ...] | None = None
@@ -27,7 +27,7 @@ class _Findings(Struct):
 
 
 class LlmJudge:
-    """Judges answers one by one; may be called by several threads. Close it at the end."""
+    """Judges answers one by one; thread-safe. Close it at the end."""
 
     def __init__(self, options: Options, endpoint: LlmEndpoint, cache: Cache) -> None:
         self._options = options
@@ -37,35 +37,35 @@ class LlmJudge:
     def judge(self, case: JudgedAnswer) -> Judgement | Failure:
         """Judge one answer by all modes; the first that fails ends it.
 
-        What was answered before the failure is remembered, so that judging again is cheaper.
+        Replies before the failure stay in the cache, so that judging again is cheaper.
         """
-        interview = Conversation(self._endpoint, self._cache)
+        conversation = Conversation(self._endpoint, self._cache)
         try:
             claims.checked_case(case, self._options.max_characters)
-            found = self._findings(interview, case)
+            findings = self._findings(conversation, case)
         except JudgeError as error:
             return Failure(
                 reason=error.reason,
                 detail=error.detail,
                 retryable=error.retryable,
-                tokens=interview.tokens,
-                cost_usd=self.cost_usd(interview.model, interview.tokens),
-                model=interview.model,
+                tokens=conversation.tokens,
+                cost_usd=self.cost_usd(conversation.model, conversation.tokens),
+                model=conversation.model,
                 cause=error.cause,
             )
         return Judgement(
-            scores=found.scores,
-            useful=found.useful,
-            claims=found.claims,
-            rationale=found.rationale,
-            tokens=interview.tokens,
-            cost_usd=self.cost_usd(interview.model, interview.tokens),
-            model=interview.model,
+            scores=findings.scores,
+            useful=findings.useful,
+            claims=findings.claims,
+            rationale=findings.rationale,
+            tokens=conversation.tokens,
+            cost_usd=self.cost_usd(conversation.model, conversation.tokens),
+            model=conversation.model,
             prompt_version=prompts.VERSION,
         )
 
     def cost_usd(self, model: str, tokens: TokenUsage) -> float | None:
-        """By the price table; None when the model is not in it."""
+        """Cost in US dollars by the price table; None when the model is not in it."""
         price = self._options.prices.get(model)
         if price is None:
             return None
@@ -89,29 +89,32 @@ class LlmJudge:
         """Close the connections."""
         self._endpoint.close()
 
-    def _findings(self, interview: Conversation, case: JudgedAnswer) -> _Findings:
-        found = _Findings({})
+    def _findings(self, conversation: Conversation, case: JudgedAnswer) -> _Findings:
+        findings = _Findings({})
         modes = self._options.modes
         if "rubric" in modes:
-            scores, found.rationale = grades.judge_rubric(interview, case)
+            scores, findings.rationale = grades.judge_rubric(conversation, case)
             if "claims" in modes:
                 scores["rubric_faithfulness"] = scores.pop("faithfulness")
-            found.scores |= scores
+            findings.scores |= scores
         if "claims" in modes:
-            found.claims = self._claims(interview, case, case.answer)
-            _put(found.scores, "faithfulness", claims.share_supported(found.claims))
+            findings.claims = self._claims(conversation, case, case.answer)
+            _put(findings.scores, "faithfulness", claims.share_supported(findings.claims))
         if "useful_chunks" in modes:
-            ranks = grades.judge_usefulness(interview, case)
-            found.useful = tuple(case.chunks[rank - 1][0] for rank in ranks)
-            found.scores["context_precision"] = grades.context_precision(ranks)
+            ranks = grades.judge_usefulness(conversation, case)
+            findings.useful = tuple(case.chunks[rank - 1][0] for rank in ranks)
+            findings.scores["context_precision"] = grades.context_precision(ranks)
         if "context_recall" in modes and case.reference:
-            held = self._claims(interview, case, case.reference)
-            _put(found.scores, "context_recall", claims.share_supported(held))
-        return found
+            reference_claims = self._claims(conversation, case, case.reference)
+            recall = claims.share_supported(reference_claims)
+            _put(findings.scores, "context_recall", recall)
+        return findings
 
-    def _claims(self, interview: Conversation, case: JudgedAnswer, text: str) -> tuple[Claim, ...]:
+    def _claims(
+        self, conversation: Conversation, case: JudgedAnswer, text: str
+    ) -> tuple[Claim, ...]:
         return claims.judge_claims(
-            interview,
+            conversation,
             case,
             text,
             most=self._options.max_claims,
@@ -136,8 +139,8 @@ def build(options: Options, clock: Clock, cache: Cache | None = None) -> LlmJudg
     Raises:
         SettingsError: the key file cannot be read.
     """
-    kept = LruCache(options.cache_entries) if cache is None else cache
-    return LlmJudge(options, LlmEndpoint(options, clock), kept)
+    replies = LruCache(options.cache_entries) if cache is None else cache
+    return LlmJudge(options, LlmEndpoint(options, clock), replies)
 
 
 def _put(scores: dict[str, float], name: str, score: float | None) -> None:

@@ -1,4 +1,4 @@
-"""Does the judge's view of an answer change when irrelevant chunks stand between the others?"""
+"""Noise sensitivity: faithfulness lost when irrelevant chunks stand between the others."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -34,13 +34,13 @@ def noise_sensitivity(
     """
     mixed = [chunk for pair in zip_longest(case.chunks, distractors) for chunk in pair if chunk]
     scores = []
-    for each in (case, replace(case, chunks=tuple(mixed))):
-        got = judge.judge(each)
-        if isinstance(got, Failure):
-            return got
-        if "faithfulness" not in got.scores:
+    for variant in (case, replace(case, chunks=tuple(mixed))):
+        result = judge.judge(variant)
+        if isinstance(result, Failure):
+            return result
+        if "faithfulness" not in result.scores:
             return Failure(
                 reason="unjudgeable", detail="the answer makes no claim", retryable=False
             )
-        scores.append(got.scores["faithfulness"])
+        scores.append(result.scores["faithfulness"])
     return Noise(*scores)

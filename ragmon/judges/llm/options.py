@@ -1,4 +1,4 @@
-"""The settings of the judge, as under ``judge.llm``."""
+"""Settings of the LLM judge, as under ``judge.llm``."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,68 +16,68 @@ _PATH = "/chat/completions"
 def _url(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("write a URL such as http://localhost:11434/v1")
+        raise ValueError("must be a URL such as http://localhost:11434/v1")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError("no credentials and no query here: use api_key_file and api_version")
     return value.rstrip("/").removesuffix(_PATH)
 
 
 class Price(BaseModel):
-    """US dollars for a million tokens."""
+    """US dollars per million tokens."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     prompt: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    """Tokens sent."""
+    """Of tokens sent (the prompt)."""
     completion: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    """Tokens received."""
+    """Of tokens received (the completion)."""
 
 
 class Options(BaseModel):
-    """One endpoint, one model, and what is asked of it."""
+    """One endpoint, one model, and the questions asked of it."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=()
     )
 
     base_url: Annotated[str, AfterValidator(_url)]
-    """Of the endpoint, up to and without /chat/completions."""
+    """URL of an OpenAI-compatible endpoint, without /chat/completions."""
     model: str | None = None
-    """Its name for the endpoint; none: the first that the endpoint lists."""
+    """Model name as the endpoint knows it; unset: the first model that the endpoint lists."""
     api_key: SecretStr | None = None
-    """The key; better by environment or api_key_file."""
+    """API key; prefer an environment variable or api_key_file to writing it here."""
     api_key_file: Path | None = None
-    """A file that holds the key."""
+    """File with the API key."""
     headers: dict[str, SecretStr] = {}
-    """Sent with every request."""
+    """HTTP headers sent with every request."""
     api_version: str | None = None
-    """Azure's api-version; the key then goes into the header api-key."""
+    """Azure OpenAI's api-version; if set, the key is sent in the api-key header."""
     modes: Annotated[tuple[Mode, ...], Field(min_length=1)] = ("claims", "rubric", "useful_chunks")
-    """What is asked about each answer."""
+    """Questions asked about each answer; each mode adds requests and metrics."""
     timeout_s: Annotated[float, Field(gt=0, le=3600)] = 60.0
-    """Seconds for one request, from connecting to the last byte."""
+    """Timeout of one request in seconds, from connecting to the last byte."""
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
-    """Requests until one succeeds, where trying again may help."""
+    """Most tries of one request; only errors that may pass are retried."""
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
-    """Requests under way at the same time."""
+    """Requests sent at the same time."""
     max_retry_after_s: Annotated[float, Field(ge=0, le=600)] = 20.0
-    """A longer Retry-After pauses the judge instead of waiting on the spot."""
+    """Longest Retry-After (seconds) that a request waits for; a longer one pauses the judge."""
     breaker_failures: Annotated[int, Field(ge=1)] = 5
-    """Failed requests in a row after which the endpoint is left alone."""
+    """Failed requests in a row after which no request is sent for breaker_s."""
     breaker_s: Annotated[float, Field(gt=0)] = 30.0
-    """For how many seconds."""
+    """Seconds without requests after breaker_failures."""
     max_tokens: Annotated[int, Field(ge=64)] = 2_048
-    """Longest reply."""
+    """Longest reply in tokens; a longer one is discarded as truncated."""
     max_characters: Annotated[int, Field(ge=1_000)] = 120_000
-    """An answer with more text than this, chunks included, is too long to judge."""
+    """An answer with more characters than this, chunks included, is not judged."""
     max_claims: Annotated[int, Field(ge=1, le=200)] = 40
     """Most claims taken from one answer."""
     claims_per_request: Annotated[int, Field(ge=1, le=50)] = 10
-    """Claims verified together."""
+    """Claims verified in one request."""
     prices: dict[str, Price] = {}
-    """By model; what is not listed has no known cost."""
+    """Prices by model name; the cost of a model that is not listed is unknown."""
     cache_entries: Annotated[int, Field(ge=0)] = 10_000
-    """Replies remembered by the content they judged."""
+    """Replies kept in memory, so that the same content is not judged twice."""
 
     @model_validator(mode="after")
     def _one_key(self) -> "Options":

@@ -1,4 +1,4 @@
-"""Which of two answers is better, in the order in which they are shown."""
+"""Preference between two answers, in the order in which they are shown."""
 
 from typing import Literal
 
@@ -21,7 +21,7 @@ _TRIES = 2
 
 
 class AnswerPair(Struct, frozen=True):
-    """Two answers to one question."""
+    """Two answers to one question, in the order in which they are shown."""
 
     query: str
     first: str
@@ -30,7 +30,7 @@ class AnswerPair(Struct, frozen=True):
 
 
 class Preferred(Struct, frozen=True):
-    """The choice, after its reason."""
+    """The model's reply: its choice, after its reason."""
 
     justification: str
     better: Choice
@@ -44,8 +44,8 @@ def material_of(pair: AnswerPair) -> tuple[tuple[str, str], ...]:
     return (*shown, ("first answer", pair.first), ("second answer", pair.second))
 
 
-def judge_pair(interview: Conversation, pair: AnswerPair, most_characters: int) -> Choice:
-    """The better one.
+def judge_pair(conversation: Conversation, pair: AnswerPair, most_characters: int) -> Choice:
+    """Ask the model for the better answer.
 
     Raises:
         JudgeError: the model gave no usable answer, or the texts are too long.
@@ -53,11 +53,11 @@ def judge_pair(interview: Conversation, pair: AnswerPair, most_characters: int) 
     material = material_of(pair)
     if sum(len(text) for _, text in material) > most_characters:
         raise JudgeError("too_long", f"more than {most_characters} characters")
-    return interview.ask(Prompt("prefer", material, Preferred, lambda _: "")).better
+    return conversation.ask(Prompt("prefer", material, Preferred, lambda _: "")).better
 
 
 class Preference(Struct, frozen=True):
-    """A choice, and what it took."""
+    """A choice, with the tokens and dollars it took."""
 
     choice: Choice
     tokens: TokenUsage
@@ -66,7 +66,7 @@ class Preference(Struct, frozen=True):
 
 
 class PairJudge:
-    """Compares answers; may be called by several threads. Close it at the end."""
+    """Compares answers; thread-safe. Close it at the end."""
 
     def __init__(self, options: Options, endpoint: LlmEndpoint, cache: Cache) -> None:
         self._options = options
@@ -75,28 +75,28 @@ class PairJudge:
         self._prices = LlmJudge(options, endpoint, cache)
 
     def prefer(self, pair: AnswerPair) -> Preference | Failure:
-        """Which of two answers is better, as shown."""
-        interview = Conversation(self._endpoint, self._cache)
+        """Compare two answers in the order in which they are shown."""
+        conversation = Conversation(self._endpoint, self._cache)
         try:
-            choice = judge_pair(interview, pair, self._options.max_characters)
+            choice = judge_pair(conversation, pair, self._options.max_characters)
         except JudgeError as error:
             return Failure(
                 reason=error.reason,
                 detail=error.detail,
                 retryable=error.retryable,
-                tokens=interview.tokens,
-                cost_usd=self.cost_usd(interview.model, interview.tokens),
-                model=interview.model,
+                tokens=conversation.tokens,
+                cost_usd=self.cost_usd(conversation.model, conversation.tokens),
+                model=conversation.model,
             )
-        cost_usd = self.cost_usd(interview.model, interview.tokens)
-        return Preference(choice, interview.tokens, cost_usd, interview.model)
+        cost_usd = self.cost_usd(conversation.model, conversation.tokens)
+        return Preference(choice, conversation.tokens, cost_usd, conversation.model)
 
     def cost_usd(self, model: str, tokens: TokenUsage) -> float | None:
-        """By the price table; None when the model is not in it."""
+        """Cost in US dollars by the price table; None when the model is not in it."""
         return self._prices.cost_usd(model, tokens)
 
     def forecast(self, pair: AnswerPair) -> TokenUsage:
-        """The most tokens that one way round can take, apart from repeated requests."""
+        """The most tokens that one order can take, apart from repeated requests."""
         texts = sum(len(text) for _, text in material_of(pair))
         sent = (texts + _PROMPT_CHARACTERS) // _CHARACTERS_A_TOKEN
         return TokenUsage(sent * _TRIES, self._options.max_tokens * _TRIES)
@@ -116,5 +116,5 @@ def build(options: Options, clock: Clock, cache: Cache | None = None) -> PairJud
     Raises:
         SettingsError: the key file cannot be read.
     """
-    kept = LruCache(options.cache_entries) if cache is None else cache
-    return PairJudge(options, LlmEndpoint(options, clock), kept)
+    replies = LruCache(options.cache_entries) if cache is None else cache
+    return PairJudge(options, LlmEndpoint(options, clock), replies)

@@ -1,4 +1,4 @@
-"""Asks the model one thing: fences the material, checks the reply, asks once more if it must."""
+"""One question to the model: material fenced, reply checked, and asked once more if unusable."""
 
 import secrets
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from ragmon.judges.llm.verdict import TokenUsage
 
 Answer = TypeVar("Answer", bound=Struct)
 _TOKEN_BYTES = 6
-_TRIES = 2  # the reply that cannot be used is asked for once more
+_TRIES = 2  # an unusable reply is asked for once more
 
 
 class Prompt(Struct, Generic[Answer], frozen=True):
-    """What to ask about which material."""
+    """One task for the model with its material."""
 
     prompt: str  # name of the prompt file that states the task
     material: tuple[tuple[str, str], ...]  # (label, text)
     kind: type[Answer]
-    check: Callable[[Answer], str]  # what is wrong with an answer, empty if nothing
+    check: Callable[[Answer], str]  # the error in an answer; empty: it is usable
     most: int = 0  # fills {most} in the prompt
 
 
@@ -39,21 +39,21 @@ class Conversation:
         self.model = ""
 
     def ask(self, question: Prompt[Answer]) -> Answer:
-        """The model's answer, or the one it gave to the same question before.
+        """The model's answer; the cached one when the same was asked before.
 
         Raises:
-            JudgeError: there is none.
+            JudgeError: the endpoint failed, or no reply was usable.
         """
         self.model = self._endpoint.model()
         key = self._key(question)
-        kept = self._cache.get(key)
-        if kept is not None:
-            return msgspec.json.decode(kept, type=question.kind)
-        answer = self._asked(question)
+        cached = self._cache.get(key)
+        if cached is not None:
+            return msgspec.json.decode(cached, type=question.kind)
+        answer = self._ask_model(question)
         self._cache.put(key, msgspec.json.encode(answer))
         return answer
 
-    def _asked(self, question: Prompt[Answer]) -> Answer:
+    def _ask_model(self, question: Prompt[Answer]) -> Answer:
         for attempt in range(_TRIES):
             fence, token = unguessable(question.material), unguessable(question.material)
             system, user = wording(question, fence, token)

@@ -1,4 +1,4 @@
-"""From what the model wrote to an answer that can be trusted to be its own.
+"""Parser of a model's reply: one answer that is surely the model's own.
 
 Tolerant of form (code fences, prose around the object, a visible train of thought), strict in
 substance: one object that carries the request's token, complete and in range, or nothing.
@@ -31,10 +31,10 @@ def parse(text: str, token: str, kind: type[Answer]) -> Answer:
     Raises:
         JudgeError: malformed: there is none, or several that differ, or it is out of range.
     """
-    own = [each for each in _objects(text) if each.get("check") == token]
+    own = [candidate for candidate in _objects(text) if candidate.get("check") == token]
     if not own:
         raise JudgeError("malformed", "no JSON object with the token of this request")
-    if any(each != own[0] for each in own[1:]):
+    if any(other != own[0] for other in own[1:]):
         raise JudgeError("malformed", "several JSON objects that differ")
     try:
         return msgspec.convert(own[0], kind)
@@ -45,7 +45,7 @@ def parse(text: str, token: str, kind: type[Answer]) -> Answer:
 def _objects(text: str) -> list[dict[str, Any]]:
     """Every outermost JSON object in a text."""
     text = _THINKING.sub("", text)[:_MOST_CHARACTERS]
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     at = text.find("{")
     for _ in range(_MOST_STARTS):
         if at < 0:
@@ -55,16 +55,16 @@ def _objects(text: str) -> list[dict[str, Any]]:
         except (ValueError, RecursionError):
             end = at + 1
         else:
-            found.append(value)
+            objects.append(value)
         at = text.find("{", end)
-    return found
+    return objects
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object's fields, refusing one that says something twice."""
+    """An object's fields; a repeated field is refused."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise ValueError("a field is there twice")
+        raise ValueError("a field appears twice")
     return fields
 
 

@@ -1,4 +1,4 @@
-"""What is judged, and what comes of it."""
+"""The judged answer, the judgement, and the failure."""
 
 from typing import Literal
 
@@ -35,7 +35,7 @@ REASONS: dict[Reason, bool] = {
     "malformed": False,
     "unjudgeable": False,
 }
-"""Why there is no judgement, and whether to ask again later."""
+"""Reasons for a missing judgement; True where asking again later may help."""
 
 
 class JudgedAnswer(Struct, frozen=True):
@@ -66,7 +66,7 @@ class TokenUsage(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """What the judge says of one answer.
+    """Scores of one answer, with the claims and the rationale behind them.
 
     ``scores`` are in [0, 1]: faithfulness, answer_relevance, completeness, conciseness,
     context_precision, context_recall, and rubric_faithfulness beside claims. A score that does
@@ -84,7 +84,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """Why there is no judgement. What it took is counted all the same."""
+    """Reason for a missing judgement; the tokens it took are counted all the same."""
 
     reason: Reason
     detail: str
@@ -92,4 +92,4 @@ class Failure(Struct, frozen=True, kw_only=True):
     tokens: TokenUsage = TokenUsage()
     cost_usd: float | None = None
     model: str = ""
-    cause: Reason | None = None  # of an open circuit: what the requests before met
+    cause: Reason | None = None  # of an open circuit: the error of the requests before

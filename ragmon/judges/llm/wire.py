@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, bounded in time and size."""
+"""One HTTP request and its answer, limited in time and size."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ _BROKEN = (
 
 
 class HttpResult(NamedTuple):
-    """What came back."""
+    """Status, Retry-After header and body of an answer."""
 
     status: int
     retry_after: str
@@ -30,15 +30,15 @@ class HttpResult(NamedTuple):
 
 
 class Key(AuthBase):
-    """Adds the key. As an auth it also keeps requests from looking into a .netrc."""
+    """Adds the API key; as a requests auth, so that requests does not read a .netrc."""
 
     def __init__(self, key: str, *, azure: bool) -> None:
         self._name, self._value = ("api-key", key) if azure else ("Authorization", f"Bearer {key}")
-        self._given = bool(key)
+        self._has_key = bool(key)
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Called by requests."""
-        if self._given:
+        if self._has_key:
             request.headers[self._name] = self._value
         return request
 
@@ -89,7 +89,7 @@ def send(session: requests.Session, call: HttpCall, clock: Clock) -> HttpResult:
 
 
 def _read(response: requests.Response, until: float, clock: Clock) -> bytes:
-    """In parts as they come, so that a server that drips cannot hold us beyond the timeout."""
+    """In parts as they come, so that a slow server cannot exceed the timeout."""
     parts: list[bytes] = []
     size = 0
     while part := response.raw.read1(_PART_BYTES, decode_content=True):

@@ -1,1 +1,1 @@
-"""What made the shipped artefacts; not imported when ragmon runs."""
+"""Training of the shipped artefacts; not imported when ragmon runs."""

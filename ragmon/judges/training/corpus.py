@@ -23,7 +23,7 @@ DATA_VARIABLE = "RAGMON_SHARED_DATA"
 
 
 class Example(Struct, frozen=True):
-    """One answer; ``hallucinated`` is a human's word for it."""
+    """One answer with its human label ``hallucinated``."""
 
     id: str
     group: str  # never split between training and validation

@@ -1,4 +1,4 @@
-"""Fits the grounding artefact: rarity of words, weights of shares, slopes of summaries.
+"""Fit of the grounding artefact: rarity of words, weights of shares, slopes of summaries.
 
 Few numbers, ridge penalty, no negative weight: each share is a kind of missing support, so a
 negative weight could only be noise of the training data, and does not transfer.
@@ -99,7 +99,7 @@ def fit(
 
     Args:
         whole: data sets as labelled.
-        joined: answers joined from claims; they only teach how to sum up sentences.
+        joined: answers joined from claims; they only fit the sum over sentences.
         version: of the artefact.
         provenance: recorded as it is.
         ridge: penalty of both regressions.

@@ -48,7 +48,7 @@ def joined(claims: Sequence[corpus.Example], count: int = _JOINED) -> list[corpu
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train, write, say where."""
+    """Train, write the artefact, print its path."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=corpus.data_folder(_ROOT))
     parser.add_argument("--output", type=Path, default=_OUTPUT)

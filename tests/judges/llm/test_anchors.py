@@ -53,7 +53,7 @@ def test_rounds_and_their_drift(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "complaint"),
     [
-        pytest.param([], "holds no anchor", id="empty"),
+        pytest.param([], "is empty", id="empty"),
         pytest.param([GOOD, "{"], "line 2", id="not JSON"),
         pytest.param([GOOD | {"faithful": 3}], "line 1", id="out of range"),
         pytest.param([GOOD | {"faithfull": 1}], "faithfull", id="a typo"),

@@ -1,4 +1,4 @@
-"""What the model is asked, as text files by version. A change of wording is a new version."""
+"""Prompts as text files by version; a change of wording is a new version."""
 
 from functools import cache
 from importlib import resources
