@@ -27,7 +27,7 @@ golden: $(INSTALLED)
 
 # The website, into site/; a broken link is an error.
 docs: $(INSTALLED)
-	$(RUN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet
 
 # The dashboards over two days of the demo, as a real Prometheus answers them; six minutes.
 pictures: $(INSTALLED) tools

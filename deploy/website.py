@@ -25,7 +25,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for folder in FOLDERS:
         files.append(File.generated(config, f"{folder}/index.md", content=_index(folder)))
     for file in files:
-        if file.src_uri.startswith("docs/"):
+        if file.src_uri.startswith("docs/") and not file.src_uri.endswith(".css"):
             file.dest_uri = file.dest_uri.removeprefix("docs/")
             file.url = file.url.removeprefix("docs/") or "./"
     return files

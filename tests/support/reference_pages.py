@@ -69,14 +69,21 @@ def settings_page() -> str:
     return page(
         "Settings",
         SETTINGS_INTRO,
-        table(("setting", "default", ""), _settings_rows()),
+        *_settings_sections(),
         *itertools.chain.from_iterable(_list_sections()),
         *_plugin_sections(),
     )
 
 
-def _settings_rows() -> list[Row]:
-    return [(f"`{key}`", _cell(value), _cell(text)) for key, value, text in reference()]
+def _settings_sections() -> Iterator[str]:
+    """A table for what stands at the top level, then one for each group."""
+    groups: dict[str, list[Row]] = {}
+    for key, value, text in reference():
+        group = key.partition(".")[0] if "." in key else "General"
+        groups.setdefault(group, []).append((f"`{key}`", _cell(value), _cell(text)))
+    for group, rows in groups.items():
+        yield f"## {group}"
+        yield table(("setting", "default", ""), rows)
 
 
 def _list_sections() -> Iterator[tuple[str, str, str]]:
