@@ -83,7 +83,7 @@ def _settings_sections() -> Iterator[str]:
         groups.setdefault(group, []).append((f"`{key}`", _cell(value), _cell(text)))
     for group, rows in groups.items():
         yield f"## {group}"
-        yield table(("setting", "default", ""), rows)
+        yield table(("setting", "default", "meaning"), rows)
 
 
 def _list_sections() -> Iterator[tuple[str, str, str]]:
@@ -125,7 +125,7 @@ def _options_table(model: type[BaseModel], *, without: tuple[str, ...] = ()) -> 
             value = "required" if field.is_required() else _default(field)
             text = field.description or texts.get(name, "")
             rows.append((f"`{name}`", _cell("none" if value == "{}" else value), _cell(text)))
-    return table(("option", "default", ""), rows)
+    return table(("option", "default", "meaning"), rows)
 
 
 def _default(field: FieldInfo) -> str:
@@ -158,7 +158,7 @@ def metrics_page() -> str:
     return page(
         "Metrics",
         METRICS_INTRO,
-        "\n".join(["| metric | type | labels | |", "| --- | --- | --- | --- |", *metric_rows()]),
+        "\n".join(["| metric | type | labels | meaning |", "| --- | --- | --- | --- |", *metric_rows()]),
     )
 
 
@@ -171,7 +171,7 @@ def commands_page() -> str:
         "Commands",
         COMMANDS_INTRO,
         table(
-            ("command", ""),
+            ("command", "task"),
             [(f"[`ragmon {c.NAME}`](#ragmon-{c.NAME})", _cell(c.HELP)) for c in commands],
         ),
         *itertools.chain.from_iterable(map(_command_section, commands)),
@@ -199,7 +199,7 @@ def _command_section(command) -> Iterator[str]:
     if parser.get_default("takes_settings"):
         rows.append(("`--SETTING=VALUE`", "any [setting](settings.md)"))
     if rows:
-        yield table(("argument", ""), rows)
+        yield table(("argument", "meaning"), rows)
 
 
 def _invocation(action: argparse.Action) -> str:
