@@ -158,7 +158,9 @@ def metrics_page() -> str:
     return page(
         "Metrics",
         METRICS_INTRO,
-        "\n".join(["| metric | type | labels | meaning |", "| --- | --- | --- | --- |", *metric_rows()]),
+        "\n".join(
+            ["| metric | type | labels | meaning |", "| --- | --- | --- | --- |", *metric_rows()]
+        ),
     )
 
 
