@@ -32,6 +32,14 @@ _TITLES = {
 }
 
 
+class ProblemDetails(Struct, frozen=True, kw_only=True):
+    """Any answer that is no success, as RFC 9457 has it."""
+
+    title: str
+    status: int
+    detail: str  # what went wrong and, where something can be done, what to do
+
+
 class Problem(Exception):  # noqa: N818 - named as RFC 9457 names it
     """An answer that is no success (RFC 9457); ``reason`` is its label in the metrics."""
 
@@ -43,9 +51,9 @@ class Problem(Exception):  # noqa: N818 - named as RFC 9457 names it
         self.reason = reason
         self.headers = headers or {}
 
-    def body(self) -> dict[str, Any]:
-        """The members of the answer."""
-        return {"title": _TITLES[self.status], "status": self.status, "detail": str(self)}
+    def body(self) -> ProblemDetails:
+        """The body of the answer."""
+        return ProblemDetails(title=_TITLES[self.status], status=self.status, detail=str(self))
 
 
 class BodyLimits(Struct, frozen=True, kw_only=True):

@@ -1,9 +1,10 @@
-"""Everything the windows know of one stretch of time, as plain data."""
+"""Report of one stretch of time: every figure that the windows hold, as structs with JSON names."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from ragmon.signals import Column
 from ragmon.signals.latency import STAGES
@@ -14,9 +15,97 @@ from ragmon.windows.estimates import QUANTILES, Estimates, estimate, shown
 from ragmon.windows.series import SeriesKey
 
 
+class MeanEstimate(Struct, frozen=True, kw_only=True):
+    """A mean over the samples of a window with its 95 % interval."""
+
+    estimate: float | None
+    lower: float | None
+    upper: float | None
+    samples: int
+
+
+class LatencyFigures(Struct, frozen=True, kw_only=True):
+    """Milliseconds of one stage: the mean with its 95 % interval, and quantiles."""
+
+    mean: float | None
+    mean_lower: float | None
+    mean_upper: float | None
+    p50: float | None
+    p90: float | None
+    p95: float | None
+    p99: float | None
+    samples: int
+
+
+class AgreementEstimate(Struct, frozen=True, kw_only=True):
+    """One measure of agreement with its 95 % interval; null where the labels are too few."""
+
+    estimate: float | None
+    lower: float | None
+    upper: float | None
+
+
+class ConfusionCounts(Struct, frozen=True, kw_only=True):
+    """Labelled answers by who calls them good."""
+
+    both_good: int
+    judge_only: int
+    label_only: int
+    both_bad: int
+
+
+class LabelAgreement(Struct, frozen=True, kw_only=True):
+    """Agreement of a judge with human labels, over the answers that have both."""
+
+    labels: int
+    balanced_accuracy: AgreementEstimate
+    kappa: AgreementEstimate
+    answers: ConfusionCounts
+
+
+class SeriesFigures(Struct, frozen=True, kw_only=True):
+    """Figures of one series; a metric without samples is absent, never zero."""
+
+    queries: int
+    latency_ms: dict[str, LatencyFigures]  # by stage
+    metrics: dict[str, MeanEstimate]  # by ``metric_key``
+    failure_modes: dict[str, MeanEstimate]  # share of queries, by mode
+    judge_agreement: dict[str, LabelAgreement]  # by judge
+
+
+class SliceReport(Struct, frozen=True, kw_only=True):
+    """One slice of a pipeline, for example ``version`` = ``v2``."""
+
+    dimension: str
+    value: str
+    queries: int
+    latency_ms: dict[str, LatencyFigures]
+    metrics: dict[str, MeanEstimate]
+    failure_modes: dict[str, MeanEstimate]
+    judge_agreement: dict[str, LabelAgreement]
+
+
+class PipelineReport(Struct, frozen=True, kw_only=True):
+    """One pipeline as a whole, then its slices."""
+
+    pipeline: str
+    queries: int
+    latency_ms: dict[str, LatencyFigures]
+    metrics: dict[str, MeanEstimate]
+    failure_modes: dict[str, MeanEstimate]
+    judge_agreement: dict[str, LabelAgreement]
+    slices: list[SliceReport]
+
+
+class WindowReport(SeriesFigures, frozen=True, kw_only=True):
+    """Totals over the pipelines, then each pipeline."""
+
+    pipelines: list[PipelineReport]
+
+
 def build(
     merged: Merged, keys: Mapping[SeriesKey, int], columns: Sequence[Column], pipeline: str = ""
-) -> dict[str, Any]:
+) -> WindowReport:
     """The report of one window: totals over the pipelines, then each with its slices.
 
     Args:
@@ -35,19 +124,20 @@ def build(
     overall = estimate(over_all, columns)
     estimates = estimate(merged, columns)
     columns = shown(columns)
-    pipelines = []
-    for key, number in sorted(chosen.items()):
-        if key.dimension or not estimates.queries[number]:
-            continue
-        slices = _slices(key.pipeline, chosen, estimates, columns)
-        pipelines.append(
-            {"pipeline": key.pipeline, **_series(estimates, number, columns), "slices": slices}
+    pipelines = [
+        PipelineReport(
+            pipeline=key.pipeline,
+            slices=_slices(key.pipeline, chosen, estimates, columns),
+            **asdict(_figures(estimates, number, columns)),
         )
-    return {**_series(overall, 0, columns), "pipelines": pipelines}
+        for key, number in sorted(chosen.items())
+        if not key.dimension and estimates.queries[number]
+    ]
+    return WindowReport(pipelines=pipelines, **asdict(_figures(overall, 0, columns)))
 
 
 def metric_key(column: Column) -> str:
-    """How a metric is called in a report: ``zero_result``, ``hit@3/label``."""
+    """Name of a metric in a report: ``zero_result``, ``hit@3/label``."""
     labels = dict(column.labels)
     k = labels.pop("k", None)
     name = column.name if k is None else f"{column.name}@{k}"
@@ -56,85 +146,88 @@ def metric_key(column: Column) -> str:
 
 def _slices(
     pipeline: str, chosen: dict[SeriesKey, int], estimates: Estimates, columns: Sequence[Column]
-) -> list[dict[str, Any]]:
+) -> list[SliceReport]:
     return [
-        {"dimension": key.dimension, "value": key.value, **_series(estimates, number, columns)}
+        SliceReport(
+            dimension=key.dimension,
+            value=key.value,
+            **asdict(_figures(estimates, number, columns)),
+        )
         for key, number in sorted(chosen.items())
         if key.pipeline == pipeline and key.dimension and key.value and estimates.queries[number]
     ]
 
 
-def _series(estimates: Estimates, number: int, columns: Sequence[Column]) -> dict[str, Any]:
-    metrics: dict[str, Any] = {}
-    modes: dict[str, Any] = {}
-    means: dict[str, Any] = {}
+def _figures(estimates: Estimates, number: int, columns: Sequence[Column]) -> SeriesFigures:
+    metrics: dict[str, MeanEstimate] = {}
+    modes: dict[str, MeanEstimate] = {}
+    means: dict[str, MeanEstimate] = {}
     for at, column in enumerate(columns):
         if not estimates.samples[number, at]:
             continue  # no samples, no number
-        found = _estimate(estimates, number, at)
+        mean = _mean(estimates, number, at)
         if column.name == LATENCY:
-            means[dict(column.labels)["stage"]] = found
+            means[dict(column.labels)["stage"]] = mean
         elif column.name == "failure_mode":
-            modes[dict(column.labels)["mode"]] = found
+            modes[dict(column.labels)["mode"]] = mean
         elif column.metric is not None:
-            metrics[metric_key(column)] = found
-    return {
-        "queries": int(estimates.queries[number]),
-        "latency_ms": {
+            metrics[metric_key(column)] = mean
+    return SeriesFigures(
+        queries=int(estimates.queries[number]),
+        latency_ms={
             stage: _latency(estimates, number, at, means[stage])
             for at, stage in enumerate(STAGES)
             if stage in means
         },
-        "metrics": metrics,
-        "failure_modes": modes,
-        "judge_agreement": _agreement(estimates, number),
-    }
+        metrics=metrics,
+        failure_modes=modes,
+        judge_agreement=_agreement(estimates, number),
+    )
 
 
-def _agreement(estimates: Estimates, number: int) -> dict[str, Any]:
-    """How each judge agrees with people, where both said something."""
-    found: dict[str, Any] = {}
+def _agreement(estimates: Estimates, number: int) -> dict[str, LabelAgreement]:
+    """Agreement of each judge with people, where both rated some of the answers."""
+    by_judge: dict[str, LabelAgreement] = {}
     for judge, counts in zip(JUDGES, estimates.confusion[number], strict=True):
         if not counts.any():
             continue
         figures = agreement(counts)
-        called = zip(CONFUSION, counts.tolist(), strict=True)
-        found[judge] = {
-            "labels": figures.labels,
-            "balanced_accuracy": _figure(figures.balanced_accuracy),
-            "kappa": _figure(figures.kappa),
-            "answers": {name: round(count) for name, count in called},
-        }
-    return found
+        named = zip(CONFUSION, map(round, counts.tolist()), strict=True)
+        by_judge[judge] = LabelAgreement(
+            labels=figures.labels,
+            balanced_accuracy=_interval(figures.balanced_accuracy),
+            kappa=_interval(figures.kappa),
+            answers=ConfusionCounts(**dict(named)),
+        )
+    return by_judge
 
 
-def _figure(figure: AgreementFigure) -> dict[str, float | None]:
-    return {
-        "estimate": _plain(figure.value),
-        "lower": _plain(figure.lower),
-        "upper": _plain(figure.upper),
-    }
+def _interval(figure: AgreementFigure) -> AgreementEstimate:
+    return AgreementEstimate(
+        estimate=_known(figure.value), lower=_known(figure.lower), upper=_known(figure.upper)
+    )
 
 
-def _estimate(estimates: Estimates, number: int, at: int) -> dict[str, Any]:
-    return {
-        "estimate": _plain(estimates.mean[number, at]),
-        "lower": _plain(estimates.lower[number, at]),
-        "upper": _plain(estimates.upper[number, at]),
-        "samples": int(estimates.samples[number, at]),
-    }
+def _mean(estimates: Estimates, number: int, at: int) -> MeanEstimate:
+    return MeanEstimate(
+        estimate=_known(estimates.mean[number, at]),
+        lower=_known(estimates.lower[number, at]),
+        upper=_known(estimates.upper[number, at]),
+        samples=int(estimates.samples[number, at]),
+    )
 
 
-def _latency(estimates: Estimates, number: int, stage: int, mean: dict[str, Any]) -> dict[str, Any]:
+def _latency(estimates: Estimates, number: int, stage: int, mean: MeanEstimate) -> LatencyFigures:
     by_quantile = zip(QUANTILES, estimates.latency_ms[number, stage], strict=True)
-    return {
-        "mean": mean["estimate"],
-        "mean_lower": mean["lower"],
-        "mean_upper": mean["upper"],
-        **{f"p{100 * q:g}": _plain(value) for q, value in by_quantile},
-        "samples": mean["samples"],
-    }
+    return LatencyFigures(
+        mean=mean.estimate,
+        mean_lower=mean.lower,
+        mean_upper=mean.upper,
+        samples=mean.samples,
+        **{f"p{100 * q:g}": _known(value) for q, value in by_quantile},
+    )
 
 
-def _plain(value: float) -> float | None:
+def _known(value: float) -> float | None:
+    """None in place of NaN, which JSON cannot hold."""
     return None if np.isnan(value) else float(value)

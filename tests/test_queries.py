@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmon import queries
+from ragmon.api_schema import QueryDetail
 from ragmon.pipeline import Pipeline, amend
 from ragmon.queries import QueryFilter
 from ragmon.records import Amendments, Feedback, Label, Latency, QueryRecord, Verdict
@@ -22,14 +23,15 @@ PIPELINE = pipeline(ks=(1, 3), slow_ms=1_000.0, low_score=0.3)
 FAILURES = queries.failures(PIPELINE)
 
 
-def newest(rig: Rig, pipeline_: Pipeline | None = None, **wanted: Any) -> list[dict[str, Any]]:
+def newest(rig: Rig, pipeline_: Pipeline | None = None, **wanted: Any) -> list[QueryDetail]:
     defaults = {"since": 0.0, "until": 2e9, "pipeline": "", "failing": (), "limit": 50}
     with rig.store.reader() as reader:
-        return queries.newest(reader, pipeline_ or rig.pipeline, QueryFilter(**(defaults | wanted)))
+        query_filter = QueryFilter(**(defaults | wanted))
+        return queries.newest(reader, pipeline_ or rig.pipeline, query_filter)
 
 
-def ids(found: list[dict[str, Any]]) -> list[str]:
-    return [each["record"]["query_id"] for each in found]
+def ids(details: list[QueryDetail]) -> list[str]:
+    return [detail.record.query_id for detail in details]
 
 
 @pytest.fixture
@@ -220,7 +222,7 @@ def described(rig: Rig, query_id: str) -> dict[str, Any]:
     with rig.store.reader() as reader:
         found = reader.record(sequence)
     assert found is not None
-    return queries.describe(*found, rig.pipeline)
+    return msgspec.to_builtins(queries.describe(*found, rig.pipeline))
 
 
 def test_one_query_with_everything_known_of_it(rig):

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,7 +24,8 @@ def reported(queries: list[QueryRecord], name: str = "", at: float = NOON) -> di
     held = windows(PIPELINE)
     if queries:
         held.fold(PIPELINE.observe(queries))
-    return report.build(held.merge(300.0, at), held.series.keys, held.columns, name)
+    built = report.build(held.merge(300.0, at), held.series.keys, held.columns, name)
+    return msgspec.to_builtins(built)
 
 
 def assert_counts(part: dict, queries: list[QueryRecord]) -> None:

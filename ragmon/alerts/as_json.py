@@ -1,73 +1,141 @@
-"""An alert as plain data, for the API, the report and the page."""
+"""An alert as the API, the report and the status page show it, with links in place of paths."""
 
-from typing import Any
+from msgspec import Struct
+from msgspec.structs import asdict
 
-from msgspec import to_builtins
-
-from ragmon.alerts import Alert, AlertEvent, Evidence
+from ragmon.alerts import Alert, AlertEvent, Change, Evidence, State, WorstQuery
 from ragmon.alerts.message import Links
-from ragmon.detectors import Measured
+from ragmon.detectors import Measured, Severity
 from ragmon.detectors.losses import INDEX, LOSSES
 
 
-def describe(alert: Alert, links: Links) -> dict[str, Any]:
-    """All fields of an alert; shares are good shares such as a hit rate, not losses."""
+class LevelEstimate(Struct, frozen=True, kw_only=True):
+    """A mean with its 95 % interval and the samples behind it."""
+
+    estimate: float
+    lower: float
+    upper: float
+    samples: float
+
+
+class LinkedQuery(WorstQuery, frozen=True, kw_only=True):
+    """A query that shows what is wrong, with its address."""
+
+    url: str
+
+
+class LinkedEvidence(Evidence, frozen=True, kw_only=True):
+    """Evidence whose runbook and queries are addresses."""
+
+    worst: tuple[LinkedQuery, ...] = ()
+    failing_queries: str | None  # address of the queries behind the number
+
+
+class AlertView(Struct, frozen=True, kw_only=True):
+    """Everything known of an alert; times are unix seconds.
+
+    Levels are the shares that people speak of, such as a hit rate, not the losses that detectors
+    count.
+    """
+
+    id: str  # of this episode
+    fingerprint: str  # the same for every episode
+    name: str
+    state: State
+    severity: Severity
+    pipeline: str
+    metric: str
+    type: str  # kind of the detector
+    rule: str
+    dimension: str  # of a slice; empty: the pipeline as a whole
+    value: str
+    labels: dict[str, str]
+    began_at: float
+    fired_at: float | None
+    ended_at: float | None
+    notified_at: float | None  # null: no notification was sent
+    inhibited_by: str  # fingerprint of the cause
+    silenced_by: str  # id of the silence, or name of the maintenance window
+    what: str  # the metric in words
+    observed: LevelEstimate | None
+    reference: LevelEstimate | None
+    reference_text: str
+    tolerated: float  # level beyond which a minute counts as bad
+    changed_at: float | None  # estimated
+    window_seconds: float | None
+    likelihood_ratio: float | None
+    threshold: float | None
+    guarantee: str
+    evidence: LinkedEvidence | None
+
+
+class TransitionView(Struct, frozen=True, kw_only=True):
+    """One step of an alert's life."""
+
+    id: str
+    at: float  # unix seconds
+    change: Change
+    notified: bool
+
+
+def describe(alert: Alert, links: Links) -> AlertView:
+    """Everything known of an alert, for readers."""
     stream, finding = alert.key.stream, alert.finding
     loss = LOSSES[INDEX[stream.metric]]
     good = bool(loss.good)
-    tolerated = 1.0 - finding.tolerated if good else finding.tolerated
-    return {
-        "id": alert.episode,
-        "fingerprint": alert.fingerprint,
-        "name": alert.name,
-        "state": alert.state,
-        "severity": alert.severity,
-        "pipeline": stream.pipeline,
-        "metric": stream.metric,
-        "type": alert.key.kind,
-        "rule": alert.key.rule,
-        "dimension": stream.dimension,
-        "value": stream.value,
-        "labels": alert.labels,
-        "began_at": alert.began_at,
-        "fired_at": alert.fired_at,
-        "ended_at": alert.ended_at,
-        "notified_at": alert.notified_at,
-        "inhibited_by": alert.inhibited_by,
-        "silenced_by": alert.silenced_by,
-        "what": loss.good or loss.bad,
-        "observed": _measured(finding.observed, good=good),
-        "reference": _measured(finding.reference, good=good),
-        "reference_text": finding.reference_text,
-        "tolerated": tolerated,
-        "changed_at": finding.changed_at,
-        "window_seconds": finding.window_s,
-        "likelihood_ratio": finding.evidence,
-        "threshold": finding.threshold,
-        "guarantee": finding.guarantee,
-        "evidence": _evidence(alert.evidence, alert, links),
-    }
+    return AlertView(
+        id=alert.episode,
+        fingerprint=alert.fingerprint,
+        name=alert.name,
+        state=alert.state,
+        severity=alert.severity,
+        pipeline=stream.pipeline,
+        metric=stream.metric,
+        type=alert.key.kind,
+        rule=alert.key.rule,
+        dimension=stream.dimension,
+        value=stream.value,
+        labels=alert.labels,
+        began_at=alert.began_at,
+        fired_at=alert.fired_at,
+        ended_at=alert.ended_at,
+        notified_at=alert.notified_at,
+        inhibited_by=alert.inhibited_by,
+        silenced_by=alert.silenced_by,
+        what=loss.good or loss.bad,
+        observed=_level(finding.observed, good=good),
+        reference=_level(finding.reference, good=good),
+        reference_text=finding.reference_text,
+        tolerated=1.0 - finding.tolerated if good else finding.tolerated,
+        changed_at=finding.changed_at,
+        window_seconds=finding.window_s,
+        likelihood_ratio=finding.evidence,
+        threshold=finding.threshold,
+        guarantee=finding.guarantee,
+        evidence=_linked(alert.evidence, alert, links),
+    )
 
 
-def transition(event: AlertEvent) -> dict[str, Any]:
-    """One step of an alert's life."""
-    return {"id": event.id, "at": event.at, "change": event.change, "notified": event.notify}
+def transition(event: AlertEvent) -> TransitionView:
+    """One step of an alert's life, for readers."""
+    return TransitionView(id=event.id, at=event.at, change=event.change, notified=event.notify)
 
 
-def _measured(measured: Measured | None, *, good: bool) -> dict[str, Any] | None:
-    """Estimate, limits and samples; of a good share rather than of its loss."""
+def _level(measured: Measured | None, *, good: bool) -> LevelEstimate | None:
+    """A mean loss as a report would state it."""
     if measured is None:
         return None
     lower, mean, upper = measured.lower, measured.mean, measured.upper
     if good:
         lower, mean, upper = 1.0 - upper, 1.0 - mean, 1.0 - lower
-    return {"estimate": mean, "lower": lower, "upper": upper, "samples": measured.n}
+    return LevelEstimate(estimate=mean, lower=lower, upper=upper, samples=measured.n)
 
 
-def _evidence(evidence: Evidence | None, alert: Alert, links: Links) -> dict[str, Any] | None:
+def _linked(evidence: Evidence | None, alert: Alert, links: Links) -> LinkedEvidence | None:
     if evidence is None:
         return None
-    worst = [{**to_builtins(each), "url": links.query(each.query_id)} for each in evidence.worst]
-    plain: dict[str, Any] = to_builtins(evidence)
-    more = {"runbook": links.runbook(alert), "failing_queries": links.failing(alert)}
-    return plain | {"worst": worst} | more
+    worst = tuple(
+        LinkedQuery(**asdict(query), url=links.query(query.query_id)) for query in evidence.worst
+    )
+    paths = {"worst": worst, "runbook": links.runbook(alert)}
+    return LinkedEvidence(**asdict(evidence) | paths, failing_queries=links.failing(alert))

@@ -2,27 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
 from ragmon.alerts import SEVERITIES
+from ragmon.alerts.as_json import AlertView, LinkedEvidence
 from ragmon.alerts.message import clip
 from ragmon.alerts.sentences import MOST_SENTENCE, share
 from ragmon.alerts.timeline import HISTORY
+from ragmon.web.fragments import BACKFILLED
 
 _STYLES = {"critical": "bold red", "warning": "bold yellow", "info": "bold"}
 _MOST = 20
 
 
-def open_view(alerts: Sequence[dict[str, Any]]) -> RenderableType:
+def open_view(alerts: Sequence[AlertView]) -> RenderableType:
     """The alerts of a report that a person should know of, and the number of the others."""
-    causes = [
-        alert for alert in alerts if not alert["inhibited_by"] and alert["state"] != "pending"
-    ]
-    causes.sort(key=lambda alert: -SEVERITIES.index(alert["severity"]))
+    causes = [alert for alert in alerts if not alert.inhibited_by and alert.state != "pending"]
+    causes.sort(key=lambda alert: -SEVERITIES.index(alert.severity))
     parts: list[RenderableType] = [
         Group(_title(alert), Padding(Group(*_about(alert)), (0, 0, 0, 2)))
         for alert in causes[:_MOST]
@@ -32,65 +31,68 @@ def open_view(alerts: Sequence[dict[str, Any]]) -> RenderableType:
     return Group(*parts, Text()) if parts else Text("No alert is open.\n", "dim")
 
 
-def alert_view(alert: dict[str, Any]) -> RenderableType:
+def alert_view(alert: AlertView) -> RenderableType:
     """One alert with its evidence."""
-    evidence = alert["evidence"] or {}
-    lines = [*_about(alert), *_facts(alert, evidence)]
-    if worst := evidence.get("worst"):
-        lines.append(Text("Worst queries", "bold"))
-        lines += [
-            Text(f"  {query['query'] or query['query_id']}: {query['why']}") for query in worst
-        ]
-    if tries := evidence.get("remedies"):
-        lines.append(Text("What to try", "bold"))
-        lines += [Text(f"  {number}. {step}") for number, step in enumerate(tries, 1)]
+    lines = [*_about(alert)]
+    if alert.evidence is not None:
+        lines += _facts(alert.evidence)
+    if alert.ended_at is not None:
+        lines.append(Text.assemble(("Over since: ", "bold"), _when(alert.ended_at)))
+    if alert.evidence is not None:
+        lines += _details(alert.evidence)
     return Group(_title(alert), Padding(Group(*lines), (0, 0, 1, 2)))
 
 
-def _facts(alert: dict[str, Any], evidence: dict[str, Any]) -> Iterator[Text]:
-    if evidence.get("slices"):
+def _facts(evidence: LinkedEvidence) -> Iterator[Text]:
+    if evidence.slices:
         parts = (
-            f"{part['dimension']} {part['value']} ({100.0 * part['share']:.0f} %)"
-            for part in evidence["slices"]
+            f"{part.dimension} {part.value} ({100.0 * part.share:.0f} %)"
+            for part in evidence.slices
         )
         yield Text.assemble(("Driven by: ", "bold"), ", ".join(parts))
-    if evidence.get("modes"):
+    if evidence.modes:
         shifts = (
-            f"{shift['mode']} {share(shift['before'])} → {share(shift['since'])}"
-            for shift in evidence["modes"]
+            f"{shift.mode} {share(shift.before)} → {share(shift.since)}" for shift in evidence.modes
         )
         yield Text.assemble(("Failure modes: ", "bold"), ", ".join(shifts))
-    if evidence.get("runbook"):
-        yield Text.assemble(("Runbook: ", "bold"), evidence["runbook"])
-    if alert["ended_at"] is not None:
-        yield Text.assemble(("Over since: ", "bold"), _when(alert["ended_at"]))
+    if evidence.runbook:
+        yield Text.assemble(("Runbook: ", "bold"), evidence.runbook)
 
 
-def _title(alert: dict[str, Any]) -> Text:
+def _details(evidence: LinkedEvidence) -> Iterator[Text]:
+    if evidence.worst:
+        yield Text("Worst queries", "bold")
+        for query in evidence.worst:
+            yield Text(f"  {query.query or query.query_id}: {query.why}")
+    if evidence.remedies:
+        yield Text("What to try", "bold")
+        for number, step in enumerate(evidence.remedies, 1):
+            yield Text(f"  {number}. {step}")
+
+
+def _title(alert: AlertView) -> Text:
     """First line: the news, or the name of an alert that has no evidence yet."""
-    resolved = alert["state"] == "resolved"
-    sentence = (alert["evidence"] or {}).get("sentence", "")
-    text = clip(sentence, MOST_SENTENCE) or f"{alert['name']} in {alert['pipeline']}"
-    style = "bold green" if resolved else _STYLES[alert["severity"]]
+    resolved = alert.state == "resolved"
+    sentence = alert.evidence.sentence if alert.evidence is not None else ""
+    text = clip(sentence, MOST_SENTENCE) or f"{alert.name} in {alert.pipeline}"
+    style = "bold green" if resolved else _STYLES[alert.severity]
     return Text(f"Resolved: {text}" if resolved else text, style)
 
 
-def _about(alert: dict[str, Any]) -> Iterator[Text]:
-    if detail := (alert["evidence"] or {}).get("detail"):
-        yield Text(detail)
-    facts = [alert["name"], alert["severity"], alert["state"].replace("_", " ")]
-    if alert["fired_at"] is not None:
-        word = "fired" if alert["state"] == "resolved" else "since"
-        facts.append(f"{word} {_when(alert['fired_at'])}")
-    if alert["silenced_by"]:
-        facts.append(_silenced(alert["silenced_by"]))
+def _about(alert: AlertView) -> Iterator[Text]:
+    if alert.evidence is not None and alert.evidence.detail:
+        yield Text(alert.evidence.detail)
+    facts: list[str] = [alert.name, alert.severity, alert.state.replace("_", " ")]
+    if alert.fired_at is not None:
+        word = "fired" if alert.state == "resolved" else "since"
+        facts.append(f"{word} {_when(alert.fired_at)}")
+    if alert.silenced_by:
+        facts.append(_silenced(alert.silenced_by))
     yield Text(", ".join(facts), "dim")
 
 
 def _silenced(by: str) -> str:
-    if by == HISTORY.name:
-        return "backfilled, no notification sent"
-    return f"silenced by {by}"
+    return BACKFILLED if by == HISTORY.name else f"silenced by {by}"
 
 
 def _when(moment: float) -> str:

@@ -1,4 +1,4 @@
-"""Saved baselines, for the commands: of a store that no daemon holds, or of a running ragmon."""
+"""Saved baselines for the commands: from a store that no daemon has open, or from a daemon."""
 
 import argparse
 from collections.abc import Iterator
@@ -9,16 +9,16 @@ from urllib.parse import quote
 
 import msgspec
 import requests
-from msgspec.structs import asdict
 
 from ragmon.alerts.timeline import AlertTimeline
+from ragmon.api_schema import BaselineDetail, BaselineList, DeletedBaselines
 from ragmon.backtest import from_store
 from ragmon.backtest.run import replay
 from ragmon.cli import remote
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
 from ragmon.config.units import seconds
-from ragmon.daemon.baselines import BaselineService, Minutes, NoTrafficError, describe
+from ragmon.daemon.baselines import BaselineService, Minutes, NoTrafficError, describe, listed
 from ragmon.daemon.build import build_pipeline
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.detectors.detection import Detection, DetectionOptions
@@ -26,46 +26,47 @@ from ragmon.errors import SettingsError, StoreBusyError
 from ragmon.pipeline import Pipeline
 from ragmon.plugins import resolve
 from ragmon.stores import Store
+from ragmon.stores.protocols import BaselineRow
 
 _LATENCY = "latency_ms{stage=total}"
 
 
 class BaselineAccess(Protocol):
-    """What the commands ask; RagmonError for what cannot be done."""
+    """Baselines of one store, wherever it is; every method may raise RagmonError."""
 
-    def listed(self) -> dict[str, Any]:
-        """Every version of every baseline, and what is compared with now."""
+    def listed(self) -> BaselineList:
+        """Every version of every baseline, and the one that traffic is compared with."""
         ...
 
-    def shown(self, name: str, version: int | None) -> dict[str, Any]:
-        """One version with what it says; None: the promoted one, else the newest."""
+    def shown(self, name: str, version: int | None) -> BaselineDetail:
+        """One version with its content; None: the promoted one, else the newest."""
         ...
 
-    def keep(self, name: str, *, window: str = "", run: bytes = b"") -> dict[str, Any]:
+    def keep(self, name: str, *, window: str = "", run: bytes = b"") -> BaselineRow:
         """Save another version, of a window of traffic or of a run."""
         ...
 
-    def promote(self, name: str, version: int | None) -> dict[str, Any]:
+    def promote(self, name: str, version: int | None) -> BaselineRow:
         """Compare with this one from now on."""
         ...
 
     def delete(self, name: str, version: int | None) -> int:
-        """Forget one version, or all; returns how many."""
+        """Delete one version, or all; returns the number of versions."""
         ...
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the baselines are."""
+    """Declare the daemon to ask; without one the store in ``data_dir`` is opened."""
     remote.arguments(parser)
     parser.set_defaults(url="")
 
 
 @contextmanager
 def opened(args: argparse.Namespace, settings: Settings) -> Iterator[BaselineAccess]:
-    """Those of ``--url``; else of the store in ``data_dir``, through the daemon that holds it.
+    """Baselines of ``--url``, else of the store in ``data_dir``, through its daemon if one runs.
 
     Raises:
-        RagmonError: neither is to be had.
+        RagmonError: neither can be reached.
     """
     if args.url:
         yield RemoteBaselines(args.url, remote.session(args))
@@ -80,8 +81,10 @@ def opened(args: argparse.Namespace, settings: Settings) -> Iterator[BaselineAcc
         module, options = resolve("ragmon.stores", "store", settings.store)
         store: Store = module.build(options, settings.data_dir)
         try:
-            asked = f"No daemon holds {settings.data_dir}, so its store was asked"
-            hint = f"{asked}; --url asks a running ragmon"
+            hint = (
+                f"No daemon is running on {settings.data_dir}, so its store was read; --url asks a"
+                " running daemon"
+            )
             yield StoreBaselines(store, build_pipeline(settings), SystemClock(), hint)
         finally:
             store.close()
@@ -90,59 +93,57 @@ def opened(args: argparse.Namespace, settings: Settings) -> Iterator[BaselineAcc
 
 
 class StoreBaselines:
-    """Of a store."""
+    """Baselines of a store that this process has open."""
 
     def __init__(self, store: Store, pipeline: Pipeline, clock: Clock, hint: str = "") -> None:
-        """Of this store; ``hint`` is said where it holds no traffic."""
+        """Baselines of ``store``; ``hint`` goes with the error when it has no traffic."""
         self._store = store
         self._hint = hint
         self._pipeline = pipeline
         self._clock = clock
-        self._shelf = BaselineService(store.baselines(), self._minutes)
+        self._service = BaselineService(store.baselines(), self._minutes)
 
-    def listed(self) -> dict[str, Any]:
-        """Every version of every baseline, and what is compared with now."""
-        promoted = self._shelf.promoted()
-        active = promoted and {"name": promoted.name, "provenance": promoted.provenance}
-        return {"baselines": [asdict(row) for row in self._shelf.rows()], "active": active}
+    def listed(self) -> BaselineList:
+        """Every version of every baseline, and the one that traffic is compared with."""
+        return listed(self._service, self._service.promoted())
 
-    def shown(self, name: str, version: int | None) -> dict[str, Any]:
-        """One version with what it says."""
-        found = self._shelf.find(name, version)
-        if found is None:
+    def shown(self, name: str, version: int | None) -> BaselineDetail:
+        """One version with its content."""
+        saved = self._service.find(name, version)
+        if saved is None:
             raise _missing(name)
-        return describe(*found)
+        return describe(*saved)
 
-    def keep(self, name: str, *, window: str = "", run: bytes = b"") -> dict[str, Any]:
+    def keep(self, name: str, *, window: str = "", run: bytes = b"") -> BaselineRow:
         """Save another version."""
         now, by = self._clock.now(), remote.user()
         try:
             if run:
-                return asdict(self._shelf.keep_run(name, run, now, by))
-            return asdict(self._shelf.keep_window(name, seconds(window), now, by))
+                return self._service.keep_run(name, run, now, by)
+            return self._service.keep_window(name, seconds(window), now, by)
         except NoTrafficError as error:
             raise SettingsError(str(error), hint=self._hint) from error
         except ValueError as error:
             raise SettingsError(str(error)) from error
 
-    def promote(self, name: str, version: int | None) -> dict[str, Any]:
+    def promote(self, name: str, version: int | None) -> BaselineRow:
         """Compare with this one from now on."""
         try:
-            return asdict(self._shelf.promote(name, version))
+            return self._service.promote(name, version)
         except KeyError:
             raise _missing(name) from None
 
     def delete(self, name: str, version: int | None) -> int:
-        """Forget one version, or all."""
+        """Delete one version, or all."""
         try:
-            return self._shelf.delete(name, version)
+            return self._service.delete(name, version)
         except KeyError:
             raise _missing(name) from None
 
     def _minutes(self) -> Minutes:
-        """Of the stored queries.
+        """Minutes of the stored queries.
 
-        Without latencies against usual ones: what is usual is learned by the daemon.
+        Latency is left out: it is compared with a usual level that only the daemon learns.
         """
         with self._store.reader() as reader:
             queries = from_store.read(reader, self._pipeline, 0.0, float("inf"))
@@ -155,47 +156,49 @@ class StoreBaselines:
 
 
 class RemoteBaselines:
-    """Of a running ragmon."""
+    """Baselines of a running daemon."""
 
     def __init__(self, url: str, session: requests.Session) -> None:
         self._url = url.rstrip("/")
         self._session = session
 
-    def listed(self) -> dict[str, Any]:
-        """Every version of every baseline, and what is compared with now."""
-        return self._ask("GET", "")
+    def listed(self) -> BaselineList:
+        """Every version of every baseline, and the one that traffic is compared with."""
+        return self._ask("GET", "", BaselineList)
 
-    def shown(self, name: str, version: int | None) -> dict[str, Any]:
-        """One version with what it says."""
-        return self._ask("GET", _path(name), version)
+    def shown(self, name: str, version: int | None) -> BaselineDetail:
+        """One version with its content."""
+        return self._ask("GET", _path(name), BaselineDetail, version)
 
-    def keep(self, name: str, *, window: str = "", run: bytes = b"") -> dict[str, Any]:
+    def keep(self, name: str, *, window: str = "", run: bytes = b"") -> BaselineRow:
         """Save another version."""
-        wanted: dict[str, Any] = {"by": remote.user()}
-        wanted |= {"run": msgspec.Raw(run)} if run else {"from": window}
-        return self._ask("PUT", _path(name), body=msgspec.json.encode(wanted))
+        request: dict[str, Any] = {"by": remote.user()}
+        request |= {"run": msgspec.Raw(run)} if run else {"from": window}
+        return self._ask("PUT", _path(name), BaselineRow, body=msgspec.json.encode(request))
 
-    def promote(self, name: str, version: int | None) -> dict[str, Any]:
+    def promote(self, name: str, version: int | None) -> BaselineRow:
         """Compare with this one from now on."""
-        return self._ask("POST", f"{_path(name)}/promote", version)
+        return self._ask("POST", f"{_path(name)}/promote", BaselineRow, version)
 
     def delete(self, name: str, version: int | None) -> int:
-        """Forget one version, or all."""
-        return int(self._ask("DELETE", _path(name), version)["deleted"])
+        """Delete one version, or all."""
+        return self._ask("DELETE", _path(name), DeletedBaselines, version).deleted
 
     def _ask(
-        self, method: str, path: str, version: int | None = None, body: bytes | None = None
-    ) -> dict[str, Any]:
-        asked = {} if version is None else {"version": str(version)}
+        self,
+        method: str,
+        path: str,
+        kind: type[remote.Content],
+        version: int | None = None,
+        body: bytes | None = None,
+    ) -> remote.Content:
+        params = {} if version is None else {"version": str(version)}
         path = f"/v1/baselines{path}"
-        found: dict[str, Any] = remote.ask(
-            self._session, method, self._url, path, params=asked, data=body
-        )
-        return found
+        return remote.ask(self._session, method, self._url, path, kind, params=params, data=body)
 
 
 def read_run(path: Path) -> bytes:
-    """What ``ragmon evaluate --json`` wrote.
+    """Evaluation that ``ragmon evaluate --json`` wrote.
 
     Raises:
         SettingsError: it cannot be read.

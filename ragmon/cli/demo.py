@@ -17,6 +17,8 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from ragmon.alerts.as_json import AlertView
+from ragmon.api_schema import AlertList, JudgeForecast, JudgeProgress, Report
 from ragmon.cli import flags, remote
 from ragmon.cli.alert_view import alert_view
 from ragmon.cli.sender import Sender
@@ -30,6 +32,7 @@ from ragmon.demo.incidents import AWAY_S, Incident, recurring
 from ragmon.errors import RagmonError, SettingsError
 from ragmon.evaluate.report.table import standard_output
 from ragmon.logs import configure
+from ragmon.report import PipelineReport, SliceReport
 
 NAME = "demo"
 HELP = "monitor a small real RAG application through a day with two incidents"
@@ -88,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Play:
-    """What runs beside the daemon."""
+    """The demo's traffic and output, on a thread beside the daemon."""
 
     def __init__(self, args: argparse.Namespace, settings: Settings, daemon: Any) -> None:
         self.url = ""
@@ -121,8 +124,7 @@ class Play:
             self._await_sample(delivery)
         if self.stop.is_set():
             return
-        report = remote.get(delivery.session, self.url, "/v1/report", window="24h")
-        self._console.print(report_view(report))
+        self._console.print(report_view(_day(delivery, self.url)))
         self._console.print(_story(plan, delivery, self.url))
         for alert in self._await_alerts(plan, delivery):
             self._console.print(alert_view(alert))
@@ -156,9 +158,8 @@ class Play:
         with progress_bar() as progress:
             task = progress.add_task("Reading the answers", total=1.0)
             while self._judged and not self.stop.is_set() and self._clock.monotonic() < until:
-                report = remote.get(delivery.session, self.url, "/v1/report", window="24h")
-                found = report["metrics"].get("grounding_coverage")
-                coverage = found["estimate"] if found else 0.0
+                share = _day(delivery, self.url).metrics.get("grounding_coverage")
+                coverage = (share and share.estimate) or 0.0
                 progress.update(task, completed=coverage)
                 if coverage > _ENOUGH:
                     return
@@ -166,28 +167,30 @@ class Play:
 
     def _await_sample(self, delivery: Sender) -> None:
         """Have the configured language model judge a sample of the day."""
-        wanted = {"since": "24h", "limit": _SAMPLE}
-        left = remote.post(delivery.session, self.url, "/v1/judge", wanted)
-        until, total = self._clock.monotonic() + _SAMPLE_S, left["waiting"]
+        request = {"since": "24h", "limit": _SAMPLE}
+        drawn = remote.post(delivery.session, self.url, "/v1/judge", JudgeForecast, request)
+        waiting = total = drawn.waiting
+        until = self._clock.monotonic() + _SAMPLE_S
         with progress_bar() as progress:
             task = progress.add_task("Asking the language model", total=total)
-            while left["waiting"] and not self.stop.is_set() and self._clock.monotonic() < until:
-                left = remote.get(delivery.session, self.url, "/v1/judge")
-                progress.update(task, completed=total - left["waiting"])
+            while waiting and not self.stop.is_set() and self._clock.monotonic() < until:
+                left = remote.get(delivery.session, self.url, "/v1/judge", JudgeProgress)
+                waiting = left.waiting
+                progress.update(task, completed=total - waiting)
                 self.stop.wait(0.5)
 
-    def _await_alerts(self, plan: TrafficPlan, delivery: Sender) -> list[dict[str, Any]]:
+    def _await_alerts(self, plan: TrafficPlan, delivery: Sender) -> list[AlertView]:
         """The alert of each incident, once the whole day is judged."""
         until = self._clock.monotonic() + _DETECT_S
         while True:
             asked = {"since": str(plan.incidents.outage.start), "limit": "1000"}
-            answer = remote.get(delivery.session, self.url, "/v1/alerts", **asked)
-            judged = (answer["judged_until"] or 0.0) > plan.now - _UNJUDGED_S
+            listed = remote.get(delivery.session, self.url, "/v1/alerts", AlertList, **asked)
+            judged = (listed.judged_until or 0.0) > plan.now - _UNJUDGED_S
             if judged or self._clock.monotonic() >= until or self.stop.wait(0.5):
                 break
         incidents = (plan.incidents.outage, plan.incidents.rollout)
-        found = (_alert_of(incident, answer["alerts"]) for incident in incidents)
-        return [each for each in found if each is not None]
+        alerts = (_alert_of(incident, listed.alerts) for incident in incidents)
+        return [alert for alert in alerts if alert is not None]
 
     def _links(self, plan: TrafficPlan) -> None:
         since = int(plan.incidents.rollout.start)
@@ -203,18 +206,23 @@ class Play:
             self._console.print(f"  {what}: {self.url}{path}", highlight=False, soft_wrap=True)
 
 
-def _alert_of(incident: Incident, alerts: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The first alert that began in an incident, about what it shows in most."""
-    mine = [
-        each
-        for each in alerts
-        if each["metric"] == incident.shows_in[0]
-        and (each["type"] == "canary" or (each["type"] == "anomaly" and not each["dimension"]))
-        and each["evidence"] is not None
-        and incident.start <= each["began_at"]
-        and (incident.end is None or each["began_at"] < incident.end)
+def _alert_of(incident: Incident, alerts: Sequence[AlertView]) -> AlertView | None:
+    """The first alert that began in an incident, on the metric that it harms most."""
+    matching = [
+        alert
+        for alert in alerts
+        if alert.metric == incident.shows_in[0]
+        and (alert.type == "canary" or (alert.type == "anomaly" and not alert.dimension))
+        and alert.evidence is not None
+        and incident.start <= alert.began_at
+        and (incident.end is None or alert.began_at < incident.end)
     ]
-    return min(mine, key=lambda each: float(each["began_at"]), default=None)
+    return min(matching, key=lambda alert: alert.began_at, default=None)
+
+
+def _day(delivery: Sender, url: str) -> Report:
+    """The report of the last 24 hours."""
+    return remote.get(delivery.session, url, "/v1/report", Report, window="24h")
 
 
 class _Row(Struct, frozen=True):
@@ -239,7 +247,7 @@ def progress_bar() -> Progress:
 
 
 def _story(plan: TrafficPlan, delivery: Sender, url: str) -> RenderableType:
-    """What happened when, in ragmon's own numbers."""
+    """Table of the two incidents, in ragmon's own numbers."""
     title = "What happened when (UTC)"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("when", no_wrap=True)
@@ -255,32 +263,32 @@ def _story(plan: TrafficPlan, delivery: Sender, url: str) -> RenderableType:
     table.add_row(_span(outage.start - length, outage.start), "before", *_cells(before))
     table.add_row(_when(outage), outage.name, *_cells(during))
     for version in (STABLE, FAST):
-        slices = since["slices"] if since else []
-        found = next((each for each in slices if each["value"] == version), None)
-        table.add_row(_when(rollout), version, *_cells(found))
+        slices = since.slices if since else []
+        part = next((each for each in slices if each.value == version), None)
+        table.add_row(_when(rollout), version, *_cells(part))
     texts = [
-        Text.assemble((f"{_when(each)} {each.name}: ", "bold"), each.what)
-        for each in (outage, rollout)
+        Text.assemble((f"{_when(incident)} {incident.name}: ", "bold"), incident.what)
+        for incident in (outage, rollout)
     ]
     return Group(table, *texts, "")
 
 
-def _report(delivery: Sender, url: str, window_s: float, end: float) -> dict[str, Any] | None:
+def _report(delivery: Sender, url: str, window_s: float, end: float) -> PipelineReport | None:
     report = remote.get(
         delivery.session,
         url,
         "/v1/report",
+        Report,
         window=f"{int(window_s)}s",
         end=str(end),
         pipeline=PIPELINE,
     )
-    return report["pipelines"][0] if report["pipelines"] else None
+    return report.pipelines[0] if report.pipelines else None
 
 
-def _cells(series: dict[str, Any] | None) -> list[str]:
-    metrics = series["metrics"] if series else {}
-    found = [metrics.get(row.metric) for row in _ROWS]
-    return [ratio(each) for each in found]
+def _cells(series: PipelineReport | SliceReport | None) -> list[str]:
+    metrics = series.metrics if series else {}
+    return [ratio(metrics.get(row.metric)) for row in _ROWS]
 
 
 def _when(incident: Incident) -> str:
@@ -316,12 +324,12 @@ def _period(text: str) -> float:
 
 
 def _settings(args: argparse.Namespace, folder: str) -> Settings:
-    given = flags.overrides(args.rest)
-    given.setdefault("data_dir", str(Path(folder) / "data"))
-    given.setdefault("slices", ",".join(_SLICES))
-    given.setdefault("sampling.judgements_per_hour", str(4 * _SAMPLE))
-    given.setdefault("judge.grounding.max_cpu", "1")  # a day of answers in half a minute
-    args.rest = [word for key, value in given.items() for word in (f"--{key}", value)]
+    overrides = flags.overrides(args.rest)
+    overrides.setdefault("data_dir", str(Path(folder) / "data"))
+    overrides.setdefault("slices", ",".join(_SLICES))
+    overrides.setdefault("sampling.judgements_per_hour", str(4 * _SAMPLE))
+    overrides.setdefault("judge.grounding.max_cpu", "1")  # a day of answers in half a minute
+    args.rest = [word for key, value in overrides.items() for word in (f"--{key}", value)]
     return flags.settings(args).settings
 
 

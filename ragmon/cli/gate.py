@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from ragmon.cli import baseline_access
@@ -72,34 +72,32 @@ def _write(args: argparse.Namespace, decision: Decision) -> None:
 
 def _baseline(args: argparse.Namespace) -> Evaluation:
     """A file, or one by name: of the folder, else of the store or the daemon that holds it."""
-    given = Path(args.baseline)
-    if given.suffix == ".json" or given.is_file():
-        return load(given)
+    path = Path(args.baseline)
+    if path.suffix == ".json" or path.is_file():
+        return load(path)
     saved = args.baselines / f"{args.baseline}.json"
     data_dir = args.data_dir or Settings().data_dir
     if not args.url and (saved.is_file() or not data_dir.is_dir()):
         return load(saved)
     settings = Settings(data_dir=data_dir)
-    with baseline_access.opened(args, settings) as held:
-        found = held.shown(args.baseline, None)
-    if found["kind"] != "golden":
+    with baseline_access.opened(args, settings) as baselines:
+        detail = baselines.shown(args.baseline, None)
+    if detail.run is UNSET:
         hint = "Save a golden run: ragmon baseline set NAME --run FILE"
         raise DataError(
-            "is of live traffic, which is another population", field=args.baseline, hint=hint
+            "is a baseline of live traffic, not of a golden run", field=args.baseline, hint=hint
         )
-    run = found["run"]
-    body = bytes(run) if isinstance(run, msgspec.Raw) else msgspec.json.encode(run)
-    return parse(body, Path(args.baseline))
+    return parse(bytes(detail.run), Path(args.baseline))
 
 
 def _policy(args: argparse.Namespace) -> Policy:
     policy = Policy() if args.rules is None else _read_policy(args.rules)
     rules = rules_of(args.max_drop, args.min, args.max)
     flags = {name: getattr(args, name) for name in ("min_effect", "alpha", "max_missing")}
-    given = {name: value for name, value in flags.items() if value is not None}
+    passed = {name: value for name, value in flags.items() if value is not None}
     strict = policy.strict or args.strict
     try:
-        return replace(policy, rules=(*policy.rules, *rules), strict=strict, **given)
+        return replace(policy, rules=(*policy.rules, *rules), strict=strict, **passed)
     except ValueError as error:
         raise DataError(str(error)) from error
 

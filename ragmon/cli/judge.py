@@ -7,12 +7,12 @@ waits for the next hour or day.
 
 import argparse
 import sys
-from typing import Any
 
 import requests
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ragmon.api_schema import JudgeForecast, JudgeProgress, Report
 from ragmon.cli import remote
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
@@ -37,85 +37,89 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Forecast, ask, judge, show."""
     session, console = remote.session(args), Console(stderr=True)
-    wanted = {"since": args.since, "limit": args.limit, "pipeline": args.pipeline}
-    forecast = remote.post(session, args.url, "/v1/judge", wanted | {"dry_run": True})
+    request = {"since": args.since, "limit": args.limit, "pipeline": args.pipeline}
+    forecast = remote.post(
+        session, args.url, "/v1/judge", JudgeForecast, request | {"dry_run": True}
+    )
     print(_forecast_text(forecast))
-    if args.dry_run or not forecast["to_judge"]:
+    if args.dry_run or not forecast.to_judge:
         return 0
     if not args.yes and not _agreed():
         return 1
-    drawn = remote.post(session, args.url, "/v1/judge", wanted)
+    drawn = remote.post(session, args.url, "/v1/judge", JudgeForecast, request)
     left = _follow(session, args.url, drawn, console, SystemClock())
-    if left["waiting"]:
-        print(f"{left['waiting']} answers still wait: {_why(left)}. They are judged when they can.")
+    if left.waiting:
+        print(f"{left.waiting} answers are not judged yet: {_why(left)}. The daemon continues.")
     else:
         print("All of them are judged.")
     _show(session, args)
     return 0
 
 
-def _forecast_text(forecast: dict[str, Any]) -> str:
-    most = forecast["at_most_usd"]
+def _forecast_text(forecast: JudgeForecast) -> str:
+    most = forecast.at_most_usd
     cost = "cost unknown: judge.llm.prices has no price for the model"
     if most is not None:
-        about = forecast["about_usd"]
+        about = forecast.about_usd
         cost = f"at most ${most:.2f}" + (f", about ${about:.2f}" if about else "")
-    budget = forecast["budget_left"]
+    budget = forecast.budget_left
     text = (
-        f"{forecast['to_judge']:,} of {forecast['answers']:,} answers to judge "
-        f"({forecast['judged_before']:,} were before); {cost}; "
-        f"at most {forecast['at_most_tokens']:,} tokens."
+        f"{forecast.to_judge:,} of {forecast.answers:,} answers to judge "
+        f"({forecast.judged_before:,} judged before); {cost}; "
+        f"at most {forecast.at_most_tokens:,} tokens."
     )
-    if budget is not None and budget < forecast["to_judge"] + forecast["waiting"]:
+    if budget is not None and budget < forecast.to_judge + forecast.waiting:
         text += (
-            f"\nThe budget has room for {budget:,} judgements, {forecast['waiting']:,} wait "
-            "already: the rest waits for the next hour or day."
+            f"\nThe budget allows {budget:,} judgements now and {forecast.waiting:,} answers are "
+            "queued already: the rest is judged in the next hour or day."
         )
     return text
 
 
 def _agreed() -> bool:
     if not sys.stdin.isatty():
-        raise SettingsError("nobody is there to agree", hint="Add --yes, or --dry-run")
+        raise SettingsError("no terminal to confirm on", hint="Add --yes, or --dry-run")
     return input("Judge them? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _follow(
-    session: requests.Session, url: str, drawn: dict[str, Any], console: Console, clock: Clock
-) -> dict[str, Any]:
-    """Show how the queue empties; ends when it is empty or nothing moves."""
+    session: requests.Session, url: str, drawn: JudgeForecast, console: Console, clock: Clock
+) -> JudgeProgress:
+    """Progress bar until the queue is empty or no longer moves."""
     columns = (TextColumn("Judging"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    total = max(drawn["waiting"], drawn["to_judge"])
+    total = max(drawn.waiting, drawn.to_judge)
     moved_at, last = clock.monotonic(), total
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=total)
         while True:
-            left: dict[str, Any] = remote.get(session, url, "/v1/judge")
-            progress.update(task, completed=max(total - left["waiting"], 0))
-            if left["waiting"] != last:
-                moved_at, last = clock.monotonic(), left["waiting"]
-            used_up = left["budget_left"] == 0 or left["paused_s"] > _ASK_EVERY_S
-            patience_s = 10 * _ASK_EVERY_S if used_up else _STALLED_S
-            if not left["waiting"] or clock.monotonic() - moved_at > patience_s:
+            left = remote.get(session, url, "/v1/judge", JudgeProgress)
+            progress.update(task, completed=max(total - left.waiting, 0))
+            if left.waiting != last:
+                moved_at, last = clock.monotonic(), left.waiting
+            used_up = left.budget_left == 0 or left.paused_s > _ASK_EVERY_S
+            limit_s = 10 * _ASK_EVERY_S if used_up else _STALLED_S
+            if not left.waiting or clock.monotonic() - moved_at > limit_s:
                 return left
             clock.sleep(_ASK_EVERY_S)
 
 
-def _why(left: dict[str, Any]) -> str:
-    if left["paused_s"]:
-        return f"the endpoint failed and is left alone for {left['paused_s']:.0f} s"
-    return "the budget is used up" if left["budget_left"] == 0 else "the endpoint is slow"
+def _why(left: JudgeProgress) -> str:
+    if left.paused_s:
+        return f"the endpoint failed and is tried again in {left.paused_s:.0f} s"
+    return "the budget is used up" if left.budget_left == 0 else "the endpoint is slow"
 
 
 def _show(session: requests.Session, args: argparse.Namespace) -> None:
     window = args.since if args.since[-1:] in "smhd" else "24h"
     try:
-        report = remote.get(session, args.url, "/v1/report", window=window, pipeline=args.pipeline)
+        report = remote.get(
+            session, args.url, "/v1/report", Report, window=window, pipeline=args.pipeline
+        )
     except RemoteError:
         return  # shorter than the shortest window, or longer than what is kept
-    found = report["metrics"].get("faithfulness/llm")
-    if found:
+    mean = report.metrics.get("faithfulness/llm")
+    if mean:
         print(
-            f"Faithfulness of the last {window}: {found['estimate']:.3f} "
-            f"({found['lower']:.3f} to {found['upper']:.3f}, {found['samples']} judged)."
+            f"Faithfulness of the last {window}: {mean.estimate:.3f} "
+            f"({mean.lower:.3f} to {mean.upper:.3f}, {mean.samples} judged)."
         )

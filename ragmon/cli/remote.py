@@ -4,8 +4,9 @@ import argparse
 import getpass
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import requests
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 
@@ -13,18 +14,26 @@ from ragmon.config.loading import CLIENT_TOKEN
 from ragmon.errors import RemoteError
 
 DEFAULT_URL = "http://127.0.0.1:8321"
-_TOKEN_HINT = f"Name it by --token-file, or in {CLIENT_TOKEN}"
+_TOKEN_HINT = f"Pass a token with --token-file or {CLIENT_TOKEN}"
 _TIMEOUT_S = (5.0, 60.0)  # to connect, to answer
+
+Content = TypeVar("Content")
 
 
 def arguments(parser: argparse.ArgumentParser, flag: str = "--url") -> None:
-    """Where it is, and the token."""
-    parser.add_argument(flag, dest="url", default=DEFAULT_URL, help=f"default {DEFAULT_URL}")
+    """Declare the address and the token."""
+    parser.add_argument(
+        flag,
+        dest="url",
+        default=DEFAULT_URL,
+        metavar="URL",
+        help=f"address of the ragmon daemon (default {DEFAULT_URL})",
+    )
     parser.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
-        help=f"a file with the bearer token (or the variable {CLIENT_TOKEN})",
+        help=f"file that holds the bearer token (or set {CLIENT_TOKEN})",
     )
 
 
@@ -49,65 +58,81 @@ def session(args: argparse.Namespace) -> requests.Session:
 
 
 def user() -> str:
-    """Who asks; a container may run as somebody without a name."""
+    """Name of the user; empty in a container whose user has none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # OSError from Python 3.13 on
         return ""
 
 
-def get(opened: requests.Session, url: str, path: str, **params: str) -> Any:
-    """The JSON answer of one GET.
+def get(
+    opened: requests.Session, url: str, path: str, kind: type[Content], **params: str
+) -> Content:
+    """The answer of one GET.
 
     Raises:
-        RemoteError: no answer, or one that is no success.
+        RemoteError: see ``ask``.
     """
-    return ask(opened, "GET", url, path, params=params)
+    return ask(opened, "GET", url, path, kind, params=params)
 
 
-def post(opened: requests.Session, url: str, path: str, content: object) -> Any:
-    """The JSON answer of one POST.
+def post(
+    opened: requests.Session, url: str, path: str, kind: type[Content], content: object
+) -> Content:
+    """The answer of one POST of JSON.
 
     Raises:
-        RemoteError: no answer, or one that is no success.
+        RemoteError: see ``ask``.
     """
-    return ask(opened, "POST", url, path, json=content)
+    return ask(opened, "POST", url, path, kind, json=content)
 
 
-def delete(opened: requests.Session, url: str, path: str) -> Any:
-    """The JSON answer of one DELETE.
+def ask(
+    opened: requests.Session,
+    method: str,
+    url: str,
+    path: str,
+    kind: type[Content],
+    **sent: Any,
+) -> Content:
+    """The answer of any request.
+
+    Args:
+        opened: see ``session``.
+        method: of HTTP.
+        url: of the daemon.
+        path: below it.
+        kind: type of the JSON answer, see ``ragmon.api_schema``.
+        sent: for ``requests``.
 
     Raises:
-        RemoteError: no answer, or one that is no success.
-    """
-    return ask(opened, "DELETE", url, path)
-
-
-def ask(opened: requests.Session, method: str, url: str, path: str, **sent: Any) -> Any:
-    """The JSON answer of any request.
-
-    Raises:
-        RemoteError: no answer, or one that is no success.
+        RemoteError: no answer, one that is no success, or one of another form.
     """
     try:
         answer = opened.request(method, url.rstrip("/") + path, timeout=_TIMEOUT_S, **sent)
     except (InvalidURL, InvalidSchema, MissingSchema) as error:
         hint = f"Write for example {DEFAULT_URL}"
-        raise RemoteError(f"{url!r} is no address", hint=hint) from error
+        raise RemoteError(f"{url!r} is not a URL", hint=hint) from error
     except requests.RequestException as error:
         raise RemoteError(
             f"no answer from {url} ({type(error).__name__})",
-            hint="Start `ragmon serve`, or name another address",
+            hint="Start `ragmon serve`, or pass another address with --url",
         ) from error
     if not answer.ok:
-        said = f"{url}{path} answered {answer.status_code}: {detail(answer)}"
+        message = f"{url}{path} answered {answer.status_code}: {detail(answer)}"
         unknown = answer.status_code == requests.codes.unauthorized
-        raise RemoteError(said, hint=_TOKEN_HINT if unknown else "")
-    return answer.json()
+        raise RemoteError(message, hint=_TOKEN_HINT if unknown else "")
+    try:
+        return msgspec.json.decode(answer.content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RemoteError(
+            f"{url}{path} answered in an unknown form: {error}",
+            hint="Use the same version of ragmon for the command and the daemon",
+        ) from error
 
 
 def detail(answer: requests.Response) -> str:
-    """What a problem answer says."""
+    """Detail of a problem answer, else the beginning of its text."""
     try:
         return str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):

@@ -17,6 +17,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn, TransferSpeedColumn
 
+from ragmon.api_schema import IngestAnswer, RejectedRecord
 from ragmon.cli import remote
 from ragmon.cli.sender import Sender
 from ragmon.clock import Clock, SystemClock
@@ -86,21 +87,19 @@ class Refusals:
     """The first refusals, for the end."""
 
     def __init__(self) -> None:
-        self._first: list[dict[str, Any]] = []
+        self._first: list[RejectedRecord] = []
         self._ignored: dict[str, str | None] = {}
 
-    def note(self, answer: dict[str, Any]) -> None:
-        """Remember what an answer refused or ignored."""
-        self._first += answer["rejected"][: _SHOWN_ERRORS - len(self._first)]
-        self._ignored |= answer.get("ignored_fields", {})
+    def note(self, answer: IngestAnswer) -> None:
+        """Remember the first rejections and every ignored field."""
+        self._first += answer.rejected[: _SHOWN_ERRORS - len(self._first)]
+        self._ignored |= answer.ignored_fields or {}
 
     def show(self) -> None:
-        """Say it."""
-        for each in self._first:
-            print(
-                f"refused: {each['field'] or 'line'}: {each['error']}; {each['remedy']}",
-                file=sys.stderr,
-            )
+        """Print them."""
+        for record in self._first:
+            field = record.field or "line"
+            print(f"rejected: {field}: {record.error}; {record.remedy}", file=sys.stderr)
         for name, near in self._ignored.items():
             remedy = f", did you mean {near}?" if near else ""
             print(f"ignored field: {name}{remedy}", file=sys.stderr)
@@ -195,8 +194,8 @@ def _last_timestamp(path: Path) -> float:
                 record = msgspec.json.decode(line)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 continue
-            found = _timestamp(record) if isinstance(record, dict) else None
-            last = found if last is None or (found is not None and found > last) else last
+            moment = _timestamp(record) if isinstance(record, dict) else None
+            last = moment if last is None or (moment is not None and moment > last) else last
     if last is None:
         raise RemoteError(f"{path} has no timestamps", hint="Leave --until-now out")
     return last

@@ -3,11 +3,12 @@
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Any
 
+import msgspec
 import requests
 from msgspec import Struct
 
+from ragmon.api_schema import IngestAnswer
 from ragmon.cli import remote
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError
@@ -37,7 +38,7 @@ class Sender:
         token: str,
         *,
         clock: Clock | None = None,
-        explain: Callable[[dict[str, Any]], None] = lambda _: None,
+        explain: Callable[[IngestAnswer], None] = lambda _: None,
         stop: threading.Event | None = None,
         say: Callable[[str], None] = lambda _: None,
         stranger_s: float = _STRANGER_S,
@@ -66,7 +67,7 @@ class Sender:
             if isinstance(answer, requests.Response):
                 self._patience_s = _OUTAGE_S
                 if answer.status_code in (200, 422):
-                    self._count(answer.json())
+                    self._count(msgspec.json.decode(answer.content, type=IngestAnswer))
                     return
                 problem = f"answered {answer.status_code}: {remote.detail(answer)}"
                 if answer.status_code not in (429, 502, 503, 504):
@@ -105,11 +106,11 @@ class Sender:
         except requests.RequestException as error:
             return error
 
-    def _count(self, answer: dict[str, Any]) -> None:
+    def _count(self, answer: IngestAnswer) -> None:
         self._trouble = ""
-        self.done.accepted += answer["accepted"]
-        self.done.duplicates += answer["duplicates"]
-        self.done.rejected += answer.get("rejected_total", len(answer["rejected"]))
+        self.done.accepted += answer.accepted
+        self.done.duplicates += answer.duplicates
+        self.done.rejected += answer.rejected_total or len(answer.rejected)
         self._explain(answer)
 
 

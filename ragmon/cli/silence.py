@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+from msgspec import to_builtins
 from rich import box
 from rich.table import Table
 
+from ragmon.api_schema import DeletedSilence, SilenceList, SilenceView
 from ragmon.cli import remote
 from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_output
@@ -27,8 +29,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     remote.arguments(parser)
     add = parser.add_argument
     add("action", choices=("add", "list", "delete"))
-    add("what", nargs="*", metavar="LABEL=VALUE|ID", help="conditions to add, or ids to delete")
-    add("--for", dest="duration", default="2h", help="for example 30m, 2h (default), 7d")
+    add(
+        "what",
+        nargs="*",
+        metavar="LABEL=VALUE|ID",
+        help="conditions of the silence to add, or ids of silences to delete",
+    )
+    add("--for", dest="duration", default="2h", help="length of the silence: 30m, 2h (default), 7d")
     add("--comment", default="", help="reason, shown with the silence")
     add("--json", action="store_true", help="print JSON instead of tables")
 
@@ -41,48 +48,50 @@ def run(args: argparse.Namespace) -> int:
             f"silence {args.action} {needs.get(args.action, 'needs a condition')}",
             hint="For example: ragmon silence add alertname=RagmonHitRate pipeline=docs --for 2h",
         )
-    answer, text = _ACTIONS[args.action](args)
+    content, text = _ACTIONS[args.action](args)
     if args.json:
-        print(json.dumps(answer, indent=2, ensure_ascii=False))
+        print(json.dumps(to_builtins(content), indent=2, ensure_ascii=False))
     else:
         standard_output(markup=False).print(text)
     return 0
 
 
 def _add(args: argparse.Namespace) -> tuple[Any, Any]:
-    body = {
+    request = {
         "matchers": [_matcher(condition) for condition in args.what],
         "duration": args.duration,
         "created_by": remote.user(),
         "comment": args.comment,
     }
-    silence = remote.post(remote.session(args), args.url, "/v1/silences", body)
-    return silence, f"Silenced until {_when(silence['ends_at'])}: {silence['id']}"
+    silence = remote.post(remote.session(args), args.url, "/v1/silences", SilenceView, request)
+    return silence, f"Silenced until {_when(silence.ends_at)}: {silence.id}"
 
 
 def _delete(args: argparse.Namespace) -> tuple[Any, Any]:
     session = remote.session(args)
     deleted = [
-        remote.delete(session, args.url, f"/v1/silences/{quote(name, safe='')}")
+        remote.ask(
+            session, "DELETE", args.url, f"/v1/silences/{quote(name, safe='')}", DeletedSilence
+        )
         for name in args.what
     ]
     return deleted, f"Deleted {', '.join(args.what)}"
 
 
 def _list(args: argparse.Namespace) -> tuple[Any, Any]:
-    silences = remote.get(remote.session(args), args.url, "/v1/silences")["silences"]
+    silences = remote.get(remote.session(args), args.url, "/v1/silences", SilenceList).silences
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("id", no_wrap=True)  # is copied into `silence delete`
     for name in ("state", "until", "conditions", "by", "comment"):
         table.add_column(name, overflow="fold")
     for silence in silences:
         conditions = ", ".join(
-            f"{matcher['name']}{'=~' if matcher.get('regex') else '='}{matcher['value']}"
-            for matcher in silence["matchers"]
+            f"{matcher.name}{'=~' if matcher.regex else '='}{matcher.value}"
+            for matcher in silence.matchers
         )
-        until = _when(silence["ends_at"])
-        by, comment = silence.get("created_by", ""), silence.get("comment", "")
-        table.add_row(silence["id"], silence["state"], until, conditions, by, comment)
+        until = _when(silence.ends_at)
+        by, comment = silence.created_by, silence.comment
+        table.add_row(silence.id, silence.state, until, conditions, by, comment)
     return silences, table if silences else "There are no silences."
 
 

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     if args.last is not None:
         opened = remote.session(args)
-        explained = remote.get(opened, args.url, "/v1/traces", last=str(args.last))
+        explained = remote.get(opened, args.url, "/v1/traces", list, last=str(args.last))
     else:
         explained = list(_explain_files(args.files))
     if args.json:

@@ -7,12 +7,19 @@ they are answers to different questions.
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from ragmon.api_schema import (
+    ActiveBaseline,
+    BaselineDetail,
+    BaselineList,
+    BaselineRequest,
+    LevelView,
+)
 from ragmon.clock import Clock
 from ragmon.config.units import seconds
 from ragmon.daemon.component import Context
@@ -23,7 +30,6 @@ from ragmon.detectors.streams import StreamTable
 from ragmon.exposition.baselines import BaselineMetrics
 from ragmon.stores.protocols import BaselineRow, Baselines
 from ragmon.threads import OnWriter
-from ragmon.web.baselines import BaselineRequest
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SCHEMA = "ragmon/evaluation/"
@@ -197,15 +203,28 @@ def decode(row: BaselineRow, body: bytes) -> Baseline:
     return msgspec.structs.replace(baseline, name=versioned)
 
 
-def describe(row: BaselineRow, body: bytes) -> dict[str, Any]:
-    """One baseline with its levels or its run, as JSON may hold it."""
+def describe(row: BaselineRow, body: bytes) -> BaselineDetail:
+    """One baseline with its levels, or with the evaluation that it was made of."""
     if row.kind == "golden":
-        return asdict(row) | {"run": msgspec.Raw(body)}
-    shown = [
-        level.stream._asdict() | {"what": level.what, "level": level.value, "n": level.n}
+        return BaselineDetail(**asdict(row), run=msgspec.Raw(body))
+    views = [
+        LevelView(**level.stream._asdict(), what=level.what, level=level.value, n=level.n)
         for level in levels(decode(row, body))
     ]
-    return asdict(row) | {"levels": shown}
+    return BaselineDetail(**asdict(row), levels=views)
+
+
+def listed(service: BaselineService, active: Baseline | None) -> BaselineList:
+    """Every version of every baseline; to be called on the thread of the store.
+
+    Args:
+        service: over the store.
+        active: the baseline that traffic is compared with now.
+    """
+    used = None
+    if active is not None:
+        used = ActiveBaseline(name=active.name, provenance=active.provenance)
+    return BaselineList(baselines=service.rows(), active=used)
 
 
 def _queries(baseline: Baseline) -> float:
@@ -249,17 +268,11 @@ class LiveBaselines:
     def stop(self) -> None:
         """Nothing to end."""
 
-    async def baselines(self) -> dict[str, Any]:
-        """Every version of every baseline, and what is compared with now."""
+    async def baselines(self) -> BaselineList:
+        """Every version of every baseline, and the one that traffic is compared with."""
+        return await self._service.ask_async(lambda service: listed(service, self._active()))
 
-        def read(service: BaselineService) -> dict[str, Any]:
-            active = self._active()
-            named = active and {"name": active.name, "provenance": active.provenance}
-            return {"baselines": [asdict(row) for row in service.rows()], "active": named}
-
-        return await self._service.ask_async(read)
-
-    async def baseline(self, name: str, version: int | None) -> dict[str, Any]:
+    async def baseline(self, name: str, version: int | None) -> BaselineDetail:
         """One version with its levels or its run.
 
         Raises:
@@ -270,7 +283,7 @@ class LiveBaselines:
             raise KeyError(name)
         return describe(*saved)
 
-    async def keep_baseline(self, name: str, request: BaselineRequest) -> dict[str, Any]:
+    async def keep_baseline(self, name: str, request: BaselineRequest) -> BaselineRow:
         """Save another version.
 
         Raises:
@@ -286,15 +299,15 @@ class LiveBaselines:
                 row = service.keep_window(name, length_s, now, by)
             return service.promote(name, row.version) if request.promote else row
 
-        return asdict(await self._service.ask_async(keep))
+        return await self._service.ask_async(keep)
 
-    async def promote_baseline(self, name: str, version: int | None) -> dict[str, Any]:
+    async def promote_baseline(self, name: str, version: int | None) -> BaselineRow:
         """Compare with this one from now on.
 
         Raises:
             KeyError: there is none.
         """
-        return asdict(await self._service.ask_async(lambda service: service.promote(name, version)))
+        return await self._service.ask_async(lambda service: service.promote(name, version))
 
     async def delete_baseline(self, name: str, version: int | None) -> int:
         """Forget one version, or all.

@@ -7,9 +7,13 @@ import asyncio
 import functools
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from msgspec.structs import asdict
 
 from ragmon import queries, report
+from ragmon.alerts.as_json import AlertView
+from ragmon.api_schema import QueryDetail, Report
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.config.units import duration_text, seconds
@@ -53,7 +57,7 @@ class LiveMonitor:
         settings: Settings,
         own: OwnMetrics,
         clock: Clock,
-        open_alerts: Callable[[str], list[dict[str, Any]]],
+        open_alerts: Callable[[str], list[AlertView]],
     ) -> None:
         """Make it; before ``begin`` it answers that ragmon is not ready.
 
@@ -108,7 +112,7 @@ class LiveMonitor:
         text = page(kept.families, own, openmetrics=openmetrics)
         return text, OPENMETRICS if openmetrics else TEXT
 
-    async def report(self, window: str, pipeline: str, end: float | None = None) -> dict[str, Any]:
+    async def report(self, window: str, pipeline: str, end: float | None = None) -> Report:
         """The report of one window that ends now, or at ``end``.
 
         Raises:
@@ -133,16 +137,16 @@ class LiveMonitor:
             older = functools.partial(self._saved, end - length, min(end, held_since))
             saved = await asyncio.to_thread(older)
             merged, keys = add_saved(merged, keys, saved, windows.columns)
-        body = await asyncio.to_thread(report.build, merged, keys, windows.columns, pipeline)
-        return {
-            "window": window,
-            "window_seconds": length,
-            "from": end - length,
-            "to": end,
-            "watermark": windows.watermark or None,
-            **body,
-            "alerts": self._open_alerts(pipeline),
-        }
+        figures = await asyncio.to_thread(report.build, merged, keys, windows.columns, pipeline)
+        return Report(
+            window=window,
+            window_seconds=length,
+            start=end - length,
+            to=end,
+            watermark=windows.watermark or None,
+            alerts=self._open_alerts(pipeline),
+            **asdict(figures),
+        )
 
     def _saved(self, start: float, end: float) -> list[bytes]:
         """Bodies of the coarsest saved buckets from ``start`` up to, without, that of ``end``."""
@@ -154,7 +158,7 @@ class LiveMonitor:
 
     async def queries(
         self, pipeline: str, failing: list[str], since: float, limit: int
-    ) -> list[dict[str, Any]]:
+    ) -> list[QueryDetail]:
         """The newest queries that fit.
 
         Raises:
@@ -164,13 +168,13 @@ class LiveMonitor:
         until = self._clock.now() + self._settings.max_clock_skew
         query_filter = QueryFilter(since, until, pipeline, names, limit)
 
-        def read() -> list[dict[str, Any]]:
+        def read() -> list[QueryDetail]:
             with self._engine.store.reader() as reader:
                 return queries.newest(reader, self._engine.pipeline, query_filter)
 
         return await asyncio.to_thread(read)
 
-    async def query(self, query_id: str) -> dict[str, Any] | None:
+    async def query(self, query_id: str) -> QueryDetail | None:
         """One query by its id; None when it is not stored."""
         store = self._engine.store
         for attempt in itertools.count():  # another id may have the first hash
@@ -179,11 +183,11 @@ class LiveMonitor:
             if sequence is None:
                 break
             described = await asyncio.to_thread(self._described, sequence)
-            if described is not None and described["record"]["query_id"] == query_id:
+            if described is not None and described.record.query_id == query_id:
                 return described
         return None
 
-    def _described(self, sequence: int) -> dict[str, Any] | None:
+    def _described(self, sequence: int) -> QueryDetail | None:
         with self._engine.store.reader() as reader:
             stored = reader.record(sequence)
         return None if stored is None else queries.describe(*stored, self._engine.pipeline)

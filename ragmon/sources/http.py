@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from ragmon.api_schema import IngestAnswer, RejectedRecord
 from ragmon.asgi import (
     BodyLimits,
     Problem,
@@ -135,17 +136,16 @@ class HttpSource:
         late = [_late_rejection(contents.lines[at], reason) for at, reason in outcome.refused]
         rejections = sorted(contents.rejections + late, key=lambda each: each.line)
         self._count(endpoint.source, outcome, rejections)
-        content: dict[str, Any] = {
-            "accepted": outcome.accepted,
-            "duplicates": outcome.duplicates,
-            "rejected": [_listed(each) for each in rejections[: self._options.listed_errors]],
-        }
-        if len(rejections) > self._options.listed_errors:
-            content["rejected_total"] = len(rejections)
-        if contents.ignored:
-            content["ignored_fields"] = contents.ignored
+        listed = self._options.listed_errors
+        answer = IngestAnswer(
+            accepted=outcome.accepted,
+            duplicates=outcome.duplicates,
+            rejected=[_listed(rejection) for rejection in rejections[:listed]],
+            rejected_total=len(rejections) if len(rejections) > listed else None,
+            ignored_fields=contents.ignored or None,
+        )
         nothing_good = rejections and not outcome.accepted and not outcome.duplicates
-        await send_json(send, 422 if nothing_good else 200, content)
+        await send_json(send, 422 if nothing_good else 200, answer)
 
     async def _commit(
         self, endpoint: IngestPath, records: Sequence[Any], size_bytes: int
@@ -182,10 +182,10 @@ def _late_rejection(line: int, reason: str) -> Rejection:
     return Rejection(line, "query_id", error, remedy, reason)
 
 
-def _listed(rejection: Rejection) -> dict[str, Any]:
-    return {
-        "line": rejection.line,
-        "field": rejection.field,
-        "error": rejection.error,
-        "remedy": rejection.remedy,
-    }
+def _listed(rejection: Rejection) -> RejectedRecord:
+    return RejectedRecord(
+        line=rejection.line,
+        field=rejection.field,
+        error=rejection.error,
+        remedy=rejection.remedy,
+    )

@@ -1,4 +1,4 @@
-"""Everything that is asked of ragmon: metrics, probes, report, queries, the status page."""
+"""Read side of the HTTP API: metrics, probes, report, queries, the status page."""
 
 import contextlib
 import re
@@ -13,20 +13,22 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from ragmon.api_schema import QueryDetail, QueryList, Report
 from ragmon.asgi import BodyLimits, Problem, Scope, Shares, check_headers, read_body, unavailable
 from ragmon.errors import RagmonError
 from ragmon.signals.failure_mode import FAILED
+from ragmon.web import endpoints, openapi
+from ragmon.web.endpoint import Endpoint
 from ragmon.web.page import HEADERS, status_page
 
-MOST_QUERIES = 1_000
 _SHOWN, _RECENT_S = 10, 3_600.0  # failing queries on the status page, and how far it looks back
 _YEAR_10000 = 253_402_300_800  # unix seconds
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+Answer = Callable[[Request], Awaitable[Response]]
 
 
 class MonitorSource(Protocol):
-    """What the API asks; every answer includes what was acknowledged before the question."""
+    """Source of metrics, reports and queries; an answer has all that was acknowledged before it."""
 
     def now(self) -> float:
         """Unix seconds."""
@@ -36,48 +38,54 @@ class MonitorSource(Protocol):
         """The page for Prometheus, in a format the scraper accepts, and its media type."""
         ...
 
-    async def report(self, window: str, pipeline: str, end: float | None = None) -> dict[str, Any]:
-        """The report of one window; ValueError when the window makes no sense."""
+    async def report(self, window: str, pipeline: str, end: float | None = None) -> Report:
+        """The report of one window.
+
+        Raises:
+            ValueError: the window is no duration, or out of range.
+        """
         ...
 
     async def queries(
         self, pipeline: str, failing: list[str], since: float, limit: int
-    ) -> list[dict[str, Any]]:
-        """The newest queries that fit; ValueError for an unknown failure."""
+    ) -> list[QueryDetail]:
+        """The newest queries that fit.
+
+        Raises:
+            ValueError: ``failing`` names something unknown.
+        """
         ...
 
-    async def query(self, query_id: str) -> dict[str, Any] | None:
-        """One query."""
+    async def query(self, query_id: str) -> QueryDetail | None:
+        """One query; None when it is unknown or expired."""
         ...
 
     def problems(self) -> list[str]:
-        """Why ragmon is not ready; nothing when it is."""
+        """Reasons why ragmon is not ready; empty when it is."""
         ...
 
     def stalled(self) -> list[str]:
-        """Which loops no longer turn."""
+        """Loops that no longer turn; empty when all do."""
         ...
 
 
 class Page(NamedTuple):
-    """One more thing that is asked."""
+    """An endpoint with the coroutine that answers it."""
 
-    path: str
-    method: str
-    scope: str  # that a token needs
-    answer: Endpoint
+    endpoint: Endpoint
+    answer: Answer
 
 
 class RouteSection(Protocol):
     """Pages that belong together, in a module of their own."""
 
     def pages(self) -> Sequence[Page]:
-        """What it answers."""
+        """Its endpoints."""
         ...
 
 
 class Api:
-    """The cold paths."""
+    """Every path but those that take records, which raw ASGI answers."""
 
     def __init__(
         self,
@@ -91,7 +99,7 @@ class Api:
     ) -> None:
         self._more = more
         self._monitor = monitor
-        self._refused = refused  # told the reason of every refusal
+        self._refused = refused  # called with the reason of every refusal
         self._authorize = authorize
         self._limits = limits
         self._protect = protect_metrics
@@ -100,22 +108,9 @@ class Api:
         """The ASGI application."""
         return Starlette(
             routes=[
-                Route("/", self._guarded(self.page)),
-                Route("/metrics", self._guarded(self.metrics, probe=True)),
-                Route("/livez", self._guarded(self.live, probe=True)),
-                Route("/readyz", self._guarded(self.ready, probe=True)),
-                Route("/v1/report", self._guarded(self.report)),
-                Route("/v1/queries", self._guarded(self.queries)),
-                Route("/v1/queries/{query_id:path}", self._guarded(self.query)),
-                *(
-                    Route(
-                        page.path,
-                        self._guarded(page.answer, scope=page.scope),
-                        methods=[page.method],
-                    )
-                    for section in self._more
-                    for page in section.pages()
-                ),
+                Route(page.endpoint.path, self._guarded(page), methods=[page.endpoint.method])
+                for section in (self, *self._more)
+                for page in section.pages()
             ],
             exception_handlers={
                 Problem: self._problem,
@@ -124,11 +119,24 @@ class Api:
             },
         )
 
+    def pages(self) -> Sequence[Page]:
+        """Its own endpoints, without those of the other sections."""
+        return (
+            Page(endpoints.PAGE, self.page),
+            Page(endpoints.METRICS, self.metrics),
+            Page(endpoints.LIVE, self.live),
+            Page(endpoints.READY, self.ready),
+            Page(endpoints.REPORT, self.report),
+            Page(endpoints.QUERIES, self.queries),
+            Page(endpoints.QUERY, self.query),
+            Page(endpoints.OPENAPI, self.openapi),
+        )
+
     async def page(self, request: Request) -> Response:
         """The status page."""
         window = request.query_params.get("window", "1h")
         report = await self._report(window, "")
-        since = self._monitor.now() - min(report["window_seconds"], _RECENT_S)
+        since = self._monitor.now() - min(report.window_seconds, _RECENT_S)
         failing = await self._monitor.queries("", list(FAILED), since, _SHOWN)
         html = status_page(report, self._monitor.problems(), failing)
         return HTMLResponse(html, headers=HEADERS)
@@ -139,15 +147,15 @@ class Api:
         return Response(page, headers={"content-type": media})
 
     async def live(self, _: Request) -> Response:
-        """Whether the loops turn."""
+        """200 while every loop turns."""
         return _state(self._monitor.stalled())
 
     async def ready(self, _: Request) -> Response:
-        """Whether ragmon can take and answer."""
+        """200 once records are taken and questions answered."""
         return _state(self._monitor.problems())
 
     async def report(self, request: Request) -> Response:
-        """Everything the windows know."""
+        """Every figure of one window."""
         asked = request.query_params
         end = moment_of("end", asked["end"], self._monitor.now()) if asked.get("end") else None
         window, pipeline = asked.get("window", "24h"), asked.get("pipeline", "")
@@ -160,36 +168,48 @@ class Api:
         since = moment_of("since", asked.get("since", ""), self._monitor.now())
         limit = limit_of(asked.get("limit", "50"))
         try:
-            found = await self._monitor.queries(asked.get("pipeline", ""), failing, since, limit)
+            newest = await self._monitor.queries(asked.get("pipeline", ""), failing, since, limit)
         except ValueError as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
-        return json_answer({"queries": found})
+        return json_answer(QueryList(queries=newest))
 
     async def query(self, request: Request) -> Response:
         """One query."""
         query_id = request.path_params["query_id"]
-        found = await self._monitor.query(query_id)
-        if found is None:
+        detail = await self._monitor.query(query_id)
+        if detail is None:
             raise Problem(404, f"no query has the id {query_id!r}", reason="not_found")
-        return json_answer(found)
+        return json_answer(detail)
 
-    async def _report(self, window: str, pipeline: str, end: float | None = None) -> dict[str, Any]:
+    async def openapi(self, _: Request) -> Response:
+        """The OpenAPI document."""
+        return Response(openapi.encoded(), media_type="application/json")
+
+    async def _report(self, window: str, pipeline: str, end: float | None = None) -> Report:
         try:
             return await self._monitor.report(window, pipeline, end)
         except ValueError as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
 
-    def _guarded(self, endpoint: Endpoint, *, probe: bool = False, scope: str = "read") -> Endpoint:
+    def _guarded(self, page: Page) -> Answer:
+        scope = self._needed(page.endpoint)
+
         async def answer(request: Request) -> Response:
             check_headers(request.scope, self._limits)
-            if not probe or self._protect:
+            if scope:
                 self._authorize(request.scope, scope)
             try:
-                return await endpoint(request)
+                return await page.answer(request)
             except RagmonError as error:
                 raise unavailable(str(error), "unavailable") from None
 
         return answer
+
+    def _needed(self, endpoint: Endpoint) -> str:
+        """Scope that a token needs; empty when none is asked for."""
+        if endpoint.scope == "probe":
+            return "read" if self._protect else ""
+        return "" if endpoint.scope == "open" else endpoint.scope
 
     async def _problem(self, _: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)
@@ -233,19 +253,19 @@ def _state(problems: list[str]) -> Response:
 
 
 def limit_of(text: str) -> int:
-    """How many, of a parameter.
+    """Number of entries that a parameter asks for.
 
     Raises:
         Problem: not a number in range.
     """
-    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= MOST_QUERIES:
-        detail = f"limit: {text[:100]!r} is not a number from 1 to {MOST_QUERIES}"
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= endpoints.MOST_LISTED:
+        detail = f"limit: {text[:100]!r} is not a number from 1 to {endpoints.MOST_LISTED}"
         raise Problem(400, detail, reason="bad_parameter")
     return int(text)
 
 
 def moment_of(name: str, text: str, now: float) -> float:
-    """Unix seconds, RFC 3339, or how long ago (``1h``), of a parameter; empty is the beginning.
+    """Unix seconds of a parameter: a number, RFC 3339 or an age (``1h``); empty is the beginning.
 
     Raises:
         Problem: none of these.

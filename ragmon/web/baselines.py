@@ -1,44 +1,39 @@
 """Baselines over HTTP: list, show, set, promote, delete."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
-from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ragmon.api_schema import BaselineDetail, BaselineList, BaselineRequest, DeletedBaselines
 from ragmon.asgi import BodyLimits, Problem
+from ragmon.stores.protocols import BaselineRow
+from ragmon.web import endpoints
 from ragmon.web.api import Page, body_of, json_answer
-
-_PATH = "/v1/baselines/{name}"
-
-
-class BaselineRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a baseline is to be made of: exactly one of ``from`` and ``run``."""
-
-    window: str = msgspec.field(default="", name="from")  # how far back, for example 7d
-    run: msgspec.Raw = msgspec.Raw()  # what `ragmon evaluate --json` wrote
-    by: str = ""  # who asks
-    promote: bool = False
 
 
 class BaselineSource(Protocol):
-    """Who keeps them; ValueError for what makes no sense, KeyError for what is not there."""
+    """Source of baselines.
 
-    async def baselines(self) -> dict[str, Any]:
-        """Every version of every baseline, and what is compared with now."""
+    Every method raises ValueError for a request that makes no sense and KeyError for a baseline
+    that does not exist.
+    """
+
+    async def baselines(self) -> BaselineList:
+        """Every version of every baseline, and the one that traffic is compared with."""
         ...
 
-    async def baseline(self, name: str, version: int | None) -> dict[str, Any]:
-        """One version with what it says; None: the promoted one, else the newest."""
+    async def baseline(self, name: str, version: int | None) -> BaselineDetail:
+        """One version with its content; None: the promoted one, else the newest."""
         ...
 
-    async def keep_baseline(self, name: str, wanted: BaselineRequest) -> dict[str, Any]:
+    async def keep_baseline(self, name: str, request: BaselineRequest) -> BaselineRow:
         """Save another version."""
         ...
 
-    async def promote_baseline(self, name: str, version: int | None) -> dict[str, Any]:
+    async def promote_baseline(self, name: str, version: int | None) -> BaselineRow:
         """Compare with this one from now on."""
         ...
 
@@ -48,58 +43,60 @@ class BaselineSource(Protocol):
 
 
 class BaselineSection:
-    """The pages."""
+    """Endpoints of baselines."""
 
-    def __init__(self, keeper: BaselineSource, limits: BodyLimits) -> None:
-        self._keeper = keeper
+    def __init__(self, source: BaselineSource, limits: BodyLimits) -> None:
+        self._source = source
         self._limits = limits
 
     def pages(self) -> Sequence[Page]:
-        """What is answered; changes need a token for administrators."""
+        """Its endpoints."""
         return (
-            Page("/v1/baselines", "GET", "read", self.listed),
-            Page(_PATH, "GET", "read", self.shown),
-            Page(_PATH, "PUT", "admin", self.kept),
-            Page(f"{_PATH}/promote", "POST", "admin", self.promoted),
-            Page(_PATH, "DELETE", "admin", self.deleted),
+            Page(endpoints.BASELINES, self.listed),
+            Page(endpoints.BASELINE, self.shown),
+            Page(endpoints.SAVE_BASELINE, self.kept),
+            Page(endpoints.PROMOTE_BASELINE, self.promoted),
+            Page(endpoints.DELETE_BASELINE, self.deleted),
         )
 
     async def listed(self, _: Request) -> Response:
-        """All of them."""
-        return json_answer(await self._keeper.baselines())
+        """Every version of every baseline."""
+        return json_answer(await self._source.baselines())
 
     async def shown(self, request: Request) -> Response:
-        """One of them."""
+        """One version."""
         name, version = _asked(request)
         try:
-            return json_answer(await self._keeper.baseline(name, version))
+            return json_answer(await self._source.baseline(name, version))
         except KeyError:
             raise _missing(name, version) from None
 
     async def kept(self, request: Request) -> Response:
-        """Another version."""
+        """Save another version."""
         name, _ = _asked(request)
         try:
-            wanted = msgspec.json.decode(await body_of(request, self._limits), type=BaselineRequest)
-            if bool(wanted.window) is bool(bytes(wanted.run)):
+            body = await body_of(request, self._limits)
+            asked = msgspec.json.decode(body, type=BaselineRequest)
+            if bool(asked.window) is bool(bytes(asked.run)):
                 raise ValueError("give exactly one of from and run")
-            return json_answer(await self._keeper.keep_baseline(name, wanted), 201)
+            return json_answer(await self._source.keep_baseline(name, asked), 201)
         except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
 
     async def promoted(self, request: Request) -> Response:
-        """Compare with this one."""
+        """Compare with this version from now on."""
         name, version = _asked(request)
         try:
-            return json_answer(await self._keeper.promote_baseline(name, version))
+            return json_answer(await self._source.promote_baseline(name, version))
         except KeyError:
             raise _missing(name, version) from None
 
     async def deleted(self, request: Request) -> Response:
-        """Forget it."""
+        """Delete one version, or all."""
         name, version = _asked(request)
         try:
-            return json_answer({"deleted": await self._keeper.delete_baseline(name, version)})
+            count = await self._source.delete_baseline(name, version)
+            return json_answer(DeletedBaselines(deleted=count))
         except KeyError:
             raise _missing(name, version) from None
 

@@ -1,30 +1,20 @@
-"""Judging past answers over HTTP: what it would take, have it done, how far it has come."""
+"""Judging past answers over HTTP: forecast the cost, start a run, follow its progress."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
-from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ragmon.api_schema import JudgeForecast, JudgeProgress, JudgeRunRequest
 from ragmon.asgi import BodyLimits, Problem
+from ragmon.web import endpoints
 from ragmon.web.api import Page, body_of, json_answer, moment_of
-
-_PATH = "/v1/judge"
-
-
-class _JudgeRunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which answers are to be judged, as a client says it."""
-
-    since: str = "1h"
-    limit: Annotated[int, Meta(ge=1, le=100_000)] = 100
-    pipeline: str = ""
-    dry_run: bool = False
 
 
 class JudgeRunSelection(NamedTuple):
-    """Which answers are to be judged, and how many of them."""
+    """Answers that a run draws from, and the most it may draw."""
 
     since: float  # unix seconds
     limit: int
@@ -32,23 +22,23 @@ class JudgeRunSelection(NamedTuple):
 
 
 class JudgeRunSource(Protocol):
-    """Who draws them."""
+    """Draws past answers for the language model."""
 
-    async def forecast(self, wanted: JudgeRunSelection) -> dict[str, Any]:
-        """What judging would take; nothing is drawn."""
+    async def forecast(self, selection: JudgeRunSelection) -> JudgeForecast:
+        """Answers, tokens and cost of a run; nothing is drawn."""
         ...
 
-    async def draw(self, wanted: JudgeRunSelection) -> dict[str, Any]:
+    async def draw(self, selection: JudgeRunSelection) -> JudgeForecast:
         """Draw, and have them judged."""
         ...
 
-    async def progress(self) -> dict[str, Any]:
-        """What waits, and what keeps it."""
+    async def progress(self) -> JudgeProgress:
+        """State of the queue."""
         ...
 
 
 class JudgeSection:
-    """The pages; without a language model they say how to get one."""
+    """Endpoints of judge runs; without a language model they answer how to configure one."""
 
     def __init__(
         self, judging: JudgeRunSource | None, now: Callable[[], float], limits: BodyLimits
@@ -58,30 +48,30 @@ class JudgeSection:
         self._limits = limits
 
     def pages(self) -> Sequence[Page]:
-        """Asking costs money, so it needs a token for administrators."""
+        """Its endpoints; a run costs money, so it needs an admin token."""
         return (
-            Page(_PATH, "GET", "read", self.progress),
-            Page(_PATH, "POST", "admin", self.judge),
+            Page(endpoints.JUDGE_PROGRESS, self.progress),
+            Page(endpoints.JUDGE, self.judge),
         )
 
     async def progress(self, _: Request) -> Response:
-        """What waits."""
+        """State of the queue."""
         return json_answer(await self._configured().progress())
 
     async def judge(self, request: Request) -> Response:
         """Forecast, or draw."""
         judging = self._configured()
         try:
-            asked = msgspec.json.decode(await body_of(request, self._limits), type=_JudgeRunRequest)
+            asked = msgspec.json.decode(await body_of(request, self._limits), type=JudgeRunRequest)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
         since = moment_of("since", asked.since, self._now())
-        wanted = JudgeRunSelection(since, asked.limit, asked.pipeline)
-        found = judging.forecast(wanted) if asked.dry_run else judging.draw(wanted)
-        return json_answer(await found)
+        selection = JudgeRunSelection(since, asked.limit, asked.pipeline)
+        run = judging.forecast(selection) if asked.dry_run else judging.draw(selection)
+        return json_answer(await run)
 
     def _configured(self) -> JudgeRunSource:
         if self._judging is None:
-            detail = "no language model judges here; set judge.llm.base_url"
+            detail = "no language model is configured; set judge.llm.base_url"
             raise Problem(404, detail, reason="not_found")
         return self._judging

@@ -1,9 +1,10 @@
-"""The status page: one look tells whether retrieval and answers are well."""
+"""Status page: alerts, metrics and failing queries of one window, as HTML without scripts."""
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
+from ragmon.alerts.as_json import AlertView
+from ragmon.api_schema import QueryDetail, Report
 from ragmon.web.fragments import (
     alert_cards,
     counted,
@@ -46,32 +47,29 @@ td,th{padding:.25rem .35rem}td:first-child{white-space:normal}td.said{min-width:
 """
 
 
-def status_page(
-    report: dict[str, Any], problems: Sequence[str], failing: Sequence[dict[str, Any]]
-) -> str:
+def status_page(report: Report, problems: Sequence[str], failing: Sequence[QueryDetail]) -> str:
     """The page as HTML.
 
     Args:
-        report: of one window, see ``ragmon.report``, with its open alerts.
-        problems: what keeps ragmon from being ready.
-        failing: newest queries that went wrong, see ``ragmon.queries``.
+        report: of one window.
+        problems: reasons why ragmon is not ready.
+        failing: newest queries that went wrong.
     """
-    window = escape(str(report["window"]))
-    alerts = report["alerts"]
-    sections = [pipeline_section(each, str(report["window"])) for each in report["pipelines"]]
-    empty = '<p class="dim">No query yet in this window: POST one to /v1/queries.</p>'
+    window, alerts = escape(report.window), report.alerts
+    sections = [pipeline_section(each, report.window) for each in report.pipelines]
+    empty = '<p class="dim">No queries in this window. Send some to POST /v1/queries.</p>'
     return f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1">
 <meta http-equiv="refresh" content="15"><title>{_title(alerts)}</title>
 <style>{_STYLE}</style></head><body>
 <h1>ragmon {_state(problems)}, {_alarm(alerts)}</h1>
-<p>{counted(report["queries"])} in the last {window}, newest {when(report["watermark"])}.</p>
+<p>{counted(report.queries)} in the last {window}, newest {when(report.watermark)}.</p>
 {_navigation(window)}
 {alert_cards(alerts)}{"".join(sections) or empty}{failing_queries(failing)}
 </body></html>"""
 
 
-def _title(alerts: Sequence[dict[str, Any]]) -> str:
+def _title(alerts: Sequence[AlertView]) -> str:
     firing = len(_firing(alerts))
     return f"({firing}) ragmon" if firing else "ragmon"
 
@@ -82,18 +80,18 @@ def _state(problems: Sequence[str]) -> str:
     return '<b class="ok">ready</b>'
 
 
-def _alarm(alerts: Sequence[dict[str, Any]]) -> str:
+def _alarm(alerts: Sequence[AlertView]) -> str:
     firing = len(_firing(alerts))
-    muted = sum(not is_heard(each) for each in alerts)
-    also = f' <span class="dim">({muted} inhibited or silenced)</span>' if muted else ""
+    muted = sum(not is_heard(alert) for alert in alerts)
+    aside = f' <span class="dim">({muted} inhibited or silenced)</span>' if muted else ""
     if not firing:
-        return f'<b class="ok">no alert fires</b>{also}'
-    many = "1 alert fires" if firing == 1 else f"{firing} alerts fire"
-    return f'<b class="bad">{many}</b>{also}'
+        return f'<b class="ok">no alert is firing</b>{aside}'
+    text = "1 alert is firing" if firing == 1 else f"{firing} alerts are firing"
+    return f'<b class="bad">{text}</b>{aside}'
 
 
-def _firing(alerts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [each for each in alerts if each["state"] != "pending" and is_heard(each)]
+def _firing(alerts: Sequence[AlertView]) -> list[AlertView]:
+    return [alert for alert in alerts if alert.state != "pending" and is_heard(alert)]
 
 
 def _navigation(window: str) -> str:

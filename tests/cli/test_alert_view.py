@@ -1,10 +1,11 @@
 """Alerts on a terminal: what is heard in a line each, one of them with all its evidence."""
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from ragmon.alerts import Alert, Evidence, ModeShift, SliceShare, WorstQuery
-from ragmon.alerts.as_json import describe
+from ragmon.alerts.as_json import LevelEstimate, describe
 from ragmon.alerts.message import Links
 from ragmon.cli.alert_view import alert_view, open_view
 from ragmon.detectors import AlertKey, Finding, Measured, StreamKey
@@ -72,7 +73,7 @@ def test_open_alerts(alerts, said):
 
 
 def test_the_graver_alerts_come_first():
-    found = [describe(alert(), LINKS), {**describe(alert(), LINKS), "severity": "critical"}]
+    found = [describe(alert(), LINKS), replace(describe(alert(), LINKS), severity="critical")]
     shown = text(open_view(found))
     assert shown.index("critical") < shown.index("warning")
 
@@ -105,11 +106,9 @@ def test_one_with_its_evidence():
 
 
 def test_shares_are_those_that_people_speak_of():
-    found = describe(alert(), LINKS)
-    assert found["what"] == "hit rate"
-    assert found["observed"] == {
-        "estimate": 0.8, "lower": 0.7, "upper": 0.9, "samples": 50.0
-    }  # fmt: skip
-    assert found["reference"]["estimate"] == pytest.approx(0.9)
-    assert found["tolerated"] == pytest.approx(0.88)
-    assert found["evidence"]["worst"][0]["url"] == "https://ragmon.example/v1/queries/q1"
+    view = describe(alert(), LINKS)
+    assert view.what == "hit rate"
+    assert view.observed == LevelEstimate(estimate=0.8, lower=0.7, upper=0.9, samples=50.0)
+    assert view.reference.estimate == pytest.approx(0.9)
+    assert view.tolerated == pytest.approx(0.88)
+    assert view.evidence.worst[0].url == "https://ragmon.example/v1/queries/q1"

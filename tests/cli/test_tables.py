@@ -1,63 +1,62 @@
 """Reports as a terminal shows them."""
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
+from ragmon.api_schema import Report
 from ragmon.cli.demo import progress_bar
 from ragmon.cli.tables import report_view
+from ragmon.report import LatencyFigures, MeanEstimate, PipelineReport, SliceReport
 
 COUNT = 1_234_567
 
 
-def found(estimate, lower, upper):
-    return {"estimate": estimate, "lower": lower, "upper": upper, "samples": COUNT}
+def mean(estimate, lower, upper) -> MeanEstimate:
+    return MeanEstimate(estimate=estimate, lower=lower, upper=upper, samples=COUNT)
 
 
-LATENCY = {
-    "mean": 12_345.6,
-    "mean_lower": 12_300.0,
-    "mean_upper": 12_400.0,
-    "p50": 1_234.0,
-    "p95": 23_456.0,
-    "p99": 123_456.0,
-    "samples": COUNT,
-}
+LATENCY = LatencyFigures(
+    mean=12_345.6,
+    mean_lower=12_300.0,
+    mean_upper=12_400.0,
+    p50=1_234.0,
+    p90=12_345.0,
+    p95=23_456.0,
+    p99=123_456.0,
+    samples=COUNT,
+)
 METRICS = {
-    "zero_result": found(0.0123, 0.0111, 0.0133),
-    "hit@3/citation": found(0.9123, 0.9111, 0.9133),
-    "retrieved_chunks": found(1_234.5, 1_233.1, 1_236.1),
-    "faithfulness/grounding": found(0.8, 0.7, 0.9),
-    "positive_feedback": found(0.5, 0.4, 0.6),
+    "zero_result": mean(0.0123, 0.0111, 0.0133),
+    "hit@3/citation": mean(0.9123, 0.9111, 0.9133),
+    "retrieved_chunks": mean(1_234.5, 1_233.1, 1_236.1),
+    "faithfulness/grounding": mean(0.8, 0.7, 0.9),
+    "positive_feedback": mean(0.5, 0.4, 0.6),
 }
-SLICE = {
-    "dimension": "version",
-    "value": "2026-11-21-canary",
+FIGURES = {
     "queries": COUNT,
+    "latency_ms": {"total": LATENCY, "generation": replace(LATENCY, mean=12.34)},
     "metrics": METRICS,
+    "failure_modes": {"generation": mean(0.1, 0.05, 0.2)},
+    "judge_agreement": {},
 }
-LONG = {**SLICE, "value": "v" * 256, "queries": 7}
-REPORT = {
-    "queries": COUNT,
-    "window": "24h",
-    "alerts": [],
-    "pipelines": [
-        {
-            "pipeline": "support-search",
-            "queries": COUNT,
-            "latency_ms": {"total": LATENCY, "generation": {**LATENCY, "mean": 12.34}},
-            "metrics": METRICS,
-            "failure_modes": {"generation": found(0.1, 0.05, 0.2)},
-            "slices": [SLICE],
-        }
-    ],
-}
+SLICE = SliceReport(dimension="version", value="2026-11-21-canary", **FIGURES)
+LONG = replace(SLICE, value="v" * 256, queries=7)
+PIPELINE = PipelineReport(pipeline="support-search", slices=[SLICE], **FIGURES)
 
 
-def shown(report):
+def report(*pipelines: PipelineReport, queries: int = COUNT) -> Report:
+    return Report(
+        window="24h", window_seconds=86_400.0, start=0.0, to=86_400.0, watermark=None, alerts=[],
+        pipelines=[*pipelines], **FIGURES | {"queries": queries},
+    )  # fmt: skip
+
+
+def shown(content):
     """Lines of a terminal with 80 columns, without alignment."""
     console = Console(width=80)
     with console.capture() as captured:
-        console.print(report_view(report))
+        console.print(report_view(content))
     return [" ".join(line.split()) for line in captured.get().splitlines()]
 
 
@@ -74,25 +73,25 @@ def shown(report):
     ],
 )
 def test_a_row_of_a_report_stands_on_one_line_of_80_columns(row):
-    assert row in shown(REPORT)
+    assert row in shown(report(PIPELINE))
 
 
 def test_a_long_slice_is_folded_and_its_numbers_are_not():
-    lines = shown({**REPORT, "pipelines": [{**REPORT["pipelines"][0], "slices": [LONG]}]})
+    lines = shown(report(replace(PIPELINE, slices=[LONG])))
     assert sum("v" * 20 in line for line in lines) > 3
     assert any(line.endswith("v 7 – 0.012 – 0.500 0.912") for line in lines)
 
 
 def test_one_query_is_one():
-    lines = shown({**REPORT, "queries": 1, "pipelines": [{**REPORT["pipelines"][0], "queries": 1}]})
+    lines = shown(report(replace(PIPELINE, queries=1), queries=1))
     assert lines[0] == "1 query in the last 24h"
     assert any(line.startswith("support-search: 1 query") for line in lines)
     assert not any("1 queries" in line for line in lines)
 
 
 def test_an_empty_report_says_so():
-    empty = {"queries": 0, "window": "1h", "alerts": [], "pipelines": []}
-    assert shown(empty) == ["0 queries in the last 1h", "Nothing was logged in this window."]
+    lines = shown(report(queries=0))
+    assert lines == ["0 queries in the last 24h", "No queries were logged in this window."]
 
 
 def test_a_progress_bar_writes_nothing_where_nobody_looks(capsys):

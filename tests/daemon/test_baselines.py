@@ -127,8 +127,8 @@ def test_a_window_of_traffic(store):
     assert found.provenance == "traffic, 0.1 days"
     baseline = decode(*store.baselines().find("main"))
     assert baseline.source == "traffic"
-    (hit,) = describe(*store.baselines().find("main"))["levels"]
-    assert (hit["what"], hit["level"], hit["n"]) == ("hit rate", pytest.approx(0.9), 7_200.0)
+    (hit,) = describe(*store.baselines().find("main")).levels
+    assert (hit.what, hit.level, hit.n) == ("hit rate", pytest.approx(0.9), 7_200.0)
 
 
 def test_a_golden_run(store):
@@ -235,8 +235,8 @@ def test_a_store_without_a_daemon_makes_them_of_its_queries(tmp_path):
     )
     held = StoreBaselines(rig.store, rig.pipeline, ManualClock(NOON + 18_000.0))
     kept = held.keep("main", window="3h")
-    assert kept["samples"] == pytest.approx(360, abs=20)
-    shown = {each["metric"]: each["level"] for each in held.shown("main", None)["levels"]}
+    assert kept.samples == pytest.approx(360, abs=20)
+    shown = {level.metric: level.level for level in held.shown("main", None).levels}
     assert shown["zero_result"] == pytest.approx(0.25, abs=0.02)
     assert not any(metric.startswith("latency") for metric in shown)
     with pytest.raises(SettingsError, match="is not a duration"):
@@ -262,7 +262,7 @@ def asked(capsys, *args) -> str:
 
 
 def test_from_a_run_to_a_promoted_baseline(here, capsys):
-    assert "There is no baseline" in asked(capsys, "list")
+    assert "No baselines are saved" in asked(capsys, "list")
     said = " ".join(asked(capsys, "set", "golden", "--run", "run.json").split())
     assert said.startswith("Saved golden version 1: run nightly, 1 metrics, 2 cases.")
     said = " ".join(asked(capsys, "set", "--run", "run.json", "--promote", "golden").split())
@@ -297,7 +297,7 @@ def test_what_cannot_be_done_is_said(here, capsys, args, says):
 def test_a_store_without_traffic_is_named(here, capsys):
     assert main(["baseline", "set", "main", "--data-dir=elsewhere"]) == 1
     said = capsys.readouterr().err
-    assert "no traffic in that time. No daemon holds elsewhere" in said
+    assert "no traffic in that time. No daemon is running on elsewhere" in said
     assert "--url asks" in said
 
 
@@ -338,4 +338,4 @@ def test_the_gate_refuses_a_baseline_of_traffic(here, capsys):
     asked(capsys, "set", "main")
     assert main(["evaluate", "--demo", "--no-judge", "--quiet", "--json", "demo.json"]) == 0
     assert main(["gate", "demo.json", "--baseline", "main"]) == 2
-    assert "another population" in capsys.readouterr().err
+    assert "not of a golden run" in capsys.readouterr().err

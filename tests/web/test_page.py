@@ -3,14 +3,25 @@
 from html.parser import HTMLParser
 
 import pytest
+from msgspec.structs import replace
 
+from ragmon.alerts.as_json import AlertView, LinkedEvidence, LinkedQuery, describe
+from ragmon.api_schema import Report
 from ragmon.web.page import status_page
+from tests.support.alerts import LINKS, finding
+from tests.support.alerts import alert as raised
 from tests.support.daemons import running
 
 VOID = {"meta", "link", "br", "td", "th", "tr", "li"}  # HTML closes the last four by itself
 
 
-EMPTY = {"window": "1h", "queries": 0, "watermark": None, "pipelines": [], "alerts": []}
+def report(*alerts: AlertView) -> Report:
+    """The report of an hour without queries."""
+    return Report(
+        window="1h", window_seconds=3_600.0, start=0.0, to=3_600.0, watermark=None, queries=0,
+        latency_ms={}, metrics={}, failure_modes={}, judge_agreement={}, pipelines=[],
+        alerts=[*alerts],
+    )  # fmt: skip
 
 
 class Checker(HTMLParser):
@@ -109,57 +120,53 @@ def test_nothing_a_client_sends_becomes_markup(daemon):
 
 
 def test_what_keeps_ragmon_from_being_ready_is_shown():
-    page = read(status_page(EMPTY, ["no space left for <data>"], []))
+    page = read(status_page(report(), ["no space left for <data>"], []))
     assert any("no space left for <data>" in text for text in page.text)
     assert "not ready" in " ".join(page.text)
 
 
-def alert(**given) -> dict:
-    """An open alert as /v1/alerts tells it."""
-    worst = {"query_id": "q/1", "query": "<why>?", "why": "zero_result"}
-    return {
-        "id": "f00d-1700000000",
-        "fingerprint": "f00d",
-        "name": "ZeroResults",
-        "state": "firing",
-        "severity": "critical",
-        "pipeline": "shop & co",
-        "dimension": "",
-        "value": "",
-        "began_at": 1.7e9,
-        "fired_at": 1.7e9,
-        "inhibited_by": "",
-        "silenced_by": "",
-        "evidence": {
-            "sentence": "Found nothing for 40 % <of> queries.",
-            "detail": "measured on <412> queries",
-            "remedies": ["Look at the index."],
-            "runbook": "https://runbooks.example/ZeroResults",
-            "worst": [worst],
-        },
-    } | given
+EVIDENCE = LinkedEvidence(
+    sentence="Found nothing for 40 % <of> queries.",
+    detail="measured on <412> queries",
+    remedies=("Look at the index.",),
+    runbook="https://runbooks.example/ZeroResults",
+    worst=(LinkedQuery("q/1", "<why>?", "zero_result", url="/v1/queries/q%2F1"),),
+    failing_queries=None,
+)
+
+
+def alert(**fields) -> AlertView:
+    """An open alert as /v1/alerts has it."""
+    shown = describe(
+        raised(finding("zero_result", pipeline="shop & co"), began_at=1.7e9, fired_at=1.7e9), LINKS
+    )
+    named = {"id": "f00d-1700000000", "fingerprint": "f00d", "name": "ZeroResults"}
+    return replace(shown, **named | {"severity": "critical", "evidence": EVIDENCE} | fields)
 
 
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        pytest.param({}, "1 alert fires", id="firing"),
+        pytest.param({}, "1 alert is firing", id="firing"),
         pytest.param({}, "since 2023-11-14 22:13:20 UTC", id="since when"),
         pytest.param({}, "Found nothing for 40 % <of> queries.", id="what"),
         pytest.param({}, "measured on <412> queries", id="how sure"),
         pytest.param({}, "Look at the index.", id="what to try"),
         pytest.param({}, "<why>?", id="worst queries"),
-        pytest.param({"state": "pending", "fired_at": None}, "no alert fires", id="pending"),
-        pytest.param({"state": "no_data"}, "1 alert fires", id="silence does not end it"),
+        pytest.param({"state": "pending", "fired_at": None}, "no alert is firing", id="pending"),
+        pytest.param({"state": "no_data"}, "1 alert is firing", id="silence does not end it"),
         pytest.param({"dimension": "tenant", "value": "t1"}, "tenant=t1", id="of a slice"),
         pytest.param({"silenced_by": "deploy"}, "silenced by deploy", id="silenced"),
+        pytest.param(
+            {"silenced_by": "history"}, "backfilled, no notification sent", id="backfilled"
+        ),
         pytest.param({"silenced_by": "deploy"}, "(1 inhibited or silenced)", id="not counted"),
         pytest.param({"inhibited_by": "beef"}, "inhibited by beef", id="a symptom"),
         pytest.param({"evidence": None}, "ZeroResults", id="without evidence"),
     ],
 )
 def test_open_alerts_are_shown(given, shown):
-    page = read(status_page(EMPTY | {"alerts": [alert(**given)]}, [], []))
+    page = read(status_page(report(alert(**given)), [], []))
     assert shown in " ".join("".join(page.text).split())
     assert "alert-f00d" in page.ids  # where notifications link to
     assert "/v1/alerts/f00d-1700000000" in page.links
@@ -167,15 +174,15 @@ def test_open_alerts_are_shown(given, shown):
 
 def test_a_symptom_leads_to_its_cause():
     symptom = alert(fingerprint="beef", inhibited_by="f00d")
-    page = read(status_page(EMPTY | {"alerts": [symptom, alert(name="Outage")]}, [], []))
-    assert "1 alert fires" in "".join(page.text)
+    page = read(status_page(report(symptom, alert(name="Outage")), [], []))
+    assert "1 alert is firing" in "".join(page.text)
     assert "#alert-f00d" in page.links
     assert {"alert-f00d", "alert-beef"} <= set(page.ids)
 
 
 def test_of_many_alerts_the_first_are_told_in_full():
     many = [alert(fingerprint=f"f{at}", id=f"f{at}-1") for at in range(30)]
-    page = read(status_page(EMPTY | {"alerts": many}, [], []))
+    page = read(status_page(report(*many), [], []))
     assert "".join(page.text).count("Look at the index.") == 5
     assert {f"alert-f{at}" for at in range(30)} <= set(page.ids)
     assert {f"/v1/alerts/f{at}-1" for at in range(30)} <= set(page.links)
@@ -184,19 +191,19 @@ def test_of_many_alerts_the_first_are_told_in_full():
 def test_the_graver_alerts_come_first():
     many = [alert(fingerprint=f"f{at}", severity="warning") for at in range(5)]
     grave = alert(fingerprint="grave", severity="critical", name="Outage")
-    page = read(status_page(EMPTY | {"alerts": [*many, grave]}, [], []))
+    page = read(status_page(report(*many, grave), [], []))
     order = [each for each in page.ids if each.startswith("alert-")]
     assert order == ["alert-grave", *(f"alert-f{at}" for at in range(5))]
 
 
 def test_an_alert_leads_to_its_worst_queries_and_its_runbook():
-    page = read(status_page(EMPTY | {"alerts": [alert()]}, [], []))
+    page = read(status_page(report(alert()), [], []))
     assert {"/v1/queries/q%2F1", "https://runbooks.example/ZeroResults"} <= set(page.links)
 
 
 def test_a_runbook_that_is_no_address_is_no_link():
-    told = alert()["evidence"] | {"runbook": "javascript:alert(1)"}
-    page = read(status_page(EMPTY | {"alerts": [alert(evidence=told)]}, [], []))
+    evidence = replace(EVIDENCE, runbook="javascript:alert(1)")
+    page = read(status_page(report(alert(evidence=evidence)), [], []))
     assert not any("javascript" in link for link in page.links)
 
 

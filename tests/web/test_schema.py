@@ -86,7 +86,8 @@ def site(tmp_path_factory) -> Iterator[Site]:
     vigil.commit(*traffic())
     firing = rich_alert()
     assert firing.evidence is not None
-    firing = replace(firing, evidence=replace(firing.evidence, sentence="The hit rate fell."))
+    words = {"sentence": "The hit rate fell.", "detail": "measured on 412 queries"}
+    firing = replace(firing, evidence=replace(firing.evidence, **words))
     events = [event("firing", firing, NOON - 120), event("resolved", firing, NOON - 60)]
     turn = Turn(
         state=b"", buckets=(), oldest=(0, 0), book=b"", catching_up=False, position=Position(),

@@ -1,21 +1,27 @@
 """Alerts for the HTTP API: open ones and ended ones, notifications, and silences."""
 
 import secrets
-from typing import Any
+from typing import Literal
 
 import msgspec
-from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from ragmon.alerts import LABELS, Alert, AlertEvent
-from ragmon.alerts.as_json import describe, transition
+from ragmon.alerts.as_json import AlertView, describe, transition
 from ragmon.alerts.message import Links
 from ragmon.alerts.silences import Matcher, Silence
+from ragmon.api_schema import (
+    AlertDetail,
+    LostNotification,
+    NotificationQueue,
+    SilenceRequest,
+    SilenceView,
+)
 from ragmon.clock import Clock
 from ragmon.config.units import seconds
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.stores.protocols import DeadLetter
-from ragmon.web.alerts import SilenceRequest
 
 _LONGEST_S = 366 * 86_400.0
 _MOST_SILENCES = 1_000
@@ -43,15 +49,13 @@ class AlertApi:
         """Unix seconds up to which everything is judged; None before there was anything."""
         return self._alerting.judged_until
 
-    def open(self, pipeline: str = "") -> list[dict[str, Any]]:
+    def open(self, pipeline: str = "") -> list[AlertView]:
         """Alerts that fire or are pending; those that notify first."""
         alerts = [alert for alert in self._alerting.book.open if _of(alert, pipeline)]
         alerts.sort(key=lambda each: (each.state == "pending", not each.heard, -each.began_at))
         return [describe(alert, self._links) for alert in alerts]
 
-    async def alerts(
-        self, state: str, pipeline: str, since: float, limit: int
-    ) -> list[dict[str, Any]]:
+    async def alerts(self, state: str, pipeline: str, since: float, limit: int) -> list[AlertView]:
         """Alerts with their evidence, what fires first, then the newest."""
         shown = [] if state == "resolved" else self.open(pipeline)[:limit]
         if state != "open":
@@ -60,7 +64,7 @@ class AlertApi:
             shown += [describe(event.alert, self._links) for event in ended]
         return shown
 
-    async def alert(self, name: str) -> dict[str, Any]:
+    async def alert(self, name: str) -> AlertDetail:
         """One alert by id or fingerprint, with its transitions.
 
         Raises:
@@ -78,27 +82,27 @@ class AlertApi:
             raise KeyError(name)
         newest = next((alert for alert in known if alert.episode == episode), None)
         shown = describe(newest or events[-1].alert, self._links)
-        return shown | {"transitions": [transition(event) for event in events]}
+        return AlertDetail(**asdict(shown), transitions=[transition(event) for event in events])
 
-    async def undelivered(self, limit: int) -> dict[str, Any]:
+    async def undelivered(self, limit: int) -> NotificationQueue:
         """Count of notifications that wait, and the newest that were given up, with the reason."""
         count, dead = await self._outbox.ask_async(
             lambda outbox: (outbox.undelivered(), outbox.dead(limit))
         )
-        return {
-            "waiting": count.length,
-            "oldest_at": count.oldest_at,
-            "given_up": count.dead,
-            "dead_letters": [_letter(letter) for letter in dead],
-        }
+        return NotificationQueue(
+            waiting=count.length,
+            oldest_at=count.oldest_at,
+            given_up=count.dead,
+            dead_letters=[_lost(letter) for letter in dead],
+        )
 
-    async def silences(self) -> list[dict[str, Any]]:
+    async def silences(self) -> list[SilenceView]:
         """Every silence, with its state."""
         now = self._clock.now()
         silences = await self._alerts.ask_async(lambda log: log.silences())
         return [_shown(silence, now) for silence in reversed(silences)]
 
-    async def silence(self, request: SilenceRequest) -> dict[str, Any]:
+    async def silence(self, request: SilenceRequest) -> SilenceView:
         """Keep a silence.
 
         Raises:
@@ -138,17 +142,17 @@ def _of(alert: Alert, pipeline: str) -> bool:
     return pipeline in ("", alert.key.stream.pipeline)
 
 
-def _letter(dead: DeadLetter) -> dict[str, Any]:
-    event = _decode(dead.body)
-    return {
-        "sink": dead.sink,
-        "reason": dead.reason,
-        "attempts": dead.attempts,
-        "given_up_at": dead.buried_at,
-        "alert": event.alert.episode,
-        "labels": event.alert.labels,
-        **transition(event),
-    }
+def _lost(letter: DeadLetter) -> LostNotification:
+    event = _decode(letter.body)
+    return LostNotification(
+        sink=letter.sink,
+        reason=letter.reason,
+        attempts=letter.attempts,
+        given_up_at=letter.buried_at,
+        alert=event.alert.episode,
+        labels=event.alert.labels,
+        **asdict(transition(event)),
+    )
 
 
 def _check(matcher: Matcher) -> None:
@@ -163,7 +167,7 @@ def _check(matcher: Matcher) -> None:
         )
 
 
-def _shown(silence: Silence, now: float) -> dict[str, Any]:
+def _shown(silence: Silence, now: float) -> SilenceView:
+    state: Literal["active", "pending", "expired"]
     state = "active" if silence.active(now) else "pending" if now < silence.starts_at else "expired"
-    plain: dict[str, Any] = to_builtins(silence)
-    return plain | {"state": state}
+    return SilenceView(**asdict(silence), state=state)

@@ -9,12 +9,13 @@ same queue and is paid for by the same budget.
 import asyncio
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from ragmon.api_schema import JudgeForecast, JudgeProgress
 from ragmon.clock import Clock
 from ragmon.daemon.judging.judge_queue import JudgeQueue
 from ragmon.daemon.judging.sampled_judge import SampledJudge
@@ -83,23 +84,23 @@ class JudgeRuns:
         self._clock = clock
         self._turn = threading.Lock()  # a second draw over the same answers has to see the first
 
-    async def forecast(self, wanted: JudgeRunSelection) -> dict[str, Any]:
-        """What judging would take; nothing is drawn."""
+    async def forecast(self, wanted: JudgeRunSelection) -> JudgeForecast:
+        """Answers, tokens and cost of a run; nothing is drawn."""
         return await asyncio.to_thread(self._forecast, wanted)
 
-    async def draw(self, wanted: JudgeRunSelection) -> dict[str, Any]:
+    async def draw(self, wanted: JudgeRunSelection) -> JudgeForecast:
         """Draw, and have them judged."""
         return await asyncio.to_thread(self._draw, wanted)
 
-    async def progress(self) -> dict[str, Any]:
-        """What waits, and what keeps it."""
+    async def progress(self) -> JudgeProgress:
+        """State of the queue."""
         return await asyncio.to_thread(self._progress)
 
-    def _forecast(self, wanted: JudgeRunSelection) -> dict[str, Any]:
+    def _forecast(self, wanted: JudgeRunSelection) -> JudgeForecast:
         with self._judge_queue.open() as reader:
             return self._described(reader, plan(reader, wanted, self._clock.now()))
 
-    def _draw(self, wanted: JudgeRunSelection) -> dict[str, Any]:
+    def _draw(self, wanted: JudgeRunSelection) -> JudgeForecast:
         with self._turn:
             with self._judge_queue.open() as reader:
                 planned = plan(reader, wanted, self._clock.now())
@@ -108,17 +109,17 @@ class JudgeRuns:
                 if not self._judge_queue.enter(batch, self._judge.ending):
                     raise OverloadedError("ragmon is ending", retry_after_s=5)
         self._judge.dispatch()
-        return described | self._progress()
+        return replace(described, **asdict(self._progress()))
 
-    def _progress(self) -> dict[str, Any]:
+    def _progress(self) -> JudgeProgress:
         _, room = self._budget.pace(0, 0.0)
-        return {
-            "waiting": self._judge_queue.count(),
-            "paused_s": self._llm.opens_in(),
-            "budget_left": None if np.isinf(room) else int(room),
-        }
+        return JudgeProgress(
+            waiting=self._judge_queue.count(),
+            paused_s=self._llm.opens_in(),
+            budget_left=None if np.isinf(room) else int(room),
+        )
 
-    def _described(self, reader: Reader, planned: JudgeRunPlan) -> dict[str, Any]:
+    def _described(self, reader: Reader, planned: JudgeRunPlan) -> JudgeForecast:
         count = len(planned.asked)
         opened = [reader.record(sequence) for sequence in planned.asked[:_FORECAST_FROM]]
         cases = [case_of(_decode(each[0])) for each in opened if each is not None]
@@ -126,15 +127,15 @@ class JudgeRuns:
         most_usd = scale * sum(self._llm.forecast_usd(case) for case in cases)
         tokens = [self._llm.forecast(case) for case in cases]
         mean = self._budget.cost_usd(0.0)
-        return {
-            "answers": len(planned.found),
-            "judged_before": sum(each.is_judged for each in planned.found),
-            "to_judge": count,
-            "at_most_tokens": int(scale * sum(each.prompt + each.completion for each in tokens)),
-            "at_most_usd": most_usd or None,  # None: the model has no price
-            "about_usd": count * mean if mean and most_usd else None,
-            **self._progress(),
-        }
+        return JudgeForecast(
+            answers=len(planned.found),
+            judged_before=sum(each.is_judged for each in planned.found),
+            to_judge=count,
+            at_most_tokens=int(scale * sum(each.prompt + each.completion for each in tokens)),
+            at_most_usd=most_usd or None,
+            about_usd=count * mean if mean and most_usd else None,
+            **asdict(self._progress()),
+        )
 
 
 def plan(reader: Reader, wanted: JudgeRunSelection, now: float) -> JudgeRunPlan:

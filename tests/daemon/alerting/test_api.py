@@ -42,7 +42,7 @@ def test_alerts_of_one_pipeline_are_found_behind_newer_ones_of_another(tmp_path)
 
     def asked(pipeline: str, limit: int) -> list[tuple[str, float]]:
         found = asyncio.run(board.alerts("resolved", pipeline, 0.0, limit))
-        return [(each["pipeline"], each["ended_at"]) for each in found]
+        return [(alert.pipeline, alert.ended_at) for alert in found]
 
     assert asked("quiet", 2) == [("quiet", NOON - 500.0)]
     assert asked("busy", 2) == [("busy", NOON - 100.0), ("busy", NOON - 200.0)]

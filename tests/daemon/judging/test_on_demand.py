@@ -61,9 +61,9 @@ def test_past_answers_are_judged_once_somebody_asks(tmp_path, llm, capsys):
         eventually(lambda: site.total("ragmon_judge_queue_length", judge="grounding") == 0, "read")
         assert run(site, "--since", "1h", "--limit", "8", "--dry-run") == 0
         out = capsys.readouterr().out
-        assert "of 20 answers to judge (0 were before)" in out
+        assert "of 20 answers to judge (0 judged before)" in out
         assert "at most $" in out
-        assert "room for 0 judgements" in out
+        assert "allows 0 judgements" in out
         assert llm.chats == []
 
 
@@ -73,7 +73,7 @@ def test_what_is_asked_for_is_judged_and_weighed(tmp_path, llm, capsys):
         eventually(lambda: site.total("ragmon_judged_total", judge="llm") == 12, "all judged")
         before = site.get("/v1/queries/q1").json["draw"]
         assert run(site, "--limit", "6", "--yes") == 0
-        assert "0 of 12 answers to judge (12 were before)" in capsys.readouterr().out
+        assert "0 of 12 answers to judge (12 judged before)" in capsys.readouterr().out
         assert site.get("/v1/queries/q1").json["draw"] == before  # nothing had to be drawn
 
 

@@ -1,0 +1,251 @@
+"""Requests and answers of the HTTP API, as structs; ``web.endpoints`` says which path has which.
+
+Members keep their order and their names. A member without a value is ``null`` unless its struct
+omits defaults. Answers that a core module makes stand there and are used here: ``report``,
+``alerts.as_json``.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ragmon.alerts import Change
+from ragmon.alerts.as_json import AlertView, TransitionView
+from ragmon.alerts.silences import Matcher
+from ragmon.records import Draw, Feedback, Id, Label, QueryRecord, Verdict
+from ragmon.report import LabelAgreement, LatencyFigures, MeanEstimate, PipelineReport
+from ragmon.stores.protocols import BaselineRow
+
+ShortText = Annotated[str, Meta(max_length=1_000)]
+
+
+# ---- report and queries -----------------------------------------------------------------------
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """Every figure of one window, over all pipelines and for each of them."""
+
+    window: str  # as asked for, for example 24h
+    window_seconds: float
+    start: float = msgspec.field(name="from")  # unix seconds, as are the next two
+    to: float
+    watermark: float | None  # time of the newest query that is counted; null: none yet
+    queries: int
+    latency_ms: dict[str, LatencyFigures]  # by stage
+    metrics: dict[str, MeanEstimate]  # by metric, for example hit@3/label
+    failure_modes: dict[str, MeanEstimate]
+    judge_agreement: dict[str, LabelAgreement]  # by judge
+    pipelines: list[PipelineReport]
+    alerts: list[AlertView]  # the open ones
+
+
+def _default_pipeline() -> str:
+    return "default"
+
+
+class StoredQuery(QueryRecord, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A logged query as it is kept; members that were not recorded are absent."""
+
+    # A default from a factory is not omitted: every query names its pipeline.
+    pipeline: Id = msgspec.field(default_factory=_default_pipeline)
+
+
+class QueryDetail(Struct, frozen=True, kw_only=True):
+    """One query with everything known of it."""
+
+    record: StoredQuery
+    signals: dict[str, float]  # by metric; those that do not apply are absent
+    verdicts: tuple[Verdict, ...]
+    draw: Draw | None  # null: the sampled judge never considered it
+    feedback: Feedback | float | None  # a rating in [-1, 1] where it came with the query
+    labels: tuple[Label, ...]
+    failure_mode: str
+
+
+class QueryList(Struct, frozen=True, kw_only=True):
+    """The newest queries that fit, newest first."""
+
+    queries: list[QueryDetail]
+
+
+# ---- alerts and silences ----------------------------------------------------------------------
+
+
+class AlertList(Struct, frozen=True, kw_only=True):
+    """Open and ended alerts: what fires first, then the newest."""
+
+    judged_until: float | None  # unix seconds; null: nothing was evaluated yet
+    alerts: list[AlertView]
+
+
+class AlertDetail(AlertView, frozen=True, kw_only=True):
+    """One alert with the transitions of this episode."""
+
+    transitions: list[TransitionView]
+
+
+class LostNotification(Struct, frozen=True, kw_only=True):
+    """A notification that was given up."""
+
+    sink: str
+    reason: str
+    attempts: int
+    given_up_at: float  # unix seconds
+    alert: str  # id of the alert
+    labels: dict[str, str]
+    id: str
+    at: float  # unix seconds of the transition
+    change: Change
+    notified: bool
+
+
+class NotificationQueue(Struct, frozen=True, kw_only=True):
+    """Notifications that no receiver has."""
+
+    waiting: int
+    oldest_at: float | None  # unix seconds; null: none waits
+    given_up: int
+    dead_letters: list[LostNotification]  # the newest first
+
+
+class SilenceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A silence to be made: conditions that an alert's labels must all meet, and for how long."""
+
+    matchers: Annotated[tuple[Matcher, ...], Meta(min_length=1, max_length=50)]
+    duration: Annotated[str, Meta(max_length=20)]  # for example 2h
+    starts_at: float | None = None  # unix seconds; now
+    created_by: ShortText = ""
+    comment: ShortText = ""
+
+
+class SilenceView(Struct, frozen=True, kw_only=True):
+    """A silence with its state: pending, active or expired."""
+
+    id: str
+    matchers: tuple[Matcher, ...]
+    starts_at: float  # unix seconds
+    ends_at: float
+    created_by: str
+    comment: str
+    state: Literal["pending", "active", "expired"]
+
+
+class SilenceList(Struct, frozen=True, kw_only=True):
+    """Every silence, the newest first."""
+
+    silences: list[SilenceView]
+
+
+class DeletedSilence(Struct, frozen=True, kw_only=True):
+    """Id of the silence that was deleted."""
+
+    deleted: str
+
+
+# ---- baselines --------------------------------------------------------------------------------
+
+
+class BaselineRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Source of a new baseline: exactly one of ``from`` and ``run``."""
+
+    window: str = msgspec.field(default="", name="from")  # how far back, for example 7d
+    # The output of `ragmon evaluate --json`; empty from a factory, as Raw is no default in JSON.
+    run: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    by: str = ""  # who asks
+    promote: bool = False
+
+
+class ActiveBaseline(Struct, frozen=True, kw_only=True):
+    """The baseline that live traffic is compared with."""
+
+    name: str
+    provenance: str
+
+
+class BaselineList(Struct, frozen=True, kw_only=True):
+    """Every version of every baseline, the newest first, and the one in use."""
+
+    baselines: list[BaselineRow]
+    active: ActiveBaseline | None
+
+
+class LevelView(Struct, frozen=True, kw_only=True):
+    """Level of one metric in a saved baseline of traffic."""
+
+    pipeline: str
+    metric: str
+    dimension: str
+    value: str
+    what: str  # the metric in words
+    level: float
+    n: float  # samples
+
+
+class BaselineDetail(BaselineRow, frozen=True, kw_only=True):
+    """One version of a baseline: of traffic with its levels, or of a golden run with that run."""
+
+    levels: list[LevelView] | UnsetType = UNSET
+    run: msgspec.Raw | UnsetType = UNSET
+
+
+class DeletedBaselines(Struct, frozen=True, kw_only=True):
+    """Number of versions that were deleted."""
+
+    deleted: int
+
+
+# ---- judging ----------------------------------------------------------------------------------
+
+
+class JudgeRunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Past answers that the language model is to judge."""
+
+    since: str = "1h"
+    limit: Annotated[int, Meta(ge=1, le=100_000)] = 100
+    pipeline: str = ""
+    dry_run: bool = False  # only say what it would take
+
+
+class JudgeProgress(Struct, frozen=True, kw_only=True):
+    """The queue of the language model."""
+
+    waiting: int  # answers
+    paused_s: float  # until the endpoint is tried again; 0: it is not paused
+    budget_left: int | None  # judgements; null: no limit
+
+
+class JudgeForecast(Struct, frozen=True, kw_only=True):
+    """Answers, tokens and cost of a judge run, and the queue it joins."""
+
+    answers: int  # in the stretch of time
+    judged_before: int
+    to_judge: int
+    at_most_tokens: int
+    at_most_usd: float | None  # null: the model has no price
+    about_usd: float | None
+    waiting: int
+    paused_s: float
+    budget_left: int | None
+
+
+# ---- ingest -----------------------------------------------------------------------------------
+
+
+class RejectedRecord(Struct, frozen=True, kw_only=True):
+    """One record of a batch that was not kept."""
+
+    line: int  # from 1
+    field: str
+    error: str
+    remedy: str
+
+
+class IngestAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Fate of a batch, once it is durable."""
+
+    accepted: int
+    duplicates: int  # sent before; not counted again
+    rejected: list[RejectedRecord]  # the first ones, see limits.errors
+    rejected_total: int | None = None  # present when there are more than are listed
+    ignored_fields: dict[str, str | None] | None = None  # unknown member: nearest known name

@@ -1,0 +1,42 @@
+"""An endpoint of the HTTP API as a value."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Scope = Literal["open", "probe", "ingest", "read", "admin"]
+"""Scope that a token needs; open needs none, probe none unless ``auth.protect_metrics`` is set."""
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+PROTOBUF = "application/x-protobuf"
+OPENMETRICS = "application/openmetrics-text"
+HTML, TEXT = "text/html", "text/plain"
+
+
+class Parameter(Struct, frozen=True):
+    """One parameter of the query string, or of the path when the path names it."""
+
+    name: str
+    help: str
+    type: Any = str
+    default: Any = None
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """One method of one path."""
+
+    name: str  # unique; operationId of the document
+    method: str
+    path: str  # as Starlette writes it: {name}, or {name:path} where it may hold slashes
+    scope: Scope
+    tag: str
+    summary: str
+    help: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    body: Any = None  # type of the request, None: no body
+    body_media: tuple[str, ...] = (JSON,)
+    answer: Any = None  # type of a JSON answer, None: text or bytes
+    media: tuple[str, ...] = (JSON,)  # of the answer
+    status: int = 200  # of success
+    problems: tuple[int, ...] = ()  # beside those that every path may answer

@@ -1,0 +1,281 @@
+"""Paths that answer from what ragmon knows: method, scope, parameters, body and answer.
+
+The routes are made from these values, and so is the OpenAPI document.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from ragmon import api_schema as schema
+from ragmon.stores.protocols import BaselineRow
+from ragmon.web.endpoint import HTML, OPENMETRICS, TEXT, Endpoint, Parameter
+
+MOST_LISTED = 1_000
+STATES = ("open", "resolved", "all")
+
+_Count = Annotated[int, Meta(ge=1, le=MOST_LISTED)]
+_PIPELINE = Parameter("pipeline", "Only this pipeline; empty for all.", str, "")
+_LIMIT = Parameter("limit", "Entries at most.", _Count, 50)
+_SINCE = Parameter(
+    "since", "Start: Unix seconds, RFC 3339, or how long ago, such as `1h`. Empty: no limit.", str
+)
+_VERSION = Parameter(
+    "version", "Version of the baseline; the promoted or newest one if absent.", int
+)
+_BASELINE = Parameter("name", "Name of the baseline.")
+
+PAGE = Endpoint(
+    name="statusPage",
+    method="GET",
+    path="/",
+    scope="read",
+    tag="Report",
+    summary="Status page for a browser",
+    parameters=(Parameter("window", "Length of the window, such as `5m` or `24h`.", str, "1h"),),
+    media=(HTML,),
+    problems=(400,),
+)
+METRICS = Endpoint(
+    name="metrics",
+    method="GET",
+    path="/metrics",
+    scope="probe",
+    tag="Monitoring",
+    summary="Metrics for Prometheus",
+    help="OpenMetrics, with trace ids as exemplars, when the Accept header asks for it.",
+    media=(TEXT, OPENMETRICS),
+)
+LIVE = Endpoint(
+    name="live",
+    method="GET",
+    path="/livez",
+    scope="probe",
+    tag="Monitoring",
+    summary="Liveness: 200 while every loop turns, otherwise 503; restart ragmon then",
+    media=(TEXT,),
+)
+READY = Endpoint(
+    name="ready",
+    method="GET",
+    path="/readyz",
+    scope="probe",
+    tag="Monitoring",
+    summary="Readiness: 200 once the windows are restored and the store accepts writes",
+    media=(TEXT,),
+)
+REPORT = Endpoint(
+    name="report",
+    method="GET",
+    path="/v1/report",
+    scope="read",
+    tag="Report",
+    summary="Every metric of one window with its 95 % interval, and the open alerts",
+    parameters=(
+        Parameter("window", "Length of the window, such as `5m` or `24h`.", str, "24h"),
+        _PIPELINE,
+        Parameter("end", "End of the window: Unix seconds, RFC 3339 or how long ago. Empty: now."),
+    ),
+    answer=schema.Report,
+    problems=(400,),
+)
+QUERIES = Endpoint(
+    name="queries",
+    method="GET",
+    path="/v1/queries",
+    scope="read",
+    tag="Queries",
+    summary="Newest queries, or the newest that failed in some way",
+    help="With `failing=unfaithful` alone, the least faithful come first.",
+    parameters=(
+        _PIPELINE,
+        Parameter(
+            "failing",
+            "Failures separated by commas, any of which fits, such as `zero_result,error`.",
+        ),
+        _SINCE,
+        _LIMIT,
+    ),
+    answer=schema.QueryList,
+    problems=(400,),
+)
+QUERY = Endpoint(
+    name="query",
+    method="GET",
+    path="/v1/queries/{query_id:path}",
+    scope="read",
+    tag="Queries",
+    summary="One query with everything known of it",
+    parameters=(
+        Parameter("query_id", "Id of the query; for OpenTelemetry the trace id in hexadecimal."),
+    ),
+    answer=schema.QueryDetail,
+    problems=(404,),
+)
+OPENAPI = Endpoint(
+    name="openapi",
+    method="GET",
+    path="/openapi.json",
+    scope="open",
+    tag="Monitoring",
+    summary="This document",
+    answer=dict[str, Any],
+)
+
+ALERTS = Endpoint(
+    name="alerts",
+    method="GET",
+    path="/v1/alerts",
+    scope="read",
+    tag="Alerts",
+    summary="Open and ended alerts with their evidence",
+    parameters=(
+        Parameter("state", "Alerts to list.", Literal["open", "resolved", "all"], "all"),
+        _PIPELINE,
+        _SINCE,
+        _LIMIT,
+    ),
+    answer=schema.AlertList,
+    problems=(400,),
+)
+ALERT = Endpoint(
+    name="alert",
+    method="GET",
+    path="/v1/alerts/{name}",
+    scope="read",
+    tag="Alerts",
+    summary="One alert with its transitions",
+    parameters=(Parameter("name", "Id of one episode, or a fingerprint for the newest episode."),),
+    answer=schema.AlertDetail,
+    problems=(404,),
+)
+NOTIFICATIONS = Endpoint(
+    name="notifications",
+    method="GET",
+    path="/v1/notifications",
+    scope="read",
+    tag="Alerts",
+    summary="Notifications that no receiver has: waiting, or given up with the reason",
+    parameters=(_LIMIT,),
+    answer=schema.NotificationQueue,
+    problems=(400,),
+)
+SILENCES = Endpoint(
+    name="silences",
+    method="GET",
+    path="/v1/silences",
+    scope="read",
+    tag="Silences",
+    summary="Every silence with its state",
+    answer=schema.SilenceList,
+)
+ADD_SILENCE = Endpoint(
+    name="addSilence",
+    method="POST",
+    path="/v1/silences",
+    scope="admin",
+    tag="Silences",
+    summary="Silence the alerts that meet every condition",
+    body=schema.SilenceRequest,
+    answer=schema.SilenceView,
+    status=201,
+    problems=(400,),
+)
+DELETE_SILENCE = Endpoint(
+    name="deleteSilence",
+    method="DELETE",
+    path="/v1/silences/{name}",
+    scope="admin",
+    tag="Silences",
+    summary="Delete a silence",
+    parameters=(Parameter("name", "Id of the silence."),),
+    answer=schema.DeletedSilence,
+    problems=(404,),
+)
+
+BASELINES = Endpoint(
+    name="baselines",
+    method="GET",
+    path="/v1/baselines",
+    scope="read",
+    tag="Baselines",
+    summary="Every version of every baseline, and the one that live traffic is compared with",
+    answer=schema.BaselineList,
+)
+BASELINE = Endpoint(
+    name="baseline",
+    method="GET",
+    path="/v1/baselines/{name}",
+    scope="read",
+    tag="Baselines",
+    summary="One baseline with its levels, or with the evaluation it was made of",
+    parameters=(_BASELINE, _VERSION),
+    answer=schema.BaselineDetail,
+    problems=(400, 404),
+)
+SAVE_BASELINE = Endpoint(
+    name="saveBaseline",
+    method="PUT",
+    path="/v1/baselines/{name}",
+    scope="admin",
+    tag="Baselines",
+    summary="Save another version, from recent traffic or from an evaluation",
+    parameters=(_BASELINE,),
+    body=schema.BaselineRequest,
+    answer=BaselineRow,
+    status=201,
+    problems=(400,),
+)
+PROMOTE_BASELINE = Endpoint(
+    name="promoteBaseline",
+    method="POST",
+    path="/v1/baselines/{name}/promote",
+    scope="admin",
+    tag="Baselines",
+    summary="Compare with this version from now on",
+    parameters=(_BASELINE, _VERSION),
+    answer=BaselineRow,
+    problems=(400, 404),
+)
+DELETE_BASELINE = Endpoint(
+    name="deleteBaseline",
+    method="DELETE",
+    path="/v1/baselines/{name}",
+    scope="admin",
+    tag="Baselines",
+    summary="Delete one version, or all if none is named",
+    parameters=(_BASELINE, Parameter("version", "Version to delete; all if absent.", int)),
+    answer=schema.DeletedBaselines,
+    problems=(400, 404),
+)
+
+JUDGE_PROGRESS = Endpoint(
+    name="judgeProgress",
+    method="GET",
+    path="/v1/judge",
+    scope="read",
+    tag="Judging",
+    summary="Answers that wait for the language model, and what delays them",
+    answer=schema.JudgeProgress,
+    problems=(404,),
+)
+JUDGE = Endpoint(
+    name="judge",
+    method="POST",
+    path="/v1/judge",
+    scope="admin",
+    tag="Judging",
+    summary="Have a sample of past answers judged, or only forecast the cost",
+    help="404 when no language model is configured.",
+    body=schema.JudgeRunRequest,
+    answer=schema.JudgeForecast,
+    problems=(400, 404),
+)
+
+EVERY = (
+    *(PAGE, METRICS, LIVE, READY, REPORT, QUERIES, QUERY, OPENAPI),
+    *(ALERTS, ALERT, NOTIFICATIONS, SILENCES, ADD_SILENCE, DELETE_SILENCE),
+    *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),
+    *(JUDGE_PROGRESS, JUDGE),
+)
+"""All of them, in the order of the document."""
