@@ -1,4 +1,4 @@
-"""The lines that go into a RAG application written in Python.
+"""Client library for RAG applications written in Python.
 
     from ragmon.client import Monitor
 

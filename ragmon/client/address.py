@@ -1,4 +1,4 @@
-"""Where requests go: the server itself, or the proxy that the environment names."""
+"""Network address of the server, or of the proxy that the environment names."""
 
 import base64
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Address(Struct, frozen=True, kw_only=True):
-    """How to reach the server."""
+    """Connection parameters of the server."""
 
     tls: bool
     host: str  # what is connected to: the server, or the proxy

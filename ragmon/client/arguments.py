@@ -1,4 +1,4 @@
-"""What can be said of a query, beside the question, the answer and the documents."""
+"""Optional fields of a query, beside the question, the answer and the documents."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -8,8 +8,7 @@ from typing import Any, TypedDict
 class QueryFields(TypedDict, total=False):
     """Keyword arguments of ``Monitor.log_query``; one that is absent is not recorded.
 
-    An argument that is none of these is sent as it is, and the server says once what it did not
-    understand.
+    Any other argument is sent as it is; if the server does not know it, that is logged once.
     """
 
     latency_ms: float | Mapping[str, float] | None
@@ -25,13 +24,13 @@ class QueryFields(TypedDict, total=False):
     environment: str | None
     """Such as ``production``, instead of the monitor's."""
     query_id: str | None
-    """Where the application has an id already; at most 256 characters."""
+    """The application's own id, if it has one; at most 256 characters."""
     timestamp: float | datetime | None
-    """When it was asked, in unix seconds or as ``datetime``; default: now."""
+    """Time of the question, in unix seconds or as ``datetime``; default: now."""
     tags: Mapping[str, str] | None
-    """By which the server may slice."""
+    """Tags by which the server may break metrics down."""
     error: str | BaseException | None
-    """The query failed, and how."""
+    """The error with which the query failed."""
     relevant_ids: Iterable[str] | None
     """Ground truth, where it is known: ids of the chunks that answer the question."""
     grades: Mapping[str, float] | None

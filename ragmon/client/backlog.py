@@ -1,4 +1,4 @@
-"""What waits on disk, as batches."""
+"""Batches that wait on disk."""
 
 from collections import deque
 
@@ -20,9 +20,9 @@ class Backlog:
     whole, and the server recognises what it already has.
     """
 
-    def __init__(self, spool: Spool, ledger: LogAccounting, options: Options) -> None:
+    def __init__(self, spool: Spool, accounting: LogAccounting, options: Options) -> None:
         self._spool = spool
-        self._ledger = ledger
+        self._accounting = accounting
         self._options = options
         self._segment: Segment | None = None
         self._batches: deque[Batch] = deque()
@@ -35,7 +35,7 @@ class Backlog:
 
     @property
     def pending(self) -> bool:
-        """Whether something of ours, or of a file taken over, waits."""
+        """True while records of this process, or of a file taken over, wait."""
         return self._segment is not None or self._spool.holds_ours
 
     def append(self, batch: Batch, now: float) -> Batch | None:
@@ -46,7 +46,7 @@ class Backlog:
             now: unix seconds.
 
         Returns:
-            What of it found no room, to be kept in memory.
+            The part that did not fit, to be kept in memory; None when all of it did.
         """
         mark = _MARKS[batch.kind]
         try:
@@ -55,7 +55,7 @@ class Backlog:
             self._say("cannot be written", error)
             count = 0
         written, left = batch.parted(count)
-        self._ledger.spool(len(written.lines), written.size)
+        self._accounting.spool(len(written.lines), written.size)
         return left if left.lines else None
 
     def next_batch(self, now: float) -> Batch | None:
@@ -74,11 +74,11 @@ class Backlog:
         return self._batches.popleft()
 
     def put_back(self, *batches: Batch) -> None:
-        """These come next, in this order."""
+        """Queue batches to come next, in this order."""
         self._batches.extendleft(reversed(batches))
 
     def settled(self) -> None:
-        """The batch last taken is done with."""
+        """Finish the batch last taken."""
         if not self._batches and self._segment is not None:
             segment, self._segment = self._segment, None
             try:
@@ -109,10 +109,10 @@ class Backlog:
     def _load(self, segment: Segment) -> None:
         lines = segment.lines()
         if not segment.ours:
-            self._ledger.recover(len(lines))
+            self._accounting.recover(len(lines))
         whole = [line for line in lines if line[:1] in _KINDS and line.endswith(b"}")]
         if len(whole) < len(lines):
-            self._ledger.drop("spool_corrupt", len(lines) - len(whole), 0, spooled=True)
+            self._accounting.drop("spool_corrupt", len(lines) - len(whole), 0, spooled=True)
         for mark, kind in _KINDS.items():
             self._cut(Batch(kind, [(0, line[1:]) for line in whole if line[:1] == mark], True))
 
@@ -125,4 +125,4 @@ class Backlog:
             self._batches.append(first)
 
     def _say(self, what: str, error: OSError) -> None:
-        self._ledger.notices.once(f"spool {what}", "ragmon: the spool %s: %s", what, error)
+        self._accounting.notices.once(f"spool {what}", "ragmon: the spool %s: %s", what, error)

@@ -1,4 +1,4 @@
-"""When the next attempt may be made."""
+"""Time of the next attempt after failures."""
 
 from collections.abc import Callable
 
@@ -27,19 +27,19 @@ class Backoff:
 
     @property
     def failing(self) -> bool:
-        """Whether the last attempt failed."""
+        """True after a failed attempt."""
         return self._failures > 0
 
     def wait_s(self) -> float:
         """Seconds until the next attempt; 0 when it may be made now."""
         return max(0.0, max(self._ours_until, self._theirs_until) - self._clock.monotonic())
 
-    def hurry(self) -> None:
-        """Somebody waits: forget our own pause, though not the one the server asked for."""
+    def retry_now(self) -> None:
+        """End our own pause, though not one the server asked for, because a caller waits."""
         self._ours_until = 0.0
 
     def succeeded(self) -> None:
-        """The server is there."""
+        """Reset both pauses: the server has answered."""
         self._failures = 0
         self._ours_until = self._theirs_until = 0.0
 
@@ -55,7 +55,7 @@ class Backoff:
         self._ours_until = now + pause * (0.5 + 0.5 * self._random())
 
     def blocked(self) -> None:
-        """Only an operator can help: look again now and then."""
+        """Pause for long: only an operator can change the answer."""
         self._failures += 1
         pause = self._options.blocked_wait_s * (0.75 + 0.5 * self._random())
         self._ours_until = self._clock.monotonic() + pause

@@ -1,4 +1,4 @@
-"""What is sent at once: encoded records of one kind."""
+"""Batches: encoded records of one kind, sent at once."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -10,7 +10,7 @@ Line = tuple[int, bytes]
 
 
 class RecordKind(StrEnum):
-    """What is logged; the value names its endpoint."""
+    """Kind of record; the value names its endpoint."""
 
     QUERY = "queries"
     FEEDBACK = "feedback"
@@ -18,7 +18,7 @@ class RecordKind(StrEnum):
 
     @property
     def path(self) -> str:
-        """Where it is posted."""
+        """Path of the endpoint."""
         return f"/v1/{self.value}"
 
 
@@ -49,7 +49,7 @@ class Batch(Struct, frozen=True):
 
 
 def cut(lines: Sequence[Line], max_records: int, max_bytes: int) -> int:
-    """How many of the first lines fit one batch; at least one, however large it is."""
+    """Number of leading lines that fit one batch; at least one, however large it is."""
     size = 0
     for count, (_, body) in enumerate(lines):
         size += len(body) + 1

@@ -1,4 +1,4 @@
-"""What became of every record, and what was said of it in the application's log."""
+"""Counts of the records by outcome, and warnings to the application's log."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ _MAX_NOTICES = 200
 class Stats(Struct, frozen=True, kw_only=True):
     """Counts since the process started, of one ``Monitor``.
 
-    Nothing leaves unseen: ``logged + recovered == sent + queued + spooled + all dropped``.
+    Every record is counted: ``logged + recovered == sent + queued + spooled + all dropped``.
     """
 
     logged: int  # calls of log_query, log_feedback and log_label
@@ -33,16 +33,16 @@ class Stats(Struct, frozen=True, kw_only=True):
 
 
 class Notices:
-    """Says each thing once: a log that repeats is a log that is turned off."""
+    """Warnings that are logged once each, so that an outage does not flood the log."""
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._logged_keys: set[str] = set()
 
     def once(self, key: str, message: str, *args: object) -> None:
         """Log a warning unless ``key`` was warned of before."""
-        if key in self._said or len(self._said) >= _MAX_NOTICES:
+        if key in self._logged_keys or len(self._logged_keys) >= _MAX_NOTICES:
             return
-        self._said.add(key)
+        self._logged_keys.add(key)
         with suppress(Exception):  # The application's handlers run here, and may raise.
             _log.warning(message, *args)
 
@@ -64,7 +64,7 @@ class LogAccounting:
         self._last_error = ""
 
     def resized(self, change: int) -> None:
-        """A record held in memory takes ``change`` more bytes than was thought."""
+        """A record held in memory takes ``change`` more bytes than estimated."""
         with self.lock:
             self.queued_bytes += change
 
@@ -77,42 +77,42 @@ class LogAccounting:
             self.queued_bytes -= size
 
     def delivered(self, records: int, size: int, duplicates: int, *, spooled: bool) -> None:
-        """The server has them."""
+        """Count records that the server has."""
         with self.lock:
             self.left(records, size, spooled=spooled)
             self._sent += records
             self._duplicates += duplicates
 
     def drop(self, reason: str, records: int, size: int, *, spooled: bool = False) -> None:
-        """They are given up."""
+        """Count records that are given up."""
         with self.lock:
             self.left(records, size, spooled=spooled)
             self.dropped[reason] += records
 
     def spool(self, records: int, size: int) -> None:
-        """They moved from memory to disk."""
+        """Count records that moved from memory to disk."""
         with self.lock:
             self.left(records, size, spooled=False)
             self.spooled += records
 
     def recover(self, records: int) -> None:
-        """They were left on disk by a process that ended."""
+        """Count records left on disk by a process that ended."""
         with self.lock:
             self.recovered += records
             self.spooled += records
 
     def failed(self, error: str) -> None:
-        """A request has to be repeated."""
+        """Note a request that has to be repeated."""
         with self.lock:
             self._retries += 1
             self._last_error = error
 
     def succeeded(self) -> None:
-        """The server answers as it should."""
+        """Forget the last error: the server answers as it should."""
         self._last_error = ""
 
     def bad_argument(self, name: str, error: object) -> None:
-        """One argument could not be used; it counts as not recorded."""
+        """Count an argument that cannot be used; the record is kept without it."""
         with self.lock:
             self._bad_arguments[name] += 1
         self.notices.once(f"argument {name}", "ragmon: `%s` is left out: %s", name, error)
@@ -137,14 +137,14 @@ class LogAccounting:
 
 
 class ErrorBoundary:
-    """Keeps what fails inside from reaching the application: counted by place, logged once.
+    """Keeps errors inside from reaching the application: counted by place, logged once.
 
     The documents and values of an application run its own code when they are read, so anything
     may be raised; ``KeyboardInterrupt`` and ``SystemExit`` pass.
     """
 
-    def __init__(self, ledger: LogAccounting, place: str) -> None:
-        self._ledger = ledger
+    def __init__(self, accounting: LogAccounting, place: str) -> None:
+        self._accounting = accounting
         self.place = place
 
     def __enter__(self) -> None:
@@ -157,5 +157,7 @@ class ErrorBoundary:
             return False
         # Its first argument only: str() of an application's exception may itself raise.
         words = next(iter(error.args), "") if error is not None else ""
-        self._ledger.bad_argument(self.place, words if isinstance(words, str) else kind.__name__)
+        self._accounting.bad_argument(
+            self.place, words if isinstance(words, str) else kind.__name__
+        )
         return True

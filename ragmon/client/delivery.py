@@ -1,4 +1,4 @@
-"""Takes a batch, has it carried, and acts on the answer."""
+"""Delivery of one batch at a time: send it, and act on the response."""
 
 import re
 import threading
@@ -17,23 +17,23 @@ _INDEX = re.compile(r"\[[^\[\]]*+\]")
 class BatchDelivery:
     """One attempt at a time, so that order is kept and a struggling server is not pressed.
 
-    The lock is never held during a request: whoever closes the monitor can take over what waits
-    while the worker hangs in one. It is reentrant, because a log handler of the application may
-    close the monitor.
+    The lock is never held during a request: the thread that closes the monitor can take over what
+    waits while the worker hangs in one. It is reentrant, because a log handler of the application
+    may close the monitor.
     """
 
     def __init__(
         self,
         pending: PendingRecords,
         transport: Transport,
-        pace: Backoff,
-        ledger: LogAccounting,
+        backoff: Backoff,
+        accounting: LogAccounting,
         clock: Clock,
     ) -> None:
         self._pending = pending
         self._transport = transport
-        self._pace = pace
-        self._ledger = ledger
+        self._backoff = backoff
+        self._accounting = accounting
         self._clock = clock
         self._lock = threading.RLock()
         self._in_flight: Batch | None = None
@@ -43,7 +43,7 @@ class BatchDelivery:
         """Queue one encoded record."""
         with self._lock:
             if self._over:
-                self._ledger.drop("closed", 1, len(line[1]))
+                self._accounting.drop("closed", 1, len(line[1]))
             else:
                 self._pending.add(kind, line)
 
@@ -52,9 +52,9 @@ class BatchDelivery:
         """Size of the spool, as last seen."""
         return self._pending.spooled_bytes
 
-    def hurry(self) -> None:
-        """Somebody waits for delivery: make the next attempt without our own pause."""
-        self._pace.hurry()
+    def retry_now(self) -> None:
+        """Make the next attempt without our own pause, because a caller waits for delivery."""
+        self._backoff.retry_now()
 
     def oldest(self) -> int | None:
         """The lowest number of a record that is in memory only."""
@@ -71,9 +71,9 @@ class BatchDelivery:
             Seconds until the next step is useful; ``None`` when nothing waits.
         """
         with self._lock:
-            if self._pace.failing or self._pending.crowded:
+            if self._backoff.failing or self._pending.half_full:
                 self._pending.spill(self._clock.now())
-            wait = self._pace.wait_s()
+            wait = self._backoff.wait_s()
             if wait > 0.0:
                 return wait
             batch = self._claim()
@@ -104,11 +104,11 @@ class BatchDelivery:
         self._transport.abort()
 
     def close(self) -> None:
-        """Let go of the connection, when no request is under way any more."""
+        """Close the connection, when no request is under way any more."""
         self._transport.close()
 
     def forget(self) -> None:
-        """After a fork, in the child: let go of what is the parent's.
+        """After a fork, in the child: close the parent's files and connection.
 
         Without the lock, which a thread that the child does not have may hold.
         """
@@ -119,8 +119,8 @@ class BatchDelivery:
         if reading.outcome in (SendOutcome.RETRY, SendOutcome.BLOCKED):
             self._postpone(batch, reading)
             return
-        self._pace.succeeded()
-        self._ledger.succeeded()
+        self._backoff.succeeded()
+        self._accounting.succeeded()
         if reading.outcome is SendOutcome.SPLIT:
             self._split(batch)
         else:
@@ -128,12 +128,12 @@ class BatchDelivery:
 
     def _postpone(self, batch: Batch, reading: Reading) -> None:
         self._pending.put_back(batch)
-        self._ledger.failed(reading.reason)
+        self._accounting.failed(reading.reason)
         if reading.outcome is SendOutcome.BLOCKED:
-            self._pace.blocked()
+            self._backoff.blocked()
         else:
-            self._pace.failed(reading.retry_after_s)
-        self._ledger.notices.once(
+            self._backoff.failed(reading.retry_after_s)
+        self._accounting.notices.once(
             f"postponed {reading.reason}",
             "ragmon: %s; what is logged waits, and is dropped and counted where the buffer ends",
             reading.reason,
@@ -143,9 +143,9 @@ class BatchDelivery:
         if len(batch.lines) > 1:
             self._pending.put_back(*batch.halves())
             return
-        self._ledger.drop("too_large", 1, batch.size, spooled=batch.spooled)
+        self._accounting.drop("too_large", 1, batch.size, spooled=batch.spooled)
         self._pending.settled(batch)
-        self._ledger.notices.once(
+        self._accounting.notices.once(
             "too large", "ragmon: a record of %d bytes is too large for the server", batch.size
         )
 
@@ -153,25 +153,25 @@ class BatchDelivery:
         records = len(batch.lines)
         known = min(receipt.duplicates, records) if receipt else 0
         sent = min(receipt.accepted + known, records) if receipt else 0
-        self._ledger.delivered(sent, batch.size, known, spooled=batch.spooled)
+        self._accounting.delivered(sent, batch.size, known, spooled=batch.spooled)
         if sent < records:
-            self._ledger.drop("rejected", records - sent, 0, spooled=batch.spooled)
+            self._accounting.drop("rejected", records - sent, 0, spooled=batch.spooled)
         self._pending.settled(batch)
         if receipt is not None:
             self._pass_on(receipt)
 
     def _pass_on(self, receipt: ServerReceipt) -> None:
-        """Tell the application's log what the server said, once for each field."""
+        """Log what the server rejected or ignored, once for each field."""
         for rejection in receipt.rejected:
             field = _INDEX.sub("[]", rejection.field)
-            self._ledger.notices.once(
+            self._accounting.notices.once(
                 f"rejected {field}",
                 "ragmon: records are rejected: `%s`: %s",
                 rejection.field,
                 rejection.error,
             )
         for name in receipt.ignored_fields or ():
-            self._ledger.notices.once(
+            self._accounting.notices.once(
                 f"ignored {name}", "ragmon: the server knows no field %s", _hint(receipt, name)
             )
 

@@ -118,7 +118,7 @@ class DocumentReader:
 
 
 def _layers(document: Any) -> list[Layer]:
-    """Where names may stand: on the document, then inside it."""
+    """Layers in which names may stand: the document, then the objects inside it."""
     outer = _layer(document)
     layers = [outer]
     for name in _NESTED:
@@ -138,9 +138,9 @@ def _layer(document: Any) -> Layer:
     if isinstance(document, Copied):
         original, attributes = document.original, document.attributes
     computed = {name: _attribute(original, name) for name in _computed(original.__class__)}
-    found = {**computed, **attributes}
-    if not _NAMES.isdisjoint(found):
-        return found
+    values = {**computed, **attributes}
+    if not _NAMES.isdisjoint(values):
+        return values
     return {name: _attribute(original, name) for name in _NAMES}
 
 

@@ -28,28 +28,28 @@ class Encoder:
     Left out means not recorded, never zero; the query still counts as traffic.
 
     Args:
-        ledger: where what cannot be used is counted.
+        accounting: counts arguments that cannot be used.
         defaults: arguments of every query that does not give them.
     """
 
-    def __init__(self, ledger: LogAccounting, defaults: Mapping[str, object]) -> None:
-        self._ledger = ledger
+    def __init__(self, accounting: LogAccounting, defaults: Mapping[str, object]) -> None:
+        self._accounting = accounting
         self._defaults = defaults
-        self._contained = ErrorBoundary(ledger, "")
+        self._boundary = ErrorBoundary(accounting, "")
         self._json = msgspec.json.Encoder(enc_hook=_refuse)
 
     def encode(self, item: Item) -> bytes | None:
-        """One JSON object; ``None``, counted as dropped, when the record says nothing."""
+        """One JSON object; ``None``, counted as dropped, when the record holds nothing usable."""
         line = None
-        self._contained.place = item.kind.value
-        with self._contained:
+        self._boundary.place = item.kind.value
+        with self._boundary:
             wire = self._wire(self._completed(item))
             if _usable(item.kind, wire):
                 line = self._line(wire)
         if line is None:
-            self._ledger.drop("invalid", 1, item.weight)
+            self._accounting.drop("invalid", 1, item.weight)
         else:
-            self._ledger.resized(len(line) - item.weight)
+            self._accounting.resized(len(line) - item.weight)
         return line
 
     def _completed(self, item: Item) -> dict[str, object]:
@@ -62,15 +62,15 @@ class Encoder:
         return arguments
 
     def _wire(self, arguments: dict[str, object]) -> dict[str, Any]:
-        """What can be used, by field; documents come before the citations that may name them."""
+        """Usable values by field; documents come before the citations that may name them."""
         wire: dict[str, Any] = {}
         reader = DocumentReader()
         for argument, value in arguments.items():
             if value is None:
                 continue
             field = _FIELD.get(argument, argument)
-            self._contained.place = argument
-            with self._contained:
+            self._boundary.place = argument
+            with self._boundary:
                 if field == "chunks":
                     wire[field] = reader.chunks(value)
                 elif field == "citations":
@@ -82,7 +82,7 @@ class Encoder:
                     wire[field] = value
         for score in reader.unusable:
             problem = f"expected a number, got {type(score).__name__}"
-            self._ledger.bad_argument("retrieved_docs.score", problem)
+            self._accounting.bad_argument("retrieved_docs.score", problem)
         return {field: value for field, value in wire.items() if value is not None}
 
     def _line(self, wire: dict[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Wires the parts of one monitor in one process."""
+"""Construction of one monitor's components in one process."""
 
 import os
 import random
@@ -38,22 +38,26 @@ class ClientEngine:
     """The buffer and the thread of one process."""
 
     def __init__(
-        self, ledger: LogAccounting, inbox: Inbox, worker: SendingThread, delivery: BatchDelivery
+        self,
+        accounting: LogAccounting,
+        inbox: Inbox,
+        worker: SendingThread,
+        delivery: BatchDelivery,
     ) -> None:
-        self.ledger = ledger
+        self.accounting = accounting
         self.inbox = inbox
         self.worker = worker
         self._delivery = delivery
 
     def stats(self) -> Stats:
         """The counts as of now."""
-        return self.ledger.stats(self._delivery.spooled_bytes)
+        return self.accounting.stats(self._delivery.spooled_bytes)
 
     def close(self, timeout_s: float) -> bool:
         """Deliver for at most ``timeout_s``, then leave on disk or drop what is left.
 
         Returns:
-            Whether nothing was left.
+            True when nothing was left.
         """
         self.inbox.shut("closed")
         flushed = self.worker.flush(timeout_s, disk=True)
@@ -69,7 +73,7 @@ class ClientEngine:
         self._delivery.give_up("closed")
 
     def forget(self) -> None:
-        """After a fork, in the child: let go of what is the parent's."""
+        """After a fork, in the child: close the parent's files and connection."""
         self._delivery.forget()
 
 
@@ -81,25 +85,25 @@ def build(plan: EnginePlan, transport: Transport | None = None) -> ClientEngine:
         transport: instead of HTTP.
     """
     options, clock = plan.options, plan.clock
-    ledger = LogAccounting()
-    inbox = Inbox(ledger, options)
-    pending = PendingRecords(options, _backlog(plan, ledger), ledger)
+    accounting = LogAccounting()
+    inbox = Inbox(accounting, options)
+    pending = PendingRecords(options, _backlog(plan, accounting), accounting)
     transport = transport or HttpTransport(plan.address, plan.token, options)
     # Its own generator, seeded here: clients forked together must not retry together.
-    pace = Backoff(options, clock, random.Random(os.urandom(16)).random)  # noqa: S311
-    delivery = BatchDelivery(pending, transport, pace, ledger, clock)
+    backoff = Backoff(options, clock, random.Random(os.urandom(16)).random)  # noqa: S311
+    delivery = BatchDelivery(pending, transport, backoff, accounting, clock)
     worker = SendingThread(
         inbox,
-        Encoder(ledger, plan.defaults),
+        Encoder(accounting, plan.defaults),
         delivery,
-        ErrorBoundary(ledger, "worker"),
+        ErrorBoundary(accounting, "worker"),
         clock,
         flush_interval_s=options.flush_interval_s,
     )
-    return ClientEngine(ledger, inbox, worker, delivery)
+    return ClientEngine(accounting, inbox, worker, delivery)
 
 
-def _backlog(plan: EnginePlan, ledger: LogAccounting) -> Backlog | None:
+def _backlog(plan: EnginePlan, accounting: LogAccounting) -> Backlog | None:
     if plan.spool_dir is None:
         return None
-    return Backlog(Spool(plan.spool_dir, plan.options.spool_max_bytes), ledger, plan.options)
+    return Backlog(Spool(plan.spool_dir, plan.options.spool_max_bytes), accounting, plan.options)

@@ -1,11 +1,11 @@
-"""A ragmon that is not there, for the tests of an application.
+"""A fake ragmon server, for the tests of an application.
 
     with FakeServer() as server, Monitor(server.url) as monitor:
         application.ask("Who pays?", monitor)
         monitor.flush()
         assert server.records["queries"][0]["answer"] == "The council."
 
-It takes what it is sent, and answers as ragmon does.
+It keeps the records it receives, and answers as ragmon does.
 """
 
 import gzip
@@ -42,7 +42,7 @@ class Received(Struct, frozen=True):
 
 
 class FakeServer:
-    """Answers on a loopback port as ragmon does, unless told otherwise.
+    """Answers on a loopback port as ragmon does, except for the given replies.
 
     Args:
         replies: for the first requests, in order; every later one is accepted.
@@ -54,7 +54,7 @@ class FakeServer:
         self.replies = deque(replies)
         self.requests: list[Received] = []
         self.records: dict[str, list[dict[str, Any]]] = {kind.value: [] for kind in RecordKind}
-        """What was accepted, by endpoint: queries, feedback, labels; queries once each."""
+        """Accepted records by endpoint: queries, feedback, labels; queries once each."""
         self.limit = limit
         self.connections = 0
         self._open: set[socket.socket] = set()
@@ -72,7 +72,7 @@ class FakeServer:
 
     @property
     def url(self) -> str:
-        """What a ``Monitor`` takes."""
+        """URL for a ``Monitor``."""
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
@@ -94,13 +94,13 @@ class FakeServer:
             self._open.clear()
 
     def connected(self, connection: socket.socket) -> None:
-        """A client has come."""
+        """Note a new connection."""
         with self._lock:
             self.connections += 1
             self._open.add(connection)
 
     def answer(self, request: Received) -> FakeReply:
-        """Take one request and say how to answer it."""
+        """Take one request and choose the reply."""
         with self._lock:
             self.requests.append(request)
             reply = self.replies.popleft() if self.replies else None
@@ -129,7 +129,7 @@ class _Http(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, *_: object) -> None:
-        """Say nothing: a client that goes away is part of the play."""
+        """Log nothing: a client that disconnects is expected in tests."""
 
 
 def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
@@ -164,6 +164,6 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             self.close_connection = self.close_connection or reply.cut > 0
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     return Handler

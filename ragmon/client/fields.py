@@ -1,4 +1,4 @@
-"""Each field of a record, from what applications pass to what the wire admits.
+"""Converters of each field, from the values that applications pass to those of the wire.
 
 A converter raises ``ValueError`` (or whatever the value's own code raises) for what it cannot use.
 """
@@ -71,24 +71,24 @@ def latency(value: Any) -> dict[str, float] | float:
 
 
 def tokens(value: Any) -> dict[str, int]:
-    """Token counts under the names of this or another library."""
+    """Token counts under the names of ragmon or another library."""
     look = _look(value)
-    found = {}
+    counts = {}
     for field, names in (("prompt", _PROMPT), ("completion", _COMPLETION)):
         count = next((look(each) for each in names if look(each) is not None), None)
         if count is not None:
-            found[field] = int(number(count, 0.0, 1e12))
-    if not found:
+            counts[field] = int(number(count, 0.0, 1e12))
+    if not counts:
         raise ValueError("expected `prompt` and `completion`")
-    return found
+    return counts
 
 
 def tags(value: Any) -> dict[str, str]:
     """Slices: text by text; an absent value is an absent tag."""
     if not isinstance(value, Mapping):
         raise ValueError(f"expected a dictionary, got {type(value).__name__}")
-    given = [(key, each) for key, each in value.items() if each is not None]
-    return {str(key)[:MAX_ID]: str(each)[:MAX_ID] for key, each in given[:MAX_TAGS]}
+    entries = [(key, text) for key, text in value.items() if text is not None]
+    return {str(key)[:MAX_ID]: str(text)[:MAX_ID] for key, text in entries[:MAX_TAGS]}
 
 
 def ids(value: Any) -> list[str]:
@@ -102,12 +102,12 @@ def grades(value: Any) -> dict[str, float]:
     """Grades by chunk id."""
     if not isinstance(value, Mapping):
         raise ValueError(f"expected grades by id, got {type(value).__name__}")
-    given = list(value.items())[:MAX_CHUNKS]
-    return {wire_id(key): number(grade, -100.0, 100.0) for key, grade in given}
+    entries = list(value.items())[:MAX_CHUNKS]
+    return {wire_id(key): number(grade, -100.0, 100.0) for key, grade in entries}
 
 
 def error(value: Any) -> str:
-    """What went wrong, in words."""
+    """Text of an error."""
     return str(value)[:MAX_TEXT]
 
 

@@ -1,4 +1,4 @@
-"""Where the application leaves its records, in a microsecond and within bounds."""
+"""Bounded queue from the application to the worker; putting a record takes a microsecond."""
 
 from collections import deque
 
@@ -23,8 +23,8 @@ class Inbox:
     The bound counts everything held in memory, also what the worker has already encoded.
     """
 
-    def __init__(self, ledger: LogAccounting, options: Options) -> None:
-        self._ledger = ledger
+    def __init__(self, accounting: LogAccounting, options: Options) -> None:
+        self._accounting = accounting
         self._max_records = options.max_buffer_records
         self._max_bytes = options.max_buffer_bytes
         self._batch_records = options.max_batch_records
@@ -35,22 +35,25 @@ class Inbox:
         self.accepted = 0
 
     def put(self, kind: RecordKind, arguments: dict[str, object], weight: int) -> bool:
-        """Leave one record, or count it as dropped.
+        """Queue one record, or count it as dropped.
 
         Returns:
-            Whether the worker has a reason to wake: the first record, or a full batch.
+            True when the worker has a reason to wake: the first record, or a full batch.
         """
-        ledger = self._ledger
-        with ledger.lock:
-            ledger.logged += 1
+        accounting = self._accounting
+        with accounting.lock:
+            accounting.logged += 1
             if self._shut:
-                ledger.dropped[self._shut] += 1
+                accounting.dropped[self._shut] += 1
                 return False
-            if ledger.queued >= self._max_records or ledger.queued_bytes + weight > self._max_bytes:
-                ledger.dropped["buffer_full"] += 1
+            if (
+                accounting.queued >= self._max_records
+                or accounting.queued_bytes + weight > self._max_bytes
+            ):
+                accounting.dropped["buffer_full"] += 1
                 return False
-            ledger.queued += 1
-            ledger.queued_bytes += weight
+            accounting.queued += 1
+            accounting.queued_bytes = size_bytes
             self.accepted += 1
             self._items.append(Item(kind, arguments, weight))
             before, self._weight = self._weight, self._weight + weight
@@ -61,18 +64,18 @@ class Inbox:
         return len(self._items)
 
     @property
-    def ripe(self) -> bool:
-        """Whether a batch is complete, so that waiting for company is pointless."""
+    def full(self) -> bool:
+        """True when a batch is complete, so that it need not wait for more records."""
         return len(self._items) >= self._batch_records or self._weight >= self._batch_bytes
 
     def take(self) -> list[Item]:
         """Everything that waits, oldest first."""
-        with self._ledger.lock:
+        with self._accounting.lock:
             taken, self._items = self._items, deque()
             self._weight = 0
         return list(taken)
 
     def shut(self, reason: str) -> None:
-        """Refuse what comes from now on, counting it under ``reason``."""
-        with self._ledger.lock:
+        """Refuse records from now on, counting them as dropped for ``reason``."""
+        with self._accounting.lock:
             self._shut = reason

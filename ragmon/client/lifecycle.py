@@ -1,4 +1,4 @@
-"""The two moments a process does not announce to a library: its fork and its end."""
+"""Hooks for the fork and the end of the process."""
 
 import atexit
 import os

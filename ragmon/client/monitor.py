@@ -1,4 +1,4 @@
-"""What an application calls."""
+"""``Monitor``: the calls of an application."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ class Monitor:
 
     A call takes microseconds, never blocks and never raises: usable as it is from threads, from
     ``asyncio`` coroutines and from signal handlers. What happens to the records shows in
-    ``stats()``; what the operator should know is logged once, to the logger ``ragmon.client``.
+    ``stats()``; warnings for the operator are logged once, to the logger ``ragmon.client``.
 
     The first record of a process starts a daemon thread (the one call that takes longer), so a
     server that forks its workers may create the monitor before it forks. The end of the process
@@ -42,7 +42,7 @@ class Monitor:
         environment: such as ``production``; default of every record.
         spool_dir: keeps records on disk while the server is away, to be delivered in order by this
             process or, if it ends first, by another one; several processes may share it.
-        options: limits and patience.
+        options: limits and timeouts.
         clock: for tests.
 
     Raises:
@@ -86,7 +86,7 @@ class Monitor:
 
         Args:
             query: the question; text beyond a million characters is cut, here and below.
-            answer: what the user was told; ``None`` when the application gave up.
+            answer: text shown to the user; ``None`` when the application gave up.
             retrieved_docs: best first: dictionaries (``id``, ``score``, ``text``, ``source`` and
                 the spellings of common libraries), ``(id, score)`` or ``(document, score)`` pairs,
                 strings (the id is then a hash of the text), or the documents of LangChain,
@@ -100,13 +100,13 @@ class Monitor:
         # The documents stand before the citations, which may name their texts.
         arguments: dict[str, object] = {"retrieved_docs": None, "query": query, "answer": answer}
         arguments.update(fields)
-        given = arguments.get("query_id")
-        query_id = self._ids.new(now) if given is None else self._known_id(given, now)
+        own_id = arguments.get("query_id")
+        query_id = self._ids.new(now) if own_id is None else self._known_id(own_id, now)
         arguments["query_id"] = query_id
         self._detach(arguments, now)
         size = text_size(query) + text_size(answer)
         if retrieved_docs is not None:
-            with self._contained_documents:
+            with self._documents_boundary:
                 arguments["retrieved_docs"], documents_size = copied_documents(retrieved_docs)
                 size += documents_size
         self._submit(RecordKind.QUERY, arguments, size)
@@ -115,7 +115,7 @@ class Monitor:
     def log_feedback(
         self, query_id: str, rating: str | bool | float, comment: str | None = None
     ) -> None:
-        """Log what a user said of an answer; the newest rating of a query counts.
+        """Log a user's rating of an answer; the newest rating of a query counts.
 
         Args:
             query_id: as ``log_query`` returned it.
@@ -140,7 +140,7 @@ class Monitor:
             relevant_ids: ids of the chunks that answer the question.
             grades: a grade for each chunk id, higher is better.
             faithful: how far the answer is borne out by its chunks, in [0, 1].
-            labeller: who says so; a newer label of the same one replaces the older.
+            labeller: name of the labeller; a newer label of the same one replaces the older.
         """
         arguments: dict[str, object] = {
             "query_id": query_id,
@@ -166,8 +166,8 @@ class Monitor:
             query: the question.
             **fields: what else ``log_query`` takes.
         """
-        given = fields.get("query_id")
-        query_id = self.new_query_id() if given is None else given
+        own_id = fields.get("query_id")
+        query_id = self.new_query_id() if own_id is None else own_id
         return TimedQuery(self.log_query, query_id, self._clock, {"query": query, **fields})
 
     def new_query_id(self) -> str:
@@ -175,14 +175,14 @@ class Monitor:
         return self._ids.new(self._clock.now())
 
     def stats(self) -> Stats:
-        """What became of the records so far, in this process."""
+        """Counts of the records so far, in this process."""
         return self._engine.stats()
 
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until what was logged so far is acknowledged, refused, or on disk.
 
         Returns:
-            Whether it was, within ``timeout_s``.
+            True when it was, within ``timeout_s``.
         """
         return bool(self._shut) or self._engine.worker.flush(timeout_s)
 
@@ -193,7 +193,7 @@ class Monitor:
         process if not before; further calls do nothing.
 
         Returns:
-            Whether nothing was left undelivered.
+            True when nothing was left undelivered.
         """
         if self._shut:
             return True
@@ -209,7 +209,7 @@ class Monitor:
 
     def _known_id(self, query_id: object, now: float) -> str:
         """The application's own id as the server admits it, or a new one."""
-        with self._contained:
+        with self._boundary:
             return wire_id(query_id)
         return self._ids.new(now)
 
@@ -218,11 +218,11 @@ class Monitor:
         self._submit(kind, arguments, 0)
 
     def _detach(self, arguments: dict[str, object], now: float) -> None:
-        """Stamp a record and take it out of the application's reach."""
+        """Stamp a record, and copy what the application may still change."""
         for name, value in arguments.items():
             if type(value) not in IMMUTABLE:
                 arguments[name] = None
-                with self._contained:
+                with self._boundary:
                     arguments[name] = copied(value)
         if arguments.get("timestamp") is None:
             arguments["timestamp"] = now
@@ -237,15 +237,15 @@ class Monitor:
 
     def _begin(self) -> None:
         self._engine = build(self._plan)
-        self._contained = ErrorBoundary(self._engine.ledger, "call")
-        self._contained_documents = ErrorBoundary(self._engine.ledger, "retrieved_docs")
+        self._boundary = ErrorBoundary(self._engine.accounting, "call")
+        self._documents_boundary = ErrorBoundary(self._engine.accounting, "retrieved_docs")
         self._awaits_exit = False
         self._ids = QueryIds()
         if self._shut:
             self._engine.inbox.shut(self._shut)
 
     def _forked(self) -> None:
-        """In the child: what the parent logged is the parent's to send."""
+        """Start anew in a forked child: the parent sends the records it logged."""
         parents = self._engine
         self._begin()
         parents.forget()

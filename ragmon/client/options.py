@@ -1,4 +1,4 @@
-"""How much the client may hold, how long it waits, how hard it tries."""
+"""Limits and timeouts of the client."""
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -8,10 +8,10 @@ MIB = 1024 * KIB
 
 
 class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits and patience of one ``Monitor``; every default suits a web application.
+    """Limits and timeouts of one ``Monitor``; every default suits a web application.
 
     Args:
-        flush_interval_s: how long the first record waits for company before it is sent.
+        flush_interval_s: how long the first record waits for others before it is sent.
         max_batch_records: records in one request.
         max_batch_bytes: bytes of one request before compression; the default passes the 1 MB
             that proxies commonly admit.

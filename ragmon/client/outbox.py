@@ -40,7 +40,7 @@ class MemoryQueue:
         return Batch(kind, first[:count])
 
     def put_back(self, *batches: Batch) -> None:
-        """These come next, in this order."""
+        """Queue batches to come next, in this order."""
         self._again.extendleft(reversed(batches))
 
     def oldest(self) -> int | None:

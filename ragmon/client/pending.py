@@ -1,4 +1,4 @@
-"""What waits to be sent: on disk first, then in memory."""
+"""Records that wait to be sent: on disk first, then in memory."""
 
 from ragmon.client.backlog import Backlog
 from ragmon.client.batch import Batch, Line, RecordKind
@@ -13,16 +13,18 @@ class PendingRecords:
     Args:
         options: the sizes of a batch and of the buffer.
         backlog: the disk; ``None`` without ``spool_dir``.
-        ledger: is told what moves.
+        accounting: counts the records that move.
     """
 
-    def __init__(self, options: Options, backlog: Backlog | None, ledger: LogAccounting) -> None:
+    def __init__(
+        self, options: Options, backlog: Backlog | None, accounting: LogAccounting
+    ) -> None:
         self._outbox = MemoryQueue(options.max_batch_records, options.max_batch_bytes)
         self._backlog = backlog
-        self._ledger = ledger
+        self._accounting = accounting
         self._rescan_s = options.spool_scan_s
-        self._crowded_records = options.max_buffer_records // 2
-        self._crowded_bytes = options.max_buffer_bytes // 2
+        self._half_records = options.max_buffer_records // 2
+        self._half_bytes = options.max_buffer_bytes // 2
 
     @property
     def spooled_bytes(self) -> int:
@@ -31,18 +33,18 @@ class PendingRecords:
 
     @property
     def rescan_s(self) -> float | None:
-        """How often to look at the disk when nothing waits; ``None`` without a disk."""
+        """Seconds between looks at the disk when nothing waits; ``None`` without a disk."""
         return self._rescan_s if self._backlog else None
 
     @property
-    def crowded(self) -> bool:
-        """Whether the memory fills while the disk is being delivered."""
+    def half_full(self) -> bool:
+        """True when the memory is half full while the disk is being delivered."""
         return (
             self._backlog is not None
             and self._backlog.pending
             and (
-                self._ledger.queued > self._crowded_records
-                or self._ledger.queued_bytes > self._crowded_bytes
+                self._accounting.queued > self._half_records
+                or self._accounting.queued_bytes > self._half_bytes
             )
         )
 
@@ -56,14 +58,14 @@ class PendingRecords:
         return batch or self._outbox.next_batch()
 
     def put_back(self, *batches: Batch) -> None:
-        """These come next, in this order."""
+        """Queue batches to come next, in this order."""
         if batches[0].spooled and self._backlog is not None:
             self._backlog.put_back(*batches)
         else:
             self._outbox.put_back(*batches)
 
     def settled(self, batch: Batch) -> None:
-        """The batch last taken is done with."""
+        """Finish the batch last taken."""
         if batch.spooled and self._backlog is not None:
             self._backlog.settled()
 
@@ -78,10 +80,10 @@ class PendingRecords:
                 return
 
     def give_up(self, reason: str, now: float) -> None:
-        """The end: what cannot be left on disk is counted as dropped for ``reason``."""
+        """Leave everything on disk, and count what does not fit as dropped for ``reason``."""
         self.spill(now)
         while (batch := self._outbox.next_batch()) is not None:
-            self._ledger.drop(reason, len(batch.lines), batch.size)
+            self._accounting.drop(reason, len(batch.lines), batch.size)
         if self._backlog is not None:
             self._backlog.release()
 

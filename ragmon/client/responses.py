@@ -1,4 +1,4 @@
-"""What an answer of the server means for the batch that was sent. No I/O."""
+"""Interpretation of the server's responses. No I/O."""
 
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
@@ -9,11 +9,11 @@ from msgspec import Struct
 
 _RETRY = frozenset({0, 408, 425, 429})
 _REFUSED = frozenset({400, 422})
-_MAX_RETRY_AFTER_S = 300.0  # A proxy that asks for a day is not believed.
+_MAX_RETRY_AFTER_S = 300.0  # A longer one, as from a misconfigured proxy, is cut.
 
 
 class ServerResponse(Struct, frozen=True, kw_only=True):
-    """What came back; without a status when nothing did."""
+    """A response; status 0 when none came."""
 
     status: int = 0
     body: bytes = b""
@@ -22,7 +22,7 @@ class ServerResponse(Struct, frozen=True, kw_only=True):
 
 
 class SendOutcome(Enum):
-    """What to do with the batch."""
+    """Next step for the batch."""
 
     DELIVERED = auto()  # the server has it, except for the records it rejected
     REFUSED = auto()  # no record of it is usable; sending it again changes nothing
@@ -49,7 +49,7 @@ class ServerReceipt(Struct, frozen=True):
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """An answer, understood."""
+    """An interpreted response."""
 
     outcome: SendOutcome
     reason: str = ""
@@ -61,7 +61,7 @@ _receipts = msgspec.json.Decoder(ServerReceipt)
 
 
 def read(answer: ServerResponse, now: float) -> Reading:
-    """Decide what an answer means.
+    """Interpret a response.
 
     Args:
         answer: of the server, or of a proxy before it.

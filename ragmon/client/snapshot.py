@@ -1,4 +1,4 @@
-"""What the caller's thread keeps of its arguments.
+"""Copies of the arguments, made on the caller's thread.
 
 Text is kept by reference; lists, dictionaries and the attributes of documents are copied one level
 deep, so a list reordered or a document edited after the call does not change what was logged. What
@@ -28,7 +28,7 @@ class Copied(Struct, gc=False):
 
 
 def copied(value: object) -> object:
-    """One argument, out of the application's reach."""
+    """One argument, copied if the application could change it."""
     kind = type(value)
     if kind is dict or kind is list or kind is set:
         return value.copy()  # type: ignore[attr-defined]

@@ -24,7 +24,7 @@ class Segment:
         path: whose name orders it by age.
         fd: open for reading and writing.
         size: in bytes.
-        ours: whether this process wrote it.
+        ours: True when this process wrote it.
     """
 
     def __init__(self, path: Path, fd: int, size: int, *, ours: bool) -> None:
@@ -100,13 +100,13 @@ class Spool:
         return self._ours.popleft()
 
     def discard(self, segment: Segment) -> None:
-        """It is delivered: delete the file."""
+        """Delete a file that is delivered."""
         segment.path.unlink(missing_ok=True)
         os.close(segment.fd)
         self.bytes_seen = max(0, self.bytes_seen - segment.size)
 
     def release(self, *segments: Segment) -> None:
-        """Let go of every file, those given and ours; they stay for another process."""
+        """Unlock these files and ours; they stay for another process."""
         for segment in (*segments, *self._ours):
             os.close(segment.fd)
         self._ours.clear()
@@ -114,11 +114,11 @@ class Spool:
 
     @property
     def holds_ours(self) -> bool:
-        """Whether this process has written files that are not yet read back."""
+        """True when this process has written files that are not yet read back."""
         return bool(self._ours)
 
     def _used(self) -> int:
-        """Bytes in the directory, by whomever."""
+        """Bytes in the directory, by all processes."""
         if self._directory.is_dir():
             with os.scandir(self._directory) as entries:
                 self.bytes_seen = sum(_size(each) for each in entries)

@@ -35,7 +35,7 @@ class TimedQuery:
         log: ``Monitor.log_query``.
         query_id: its id, unless ``log`` cannot use it.
         clock: measures it.
-        fields: what ``log`` is told.
+        fields: further arguments of ``log``.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class TimedQuery:
         return Stage(self._clock, self._spent_ms, "generation")
 
     def retrieved(self, documents: Any) -> None:
-        """What the search found, best first; read when the block ends.
+        """Record the documents found, best first; they are read when the block ends.
 
         Args:
             documents: in any form that ``Monitor.log_query`` takes.
@@ -84,10 +84,10 @@ class TimedQuery:
         self._fields["retrieved_docs"] = documents
 
     def answered(self, answer: Any, citations: Any = None) -> None:
-        """What the user was told, and the ids of the chunks it rests on."""
+        """Record the answer, and the ids of the chunks it rests on."""
         self._fields["answer"] = answer
         self._fields["citations"] = citations
 
     def record(self, **fields: Unpack[QueryFields]) -> None:
-        """Anything else ``Monitor.log_query`` takes: ``model``, ``tokens``, and the like."""
+        """Record any other field of ``Monitor.log_query``: ``model``, ``tokens``, and the like."""
         self._fields.update(fields)

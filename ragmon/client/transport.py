@@ -22,14 +22,14 @@ class Transport(Protocol):
     """Carries one request at a time."""
 
     def post(self, path: str, body: bytes, timeout_s: float | None = None) -> ServerResponse:
-        """Send, and return what came back; never raises for what a network can do."""
+        """Send, and return the response; network errors are part of it and never raised."""
         ...
 
     def abort(self) -> None:
         """Make a request under way in another thread fail at once, and every later one."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
     def forget(self) -> None:
         """After a fork, in the child: the connection is the parent's."""

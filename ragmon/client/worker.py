@@ -1,4 +1,4 @@
-"""The background thread."""
+"""Background thread that encodes and sends records."""
 
 import queue
 import threading
@@ -12,22 +12,22 @@ from ragmon.client.inbox import Inbox
 from ragmon.clock import Clock
 
 _AFTER_FAILURE_S = 1.0
-_RECORDS_A_BREATH = 16
+_RECORDS_A_SLICE = 16
 
 
 class SendingThread:
-    """Encodes what is in the inbox and has it delivered, a turn at a time.
+    """Encodes the records of the inbox and has them delivered, a turn at a time.
 
     The thread starts with the first record, so a process that only forks others never has one.
     It is a daemon: it cannot keep the process alive.
 
     Args:
-        inbox: what the application leaves.
-        encoder: makes lines of it.
-        delivery: sends them.
-        contained: catches what no one foresaw, so that the thread goes on.
+        inbox: records of the application.
+        encoder: encodes them as lines.
+        delivery: sends the lines.
+        boundary: catches unexpected errors, so that the thread goes on.
         clock: its monotonic time is read.
-        flush_interval_s: how long the first record waits for company.
+        flush_interval_s: how long the first record waits for others.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class SendingThread:
         inbox: Inbox,
         encoder: Encoder,
         delivery: BatchDelivery,
-        contained: ErrorBoundary,
+        boundary: ErrorBoundary,
         clock: Clock,
         *,
         flush_interval_s: float,
@@ -43,11 +43,11 @@ class SendingThread:
         self._inbox = inbox
         self._encoder = encoder
         self._delivery = delivery
-        self._contained = contained
+        self._boundary = boundary
         self._clock = clock
         self._flush_interval_s = flush_interval_s
         # SimpleQueue.put is reentrant, Event.set is not: a signal handler may log a query.
-        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._progress = threading.Condition()
         self._starting = threading.RLock()
         self._thread: threading.Thread | None = None
@@ -55,8 +55,8 @@ class SendingThread:
         self._due: float | None = None
         self._taken = 0  # number of the last record taken from the inbox
         self._settled = 0  # every record up to this number has left the memory
-        self._wanted = 0  # the number that somebody waits for
-        self._hurry = False
+        self._awaited = 0  # the record that a caller waits for
+        self._retry_requested = False
         self._at_rest = True  # nothing can be done right now: all is sent, or it is our pause
 
     def wake(self) -> bool:
@@ -69,7 +69,7 @@ class SendingThread:
                 except RuntimeError:  # The interpreter is shutting down.
                     return False
                 self._thread = thread
-        self._bell.put(None)
+        self._wakeups.put(None)
         return True
 
     def turn(self, timeout_s: float | None = None) -> float | None:
@@ -82,9 +82,9 @@ class SendingThread:
             Seconds until the next turn is useful; ``None`` when only a new record makes it so.
         """
         self._at_rest = False
-        if self._hurry:
-            self._hurry = False
-            self._delivery.hurry()
+        if self._retry_requested:
+            self._retry_requested = False
+            self._delivery.retry_now()
         linger = self._linger_s()
         if linger == 0.0:
             self.collect()
@@ -102,7 +102,7 @@ class SendingThread:
         self._due = None
         for item in self._inbox.take():
             self._taken += 1
-            if self._taken % _RECORDS_A_BREATH == 0:
+            if self._taken % _RECORDS_A_SLICE == 0:
                 self._clock.sleep(0.0)  # Lets the threads run that answer users.
             line = self._encoder.encode(item)
             if line is not None:
@@ -116,7 +116,7 @@ class SendingThread:
             disk: wait also for what is on disk, while the server takes it.
 
         Returns:
-            Whether it has left: acknowledged, refused, or on disk.
+            True when it has left: acknowledged, refused, or on disk.
         """
         target = self._inbox.accepted
 
@@ -127,8 +127,8 @@ class SendingThread:
             return True
         if threading.current_thread() is self._thread:
             return False  # A log handler, say: it would wait for itself.
-        self._wanted = max(self._wanted, target)
-        self.ask_to_hurry()
+        self._awaited = max(self._awaited, target)
+        self.request_retry()
         if not self.wake():
             self._drain(reached, timeout_s)
         else:
@@ -136,14 +136,14 @@ class SendingThread:
                 self._progress.wait_for(reached, timeout_s)
         return self._settled >= target
 
-    def ask_to_hurry(self) -> None:
-        """Somebody waits: have the next turn try at once, where the server allows it."""
-        self._hurry = True
+    def request_retry(self) -> None:
+        """Have the next turn try at once, where the server allows it, because a caller waits."""
+        self._retry_requested = True
 
     def stop(self, timeout_s: float) -> None:
         """End the thread, unless it hangs in a request for longer than ``timeout_s``."""
         self._stopping = True
-        self._bell.put(None)
+        self._wakeups.put(None)
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout_s)
@@ -151,7 +151,7 @@ class SendingThread:
     def _run(self) -> None:
         while not self._stopping:
             wait: float | None = _AFTER_FAILURE_S
-            with self._contained:
+            with self._boundary:
                 wait = self.turn()
             self._rest(wait)
 
@@ -160,28 +160,28 @@ class SendingThread:
         deadline = self._clock.monotonic() + timeout_s
         while (left := deadline - self._clock.monotonic()) > 0.0:
             wait: float | None = _AFTER_FAILURE_S
-            with self._contained:
+            with self._boundary:
                 wait = self.turn(left)
             if reached():
                 return
             self._rest(left if wait is None else min(wait, left))
 
     def _linger_s(self) -> float | None:
-        """How long the inbox may still wait for company; ``None`` when it is empty."""
+        """Seconds that the inbox may still wait for more records; ``None`` when it is empty."""
         if not len(self._inbox):
             return None
         now = self._clock.monotonic()
         if self._due is None:
             self._due = now + self._flush_interval_s
-        if self._inbox.ripe or self._wanted > self._settled:
+        if self._inbox.full or self._awaited > self._settled:
             return 0.0
         return max(0.0, self._due - now)
 
     def _rest(self, wait: float | None) -> None:
-        """Sleep until the bell rings, or ``wait`` seconds; one ring stands for all."""
+        """Sleep until a wake-up, or ``wait`` seconds; one wake-up stands for all."""
         if wait == 0.0:
             return
         with suppress(queue.Empty):
-            self._bell.get(timeout=wait)
+            self._wakeups.get(timeout=wait)
             while True:
-                self._bell.get_nowait()
+                self._wakeups.get_nowait()

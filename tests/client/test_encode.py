@@ -117,12 +117,12 @@ class Dynamic:
 
 def encoded(kind=RecordKind.QUERY, **arguments):
     """The record as the server decodes it, and the counts."""
-    ledger = LogAccounting()
+    accounting = LogAccounting()
     if "retrieved_docs" in arguments:
         arguments["retrieved_docs"], _ = copied_documents(arguments["retrieved_docs"])
-    line = Encoder(ledger, {}).encode(Item(kind, {"query_id": "q", **arguments}, 100))
+    line = Encoder(accounting, {}).encode(Item(kind, {"query_id": "q", **arguments}, 100))
     types = {RecordKind.QUERY: QueryRecord, RecordKind.FEEDBACK: Feedback, RecordKind.LABEL: Label}
-    return line and msgspec.json.decode(line, type=types[kind]), ledger.stats(0)
+    return line and msgspec.json.decode(line, type=types[kind]), accounting.stats(0)
 
 
 @pytest.mark.parametrize(
@@ -318,8 +318,8 @@ def test_a_citation_may_be_the_document_or_its_text():
 
 
 def test_an_argument_of_a_newer_server_is_sent_as_it_is():
-    ledger = LogAccounting()
-    line = Encoder(ledger, {}).encode(
+    accounting = LogAccounting()
+    line = Encoder(accounting, {}).encode(
         Item(RecordKind.QUERY, {"query_id": "q", "reranker": {"k": 3}}, 0)
     )
     assert msgspec.json.decode(line) == {"query_id": "q", "reranker": {"k": 3}}

@@ -109,7 +109,7 @@ def test_everything_logged_is_taken_once_or_counted_as_dropped(
         "turn": client.turn,
         "second": lambda: client.clock.sleep(1.0),
         "minute": lambda: client.clock.sleep(60.0),
-        "hurry": lambda: client.engine.worker.ask_to_hurry(),  # noqa: PLW0108 - the newest engine
+        "hurry": lambda: client.engine.worker.request_retry(),  # noqa: PLW0108 - the newest engine
         "restart": client.restart,
     }
     for event in events:

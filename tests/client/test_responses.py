@@ -87,45 +87,45 @@ def test_retry_after_never_raises(header):
     ],
 )
 def test_the_pause_doubles_up_to_its_cap_within_the_jitter(draw, waits):
-    pace = Backoff(Options(backoff_base_s=1.0, backoff_cap_s=8.0), ManualClock(), lambda: draw)
+    backoff = Backoff(Options(backoff_base_s=1.0, backoff_cap_s=8.0), ManualClock(), lambda: draw)
     got = []
     for _ in waits:
-        pace.failed(None)
-        got.append(pace.wait_s())
+        backoff.failed(None)
+        got.append(backoff.wait_s())
     assert got == waits
 
 
 @given(draw=st.floats(0, 1), asked=st.floats(0.01, 300.0))
 def test_the_server_is_never_asked_before_it_said(draw, asked):
-    pace = Backoff(Options(), ManualClock(), lambda: draw)
-    pace.failed(asked)
-    pace.hurry()
-    assert asked <= pace.wait_s() <= 1.25 * asked
+    backoff = Backoff(Options(), ManualClock(), lambda: draw)
+    backoff.failed(asked)
+    backoff.retry_now()
+    assert asked <= backoff.wait_s() <= 1.25 * asked
 
 
 def test_hurrying_forgets_our_own_pause():
-    pace = Backoff(Options(), ManualClock(), lambda: 1.0)
-    pace.failed(None)
-    assert pace.wait_s() > 0.0
-    pace.hurry()
-    assert pace.wait_s() == 0.0
-    assert pace.failing
+    backoff = Backoff(Options(), ManualClock(), lambda: 1.0)
+    backoff.failed(None)
+    assert backoff.wait_s() > 0.0
+    backoff.retry_now()
+    assert backoff.wait_s() == 0.0
+    assert backoff.failing
 
 
 def test_success_forgets_every_pause_and_the_doubling():
-    pace = Backoff(Options(backoff_base_s=1.0), ManualClock(), lambda: 1.0)
+    backoff = Backoff(Options(backoff_base_s=1.0), ManualClock(), lambda: 1.0)
     for _ in range(5):
-        pace.failed(20.0)
-    pace.succeeded()
-    assert (pace.wait_s(), pace.failing) == (0.0, False)
-    pace.failed(None)
-    assert pace.wait_s() == 1.0
+        backoff.failed(20.0)
+    backoff.succeeded()
+    assert (backoff.wait_s(), backoff.failing) == (0.0, False)
+    backoff.failed(None)
+    assert backoff.wait_s() == 1.0
 
 
 def test_a_blocked_server_is_asked_seldom():
-    pace = Backoff(Options(blocked_wait_s=60.0), ManualClock(), lambda: 0.5)
-    pace.blocked()
-    assert pace.wait_s() == 60.0
+    backoff = Backoff(Options(blocked_wait_s=60.0), ManualClock(), lambda: 0.5)
+    backoff.blocked()
+    assert backoff.wait_s() == 60.0
 
 
 LOGIN = {"Proxy-Authorization": "Basic " + base64.b64encode(b"me:p@ss").decode()}

@@ -101,7 +101,7 @@ def test_the_end_delivers_what_is_on_disk_while_the_server_takes_it(tmp_path, mo
     with FakeServer(FakeReply(status=503), hanging) as server:
         options = Options(max_batch_records=1, backoff_base_s=0.001)
         monitor = Monitor(server.url, spool_dir=tmp_path, options=options)
-        with monitor._engine.ledger.lock:  # Both before the worker takes the first.
+        with monitor._engine.accounting.lock:  # Both before the worker takes the first.
             monitor.log_query("a")
             monitor.log_query("b")
         for _ in range(2):
