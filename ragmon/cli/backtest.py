@@ -25,7 +25,7 @@ from ragmon.backtest.run import History, between
 from ragmon.cli import flags
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
-from ragmon.config.settings import PrivacySettings
+from ragmon.config.sections import PrivacySettings
 from ragmon.config.units import seconds
 from ragmon.daemon.alerting.build import build_detection, build_maintenance, build_timing
 from ragmon.daemon.build import build_pipeline

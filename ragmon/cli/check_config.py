@@ -69,7 +69,7 @@ def _rows(model: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
         else:
             durations = "seconds" in repr(field.metadata) + repr(field.annotation)
             text = _durations(value) if durations else _shown(value)
-            yield prefix + name, text, field.description or ""
+            yield prefix + name, text, _one_line(field.description)
             if value is None and LlmOptions in get_args(field.annotation):
                 yield from _defaults(LlmOptions, f"{prefix}{name}.")
 
@@ -108,4 +108,8 @@ def reference() -> list[tuple[str, str, str]]:
 def _defaults(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
     for name, field in model.model_fields.items():
         value = "required" if field.is_required() else _shown(field.get_default()) or "none"
-        yield prefix + name, "none" if value == "{}" else value, field.description or ""
+        yield prefix + name, "none" if value == "{}" else value, _one_line(field.description)
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").split())

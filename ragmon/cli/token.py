@@ -4,7 +4,7 @@ import argparse
 import secrets
 from typing import get_args
 
-from ragmon.config.settings import Scope
+from ragmon.config.sections import Scope
 from ragmon.web.auth import digest
 
 NAME = "token"

@@ -53,7 +53,7 @@ class Inbox:
                 accounting.dropped["buffer_full"] += 1
                 return False
             accounting.queued += 1
-            accounting.queued_bytes = size_bytes
+            accounting.queued_bytes += weight
             self.accepted += 1
             self._items.append(Item(kind, arguments, weight))
             before, self._weight = self._weight, self._weight + weight

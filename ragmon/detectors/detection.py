@@ -27,6 +27,7 @@ from ragmon.windows.observations import Observations
 FORGET_DAYS = 8
 _PARTS = 9  # in which the streams learn from the hour that is over, a part a minute
 _LATENCY_NAMES = ("latency", "latency_p50")
+_REFERENCES = ReferenceOptions()
 
 
 class _Saveable(Protocol):
@@ -43,8 +44,8 @@ class DetectionOptions(Struct, frozen=True, kw_only=True):
 
     false_alarms_per_month: float = 1.0
     lag_s: float = 60.0  # a minute is judged this long after its end
-    delta: float = 0.01
-    z: float = 2.5
+    delta: float = _REFERENCES.delta
+    z: float = _REFERENCES.z
     max_streams: int = 2_000
     first_days: int = 3  # are the baseline until one is saved, so that a slow drift is seen; 0: no
 

@@ -34,8 +34,11 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """``sources: [{kind: jsonl, path: …}]``."""
 
     path: Path
+    """File to follow, one JSON object a line; it may be rotated and need not exist yet."""
     records: Literal["queries", "feedback", "labels"] = "queries"
+    """Kind of records that the file holds."""
     poll_s: float = Field(0.5, gt=0, le=60)
+    """Seconds between two looks at the file for new lines."""
 
 
 def build(options: Options, context: SourceContext) -> "JsonlSource":

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from ragmon import plugins
 from ragmon.cli import _commands
 from ragmon.cli.check_config import _durations, _shown, reference
-from ragmon.config.settings import (
+from ragmon.config.sections import (
     MaintenanceSettings,
     ProbeSettings,
     SinkSettings,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ragmon.alerts.machine import DEFAULT_TIMING, Timing
 from ragmon.alerts.silences import Maintenance
 from ragmon.config import Settings
-from ragmon.config.settings import WEEK, MaintenanceSettings
+from ragmon.config.sections import WEEK, MaintenanceSettings
 from ragmon.detectors import rules
 from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.plugins import find

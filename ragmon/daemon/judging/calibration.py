@@ -20,6 +20,7 @@ from ragmon.judges import grounding
 from ragmon.judges.grounding import Calibration
 from ragmon.judges.grounding.fitting import LEAST, CalibrationExample, Refusal, fit
 from ragmon.records import Amendments, Verdict
+from ragmon.signals import SignalOptions
 from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE, human_score, verdict_of
 from ragmon.stores import Reader, amendments
 from ragmon.windows.observations import unpack
@@ -27,6 +28,7 @@ from ragmon.windows.observations import unpack
 NAME = "judge.calibrations"
 """Under which the store remembers them."""
 
+_SIGNALS = SignalOptions()
 _MOST = 500  # newest answers of a pipeline that are learned from
 _GROWTH = 1.25  # times as many labels are worth another version
 MOST_PIPELINES = 50  # looked at in one turn
@@ -55,7 +57,7 @@ class SavedCalibrations(Struct, frozen=True):
 class Calibrations:
     """Replaced as a whole, so that any thread may read them."""
 
-    def __init__(self, unfaithful_below: float = 0.5) -> None:
+    def __init__(self, unfaithful_below: float = _SIGNALS.unfaithful_below) -> None:
         self.kept: dict[str, SavedCalibrations] = {}
         self._unfaithful_below = unfaithful_below
 

@@ -11,6 +11,7 @@ from ragmon.alerts import SEVERITIES, Alert, AlertEvent
 from ragmon.alerts.message import Links
 from ragmon.clock import Clock
 from ragmon.config import Settings
+from ragmon.config.sections import SinkSettings
 from ragmon.detectors import Severity
 from ragmon.errors import SettingsError
 from ragmon.http_client import check_secrets
@@ -29,7 +30,7 @@ class Route(Struct, frozen=True, kw_only=True):
     sink: Sink
     min_severity: Severity = "info"
     pipelines: tuple[str, ...] = ()  # none: all
-    give_up_after_s: float = 86_400.0
+    give_up_after_s: float = SinkSettings.model_fields["give_up_after"].default
 
     def takes(self, alert: Alert) -> bool:
         """True for an alert that goes there, from its beginning to its end."""

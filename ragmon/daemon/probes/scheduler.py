@@ -16,7 +16,7 @@ import structlog
 from msgspec.structs import replace
 
 from ragmon.clock import Clock
-from ragmon.config.settings import ProbeSettings
+from ragmon.config.sections import ProbeSettings
 from ragmon.daemon.component import Context
 from ragmon.daemon.probes import findings
 from ragmon.daemon.probes.state import Planned, ProbeState

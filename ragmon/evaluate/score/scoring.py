@@ -28,14 +28,15 @@ _LIVE = ("_coverage", "_moment", "_feedback")
 """Endings of signals that speak of live traffic alone."""
 _UNLABELLED = "no case has relevant_doc_ids or grades, and chunks that were recorded"
 _MOST_CHARACTERS = 120  # of an error in a note
+_SIGNALS = SignalOptions()
 
 
 class ScoringOptions(Struct, frozen=True, kw_only=True):
     """How to score."""
 
-    ks: tuple[int, ...] = (1, 3, 5, 10)
+    ks: tuple[int, ...] = _SIGNALS.ks
     gain: Gain = "linear"
-    slow_ms: float = 5_000.0
+    slow_ms: float = _SIGNALS.slow_ms
     ids_match: bool = False  # known from before: finding nothing relevant is then a result
 
 

@@ -12,7 +12,8 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """``store:`` settings of the embedded store."""
 
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
-    """NORMAL saves one fsync a commit and loses the last ones on power loss (not on kill -9)."""
+    """FULL: a committed query survives a power loss. NORMAL: one fsync less a commit, but the
+    last commits may be lost in a power loss (not if only ragmon is killed)."""
 
 
 def build(options: Options, data_dir: Path) -> SqliteStore:

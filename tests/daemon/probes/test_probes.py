@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from ragmon.alerts.sentences import detail, sentence
 from ragmon.clock import ManualClock
-from ragmon.config.settings import ProbeSettings
+from ragmon.config.sections import ProbeSettings
 from ragmon.daemon.probes.findings import allowance, findings
 from ragmon.daemon.probes.scheduler import plan
 from ragmon.daemon.probes.state import Planned, ProbeState

@@ -1,0 +1,339 @@
+"""Groups of settings, with their defaults and help texts.
+
+The help texts are printed by ``ragmon check-config`` and stand in the settings reference. A
+default that a core option has as well is taken from there, so that it is written once.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    model_validator,
+)
+
+from ragmon.alerts.machine import DEFAULT_TIMING
+from ragmon.config.masked import masked
+from ragmon.config.units import Bytes, Seconds, listed, time_of_day
+from ragmon.detectors import Severity
+from ragmon.detectors.detection import DetectionOptions
+from ragmon.judges.llm.options import Options as LlmOptions
+from ragmon.sampling import SamplingOptions
+from ragmon.signals import SignalOptions
+from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
+
+Listed = BeforeValidator(listed)
+Positive = Annotated[Seconds, Field(gt=0)]
+Rank = Annotated[int, Field(ge=1, le=1000)]
+Scope = Literal["ingest", "read", "admin"]
+
+_SIGNALS = SignalOptions()
+_SAMPLING = SamplingOptions()
+_TRACES = TraceTimeouts()
+_DETECTION = DetectionOptions()
+
+
+class SettingsSection(BaseModel):
+    """A group of settings; a typo is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class RetentionSettings(SettingsSection):
+    """Time and disk space for stored data."""
+
+    records: Positive = 7 * 86_400.0
+    """Time that individual queries are kept. Older queries are refused when they are sent."""
+    windows: Positive = 90 * 86_400.0
+    """Time that hourly sums are kept; at least the longest of `windows`."""
+    max_disk: Bytes | None = None
+    """Size limit of the store, for example 20GB: the oldest queries are deleted to stay below
+    it; none: no limit."""
+
+
+class RetrievalSettings(SettingsSection):
+    """Relevance of retrieved chunks by the retriever's own scores."""
+
+    ks: Annotated[tuple[Rank, ...], Field(min_length=1), Listed] = _SIGNALS.ks
+    """Values of k for which the hit ratio (hit@k) is measured."""
+    relevant_score: float | None = _SIGNALS.relevant_score
+    """Retrieval score from which a chunk counts as relevant; none: scores are not used, only
+    labels and citations."""
+    low_score: float | None = _SIGNALS.low_score
+    """A query whose best retrieval score is below this counts as low score; none: not measured.
+    Depends on the retriever: there is no common scale."""
+    diagnosis_k: Rank = _SIGNALS.diagnosis_k
+    """A query whose first relevant chunk ranks below this position counts as a ranking failure."""
+
+
+class LatencySettings(SettingsSection):
+    """Limit above which a query is slow."""
+
+    slow_ms: Annotated[float, Field(gt=0)] = _SIGNALS.slow_ms
+    """Milliseconds above which a query counts as slow."""
+
+
+class PrivacySettings(SettingsSection):
+    """Treatment of texts before they are written to disk."""
+
+    text: Literal["keep", "redact", "drop"] = "keep"
+    """Query, answer and chunk texts on disk. keep: as sent; redact: e-mail addresses, phone, card
+    and account numbers and keys are replaced; drop: no texts are stored."""
+
+
+class TokenSettings(SettingsSection):
+    """A bearer token: exactly one of ``token``, ``token_file`` and ``sha256``."""
+
+    name: str
+    """Name of the user or application; appears in the log."""
+    scopes: tuple[Scope, ...] = ("ingest",)
+    """ingest: send queries; read: report, queries, alerts; admin: everything."""
+    token: SecretStr | None = None
+    """The token itself."""
+    token_file: Path | None = None
+    """File that holds the token."""
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    """SHA-256 of the token in hexadecimal, as `ragmon token` prints it."""
+
+    @model_validator(mode="after")
+    def _one(self) -> "TokenSettings":
+        forms = [self.token, self.token_file, self.sha256]
+        if sum(form is not None for form in forms) != 1:
+            raise ValueError("give exactly one of token, token_file and sha256")
+        return self
+
+
+class AuthSettings(SettingsSection):
+    """Access control. Without tokens ragmon listens on loopback only."""
+
+    tokens: tuple[TokenSettings, ...] = ()
+    """Bearer tokens and their scopes, for example {name: app, token_file: /run/secrets/ragmon,
+    scopes: [ingest]}."""
+    allow_anonymous: bool = False
+    """Allow a `host` other than loopback although no token is configured: anybody who reaches
+    the port can then read and write."""
+    protect_metrics: bool = False
+    """Require a token with scope read for /metrics, /livez and /readyz too."""
+
+
+class LimitSettings(SettingsSection):
+    """Limits of a request; beyond one, the request is refused with the given status and counted."""
+
+    body: Bytes = 32 << 20
+    """Largest request body as sent, in bytes (413)."""
+    decompressed: Bytes = 128 << 20
+    """Largest request body after decompression, in bytes (413)."""
+    headers: Annotated[Bytes, Field(ge=1024, le=65_536)] = 65_536
+    """Largest total of the request headers, in bytes (431)."""
+    read_timeout: Positive = 20.0
+    """Time within which a whole request body must arrive (408)."""
+    queue: Bytes = 64 << 20
+    """Memory for bodies that are being received, and again for records that are not yet
+    committed, in bytes (503). Raise it if bursts are refused."""
+    errors: Annotated[int, Field(ge=1)] = 100
+    """Refused lines listed in one response; all of them are counted."""
+    waiting: Annotated[int, Field(ge=0)] = 100_000
+    """Feedback and labels kept until the query they belong to arrives; beyond it more are
+    refused."""
+
+
+class GroundingJudgeSettings(SettingsSection):
+    """The embedded judge: compares answers with their chunks, without a language model."""
+
+    enabled: bool = True
+    """Grade answers with the embedded judge."""
+    max_cpu: Annotated[float, Field(gt=0, le=1)] = 0.25
+    """CPU for the embedded judge, as a share of one core. When that is too little for the
+    traffic, a random sample of the answers is graded."""
+
+
+class JudgeSettings(SettingsSection):
+    """Grading of answers."""
+
+    grounding: GroundingJudgeSettings = GroundingJudgeSettings()
+    llm: LlmOptions | None = None
+    """Language model that grades a sample of the answers, for example {base_url:
+    http://localhost:11434/v1, model: qwen3}; none: only the embedded judge."""
+    every: Positive = 15.0
+    """Interval at which selected answers are sent to the language model."""
+    max_age: Positive = 86_400.0
+    """Selected answers that wait longer than this for the language model are dropped and counted
+    as expired."""
+    anchors: Path | None = None
+    """JSON-lines file of fixed answers that the language model grades again and again, to detect
+    a change of the model itself; none: off."""
+    anchors_every: Positive = 86_400.0
+    """Interval between two runs of the anchors; they use the budget of `sampling`."""
+    calibrate_every: Positive = 600.0
+    """Interval at which the embedded judge is calibrated with new labels and verdicts."""
+    unfaithful_below: Annotated[float, Field(ge=0, le=1)] = _SIGNALS.unfaithful_below
+    """Answers with a faithfulness below this, from 0 to 1, count as unfaithful."""
+
+
+class SamplingSettings(SettingsSection):
+    """Selection of answers for the language model: hard limits, and how they are spread."""
+
+    judgements_per_hour: Annotated[float, Field(ge=0)] | None = 100.0
+    """Most answers graded by the language model in an hour; null: no limit."""
+    judgements_per_day: Annotated[float, Field(ge=0)] | None = 1_000.0
+    """Most answers graded by the language model in a day (UTC); null: no limit."""
+    dollars_per_hour: Annotated[float, Field(ge=0)] | None = None
+    """Most US dollars spent in an hour, by judge.llm.prices; none: no limit."""
+    dollars_per_day: Annotated[float, Field(ge=0)] | None = 5.0
+    """Most US dollars spent in a day (UTC), if judge.llm.prices has the model; null: no limit."""
+    least: Annotated[float, Field(gt=0, le=1)] = _SAMPLING.least
+    """Smallest probability with which an answer is selected. Raise it if rare kinds of answers
+    are never graded."""
+    slice_per_day: Annotated[float, Field(ge=0)] = _SAMPLING.slice_per_day
+    """Answers to grade per day in every pipeline and slice value, as far as the budget allows."""
+
+
+class OtlpSettings(SettingsSection):
+    """OpenTelemetry input: when a trace is complete."""
+
+    linger: Positive = _TRACES.linger_s
+    """Time without a new span after which a trace with its root span is complete. Raise it if
+    late spans are counted in ragmon_otlp_late_spans_total."""
+    idle_timeout: Positive = _TRACES.idle_s
+    """Time without a new span after which a trace without a root span is taken as complete."""
+    max_traces: Annotated[int, Field(ge=1)] = _TRACES.most_traces
+    """Most incomplete traces kept; beyond it the oldest is taken as complete."""
+    grpc: str = ""
+    """Address for OTLP over gRPC, for example 127.0.0.1:4317; needs ragmon[grpc]; empty: off."""
+
+
+class DetectorSettings(SettingsSection):
+    """Detection of drops in quality."""
+
+    false_alarms_per_month: Annotated[float, Field(gt=0, le=10_000)] = (
+        _DETECTION.false_alarms_per_month
+    )
+    """False alarms expected in 30 days over everything that is watched. Lower it for fewer
+    alerts; small drops are then found later."""
+    lag: Annotated[Seconds, Field(ge=0, le=3_600)] = _DETECTION.lag_s
+    """Time after the end of a minute at which it is evaluated. Raise it if queries are sent
+    late."""
+    delta: Annotated[float, Field(gt=0, lt=1)] = _DETECTION.delta
+    """Increases smaller than this are ignored; 0.01 is one percentage point of the error rate."""
+    z: Annotated[float, Field(ge=0, le=10)] = _DETECTION.z
+    """Margin above the expected level, in standard errors of that level; the larger of it and
+    `delta` applies. Raise it if baselines from little traffic cause false alarms."""
+    max_streams: Annotated[int, Field(ge=1, le=100_000)] = _DETECTION.max_streams
+    """Most combinations of metric, pipeline and slice value that are watched; each takes 32 kB
+    of memory."""
+    first_days: Annotated[int, Field(ge=0, le=7)] = _DETECTION.first_days
+    """Days from the start that serve as the baseline until one is saved with `ragmon baseline`;
+    0: no baseline until then."""
+    defaults: bool = True
+    """Apply the shipped rules."""
+    rules: tuple[dict[str, Any], ...] = ()
+    """More rules, for example {kind: threshold, metric: slow, limit: 0.1}. A rule replaces the
+    shipped one of the same kind and metric."""
+
+
+Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+WEEK: tuple[Weekday, ...] = get_args(Weekday)
+
+
+class MaintenanceSettings(SettingsSection):
+    """A weekly maintenance window, UTC: alerts in it send no notifications."""
+
+    name: str
+    """Name shown as the silencer of an alert."""
+    days: Annotated[tuple[Weekday, ...], Listed] = WEEK
+    """Weekdays on which the window begins."""
+    start: Annotated[
+        str, BeforeValidator(time_of_day), Field(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")
+    ]
+    """Time of day at which the window begins, HH:MM in UTC."""
+    duration: Positive
+    """Length of the window; it may last past midnight."""
+    pipelines: Annotated[tuple[str, ...], Listed] = ()
+    """Pipelines it applies to; none: all."""
+
+
+class AlertSettings(SettingsSection):
+    """Start, repetition, end and content of alerts."""
+
+    wait: dict[str, Annotated[Seconds, Field(ge=0)]] = DEFAULT_TIMING.wait
+    """Time that a problem must last before its alert fires, by kind of detector; other kinds
+    fire at once."""
+    keep: dict[str, Annotated[Seconds, Field(ge=0)]] = DEFAULT_TIMING.keep
+    """Time without the problem before its alert resolves, by kind of detector; other
+    kinds resolve at once."""
+    renotify: Positive = DEFAULT_TIMING.renotify
+    """Interval at which the notification of a firing alert is repeated."""
+    texts: Literal["keep", "redact", "drop"] = "redact"
+    """Texts of example queries in notifications, which may go to other companies. keep: as
+    stored; redact: personal data is replaced; drop: no texts."""
+    maintenance: tuple[MaintenanceSettings, ...] = ()
+    """Weekly maintenance windows without notifications, for example {name: reindexing, days:
+    [sun], start: 02:00, duration: 2h}; UTC."""
+
+
+class SinkSettings(SettingsSection):
+    """A receiver of alerts: the settings of every kind, and the options of its own kind."""
+
+    kind: str
+    """Kind of receiver, for example webhook; settings that are not listed here are its own."""
+    name: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{0,64}$")] = ""
+    """Name in metrics and logs; empty: the kind."""
+    min_severity: Severity = "info"
+    """Lowest severity of the alerts that are sent there."""
+    pipelines: Annotated[tuple[str, ...], Listed] = ()
+    """Pipelines whose alerts are sent there; none: all."""
+    give_up_after: Positive = 86_400.0
+    """Time for which delivery of a notification is retried; then it is a dead letter."""
+    options: Annotated[dict[str, Any], AfterValidator(masked)] = {}
+    """Options of the kind, as they are checked by it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_its_kind(cls, values: Any) -> Any:
+        """Move the settings that only this kind has into ``options``."""
+        if not isinstance(values, dict):
+            return values
+        common = {key: values[key] for key in cls.model_fields if key in values}
+        common.pop("options", None)
+        return common | {"options": {str(k): v for k, v in values.items() if k not in common}}
+
+
+class ProbeSettings(SettingsSection):
+    """A golden set whose questions are put to the live service on a schedule."""
+
+    name: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]
+    """Name in metrics and logs."""
+    cases: Path
+    """File of the golden set, in any form that `ragmon evaluate` reads; read again for each run."""
+    endpoint: Annotated[str, Field(pattern="^https?://.+$")]
+    """URL of the service."""
+    request: Annotated[dict[str, Any], AfterValidator(masked)] = {}
+    """Form of a request and of its response, as in a file for `ragmon evaluate --request`."""
+    every: Annotated[Seconds, Field(ge=10)] = 3_600.0
+    """Interval between two runs; a run that takes longer is stopped."""
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 2
+    """Questions asked at the same time."""
+    attempts: Annotated[int, Field(ge=1, le=10)] = 2
+    """Most attempts for each question."""
+    timeout: Positive = 60.0
+    """Time limit of one attempt."""
+    ks: Annotated[tuple[Rank, ...], Field(min_length=1), Listed] = _SIGNALS.ks
+    """Values of k for precision, recall, NDCG and hit."""
+    limit: Annotated[int, Field(ge=1, le=100_000)] = 1_000
+    """Most questions of a run, taken from the beginning of the file."""
+    baseline: Path | None = None
+    """Result of `ragmon evaluate --json` to compare with; none: the first run without failures."""
+
+
+class LogSettings(SettingsSection):
+    """Log of ragmon itself."""
+
+    format: Literal["auto", "json", "console"] = "auto"
+    """auto: console on a terminal, JSON elsewhere."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Lowest level that is written."""
