@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import ragmon
 from tests.support.markdown import Page, pages
 from tests.support.paths import ROOT
 
@@ -74,3 +75,21 @@ def test_every_page_of_the_documentation_is_linked(start):
 
 def test_the_readme_is_short():
     assert 180 <= len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 220
+
+
+def test_a_record_is_followed_through_at_most_sixteen_modules():
+    page = Page(ROOT / "deploy/docs/architecture.md")
+    way = re.findall(r"(?m)^\| (\d+) \| `(ragmon/[\w/]+\.py)` \|", page.text)
+    assert [int(number) for number, _ in way] == list(range(1, len(way) + 1))
+    assert 10 <= len(way) <= 16
+
+
+def test_the_map_names_the_packages_that_are_there():
+    lines = ragmon.__doc__.splitlines()
+    named = {word for line in lines for word in re.findall(r"^ {4}(\w+)/? ", line)}
+    named |= set(re.findall(r"``(\w+)``", ragmon.__doc__)) - {"grounding", "llm"}
+    there = {path.stem for path in (ROOT / "ragmon").iterdir()}
+    assert len(named) > 15
+    assert named - there == set()
+    packages = {path.parent.name for path in (ROOT / "ragmon").glob("*/__init__.py")}
+    assert packages - named == set()
