@@ -2,11 +2,11 @@
 
 import contextlib
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
 
-from ragmon.asgi import App, BodyLimits, Receive, Scope, Send
+from ragmon.asgi import App, BodyLimits, Problem, Receive, Scope, Send, send_problem
 from ragmon.config import Settings
 from ragmon.daemon.component import Context
 from ragmon.daemon.monitor import LiveMonitor
@@ -14,6 +14,7 @@ from ragmon.errors import SettingsError
 from ragmon.sources.http import ENDPOINTS, HttpSource, Options
 from ragmon.sources.otlp.receiver import source as otlp
 from ragmon.web.api import Api, RouteSection
+from ragmon.web.browsers import BrowserGuard
 from ragmon.web.protocol import bounded_protocol
 
 
@@ -58,7 +59,11 @@ def configure(
         more=more,
     )
     return uvicorn.Config(
-        _route(source, traces, api.application()),
+        _guarded(
+            _guard_of(context.settings),
+            lambda reason: own.rejected("http", reason),
+            _route(source, traces, api.application()),
+        ),
         http=bounded_protocol(limits, lambda reason: own.rejected("http", reason)),
         ws="none",
         proxy_headers=False,
@@ -109,6 +114,26 @@ def url_of(bound: socket.socket) -> str:
     """The URL at which clients reach a listening socket."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _guard_of(settings: Settings) -> BrowserGuard:
+    """Any name may be asked for where tokens are, or everybody is accepted on purpose."""
+    auth = settings.auth
+    open_to_all = bool(auth.tokens) or auth.allow_anonymous
+    return BrowserGuard(settings.external_url, None if open_to_all else (settings.host,))
+
+
+def _guarded(guard: BrowserGuard, refused: Callable[[str], None], app: App) -> App:
+    async def check(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            guard.check(scope)
+        except Problem as problem:
+            refused(problem.reason)
+            await send_problem(send, problem)
+        else:
+            await app(scope, receive, send)
+
+    return check
 
 
 def _route(source: App, traces: App, api: App) -> App:

@@ -183,7 +183,7 @@ async def _post_all(url: str, bodies: list[bytes], connections: int, rate: float
                 await asyncio.sleep(wait)
             sent = due if rate else time.perf_counter()
             writer.write(
-                b"POST /v1/queries HTTP/1.1\r\nHost: x\r\n"
+                b"POST /v1/queries HTTP/1.1\r\nHost: localhost\r\n"
                 b"Content-Type: application/x-ndjson\r\nContent-Length: "
                 + str(len(body)).encode()
                 + b"\r\n\r\n"

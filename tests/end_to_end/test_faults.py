@@ -271,7 +271,7 @@ def test_memory_is_bounded_while_bodies_pour_in(tmp_path):
         for wire in wires:
             wire.settimeout(0.2)
             wire.sendall(
-                b"POST /v1/queries HTTP/1.1\r\nhost: a\r\ncontent-length: 30000000\r\n\r\n"
+                b"POST /v1/queries HTTP/1.1\r\nhost: localhost\r\ncontent-length: 30000000\r\n\r\n"
             )
         answers = 0
         for _ in range(3):

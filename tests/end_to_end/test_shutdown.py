@@ -35,7 +35,7 @@ def test_sigterm_under_load(tmp_path):
 def test_a_request_under_way_is_answered(tmp_path, number):
     site = Process(tmp_path / "data")
     body = b'{"query_id":"under-way"}'
-    head = b"POST /v1/queries HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(body)
+    head = b"POST /v1/queries HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
     with site.wire() as wire:
         wire.sendall(head + body[:5])
         eventually(lambda: site.get("/livez").status == 200, "it serves")
@@ -53,7 +53,9 @@ def test_a_request_under_way_is_answered(tmp_path, number):
 def test_a_request_that_never_ends_does_not_hold_up_the_end(tmp_path):
     site = Process(tmp_path / "data")
     with site.wire() as half_body, site.wire() as half_head, site.wire():
-        half_body.sendall(b"POST /v1/queries HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\n{")
+        half_body.sendall(
+            b"POST /v1/queries HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n{"
+        )
         half_head.sendall(b"POST /v1/queries HTTP/1.1\r\nho")
         assert site.terminate(timeout_s=10) == 0
     assert [each["event"] for each in site.events()][-1] == "ended"

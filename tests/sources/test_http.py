@@ -93,7 +93,7 @@ def test_100_continue_is_answered(daemon):
     body = b'{"pipeline":"continue"}'
     with daemon.wire() as wire:
         wire.sendall(
-            b"POST /v1/queries HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n"
+            b"POST /v1/queries HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n"
             b"content-length: %d\r\n\r\n" % len(body)
         )
         assert wire.recv(100).startswith(b"HTTP/1.1 100 ")
@@ -369,7 +369,9 @@ def test_a_full_queue_is_503_and_keeps_nothing(tmp_path):
 def test_a_client_that_leaves_before_the_answer_does_no_harm(daemon):
     body = b'{"pipeline":"hasty","query_id":"hasty-1"}'
     with daemon.stalled_writer(), daemon.wire() as wire:
-        head = b"POST /v1/queries HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(body)
+        head = b"POST /v1/queries HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(
+            body
+        )
         wire.sendall(head + body)
         eventually(lambda: daemon.writer.queued_bytes, "the batch waits")
     assert eventually(lambda: counted(daemon, "hasty"), "it is counted") == 1
