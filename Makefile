@@ -31,7 +31,7 @@ docs: $(INSTALLED)
 
 # The dashboards over two days of the demo, as a real Prometheus answers them; six minutes.
 pictures: $(INSTALLED) tools
-	$(RUN)/python -m grafana.drawing
+	$(RUN)/python -m tests.pictures
 
 bench: $(INSTALLED)
 	$(RUN)/python tests/benchmarks/run.py

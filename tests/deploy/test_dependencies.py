@@ -44,6 +44,7 @@ FILES = [
     *ROOT.glob("ragmon/**/*.py"),
     *ROOT.glob("tests/**/test_*.py"),
     *ROOT.glob("tests/support/*.py"),
+    *ROOT.glob("tests/pictures/*.py"),
 ]
 
 

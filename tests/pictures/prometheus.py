@@ -14,7 +14,7 @@ from msgspec import Struct
 from ragmon.clock import SystemClock
 from ragmon.errors import RagmonError
 
-_PATIENCE_S = 60.0
+_START_TIMEOUT_S = 60.0
 
 
 class Series(Struct, frozen=True):
@@ -30,14 +30,14 @@ class Series(Struct, frozen=True):
 
 
 class Prometheus:
-    """Its API."""
+    """Its query API."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._session = requests.Session()
 
     def is_ready(self) -> bool:
-        """Whether it answers."""
+        """True once it answers."""
         try:
             return self._session.get(f"{self._url}/-/ready", timeout=5).ok
         except requests.ConnectionError:
@@ -45,20 +45,22 @@ class Prometheus:
 
     def range(self, query: str, start: float, end: float, step_s: float) -> list[Series]:
         """Values over time."""
-        asked = {"query": query, "start": start, "end": end, "step": step_s}
-        return [_series(each, each["values"]) for each in self._ask("query_range", asked)]
+        parameters = {"query": query, "start": start, "end": end, "step": step_s}
+        answer = self._ask("query_range", parameters)
+        return [_series(series, series["values"]) for series in answer]
 
     def instant(self, query: str, at: float) -> list[Series]:
         """Values at one time."""
-        found = self._ask("query", {"query": query, "time": at})
-        return [_series(each, [each["value"]]) for each in found]
+        answer = self._ask("query", {"query": query, "time": at})
+        return [_series(series, [series["value"]]) for series in answer]
 
-    def _ask(self, path: str, asked: dict[str, Any]) -> list[dict[str, Any]]:
-        answer = self._session.get(f"{self._url}/api/v1/{path}", params=asked, timeout=60).json()
+    def _ask(self, path: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        url = f"{self._url}/api/v1/{path}"
+        answer = self._session.get(url, params=parameters, timeout=60).json()
         if answer["status"] != "success":
-            raise RagmonError(f"{asked['query']}: {answer.get('error')}")
-        found: list[dict[str, Any]] = answer["data"]["result"]
-        return found
+            raise RagmonError(f"{parameters['query']}: {answer.get('error')}")
+        series: list[dict[str, Any]] = answer["data"]["result"]
+        return series
 
 
 @contextmanager
@@ -74,7 +76,7 @@ def serving(folder: Path, scraped: Path) -> Iterator[Prometheus]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    process = subprocess.Popen(  # noqa: S603 - a program of this machine, our own arguments
+    process = subprocess.Popen(
         [
             _program("prometheus"),
             f"--config.file={folder / 'prometheus.yml'}",
@@ -85,9 +87,9 @@ def serving(folder: Path, scraped: Path) -> Iterator[Prometheus]:
         ]
     )
     try:
-        found = Prometheus(f"http://{address}")
-        _await(found)
-        yield found
+        prometheus = Prometheus(f"http://{address}")
+        _await(prometheus)
+        yield prometheus
     finally:
         process.terminate()
         process.wait(30)
@@ -95,7 +97,7 @@ def serving(folder: Path, scraped: Path) -> Iterator[Prometheus]:
 
 def _await(prometheus: Prometheus) -> None:
     clock = SystemClock()
-    deadline = clock.monotonic() + _PATIENCE_S
+    deadline = clock.monotonic() + _START_TIMEOUT_S
     while not prometheus.is_ready():
         if clock.monotonic() > deadline:
             raise RagmonError("Prometheus did not start")
@@ -103,7 +105,7 @@ def _await(prometheus: Prometheus) -> None:
 
 
 def _run(program: str, *arguments: str) -> None:
-    ran = subprocess.run(  # noqa: S603 - a program of this machine, our own arguments
+    ran = subprocess.run(
         [_program(program), *arguments], capture_output=True, text=True, check=False
     )
     if ran.returncode:
@@ -117,5 +119,5 @@ def _program(name: str) -> str:
     return path
 
 
-def _series(found: dict[str, Any], values: list[tuple[float, str]]) -> Series:
-    return Series(found["metric"], tuple((float(at), float(value)) for at, value in values))
+def _series(answer: dict[str, Any], values: list[tuple[float, str]]) -> Series:
+    return Series(answer["metric"], tuple((float(at), float(value)) for at, value in values))

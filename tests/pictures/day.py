@@ -36,11 +36,11 @@ _SETTINGS = {
 }
 _PRICES = {"tiny": {"prompt": 0.5, "completion": 1.5}}  # US dollars for a million tokens
 _UNREAD = 'ragmon_judge_queue_length{judge="grounding"}'
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 class FastClock:
-    """The time of day moves only when told; what takes time takes real time."""
+    """Time of day that moves only by ``move_to``; waits take real time."""
 
     def __init__(self, now: float) -> None:
         self._now = now
@@ -65,19 +65,19 @@ class FastClock:
 
 @contextmanager
 def daemon(folder: Path, clock: FastClock, model: str) -> Iterator[tuple[str, Callable[[], None]]]:
-    """A daemon on this clock: its URL, and what lets it judge the minutes that are over.
+    """A daemon on this clock: its URL, and a call that evaluates the minutes that are over.
 
     By itself it would do that every real second, and miss most of a day that takes minutes.
     A sample of the answers is judged by the model at this URL.
     """
     llm = {"base_url": model, "prices": _PRICES}
-    given = {**_SETTINGS, "data_dir": str(folder / "data"), "judge.llm": llm}
-    served = Daemon(load(None, given, {}).settings, clock)
+    settings = {**_SETTINGS, "data_dir": str(folder / "data"), "judge.llm": llm}
+    served = Daemon(load(None, settings, {}).settings, clock)
     ready = threading.Event()
     thread = threading.Thread(target=served.run, args=(lambda _: ready.set(),))
     thread.start()
     try:
-        if not ready.wait(_PATIENCE_S):
+        if not ready.wait(_TIMEOUT_S):
             raise RagmonError("the daemon did not start")
         yield served.url, served._alerting.turn
     finally:
@@ -113,8 +113,8 @@ class Recorder:
 
     def promote(self, name: str) -> None:
         """Make the last day what later traffic is compared with."""
-        wanted = {"from": "1d", "promote": True}
-        answer = self._session.put(f"{self._url}/v1/baselines/{name}", json=wanted, timeout=60)
+        body = {"from": "1d", "promote": True}
+        answer = self._session.put(f"{self._url}/v1/baselines/{name}", json=body, timeout=60)
         answer.raise_for_status()
 
     def _send(self, path: str, records: Sequence[msgspec.Struct]) -> None:
@@ -140,7 +140,7 @@ class Recorder:
         lines = [line for line in page.splitlines() if line and not line.startswith("#")]
         own = ("up 1", f"scrape_duration_seconds {took}", f"scrape_samples_scraped {len(lines)}")
         for line in (*own, *lines):
-            self._out.write(_stamped(line, moment))
+            self._out.write(stamped(line, moment))
 
     def _page(self) -> str:
         accept = {"accept": _OPENMETRICS}
@@ -148,7 +148,7 @@ class Recorder:
 
     def _settled(self, moment: float) -> None:
         """Wait until the judge has read everything and the windows are evaluated."""
-        deadline = self._clock.monotonic() + _PATIENCE_S
+        deadline = self._clock.monotonic() + _TIMEOUT_S
         while self._clock.monotonic() < deadline:
             page = self._page()
             evaluated = _value(page, "ragmon_evaluation_timestamp_seconds")
@@ -178,19 +178,19 @@ def record(folder: Path, now: float, queries: int = QUERIES) -> Path:
         recorder = Recorder(url, clock, judge, out)
         plan = plan_for(application, now=now)
         batches = list(history(application, plan, queries=queries, batch=5, days=2))
-        recorder.play([each for each in batches if _ends(each) <= noon], start, noon)
+        recorder.play([batch for batch in batches if _ends(batch) <= noon], start, noon)
         recorder.promote("calm-day")
-        recorder.play([each for each in batches if _ends(each) > noon], noon, now)
+        recorder.play([batch for batch in batches if _ends(batch) > noon], noon, now)
         out.write("# EOF\n")
     return path
 
 
 def _ends(batch: LoggedBatch) -> float:
-    """When its last query was asked; one of late ratings alone is the last."""
+    """Time of its last query, unix seconds; a batch of late ratings alone comes last."""
     return batch.queries[-1].timestamp if batch.queries else math.inf
 
 
-def _stamped(line: str, moment: float) -> str:
+def stamped(line: str, moment: float) -> str:
     """A sample with the labels of its target and the time of the scrape; exemplars go."""
     series, _, value = line.partition(" # {")[0].rpartition(" ")
     if series.endswith("}"):
@@ -199,5 +199,5 @@ def _stamped(line: str, moment: float) -> str:
 
 
 def _value(page: str, metric: str) -> float:
-    found = re.search(rf"(?m)^{re.escape(metric)} (\S+)$", page)
-    return float(found[1]) if found else 0.0
+    match = re.search(rf"(?m)^{re.escape(metric)} (\S+)$", page)
+    return float(match[1]) if match else 0.0

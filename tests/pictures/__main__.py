@@ -1,16 +1,19 @@
-"""Draws every dashboard: ``python -m grafana.drawing [NAME]``."""
+"""Draw every dashboard: ``python -m tests.pictures [SCRAPED]``, six minutes without a file."""
 
 import json
 import sys
 import tempfile
 from pathlib import Path
 
-from grafana.drawing.day import STEP_S, record
-from grafana.drawing.picture import Painter
-from grafana.drawing.prometheus import serving
+from matplotlib import rc_context
+
 from grafana.generate import DASHBOARDS
 from ragmon.demo.traffic import DAY_S
 from ragmon.logs import configure
+from tests.pictures.dashboard import Painter
+from tests.pictures.day import STEP_S, record
+from tests.pictures.prometheus import serving
+from tests.pictures.style import SETTINGS
 
 PICTURES = DASHBOARDS.parent / "pictures"
 NOW = 1_795_176_000.0  # the noon of a Friday, so that pictures differ in what matters alone
@@ -21,10 +24,11 @@ def draw(folder: Path, scraped: Path) -> None:
     with serving(folder, scraped) as prometheus:
         painter = Painter(prometheus, NOW - DAY_S, NOW, STEP_S)
         for path in sorted(DASHBOARDS.glob("*.json")):
-            board = json.loads(path.read_text(encoding="utf-8"))
+            figure = painter.board(json.loads(path.read_text(encoding="utf-8")))
             picture = PICTURES / f"{path.stem}.svg"
-            picture.write_text(painter.board(board), encoding="utf-8")
-            print(picture)  # noqa: T201 - a command
+            with rc_context(SETTINGS):
+                figure.savefig(picture, metadata={"Date": None})
+            print(picture)
 
 
 if __name__ == "__main__":
