@@ -62,7 +62,7 @@ def grants(settings: Settings) -> list[Grant]:
     Raises:
         SettingsError: a token file cannot be read or is empty.
     """
-    found = []
+    granted = []
     for token in settings.auth.tokens:
         if token.sha256 is not None:
             sha256 = bytes.fromhex(token.sha256)
@@ -71,8 +71,8 @@ def grants(settings: Settings) -> list[Grant]:
         else:
             assert token.token_file is not None
             sha256 = digest(_read_secret(token.token_file))
-        found.append(Grant(token.name, sha256, frozenset(token.scopes)))
-    return found
+        granted.append(Grant(token.name, sha256, frozenset(token.scopes)))
+    return granted
 
 
 def check_exposure(settings: Settings) -> None:

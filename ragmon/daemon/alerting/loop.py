@@ -66,7 +66,7 @@ class Alerting:
         self._engine = engine
         self._buffer = buffer
         self._delivery = delivery
-        self._alerts = engine.store.alert_log()
+        self._alerts = engine.thread.bind(engine.store.alert_log())
         self._worst = WorstQueries(engine.store.reader, engine.pipeline, settings.alerts.texts)
         self._ending = False
         self._several = bool(
@@ -122,7 +122,7 @@ class Alerting:
 
         What was committed since may be days of it: the turns to come replay what is left.
         """
-        saved = self._alerts.load()
+        saved = self._alerts.ask(lambda alerts: alerts.load())
         if saved is not None:
             notice = self.timeline.load(
                 saved.state, saved.book, saved.buckets, catching_up=saved.catching_up
@@ -168,24 +168,25 @@ class Alerting:
     def forget(self) -> None:
         """Delete alerts that retention no longer covers."""
         before = self._context.clock.now() - self._context.settings.retention.windows
-        self._engine.thread.ask(lambda: self._alerts.expire(before))
+        self._alerts.ask(lambda alerts: alerts.expire(before))
 
     def silence(self, silence: Silence) -> None:
         """Keep a silence; it applies from the next minute on. On the writer's thread."""
-        self._alerts.add_silence(silence)
+        self._alerts.ask(lambda alerts: alerts.add_silence(silence))
         self._reload_silences()
         self._log.info("silenced", id=silence.id, until=silence.ends_at, by=silence.created_by)
 
     def unsilence(self, name: str) -> bool:
         """Delete a silence; False when there is none. On the writer's thread."""
-        deleted = self._alerts.delete_silence(name)
+        deleted = self._alerts.ask(lambda alerts: alerts.delete_silence(name))
         self._reload_silences()
         if deleted:
             self._log.info("unsilenced", id=name)
         return deleted
 
     def _reload_silences(self) -> None:
-        self.timeline.use_silences(tuple(self._alerts.silences()))
+        silences = self._alerts.ask(lambda alerts: alerts.silences())
+        self.timeline.use_silences(tuple(silences))
 
     def _replay(self, after: Position) -> Iterator[None]:
         """Buffer what was committed after a position, in steps between which others may work."""
@@ -272,7 +273,7 @@ class Alerting:
             notifications=rows,
         )
         try:
-            self._alerts.save(turn)
+            self._alerts.ask(lambda alerts: alerts.save(turn))
         except BaseException:
             log.mark_dirty(buckets)
             raise

@@ -29,7 +29,7 @@ _kinds: dict[str, type[Change]] = {
 
 
 class Restated(Struct, frozen=True):
-    """What a group of changes comes to."""
+    """Amendments by a group of changes, and the records as counted before and after."""
 
     amendments: tuple[tuple[int, bytes], ...] = ()
     old: Observations | None = None
@@ -149,7 +149,7 @@ class Postponed:
 
 
 def _has_room(known: Amendments, change: Change) -> bool:
-    """Whether a change may be added; a labeller that is already known may always revise."""
+    """True for a change that may be added; a known labeller may always revise."""
     if not isinstance(change, Label) or len(known.labels) < MOST_LABELS:
         return True
     return any(label.labeller == change.labeller for label in known.labels)

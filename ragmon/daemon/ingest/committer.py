@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from ragmon.daemon.ingest.changes import REFUSED, Changes, Fate, Postponed, Restated, from_waiting
 from ragmon.daemon.ingest.exemplars import ExemplarStore
@@ -33,7 +34,7 @@ class Fresh(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What one commit added."""
+    """Observations that one commit added or restated."""
 
     logged: Observations | None
     restated: Restated
@@ -79,11 +80,16 @@ class Committer:
         self._apply(group, changes, postponed, fresh, now)
         restated = changes.restated()
         observations = self._pipeline.observe(fresh.records) if fresh.records else None
-        commit = self._assemble(fresh, observations, restated)
-        commit.waiting = postponed.waiting
-        commit.awaited, commit.judged = changes.awaited, changes.judged
-        commit.arrived = sorted({waiting.query_hash for waiting in arrived})
-        commit.offsets = [each.offset for each in group if each.offset is not None]
+        commit = replace(
+            self._block(fresh, observations),
+            amendments=restated.amendments,
+            restatement=restated.packed(self._pipeline.columns),
+            waiting=postponed.waiting,
+            awaited=changes.awaited,
+            judged=changes.judged,
+            arrived=sorted({waiting.query_hash for waiting in arrived}),
+            offsets=[each.offset for each in group if each.offset is not None],
+        )
         late = (commit.amendments, commit.waiting, commit.offsets, commit.judged)
         if fresh.records or any(late):
             first = self._store.next_sequence
@@ -161,21 +167,19 @@ class Committer:
                 if fate in REFUSED:
                     submission.refused.append((position, fate))
 
-    def _assemble(
-        self, fresh: Fresh, observations: Observations | None, restated: Restated
-    ) -> Commit:
-        commit = Commit(
-            hashes=np.fromiter(fresh.hashes, np.uint64, len(fresh.hashes)),
-            amendments=restated.amendments,
-            restatement=restated.packed(self._pipeline.columns),
+    def _block(self, fresh: Fresh, observations: Observations | None) -> Commit:
+        """A commit of the new records alone."""
+        hashes = np.fromiter(fresh.hashes, np.uint64, len(fresh.hashes))
+        if observations is None:
+            return Commit(hashes=hashes)
+        _encode_into(fresh.records, self._encoded)
+        return Commit(
+            records=self._encoded,
+            hashes=hashes,
+            first_timestamp=float(observations.timestamps.min()),
+            last_timestamp=float(observations.timestamps.max()),
+            observations=pack(observations, self._pipeline.columns),
         )
-        if observations is not None:
-            _encode_into(fresh.records, self._encoded)
-            commit.records = self._encoded
-            commit.first_timestamp = float(observations.timestamps.min())
-            commit.last_timestamp = float(observations.timestamps.max())
-            commit.observations = pack(observations, self._pipeline.columns)
-        return commit
 
     def _count(self, observations: Observations | None, restated: Restated) -> None:
         if observations is not None:

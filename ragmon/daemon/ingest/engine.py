@@ -18,7 +18,10 @@ from ragmon.windows.snapshot import dump_dirty, dump_totals, load_bucket, load_t
 
 
 class Engine:
-    """The parts that every shell drives; its methods run on the writer's thread once started."""
+    """The state of one daemon: store, windows and the writer that owns them.
+
+    Once the writer runs, ``thread`` is the way to the methods, the windows and the store.
+    """
 
     def __init__(
         self,
@@ -126,11 +129,11 @@ class Engine:
     def _replay(self, committed: Iterable[bytes | Restatement]) -> int:
         counted = 0
         columns = self.pipeline.columns
-        for each in committed:
-            if isinstance(each, Restatement):
-                self.windows.restate(unpack(each.old, columns), unpack(each.new, columns))
+        for entry in committed:
+            if isinstance(entry, Restatement):
+                self.windows.restate(unpack(entry.old, columns), unpack(entry.new, columns))
             else:
-                observations = unpack(each, columns)
+                observations = unpack(entry, columns)
                 self.windows.fold(observations)
                 counted += len(observations)
         return counted

@@ -1,4 +1,4 @@
-"""Which stored query has an id: a hash says where to look, and the id itself is compared.
+"""Look-up of stored queries by id: by its hash, and then the id itself is compared.
 
 Two ids may have the same hash. The one that comes later takes its next hash, so neither is
 mistaken for a duplicate of the other.
@@ -23,7 +23,7 @@ _decode = msgspec.msgpack.Decoder(_Identified).decode
 
 
 class RecordLocation(NamedTuple):
-    """Where a query is stored, or would be."""
+    """The place at which a query is stored, or would be."""
 
     query_hash: int
     sequence: int | None  # None: it is not stored

@@ -16,7 +16,7 @@ _COMPACT_STEPS = 200
 
 
 class StoreMaintenance:
-    """Short steps on the writer's thread; commits go on in between."""
+    """Maintenance in short steps; commits go on in between."""
 
     def __init__(self, engine: Engine, clock: Clock, ending: Callable[[], bool]) -> None:
         self._engine = engine

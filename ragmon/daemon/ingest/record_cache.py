@@ -22,7 +22,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class RecordCache:
-    """Encoded records by sequence number; written on the writer's thread, read on any."""
+    """Encoded records by sequence number; ``record`` may be called on any thread."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._share: Callable[[], float] = lambda: 0.0  # nobody draws yet
@@ -65,7 +65,7 @@ class RecordCache:
 
 
 def is_drawn(hashes: Hashes, share: float) -> NDArray[np.bool_]:
-    """Which ids are drawn: the same whenever asked; a larger share draws those of a smaller."""
+    """Draw ids by their hash: always the same, and a larger share draws those of a smaller."""
     if share >= 1.0:
         return np.ones(len(hashes), dtype=np.bool_)
     mixed = hashes * _MIX  # the index uses the plain hash; wraps around by intention

@@ -1,6 +1,6 @@
 """The one thread that writes: it groups what waits into one commit, and owns the windows.
 
-Whoever needs the windows or the store asks the writer to run a function between two commits.
+What needs the windows or the store runs between two commits, by way of ``WriterThread``.
 """
 
 import threading
@@ -22,7 +22,7 @@ _RETRY_AFTER_S = 2
 
 
 class Commits(Protocol):
-    """What the writer drives."""
+    """Makes groups of submissions durable."""
 
     def commit(self, group: Sequence[Submission], now: float) -> None:
         """Make the group durable and count it, or raise StoreError and keep nothing."""
@@ -30,7 +30,7 @@ class Commits(Protocol):
 
 
 class WriterStats(Struct):
-    """What the writer has seen; read by the exposition."""
+    """Counts of the writer, read by the exposition."""
 
     failures: int = 0
     version: int = 0  # changes whenever the windows may have
@@ -104,7 +104,7 @@ class Writer:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
+        """True while the thread runs."""
         return self._thread.is_alive()
 
     def _enqueue(self, call: Callable[[], None]) -> None:
@@ -159,17 +159,17 @@ class Writer:
     def _succeed(self, group: list[Submission], seconds: float) -> None:
         self.stats.version += 1
         self._on_commit(seconds)
-        for each in group:
-            accepted = len(each.records) + len(each.changes)
-            accepted -= each.duplicates + len(each.refused)
-            self._reply(each, IngestOutcome(accepted, each.duplicates, each.refused))
+        for batch in group:
+            accepted = len(batch.records) + len(batch.changes)
+            accepted -= batch.duplicates + len(batch.refused)
+            self._reply(batch, IngestOutcome(accepted, batch.duplicates, batch.refused))
 
     def _fail(self, group: list[Submission], error: StoreError) -> None:
         self.stats.failures += 1
         self.last_error = error
         self._log.error("commit_failed", reason=error.reason, error=str(error))
-        for each in group:
-            self._reply(each, IngestOutcome(error=error))
+        for batch in group:
+            self._reply(batch, IngestOutcome(error=error))
 
     def _isolate(self, group: list[Submission], error: Exception) -> None:
         """A defect of ours in one batch must not refuse its neighbours."""
@@ -177,10 +177,10 @@ class Writer:
             self._log.exception("commit_defect", source=group[0].source)
             self._fail(group, StoreError(f"internal error: {type(error).__name__}"))
             return
-        for each in group:
-            each.duplicates = 0
-            each.refused.clear()
-            self._commit([each])
+        for batch in group:
+            batch.duplicates = 0
+            batch.refused.clear()
+            self._commit([batch])
 
     def _reply(self, submission: Submission, outcome: IngestOutcome) -> None:
         with self._wake:

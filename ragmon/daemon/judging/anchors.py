@@ -1,10 +1,10 @@
-"""Fixed answers that the sampled judge grades again and again: what changes then is the judge.
+"""Anchors: fixed answers that the sampled judge grades again and again, to see it drift.
 
 The first round stands for what the judge was; each later one is compared with it. Another file
 or another model begins anew. Rounds are paid for by the same budget, and wait until it has room.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 import structlog
@@ -22,18 +22,26 @@ from ragmon.signals.evidence import SAMPLED_JUDGE
 from ragmon.threads import Loop
 
 NAME = "judge.anchors"
-"""Under which the store remembers the rounds."""
+"""Name under which the store keeps the rounds."""
 
 _LOOK_EVERY_S = 600.0
 
 
-class AnchorSource(Struct, frozen=True):
-    """What the store keeps."""
+class SavedRounds(Struct, frozen=True):
+    """The rounds as the store keeps them."""
 
-    of: int  # tells the file and the model
+    of: int  # hash of the anchors and the model
     at: float  # unix seconds of the last round
     first: Round
     last: Round
+
+
+class AnchorPlan(Struct, frozen=True, kw_only=True):
+    """The anchors, and how often which model judges them."""
+
+    anchors: tuple[Anchor, ...]
+    every_s: float
+    model: str
 
 
 class AnchorRounds:
@@ -41,29 +49,30 @@ class AnchorRounds:
 
     def __init__(
         self,
-        anchors: Sequence[Anchor],
+        plan: AnchorPlan,
         judge: LlmJudge,
-        *,
-        every_s: float,
-        model: str,
         budget: SharedBudget,
         clock: Clock,
         metrics: JudgeMetrics,
-        remembered: bytes | None,
+        *,
         save: Callable[[str, bytes], None],
     ) -> None:
-        self._anchors = tuple(anchors)
+        self._anchors = plan.anchors
         self._judge = judge
-        self._every_s = every_s
-        self._of = _identity(anchors, model)
+        self._every_s = plan.every_s
+        self._of = _identity(plan)
         self._budget = budget
         self._clock = clock
         self._metrics = metrics
         self._save = save
         self._log = structlog.get_logger("anchors")
         self._loop = Loop("anchors", self._turn, self._log)
-        known = msgspec.msgpack.decode(remembered, type=AnchorSource) if remembered else None
-        self.rounds = known if known is not None and known.of == self._of else None
+        self.rounds: SavedRounds | None = None
+
+    def load(self, body: bytes | None) -> None:
+        """Go on with the rounds of before a restart, if they are of these anchors."""
+        saved = msgspec.msgpack.decode(body, type=SavedRounds) if body else None
+        self.rounds = saved if saved is not None and saved.of == self._of else None
 
     def start(self) -> None:
         """Begin, without waiting."""
@@ -80,20 +89,20 @@ class AnchorRounds:
         return min(_LOOK_EVERY_S, self._every_s)
 
     def _is_due(self) -> bool:
-        """Whether it is time for a round, and the budget holds all of it."""
+        """True when it is time for a round, and the budget holds all of it."""
         if self.rounds is not None and self._clock.now() - self.rounds.at < self._every_s:
             return False
         return self._judge.opens_in() <= 0 and self._budget.pace(0, 0.0)[1] >= len(self._anchors)
 
     def _judge_round(self) -> None:
-        found = judge_anchors(_Paid(self), self._anchors)
+        last = judge_anchors(_Paid(self), self._anchors)
         if self._loop.stopping.is_set():
             return
-        if found.mean is None:
-            self._log.warning("anchors_failed", failed=found.failed)
+        if last.mean is None:
+            self._log.warning("anchors_failed", failed=last.failed)
             return  # nothing to compare with; the next look tries again
-        first = found if self.rounds is None else self.rounds.first
-        self.rounds = AnchorSource(self._of, self._clock.now(), first, found)
+        first = last if self.rounds is None else self.rounds.first
+        self.rounds = SavedRounds(self._of, self._clock.now(), first, last)
         try:
             self._save(NAME, msgspec.msgpack.encode(self.rounds))
         except StoreError as error:
@@ -105,7 +114,7 @@ class AnchorRounds:
         return {} if mean is None else {SAMPLED_JUDGE: mean}
 
     def drifts(self) -> dict[str, float]:
-        """How far the last round lies above the first, by judge."""
+        """Change of the mean score from the first round to the last, by judge."""
         moved = drift(self.rounds.first, self.rounds.last) if self.rounds else None
         return {} if moved is None else {SAMPLED_JUDGE: moved}
 
@@ -120,7 +129,7 @@ class AnchorRounds:
         return got
 
     def _is_stored(self) -> bool:
-        """What is set aside stands in the store before anything is asked."""
+        """Store what is set aside, before anything is asked; False when that fails."""
         try:
             self._save(BUDGET, self._budget.dump())
         except StoreError as error:
@@ -130,15 +139,15 @@ class AnchorRounds:
 
 
 class _Paid:
-    """What grades the anchors."""
+    """Judge that pays for each anchor out of the budget."""
 
-    def __init__(self, anchoring: AnchorRounds) -> None:
-        self._anchoring = anchoring
+    def __init__(self, rounds: AnchorRounds) -> None:
+        self._rounds = rounds
 
     def judge(self, case: JudgedAnswer) -> Judgement | Failure:
         """Grade one."""
-        return self._anchoring.paid(case)
+        return self._rounds.paid(case)
 
 
-def _identity(anchors: Sequence[Anchor], model: str) -> int:
-    return xxhash.xxh3_64_intdigest(msgspec.msgpack.encode((list(anchors), model))) >> 1
+def _identity(plan: AnchorPlan) -> int:
+    return xxhash.xxh3_64_intdigest(msgspec.msgpack.encode((plan.anchors, plan.model))) >> 1

@@ -8,13 +8,13 @@ from ragmon.config import Settings
 from ragmon.daemon.component import Component, Context
 from ragmon.daemon.judging import grounding_follower, selection
 from ragmon.daemon.judging.anchors import NAME as ANCHORS
-from ragmon.daemon.judging.anchors import AnchorRounds
+from ragmon.daemon.judging.anchors import AnchorPlan, AnchorRounds
 from ragmon.daemon.judging.calibration import NAME as CALIBRATIONS
 from ragmon.daemon.judging.calibration import Calibrations, Calibrator
 from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
 from ragmon.daemon.judging.judge_queue import JudgeQueue
 from ragmon.daemon.judging.on_demand import JudgeRuns
-from ragmon.daemon.judging.sampled_judge import SampledJudge
+from ragmon.daemon.judging.sampled_judge import SampledJudge, SampledJudgeOptions
 from ragmon.daemon.judging.selection import TRAFFIC, AnswerFacts, JudgeSelection, sampler_of
 from ragmon.daemon.judging.shared_budget import NAME as BUDGET
 from ragmon.daemon.judging.shared_budget import SharedBudget
@@ -33,22 +33,22 @@ from ragmon.sources.otlp.export import Exporter
 from ragmon.stats.judged_estimate import Relation
 from ragmon.stores.protocols import JudgeStore
 
-Tell = Callable[[QueryRecord, Verdict], None]
+OnVerdict = Callable[[QueryRecord, Verdict], None]
 
 
 class Judges:
-    """All parts that judge, started and stopped together; verdicts also go to the exporter."""
+    """All components that judge, started and stopped together."""
 
     def __init__(self, context: Context, exporter: Exporter | None) -> None:
         """Raises SettingsError when the judge cannot be asked, or not be paid."""
         self._context = context
         self._metrics = JudgeMetrics(context.own)
         self._components: list[Component] = []
-        tell = _teller(context, exporter)
+        on_verdict = _verdict_listener(context, exporter)
         draws = None
         self.on_demand: JudgeRuns | None = None
         if context.settings.judge.llm is not None:
-            sampled = SampledJudging(context, self._metrics, context.settings.judge.llm, tell)
+            sampled = SampledJudging(context, self._metrics, context.settings.judge.llm, on_verdict)
             self._components.append(sampled)
             draws = sampled.draws
             self.on_demand = sampled.on_demand
@@ -56,24 +56,24 @@ class Judges:
         if context.settings.judge.grounding.enabled:
             self._components.append(LearningComponent(context, reading))
         if context.settings.judge.grounding.enabled or draws is not None:
-            self._components.append(_follower(context, self._metrics, tell, draws, reading))
+            self._components.append(_follower(context, self._metrics, on_verdict, draws, reading))
 
     def start(self) -> None:
         """Begin."""
-        for part in self._components:
-            part.start()
+        for component in self._components:
+            component.start()
 
     def stop(self) -> None:
         """End, the follower first."""
-        for part in reversed(self._components):
-            part.stop()
+        for component in reversed(self._components):
+            component.stop()
 
 
 class SampledJudging:
     """The language model with its budget, its draws and its schedule."""
 
     def __init__(
-        self, context: Context, metrics: JudgeMetrics, options: llm.Options, tell: Tell
+        self, context: Context, metrics: JudgeMetrics, options: llm.Options, on_verdict: OnVerdict
     ) -> None:
         settings = context.settings
         self._context = context
@@ -82,7 +82,7 @@ class SampledJudging:
         self._llm: LlmJudge = llm.build(options, context.clock)
         self._budget = SharedBudget(limits_of(settings), context.clock)
         self._budget.load(store.remembered(BUDGET))  # nothing runs yet
-        self.draws = self._drawing(settings, store.remembered(TRAFFIC))
+        self.draws = self._selection(settings, store.remembered(TRAFFIC))
         self._queue = JudgeQueue(self._store, context.engine.store.reader, context.engine.writer)
         self.judge = SampledJudge(
             self._llm,
@@ -90,12 +90,12 @@ class SampledJudging:
             self._budget,
             context.clock,
             metrics,
-            told=tell,
-            max_age_s=settings.judge.max_age,
-            threads=options.concurrency,
+            options=SampledJudgeOptions(
+                max_age_s=settings.judge.max_age, threads=options.concurrency, on_verdict=on_verdict
+            ),
         )
         self.on_demand = JudgeRuns(self._queue, self._llm, self._budget, self.judge, context.clock)
-        self._anchoring = self._anchors(options, metrics, store.remembered(ANCHORS))
+        self._anchor_rounds = self._anchors(options, metrics, store.remembered(ANCHORS))
         self._watch(metrics)
 
     def start(self) -> None:
@@ -104,13 +104,13 @@ class SampledJudging:
         self._context.schedule.every(
             self._context.settings.judge.every, "judge", self.judge.dispatch
         )
-        if self._anchoring is not None:
-            self._anchoring.start()
+        if self._anchor_rounds is not None:
+            self._anchor_rounds.start()
 
     def stop(self) -> None:
         """End, without waiting for requests under way."""
-        if self._anchoring is not None:
-            self._anchoring.stop()
+        if self._anchor_rounds is not None:
+            self._anchor_rounds.stop()
         self.judge.stop()
         self._llm.close()
 
@@ -121,33 +121,35 @@ class SampledJudging:
         if judge.anchors is None:
             return None
         forgetful = options.model_copy(update={"cache_entries": 0})
-        anchoring = AnchorRounds(
-            anchors.read(judge.anchors),
+        rounds = AnchorRounds(
+            AnchorPlan(
+                anchors=tuple(anchors.read(judge.anchors)),
+                every_s=judge.anchors_every,
+                model=options.model or "",
+            ),
             llm.build(forgetful, self._context.clock),
-            every_s=judge.anchors_every,
-            model=options.model or "",
-            budget=self._budget,
-            clock=self._context.clock,
-            metrics=metrics,
-            remembered=remembered,
+            self._budget,
+            self._context.clock,
+            metrics,
             save=lambda name, body: self._store.ask(lambda store: store.remember(name, body)),
         )
+        rounds.load(remembered)
         own = self._context.own
         own.watch_each(
             "ragmon_judge_anchor_score",
             "Mean faithfulness of the anchors, when they were last judged.",
             "judge",
-            anchoring.scores,
+            rounds.scores,
         )
         own.watch_each(
             "ragmon_judge_anchor_drift",
             "Mean change of the anchors' faithfulness since they were first judged.",
             "judge",
-            anchoring.drifts,
+            rounds.drifts,
         )
-        return anchoring
+        return rounds
 
-    def _drawing(self, settings: Settings, traffic: bytes | None) -> JudgeSelection:
+    def _selection(self, settings: Settings, traffic: bytes | None) -> JudgeSelection:
         sampling = settings.sampling
         options = SamplingOptions(least=sampling.least, slice_per_day=sampling.slice_per_day)
         return JudgeSelection(
@@ -167,8 +169,8 @@ class SampledJudging:
             store.remember(TRAFFIC, self.draws.traffic)
             return selection.relations(engine.windows, columns, longest_s, now)
 
-        found = self._store.ask(read) if with_relations else {}
-        return AnswerFacts(self._queue.count(), found)
+        relations = self._store.ask(read) if with_relations else {}
+        return AnswerFacts(self._queue.count(), relations)
 
     def _watch(self, metrics: JudgeMetrics) -> None:
         metrics.watch_queue(SAMPLED_JUDGE, lambda: self._queue.length)
@@ -258,7 +260,7 @@ def limits_of(settings: Settings) -> BudgetLimits:
 
 
 def check_judges(settings: Settings) -> None:
-    """What ``serve`` would refuse.
+    """Refuse what ``serve`` would refuse.
 
     Raises:
         SettingsError: the key cannot be read, or a limit in dollars has no price to go by.
@@ -270,10 +272,10 @@ def check_judges(settings: Settings) -> None:
         settings.judge.llm.key()
 
 
-def _teller(context: Context, exporter: Exporter | None) -> Tell:
+def _verdict_listener(context: Context, exporter: Exporter | None) -> OnVerdict:
     log = structlog.get_logger("judges")
 
-    def tell(record: QueryRecord, verdict: Verdict) -> None:
+    def on_verdict(record: QueryRecord, verdict: Verdict) -> None:
         scored = "no_claims" if verdict.score is None else "scored"
         context.own.judged(verdict.judge, verdict.reason or scored)
         if verdict.failed and verdict.judge == SAMPLED_JUDGE:
@@ -281,13 +283,13 @@ def _teller(context: Context, exporter: Exporter | None) -> Tell:
         if exporter is not None and (shown := judged(record, verdict)) is not None:
             exporter.submit(shown)
 
-    return tell
+    return on_verdict
 
 
 def _follower(
     context: Context,
     metrics: JudgeMetrics,
-    tell: Tell,
+    on_verdict: OnVerdict,
     draws: JudgeSelection | None,
     calibrations: Calibrations,
 ) -> grounding_follower.GroundingFollower:
@@ -304,9 +306,11 @@ def _follower(
         context.engine.writer,
         grounding_follower.GroundingProcess(judge.max_cpu) if judge.enabled else None,
         context.clock,
-        told=tell,
-        draws=draws or grounding_follower.no_draws,
-        calibrated=calibrations,
+        grounding_follower.VerdictHooks(
+            on_verdict=on_verdict,
+            draws=draws or grounding_follower.no_draws,
+            calibrated=calibrations,
+        ),
     )
     metrics.watch_queue(EMBEDDED_JUDGE, lambda: follower.backlog)
     return follower

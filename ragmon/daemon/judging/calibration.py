@@ -1,9 +1,9 @@
-"""Each pipeline reads the embedded judge's score in its own way, learned from its own labels.
+"""Calibrations of the embedded judge's score: one a pipeline, learned from its own labels.
 
 Labels of people count, where there are enough; else the verdicts of the sampled judge, weighed by
 their draw. A calibration applies to the scores still to come: what was scored stays as it was
-counted, and every verdict names the version it was read by. Lessons that would make a worse judge
-are refused, and one that is in force is withdrawn when newer lessons do not bear it out.
+counted, and every verdict names the version it was read by. Examples that would make a worse judge
+are refused, and a calibration is withdrawn when newer examples do not bear it out.
 """
 
 import math
@@ -26,7 +26,7 @@ from ragmon.stores import Reader, amendments
 from ragmon.windows.observations import unpack
 
 NAME = "judge.calibrations"
-"""Under which the store remembers them."""
+"""Name under which the store keeps them."""
 
 _SIGNALS = SignalOptions()
 _MOST = 500  # newest answers of a pipeline that are learned from
@@ -44,14 +44,14 @@ Teacher = Literal["people", "llm"]
 
 
 class SavedCalibrations(Struct, frozen=True):
-    """What a pipeline's lessons came to, when they were last looked at."""
+    """A pipeline's calibration, or the reason why there is none."""
 
     version: int  # of the calibration; 0 before the first
     teacher: Teacher
-    lessons: int
-    calibration: Calibration  # as shipped where the lessons were refused
+    lessons: int  # examples it was learned from
+    calibration: Calibration  # as shipped where the examples were refused
     refused: Refusal | None = None
-    newest: int = 0  # sequence number of the newest lesson
+    newest: int = 0  # sequence number of the newest example
 
 
 class Calibrations:
@@ -90,21 +90,21 @@ class Calibrations:
         return {name: kept for name, kept in self.kept.items() if not kept.refused}
 
     def learn(
-        self, lessons: Mapping[str, Mapping[Teacher, list[CalibrationExample]]], judge: str
+        self, examples: Mapping[str, Mapping[Teacher, list[CalibrationExample]]], judge: str
     ) -> list[str]:
-        """Look at the pipelines that have enough new lessons; returns them.
+        """Fit the pipelines that have enough new examples; returns their names.
 
         Args:
-            lessons: by pipeline and teacher.
+            examples: by pipeline and teacher.
             judge: version of the artefact that is in force.
         """
         learned: dict[str, SavedCalibrations] = {}
-        for pipeline, by_teacher in lessons.items():
+        for pipeline, by_teacher in examples.items():
             if len(learned) == MOST_PIPELINES:
                 break
-            found = self._learned(pipeline, by_teacher, judge)
-            if found is not None:
-                learned[pipeline] = found
+            saved = self._learned(pipeline, by_teacher, judge)
+            if saved is not None:
+                learned[pipeline] = saved
         self.kept = self.kept | learned
         return sorted(learned)
 
@@ -128,7 +128,7 @@ class Calibrations:
 
 
 class Calibrator:
-    """Looks for new lessons on schedule."""
+    """Looks for new examples on schedule."""
 
     def __init__(
         self,
@@ -148,66 +148,66 @@ class Calibrator:
         self._log = structlog.get_logger("calibration")
 
     def step(self) -> None:
-        """Read what is labelled, and learn from it."""
+        """Read the labelled answers, and learn from them."""
         news = self._news()
         if news == self._seen:
             return
         with self._open() as reader:
-            found = lessons(reader, self._judge)
-        learned = self._calibrations.learn(found, self._judge)
+            examples = read_examples(reader, self._judge)
+        learned = self._calibrations.learn(examples, self._judge)
         for pipeline in learned:
-            self._tell(pipeline, self._calibrations.kept[pipeline])
+            self._log_result(pipeline, self._calibrations.kept[pipeline])
         if learned:
             self._save(self._calibrations.dump())
         if len(learned) < MOST_PIPELINES:
             self._seen = news
 
-    def _tell(self, pipeline: str, kept: SavedCalibrations) -> None:
-        said = {"pipeline": pipeline, "teacher": kept.teacher, "lessons": kept.lessons}
+    def _log_result(self, pipeline: str, kept: SavedCalibrations) -> None:
+        event = {"pipeline": pipeline, "teacher": kept.teacher, "lessons": kept.lessons}
         if kept.refused:
-            self._log.info("calibration_refused", **said, reason=_REASONS[kept.refused])
+            self._log.info("calibration_refused", **event, reason=_REASONS[kept.refused])
             return
         threshold = round(kept.calibration.threshold, 3)
         kind = kept.calibration.kind
-        self._log.info("calibrated", **said, version=kept.version, kind=kind, threshold=threshold)
+        self._log.info("calibrated", **event, version=kept.version, kind=kind, threshold=threshold)
 
 
-def lessons(reader: Reader, judge: str) -> dict[str, dict[Teacher, list[CalibrationExample]]]:
+def read_examples(reader: Reader, judge: str) -> dict[str, dict[Teacher, list[CalibrationExample]]]:
     """The newest labelled answers, by pipeline and teacher."""
-    found: dict[str, dict[Teacher, list[CalibrationExample]]] = {}
+    examples: dict[str, dict[Teacher, list[CalibrationExample]]] = {}
     for block in reader.blocks(0.0, np.inf):
-        told = {at: body for at, body in block.amendments.items() if _may_teach(body)}
-        if not told:
+        labelled = {at: body for at, body in block.amendments.items() if _may_teach(body)}
+        if not labelled:
             continue
         observations = unpack(block.observations, ())
-        for sequence, body in told.items():
+        for sequence, body in labelled.items():
             dims = observations.dims[observations.dim_index[sequence - block.first_sequence]]
-            for teacher, lesson in _lessons(sequence, amendments.decode(body).known, judge):
-                mine = found.setdefault(dims[0], {}).setdefault(teacher, [])
+            for teacher, example in _examples(sequence, amendments.decode(body).known, judge):
+                mine = examples.setdefault(dims[0], {}).setdefault(teacher, [])
                 if len(mine) < _MOST:
-                    mine.append(lesson)
-    return found
+                    mine.append(example)
+    return examples
 
 
-def _lessons(
+def _examples(
     sequence: int, known: Amendments, judge: str
 ) -> list[tuple[Teacher, CalibrationExample]]:
-    """What one answer teaches, once for each teacher."""
+    """Examples out of one answer, one for each teacher."""
     scored = verdict_of(known, EMBEDDED_JUDGE)
     if scored is None or scored.score is None or scored.version.partition("+")[0] != judge:
         return []
     raw = scored.score if scored.raw is None else scored.raw
-    found: list[tuple[Teacher, CalibrationExample]] = []
+    examples: list[tuple[Teacher, CalibrationExample]] = []
     human = human_score(known)
     if human is not None:
-        found.append(("people", CalibrationExample(raw, human, 1.0, scored.traits, sequence)))
+        examples.append(("people", CalibrationExample(raw, human, 1.0, scored.traits, sequence)))
     verdict = verdict_of(known, SAMPLED_JUDGE)
     if verdict is not None and verdict.score is not None:
         weight = 1.0 / verdict.probability
-        found.append(
+        examples.append(
             ("llm", CalibrationExample(raw, verdict.score, weight, scored.traits, sequence))
         )
-    return found
+    return examples
 
 
 def _may_teach(body: bytes) -> bool:
@@ -218,7 +218,7 @@ def _may_teach(body: bytes) -> bool:
 def _is_worth_it(
     before: SavedCalibrations, teacher: Teacher, taught: Sequence[CalibrationExample], judge: str
 ) -> bool:
-    """Whether there are enough more lessons, or enough newer ones where old ones make room."""
+    """True with enough more examples, or enough newer ones where old ones make room."""
     if before.calibration.judge_version != judge or (teacher, before.teacher) == ("people", "llm"):
         return True
     enough = min(math.ceil((_GROWTH - 1.0) * before.lessons), LEAST)

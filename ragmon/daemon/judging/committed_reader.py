@@ -1,4 +1,4 @@
-"""What was committed, as one who follows it reads it: in order, a share drawn by hashes of ids.
+"""Reader of committed records: in order, a share of them drawn by hashes of their ids.
 
 A share draws the same records whenever it is asked, and a larger one draws those of a smaller.
 """
@@ -49,10 +49,10 @@ class CommittedReader:
         """
         drawn: dict[int, bytes] = {}
         while at < end:
-            found = reader.hashes_from(at)
-            if found is None:
+            block = reader.hashes_from(at)
+            if block is None:
                 break
-            first, hashes = found
+            first, hashes = block
             chosen = np.flatnonzero(is_drawn(hashes, share)) + first
             chosen = chosen[(chosen >= at) & (chosen < end)]
             for sequence in chosen.tolist():

@@ -1,6 +1,6 @@
-"""Follows the store and has the embedded judge read every answer, or a known share of them.
+"""Follower of the store: the embedded judge reads every answer, or a known share of them.
 
-Which of them the sampled judge is asked about is drawn here too, once the score is known.
+Once the score is known, answers are drawn here for the sampled judge, too.
 
 How far it read is committed together with the verdicts, so that a crash repeats and skips
 nothing. While the judge keeps up every answer is read; behind its capacity a share drawn by the
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import structlog
+from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
@@ -36,7 +37,7 @@ _RETRY_S = 2.0
 
 
 class Progress(NamedTuple):
-    """Where the follower stands."""
+    """Position of the follower."""
 
     sequence: int  # of the next record to look at
     share: float  # with which answers are drawn now
@@ -51,6 +52,16 @@ def _as_it_is(_: str, verdict: Verdict) -> Verdict:
     return verdict
 
 
+class VerdictHooks(Struct, frozen=True, kw_only=True):
+    """Functions through which verdicts pass."""
+
+    on_verdict: Callable[[QueryRecord, Verdict], None]  # called once it is durable
+    draws: Callable[[Sequence[QueryRecord], Sequence[Verdict], float], list[Draw]] = no_draws
+    """For the sampled judge; committed together with the verdicts."""
+    calibrated: Callable[[str, Verdict], Verdict] = _as_it_is
+    """The verdict as its pipeline reads the score."""
+
+
 class GroundingFollower:
     """One thread that reads, asks the worker, and submits verdicts."""
 
@@ -60,18 +71,13 @@ class GroundingFollower:
         sink: RecordSink,
         worker: "GroundingProcess | None",
         clock: Clock,
-        *,
-        told: Callable[[QueryRecord, Verdict], None],
-        draws: Callable[[Sequence[QueryRecord], Sequence[Verdict], float], list[Draw]] = no_draws,
-        calibrated: Callable[[str, Verdict], Verdict] = _as_it_is,
+        hooks: VerdictHooks,
     ) -> None:
         self._committed = committed
         self._sink = sink
         self._worker = worker  # none: answers are only drawn
         self._clock = clock
-        self._told = told  # every verdict, once it is durable
-        self._draws = draws  # committed together with the verdicts
-        self._calibrated = calibrated  # how a pipeline reads the score
+        self._hooks = hooks
         self._log = structlog.get_logger("grounding")
         self._rate = _FIRST_RATE
         self.progress = Progress(0, 1.0)
@@ -135,11 +141,11 @@ class GroundingFollower:
         end = min(at + min(_LONGEST_SPAN, int(_BATCH / share)), self._committed.newest())
         drawn = self._committed.drawn(reader, at, end, share)
         verdicts = self._judge(drawn, share) if drawn else []
-        if not self._deliver([*verdicts, *self._draws(drawn, verdicts, share)], end):
+        if not self._deliver([*verdicts, *self._hooks.draws(drawn, verdicts, share)], end):
             return False
         if self._worker is not None:
             for record, verdict in zip(drawn, verdicts, strict=True):
-                self._told(record, verdict)
+                self._hooks.on_verdict(record, verdict)
         self.progress = Progress(end, share)
         return True
 
@@ -152,13 +158,13 @@ class GroundingFollower:
         if self._worker is None:
             return []
         started = self._clock.monotonic()
-        found = self._worker.judge([_case(record) for record in drawn])
+        scored = self._worker.judge([_case(record) for record in drawn])
         took = max(1e-3, self._clock.monotonic() - started)
         self._rate += 0.2 * (len(drawn) / took - self._rate)
         now = self._clock.now()
         return [
-            self._calibrated(record.pipeline, _verdict(record, result, share, now))
-            for record, result in zip(drawn, found, strict=True)
+            self._hooks.calibrated(record.pipeline, _verdict(record, result, share, now))
+            for record, result in zip(drawn, scored, strict=True)
         ]
 
     def _deliver(self, verdicts: Sequence[Verdict | Draw], end: int) -> bool:

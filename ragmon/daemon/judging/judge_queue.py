@@ -20,7 +20,7 @@ _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 
 
 class JudgeQueue:
-    """What waits, oldest first."""
+    """Answers that wait, oldest first."""
 
     def __init__(
         self, store: OnWriter[JudgeStore], reader: Callable[[], Reader], sink: RecordSink
@@ -36,7 +36,7 @@ class JudgeQueue:
         return self.length
 
     def waiting(self, under_way: Collection[int]) -> Iterator[Awaited]:
-        """What waits and is not being judged; others may change ``under_way`` meanwhile."""
+        """Answers that wait and are not being judged; ``under_way`` may change meanwhile."""
         skip = 0
         while True:
             # Noted before the store is asked: what is judged meanwhile is not given out again.
@@ -51,17 +51,17 @@ class JudgeQueue:
         return self._store.ask(lambda store: store.awaited(skip, _BATCH))
 
     def overdue(self, before: float, most: int) -> Sequence[Awaited]:
-        """What waits since before a moment in unix seconds."""
+        """Answers that wait since before a moment, in unix seconds."""
         return self._store.ask(lambda store: store.overdue(before, most))
 
     def opened(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
         """The answer; None when its record is gone, and then it waits no longer."""
-        found = reader.record(row.sequence)
-        draw = amendments.decode(found[1]).known.draw if found and found[1] else None
-        if found is None or draw is None:
+        stored = reader.record(row.sequence)
+        draw = amendments.decode(stored[1]).known.draw if stored and stored[1] else None
+        if stored is None or draw is None:
             self._store.ask(lambda store: store.abandon([row.sequence]))
             return None
-        return _decode(found[0]), draw
+        return _decode(stored[0]), draw
 
     def remember(self, name: str, dump: Callable[[], bytes]) -> None:
         """Keep some state under a name; it is dumped when nobody else can write it.

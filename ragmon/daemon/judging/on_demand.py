@@ -49,25 +49,25 @@ class StoredAnswer(NamedTuple):
 
 
 class JudgeRunPlan(NamedTuple):
-    """What a request comes to."""
+    """Answers that a request selects, and those it draws."""
 
-    found: list[StoredAnswer]
+    answers: list[StoredAnswer]
     chosen: list[bool]  # by the new draw
     probability: float  # of the new draw, the same for each
 
     @property
     def asked(self) -> list[int]:
         """Sequence numbers of the answers that the judge will be asked about because of it."""
-        pairs = zip(self.found, self.chosen, strict=True)
+        pairs = zip(self.answers, self.chosen, strict=True)
         return [
-            each.sequence
-            for each, chosen in pairs
-            if chosen and not each.is_judged and not (each.draw and each.draw.drawn)
+            answer.sequence
+            for answer, chosen in pairs
+            if chosen and not answer.is_judged and not (answer.draw and answer.draw.drawn)
         ]
 
 
 class JudgeRuns:
-    """Plans, draws, and says how far it has come."""
+    """Plans and draws runs, and reports their progress."""
 
     def __init__(
         self,
@@ -84,26 +84,26 @@ class JudgeRuns:
         self._clock = clock
         self._turn = threading.Lock()  # a second draw over the same answers has to see the first
 
-    async def forecast(self, wanted: JudgeRunSelection) -> JudgeForecast:
+    async def forecast(self, selection: JudgeRunSelection) -> JudgeForecast:
         """Answers, tokens and cost of a run; nothing is drawn."""
-        return await asyncio.to_thread(self._forecast, wanted)
+        return await asyncio.to_thread(self._forecast, selection)
 
-    async def draw(self, wanted: JudgeRunSelection) -> JudgeForecast:
+    async def draw(self, selection: JudgeRunSelection) -> JudgeForecast:
         """Draw, and have them judged."""
-        return await asyncio.to_thread(self._draw, wanted)
+        return await asyncio.to_thread(self._draw, selection)
 
     async def progress(self) -> JudgeProgress:
         """State of the queue."""
         return await asyncio.to_thread(self._progress)
 
-    def _forecast(self, wanted: JudgeRunSelection) -> JudgeForecast:
+    def _forecast(self, selection: JudgeRunSelection) -> JudgeForecast:
         with self._judge_queue.open() as reader:
-            return self._described(reader, plan(reader, wanted, self._clock.now()))
+            return self._described(reader, plan(reader, selection, self._clock.now()))
 
-    def _draw(self, wanted: JudgeRunSelection) -> JudgeForecast:
+    def _draw(self, selection: JudgeRunSelection) -> JudgeForecast:
         with self._turn:
             with self._judge_queue.open() as reader:
-                planned = plan(reader, wanted, self._clock.now())
+                planned = plan(reader, selection, self._clock.now())
                 described = self._described(reader, planned)
             for batch in _batches(redrawn(planned, self._clock.now())):
                 if not self._judge_queue.enter(batch, self._judge.ending):
@@ -128,8 +128,8 @@ class JudgeRuns:
         tokens = [self._llm.forecast(case) for case in cases]
         mean = self._budget.cost_usd(0.0)
         return JudgeForecast(
-            answers=len(planned.found),
-            judged_before=sum(each.is_judged for each in planned.found),
+            answers=len(planned.answers),
+            judged_before=sum(each.is_judged for each in planned.answers),
             to_judge=count,
             at_most_tokens=int(scale * sum(each.prompt + each.completion for each in tokens)),
             at_most_usd=most_usd or None,
@@ -138,27 +138,27 @@ class JudgeRuns:
         )
 
 
-def plan(reader: Reader, wanted: JudgeRunSelection, now: float) -> JudgeRunPlan:
+def plan(reader: Reader, selection: JudgeRunSelection, now: float) -> JudgeRunPlan:
     """A sample of the answers since a moment: each with the same chance, and no more than asked."""
-    found = list(_answers(reader, wanted, now))
+    answers = list(_answers(reader, selection, now))
     salt = SALT ^ int(now)  # another draw each time
-    order = np.argsort(draws((each.query_id for each in found), salt), kind="stable")
-    chosen = np.zeros(len(found), dtype=bool)
-    chosen[order[: wanted.limit]] = True
-    probability = min(1.0, wanted.limit / max(len(found), 1))
-    return JudgeRunPlan(found, chosen.tolist(), probability)
+    order = np.argsort(draws((each.query_id for each in answers), salt), kind="stable")
+    chosen = np.zeros(len(answers), dtype=bool)
+    chosen[order[: selection.limit]] = True
+    probability = min(1.0, selection.limit / max(len(answers), 1))
+    return JudgeRunPlan(answers, chosen.tolist(), probability)
 
 
 def redrawn(planned: JudgeRunPlan, now: float) -> Iterator[Draw]:
     """Every answer of the stretch with its new chance."""
     p = planned.probability
-    for each, chosen in zip(planned.found, planned.chosen, strict=True):
-        before = each.draw
+    for answer, chosen in zip(planned.answers, planned.chosen, strict=True):
+        before = answer.draw
         if before is None:
             yield Draw(
-                query_id=each.query_id,
+                query_id=answer.query_id,
                 probability=p,
-                proxy=each.proxy,
+                proxy=answer.proxy,
                 drawn=chosen,
                 timestamp=now,
             )
@@ -172,13 +172,13 @@ def redrawn(planned: JudgeRunPlan, now: float) -> Iterator[Draw]:
             )
 
 
-def _answers(reader: Reader, wanted: JudgeRunSelection, now: float) -> Iterator[StoredAnswer]:
+def _answers(reader: Reader, selection: JudgeRunSelection, now: float) -> Iterator[StoredAnswer]:
     count = 0
-    for block in reader.blocks(wanted.since, now):
+    for block in reader.blocks(selection.since, now):
         observations = unpack(block.observations, ())
-        inside = (observations.timestamps >= wanted.since) & (observations.timestamps <= now)
-        if wanted.pipeline:
-            mine = np.array([dims[0] == wanted.pipeline for dims in observations.dims])
+        inside = (observations.timestamps >= selection.since) & (observations.timestamps <= now)
+        if selection.pipeline:
+            mine = np.array([dims[0] == selection.pipeline for dims in observations.dims])
             inside &= mine[observations.dim_index]
         records = reader.records(block.first_sequence) if inside.any() else []
         for at in np.flatnonzero(inside[: len(records)]).tolist():
@@ -188,20 +188,20 @@ def _answers(reader: Reader, wanted: JudgeRunSelection, now: float) -> Iterator[
                 sequence = block.first_sequence + at
                 body = block.amendments.get(sequence)
                 known = amendments.decode(body).known if body else Amendments()
-                yield _found(record.query_id, sequence, known)
+                yield _stored_answer(record.query_id, sequence, known)
 
 
-def _found(query_id: str, sequence: int, known: Amendments) -> StoredAnswer:
+def _stored_answer(query_id: str, sequence: int, known: Amendments) -> StoredAnswer:
     scored = verdict_of(known, EMBEDDED_JUDGE)
     proxy = NO_PROXY if scored is None or scored.score is None else scored.score
     is_judged = verdict_of(known, SAMPLED_JUDGE) is not None
     return StoredAnswer(query_id, sequence, known.draw, is_judged, proxy)
 
 
-def _batches(found: Iterator[Draw]) -> Iterator[list[Draw]]:
+def _batches(draws: Iterator[Draw]) -> Iterator[list[Draw]]:
     batch: list[Draw] = []
-    for each in found:
-        batch.append(each)
+    for draw in draws:
+        batch.append(draw)
         if len(batch) == _BATCH:
             yield batch
             batch = []

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import structlog
+from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.daemon.judging import verdicts
@@ -38,7 +39,7 @@ _VERDICT_BYTES = 2_000  # about, for the queue's account
 
 
 class AnswerJudge(Protocol):
-    """What grades: ``LlmJudge``."""
+    """Grades one answer after another, such as ``LlmJudge``."""
 
     def judge(self, case: JudgedAnswer) -> Judgement | Failure:
         """Grade one answer."""
@@ -67,14 +68,22 @@ class Task(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """How often an answer failed, and until when it is left alone."""
+    """Failed attempts at an answer."""
 
     times: int
-    until: float  # monotonic
+    until: float  # monotonic; not tried again before
+
+
+class SampledJudgeOptions(Struct, frozen=True, kw_only=True):
+    """Limits of the sampled judge."""
+
+    max_age_s: float  # an answer that waits for longer is given up
+    threads: int  # requests at a time
+    on_verdict: Callable[[QueryRecord, Verdict], None]  # called once it is durable
 
 
 class SampledJudge:
-    """A part: gives out what waits on schedule, and goes on while there is any."""
+    """Judges on its threads what waits, started by the schedule and going on while there is any."""
 
     def __init__(
         self,
@@ -84,28 +93,25 @@ class SampledJudge:
         clock: Clock,
         metrics: JudgeMetrics,
         *,
-        told: Callable[[QueryRecord, Verdict], None],
-        max_age_s: float,
-        threads: int,
+        options: SampledJudgeOptions,
     ) -> None:
         self._judge = judge
         self._judge_queue = judge_queue
         self._budget = budget
         self._clock = clock
         self._metrics = metrics
-        self._told = told
-        self._max_age_s = max_age_s
+        self._options = options
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._under_way: set[int] = set()
         self._tried: dict[int, Tried] = {}
         self._is_paused = False  # the endpoint is, and that was logged
-        self._telling = threading.Lock()
+        self._pause_lock = threading.Lock()
         self._turn = threading.Lock()
         self._stop = threading.Event()
         self._log = structlog.get_logger("judging")
         self._loops = [
             Loop(f"judge-{number}", self._work, self._log, failed="judging_paused", retry_s=0.0)
-            for number in range(threads)
+            for number in range(options.threads)
         ]
 
     def start(self) -> None:
@@ -128,7 +134,7 @@ class SampledJudge:
 
     @property
     def ending(self) -> threading.Event:
-        """Set when it was told to end."""
+        """Set from when it was told to end."""
         return self._stop
 
     def dispatch(self) -> None:
@@ -163,29 +169,29 @@ class SampledJudge:
         return tasks
 
     def _expire(self, reader: Reader) -> None:
-        """Give up what waited for too long."""
-        before = self._clock.now() - self._max_age_s
+        """Give up answers that waited for too long."""
+        before = self._clock.now() - self._options.max_age_s
         for row in self._judge_queue.overdue(before, _MOST_EXPIRED):
-            found = None if row.sequence in self._under_way else self._opened(reader, row)
-            if found is not None:
-                record, draw = found
+            answer = None if row.sequence in self._under_way else self._opened(reader, row)
+            if answer is not None:
+                record, draw = answer
                 self._commit(record, verdicts.unjudged(draw, EXPIRED, self._clock.now()))
 
     def _task(self, reader: Reader, row: Awaited) -> Task | None:
         """The answer and what is set aside for it; None when the budget is used up."""
-        found = self._opened(reader, row)
-        if found is None:
+        answer = self._opened(reader, row)
+        if answer is None:
             return None  # expired this very moment; the next turn goes on behind it
-        record, draw = found
+        record, draw = answer
         reservation = self._budget.admit(self._judge.forecast_usd(verdicts.case_of(record)))
         return None if reservation is None else Task(row.sequence, record, draw, reservation)
 
     def _opened(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
         """The answer; one whose record is gone is counted as expired and awaited no longer."""
-        found = self._judge_queue.opened(reader, row)
-        if found is None:
+        answer = self._judge_queue.opened(reader, row)
+        if answer is None:
             self._metrics.judged(SAMPLED_JUDGE, EXPIRED)
-        return found
+        return answer
 
     def _give(self, tasks: Sequence[Task]) -> None:
         self._save_spent()
@@ -194,7 +200,7 @@ class SampledJudge:
             self._tasks.put(task)
 
     def _give_back(self) -> None:
-        """What waits for a thread was not asked for, and is not paid for."""
+        """Return what was set aside for answers that no thread took up: they were not asked for."""
         while True:
             try:
                 task = self._tasks.get_nowait()
@@ -236,7 +242,7 @@ class SampledJudge:
         got = self._judge.judge(verdicts.case_of(task.record))
         self._metrics.took(SAMPLED_JUDGE, self._clock.monotonic() - started)
         self._metrics.spent(SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd)
-        self._tell_pause(got)
+        self._log_pause(got)
         if isinstance(got, Failure):
             self._metrics.failed(SAMPLED_JUDGE, got.cause or got.reason)
             if got.reason == "circuit_open" and not got.tokens.prompt:
@@ -249,9 +255,9 @@ class SampledJudge:
         verdict = verdicts.verdict_of(task.record, task.draw, got, self._clock.now())
         self._commit(task.record, verdict)
 
-    def _tell_pause(self, got: Judgement | Failure) -> None:
-        """Say once an outage why the endpoint is left alone."""
-        with self._telling:
+    def _log_pause(self, got: Judgement | Failure) -> None:
+        """Log once an outage why the endpoint is left alone."""
+        with self._pause_lock:
             if isinstance(got, Judgement):
                 self._is_paused = False
                 return
@@ -269,4 +275,4 @@ class SampledJudge:
 
     def _commit(self, record: QueryRecord, verdict: Verdict) -> None:
         if self._judge_queue.enter([verdict], self._stop):
-            self._told(record, verdict)
+            self._options.on_verdict(record, verdict)

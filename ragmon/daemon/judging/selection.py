@@ -1,4 +1,4 @@
-"""Which answers go to the sampled judge: a probability each, and the draw."""
+"""Selection of answers for the sampled judge: a probability for each, and the draw."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,23 +18,23 @@ from ragmon.windows.observations import index_dims
 from ragmon.windows.series import dims_of
 
 TRAFFIC = "judge.traffic"
-"""Under which the store remembers what is known of the traffic."""
+"""Name under which the store keeps what is known of the traffic."""
 
 NO_PROXY = 0.5
-"""Stands for the score of an answer that the embedded judge cannot judge."""
+"""Proxy score of an answer that the embedded judge cannot judge."""
 
 _REFRESH_S = 60.0
 
 
 class AnswerFacts(Struct, frozen=True):
-    """What the writer's thread knows: how many wait, and what verdicts say of the proxy."""
+    """Facts that only the writer's thread has: the length of the queue, and the proxy's worth."""
 
-    waiting: int
-    relations: Mapping[str, Relation]  # by pipeline
+    waiting: int  # answers
+    relations: Mapping[str, Relation]  # of faithfulness with the proxy score, by pipeline
 
 
 class JudgeSelection:
-    """Called by the one thread that follows the store."""
+    """Draws answers; called by the one thread that follows the store."""
 
     def __init__(
         self,
@@ -50,14 +50,14 @@ class JudgeSelection:
         self._budget = budget
         self._clock = clock
         self._slices = slices
-        self._known = known  # asked with whether the relations are wanted, too
+        self._known = known  # called with True when the relations are needed, too
         self._forecast_usd = forecast_usd
         self._relations: Mapping[str, Relation] = {}
         self._asked_at = -_REFRESH_S
 
     @property
     def traffic(self) -> bytes:
-        """What is known of the traffic, for ``sampler_of`` after a restart."""
+        """The forecast of the traffic, for ``sampler_of`` after a restart."""
         return msgspec.msgpack.encode(self._sampler.forecast)
 
     def __call__(
@@ -103,10 +103,10 @@ class JudgeSelection:
         forecast = float(np.mean([self._forecast_usd(record) for record in records]))
         pace, room = self._budget.pace(known.waiting, self._budget.cost_usd(forecast))
         dims, index = index_dims([dims_of(record, self._slices) for record in records])
-        found: list[float] = self._sampler.probabilities(
+        chances: list[float] = self._sampler.probabilities(
             self._clock.now(), dims, index, chance_bad, pace_per_hour=pace, room=room
         ).tolist()
-        return found
+        return chances
 
 
 def sampler_of(options: SamplingOptions, traffic: bytes | None) -> Sampler:
@@ -118,7 +118,7 @@ def sampler_of(options: SamplingOptions, traffic: bytes | None) -> Sampler:
 def relations(
     windows: Windows, columns: Sequence[Column], window_s: float, now: float
 ) -> dict[str, Relation]:
-    """How faithfulness followed the proxy lately, by pipeline; on the writer's thread."""
+    """Relation of faithfulness with the proxy in the last window, by pipeline."""
     merged = windows.merge(window_s, now)
     shared, scored = sampled_sums(merged, columns)
     return {

@@ -8,7 +8,7 @@ from ragmon.clock import Clock
 from ragmon.judges.budget import Budget, BudgetLimits, Reservation, Spent
 
 NAME = "judge.budget"
-"""Under which the store remembers what was spent."""
+"""Name under which the store keeps the spending."""
 
 
 class SharedBudget:
@@ -27,7 +27,7 @@ class SharedBudget:
             self._budget = Budget(self._limits, spent)
 
     def dump(self) -> bytes:
-        """What was spent."""
+        """The spending so far, for ``load`` after a restart."""
         with self._lock:
             return msgspec.json.encode(self._budget.spent)
 
@@ -62,6 +62,6 @@ class SharedBudget:
         return forecast if known is None else known
 
     def remaining_ratio(self) -> float:
-        """What is left of the limit that is nearest to its end."""
+        """The share left of the limit that is nearest to its end; in [0, 1]."""
         with self._lock:
             return self._budget.remaining_ratio(self._clock.now())

@@ -1,4 +1,4 @@
-"""Between what is logged and what the sampled judge reads and says."""
+"""Cases for the sampled judge out of records, and verdicts out of its judgements."""
 
 from ragmon.judges.llm import Claim, Failure, JudgedAnswer, Judgement
 from ragmon.records import Doubt, Draw, QueryRecord, Verdict
@@ -8,18 +8,18 @@ _MOST_DOUBTS = 20
 
 
 def judgeable(record: QueryRecord) -> bool:
-    """Whether there is an answer, and a text it could rest on."""
+    """True with an answer, and a text it could rest on."""
     return bool(record.answer) and any(chunk.text for chunk in record.chunks or ())
 
 
 def case_of(record: QueryRecord) -> JudgedAnswer:
-    """What the judge reads."""
+    """The question, answer and texts that the judge reads."""
     chunks = tuple((chunk.id, chunk.text) for chunk in record.chunks or () if chunk.text)
     return JudgedAnswer(record.query or "", record.answer or "", chunks)
 
 
 def verdict_of(record: QueryRecord, draw: Draw, got: Judgement | Failure, now: float) -> Verdict:
-    """What is kept of a judgement, or of a failure that is final."""
+    """The verdict of a judgement, or of a failure that is final."""
     if isinstance(got, Failure):
         return unjudged(draw, got.reason, now)
     scores = dict(got.scores)
@@ -38,7 +38,7 @@ def verdict_of(record: QueryRecord, draw: Draw, got: Judgement | Failure, now: f
 
 
 def unjudged(draw: Draw, reason: str, now: float) -> Verdict:
-    """Drawn, and never judged."""
+    """The verdict of an answer that was drawn and never judged."""
     return Verdict(
         query_id=draw.query_id,
         judge=SAMPLED_JUDGE,
@@ -50,10 +50,10 @@ def unjudged(draw: Draw, reason: str, now: float) -> Verdict:
 
 def _doubts(answer: str, claims: tuple[Claim, ...]) -> tuple[Doubt, ...]:
     """The unsupported claims; one in other words than the answer's is about the whole of it."""
-    found = []
+    doubts = []
     for claim in claims:
         if not claim.supported:
             start = answer.find(claim.text)
             end = start + len(claim.text) if start >= 0 else len(answer)
-            found.append(Doubt(max(start, 0), end, "unsupported_claim", claim.text, 0.0))
-    return tuple(found[:_MOST_DOUBTS])
+            doubts.append(Doubt(max(start, 0), end, "unsupported_claim", claim.text, 0.0))
+    return tuple(doubts[:_MOST_DOUBTS])

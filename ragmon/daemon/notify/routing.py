@@ -80,8 +80,8 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _build(setting: str, given: dict[str, Any], context: SinkContext) -> Sink:
-    module, options = resolve("ragmon.sinks", setting, given)
+def _build(setting: str, entry: dict[str, Any], context: SinkContext) -> Sink:
+    module, options = resolve("ragmon.sinks", setting, entry)
     try:
         check_secrets(options)
         sink: Sink = module.build(options, context)

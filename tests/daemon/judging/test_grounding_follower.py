@@ -11,7 +11,11 @@ from ragmon.clock import ManualClock
 from ragmon.config import Settings
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
-from ragmon.daemon.judging.grounding_follower import GroundingFollower, GroundingProcess
+from ragmon.daemon.judging.grounding_follower import (
+    GroundingFollower,
+    GroundingProcess,
+    VerdictHooks,
+)
 from ragmon.judges.grounding import GroundingResult
 from ragmon.judges.worker import AnswerToRead
 from ragmon.records import Chunk, QueryRecord
@@ -65,7 +69,9 @@ class Site:
             self.engine.writer,
             worker,
             ManualClock(NOW),
-            told=lambda _, verdict: self.counted.append(verdict.reason or "scored"),
+            VerdictHooks(
+                on_verdict=lambda _, verdict: self.counted.append(verdict.reason or "scored")
+            ),
         )
 
     def log(self, *records):

@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from ragmon.clock import ManualClock
 from ragmon.daemon.judging.judge_queue import JudgeQueue
-from ragmon.daemon.judging.sampled_judge import SampledJudge, Task
+from ragmon.daemon.judging.sampled_judge import SampledJudge, SampledJudgeOptions, Task
 from ragmon.daemon.judging.shared_budget import SharedBudget
 from ragmon.errors import StoreError
 from ragmon.exposition.own import OwnMetrics
@@ -62,9 +62,8 @@ def test_one_answer_does_not_end_the_thread(error, event, is_left_alone):
     budget = SharedBudget(BudgetLimits(judgements_per_hour=10), clock)
     judge_queue = JudgeQueue(bound(Nothing()), Nothing, sink=None)
     metrics = JudgeMetrics(OwnMetrics())
-    sampled = SampledJudge(
-        judge, judge_queue, budget, clock, metrics, told=lambda *_: None, max_age_s=60.0, threads=1
-    )
+    options = SampledJudgeOptions(max_age_s=60.0, threads=1, on_verdict=lambda *_: None)
+    sampled = SampledJudge(judge, judge_queue, budget, clock, metrics, options=options)
     for number in range(2):
         answer = QueryRecord(query_id=f"q{number}", answer=f"A{number}", chunks=[Chunk("c")])
         draw = Draw(query_id=f"q{number}", probability=1.0, proxy=0.5)
