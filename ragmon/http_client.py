@@ -50,28 +50,28 @@ class HttpOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
-    """Seconds to wait for an answer."""
+    """Seconds to wait for a response."""
     ca_file: Path | None = None
-    """Certificates to trust besides the system's own, PEM."""
+    """PEM file of certificates to trust besides those of the system."""
 
 
 class Access(HttpOptions):
     """A receiver that asks who is there: basic authentication, or a bearer token."""
 
     username: str | None = None
-    """For basic authentication."""
+    """User name for basic authentication."""
     password: SecretStr | None = None
-    """Its password."""
+    """Password for basic authentication. A secret: prefer password_file or password_env."""
     password_file: Path | None = None
-    """A file that holds it."""
+    """File that holds the password."""
     password_env: str | None = None
-    """A variable that holds it."""
+    """Environment variable that holds the password."""
     token: SecretStr | None = None
-    """A bearer token."""
+    """Bearer token. A secret: prefer token_file or token_env."""
     token_file: Path | None = None
-    """A file that holds it."""
+    """File that holds the token."""
     token_env: str | None = None
-    """A variable that holds it."""
+    """Environment variable that holds the token."""
 
     @model_validator(mode="after")
     def _one_way(self) -> "Access":

@@ -50,7 +50,7 @@ def build_sources(context: Context) -> list[Source]:
     thread, store = context.engine.thread, context.engine.store
     source_context = SourceContext(
         sink=context.engine.writer,
-        tally=context.own,
+        counters=context.own,
         clock=context.clock,
         offset=lambda name: thread.ask(lambda: store.offset(name)),
         retention_s=context.settings.retention.records,

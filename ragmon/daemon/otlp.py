@@ -72,7 +72,7 @@ def build_source(
             ),
         ),
         sink=engine.writer,
-        tally=own,
+        counters=own,
         authorize=authorizer,
         clock=clock,
         spans=engine.thread.bind(engine.store.spans()),

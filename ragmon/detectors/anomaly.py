@@ -25,7 +25,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     slices: bool = True
     """Watch the values of the configured slices too."""
     severity: Severity = "warning"
-    """Of the alerts."""
+    """Severity of the alerts."""
     outage_from: float = 0.5
     """Share of queries with an error, or without documents, from which an alert is critical."""
     accept_after: float = 3 * 86_400.0

@@ -50,13 +50,14 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     metrics: tuple[str, ...] = tuple(name for name in DETECTED if name not in _UNBOUNDED)
     """Metrics that are compared; losses in [0, 1] only."""
     stable: dict[str, str] = {}
-    """The stable version of a pipeline; by default the one with the most queries last week."""
+    """Stable version by pipeline; by default the one with the most queries last week."""
     alpha: float = Field(default=0.01, gt=0.0, lt=1.0)
-    """Chance to call a version worse that is not, over all metrics and however long it runs."""
+    """Probability of a false alarm for a version that is not worse, over all metrics and however
+    long it runs."""
     tolerance: float = Field(default=0.0, ge=0.0, lt=1.0)
     """Extra loss that a version may have."""
     severity: Severity = "critical"
-    """Of the alerts."""
+    """Severity of the alerts."""
 
 
 class VersionPair(NamedTuple):

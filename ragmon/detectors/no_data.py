@@ -33,11 +33,12 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings."""
 
     metrics: tuple[str, ...] = WATCHED
-    """traffic, judged, positive_feedback (ratings of any kind), or any other metric."""
+    """Data that must keep coming: traffic, judged, positive_feedback (ratings of any kind), or any
+    other metric."""
     min_gap: float = Field(default=180.0, ge=60.0)
-    """Seconds of silence below which nothing is said."""
+    """Shortest time without data, in seconds, after which an alert fires."""
     severity: Severity = "critical"
-    """Of the alerts for traffic; others are warnings."""
+    """Severity of the alerts for traffic; the others are warnings."""
 
 
 class NoDataState(Arrays):

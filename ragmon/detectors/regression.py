@@ -25,9 +25,9 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     metrics: tuple[str, ...] = DETECTED
     """Metrics that are watched."""
     slices: bool = True
-    """Watch the slices that the baseline knows."""
+    """Watch the slices in the baseline too."""
     severity: Severity = "warning"
-    """Of the alerts."""
+    """Severity of the alerts."""
     delta: float = 0.01
     """Extra loss, above the baseline's upper limit, that is tolerated."""
 

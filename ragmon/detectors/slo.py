@@ -41,11 +41,11 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     metric: Literal[tuple(INDEX)]  # type: ignore[valid-type]
     """Metric whose losses count as bad events."""
     objective: float = Field(gt=0.0, lt=1.0)
-    """Share of queries that must be good."""
+    """Share of queries that must be good, for example 0.95."""
     pipelines: tuple[str, ...] = ()
-    """Only these; none given: every pipeline."""
+    """Pipelines it applies to; none: all."""
     min_bad: float = Field(default=10.0, ge=1.0)
-    """Bad events that the long window needs."""
+    """Fewest bad queries in the long window; with fewer no alert fires."""
 
 
 class SloState(Arrays):

@@ -20,26 +20,26 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings: exactly one of ``limit`` and ``drop``."""
 
     metric: Literal[tuple(INDEX)]  # type: ignore[valid-type]
-    """Metric whose loss is limited."""
+    """Metric to limit; its loss counts: for hit, the share of queries without a hit."""
     limit: float | None = Field(default=None, gt=0.0)
-    """Mean loss over the window from which it is bad."""
+    """Mean loss over the window above which an alert fires, for example 0.2."""
     drop: float | None = Field(default=None, gt=0.0)
-    """The same, above the active baseline at this hour: its upper 95 % limit, or its mean if
-    ``sure`` is 0."""
+    """Increase of the loss over the active baseline at this hour above which an alert fires: over
+    the upper 95 % limit of the baseline, or over its mean if ``sure`` is 0."""
     window: float = Field(default=3_600.0, ge=60.0, le=7 * 86_400.0)
-    """Seconds."""
+    """Length of the window in seconds."""
     min_samples: float = Field(default=50.0, ge=1.0)
-    """Below, the window says nothing."""
+    """Fewest queries in the window; with fewer no alert fires."""
     sure: float = Field(default=_SURE, ge=0.0)
-    """Standard errors by which the limit must be exceeded; 0 looks at the mean alone."""
+    """Margin above the limit, in standard errors of the mean; 0 compares the mean alone."""
     hysteresis: float = Field(default=0.9, gt=0.0, le=1.0)
-    """It is over once the mean is below this share of the limit."""
+    """Share of the limit below which the mean must fall before the alert resolves."""
     pipelines: tuple[str, ...] = ()
-    """Only these; none given: every pipeline."""
+    """Pipelines it applies to; none: all."""
     slices: bool = False
-    """Slices too."""
+    """Watch the values of the configured slices too."""
     severity: Severity = "warning"
-    """Of the alerts."""
+    """Severity of the alerts."""
 
     @model_validator(mode="after")
     def _one_limit(self) -> "Options":

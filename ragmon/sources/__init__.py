@@ -77,7 +77,7 @@ class SourceContext(Struct, frozen=True, kw_only=True):
     """Dependencies of a configured source."""
 
     sink: RecordSink
-    tally: IngestCounters
+    counters: IngestCounters
     clock: Clock
     offset: Callable[[str], bytes | None]  # how far a source was read, by its name
     retention_s: float
@@ -158,9 +158,9 @@ def resolver(future: asyncio.Future[Result]) -> Callable[[Result], None]:
     return reply
 
 
-def count_outcome(tally: IngestCounters, source: str, outcome: IngestOutcome) -> None:
+def count_outcome(counters: IngestCounters, source: str, outcome: IngestOutcome) -> None:
     """Count the outcome of a batch that is durable."""
-    tally.accepted(source, outcome.accepted)
-    tally.duplicated(source, outcome.duplicates)
+    counters.accepted(source, outcome.accepted)
+    counters.duplicated(source, outcome.duplicates)
     for _, reason in outcome.refused:
-        tally.rejected(source, reason)
+        counters.rejected(source, reason)

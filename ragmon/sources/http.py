@@ -75,13 +75,13 @@ class HttpSource:
         self,
         options: Options,
         sink: RecordSink,
-        tally: IngestCounters,
+        counters: IngestCounters,
         authorize: Callable[[Scope, str], None],
         now: Callable[[], float],
     ) -> None:
         self._options = options
         self._sink = sink
-        self._tally = tally
+        self._counters = counters
         self._authorize = authorize
         self._now = now
         self._shares = Shares(options.in_flight)
@@ -105,7 +105,7 @@ class HttpSource:
             await self._refuse(endpoint, unavailable("ragmon is ending", "ending"), send)
 
     async def _refuse(self, endpoint: IngestPath, problem: Problem, send: Send) -> None:
-        self._tally.rejected(endpoint.source, problem.reason)
+        self._counters.rejected(endpoint.source, problem.reason)
         await send_problem(send, problem)
 
     async def _decode(self, endpoint: IngestPath, body: bytes, content_type: str) -> BodyContents:
@@ -158,10 +158,10 @@ class HttpSource:
         return await commit(self._sink, make)
 
     def _count(self, source: str, outcome: IngestOutcome, rejections: list[Rejection]) -> None:
-        self._tally.accepted(source, outcome.accepted)
-        self._tally.duplicated(source, outcome.duplicates)
+        self._counters.accepted(source, outcome.accepted)
+        self._counters.duplicated(source, outcome.duplicates)
         for reason, count in reasons(rejections).items():
-            self._tally.rejected(source, reason, count)
+            self._counters.rejected(source, reason, count)
 
 
 _LATE = {

@@ -165,7 +165,7 @@ class JsonlSource:
 
         outcome = deliver(self._context.sink, make, self._loop.stopping)
         if outcome is not None:
-            count_outcome(self._context.tally, "jsonl", outcome)
+            count_outcome(self._context.counters, "jsonl", outcome)
         return outcome is not None
 
     def _records(self, lines: list[bytes], offset: int) -> Iterator[Any]:
@@ -180,7 +180,7 @@ class JsonlSource:
             offset += len(line)
 
     def _refuse(self, error: RecordError, offset: int) -> None:
-        self._context.tally.rejected("jsonl", error.reason)
+        self._context.counters.rejected("jsonl", error.reason)
         self._log.warning(
             "line_refused", at_byte=offset, field=error.field, reason=error.reason, error=str(error)
         )

@@ -414,7 +414,7 @@ def test_a_failed_commit_is_503_and_leaves_no_trace(tmp_path, error, reason):
 
 def test_a_request_that_the_end_cuts_off_is_told_to_come_again():
     class Silent:
-        """A sink that never answers, and a tally that nobody reads."""
+        """A sink that never answers, and counters that are not read."""
 
         def submit(self, submission):
             waiting.set()

@@ -165,7 +165,7 @@ def test_a_store_that_cannot_be_asked_does_not_end_the_thread(tmp_path):
         return log.disk.offsets.get(name)
 
     log.source._context = SourceContext(
-        sink=log.disk, tally=log.disk, clock=log.disk.clock, offset=offset,
+        sink=log.disk, counters=log.disk, clock=log.disk.clock, offset=offset,
         retention_s=1e9, max_skew_s=300,
     )  # fmt: skip
     log.write("a")

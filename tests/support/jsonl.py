@@ -15,7 +15,7 @@ class Killed(BaseException):
 
 
 class Disk:
-    """What outlives the source: records and offsets, committed together. Also sink and tally."""
+    """What outlives the source: records and offsets, committed together. Also sink and counters."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(NOW)
@@ -65,7 +65,7 @@ class Follower:
     def restart(self) -> None:
         context = SourceContext(
             sink=self.disk,
-            tally=self.disk,
+            counters=self.disk,
             clock=self.disk.clock,
             offset=self.disk.offsets.get,
             retention_s=7 * 86_400,

@@ -40,7 +40,7 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-class Tally:
+class CountedOutcomes:
     """Counts, by (source, reason)."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Rig:
     ) -> None:
         self.engine = engine
         self.clock = clock
-        self.tally = Tally()
+        self.counters = CountedOutcomes()
         self.source = OtlpSource(
             Options(
                 limits=_LIMITS,
@@ -79,7 +79,7 @@ class Rig:
                 redact=redact,
             ),
             sink=engine.writer,
-            tally=self.tally,
+            counters=self.counters,
             authorize=authorize or (lambda scope, needed: None),
             clock=clock,
             spans=engine.thread.bind(engine.store.spans()),
@@ -122,8 +122,11 @@ class Rig:
         if sequence is None:
             return None
         with store.reader() as reader:
-            found = reader.record(sequence)
-        return describe(*found, self.engine.pipeline) if found else None
+            stored = reader.record(sequence)
+        if stored is None:
+            return None
+        detail: dict[str, Any] = msgspec.to_builtins(describe(*stored, self.engine.pipeline))
+        return detail
 
     def record(self, query_id: str) -> QueryRecord | None:
         """A stored query, as a record."""

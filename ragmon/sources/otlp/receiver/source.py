@@ -86,7 +86,7 @@ class OtlpSource:
         options: Options,
         *,
         sink: RecordSink,
-        tally: IngestCounters,
+        counters: IngestCounters,
         authorize: Callable[[Scope, str], None],
         clock: Clock,
         spans: OnWriter[Spans],
@@ -94,7 +94,7 @@ class OtlpSource:
         bounding = Bounding(retention_s=options.retention_s, max_skew_s=options.max_skew_s)
         self.worker = MappingWorker(
             sink=sink,
-            tally=tally,
+            counters=counters,
             clock=clock,
             spans=spans,
             timeouts=options.timeouts,
@@ -102,7 +102,7 @@ class OtlpSource:
         )
         self._options = options
         self._sink = sink
-        self._tally = tally
+        self._counters = counters
         self._authorize = authorize
         self._clock = clock
         self._journal = Journal(spans)
@@ -140,7 +140,7 @@ class OtlpSource:
             message = ", ".join(f"{count} spans: {reason}" for reason, count in refused.items())
             await send_answer(send, success(encoding, total, message))
         except Problem as problem:
-            self._tally.rejected("otlp", problem.reason)
+            self._counters.rejected("otlp", problem.reason)
             await send_answer(send, failure(encoding, problem), problem.headers)
 
     async def take_whole(self, path: str, body: bytes) -> dict[str, int]:
@@ -183,14 +183,14 @@ class OtlpSource:
 
     def count_refused(self, reason: str) -> None:
         """Count a request that was refused as a whole."""
-        self._tally.rejected("otlp", reason)
+        self._counters.rejected("otlp", reason)
 
     def _count(self, decoded: DecodedSpans, refused: dict[str, int]) -> None:
         for reason, count in decoded.refused.items():
             refused[reason] = refused.get(reason, 0) + count
-            self._tally.rejected("otlp_spans", reason, count)
+            self._counters.rejected("otlp_spans", reason, count)
         for reason, count in decoded.dropped.items():
-            self._tally.rejected("otlp_attributes", reason, count)
+            self._counters.rejected("otlp_attributes", reason, count)
 
     async def _keep(self, parts: Sequence[SpanRow]) -> None:
         if self.worker.is_behind:
@@ -210,7 +210,7 @@ class OtlpSource:
         problem = await future
         if problem is not None:
             raise unavailable(str(problem), problem.reason)
-        self._tally.accepted("otlp_spans", sum(part.spans for part in parts))
+        self._counters.accepted("otlp_spans", sum(part.spans for part in parts))
 
     async def _take_logs(self, body: bytes, encoding: Encoding) -> None:
         targets = self.worker.targets
@@ -222,7 +222,7 @@ class OtlpSource:
             if query_id and logged.evaluation.name:
                 by_query.setdefault(query_id, []).append(logged.evaluation)
             else:
-                self._tally.rejected("otlp_feedback", "no_target")
+                self._counters.rejected("otlp_feedback", "no_target")
         await self._commit(self._changes(by_query))
 
     async def _answer_scores(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -236,17 +236,17 @@ class OtlpSource:
                     by_query.setdefault(query_id, []).append(evaluation)
                 await self._commit(self._changes(by_query))
             for reason in refused:
-                self._tally.rejected("otlp_feedback", reason)
+                self._counters.rejected("otlp_feedback", reason)
             if refused and not accepted:
                 raise Problem(404, f"nothing was kept: {refused[0]}", reason=refused[0])
             ids = [{"id": own_id} for _, _, own_id in accepted]
             one = path == scores.LANGFUSE and len(ids) == 1
             await send_json(send, 200, ids[0] if one else {"data": ids})
         except RecordError as error:
-            self._tally.rejected("otlp_feedback", error.reason)
+            self._counters.rejected("otlp_feedback", error.reason)
             await send_problem(send, Problem(400, str(error), reason=error.reason))
         except Problem as problem:
-            self._tally.rejected("otlp_feedback", problem.reason)
+            self._counters.rejected("otlp_feedback", problem.reason)
             await send_problem(send, problem)
 
     def _changes(self, by_query: dict[str, list[SpanEvaluation]]) -> list[Feedback | Label]:
@@ -265,7 +265,7 @@ class OtlpSource:
             size_bytes = _CHANGE_BYTES * len(changes)
             return Submission("otlp_feedback", size_bytes, reply, changes=changes)
 
-        count_outcome(self._tally, "otlp_feedback", await commit(self._sink, make))
+        count_outcome(self._counters, "otlp_feedback", await commit(self._sink, make))
 
     async def _answer_recent(self, scope: Scope, send: Send) -> None:
         """Answer ``ragmon trace-doctor --last``: the newest traces, explained."""
@@ -280,7 +280,7 @@ class OtlpSource:
             )
             await send_json(send, 200, explained)
         except Problem as problem:
-            self._tally.rejected("otlp", problem.reason)
+            self._counters.rejected("otlp", problem.reason)
             await send_problem(send, problem)
 
     def _check(self, scope: Scope) -> None:

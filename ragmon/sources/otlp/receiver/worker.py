@@ -47,7 +47,7 @@ class MappingWorker:
         self,
         *,
         sink: RecordSink,
-        tally: IngestCounters,
+        counters: IngestCounters,
         clock: Clock,
         spans: OnWriter[Spans],
         timeouts: TraceTimeouts,
@@ -58,7 +58,7 @@ class MappingWorker:
         self.recent: deque[tuple[bytes, tuple[bytes, ...]]] = deque(maxlen=_RECENT)
         self._recent_bytes = 0
         self._sink = sink
-        self._tally = tally
+        self._counters = counters
         self._clock = clock
         self._spans = spans
         self._bounding = bounding
@@ -180,7 +180,7 @@ class MappingWorker:
             StoreError: the store refused.
         """
         for reason, count in results.refused.items():
-            self._tally.rejected(SOURCE, reason, count)
+            self._counters.rejected(SOURCE, reason, count)
         if not results.records and not results.changes:
             return
         done = threading.Event()
@@ -196,7 +196,7 @@ class MappingWorker:
         done.wait()
         if outcomes[0].error is not None:
             raise outcomes[0].error
-        count_outcome(self._tally, SOURCE, outcomes[0])
+        count_outcome(self._counters, SOURCE, outcomes[0])
 
     def _remember(self, complete: Sequence[Complete], bodies: Sequence[tuple[bytes, ...]]) -> None:
         """Keep the newest for ``ragmon trace-doctor --last``."""

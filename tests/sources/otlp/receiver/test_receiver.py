@@ -87,7 +87,7 @@ def test_spans_without_identity_are_refused_alone(site, fields, reason):
     said = ExportTraceServiceResponse.FromString(answer.body).partial_success
     assert (answer.status, said.rejected_spans) == (200, 1)
     assert reason in said.error_message
-    assert site.tally.counts["otlp_spans", reason] == 1
+    assert site.counters.counts["otlp_spans", reason] == 1
     assert site.pending() == 1
 
 
@@ -143,7 +143,7 @@ def test_what_cannot_be_read_is_said_and_counted(site, body, headers, status, co
     assert answer.status == status
     assert status_of(answer)[0] == code
     assert status_of(answer)[1]
-    assert site.tally.counts["otlp", reason] == 1
+    assert site.counters.counts["otlp", reason] == 1
     assert site.pending() == 0
 
 
@@ -164,7 +164,7 @@ def test_an_unready_store_asks_to_come_again(site, path, monkeypatch):
     assert answer.status == 503
     assert 1 <= int(answer.headers["retry-after"]) <= 5
     assert status_of(answer)[0] == 14
-    assert site.tally.counts["otlp", "store_full"] == 1
+    assert site.counters.counts["otlp", "store_full"] == 1
 
 
 def test_spans_that_come_faster_than_they_are_read_are_asked_to_come_again(site):
@@ -175,7 +175,7 @@ def test_spans_that_come_faster_than_they_are_read_are_asked_to_come_again(site)
     assert {answer.status for answer in refused} == {503}
     assert 1 <= int(refused[0].headers["retry-after"]) <= 5
     assert len(sent) - len(refused) == 10  # 8 MiB, and the request that went beyond
-    assert site.tally.counts["otlp", "overloaded"] == len(refused)
+    assert site.counters.counts["otlp", "overloaded"] == len(refused)
     site.source.worker.step()
     again = site.send(as_json(span(30, 9, {"output.value": text})), content_type=JSON)
     assert again.status == 200
@@ -200,7 +200,7 @@ def test_ten_thousand_attributes_are_cut_and_counted(site):
     record = one_record(site, request(attributes=attributes).SerializeToString())
     assert record.query == "why?"
     dropped = len(attributes) - MAX_ATTRIBUTES
-    assert site.tally.counts["otlp_attributes", "too_many"] == dropped
+    assert site.counters.counts["otlp_attributes", "too_many"] == dropped
 
 
 def test_a_huge_value_is_cut_and_counted(site):
@@ -210,7 +210,7 @@ def test_a_huge_value_is_cut_and_counted(site):
     assert site.send(body, content_encoding="gzip").status == 200
     site.wait()
     assert len(site.record(TRACE.hex()).query) == 1_000_000
-    assert site.tally.counts["otlp_attributes", "cut"] == 1
+    assert site.counters.counts["otlp_attributes", "cut"] == 1
 
 
 def test_a_huge_name_is_cut(site):
@@ -257,7 +257,7 @@ def test_vectors_are_dropped_before_they_are_stored(site):
     spans = site.engine.store.spans()
     (body,) = site.engine.thread.submit(lambda: spans.bodies([TRACE])).result()[0]
     assert len(body) < 500
-    assert site.tally.counts["otlp_attributes", "bulk"] == 2
+    assert site.counters.counts["otlp_attributes", "bulk"] == 2
 
 
 def test_ids_of_any_case_whole_numbers_as_text_and_unknown_fields(site):
@@ -286,7 +286,7 @@ def test_circular_parents_still_make_one_query(site):
 def test_times_that_cannot_be_are_refused_and_counted(site):
     record = one_record(site, as_json(span(1, attributes=RETRIEVAL, start_ns=1, end_ns=2)), JSON)
     assert record is None
-    assert site.tally.counts["otlp", "too_old"] == 1
+    assert site.counters.counts["otlp", "too_old"] == 1
     assert site.pending() == 0
 
 
@@ -389,7 +389,7 @@ def test_feedback_reaches_its_query(site, path, body, media):
     site.wait()
     assert site.send(body, path, content_type=media).status == 200
     assert site.query(TRACE.hex())["feedback"]["rating"] == -1.0
-    assert site.tally.counts["otlp_feedback", "accepted"] == 1
+    assert site.counters.counts["otlp_feedback", "accepted"] == 1
 
 
 def test_feedback_may_come_before_its_query(site):
@@ -411,13 +411,13 @@ def test_feedback_may_come_before_its_query(site):
 def test_feedback_about_nothing_known(site, path, content, status, reason):
     answer = site.send(json.dumps(content).encode(), path, content_type=JSON)
     assert answer.status == status
-    assert site.tally.counts["otlp_feedback", reason] >= 1
+    assert site.counters.counts["otlp_feedback", reason] >= 1
 
 
 def test_other_logs_are_taken_and_dropped(site):
     body = evaluation_log().replace(b"gen_ai.evaluation.result", b"gen_ai.evaluation.nothin")
     assert site.send(body, "/v1/logs").status == 200
-    assert site.tally.counts == {}
+    assert site.counters.counts == {}
 
 
 # What may be written.
@@ -489,7 +489,7 @@ def test_a_query_committed_twice_counts_once(tmp_path):
     with rig(tmp_path) as site:
         site.wait()
         assert (site.stored(), site.pending()) == (1, 0)
-        assert site.tally.counts["otlp", "duplicate"] == 1
+        assert site.counters.counts["otlp", "duplicate"] == 1
 
 
 class Undeletable:

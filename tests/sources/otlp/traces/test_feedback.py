@@ -170,7 +170,7 @@ def test_session_feedback_belongs_to_no_query(site):
     send(site, *QUERY, annotation(3, 1, scope="session."))
     site.wait()
     assert site.query(TRACE.hex())["feedback"] is None
-    assert site.tally.counts["otlp", "session_feedback"] == 1
+    assert site.counters.counts["otlp", "session_feedback"] == 1
 
 
 def test_feedback_on_one_of_several_queries_of_a_trace(site):
