@@ -8,6 +8,7 @@ from ragmon.cli.check_config import reference
 from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
 from ragmon.queries import failures
+from ragmon.web import openapi
 from tests.support.golden import GOLDEN
 from tests.support.markdown import Page, pages
 from tests.support.paths import ROOT
@@ -93,6 +94,47 @@ def test_names_are_found_and_wrong_ones_are_seen():
     ]
     text = "`retention.record`, `judge.llm.model`, `auth.tokens`, `probes.yaml`"
     assert unknown_settings(Page(ROOT / "README.md", text)) == ["retention.record"]
+
+
+REQUEST = re.compile(
+    r"(?:(GET|POST|PUT|DELETE) )?(/(?:v1|livez|readyz|metrics)[\w/{}.-]*)(?:\?(\S+))?"
+)
+
+
+def unknown_requests(codes: list[str]) -> list[str]:
+    """Paths, methods and parameters that the HTTP API does not have."""
+    paths = openapi.document()["paths"]
+    wrong = []
+    for code in codes:
+        if (found := REQUEST.fullmatch(code)) is None:
+            continue
+        method, path, query = found.groups()
+        path = next(
+            (
+                each
+                for each in paths
+                if re.sub(r"{\w+}", "{}", each) == re.sub(r"{\w+}", "{}", path)
+            ),
+            "",
+        )
+        operation = paths.get(path, {}).get((method or "get").lower())
+        if not path or (method and operation is None):
+            wrong.append(code)
+        elif query:
+            known = {each["name"] for each in operation["parameters"]}
+            wrong += [code for pair in query.split("&") if pair.partition("=")[0] not in known]
+    return wrong
+
+
+@pytest.mark.parametrize("page", DOCS, ids=ids)
+def test_requests_are_ones_that_the_api_answers(page):
+    in_blocks = re.findall(r"https?://[\w.]+:8321(/v1/\w[^\s'\"]*)", page.text)
+    assert unknown_requests([*page.codes, *in_blocks]) == []
+
+
+def test_a_wrong_request_is_seen():
+    wrong = ["GET /v1/querys", "PUT /v1/alerts", "GET /v1/report?windows=1h"]
+    assert unknown_requests([*wrong, "GET /v1/queries/{id}", "/metrics"]) == wrong
 
 
 def test_failures_in_the_guide_are_those_that_the_api_takes():

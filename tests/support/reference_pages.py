@@ -5,8 +5,10 @@ import ast
 import importlib
 import inspect
 import itertools
+import re
 import textwrap
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -21,6 +23,7 @@ from ragmon.config.sections import (
     TokenSettings,
 )
 from ragmon.sources.otlp.export import ExportOptions
+from ragmon.web import openapi
 from tests.support.paths import ROOT
 from tests.support.reference import rows as metric_rows
 
@@ -39,6 +42,12 @@ are the metrics of what is switched off."""
 COMMANDS_INTRO = """\
 `ragmon COMMAND --help` prints the same. Where a command takes settings, every setting is a flag
 as well: `--port=9000 --retention.records=3d`."""
+
+HTTP_API_INTRO = """\
+For programs there is the same as an [OpenAPI document](openapi.json), with the schema of every body
+and answer; a running ragmon serves it at `/openapi.json`. A scope is what the bearer token needs
+once tokens are configured; `probe` is asked for with `auth.protect_metrics` alone. Errors are
+problem details (RFC 9457)."""
 
 Row = tuple[str, ...]
 
@@ -217,10 +226,61 @@ def _invocation(action: argparse.Action) -> str:
     return f"{action.option_strings[-1]} {value}"
 
 
+# HTTP API.
+
+
+def http_api_page() -> str:
+    found = openapi.document()
+    operations = [
+        (f"{method.upper()} {path}", operation)
+        for path, methods in sorted(found["paths"].items())
+        for method, operation in methods.items()
+    ]
+    rows = [
+        (f"[`{name}`](#{_slug(name)})", _scope(operation), _cell(operation["summary"]))
+        for name, operation in operations
+    ]
+    return page(
+        "HTTP API",
+        HTTP_API_INTRO,
+        table(("request", "scope", "task"), rows),
+        *itertools.chain.from_iterable(_operation(*each) for each in operations),
+    )
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-")
+
+
+def _scope(operation: dict[str, Any]) -> str:
+    return ", ".join(
+        f"`{scope}`" for each in operation.get("security", []) for scope in each["token"]
+    )
+
+
+def _operation(name: str, operation: dict[str, Any]) -> Iterator[str]:
+    yield f"## {name}"
+    yield f"{operation['summary']}. {operation.get('description', '')}".strip()
+    rows = [
+        (
+            f"`{each['name']}`",
+            _cell(str(each["schema"].get("default", ""))),
+            _cell(each["description"]),
+        )
+        for each in operation.get("parameters", [])
+    ]
+    if rows:
+        yield table(("parameter", "default", "meaning"), rows)
+    if body := operation.get("requestBody"):
+        yield f"Body: {', '.join(f'`{media}`' for media in body['content'])}."
+    yield f"Answers: {', '.join(operation['responses'])}."
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "metrics.md": metrics_page,
     "commands.md": commands_page,
+    "http-api.md": http_api_page,
 }
 
 
