@@ -237,7 +237,7 @@ def http_api_page() -> str:
         for method, operation in methods.items()
     ]
     rows = [
-        (f"[`{name}`](#{_slug(name)})", _scope(operation), _cell(operation["summary"]))
+        (_linked(name), _scope(operation), _cell(operation["summary"]))
         for name, operation in operations
     ]
     return page(
@@ -248,8 +248,10 @@ def http_api_page() -> str:
     )
 
 
-def _slug(name: str) -> str:
-    return re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-")
+def _linked(name: str) -> str:
+    anchor = re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-")
+    # The site and GitHub name a heading that ends with a slash differently.
+    return f"`{name}`" if anchor.endswith("-") else f"[`{name}`](#{anchor})"
 
 
 def _scope(operation: dict[str, Any]) -> str:
