@@ -1,4 +1,4 @@
-"""The little that hot and cold HTTP paths share: problems, answers, bodies within limits."""
+"""HTTP basics of every endpoint: problems, JSON answers, bodies within limits."""
 
 import asyncio
 import zlib
@@ -57,7 +57,7 @@ class Problem(Exception):  # noqa: N818 - named as RFC 9457 names it
 
 
 class BodyLimits(Struct, frozen=True, kw_only=True):
-    """What a request may bring."""
+    """Limits of a request: bytes, and seconds to read its body."""
 
     body: int
     decompressed: int
@@ -106,7 +106,7 @@ class Shares:
 
     @contextmanager
     def one(self) -> Iterator["Share"]:
-        """What one request takes, given back at its end."""
+        """The share of one request, which is returned at its end."""
         share = Share(self)
         try:
             yield share

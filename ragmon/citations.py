@@ -16,7 +16,7 @@ def parse(answer: str, chunk_ids: Sequence[str]) -> list[str] | None:
     Returns:
         Distinct ids in the order of their first marker; a number beyond the chunks is kept as
         it stands, since it cites something never retrieved. None when no marker names a chunk:
-        then nobody knows what the answer rests on.
+        then the citations are unknown.
     """
     if "[" not in answer:
         return None
@@ -31,17 +31,17 @@ def parse(answer: str, chunk_ids: Sequence[str]) -> list[str] | None:
 
 
 def without_markers(answer: str, chunk_ids: Sequence[str]) -> str:
-    """What the answer says, without the markers that ``parse`` reads."""
+    """The answer without the markers that ``parse`` reads."""
     if parse(answer, chunk_ids) is None:
         return answer
     known = set(chunk_ids)
 
-    def kept(found: re.Match[str]) -> str:
-        tokens = _tokens(found[1] or "")
+    def without_citation(match: re.Match[str]) -> str:
+        tokens = _tokens(match[1] or "")
         cites = all(_resolve(token, chunk_ids, known) is not None for token in tokens)
-        return "" if cites else found[0]
+        return "" if cites else match[0]
 
-    return _CODE_OR_MARKER.sub(kept, answer)
+    return _CODE_OR_MARKER.sub(without_citation, answer)
 
 
 def _tokens(marker: str) -> list[str]:

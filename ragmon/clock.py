@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What a driver holds; everything below it receives ``now`` as an argument."""
+    """Time as the drivers read it; everything below them receives ``now`` as an argument."""
 
     def now(self) -> float:
         """Unix seconds, by the wall clock; may step."""
@@ -38,7 +38,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """Moves only when told: a day runs in milliseconds."""
+    """Clock for tests and replays that moves only by ``sleep`` and ``step``."""
 
     def __init__(self, now: float = 0.0) -> None:
         self._now = now

@@ -34,7 +34,7 @@ _BY_REASON = {
 
 
 class Rejection(Struct, frozen=True):
-    """Why one line was refused."""
+    """One refused line, with the reason and the remedy."""
 
     line: int  # from 1: of NDJSON, or the position in an array
     field: str
@@ -44,7 +44,7 @@ class Rejection(Struct, frozen=True):
 
 
 class Bounds(NamedTuple):
-    """Which timestamps are welcome, in unix seconds."""
+    """Range of accepted timestamps, in unix seconds."""
 
     oldest: float
     newest: float
@@ -128,7 +128,7 @@ class Decoder(Generic[Record]):
 
 
 def _count_objects(text: bytes) -> int:
-    """How many lines there are; 0 unless each begins and ends like an object.
+    """The number of lines; 0 unless each begins and ends like an object.
 
     Between ``}`` and ``{`` a line break can only stand outside of every object, so then as many
     objects as lines are one on each line.
@@ -143,7 +143,7 @@ def _count_objects(text: bytes) -> int:
 
 
 def _holds_nul(text: bytes) -> bool:
-    r"""Whether an escaped NUL is in it; to search the six bytes would cost four times as much.
+    r"""True if an escaped NUL is in it; to search the six bytes would cost four times as much.
 
     Pairs of bytes are compared, all at once: ``\u0000`` falls into ``\u``, ``00`` and ``00``, or
     ``u0``, ``00`` and a zero after a backslash.
@@ -158,7 +158,7 @@ def _holds_nul(text: bytes) -> bool:
 
 _OPENING, _CLOSING, _ZERO = b"{}0"
 _ZEROS, _ESCAPE, _ESCAPE_AND_ZERO = (
-    int.from_bytes(each, "little") for each in (b"00", b"\\u", b"u0")
+    int.from_bytes(pair, "little") for pair in (b"00", b"\\u", b"u0")
 )
 
 
@@ -171,26 +171,26 @@ def rejection(line: int, error: RecordError) -> Rejection:
 def ignored_fields(line: Any, kind: type[Struct]) -> dict[str, str | None]:
     """Fields of one record that its schema does not know, each with the nearest known name."""
     try:
-        found = msgspec.json.decode(line)
+        decoded = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
     ignored: dict[str, str | None] = {}
-    if isinstance(found, dict):
-        _compare(found, kind, "", ignored)
+    if isinstance(decoded, dict):
+        _compare(decoded, kind, "", ignored)
         if kind is QueryRecord:
-            chunks = found.get("chunks")
+            chunks = decoded.get("chunks")
             if isinstance(chunks, list) and chunks:
                 _compare(chunks[0], Chunk, "chunks[0].", ignored)
-            _compare(found.get("latency_ms"), Latency, "latency_ms.", ignored)
-            _compare(found.get("tokens"), Tokens, "tokens.", ignored)
+            _compare(decoded.get("latency_ms"), Latency, "latency_ms.", ignored)
+            _compare(decoded.get("tokens"), Tokens, "tokens.", ignored)
     return ignored
 
 
-def _compare(found: Any, kind: type[Struct], prefix: str, ignored: dict[str, str | None]) -> None:
-    if not isinstance(found, dict):
+def _compare(value: Any, kind: type[Struct], prefix: str, ignored: dict[str, str | None]) -> None:
+    if not isinstance(value, dict):
         return
     known = kind.__struct_fields__
-    for name in found:
+    for name in value:
         if name not in known and len(ignored) < 20:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
             ignored[prefix + name[:100]] = prefix + near[0] if near else None
@@ -204,7 +204,7 @@ def _decode_array(body: bytes) -> list[msgspec.Raw]:
 
 
 def _is_one_object(body: bytes) -> bool:
-    """Whether the whole body is one JSON value (possibly pretty-printed over many lines)."""
+    """True if the whole body is one JSON value (possibly pretty-printed over many lines)."""
     if b"\n" not in body.strip():
         return True
     try:
@@ -215,7 +215,7 @@ def _is_one_object(body: bytes) -> bool:
 
 
 def _first_bad_byte(line: bytes) -> int:
-    """Where a line stops being UTF-8; the decoder counts from the beginning of the string."""
+    """Index of the first byte that is not UTF-8; the decoder counts within the string."""
     try:
         line.decode()
     except UnicodeDecodeError as error:
@@ -280,12 +280,12 @@ def _names(field: str, value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(value, Chunk):
         yield from ((f"{field}.id", value.id), (f"{field}.source", value.source or ""))
     elif isinstance(value, list):
-        for at, each in enumerate(value):
-            yield from _names(f"{field}[{at}]", each)
+        for at, element in enumerate(value):
+            yield from _names(f"{field}[{at}]", element)
     elif isinstance(value, dict):
-        for key, each in value.items():
+        for key, element in value.items():
             yield field, key
-            yield from _names(field, each)
+            yield from _names(field, element)
 
 
 def _invalid(message: str) -> RecordError:
@@ -318,8 +318,8 @@ def _plain(message: str) -> str:
 
 
 def reasons(rejections: Sequence[Rejection]) -> dict[str, int]:
-    """How many lines were refused for each reason."""
+    """The number of refused lines by reason."""
     counted: dict[str, int] = {}
-    for each in rejections:
-        counted[each.reason] = counted.get(each.reason, 0) + 1
+    for rejected in rejections:
+        counted[rejected.reason] = counted.get(rejected.reason, 0) + 1
     return counted

@@ -1,4 +1,4 @@
-"""What can go wrong, as types.
+"""Errors that ragmon raises on purpose.
 
 RagmonError
 ├── SettingsError      the configuration cannot be used

@@ -10,7 +10,7 @@ from typing import IO, cast
 import zstandard
 
 BROKEN = (OSError, EOFError, zlib.error, zstandard.ZstdError)
-"""What reading a damaged file raises."""
+"""Exceptions from reading a damaged file."""
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -21,13 +21,13 @@ def unpacked(raw: IO[bytes]) -> Iterator[IO[bytes]]:
     """A file, decompressed where its first bytes say gzip or zstd."""
     head = raw.read(len(_ZSTD))
     raw.seek(0)
-    with ExitStack() as held:
+    with ExitStack() as stack:
         if head.startswith(_GZIP):
-            yield cast("IO[bytes]", held.enter_context(gzip.open(raw)))
+            yield cast("IO[bytes]", stack.enter_context(gzip.open(raw)))
         elif head == _ZSTD:
             unzip = zstandard.ZstdDecompressor()
             stream = unzip.stream_reader(raw, read_across_frames=True, closefd=False)
-            yield io.BufferedReader(cast("io.RawIOBase", held.enter_context(stream)))
+            yield io.BufferedReader(cast("io.RawIOBase", stack.enter_context(stream)))
         else:
             yield raw
 

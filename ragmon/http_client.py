@@ -1,4 +1,4 @@
-"""HTTP to receivers of alerts: bounded in time and size, no redirects, no secret in an error."""
+"""HTTP client for alert receivers: bounded time and size, no redirects, no secret in an error."""
 
 import contextlib
 import os
@@ -45,7 +45,7 @@ Url = Annotated[str, AfterValidator(check_url)]
 
 
 class HttpOptions(BaseModel):
-    """What every sink that posts takes."""
+    """Options of every sink that posts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -56,7 +56,7 @@ class HttpOptions(BaseModel):
 
 
 class Access(HttpOptions):
-    """A receiver that asks who is there: basic authentication, or a bearer token."""
+    """Options of a receiver that may need authentication: basic, or a bearer token."""
 
     username: str | None = None
     """User name for basic authentication."""
@@ -83,10 +83,10 @@ class Access(HttpOptions):
 
 
 def check_secret(options: BaseModel, name: str, *, required: bool) -> bool:
-    """Whether a secret is given, in one way.
+    """True if a secret is configured.
 
     Raises:
-        ValueError: it is given twice, or not although it must be.
+        ValueError: it is configured twice, or missing although required.
     """
     ways = [way for way in _ways(name) if getattr(options, way) is not None]
     if len(ways) > 1 or (required and not ways):
@@ -98,7 +98,7 @@ def secret(options: BaseModel, name: str) -> str:
     """A secret; read anew each time, so that one that is replaced needs no restart.
 
     Raises:
-        SettingsError: its file or variable is not there, or empty.
+        SettingsError: its file or variable is missing or empty.
     """
     itself, file, variable = (getattr(options, way) for way in _ways(name))
     if itself is not None:
@@ -120,7 +120,7 @@ def secret(options: BaseModel, name: str) -> str:
 
 
 def check_secrets(options: BaseModel) -> None:
-    """Whether every secret that is given can be read.
+    """Read every configured secret once, so that a missing one stops the start.
 
     Raises:
         SettingsError: one cannot.
@@ -172,7 +172,7 @@ class Poster:
                 auth=auth,
                 stream=True,
             ) as answer:
-                said = self._read(answer, until)
+                body_start = self._read(answer, until)
         except (TimeoutError, requests.Timeout, urllib3.exceptions.TimeoutError):
             took = f"{self._options.timeout_s:g} s"
             raise SinkError(f"{host} did not answer within {took}", retryable=True) from None
@@ -181,7 +181,7 @@ class Poster:
             raise SinkError(f"no connection to {host} ({why})", retryable=True) from None
         if not 200 <= answer.status_code < 300:
             hidden = (url, *_parts(url), auth.secret, *hide)
-            detail = _without(said.decode("utf-8", "replace"), hidden)
+            detail = _without(body_start.decode("utf-8", "replace"), hidden)
             raise _refusal(host, answer, detail, self._clock.now())
 
     def _read(self, answer: requests.Response, until: float) -> bytes:
@@ -189,18 +189,18 @@ class Poster:
 
         A server that drips cannot hold us beyond the timeout.
         """
-        said = b""
+        start = b""
         with contextlib.suppress(urllib3.exceptions.HTTPError, OSError):
-            while len(said) < _MOST_BYTES and self._clock.monotonic() < until:
+            while len(start) < _MOST_BYTES and self._clock.monotonic() < until:
                 part = answer.raw.read1(_PART_BYTES)
                 if not part:
                     break
-                said += part
-        return said
+                start += part
+        return start
 
 
 class _Credentials(AuthBase):
-    """What the options say. As an auth it also keeps requests from looking into a .netrc."""
+    """Credentials of the options. As an auth it also keeps requests from reading a .netrc."""
 
     def __init__(self, options: HttpOptions) -> None:
         self.secret = ""
@@ -246,14 +246,14 @@ def _refusal(host: str, answer: requests.Response, detail: str, now: float) -> S
 
 
 def _without(text: str, secrets: Sequence[str]) -> str:
-    """One line of what was answered, without what is secret."""
-    for each in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(each, "***")
+    """The answer on one line, with secrets masked."""
+    for secret_text in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret_text, "***")
     return " ".join(text.split())[:_MOST_DETAIL]
 
 
 def _parts(url: str) -> list[str]:
-    """What of a URL's path and query may be the receiver's secret."""
+    """The parts of a URL's path and query that may be the receiver's secret."""
     parts = urlsplit(url)
     path = parts.path + (f"?{parts.query}" if parts.query else "")
     long = [each for each in re.split("[/?&=]", path) if len(each) >= _SECRET_LENGTH]

@@ -1,6 +1,6 @@
-"""What happens to a record: pure, driven by the daemon on live traffic and by the evaluator.
+"""Pipeline of a record: pure, driven by the daemon on live traffic and by the evaluator.
 
-``admit`` makes a record fit to be stored, ``observe`` says what it adds to the windows, and
+``admit`` makes a record fit to be stored, ``observe`` gives what it adds to the windows, and
 ``amend`` folds later feedback and labels into it.
 """
 
@@ -21,7 +21,7 @@ from ragmon.windows.series import dims_of_each
 
 Privacy = Literal["keep", "redact", "drop"]
 Change = Feedback | Label | Verdict | Draw
-"""What may come after its query, and restates it."""
+"""Information that may come after its query, and restates it."""
 
 
 class Pipeline:
@@ -55,25 +55,24 @@ class Pipeline:
     def observe(
         self, records: Sequence[QueryRecord], known: Sequence[Amendments] | None = None
     ) -> Observations:
-        """What the records add to the windows, with what was learned of each of them later."""
+        """Observations of the records, with the amendments that came after each of them."""
         if known is not None:
-            records = [effective(record, each) for record, each in zip(records, known, strict=True)]
+            records = [effective(*pair) for pair in zip(records, known, strict=True)]
         dims, dim_index = index_dims(dims_of_each(records, self.slices))
         timestamps = np.array([record.timestamp for record in records], dtype=np.float64)
         values = self.catalogue.observe(records, known)
-        found = verdict_sums.observe(records, known, self.judged) if known is not None else None
-        sparse = Sparse(self.judged.names, *found) if found is not None else None
+        sums = verdict_sums.observe(records, known, self.judged) if known is not None else None
+        sparse = Sparse(self.judged.names, *sums) if sums is not None else None
         return Observations(self.slices, dims, dim_index, timestamps, values, sparse)
 
 
 def amend(known: Amendments, change: Change) -> tuple[Amendments, bool]:
-    """What is known after the change, and whether that is anything new.
+    """The amendments after a change, and whether it says anything new.
 
     The newest feedback by its timestamp counts, the newest label of each labeller and the newest
-    verdict of each judge; who labels relevance now and faithfulness later has said both. The same
-    again, sent later, is not new (clients that leave the
-    timestamp out may retry), but from then on it counts as said then. An answer is drawn once in
-    each round.
+    verdict of each judge; a labeller's relevance and faithfulness count apart. The same again, sent
+    later, is not new (clients that leave the timestamp out may retry), but takes the later
+    timestamp. An answer is drawn once in each round.
 
     Returns:
         The same ``known`` where nothing is to be remembered.
@@ -81,16 +80,16 @@ def amend(known: Amendments, change: Change) -> tuple[Amendments, bool]:
     if isinstance(change, Draw):
         is_later = known.draw is None or change.round > known.draw.round
         return (replace(known, draw=change) if is_later else known), is_later
-    mine = _said_before(known, change)
-    if mine is not None and mine.timestamp >= change.timestamp:
+    previous = _previous(known, change)
+    if previous is not None and previous.timestamp >= change.timestamp:
         return known, False
-    is_new = mine is None or change != replace(mine, timestamp=change.timestamp)
+    is_new = previous is None or change != replace(previous, timestamp=change.timestamp)
     if isinstance(change, Feedback):
         return replace(known, feedback=change), is_new
     if isinstance(change, Verdict):
-        verdicts = (each for each in known.verdicts if each is not mine)
+        verdicts = (each for each in known.verdicts if each is not previous)
         return replace(known, verdicts=(*verdicts, change)), is_new
-    labels = (each for each in known.labels if each is not mine)
+    labels = (each for each in known.labels if each is not previous)
     return replace(known, labels=(*labels, change)), is_new
 
 
@@ -106,16 +105,16 @@ def _nothing(_: str) -> str:
     return ""
 
 
-def _said_before(
+def _previous(
     known: Amendments, change: Feedback | Label | Verdict
 ) -> Feedback | Label | Verdict | None:
-    """What the same user, labeller or judge said of the query."""
+    """The feedback, label or verdict of the query that the change would replace."""
     if isinstance(change, Feedback):
         return known.feedback
     if isinstance(change, Verdict):
         return next((each for each in known.verdicts if each.judge == change.judge), None)
     same = (each for each in known.labels if each.labeller == change.labeller)
-    return next((each for each in same if _tells(each) == _tells(change)), None)
+    return next((each for each in same if _topics(each) == _topics(change)), None)
 
 
 def effective(record: QueryRecord, known: Amendments) -> QueryRecord:
@@ -123,7 +122,7 @@ def effective(record: QueryRecord, known: Amendments) -> QueryRecord:
     changes: dict[str, object] = {}
     if known.feedback is not None:
         changes["feedback"] = known.feedback.rating
-    truths = [each for each in known.labels if _tells_relevance(each)]
+    truths = [each for each in known.labels if _is_about_relevance(each)]
     if truths:
         newest = max(truths, key=lambda label: label.timestamp)
         changes["relevant_ids"] = newest.relevant_ids
@@ -131,10 +130,10 @@ def effective(record: QueryRecord, known: Amendments) -> QueryRecord:
     return replace(record, **changes) if changes else record
 
 
-def _tells(label: Label) -> tuple[bool, bool]:
-    """Of what a label speaks: of relevance, of faithfulness."""
-    return _tells_relevance(label), label.faithful is not None
+def _topics(label: Label) -> tuple[bool, bool]:
+    """(is about relevance, is about faithfulness)."""
+    return _is_about_relevance(label), label.faithful is not None
 
 
-def _tells_relevance(label: Label) -> bool:
+def _is_about_relevance(label: Label) -> bool:
     return label.relevant_ids is not None or label.grades is not None

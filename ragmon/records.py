@@ -1,4 +1,4 @@
-"""What passes between the stages, with the JSON field names of ``POST /v1/queries``.
+"""Records that pass between the stages, with the JSON field names of ``POST /v1/queries``.
 
 Every struct is frozen, ignores unknown fields (applications log more over time) and bounds
 every string, list and number, so that one bad client cannot exhaust memory or poison a sum.
@@ -132,7 +132,7 @@ class QueryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
 
 
 class Feedback(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What a user said of one answer; the newest by ``timestamp`` counts."""
+    """A user's rating of one answer; the newest by ``timestamp`` counts."""
 
     query_id: Id
     rating: Rating
@@ -177,7 +177,7 @@ class Doubt(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a judge says of one answer; a newer verdict of the same judge replaces it."""
+    """A judge's scores of one answer; a newer verdict of the same judge replaces it."""
 
     query_id: Id
     judge: Id
@@ -217,7 +217,7 @@ class Draw(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Amendments(Struct, frozen=True, omit_defaults=True):
-    """What was learned about a query after it was logged."""
+    """Feedback, labels and verdicts of a query that came after it was logged."""
 
     feedback: Feedback | None = None
     labels: tuple[Label, ...] = ()  # one a labeller and what it speaks of
@@ -226,7 +226,7 @@ class Amendments(Struct, frozen=True, omit_defaults=True):
 
 
 class Position(Struct, frozen=True):
-    """How far the windows have counted: the next record, the last restatement."""
+    """The part of the store that the windows have counted: next record, last restatement."""
 
     sequence: int = 0
     restatement: int = 0

@@ -1,4 +1,4 @@
-"""Which answers the expensive judge sees: inclusion probabilities, and the draw.
+"""Sampling of answers for the expensive judge: inclusion probabilities, and the draw.
 
 An answer is drawn with a probability π that is stored with it, so that the estimate can weigh it
 by 1/π. Answers the proxy is unsure of are worth more and are drawn more often; every slice has a
@@ -42,7 +42,7 @@ _ALL: Key = ("", 0, "")  # no pipeline has an empty name
 
 
 class SamplingOptions(Struct, frozen=True, kw_only=True):
-    """How the sample is spread."""
+    """Limits and goals of the sample."""
 
     least: float = 0.001  # smallest probability, in (0, 1]
     slice_per_day: float = 50.0  # judgements that each pipeline and slice is meant to get
@@ -76,7 +76,7 @@ class Flow(Struct, frozen=True):
 
 
 class Forecast(Struct, frozen=True):
-    """What the sampler knows of the traffic; plain data, to be kept over a restart."""
+    """Traffic by pipeline and slice; plain data, to be kept over a restart."""
 
     flows: tuple[tuple[Key, Flow], ...] = ()
 
@@ -93,7 +93,7 @@ def draws(query_ids: Iterable[str], salt: int = SALT) -> Floats:
 
 
 def spread(doubt: ArrayLike) -> Floats:
-    """How much a verdict could surprise: √(q(1 - q)) of the chance q that the answer is bad."""
+    """Standard deviation √(q(1 - q)) of a verdict, of the chance q that the answer is bad."""
     q = np.asarray(doubt, dtype=np.float64)
     return np.sqrt(np.clip(q * (1.0 - q), 0.0, 0.25))
 
@@ -166,8 +166,8 @@ class Sampler:
         spreads: Sequence[float],
     ) -> None:
         self._add(_ALL, now, sum(counts))
-        for each, count, total in zip(dims, counts, spreads, strict=True):
-            for key in _keys(each):
+        for dims_of_one, count, total in zip(dims, counts, spreads, strict=True):
+            for key in _keys(dims_of_one):
                 self._add(key, now, count, total)
 
     def _add(
@@ -188,9 +188,9 @@ class Sampler:
 
     def _floor(self, now: float, dims: tuple[str, ...]) -> float:
         """The highest that the pipeline or one of its slices asks for."""
-        wanted = self._options.slice_per_day / 24.0 * self._floor_scale
+        per_hour = self._options.slice_per_day / 24.0 * self._floor_scale
         flows = [self._flows[key] for key in _keys(dims)]
-        return min(1.0, max(wanted / max(f.per_hour(now, f.count), 1e-9) for f in flows))
+        return min(1.0, max(per_hour / max(f.per_hour(now, f.count), 1e-9) for f in flows))
 
     def _refresh(self, now: float, pace_per_hour: float) -> None:
         """Share the floors' part of the pace out among the slices that are alive."""
@@ -200,8 +200,8 @@ class Sampler:
         rates = {key: flow.per_hour(now, flow.count) for key, flow in self._flows.items()}
         self._flows = {key: self._flows[key] for key in rates if rates[key] > _FORGOTTEN}
         goal = self._options.slice_per_day / 24.0
-        wanted = sum(min(rate, goal) for key, rate in rates.items() if key != _ALL)
-        self._floor_scale = min(1.0, _FLOOR_SHARE * pace_per_hour / max(wanted, 1e-9))
+        demand = sum(min(rate, goal) for key, rate in rates.items() if key != _ALL)
+        self._floor_scale = min(1.0, _FLOOR_SHARE * pace_per_hour / max(demand, 1e-9))
 
 
 def _keys(dims: tuple[str, ...]) -> list[Key]:

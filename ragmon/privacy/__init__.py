@@ -1,4 +1,4 @@
-"""What of the texts may be written: everything, everything but personal data and secrets, nothing.
+"""Privacy of texts: written whole, without personal data and secrets, or not at all.
 
 ``redact_text`` looks for shapes, not for meaning. It replaces e-mail addresses, phone numbers,
 payment cards (Luhn), IBANs (mod 97), account and US social security numbers, passwords, API
@@ -62,8 +62,8 @@ def redact_text(text: str) -> str:
     Redacting twice changes nothing more. Full-width characters, digits of any script and
     invisible characters within a secret do not hide it.
     """
-    found = find(text, _RULES)
-    return rewrite(text, found, lambda span: span[2]) if found else text
+    spans = find(text, _RULES)
+    return rewrite(text, spans, lambda span: span[2]) if spans else text
 
 
 def _drop_texts(record: QueryRecord) -> QueryRecord:
@@ -101,7 +101,7 @@ def _redact_query(record: QueryRecord) -> QueryRecord:
 
 
 def _alias(name: str) -> str | None:
-    """A name that holds nothing private and is still nobody else's; None if it holds nothing."""
+    """A redacted name that stays unique; None if there is nothing to redact."""
     redacted = redact_text(name)
     if redacted == name:
         return None
@@ -111,12 +111,12 @@ def _alias(name: str) -> str | None:
 
 def _suspects(texts: list[str]) -> set[str]:
     """The texts that hold something: one search through all, as most records hold nothing."""
-    found = find("\n".join(texts), _RULES, rounds=1)
+    spans = find("\n".join(texts), _RULES, rounds=1)
     suspects, start = set(), 0
-    for text in texts if found else ():
+    for text in texts if spans else ():
         end = start + len(text)
-        nearest = bisect_right(found, start, key=lambda span: span[1])
-        if nearest < len(found) and found[nearest][0] < end:
+        nearest = bisect_right(spans, start, key=lambda span: span[1])
+        if nearest < len(spans) and spans[nearest][0] < end:
             suspects.add(text)
         start = end + 1
     return suspects

@@ -62,7 +62,7 @@ _ASSIGNEE = re.compile(
     r"|(?P<key>(?:api|access|secret|private|encryption|signing|storage|account|master|auth)"
     r"[ _-]?key|secret))\\?[\"'`]?\]?[ \t]{0,3}\Z"
 )
-_TOLD = re.compile(
+_SPELLED_OUT = re.compile(
     rf"(?i:password|passcode|passphrase|{EDGE}(?P<pin>pin(?: code| number)?)) (?:is|was)[: ]{{1,2}}"
     r"(?=[\"'`]?(?P<value>[^\s\"'`<>\[\]]{4,128}+))"
 )
@@ -92,7 +92,7 @@ def _assigned(match: re.Match[str]) -> Span | None:
 
 
 def _is_secret(kind: str, value: str, match: re.Match[str], *, after: str) -> bool:
-    """Whether the value is one, as far as its kind and the way it is set tell."""
+    """True if the value looks like a secret, by its kind and the way it is set."""
     if kind == "pin":
         return value.isdigit() and 4 <= len(value) <= 8
     strong = bool(_STRONG.match(value))
@@ -108,7 +108,7 @@ def _is_secret(kind: str, value: str, match: re.Match[str], *, after: str) -> bo
     return not (is_code and _WORDS.match(value))
 
 
-def _told(match: re.Match[str]) -> Span | None:
+def _spelled_out(match: re.Match[str]) -> Span | None:
     start, value = match.start("value"), match["value"].rstrip(".,;:!?)")
     if match["pin"]:
         secret = value.isdigit() and len(value) <= 8
@@ -126,5 +126,5 @@ RULES = (
     RedactionRule(("bearer",), _BEARER, named("[token]")),
     RedactionRule(("authorization",), _AUTHORIZATION, named("[token]")),
     RedactionRule((":", "="), _ASSIGNED, _assigned),
-    RedactionRule(("password ", "passcode ", "passphrase ", "pin "), _TOLD, _told),
+    RedactionRule(("password ", "passcode ", "passphrase ", "pin "), _SPELLED_OUT, _spelled_out),
 )

@@ -1,4 +1,4 @@
-"""Finds what to replace, rule by rule, whatever script it is written in."""
+"""Search for what to redact, rule by rule, in any script."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ class RedactionRule(NamedTuple):
 
 
 def find(text: str, rules: Sequence[RedactionRule], *, rounds: int = 4) -> list[Span]:
-    """Everything that the rules want replaced, in order and apart from each other.
+    """The spans that the rules replace, in order and apart from each other.
 
     Args:
         text: of any length and script.
@@ -34,28 +34,28 @@ def find(text: str, rules: Sequence[RedactionRule], *, rounds: int = 4) -> list[
             one round tells whether there is any.
     """
     folded, positions = _fold(text)
-    found: list[Span] = []
+    spans: list[Span] = []
     for _ in range(rounds):
         folded, fresh = _round(folded, rules)
-        found += fresh
+        spans += fresh
         if not fresh:
             break
     if positions:
-        found = [(positions[start], positions[end - 1] + 1, name) for start, end, name in found]
-    return _merge(found) if len(found) > 1 else found
+        spans = [(positions[start], positions[end - 1] + 1, name) for start, end, name in spans]
+    return _merge(spans) if len(spans) > 1 else spans
 
 
 def _round(text: str, rules: Sequence[RedactionRule]) -> tuple[str, list[Span]]:
-    """What the rules find, and the text with it masked as the placeholders will mask it."""
+    """The text with the secrets of one pass masked, and their spans."""
     lower = text.lower()
-    found: list[Span] = []
+    masked: list[Span] = []
     for rule in rules:
         if not rule.needles or any(map(lower.__contains__, rule.needles)):
             spans = _scan(rule, text)
             if spans:
                 text = rewrite(text, spans, _mask)
-                found += spans
-    return text, found
+                masked += spans
+    return text, masked
 
 
 def _scan(rule: RedactionRule, text: str) -> list[Span]:
@@ -92,9 +92,9 @@ def named(placeholder: str) -> Judge:
     return judge
 
 
-def _merge(found: list[Span]) -> list[Span]:
+def _merge(spans: list[Span]) -> list[Span]:
     merged: list[Span] = []
-    for start, end, placeholder in sorted(found):
+    for start, end, placeholder in sorted(spans):
         if merged and start < merged[-1][1]:
             first, last, name = merged[-1]
             merged[-1] = (first, max(last, end), name)

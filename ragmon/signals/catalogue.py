@@ -1,4 +1,4 @@
-"""Finds the signal files and turns a batch of records into one matrix of observations."""
+"""Catalogue of the signal files: a batch of records in, one matrix of observations out."""
 
 import importlib
 import pkgutil
@@ -16,7 +16,7 @@ from ragmon.signals.facts import Facts, extract
 
 Floats = NDArray[np.float64]
 Later = Sequence[Amendments] | None
-"""What was learned of each record after it was logged; None: nothing of any."""
+"""Feedback, labels and verdicts of each record that came after it; None: none of any."""
 
 Observer = Callable[[Sequence[QueryRecord], Later, Facts], Floats]
 """Observations of a batch: shape (n,), or (n, variants)."""

@@ -28,7 +28,7 @@ def best_retrieval_score(record: QueryRecord) -> float | None:
 
 
 def relevance(record: QueryRecord, evidence: str, options: SignalOptions) -> list[bool] | None:
-    """Whether each retrieved chunk is relevant, best rank first.
+    """Relevance of each retrieved chunk, best rank first.
 
     Args:
         record: the query.

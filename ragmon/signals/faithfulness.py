@@ -9,7 +9,7 @@ from ragmon.signals.evidence import EMBEDDED_JUDGE, human_score, judge_score
 from ragmon.signals.facts import Facts
 
 NAME = "faithfulness"
-HELP = "Mean share of an answer that its chunks support, by who judged it."
+HELP = "Mean share of an answer that its chunks support, by judge."
 KIND = "fraction"
 
 

@@ -9,7 +9,7 @@ from ragmon.signals.evidence import EMBEDDED_JUDGE, judge_score
 from ragmon.signals.facts import Facts
 
 NAME = "grounding"
-HELP = "Mean grounding of the answers in their chunks, by the embedded judge."
+HELP = "Mean grounding score of the answers in their chunks, by the embedded judge (0 to 1)."
 KIND = "fraction"
 
 

@@ -9,7 +9,7 @@ from ragmon.signals.evidence import EMBEDDED_JUDGE, is_judgeable, verdict_of
 from ragmon.signals.facts import Facts
 
 NAME = "grounding_coverage"
-HELP = "Share of the answers with readable context that the embedded judge has read."
+HELP = "Share of the answers with chunk texts that the embedded judge has scored."
 KIND = "proportion"
 
 

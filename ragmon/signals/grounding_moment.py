@@ -15,7 +15,7 @@ from ragmon.signals.facts import Facts
 NAME = "grounding_moment"
 HELP = "Inverse-probability moments of the grounding scores."
 KIND = "quantity"
-METRIC = None  # not a number that anybody reads
+METRIC = None  # input of an estimate, no figure of its own
 
 
 def variants(options: SignalOptions) -> tuple[dict[str, str], ...]:

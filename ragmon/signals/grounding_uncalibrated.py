@@ -1,7 +1,7 @@
-"""The embedded judge's score as its artefact gave it: what detectors watch.
+"""The embedded judge's score as its artefact gave it, which detectors watch.
 
 A calibration that comes into force moves the level of ``grounding`` at one moment. Nothing got
-worse then, so nobody is to be told; and a golden run, to which traffic is compared, is read by
+worse then, so no alert may fire; and a golden run, to which traffic is compared, is scored by
 the artefact alone.
 """
 

@@ -1,4 +1,4 @@
-"""A relevant chunk stands among the first k."""
+"""A relevant chunk is among the first k."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from ragmon.signals.evidence import first_relevant_rank
 from ragmon.signals.facts import Facts
 
 NAME = "hit"
-HELP = "Share of queries with a relevant chunk among the first k, by the evidence of relevance."
+HELP = "Share of queries with a relevant chunk among the first k, by evidence of relevance."
 KIND = "proportion"
 
 

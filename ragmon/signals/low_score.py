@@ -1,4 +1,4 @@
-"""Even the best chunk scores badly."""
+"""The best chunk scores below the limit."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from ragmon.signals.evidence import best_retrieval_score
 from ragmon.signals.facts import Facts
 
 NAME = "low_score"
-HELP = "Share of queries whose best retrieval score lies below retrieval.low_score."
+HELP = "Share of queries whose best retrieval score is below retrieval.low_score."
 KIND = "proportion"
 
 

@@ -13,7 +13,7 @@ from ragmon.signals.facts import Facts
 NAME = "sampled_moment"
 HELP = "Answers that could have been judged, and the sum of their proxy."
 KIND = "quantity"
-METRIC = None  # not a number that anybody reads
+METRIC = None  # input of an estimate, no figure of its own
 
 
 def variants(options: SignalOptions) -> tuple[dict[str, str], ...]:

@@ -9,7 +9,7 @@ from ragmon.signals.evidence import cited_chunks
 from ragmon.signals.facts import Facts
 
 NAME = "uncited"
-HELP = "Share of answers that cite none of the chunks they were given."
+HELP = "Share of answers that cite none of the retrieved chunks."
 KIND = "proportion"
 
 
@@ -23,5 +23,5 @@ def observe(record: QueryRecord, known: Amendments, options: SignalOptions) -> f
 
 def observe_batch(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
     """The same of a batch, NaN for None. Shape (n,)."""
-    given = (facts.chunks > 0) & ~np.isnan(facts.cited)
-    return np.where(given, facts.cited == 0, np.nan)
+    can_cite = (facts.chunks > 0) & ~np.isnan(facts.cited)
+    return np.where(can_cite, facts.cited == 0, np.nan)

@@ -16,7 +16,7 @@ from ragmon.signals.evidence import (
 from ragmon.signals.facts import Facts
 
 NAME = "unfaithful"
-HELP = "Share of the judged answers whose faithfulness lies below judge.unfaithful_below."
+HELP = "Share of the judged answers whose faithfulness is below judge.unfaithful_below."
 KIND = "proportion"
 
 

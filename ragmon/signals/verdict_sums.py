@@ -1,9 +1,9 @@
-"""What the sampled judge and the labels add to a window: sums that few answers take part in.
+"""Sums of sampled verdicts and labels, which few answers take part in.
 
 A row is made of blocks, each addable: the sums that all scores share, those of each score
 (``ragmon.stats.judged_estimate``), and for each judge how it agrees with people
 (``ragmon.stats.agreement``). Kept apart from the columns of every query, they cost nothing where
-nobody judges.
+no judge runs.
 """
 
 import math
@@ -23,25 +23,25 @@ from ragmon.stats.judged_estimate import CHOSEN_BY_HAND, SCORED, SHARED, scored_
 Floats = NDArray[np.float64]
 
 CORRECTED = "llm_corrected"
-"""What people would say of all answers: the judge's figure, moved by how labels differ."""
+"""The sampled judge's mean, corrected by its differences from the labels of people."""
 
 JUDGES = (EMBEDDED_JUDGE, SAMPLED_JUDGE)
-"""Whose agreement with people is counted."""
+"""The judges whose agreement with people is counted."""
 
 SCORES = {
-    "faithfulness": "Mean share of an answer that its chunks support, by who judged it.",
-    "answer_relevance": "How far answers are about the question, by who judged it.",
-    "completeness": "How far answers say all that was asked, by who judged it.",
-    "conciseness": "How far answers say nothing else, by who judged it.",
-    "context_precision": "How far up the useful chunks stand, by who judged them.",
-    "context_recall": "Share of the reference answer that the chunks hold, by who judged it.",
+    "faithfulness": "Mean share of an answer that its chunks support, by judge.",
+    "answer_relevance": "Mean relevance of answers to the question (1: fully on topic), by judge.",
+    "completeness": "Mean completeness of answers (1: all that was asked is answered), by judge.",
+    "conciseness": "Mean conciseness of answers (1: nothing that was not asked for), by judge.",
+    "context_precision": "Mean precision of the ranking (1: useful chunks come first), by judge.",
+    "context_recall": "Mean share of the reference answer that the chunks support, by judge.",
 }
-_HIT = "Share of queries with a relevant chunk among the first k, by the evidence of relevance."
+_HIT = "Share of queries with a relevant chunk among the first k, by evidence of relevance."
 _RANK = "Mean of 1/rank of the first relevant chunk (0 when none was retrieved), by evidence."
 
 
 class VerdictLayout(Struct, frozen=True):
-    """Which blocks a row has, and which columns they are shown as."""
+    """The blocks of a row, and the columns that show their estimates."""
 
     scores: tuple[Column, ...]  # one a score
     corrected: Column
@@ -49,7 +49,7 @@ class VerdictLayout(Struct, frozen=True):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What is estimated."""
+        """The columns of the estimates."""
         return (*self.scores, self.corrected)
 
     @property
@@ -86,12 +86,12 @@ class VerdictLayout(Struct, frozen=True):
         """Rows of another layout in this one; what is new is zero."""
         if names == self.names:
             return rows
-        found = np.zeros((len(rows), self.width))
+        converted = np.zeros((len(rows), self.width))
         here = dict(zip(self.names, _spans(self.names), strict=True))
         for name, span in zip(names, _spans(names), strict=True):
             if name in here:
-                found[:, here[name]] = rows[:, span]
-        return found
+                converted[:, here[name]] = rows[:, span]
+        return converted
 
 
 def layout(ks: Sequence[int]) -> VerdictLayout:
@@ -135,7 +135,7 @@ class SparseRows(NamedTuple):
 def observe(
     records: Sequence[QueryRecord], known: Sequence[Amendments], kept: VerdictLayout
 ) -> SparseRows | None:
-    """What is known of each record as a row; None when none has any.
+    """The records that have verdicts or labels, as rows; None when none has.
 
     The number of answers that could have been judged is no part of it: every answer counts
     there, so that is a column (``sampled_moment``).
@@ -176,7 +176,7 @@ def _says_something(known: Amendments) -> bool:
 def _judged_rows(
     records: Sequence[QueryRecord], known: Sequence[Amendments], kept: VerdictLayout
 ) -> Floats:
-    """The shared and scored blocks, side by side; zero for what nobody drew."""
+    """The shared and scored blocks, side by side; zero for answers that were not drawn."""
     verdicts = [verdict_of(each, SAMPLED_JUDGE) if each.draw else None for each in known]
     proxy = np.array([each.draw.proxy if each.draw else 0.0 for each in known])
     probability = np.array([each.draw.probability if each.draw else 1.0 for each in known])
@@ -184,24 +184,24 @@ def _judged_rows(
     judged = np.array([verdict is not None for verdict in verdicts]) & ~failed
     shared = shared_rows(proxy, probability, judged, failed)
     shared[:, : SHARED.index("judged")] = 0.0
-    found = np.array(
+    by_record = np.array(
         [
             scores(record, verdict, kept.scores)
             for record, verdict in zip(records, verdicts, strict=True)
         ]
     )
-    scored = [scored_rows(proxy, probability, column) for column in found.T]
+    scored = [scored_rows(proxy, probability, column) for column in by_record.T]
     return np.concatenate([shared, *scored], axis=1)
 
 
 def _agreement_rows(known: Sequence[Amendments]) -> Floats:
     """Shape (m, len(JUDGES), len(CONFUSION))."""
     people = np.array([human_score(each) for each in known], dtype=np.float64)
-    found = [
+    by_judge = [
         confusion_rows([_call(verdict_of(each, judge)) for each in known], people)
         for judge in JUDGES
     ]
-    return np.stack(found, axis=1)
+    return np.stack(by_judge, axis=1)
 
 
 def _people_rows(known: Sequence[Amendments]) -> Floats:
@@ -212,7 +212,7 @@ def _people_rows(known: Sequence[Amendments]) -> Floats:
     both = ~np.isnan(people) & ~np.isnan(proxy)
     proxy = np.where(both, proxy, 0.0)
     shared = shared_rows(proxy, CHOSEN_BY_HAND, both)
-    shared[:, : SHARED.index("judged")] = 0.0  # how many answers there are is known otherwise
+    shared[:, : SHARED.index("judged")] = 0.0  # the number of answers is a column
     scored = scored_rows(proxy, CHOSEN_BY_HAND, np.where(both, people, math.nan))
     return np.concatenate([shared, scored], axis=1)
 

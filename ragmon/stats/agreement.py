@@ -1,4 +1,4 @@
-"""How well a judge agrees with human labels, from counts that add up.
+"""Agreement of a judge with human labels, from counts that add up.
 
 Both are cut at one half: a score of at least 0.5 calls the answer good.
 """

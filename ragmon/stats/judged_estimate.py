@@ -64,7 +64,7 @@ LEAST_FOR_PROXY = 30
 """Below so many scores the proxy is not used: its slope would be noise."""
 
 CHOSEN_BY_HAND = 2.0**-10
-"""The probability to assume for labels that nobody drew: equal weights, from many answers."""
+"""The probability to assume for labels that were not drawn: equal weights, from many answers."""
 
 _PRIOR = 5.0  # scores' worth of trust in the variance of a coin drawn with these weights
 _NORMAL_FROM = 100.0  # effective scores from which Student's quantile is not needed
@@ -177,7 +177,7 @@ def estimate(
 
 
 class Relation(NamedTuple):
-    """How the judge's score followed the proxy so far: y is about score + slope (f - proxy)."""
+    """Relation of the judge's score to the proxy so far: y is about score + slope (f - proxy)."""
 
     score: float = 0.5
     proxy: float = 0.5
@@ -185,7 +185,7 @@ class Relation(NamedTuple):
 
 
 def relation(shared: Floats, scored: Floats) -> Relation:
-    """What a pipeline's own verdicts say of its proxy, cautiously.
+    """The relation that a pipeline's own verdicts show, cautiously.
 
     The slope starts at 0 and approaches the one seen as verdicts come in, so that a useless
     proxy never steers the sampling.

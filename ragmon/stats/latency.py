@@ -75,8 +75,8 @@ def quantiles(counts: NDArray[np.integer], qs: ArrayLike) -> NDArray[np.float64]
     ends = running[BINS - 1 :: BINS]
     totals = np.diff(ends, prepend=0)
     ranks = np.maximum(np.ceil(q * totals[:, None]), 1.0).astype(np.int64)
-    found = np.searchsorted(running, (ends - totals)[:, None] + ranks)
-    within = np.minimum(found - BINS * np.arange(len(rows))[:, None], BINS - 1)
+    places = np.searchsorted(running, (ends - totals)[:, None] + ranks)
+    within = np.minimum(places - BINS * np.arange(len(rows))[:, None], BINS - 1)
     values = np.where(totals[:, None] > 0, _MIDDLES_MS[within], np.nan)
     return values.reshape(*counts.shape[:-1], len(q))
 

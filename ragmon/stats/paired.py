@@ -1,4 +1,4 @@
-"""What paired scores prove: intervals and tests for the same cases under two systems.
+"""Statistics of paired scores: intervals and tests for the same cases under two systems.
 
 Everything takes its random generator as an argument, so that the same data give the same verdict.
 """
@@ -179,7 +179,7 @@ def _resampled_means(
 
 
 def _steps(n: int, resamples: int) -> Iterator[int]:
-    """How many resamples of n cases to make at a time."""
+    """Sizes of the steps that make the resamples of n cases, bounded in memory."""
     left = min(resamples, max(1_000, _MOST_CELLS // max(n, 1))) if n else 0
     while left > 0:
         step = min(left, max(1, _CELLS // n))

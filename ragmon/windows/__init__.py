@@ -126,9 +126,9 @@ class Windows:
         return len(stale)
 
     def _members(self, observations: Observations) -> tuple[NDArray[np.int64], int]:
-        """Series numbers of each distinct dims, padded with -1; and how often `other` had to do.
+        """The series of each distinct dims, and how many observations went to ``other``.
 
-        The numbers have shape (dims, most).
+        Series numbers have shape (dims, most series of one), padded with -1.
         """
         newest = np.zeros(len(observations.dims))
         np.maximum.at(newest, observations.dim_index, observations.timestamps)
@@ -136,8 +136,8 @@ class Windows:
         members = np.full((len(observations.dims), 2 + len(observations.slices)), -1)
         dropped = 0
         for index, dims in enumerate(observations.dims):
-            numbers, each = self.series.membership(dims, observations.slices)
-            dropped += each * int(records[index])
+            numbers, overflow = self.series.membership(dims, observations.slices)
+            dropped += overflow * int(records[index])
             members[index, : len(numbers)] = numbers
         series, pair = _pairs(members)
         self.series.seen(series, newest[pair])
@@ -175,10 +175,10 @@ class Windows:
         for ring, judged in zip(self.rings, self.judged, strict=True):
             buckets = seconds // ring.tier.width_s
             slots = buckets % ring.tier.slots
-            held = ring.epochs[slots] == buckets
-            held &= ring.queries[slots, series] > 0.0
-            if held.any():
-                judged.add(series[held], buckets[held], rows[pair][held])
+            present = ring.epochs[slots] == buckets
+            present &= ring.queries[slots, series] > 0.0
+            if present.any():
+                judged.add(series[present], buckets[present], rows[pair][present])
 
     def _add_latency(self, observations: Observations, members: NDArray[np.int64]) -> None:
         latency = observations.values[:, self._latency]
@@ -218,9 +218,9 @@ def _by_series(
     """
     first, sums = group(dim_index.astype(np.int64) << 40 | buckets, rows)
     series, pair = _pairs(members[dim_index[first]])
-    held = buckets[first][pair]
-    first, sums = group(series << 40 | held, sums, pair)
-    return _BucketRows(series[first], held[first], sums)
+    of_series = buckets[first][pair]
+    first, sums = group(series << 40 | of_series, sums, pair)
+    return _BucketRows(series[first], of_series[first], sums)
 
 
 def _widened(sums: _BucketRows, factor: int) -> _BucketRows:

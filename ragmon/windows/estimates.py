@@ -1,4 +1,4 @@
-"""From sums to numbers with their uncertainty: what a window says, for every series at once."""
+"""Estimates from sums: means, intervals and quantiles of a window, for every series at once."""
 
 from collections.abc import Sequence
 
@@ -90,12 +90,11 @@ def _corrected(
 ) -> judged_estimate.Estimate:
     """The judge's faithfulness as people would see it, where labels say enough of the judge."""
     faithfulness = judged_estimate.Estimate(*(part[:, 0] for part in known))
-    found = judged_estimate.estimate(*people, population=faithfulness)
-    few = (found.samples < judged_estimate.LEAST_FOR_PROXY) | np.isnan(faithfulness.mean)
-    unknown = (np.where(few, np.nan, part) for part in found[:3])
-    mean, lower, upper = unknown
-    samples = np.where(few, 0.0, found.samples)
-    return found._replace(mean=mean, lower=lower, upper=upper, samples=samples)
+    corrected = judged_estimate.estimate(*people, population=faithfulness)
+    few = (corrected.samples < judged_estimate.LEAST_FOR_PROXY) | np.isnan(faithfulness.mean)
+    mean, lower, upper = (np.where(few, np.nan, part) for part in corrected[:3])
+    samples = np.where(few, 0.0, corrected.samples)
+    return corrected._replace(mean=mean, lower=lower, upper=upper, samples=samples)
 
 
 def sampled_sums(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats]:

@@ -1,7 +1,7 @@
 """Sparse rings of logarithmic histograms: one bucket of time holds every series and stage.
 
 A code names a (series, stage, bin); a bucket is the sorted distinct codes and their counts.
-What was just added waits uncounted in a list, because most of it is read only much later.
+New codes wait uncounted in a list, because most are read only much later.
 """
 
 from collections.abc import Iterable
@@ -78,8 +78,8 @@ def _distinct(codes: Codes) -> tuple[Codes, Codes]:
         distinct, counts = np.unique(codes, return_counts=True)
         return distinct, counts.astype(np.int32)
     dense = np.bincount(codes)
-    found = np.flatnonzero(dense)
-    return found.astype(np.int32), dense[found].astype(np.int32)
+    seen = np.flatnonzero(dense)
+    return seen.astype(np.int32), dense[seen].astype(np.int32)
 
 
 class LatencyRing:
@@ -107,8 +107,8 @@ class LatencyRing:
 
     def get(self, bucket: int) -> tuple[Codes, Codes]:
         """Codes and counts of one bucket."""
-        held = self.buckets.get(bucket)
-        return held.counted() if held else (np.empty(0, np.int32), np.empty(0, np.int32))
+        stored = self.buckets.get(bucket)
+        return stored.counted() if stored else (np.empty(0, np.int32), np.empty(0, np.int32))
 
     def total(self, run: Run, series: int) -> NDArray[np.int64]:
         """Counts over a run of buckets; shape (series, stages, BINS)."""

@@ -108,7 +108,7 @@ class Ring:
         self.cells[bucket % self.tier.slots, series] = rows
 
     def holds(self, bucket: int) -> bool:
-        """Whether the bucket's slot is still its own."""
+        """True while no newer bucket has taken the slot."""
         return bool(self.epochs[bucket % self.tier.slots] == bucket)
 
     def get(self, bucket: int, count: int) -> tuple[Ints, Floats]:
@@ -130,8 +130,8 @@ class Ring:
         result = np.zeros((count, self.cells.shape[2]))
         buckets = np.arange(run.first, run.first + run.length)[-self.tier.slots :]
         slots = buckets % self.tier.slots
-        held = slots[self.epochs[slots] == buckets]
-        for first, last in _stretches(np.sort(held)):
+        current = slots[self.epochs[slots] == buckets]
+        for first, last in _stretches(np.sort(current)):
             result += self.cells[first:last, :count].sum(axis=0)
         return result
 
@@ -146,11 +146,11 @@ class Ring:
         """Make room for those of the distinct buckets that are newer than what their slots hold."""
         for bucket in buckets:
             slot = bucket % self.tier.slots
-            held = int(self.epochs[slot])
-            if held >= bucket:
+            previous = int(self.epochs[slot])
+            if previous >= bucket:
                 continue
-            if held >= 0:
-                self._kept.forget(held)
+            if previous >= 0:
+                self._kept.forget(previous)
                 used = np.flatnonzero(self.queries[slot])
                 self.cells[slot, used] = 0.0  # untouched pages stay untouched
             self.epochs[slot] = bucket

@@ -1,4 +1,4 @@
-"""A batch of observations: what a commit adds to the windows, and what a block keeps of it."""
+"""Batches of observations, as a commit adds them to the windows and a block stores them."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ class Observations(Struct, frozen=True):
     dim_index: NDArray[np.int32]  # (n,) into dims
     timestamps: NDArray[np.float64]  # (n,) unix seconds
     values: NDArray[np.float64]  # (n, columns)
-    judged: Sparse | None = None  # what verdicts and labels add
+    judged: Sparse | None = None  # sums of verdicts and labels
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -106,12 +106,12 @@ def unpack(packed: bytes, columns: Sequence[str]) -> Observations:
     """Observations over the columns in force now; a column the block never had is unknown."""
     stored = _decoder.decode(packed)
     timestamps = np.frombuffer(stored.timestamps)
-    held = np.frombuffer(stored.values).reshape(len(stored.columns), len(timestamps))
+    by_column = np.frombuffer(stored.values).reshape(len(stored.columns), len(timestamps))
     values = np.full((len(timestamps), len(columns)), np.nan)
     position = {name: index for index, name in enumerate(stored.columns)}
     for index, name in enumerate(columns):
         if name in position:
-            values[:, index] = held[position[name]]
+            values[:, index] = by_column[position[name]]
     dim_index = np.frombuffer(stored.dim_index, dtype=np.int32)
     judged = _unpack_sparse(stored.judged)
     return Observations(stored.slices, stored.dims, dim_index, timestamps, values, judged)

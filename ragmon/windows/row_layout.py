@@ -20,7 +20,7 @@ class RowLayout(Struct, frozen=True):
 
     @property
     def n(self) -> slice:
-        """How many values of each column are known."""
+        """The number of known values of each column."""
         return slice(0, self.columns)
 
     @property

@@ -1,6 +1,6 @@
-"""Which series exist: each pipeline as a whole, and each value of each of its slices.
+"""Table of series: each pipeline as a whole, and each value of each of its slices.
 
-The number is bounded. What comes after the limit is counted under ``other``, and said so.
+Their number is bounded. Values beyond the limit are counted under ``other`` and in ``dropped``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ Dims = tuple[str, ...]
 
 
 def dims_of(record: QueryRecord, slices: Sequence[str]) -> Dims:
-    """What a record is counted under."""
+    """The pipeline, version and slice values of a record."""
     tags = record.tags
     if not slices:
         return (record.pipeline, record.version)
@@ -38,7 +38,7 @@ def dims_of(record: QueryRecord, slices: Sequence[str]) -> Dims:
 
 
 def dims_of_each(records: Sequence[QueryRecord], slices: Sequence[str]) -> list[Dims]:
-    """The same of every record, at half the cost."""
+    """``dims_of`` every record, at half the cost."""
     columns = [[record.pipeline for record in records], [record.version for record in records]]
     tags = [record.tags or {} for record in records] if slices else []
     columns += [[each.get(name, "") for each in tags] for name in slices]
@@ -46,7 +46,7 @@ def dims_of_each(records: Sequence[QueryRecord], slices: Sequence[str]) -> list[
 
 
 class Membership(NamedTuple):
-    """The series that a record is counted in, and how many had to give way to ``other``."""
+    """The series that a record is counted in, and how many of them are ``other``."""
 
     numbers: tuple[int, ...]
     dropped: int
@@ -64,7 +64,7 @@ class SeriesTable:
         dimensions = (VERSION, *slices)
         self.capacity = (limit + 1) * (1 + len(dimensions))
         self._limit = limit
-        # Takes what finds no room in its own pipeline; always there.
+        # The shared ``other`` series, which always exist.
         self._rest = (SeriesKey(OTHER), *(SeriesKey(OTHER, each, OTHER) for each in dimensions))
         self._named = 0
         self.keys: dict[SeriesKey, int] = {}
@@ -89,12 +89,12 @@ class SeriesTable:
 
     def membership(self, dims: Dims, slices: tuple[str, ...]) -> Membership:
         """The series that a record with these dims belongs to, the pipeline's own first."""
-        found = self._members.get((dims, slices))
-        if found is None:
+        membership = self._members.get((dims, slices))
+        if membership is None:
             if len(self._members) > 4 * self.capacity:
                 self._members.clear()  # bounded, whatever the clients send
-            found = self._members[dims, slices] = self._resolve(dims, slices)
-        return found
+            membership = self._members[dims, slices] = self._resolve(dims, slices)
+        return membership
 
     def seen(self, numbers: NDArray[np.int64], when: ArrayLike) -> None:
         """Note that each of the series has an observation at that moment."""
@@ -119,20 +119,20 @@ class SeriesTable:
     def _resolve(self, dims: Dims, slices: tuple[str, ...]) -> Membership:
         pipeline, version, *values = dims
         whole = self.number(SeriesKey(pipeline))
-        wanted = [(VERSION, version)]
-        wanted += [(name, value) for name, value in zip(slices, values, strict=True) if value]
+        pairs = [(VERSION, version)]
+        pairs += [(name, value) for name, value in zip(slices, values, strict=True) if value]
         if whole is None:
-            rest = [self._other(OTHER, dimension) for dimension, _ in wanted]
+            rest = [self._other(OTHER, dimension) for dimension, _ in pairs]
             return Membership(tuple(_present([self.keys[self._rest[0]], *rest])), 1)
-        own = [self.number(SeriesKey(pipeline, *each)) for each in wanted]
-        found = [
+        own = [self.number(SeriesKey(pipeline, *pair)) for pair in pairs]
+        numbers = [
             self._other(pipeline, dimension) if number is None else number
-            for (dimension, _), number in zip(wanted, own, strict=True)
+            for (dimension, _), number in zip(pairs, own, strict=True)
         ]
-        return Membership(tuple(_present([whole, *found])), own.count(None))
+        return Membership(tuple(_present([whole, *numbers])), own.count(None))
 
     def _other(self, pipeline: str, dimension: str) -> int | None:
-        """Who takes a value without room: the pipeline's own ``other``, else everybody's."""
+        """The pipeline's own ``other`` of a dimension, or the shared one in a full table."""
         number = self.number(SeriesKey(pipeline, dimension, OTHER))
         return self.number(SeriesKey(OTHER, dimension, OTHER)) if number is None else number
 

@@ -61,7 +61,7 @@ class _Totals(Struct, array_like=True, frozen=True):
 def dump_dirty(windows: Windows) -> Iterator[SavedBucket]:
     """Every bucket changed since the last dump; then they count as clean.
 
-    What the rings have passed by meanwhile stays as it was last saved.
+    A bucket that the rings have moved past stays as it was last saved.
     """
     for tier, dirty in enumerate(windows.dirty):
         for bucket in sorted(dirty):
@@ -71,7 +71,7 @@ def dump_dirty(windows: Windows) -> Iterator[SavedBucket]:
 
 
 def load_bucket(windows: Windows, saved: SavedBucket) -> None:
-    """Put a saved bucket back, unless the rings had passed it by."""
+    """Put a saved bucket back, unless the rings have moved past it."""
     width, slots = windows.tiers[saved.tier]
     if saved.bucket <= windows.watermark // width - slots:
         return  # its series may be forgotten; they must not take the room of others
@@ -213,8 +213,8 @@ def _judged_rows(
 
 def _numbers(windows: Windows, series: list[SeriesKey]) -> NDArray[np.int64]:
     """Series numbers now; -1 where the table is full."""
-    found = [windows.series.number(key) for key in series]
-    return np.array([-1 if number is None else number for number in found], dtype=np.int64)
+    numbers = (windows.series.number(key) for key in series)
+    return np.array([-1 if number is None else number for number in numbers], dtype=np.int64)
 
 
 def _rows(body: bytes, columns: list[str], now: list[str], count: int) -> NDArray[np.float64]:

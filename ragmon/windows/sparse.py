@@ -1,4 +1,4 @@
-"""Sums of what few records take part in, such as verdicts: kept only where there are any."""
+"""Sums over few records, such as verdicts: stored only for the series that have any."""
 
 from typing import NamedTuple
 
@@ -39,13 +39,13 @@ class SparseRing:
         self.add(series, np.full(len(series), bucket), rows)
 
     def get(self, bucket: int) -> Cells | None:
-        """What a bucket holds."""
+        """The rows of a bucket; None when it is empty."""
         return self._buckets.get(bucket)
 
     def add_to(self, total: Floats, run: Run) -> None:
-        """Add what a run of buckets holds to the rows of its series."""
-        held = [bucket for bucket in self._buckets if run.first <= bucket < run.end]
-        for bucket in sorted(held):  # in one order, so that a sum is always the same
+        """Add the rows of a run of buckets to those of their series."""
+        buckets = [bucket for bucket in self._buckets if run.first <= bucket < run.end]
+        for bucket in sorted(buckets):  # in one order, so that a sum is always the same
             series, rows = self._buckets[bucket]
             total[series] += rows
 
@@ -56,17 +56,17 @@ class SparseRing:
             self._buckets[bucket] = Cells(cells.series[kept], cells.rows[kept])
 
     def _merge(self, bucket: int, series: Ints, rows: Floats) -> None:
-        held = self._buckets.get(bucket)
-        if held is not None:
-            series = np.concatenate([held.series, series])
-            rows = np.concatenate([held.rows, rows])
+        before = self._buckets.get(bucket)
+        if before is not None:
+            series = np.concatenate([before.series, series])
+            rows = np.concatenate([before.rows, rows])
         distinct, at = np.unique(series, return_inverse=True)
         total = np.zeros((len(distinct), self._width))
         np.add.at(total, at, rows)
         self._buckets[bucket] = Cells(distinct, total)
 
     def _forget_old(self) -> None:
-        """As many buckets as the tier has slots, counted back from the newest."""
+        """Drop all but the tier's number of slots, counted back from the newest bucket."""
         oldest = max(self._buckets, default=0) - self.tier.slots
         for bucket in [bucket for bucket in self._buckets if bucket <= oldest]:
             del self._buckets[bucket]

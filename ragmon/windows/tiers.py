@@ -1,4 +1,4 @@
-"""Which buckets of which width make up a stretch of time.
+"""Buckets of several widths that together cover a stretch of time.
 
 Every observation is counted once in each tier. A window is then covered by wide buckets in
 its middle and narrow ones at its edges, so a week costs about two hundred cells a series.

@@ -1,4 +1,4 @@
-"""What only ever grows: the sums behind the Prometheus counters and histograms."""
+"""Cumulative sums behind the Prometheus counters and histograms; they only grow."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,9 @@ STAGES = len(latency.STAGES)
 
 
 def rebin(counts: NDArray[np.int64], edges_ms: Sequence[float]) -> NDArray[np.int64]:
-    """Histograms of a time with other edges: what lay below one of them still does.
+    """Histograms that were counted with other edges, over those of now.
+
+    A value below one of the old edges stays below it.
 
     Args:
         counts: shape (..., len(edges_ms) + 1), the last bin is +Inf.
@@ -25,10 +27,10 @@ def rebin(counts: NDArray[np.int64], edges_ms: Sequence[float]) -> NDArray[np.in
     Returns:
         Shape (..., len(LATENCY_EDGES_MS) + 1).
     """
-    found = np.zeros((*counts.shape[:-1], len(LATENCY_EDGES_MS) + 1), dtype=np.int64)
+    rebinned = np.zeros((*counts.shape[:-1], len(LATENCY_EDGES_MS) + 1), dtype=np.int64)
     for at, edge in enumerate((*edges_ms, np.inf)):
-        found[..., np.searchsorted(LATENCY_EDGES_MS, edge)] += counts[..., at]
-    return found
+        rebinned[..., np.searchsorted(LATENCY_EDGES_MS, edge)] += counts[..., at]
+    return rebinned
 
 
 class Totals:
