@@ -41,7 +41,8 @@ def explains(cause: Alert, symptom: Alert) -> bool:
     one, other = cause.key, symptom.key
     if one.stream.dimension == "source" and other.kind == "no_data":
         return other.stream.dimension != "source"  # pipelines are silent when their source is
-    apart = (one.kind == "canary") != (other.kind == "canary")  # a bad version is news
+    # A bad version is an alert of its own in any incident.
+    apart = (one.kind == "canary") != (other.kind == "canary")
     if apart or one.stream.pipeline != other.stream.pipeline:
         return False
     whole_of = not one.stream.dimension and bool(other.stream.dimension)

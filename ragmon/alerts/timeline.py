@@ -41,7 +41,7 @@ WorstByEpisode = Mapping[str, tuple[WorstQuery, ...]]
 
 
 class Notice(Struct, frozen=True):
-    """A line for the operator's log about the course of detection."""
+    """An event for the log of the daemon."""
 
     event: str
     values: dict[str, float | str] = {}
@@ -153,7 +153,7 @@ class AlertTimeline:
             self.detection.load(state, list(buckets))
         except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
             self.detection = self._build()
-            return Notice("detection_begins_anew", {"error": str(error)}, warning=True)
+            return Notice("detection_state_unreadable", {"error": str(error)}, warning=True)
         return None
 
     def use_silences(self, silences: tuple[Silence, ...]) -> None:
@@ -172,7 +172,7 @@ class AlertTimeline:
         self.catching_up = self._finished_log or now - first > _LATE * MINUTE_S
         self.detection.begin(first if self.catching_up else now)
         if self.catching_up:
-            yield Step(notices=(Notice("catching_up", {"since": first}),))
+            yield Step(notices=(Notice("backfill_started", {"since": first}),))
 
     def _follow_records(self, batch: ObservationBatch, now: float) -> Iterator[Step]:
         """Judge history: the minute under judgement follows the records."""
@@ -183,7 +183,7 @@ class AlertTimeline:
             yield from self._skip_gap(min(span[0], now))
             # What lies further ahead than an hour is not counted yet.
             yield from self._judge(min(due, int(span[0] // MINUTE_S) - _AHEAD + TEN))
-            # Judges read history later than it came: that they are late with it is no news.
+            # Judges read history later than it came: that they are late is no reason for an alert.
             self._count(block.unread(self.detection.columns))
             # The last minute is the present's, so that what still fires is notified with it.
             yield from self._judge(min(due - 1, self.detection.due(span[1])))
@@ -191,7 +191,7 @@ class AlertTimeline:
         idle = self._last_record_at is not None and now - self._last_record_at >= _IDLE_S
         if self._finished_log or idle or due - frontier <= _NEAR:
             self.catching_up = False
-            yield Step(notices=(Notice("caught_up", {"until": frontier * MINUTE_S}),))
+            yield Step(notices=(Notice("backfill_finished", {"until": frontier * MINUTE_S}),))
             yield from self._follow_clock(now)
 
     def _skip_gap(self, first: float) -> Iterator[Step]:
@@ -215,7 +215,9 @@ class AlertTimeline:
         elif due - log.frontier > _ABSENT:
             yield from self._judge(min(due, self._newest + 1))
             if due - log.frontier > _ABSENT:
-                yield Step(notices=(Notice("absent", {"since": log.frontier * MINUTE_S}),))
+                yield Step(
+                    notices=(Notice("downtime_not_judged", {"since": log.frontier * MINUTE_S}),)
+                )
                 self.detection.resume(now)
         else:
             yield from self._judge(due)

@@ -75,7 +75,7 @@ def per_query(
 ) -> list[tuple[str, int, float]]:
     """Cost of alerting on single queries: (rule, pages, pages in thirty days).
 
-    Rules of which no query says anything are left out.
+    Rules whose metric was not recorded are left out.
     """
     losses, sums = LossMap(columns), np.zeros((len(LOSSES), 3))
     for at in range(0, len(observations), _AT_ONCE):

@@ -19,7 +19,7 @@ def read(
 
     Args:
         reader: of the store.
-        pipeline: what a query says.
+        pipeline: makes observations of queries.
         since: unix seconds.
         until: unix seconds.
         progress: called with the newest moment of each block, unix seconds, from new to old.

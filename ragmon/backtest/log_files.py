@@ -25,8 +25,8 @@ def read(
     """Every query of some files, in whatever order they stand there.
 
     Args:
-        paths: JSON lines as ``POST /v1/queries`` takes them; gzip and zstd are told by content.
-        pipeline: what a query says.
+        paths: JSON lines as ``POST /v1/queries`` takes them, plain, gzip or zstd by their content.
+        pipeline: makes observations of queries.
         now: unix seconds; a query from the future is refused, as live.
         max_skew_s: how far in the future a timestamp may lie.
         progress: called with the bytes of the files read so far.
@@ -40,8 +40,8 @@ def read(
     for path in paths:
         try:
             with path.open("rb") as raw, unpacked(raw) as stream:
-                for line, chunk in chunks(stream):
-                    reader.take(str(path), line, chunk)
+                for line, lines in chunks(stream):
+                    reader.take(str(path), line, lines)
                     progress(before + raw.tell())
             before += path.stat().st_size
         except BROKEN as error:
@@ -60,32 +60,32 @@ class _Reader:
         self._all = msgspec.json.Decoder(QueryRecord)
         self._one = Decoder(QueryRecord)
 
-    def take(self, path: str, line: int, chunk: bytes) -> None:
+    def take(self, path: str, line: int, lines: bytes) -> None:
         """Decode and observe some lines, the first of which has the number ``line``."""
-        records = self._at_once(chunk)
+        records = self._at_once(lines)
         if records is None:
-            records = list(self._one_by_one(path, line, chunk))
+            records = list(self._one_by_one(path, line, lines))
         if records:
             admitted = [self._pipeline.admit(record) for record in records]
             observed = self._pipeline.observe(admitted)
             self._gatherer.add(observed, [record.query_id for record in records])
 
-    def _at_once(self, chunk: bytes) -> list[QueryRecord] | None:
+    def _at_once(self, lines: bytes) -> list[QueryRecord] | None:
         """Every record; None when something is wrong with one of them."""
         try:
-            if not chunk.isascii():
-                chunk.decode()  # fields that are not decoded are not checked otherwise
-            records = self._all.decode_lines(chunk)
+            if not lines.isascii():
+                lines.decode()  # fields that are not decoded are not checked otherwise
+            records = self._all.decode_lines(lines)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         stamps = [record.timestamp for record in records]
         fine = not stamps or (
             min(stamps) >= self._bounds.oldest and max(stamps) <= self._bounds.newest
         )
-        return records if fine and b"\\u0000" not in chunk else None
+        return records if fine and b"\\u0000" not in lines else None
 
-    def _one_by_one(self, path: str, line: int, chunk: bytes) -> Iterator[QueryRecord]:
-        for number, text in enumerate(chunk.split(b"\n"), line):
+    def _one_by_one(self, path: str, line: int, lines: bytes) -> Iterator[QueryRecord]:
+        for number, text in enumerate(lines.split(b"\n"), line):
             if text.strip():
                 try:
                     yield self._decode(text)

@@ -92,7 +92,7 @@ class Gatherer(Struct):
         return self._dims.setdefault(dims, len(self._dims))
 
     def _widened(self, batch: Observations) -> Iterator[Dims]:
-        """Dims over the slices in force now; others are not told apart any more."""
+        """Dims over the slices in force now; others are merged."""
         for dims in batch.dims:
             values = dict(zip(batch.slices, dims[2:], strict=True))
             yield (dims[0], dims[1], *(values.get(name, "") for name in self.slices))

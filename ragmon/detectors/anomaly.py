@@ -21,13 +21,13 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings."""
 
     metrics: tuple[str, ...] = DETECTED
-    """Metrics that are watched."""
+    """Metrics to watch."""
     slices: bool = True
-    """Watch the values of the configured slices too."""
+    """Also watch each value of the configured slices."""
     severity: Severity = "warning"
     """Severity of the alerts."""
     outage_from: float = 0.5
-    """Share of queries with an error, or without documents, from which an alert is critical."""
+    """An alert on errors or on queries without documents is critical from this share of them on."""
     accept_after: float = 3 * 86_400.0
     """Seconds after which a lasting change becomes the new normal and the alert resolves."""
 
@@ -65,7 +65,7 @@ def step(state: AnomalyState, tick: Tick) -> list[Finding]:
     since = state.since.copy()
     _, closed = follow(state, tick, null, state.limits)
     for row in closed[references.days[closed] == 0.0].tolist():
-        # What this hour is like was not known yet: hidden, its season would be news every day.
+        # The season of this hour was not known yet: hidden, it would raise an alert every day.
         tick.log.readmit(row, int(since[row]), tick.minute)
     _accept(state, tick)
     return [_describe(state, tick, row) for row in np.flatnonzero(state.open).tolist()]

@@ -48,14 +48,14 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings."""
 
     metrics: tuple[str, ...] = tuple(name for name in DETECTED if name not in _UNBOUNDED)
-    """Metrics that are compared; losses in [0, 1] only."""
+    """Metrics to compare; only those between 0 and 1."""
     stable: dict[str, str] = {}
     """Stable version by pipeline; by default the one with the most queries last week."""
     alpha: float = Field(default=0.01, gt=0.0, lt=1.0)
     """Probability of a false alarm for a version that is not worse, over all metrics and however
     long it runs."""
     tolerance: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Extra loss that a version may have."""
+    """A version that is worse by less than this raises no alert."""
     severity: Severity = "critical"
     """Severity of the alerts."""
 

@@ -30,7 +30,7 @@ _WEEK_HOURS = 168
 _KNOWN_HOURS = 72  # without a burst, before a stream counts as calm
 _SURPRISE = 8.0  # evidence in one minute that independent losses hardly ever give in a week
 _GROWTH = 0.5  # of phi from 5 to 15 minutes, below which it is chance
-_FEW_LOSSES = 5.0  # an hour with fewer says nothing of scatter
+_FEW_LOSSES = 5.0  # an hour with fewer does not show scatter
 _TRIMMED_FROM = 5
 _LEFT_BY_TRIMMING = 0.4  # of the variance of five to seven normal values without the extremes
 
@@ -68,7 +68,7 @@ class References(Arrays):
     caps: Floats  # the most evidence that one minute may give
     worth: Floats  # the most evidence of a minute in the hour under way
     surprise: Floats  # (streams, hours) the most that one did, NaN where an hour is not known
-    scatter: Floats  # (streams, hours, scales) chi² / df, NaN where an hour says nothing
+    scatter: Floats  # (streams, hours, scales) chi² / df, NaN where an hour has too few losses
     _FIELDS: ClassVar[Fields] = {
         "n": ((), "f8", 0),
         "mean": ((), "f8", 0),

@@ -23,13 +23,13 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings."""
 
     metrics: tuple[str, ...] = DETECTED
-    """Metrics that are watched."""
+    """Metrics to watch."""
     slices: bool = True
     """Watch the slices in the baseline too."""
     severity: Severity = "warning"
     """Severity of the alerts."""
     delta: float = 0.01
-    """Extra loss, above the baseline's upper limit, that is tolerated."""
+    """Falls smaller than this below the baseline's range are ignored."""
 
 
 class RegressionState(Charts):
@@ -76,7 +76,7 @@ def step(state: RegressionState, tick: Tick) -> list[Finding]:
 
 def _renew(state: RegressionState, tick: Tick, baseline: Baseline) -> None:
     if state.baseline and state.baseline != _identity(baseline):
-        state.clear(np.arange(len(state)))  # evidence against another level says nothing
+        state.clear(np.arange(len(state)))  # evidence against another level does not count
     state.baseline = _identity(baseline)
     references, binary = tick.references, tick.streams.binary
     saved = limits(baseline, tick.streams, tick.minute // 60 % HOURS, references.phi)

@@ -39,7 +39,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Settings."""
 
     metric: Literal[tuple(INDEX)]  # type: ignore[valid-type]
-    """Metric whose losses count as bad events."""
+    """Metric whose bad queries use up the error budget."""
     objective: float = Field(gt=0.0, lt=1.0)
     """Share of queries that must be good, for example 0.95."""
     pipelines: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ def step(state: SloState, tick: Tick) -> list[Finding]:
         enough = long[:, 1] >= state.options.min_bad
         for at in np.flatnonzero(enough & too_fast(long, burn, state.options)).tolist():
             finding = _describe(state.options, tick, int(hot[at]), burn, long[at])
-            findings.setdefault(finding.alert, finding)  # the fastest burn speaks for its severity
+            findings.setdefault(finding.alert, finding)  # of a severity the fastest burn
     return list(findings.values())
 
 

@@ -86,8 +86,8 @@ def test_what_an_operator_should_know_of_comes_as_notices():
         for step in line.advance(buffer.take(Position()), at)
         for notice in step.notices
     ]
-    assert notices == ["catching_up", "caught_up", "absent"]
+    assert notices == ["backfill_started", "backfill_finished", "downtime_not_judged"]
     broken, _ = timeline(story)
     notice = broken.load(b"no state", line.book.dump(), iter(()), catching_up=False)
     assert notice is not None
-    assert (notice.event, notice.warning) == ("detection_begins_anew", True)
+    assert (notice.event, notice.warning) == ("detection_state_unreadable", True)

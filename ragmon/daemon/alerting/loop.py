@@ -201,7 +201,7 @@ class Alerting:
                 self._advance()
                 yield
         self._engine.committer.listen(self.counted)
-        while self._turn is not None:  # it holds less than its position says: never to be saved
+        while self._turn is not None:  # incomplete for its position: must not be saved
             self._advance()
             yield
 
