@@ -71,7 +71,7 @@ def read(answer: ServerResponse, now: float) -> Reading:
     reason = f"status {status}" if status else answer.error
     receipt = _receipt(answer.body)
     if 200 <= status < 300:
-        if receipt is None:  # A login page, say: whatever answered, it was not ragmon.
+        if receipt is None:  # A login page, for example: the response is not from ragmon.
             return Reading(outcome=SendOutcome.BLOCKED, reason=f"{reason} that is no receipt")
         return Reading(outcome=SendOutcome.DELIVERED, receipt=receipt)
     if status in _REFUSED:

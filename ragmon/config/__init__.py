@@ -1,4 +1,4 @@
-"""Settings: what they are, where they come from, and what ragmon is built from by them."""
+"""Settings: fields, defaults and help, loaded from a file, the environment and flags."""
 
 from ragmon.config.loading import Loaded, load
 from ragmon.config.settings import Settings

@@ -26,7 +26,7 @@ _SERVICE_LINK = re.compile(
 
 
 class Loaded(Struct, frozen=True):
-    """Settings, and for each key given somewhere, where."""
+    """Settings, and the origin of each key that is set: file, variable or flag."""
 
     settings: Settings
     origins: dict[str, str]
@@ -72,7 +72,7 @@ def keys() -> list[str]:
 
 
 class _Layer(PydanticBaseSettingsSource):
-    """One place that settings come from, already read."""
+    """One origin of settings, already read."""
 
     def __init__(self, settings: type[BaseSettings], values: dict[str, Any]) -> None:
         super().__init__(settings)
@@ -86,7 +86,7 @@ class _Layer(PydanticBaseSettingsSource):
 
 
 def _layered(*lower: dict[str, Any]) -> type[Settings]:
-    """Settings that take what flags leave open from these layers, the first before the second."""
+    """Settings that take keys without a flag from these layers; the first has precedence."""
 
     class FromEverywhere(Settings):
         @classmethod
@@ -123,7 +123,7 @@ def _where(error: yaml.YAMLError) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's own rule that a key stands once, which the library does not keep."""
+    """Loader that refuses duplicate keys, as YAML demands and the library does not."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         names = [name.value for name, _ in node.value if isinstance(name, yaml.ScalarNode)]

@@ -1,4 +1,4 @@
-"""Free-form settings that may hold secrets: used as they are, never shown as they are."""
+"""Free-form settings that may hold secrets: printed with their values hidden."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ class Masked(dict[str, Any]):
 
 
 def masked(values: Mapping[str, Any] | None) -> Masked | None:
-    """The same values, not to be seen."""
+    """The same values, hidden when printed."""
     return None if values is None else Masked(values)
 
 

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them: ``90s``, ``7d``, ``20GB``."""
+"""Durations and sizes with units: ``90s``, ``7d``, ``20GB``."""
 
 import re
 from typing import Annotated, Any

@@ -67,7 +67,7 @@ def read(span: Span, facts: SpanFacts) -> None:
 
 
 def _read_context(attributes: Attributes, facts: SpanFacts) -> None:
-    """Session and user stay at home unless they are tags, which travel."""
+    """Note session, user and tags; MLflow exports session and user only as tags."""
     for field in ("session", "user"):
         for key in (f"mlflow.trace.{field}", f"{_TAG}{field}_id", f"{_TAG}{field}"):
             facts.say(f"{field}_id", name(loads(attributes.get(key))), key)

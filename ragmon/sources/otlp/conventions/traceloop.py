@@ -1,7 +1,7 @@
 """OpenLLMetry (Traceloop): ``traceloop.*`` beside ``gen_ai.*``.
 
-Its ``gen_ai.operation.name`` says ``invoke_agent`` of every chain, and LlamaIndex spans are told
-by the name of their entity only, in JavaScript by that of the method.
+Its ``gen_ai.operation.name`` is ``invoke_agent`` for every chain, and LlamaIndex spans are
+recognised by the name of their entity only, in JavaScript by that of the method.
 """
 
 from typing import Any
@@ -41,7 +41,7 @@ _ENTITIES = (
 _SEARCHING = ("retriev", "search")
 _PROPERTIES = "traceloop.association.properties."
 _INPUTS = ("traceloop.entity.input", "gen_ai.task.input")
-_GIVEN = '{"input":[{"pageContent":'  # to what comes after a retriever of LangChain.js
+_DOCUMENT_INPUT = '{"input":[{"pageContent":'  # input of the step after a retriever of LangChain.js
 _OUTPUTS = ("traceloop.entity.output", "gen_ai.task.output")
 
 
@@ -93,7 +93,7 @@ def read(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     read_metadata(attributes, _PROPERTIES, facts, sessions=("session_id", "thread_id"))
     input_entry, output_entry = first(attributes, *_INPUTS), first(attributes, *_OUTPUTS)
-    if input_entry and facts.role == CHAIN and str(input_entry[0]).startswith(_GIVEN):
+    if input_entry and facts.role == CHAIN and str(input_entry[0]).startswith(_DOCUMENT_INPUT):
         facts.input_documents = documents_in(_inner(input_entry[0]))
     if input_entry and facts.role in (CHAIN, RETRIEVER, RERANKER, MODEL, TOOL):
         facts.offer("query", asked_in if facts.role == MODEL else question, *input_entry)
@@ -119,7 +119,7 @@ def _read_output(returned: Any, key: str, span: Span, facts: SpanFacts) -> None:
         facts.offer("answer", answer, returned, key)
         if facts.role == CHAIN:
             facts.offer("passages", passages_in, returned, key)
-        if not span.parent_id:  # Haystack's model calls say nothing, the pipeline all
+        if not span.parent_id:  # Haystack's pipeline has what its model calls lack
             facts.offer("model", model_in, returned, key)
             facts.offer("prompt_tokens", prompt_tokens_in, returned, key)
             facts.offer("completion_tokens", completion_tokens_in, returned, key)

@@ -3,7 +3,7 @@
 In Python each result is an event, in JavaScript they are numbered keys (and Pinecone's metadata an
 event, with the metadata's own keys).
 
-A number of rows alone says how many documents there were, but nothing of them; only zero is read.
+A number of rows alone does not describe the documents; it is read only when it is zero.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
 """Vercel AI SDK (``experimental_telemetry``): ``ai.*`` keys, values as JSON strings.
 
 ``ai.generateText`` is the whole call with its tools, ``ai.generateText.doGenerate`` one step of it:
-only the steps are calls of the model. Version 7 speaks ``gen_ai.*`` and keeps these keys for what
-those cannot say.
+only the steps are calls of the model. Version 7 writes ``gen_ai.*`` and keeps these keys for what
+those lack.
 """
 
 from typing import Any

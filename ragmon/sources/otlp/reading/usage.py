@@ -5,7 +5,7 @@ from typing import Any
 from ragmon.sources.otlp.reading.values import integer, loads, name
 
 _MAX_DEPTH = 8
-_PAIRS = (("model", "usage"), ("model_name", "token_usage"))  # the second as LangChain says it
+_PAIRS = (("model", "usage"), ("model_name", "token_usage"))  # the second in LangChain
 _PROMPT = ("prompt_tokens", "input_tokens")
 _COMPLETION = ("completion_tokens", "output_tokens")
 

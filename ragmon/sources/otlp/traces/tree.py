@@ -46,7 +46,7 @@ class Node:
 class Unit(NamedTuple):
     """Trees of spans that may be one query: their tops, by start."""
 
-    span_id: bytes  # tells it from the other queries of its trace
+    span_id: bytes  # distinguishes it from the other queries of its trace
     tops: list[Node]
 
 
