@@ -2,6 +2,6 @@
 
 A question passes ``retriever`` (BM25 over ``corpus``, the Python language reference) and
 ``answerer`` (the best sentences, with citations), tied together by ``application``. ``questions``
-knows which chunks answer which question; ``traffic`` decides who asks what and when; ``incidents``
-what goes wrong; ``history`` plays a day of it, ``live`` goes on from there.
+holds the questions with the chunks that answer them; ``traffic`` draws times, users and questions;
+``incidents`` are the faults of the day; ``history`` has a past day of traffic, and live traffic.
 """

@@ -42,7 +42,7 @@ _OPPOSITE = dict(
 
 
 class CitedAnswer(Struct, frozen=True):
-    """What the user reads, and where it comes from."""
+    """Answer text with its citations, and the chunks that it was really taken from."""
 
     text: str
     citations: tuple[str, ...] = ()  # ids of the chunks it claims to rest on
@@ -50,7 +50,7 @@ class CitedAnswer(Struct, frozen=True):
 
 
 class Answerer(Protocol):
-    """What the application answers with."""
+    """Component that writes answers."""
 
     def answer(self, query: str, chunks: Sequence[Chunk]) -> CitedAnswer:
         """An answer to the query from these chunks, best first."""
@@ -84,13 +84,13 @@ class Extractive:
         return CitedAnswer(" ".join(sentence for _, _, sentence, _ in kept), used, used)
 
     def _weight(self, asked: set[str], sentence: str) -> float:
-        held = asked.intersection(terms(sentence))
+        shared = asked.intersection(terms(sentence))
         length = len(sentence.split()) + _LENGTH_PRIOR
-        return sum(self._rarity.get(term, 0.0) for term in held) / math.sqrt(length)
+        return sum(self._rarity.get(term, 0.0) for term in shared) / math.sqrt(length)
 
 
 class Hasty:
-    """The worse release: reads the tail of its context, and misremembers it.
+    """The worse release: uses the end of its context, and alters facts.
 
     Args:
         careful: what picks its sentences.

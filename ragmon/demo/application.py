@@ -1,4 +1,4 @@
-"""The RAG application: retrieve, answer, and know how long each took."""
+"""The demo's RAG application: retrieval and answer, each timed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ class Release(Struct, frozen=True):
 
 
 class ServedQuery(Struct, frozen=True):
-    """What became of one question; fields as in ``QueryRecord``."""
+    """Result of one question; fields as in ``QueryRecord``."""
 
     latency_ms: Latency
     model: str

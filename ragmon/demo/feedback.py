@@ -1,4 +1,4 @@
-"""What the simulated users say of an answer."""
+"""Feedback of the simulated users."""
 
 import heapq
 import math
@@ -26,12 +26,12 @@ class Opinion(Struct, frozen=True):
 
     @property
     def at_once(self) -> bool:
-        """Whether it came while the query was still being logged."""
+        """True if it came while the query was still being logged."""
         return self.delay_s < _AT_ONCE_S
 
 
 def opinion(rng: Random, question: KnownQuestion, outcome: ServedQuery) -> Opinion | None:
-    """What the user says, if anything.
+    """The user's rating of one answer; None without one.
 
     Users are mostly pleased when the answer was taken from a chunk that answers their question,
     and mostly not when it was not; a few always say the opposite.
@@ -57,7 +57,7 @@ class PendingFeedback:
 
     def due(self, now: float) -> list[Feedback]:
         """The ratings given up to ``now``, in order; each is given out once."""
-        given = []
+        ratings = []
         while self._waiting and self._waiting[0][0] <= now:
-            given.append(heapq.heappop(self._waiting)[2])
-        return given
+            ratings.append(heapq.heappop(self._waiting)[2])
+        return ratings

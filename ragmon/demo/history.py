@@ -25,11 +25,11 @@ from ragmon.records import Feedback, QueryRecord
 PIPELINE = "python-docs"
 QUERIES = 24_000
 RUNS = 4
-_NAP_S = 0.2  # the longest that live traffic sleeps without looking at its stop
+_LONGEST_SLEEP_S = 0.2  # of live traffic between two looks at ``stop``
 
 
 class TrafficPlan(Struct, frozen=True):
-    """What the demo will play."""
+    """Questions and incidents of the demo's day."""
 
     now: float  # unix seconds: where history ends and live traffic starts
     seed: int
@@ -38,14 +38,14 @@ class TrafficPlan(Struct, frozen=True):
 
 
 class LoggedBatch(Struct, frozen=True):
-    """What the application logged in a while."""
+    """Queries and feedback logged in one stretch of time."""
 
     queries: list[QueryRecord]
     feedback: list[Feedback]
 
 
 class Situation(Struct, frozen=True):
-    """What decides how one question is answered."""
+    """Conditions under which one question is answered."""
 
     version: str
     index_down: bool
@@ -71,11 +71,11 @@ def history(
     Ratings that come after ``plan.now`` are left out. Incidents are on the last day alone.
 
     Args:
-        application: what is asked.
-        plan: what happens.
-        queries: in each day.
-        batch: queries that come together.
-        days: how many.
+        application: answers the questions.
+        plan: questions and incidents.
+        queries: number in each day.
+        batch: queries in each batch.
+        days: number of days.
     """
     log = _Log(_chance(plan, "ratings"))
     rehearsed = _Rehearsed(application, _chance(plan, "runs"))
@@ -122,7 +122,7 @@ def live(
 
 
 def situation(what: Incidents, ask: AskedQuestion, *, at: float | None = None) -> Situation:
-    """Which release answers, over which index, for this user at this time.
+    """Release and index that answer this user at this time.
 
     Args:
         what: the incidents of the day.
@@ -148,12 +148,12 @@ def _run(application: Application, question: KnownQuestion, there: Situation) ->
 
 
 def _wait(clock: Clock, until: float, stop: Event) -> bool:
-    """Whether the monotonic time ``until`` came before ``stop``."""
+    """True when the monotonic time ``until`` is there; False when ``stop`` was set before."""
     while not stop.is_set():
         remaining = until - clock.monotonic()
         if remaining <= 0.0:
             return True
-        clock.sleep(min(remaining, _NAP_S))
+        clock.sleep(min(remaining, _LONGEST_SLEEP_S))
     return False
 
 
@@ -186,9 +186,9 @@ class _Log:
         self, ask: AskedQuestion, outcome: ServedQuery, version: str, *, at: float
     ) -> QueryRecord:
         """The log line of one question asked at unix second ``at``."""
-        said = opinion(self._rng, ask.question, outcome)
-        if said and not said.at_once:
-            self.pending.add(ask.trace_id, said.rating, at + said.delay_s)
+        rated = opinion(self._rng, ask.question, outcome)
+        if rated and not rated.at_once:
+            self.pending.add(ask.trace_id, rated.rating, at + rated.delay_s)
         visit, relevant = ask.visit, ask.question.relevant
         return QueryRecord(
             query_id=ask.trace_id,
@@ -201,7 +201,7 @@ class _Log:
             chunks=outcome.chunks,
             citations=outcome.citations,
             latency_ms=outcome.latency_ms,
-            feedback=said.rating if said and said.at_once else None,
+            feedback=rated.rating if rated and rated.at_once else None,
             relevant_ids=sorted(relevant) if relevant else None,
             error=outcome.error,
             model=outcome.model,

@@ -1,4 +1,4 @@
-"""What goes wrong during the demo's day, as data."""
+"""Incidents of the demo's day, as data."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ class Incident(Struct, frozen=True):
     every: float | None = None  # seconds after which it begins again
 
     def meets(self, at: float, user: float) -> bool:
-        """Whether it is on at this time for this user.
+        """True if it affects this user at this time.
 
         Args:
             at: unix seconds.
@@ -33,7 +33,7 @@ class Incident(Struct, frozen=True):
 
 
 class Incidents(Struct, frozen=True):
-    """The two stories of the day."""
+    """The two incidents of the day."""
 
     outage: Incident
     rollout: Incident

@@ -30,7 +30,7 @@ _WORDS_TO_ONE_ENGLISH = 14  # Prose holds one of the words above at least this o
 
 
 class MarkupSection(Struct, frozen=True):
-    """What stands under one heading."""
+    """Blocks under one heading."""
 
     title: str
     blocks: tuple[str, ...]
@@ -40,11 +40,11 @@ def sections(page: str) -> list[MarkupSection]:
     """A page cut at its headings; a heading with nothing under it is left out."""
     lines = page.translate(_STRAIGHT).splitlines()
     heads = [at for at in range(len(lines) - 1) if _is_heading(lines[at], lines[at + 1])]
-    found = [
+    cut = [
         MarkupSection(prose(lines[start]), tuple(_blocks("\n".join(lines[start + 2 : end]))))
         for start, end in pairwise([*heads, len(lines)])
     ]
-    return [section for section in found if section.blocks]
+    return [section for section in cut if section.blocks]
 
 
 def prose(paragraph: str) -> str:
@@ -76,7 +76,7 @@ def _blocks(body: str) -> list[str]:
 
 
 def _continues(above: str, text: str, paragraph: str) -> bool:
-    """Whether a paragraph means little without the block above it."""
+    """True if a paragraph belongs to the block above it."""
     sentence_goes_on = text[0].islower() and not _DEFINED.match(text)
     return above[-1] in ":," or sentence_goes_on or _is_code(paragraph)
 
@@ -87,7 +87,7 @@ def _joined(above: str, below: str) -> str:
 
 
 def _is_term(paragraph: str, below: str) -> bool:
-    """Whether it is what the deeper paragraph below it defines: ``str.find(sub)``."""
+    """True for a term (``str.find(sub)``) that the deeper paragraph below it defines."""
     ends_a_sentence = paragraph.rstrip()[-1] in ".:;,"
     return not ends_a_sentence and bool(below) and _indent(below) > _indent(paragraph)
 

@@ -16,7 +16,7 @@ class IndexDownError(RagmonError):
 
 
 class Retriever(Protocol):
-    """What the application searches with."""
+    """Component that finds chunks for a query."""
 
     def search(self, query: str, k: int) -> list[Chunk]:
         """The best ``k`` chunks with their scores, best first; fewer where fewer match.
@@ -41,14 +41,14 @@ class Bm25:
 
     def search(self, query: str, k: int) -> list[Chunk]:
         """The best ``k`` chunks that share a term with the query, best first."""
-        wanted = self._index.get_tokens_ids(terms(query))
-        if not wanted:
+        token_ids = self._index.get_tokens_ids(terms(query))
+        if not token_ids:
             return []
         k = min(k, len(self._chunks))
-        found, scores = self._index.retrieve([wanted], k=k, show_progress=False)
+        places, scores = self._index.retrieve([token_ids], k=k, show_progress=False)
         return [
             structs.replace(self._chunks[at], score=round(score, 4))
-            for at, score in zip(found[0].tolist(), scores[0].tolist(), strict=True)
+            for at, score in zip(places[0].tolist(), scores[0].tolist(), strict=True)
             if score > 0.0
         ]
 

@@ -1,4 +1,4 @@
-"""Who asks what, and when. Simulated: times, users and their choice of questions.
+"""Simulated traffic: times, users and their choice of questions.
 
 The shape of a day, returning users who stay on one release, and questions of which some are asked
 far more often than others. Nothing here reads the clock or asks the application.
