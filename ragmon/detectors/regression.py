@@ -1,17 +1,13 @@
 """Worse than a saved baseline, whose own uncertainty counts."""
 
-import math
-from collections.abc import Sequence
-from itertools import count
 
 import msgspec
 import numpy as np
-from msgspec import Struct
 from pydantic import BaseModel
 
 from ragmon.detectors import Finding, Severity, Tick, budget, core
 from ragmon.detectors.arrays import Floats
-from ragmon.detectors.baselines import CONFIDENCE, HOURS, Baseline, BaselineLimits, limits
+from ragmon.detectors.baselines import HOURS, Baseline, BaselineLimits, limits
 from ragmon.detectors.core import Charts
 from ragmon.detectors.episodes import Null, chosen, finding, follow, reference_of
 from ragmon.detectors.losses import DETECTED
@@ -118,41 +114,3 @@ def _describe(state: RegressionState, tick: Tick, baseline: Baseline, row: int) 
         limit=limit,
         guarantee=budget.guarantee(limit, tick.total),
     )
-
-
-class PairedRuns(Struct, frozen=True):
-    """Two golden runs over the same cases."""
-
-    worse: int  # cases that passed and fail now
-    better: int
-    fall: float  # in the share that passes
-    p_value: float  # of a fall at least this large if nothing had changed
-    provable: float  # the smallest fall that these cases could show at the 5 % level
-
-
-def compare_golden(before: Sequence[bool], after: Sequence[bool]) -> PairedRuns:
-    """Exact one-sided McNemar test of two golden runs, case by case.
-
-    Args:
-        before: whether each case passed in the baseline run.
-        after: the same cases now.
-
-    Raises:
-        ValueError: not the same cases.
-
-    Source: McNemar (1947), Psychometrika 12:153-157, with the exact binomial tail.
-    """
-    if len(before) != len(after) or not before:
-        raise ValueError("a paired comparison needs the same cases, at least one")
-    pairs = list(zip(before, after, strict=True))
-    worse = sum(was and not now for was, now in pairs)
-    better = sum(now and not was for was, now in pairs)
-    p_value = _tail(worse + better, worse)
-    needed = next(k for k in count(1) if _tail(better + k, k) <= 1.0 - CONFIDENCE)
-    provable = max(needed - better, 0) / len(pairs)
-    return PairedRuns(worse, better, (worse - better) / len(pairs), p_value, provable)
-
-
-def _tail(n: int, least: int) -> float:
-    """P(at least ``least`` heads in n tosses)."""
-    return float(sum(math.comb(n, k) for k in range(least, n + 1)) / 2**n)

@@ -4,11 +4,13 @@ Everything takes its random generator as an argument, so that the same data give
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from math import comb, lgamma, log, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.stats.intervals import Interval, mean_interval
@@ -75,6 +77,44 @@ def mcnemar(lost: int, won: int) -> tuple[float, float]:
     Source: McNemar (1947), Psychometrika 12:153-157; the binomial form.
     """
     return _binomial_tail(lost, lost + won), _binomial_tail(won, lost + won)
+
+
+class PairedOutcomes(Struct, frozen=True):
+    """Cases that passed or failed under two systems, with an exact one-sided test of a fall."""
+
+    worse: int  # cases that passed and fail now
+    better: int
+    fall: float  # in the share that passes
+    p_value: float  # of a fall at least this large if nothing had changed
+    provable: float  # the smallest fall that these cases could show at the level ``alpha``
+
+
+def compare_outcomes(
+    before: Sequence[bool], after: Sequence[bool], alpha: float = 0.05
+) -> PairedOutcomes:
+    """McNemar test of the same cases under two systems.
+
+    Args:
+        before: True for each case that passed in the baseline run.
+        after: the same cases now.
+        alpha: level of the test.
+
+    Raises:
+        ValueError: not the same cases, or none.
+    """
+    if len(before) != len(after) or not before:
+        raise ValueError("a paired comparison needs the same cases, at least one")
+    pairs = list(zip(before, after, strict=True))
+    worse = sum(was and not now for was, now in pairs)
+    better = sum(now and not was for was, now in pairs)
+    needed = next(lost for lost in count(1) if mcnemar(lost, better)[0] <= alpha)
+    return PairedOutcomes(
+        worse,
+        better,
+        fall=(worse - better) / len(pairs),
+        p_value=mcnemar(worse, better)[0],
+        provable=max(needed - better, 0) / len(pairs),
+    )
 
 
 def bca_intervals(

@@ -7,7 +7,6 @@ from ragmon.detectors import DetectorState, StreamKey, budget, rules
 from ragmon.detectors.baselines import from_log, from_totals
 from ragmon.detectors.canary import gains
 from ragmon.detectors.detection import Detection, DetectionOptions
-from ragmon.detectors.regression import compare_golden
 from ragmon.plugins import kinds
 
 START = 29_000_160
@@ -156,25 +155,6 @@ def test_a_golden_baseline_judges_no_traffic():
     detection = world({"kind": "regression"})
     detection.use_baseline(from_totals("golden", {HIT: (300.0, 3.0, 3.0)}, "run", 0.0))
     assert live(detection, 120, {HIT: (20, 10, 10)}) == ()
-
-
-@pytest.mark.parametrize(
-    ("worse", "better", "p_value", "provable"),
-    [(0, 0, 1.0, 0.05), (5, 0, 1 / 32, 0.05), (6, 2, 37 / 256, 0.07)],
-)
-def test_golden_runs_are_compared_case_by_case(worse, better, p_value, provable):
-    same = 100 - worse - better
-    before = [True] * (same + worse) + [False] * better
-    after = [True] * same + [False] * worse + [True] * better
-    found = compare_golden(before, after)
-    assert (found.worse, found.better) == (worse, better)
-    assert found.p_value == pytest.approx(p_value)
-    assert found.provable == pytest.approx(provable)
-
-
-def test_other_cases_cannot_be_paired():
-    with pytest.raises(ValueError, match="same cases"):
-        compare_golden([True], [True, False])
 
 
 @pytest.mark.parametrize(("share", "level"), [(0.1, 0.07), (0.5, 0.02), (0.9, 0.4)])

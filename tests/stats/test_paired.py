@@ -4,6 +4,7 @@ from scipy import stats
 
 from ragmon.stats.paired import (
     bca_intervals,
+    compare_outcomes,
     holm,
     mcnemar,
     paired_permutation,
@@ -128,3 +129,22 @@ def test_a_drop_of_the_provable_size_is_found_four_times_in_five():
     drop = provable_drop(0.3 * stats.zscore(generator.normal(size=100)))
     found = paired_permutation(generator.normal(-drop, 0.3, (100, 2000)), generator, 999).lower
     assert (found <= 0.05).mean() == pytest.approx(0.8, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("worse", "better", "p_value", "provable"),
+    [(0, 0, 1.0, 0.05), (5, 0, 1 / 32, 0.05), (6, 2, 37 / 256, 0.07)],
+)
+def test_pass_or_fail_is_compared_case_by_case(worse, better, p_value, provable):
+    same = 100 - worse - better
+    before = [True] * (same + worse) + [False] * better
+    after = [True] * same + [False] * worse + [True] * better
+    outcomes = compare_outcomes(before, after)
+    assert (outcomes.worse, outcomes.better) == (worse, better)
+    assert outcomes.p_value == pytest.approx(p_value)
+    assert outcomes.provable == pytest.approx(provable)
+
+
+def test_other_cases_cannot_be_paired():
+    with pytest.raises(ValueError, match="same cases"):
+        compare_outcomes([True], [True, False])

@@ -1,18 +1,17 @@
-"""A golden set put to a live service again and again: what one run is asked, and what it found.
+"""Golden probes: job and outcome of one run of a golden set against a live service.
 
-Light: the daemon imports this. The work itself is in ``probing``, a process of its own.
+Light, because the daemon imports it; the run itself is ``probe_process``, a process of its own.
 """
 
 from typing import Literal
 
 from msgspec import Struct
 
-from ragmon.detectors.regression import PairedRuns, compare_golden
 from ragmon.evaluate.run.endpoint import Template
+from ragmon.stats.paired import PairedOutcomes, compare_outcomes
 
 PASSES = 0.5
-"""A fraction, such as faithfulness, passes from here on."""
-
+"""A score in [0, 1], such as faithfulness, passes from here on."""
 
 _SHOWN = ("precision", "recall", "ndcg", "hit", "reciprocal_rank", "error")
 
@@ -33,7 +32,7 @@ class ProbeJob(Struct, frozen=True, kw_only=True):
 
 
 class Golden(Struct, frozen=True, kw_only=True):
-    """Scores of one run case by case; what two runs are compared by."""
+    """Scores of one run case by case, for paired comparison with another run."""
 
     name: str
     created_at: float  # unix seconds
@@ -52,7 +51,7 @@ class ProbeMean(Struct, frozen=True):
 
 
 class ProbeOutcome(Struct, frozen=True, kw_only=True):
-    """What a run came to."""
+    """Result of one run: scores, or the error that stopped it."""
 
     probe: str
     started_at: float  # unix seconds
@@ -60,18 +59,18 @@ class ProbeOutcome(Struct, frozen=True, kw_only=True):
     cases: int = 0  # asked
     means: tuple[ProbeMean, ...] = ()
     failures: dict[str, int] = {}  # questions without a usable answer, by reason
-    golden: Golden | None = None  # None: the run as a whole came to nothing
-    baseline: Golden | None = None  # what the job names to compare with
-    error: str = ""  # why it came to nothing
+    golden: Golden | None = None  # None: the whole run failed
+    baseline: Golden | None = None  # the scores that the job compares with
+    error: str = ""  # why the whole run failed
 
     @property
     def end(self) -> Literal["finished", "failed"]:
-        """How it ended."""
+        """Status of the run."""
         return "failed" if self.golden is None else "finished"
 
 
 def is_shown(metric: str) -> bool:
-    """Whether a metric of an evaluation is one of a probe."""
+    """True if a metric of an evaluation is shown for probes too."""
     if metric.startswith("faithfulness/"):
         return True
     return metric.partition("@")[0] in _SHOWN and "/" not in metric  # hit@1/citation is of traffic
@@ -80,7 +79,7 @@ def is_shown(metric: str) -> bool:
 class Compared(Struct, frozen=True):
     """Two runs over the cases that both know."""
 
-    paired: PairedRuns
+    paired: PairedOutcomes
     cases: int
     before: int  # cases that passed
     after: int
@@ -90,12 +89,12 @@ def compare(before: Golden, after: Golden) -> dict[str, Compared]:
     """Exact paired tests of what both runs know: hits at each k, and faithful answers.
 
     Args:
-        before: the run that counts as right.
-        after: the run now.
+        before: the baseline run.
+        after: the current run.
     """
     places = {case_id: at for at, case_id in enumerate(before.case_ids)}
     shared = [(places[key], at) for at, key in enumerate(after.case_ids) if key in places]
-    found = {}
+    compared = {}
     for metric, now in after.scores.items():
         was = before.scores.get(metric)
         if was is None or not metric.startswith(("hit@", "faithfulness/")):
@@ -104,6 +103,6 @@ def compare(before: Golden, after: Golden) -> dict[str, Compared]:
         known = [(a >= PASSES, b >= PASSES) for a, b in pairs if a is not None and b is not None]
         if known:
             was_good, is_good = [a for a, _ in known], [b for _, b in known]
-            paired = compare_golden(was_good, is_good)
-            found[metric] = Compared(paired, len(known), sum(was_good), sum(is_good))
-    return found
+            paired = compare_outcomes(was_good, is_good)
+            compared[metric] = Compared(paired, len(known), sum(was_good), sum(is_good))
+    return compared
