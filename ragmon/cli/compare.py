@@ -19,7 +19,7 @@ from ragmon.evaluate.compare.preference import (
     NO_ANSWERS,
     NOT_CONFIGURED,
     Preferences,
-    duels_of,
+    candidate_pairs,
     preferences,
 )
 from ragmon.evaluate.document import Evaluation, load
@@ -69,20 +69,20 @@ def run(args: argparse.Namespace) -> int:
 def _preferences(
     args: argparse.Namespace, first: Evaluation, second: Evaluation
 ) -> Preferences | str:
-    """Which answers a judge prefers, or why that is not known."""
+    """Preferences of the LLM judge, or the reason for having none."""
     options = llm_options.options(args)
     if options is None:
         return NOT_CONFIGURED
-    from ragmon.evaluate.score.llm import Arbiter  # noqa: PLC0415 - only here
+    from ragmon.evaluate.compare.pairwise_judge import PairwiseJudge  # noqa: PLC0415 - only here
 
-    duels = duels_of(first, second, pair(first, second), args.duels)
-    if not duels:
+    pairs = candidate_pairs(first, second, pair(first, second), args.duels)
+    if not pairs:
         return NO_ANSWERS
     with llm_options.replies(args.replies) as cache:
-        arbiter = Arbiter(options, SystemClock(), cache, llm_options.limit(args))
+        judge = PairwiseJudge(options, SystemClock(), cache, llm_options.limit(args))
         try:
-            expected = arbiter.forecast(duels)
-            llm_options.announce(f"{len(duels):,} pairs", expected, args)
-            return preferences(duels, arbiter, llm_options.progress(args, "comparing"))
+            expected = judge.forecast(pairs)
+            llm_options.announce(f"{len(pairs):,} pairs", expected, args)
+            return preferences(pairs, judge, llm_options.progress(args, "comparing"))
         finally:
-            arbiter.close()
+            judge.close()

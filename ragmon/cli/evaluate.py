@@ -115,16 +115,16 @@ def _judges(
         judges.append(load_embedder(args.embedder))
     configured = None if args.no_judge else llm_options.options(args)
     if configured is not None:
-        from ragmon.evaluate.score.llm import LanguageModel, Setup, pool_of  # noqa: PLC0415 - only here
+        from ragmon.evaluate.score.llm import LlmGrader, LlmGraderOptions, pool_of  # noqa: PLC0415 - only here
 
         cache = stack.enter_context(llm_options.replies(args.replies))
-        setup = Setup(
+        options = LlmGraderOptions(
             options=configured,
             max_cost_usd=llm_options.limit(args),
             distractors=args.distractors,
             pool=pool_of(answers),
         )
-        model = LanguageModel(setup, clock, cache)
+        model = LlmGrader(options, clock, cache)
         stack.callback(model.close)
         by_id = by_case(case_set.cases, answers)
         known = [(each, by_id[each.case_id]) for each in case_set.cases if each.case_id in by_id]

@@ -17,11 +17,11 @@ from ragmon.cli import baseline_access
 from ragmon.cli.evaluate import BASELINES, write
 from ragmon.config import Settings
 from ragmon.errors import RagmonError
-from ragmon.evaluate import yaml_files
 from ragmon.evaluate.compare.gate import Decision, decide
 from ragmon.evaluate.compare.rules import GateRule, Policy, rules_of
 from ragmon.evaluate.document import Evaluation, load, parse
 from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.loaders import yaml_files
 from ragmon.evaluate.report import junit, markdown, table
 
 NAME = "gate"

@@ -1,4 +1,4 @@
-"""Questions with what is known to be right, and what a RAG system did with them."""
+"""Cases (questions with what is known to be right) and runs (how a RAG system answered them)."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def answerable(self) -> bool:
-        """Whether something is known to be relevant."""
+        """True if some id is known to be relevant."""
         return any(grade > 0 for grade in self.judgements.values())
 
 
@@ -45,12 +45,12 @@ class CaseSet(Struct, frozen=True):
     """A golden set as loaded."""
 
     cases: tuple[Case, ...]
-    notes: tuple[str, ...] = ()  # what a reader of the report should know of the data
+    notes: tuple[str, ...] = ()  # peculiarities of the data, for the report
     corpus: Path | None = None  # BEIR's corpus.jsonl: the texts behind the ids
 
 
 class Labelled(NamedTuple):
-    """Cases, how they were answered, and what people said of those very answers."""
+    """Cases with the run that answered them, and human verdicts on those very answers."""
 
     cases: CaseSet
     run: Run
@@ -70,16 +70,18 @@ def text_id(text: str) -> str:
 def by_case(cases: Iterable[Case], run: Run) -> dict[str, QueryRecord]:
     """The run by case id; a result under another id belongs to the case with the same query."""
     cases = list(cases)
-    open_cases = {_said(case.query): case.case_id for case in cases if case.case_id not in run}
+    open_cases = {
+        _normalised(case.query): case.case_id for case in cases if case.case_id not in run
+    }
     ids = {case.case_id for case in cases}
-    found = {}
+    matched = {}
     for key, record in run.items():
-        same = None if key in ids else open_cases.pop(_said(record.query or ""), None)
-        found[key if same is None else same] = record
-    return found
+        same = None if key in ids else open_cases.pop(_normalised(record.query or ""), None)
+        matched[key if same is None else same] = record
+    return matched
 
 
-def _said(query: str) -> str:
+def _normalised(query: str) -> str:
     return " ".join(query.split()).casefold()
 
 
@@ -89,10 +91,10 @@ def unmatched(cases: Iterable[Case], run: Run) -> tuple[list[str], list[str]]:
     return sorted(ids - run.keys()), sorted(run.keys() - ids)
 
 
-def never_found(cases: Iterable[Case], run: Run) -> tuple[set[str], set[str]]:
-    """Relevant ids, and the share of them that some query retrieved: (relevant, retrieved).
+def relevant_and_retrieved(cases: Iterable[Case], run: Run) -> tuple[set[str], set[str]]:
+    """(relevant ids of all cases, those of them that some query retrieved).
 
-    Not one in common says that the two were labelled with different ids.
+    An empty second set means that labels and index use different ids.
     """
     relevant = {key for case in cases for key, grade in case.judgements.items() if grade > 0}
     retrieved = {chunk.id for record in run.values() for chunk in record.chunks or ()}

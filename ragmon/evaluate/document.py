@@ -70,7 +70,7 @@ class Curves(Struct, frozen=True):
 
 
 class CaseLine(Struct, frozen=True, omit_defaults=True):
-    """What a comparison needs to know of a case."""
+    """One case as a comparison reads it."""
 
     case_id: str
     query: str
@@ -88,7 +88,7 @@ class ReportFigure(Struct, frozen=True):
 
 
 class JudgeAgreement(Struct, frozen=True):
-    """How a judge agrees with the people who labelled the same answers, both cut at one half."""
+    """Agreement of a judge with human labels of the same answers, both cut at one half."""
 
     judge: str
     labels: int
@@ -97,7 +97,7 @@ class JudgeAgreement(Struct, frozen=True):
 
 
 class Evaluation(Struct, frozen=True, kw_only=True):
-    """Everything that one evaluation found."""
+    """Everything that one evaluation measured."""
 
     schema: str = SCHEMA
     name: str
@@ -106,10 +106,10 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     metrics: list[Summary]
     strata: list[Stratum] = []
     curves: Curves | None = None
-    absent: dict[str, str] = {}  # metrics that could not be had, with the reason
+    absent: dict[str, str] = {}  # metrics that could not be measured, with the reason
     notes: list[str] = []
     missing: list[str] = []  # cases without a result
-    judges: list[UsageSummary] = []  # what they were asked, and what they could not judge
+    judges: list[UsageSummary] = []  # answers judged and failed, tokens, cost
     agreement: list[JudgeAgreement] = []  # of judges with people, where people labelled answers
     cases: list[CaseLine]
     scores: dict[str, list[float | None]]  # by metric, in the order of ``cases``
@@ -121,18 +121,18 @@ class Evaluation(Struct, frozen=True, kw_only=True):
         return np.array(columns, dtype=np.float64).reshape(len(names), len(self.cases)).T
 
     def absences(self) -> list[str]:
-        """What could not be had, a line a reason."""
+        """Metrics that could not be measured, one line per reason."""
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.absent.items():
             names = by_reason.setdefault(_ASIDE.sub("", reason), [])
-            names.append(name.partition("@")[0])  # what is absent is so at every k
+            names.append(name.partition("@")[0])  # a metric is absent at every k or at none
         return [
             f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in by_reason.items()
         ]
 
     def summary(self, name: str) -> Summary | None:
         """One metric."""
-        return next((each for each in self.metrics if each.name == name), None)
+        return next((metric for metric in self.metrics if metric.name == name), None)
 
 
 def describe(
@@ -142,14 +142,14 @@ def describe(
 
     Args:
         scored: the scores.
-        name: how this run is called.
+        name: of this run.
         created_at: unix seconds.
         keys: metadata keys to break down by; None: those with few values.
 
     Raises:
         DataError: no case has one of the keys.
     """
-    names = [each.name for each in scored.metrics]
+    names = [metric.name for metric in scored.metrics]
     means = _means(scored.values, scored.metrics)
     return Evaluation(
         name=name,
@@ -157,12 +157,12 @@ def describe(
         metrics=[
             Summary(
                 *msgspec.structs.astuple(mean),
-                name=each.name,
-                kind=each.kind,
-                better=each.better,
-                band=band(each, mean.mean),
+                name=metric.name,
+                kind=metric.kind,
+                better=metric.better,
+                band=band(metric, mean.mean),
             )
-            for each, mean in zip(scored.metrics, means, strict=True)
+            for metric, mean in zip(scored.metrics, means, strict=True)
             if mean is not None
         ],
         strata=[_stratum(group, scored) for group in _groups(scored.cases, keys)],
@@ -170,7 +170,7 @@ def describe(
         absent=dict(scored.absent),
         notes=list(scored.notes),
         missing=list(scored.missing),
-        judges=list(scored.accounts),
+        judges=list(scored.judges),
         agreement=_agreement(scored),
         cases=[
             CaseLine(
@@ -194,7 +194,7 @@ def _groups(cases: Sequence[Case], keys: Sequence[str] | None) -> list[strata.Ca
 
 
 def save(evaluation: Evaluation, path: Path) -> None:
-    """Write it as JSON.
+    """Write an evaluation as JSON.
 
     Raises:
         DataError: the file cannot be written.
@@ -208,7 +208,7 @@ def save(evaluation: Evaluation, path: Path) -> None:
 
 
 def load(path: Path) -> Evaluation:
-    """Read it again.
+    """Read an evaluation from the JSON file that ``save`` wrote.
 
     Raises:
         DataError: unreadable, or not an evaluation.
@@ -221,35 +221,36 @@ def load(path: Path) -> Evaluation:
 
 
 def parse(body: bytes, path: Path) -> Evaluation:
-    """What was written, from wherever it was kept.
+    """Decode an evaluation, whether from a file or from the store.
 
     Args:
         body: JSON.
-        path: what errors name.
+        path: named in errors.
 
     Raises:
         DataError: not an evaluation.
     """
     try:
-        found = msgspec.json.decode(body, type=Evaluation)
+        evaluation = msgspec.json.decode(body, type=Evaluation)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        hint = "It must be what `ragmon evaluate --json` wrote"
-        raise DataError(f"is no evaluation: {error}", path=path, hint=hint) from error
-    if found.schema != SCHEMA:
-        raise DataError(f"has schema {found.schema!r}, not {SCHEMA!r}", path=path)
-    if any(len(column) != len(found.cases) for column in found.scores.values()):
-        raise DataError("holds scores for another number of cases", path=path, field="scores")
-    return found
+        hint = "Pass a file that `ragmon evaluate --json FILE` wrote"
+        raise DataError(f"is not an evaluation: {error}", path=path, hint=hint) from error
+    if evaluation.schema != SCHEMA:
+        raise DataError(f"has schema {evaluation.schema!r}, not {SCHEMA!r}", path=path)
+    cases = len(evaluation.cases)
+    if any(len(column) != cases for column in evaluation.scores.values()):
+        raise DataError("has a different number of scores than cases", path=path, field="scores")
+    return evaluation
 
 
 def _means(values: Floats, metrics: Iterable[Metric]) -> list[MetricMean | None]:
     metrics = list(metrics)
-    bounded = np.array([each.kind != "quantity" for each in metrics])
-    found = bca_intervals(values, np.random.default_rng(_SEED), bounded=bounded)
+    bounded = np.array([metric.kind != "quantity" for metric in metrics])
+    intervals = bca_intervals(values, np.random.default_rng(_SEED), bounded=bounded)
     samples = (~np.isnan(values)).sum(axis=0)
     return [
         MetricMean(float(mean), _plain(lower), _plain(upper), int(n)) if n else None
-        for mean, lower, upper, n in zip(*found, samples, strict=True)
+        for mean, lower, upper, n in zip(*intervals, samples, strict=True)
     ]
 
 
@@ -261,35 +262,35 @@ def _stratum(group: strata.CaseGroup, scored: Scored) -> Stratum:
         len(group.rows),
         group.small,
         {
-            each.name: mean
-            for each, mean in zip(scored.metrics, means, strict=True)
+            metric.name: mean
+            for metric, mean in zip(scored.metrics, means, strict=True)
             if mean is not None
         },
     )
 
 
 def _agreement(scored: Scored) -> list[JudgeAgreement]:
-    """Every judge of faithfulness beside the people."""
+    """Agreement of every judge of faithfulness with human labels."""
     columns = {
-        each.name.partition("/")[2]: scored.values[:, at]
-        for at, each in enumerate(scored.metrics)
-        if each.base == "faithfulness"
+        metric.name.partition("/")[2]: scored.values[:, at]
+        for at, metric in enumerate(scored.metrics)
+        if metric.base == "faithfulness"
     }
     labels = columns.pop(HumanGrader.name, None)
     if labels is None:
         return []
-    found = {
+    agreements = {
         name: agreement(confusion_rows(column, labels).sum(axis=0))
         for name, column in columns.items()
     }
     return [
-        JudgeAgreement(name, each.labels, _figure(each.balanced_accuracy), _figure(each.kappa))
-        for name, each in found.items()
+        JudgeAgreement(name, rates.labels, _figure(rates.balanced_accuracy), _figure(rates.kappa))
+        for name, rates in agreements.items()
     ]
 
 
-def _figure(found: tuple[float, float, float]) -> ReportFigure | None:
-    return None if math.isnan(found[0]) else ReportFigure(*found)
+def _figure(rate: tuple[float, float, float]) -> ReportFigure | None:
+    return None if math.isnan(rate[0]) else ReportFigure(*rate)
 
 
 def _curves(scored: Scored) -> Curves | None:

@@ -1,14 +1,14 @@
-"""What is wrong with the data of an evaluation."""
+"""Error of the data of an evaluation."""
 
 from pathlib import Path
 
 from ragmon.errors import RagmonError
 
-NAME_A_RUN = "Name what the system answered by --run, or ask it by --endpoint"
+NAME_A_RUN = "Pass a file of recorded answers with --run, or a live service with --endpoint"
 
 
 class DataError(RagmonError):
-    """Cases, a run or a baseline cannot be used; says where."""
+    """Cases, a run or a baseline cannot be used; the message names file, line and field."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The gate inside a test suite."""
+"""Release gate as an assertion, for test suites."""
 
 from pathlib import Path
 
@@ -47,5 +47,5 @@ def assert_no_regression(
     return decision
 
 
-def _read(given: Evaluation | Path | str) -> Evaluation:
-    return given if isinstance(given, Evaluation) else load(Path(given))
+def _read(source: Evaluation | Path | str) -> Evaluation:
+    return source if isinstance(source, Evaluation) else load(Path(source))

@@ -275,7 +275,7 @@ def test_a_gate_says_that_the_judge_failed_or_changed(answered, model, capsys):
     assert judged(model, "new", "--replies", "none") == 0
     printed = capsys.readouterr().out
     assert "6 failed: auth 6" in printed
-    assert "such as: 401: no such key" in printed
+    assert "first error: 401: no such key" in printed
     gate = ["gate", "new.json", "--baseline", "live"]
     assert main(gate) == 0
     told = " ".join(capsys.readouterr().out.split())
@@ -312,7 +312,7 @@ def test_a_judge_that_may_not_or_cannot_be_asked(answered, model, capsys, more, 
 def test_answers_are_needed_to_prefer_one(folder, model, capsys):
     assert evaluate("first", "--quiet") == evaluate("second", "--quiet") == 0
     assert main(["compare", "first.json", "second.json", *asked(model)]) == 0
-    assert "share no answered case" in " ".join(capsys.readouterr().out.split())
+    assert "share no case with an answer" in " ".join(capsys.readouterr().out.split())
     assert model.chats == []
 
 

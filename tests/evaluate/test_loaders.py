@@ -141,7 +141,7 @@ def test_trace_exports_are_runs(name):
 def test_a_binary_file_that_is_no_export(tmp_path):
     path = tmp_path / "x.bin"
     path.write_bytes(b"\xff" * 50)
-    with pytest.raises(DataError, match="is no trace export"):
+    with pytest.raises(DataError, match="is not a trace export"):
         loaders.read_run(path)
 
 
@@ -243,7 +243,7 @@ def test_runs_that_cannot_be_used(tmp_path, name, text, message):
 
 
 def test_folders_that_hold_nothing_of_use(tmp_path):
-    with pytest.raises(DataError, match="is a folder, which holds no run"):
+    with pytest.raises(DataError, match="is a folder, not a run"):
         loaders.read_run(tmp_path)
     with pytest.raises(DataError, match="A BEIR folder holds queries"):
         loaders.read_cases(tmp_path)
@@ -264,7 +264,9 @@ def test_files_that_cannot_be_read(tmp_path):
 @pytest.mark.parametrize(
     ("splits", "asked", "message"),
     [
-        pytest.param(("dev", "train"), "", "which split. There are: dev, train", id="which split?"),
+        pytest.param(
+            ("dev", "train"), "", "several splits; there are: dev, train", id="which split?"
+        ),
         pytest.param(("test",), "dev", "no split 'dev'", id="not that one"),
     ],
 )
@@ -278,9 +280,11 @@ def test_beir_splits_that_are_not_there(tmp_path, splits, asked, message):
     [
         pytest.param("query-id\tcorpus-id\tscore\n9\td1\t1\n", "does not hold: '9'", id="no text"),
         pytest.param("q\td\ts\n1\td1\t1\n", "test.tsv:2: query-id: is missing", id="no header"),
-        pytest.param("query-id\tcorpus-id\tscore\n1\td1\tx\n", "score: is no number", id="a word"),
         pytest.param(
-            "query-id\tcorpus-id\tscore\n1\td1\tnan\n", "score: is no number", id="no number"
+            "query-id\tcorpus-id\tscore\n1\td1\tx\n", "score: is not a number", id="a word"
+        ),
+        pytest.param(
+            "query-id\tcorpus-id\tscore\n1\td1\tnan\n", "score: is not a number", id="no number"
         ),
     ],
 )

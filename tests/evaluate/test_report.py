@@ -130,15 +130,15 @@ def test_judges_and_agreement_are_told(tmp_path):
     for wanted in ("llm (tiny) judged 3; 2 failed: timeout 2", "llm against 9 human labels"):
         assert wanted in text
         assert wanted in page
-    assert "such as: no &lt;answer&gt;" in page
+    assert "first error: no &lt;answer&gt;" in page
     assert "idle" not in text
     assert "idle" not in page
 
 
 def test_the_table_of_preferences():
-    account = UsageSummary(name="llm", judged=12, cost_usd=0.5)
+    usage = UsageSummary(name="llm", judged=12, cost_usd=0.5)
     text = printed(
-        table.show_preferences, Preferences(3, 1, 2, 2, 2, 1, (f"why {EVIL}",), account=account)
+        table.show_preferences, Preferences(3, 1, 2, 2, 2, 1, (f"why {EVIL}",), usage=usage)
     )
     for wanted in (
         "the second wins 0.750",

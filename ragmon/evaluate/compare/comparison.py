@@ -34,7 +34,7 @@ class Contrast(Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """better, worse, or nothing that these cases prove."""
+        """Better or worse; empty when these cases prove neither."""
         if self.p_adjusted > 0.05 or self.better == "neither":
             return ""
         gained = self.change > 0 if self.better == "higher" else self.change < 0
@@ -52,7 +52,7 @@ class Move(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """What changed between two evaluations."""
+    """Changes between two evaluations, over the cases they share."""
 
     first: str
     second: str
@@ -62,11 +62,11 @@ class Comparison(Struct, frozen=True):
     contrasts: list[Contrast]
     moves: list[Move]  # the largest first
     reversals: dict[str, str]  # by metric
-    notes: list[str] = []  # what makes the two hard to compare
+    notes: list[str] = []  # differences that make the two hard to compare
 
 
 class SharedCases(Struct, frozen=True):
-    """The scores of shared cases, in one order."""
+    """Rows of the shared cases in both evaluations, in one order."""
 
     rows_first: list[int]
     rows_second: list[int]
@@ -77,7 +77,7 @@ class SharedCases(Struct, frozen=True):
 
 
 def pair(first: Evaluation, second: Evaluation) -> SharedCases:
-    """Which rows belong together.
+    """Match the cases of two evaluations by id.
 
     Raises:
         DataError: the two share no case.
@@ -89,13 +89,13 @@ def pair(first: Evaluation, second: Evaluation) -> SharedCases:
     if not shared:
         raise DataError(
             f"{first.name} and {second.name} share no case",
-            hint=f"Their cases are called like {_example(first)!r} and {_example(second)!r}",
+            hint=f"Their case ids look like {_example(first)!r} and {_example(second)!r}",
         )
     return SharedCases([a for a, _ in shared], [b for _, b in shared])
 
 
 def compare(first: Evaluation, second: Evaluation, most_moves: int = 20) -> Comparison:
-    """Every metric that both have.
+    """Compare every metric that both evaluations have.
 
     Args:
         first: the old one.
@@ -107,13 +107,13 @@ def compare(first: Evaluation, second: Evaluation, most_moves: int = 20) -> Comp
     """
     paired = pair(first, second)
     metrics = [
-        Metric(each.name, each.kind, each.better)
-        for each in first.metrics
-        if second.summary(each.name) is not None
+        Metric(metric.name, metric.kind, metric.better)
+        for metric in first.metrics
+        if second.summary(metric.name) is not None
     ]
     if not metrics:
         raise DataError(f"{first.name} and {second.name} share no metric")
-    names = [each.name for each in metrics]
+    names = [metric.name for metric in metrics]
     before, after = first.matrix(names), second.matrix(names)
     differences = paired.difference(before, after)
     return Comparison(
@@ -130,18 +130,18 @@ def compare(first: Evaluation, second: Evaluation, most_moves: int = 20) -> Comp
 
 
 def judge_changes(first: Evaluation, second: Evaluation) -> list[str]:
-    """Judges that are not the same on both sides, or that failed: their scores tell less."""
-    before = {each.name: each for each in first.judges}
+    """Notes on judges that differ between the two, or that failed for some answers."""
+    before = {usage.name: usage for usage in first.judges}
     notes = []
     for now in second.judges:
         was = before.get(now.name)
         if was is not None and (was.model, was.prompt_version) != (now.model, now.prompt_version):
             notes.append(
                 f"*/{now.name} was judged by {was.model} (prompts {was.prompt_version}) and by "
-                f"{now.model} ({now.prompt_version}): a change may be the judge's"
+                f"{now.model} ({now.prompt_version}): a change may come from the judge"
             )
         if now.failed:
-            notes.append(f"in {second.name} {now}; what failed has no score")
+            notes.append(f"in {second.name}: {now}; answers that failed have no score")
     return notes
 
 
@@ -200,7 +200,7 @@ def _moves(
     differences: Floats,
 ) -> list[Move]:
     """Of each case the headline metric that moved most, largest move first."""
-    chosen = [at for at, each in enumerate(metrics) if is_headline(each.name)]
+    chosen = [at for at, metric in enumerate(metrics) if is_headline(metric.name)]
     if not chosen:
         return []
     signs = np.array([-1.0 if metrics[at].better == "lower" else 1.0 for at in chosen])
@@ -220,19 +220,19 @@ def _moves(
 
 def _reversals(metrics: Sequence[Metric], first: Evaluation, second: Evaluation) -> dict[str, str]:
     labels = [
-        strata.labelled([case.metadata for case in each.cases], [case.query for case in each.cases])
-        for each in (first, second)
+        strata.labelled([case.metadata for case in side.cases], [case.query for case in side.cases])
+        for side in (first, second)
     ]
-    found = {}
-    for each in metrics:
-        scores = [evaluation.matrix([each.name])[:, 0] for evaluation in (first, second)]
+    reversals = {}
+    for metric in metrics:
+        scores = [side.matrix([metric.name])[:, 0] for side in (first, second)]
         for key in labels[0].keys() & labels[1].keys():
             reversal = strata.reversal(
                 key, (scores[0], labels[0][key]), (scores[1], labels[1][key])
             )
             if reversal is not None:
-                found[each.name] = str(reversal)
-    return found
+                reversals[metric.name] = str(reversal)
+    return reversals
 
 
 def _example(evaluation: Evaluation) -> str:

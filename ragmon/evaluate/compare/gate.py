@@ -1,4 +1,4 @@
-"""May this go live? A run against a baseline over the same cases, by rules.
+"""Release gate: a run against a baseline over the same cases, by rules.
 
 A fall fails a rule when it is larger than allowed *and* proven: a one-sided paired test (exact
 McNemar for hits, sign flips for other scores), corrected by Holm over all rules with a
@@ -48,7 +48,7 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 class Decision(Struct, frozen=True):
-    """What the gate says."""
+    """The gate's decision: one check for each rule, metric and stratum."""
 
     baseline: str
     current: str
@@ -58,7 +58,7 @@ class Decision(Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether no rule failed."""
+        """True if no check failed; inconclusive checks pass."""
         return all(check.verdict != "fail" for check in self.checks)
 
 
@@ -71,7 +71,7 @@ class _Fall(Struct, frozen=True):
 
 
 def decide(baseline: Evaluation, current: Evaluation, policy: Policy) -> Decision:
-    """Apply a policy.
+    """Apply a policy to an evaluation and its baseline.
 
     Raises:
         DataError: no shared cases, too many cases without a result, a rule that names an
@@ -80,35 +80,29 @@ def decide(baseline: Evaluation, current: Evaluation, policy: Policy) -> Decisio
     paired = pair(baseline, current)
     _check_missing(baseline, current, len(paired.rows_first), policy.max_missing)
     rules = policy.rules or headline_rules(baseline, current)
-    asked = [
+    checked = [
         target
         for rule in rules
         for target in targets(rule, current)
         if not (rule.each_stratum and _is_never_scored(target, baseline, current))
     ]
-    checks = [check for target in asked for check in _limit_checks(target, current)]
+    checks = [check for target in checked for check in _limit_checks(target, current)]
     falls = [
         _fall(target, baseline, current, paired)
-        for target in asked
+        for target in checked
         if target.rule.max_drop is not None
     ]
     checks += _judge(falls, policy)
     if not policy.rules:
         checks += _lost(baseline, current, policy)
     if not checks:
-        raise DataError(
-            "there is nothing to check", hint="No case that a rule speaks of has a score"
-        )
-    notes = [
-        *current.notes,
-        *judge_changes(baseline, current),
-        *current.absences(),
-    ]
+        raise DataError("nothing to check", hint="No case that the rules cover has a score")
+    notes = [*current.notes, *judge_changes(baseline, current), *current.absences()]
     return Decision(baseline.name, current.name, len(paired.rows_first), checks, notes)
 
 
 def _is_never_scored(target: Target, baseline: Evaluation, current: Evaluation) -> bool:
-    """Whether nothing can be won or lost in a stratum: neither side has a score of its cases."""
+    """True if neither side has a score for any case of a stratum."""
     inside = {current.cases[row].case_id for row in target.rows}
     return all(
         math.isnan(score)
@@ -119,26 +113,26 @@ def _is_never_scored(target: Target, baseline: Evaluation, current: Evaluation) 
 
 
 def limits(current: Evaluation, rules: Iterable[GateRule]) -> list[Check]:
-    """The ``min_value`` and ``max_value`` of rules, without a baseline.
+    """Check the ``min_value`` and ``max_value`` of rules, without a baseline.
 
     Raises:
         DataError: a rule names an unknown metric or stratum.
     """
-    asked = [target for rule in rules for target in targets(rule, current)]
-    return [check for target in asked for check in _limit_checks(target, current)]
+    checked = [target for rule in rules for target in targets(rule, current)]
+    return [check for target in checked for check in _limit_checks(target, current)]
 
 
 def _lost(baseline: Evaluation, current: Evaluation, policy: Policy) -> Iterator[Check]:
-    """Headline metrics that are gone: a judge that fails must not pass for one that is content."""
-    for each in baseline.metrics:
-        if is_headline(each.name) and current.summary(each.name) is None:
+    """Headline metrics of the baseline that are gone: a judge that fails must not pass the gate."""
+    for metric in baseline.metrics:
+        if is_headline(metric.name) and current.summary(metric.name) is None:
             yield Check(
-                metric=each.name,
+                metric=metric.name,
                 stratum="",
                 verdict="fail" if policy.strict else "inconclusive",
-                reason=f"absent now: {current.absent.get(each.name, 'it was not scored')}",
+                reason=f"absent now: {current.absent.get(metric.name, 'it was not scored')}",
                 samples=0,
-                baseline=each.mean,
+                baseline=metric.mean,
             )
 
 
@@ -148,7 +142,7 @@ def _check_missing(baseline: Evaluation, current: Evaluation, shared: int, most:
         raise DataError(
             f"{len(baseline.cases) - shared} of {len(baseline.cases)} cases of {baseline.name} "
             f"have no result in {current.name}",
-            hint="Run them, or allow it with --max-missing",
+            hint="Evaluate them too, or allow more with --max-missing SHARE",
         )
 
 
@@ -163,7 +157,7 @@ def _limit_checks(target: Target, current: Evaluation) -> Iterator[Check]:
         verdict: Verdict = "pass"
         reason = f"{_number(mean)} against a limit of {_number(limit)}"
         if mean is None:
-            verdict, reason = "inconclusive", "no case of this stratum knows it"
+            verdict, reason = "inconclusive", "no case of this stratum has a score"
         elif sign * mean < sign * limit:
             verdict, reason = "fail", f"{_number(mean)} is {name} {_number(limit)}"
         yield Check(
@@ -180,7 +174,7 @@ def _fall(target: Target, baseline: Evaluation, current: Evaluation, paired: Sha
     metric = target.metric
     if baseline.summary(metric.name) is None:
         raise DataError(
-            f"is not part of the baseline {baseline.name}",
+            f"is not in the baseline {baseline.name}",
             field=metric.name,
             hint="Save the baseline again, scored with the same judges",
         )
@@ -225,13 +219,15 @@ def _check(fall: _Fall, p: float, worse_by: tuple[float, float], policy: Policy)
     name, stratum = fall.target.metric.name, fall.target.stratum
     unsure: Verdict = "fail" if policy.strict else "inconclusive"
     if not samples:
-        reason = "no case knows it under both"
+        reason = "no case has a score in both evaluations"
         return Check(metric=name, stratum=stratum, verdict=unsure, reason=reason, samples=0)
     verdict, reason = _verdict(fall, p, policy)
     before = int((~np.isnan(fall.first)).sum())
     if verdict == "pass" and samples < (1.0 - policy.max_missing) * before:
         verdict = unsure
-        reason += f", but known for only {samples} of the {before} cases that the baseline knows"
+        reason += (
+            f", but only {samples} of the {before} cases scored in the baseline have a score now"
+        )
     drop, baseline = float(fall.worse[known].mean()), float(fall.first[known].mean())
     sign = 1.0 if fall.target.metric.better == "lower" else -1.0
     low, high = sorted(sign * bound for bound in worse_by)
@@ -260,7 +256,7 @@ def _verdict(fall: _Fall, p: float, policy: Policy) -> tuple[Verdict, str]:
         return "fail", f"worse by {_number(drop)}, p = {p:.2g}"
     reason = (
         f"worse by {_number(drop)}, not proven (p = {p:.2g}); these {len(worse)} cases "
-        f"can prove about {_number(provable_drop(worse, policy.alpha))}"
+        f"can prove a fall of about {_number(provable_drop(worse, policy.alpha))}"
     )
     return "fail" if policy.strict else "inconclusive", reason
 

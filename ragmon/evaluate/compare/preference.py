@@ -1,27 +1,29 @@
-"""Which of two answers a judge prefers, asked both ways round.
+"""Pairwise preference of a judge, each pair asked in both orders.
 
 Judges tend to prefer what they read first (or last). Only a preference that survives the swap
-counts; how often it does not, and which way it leans, is reported beside.
+counts; the rest are reported as inconsistent, with the position that they favour.
 """
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ragmon.evaluate.compare.comparison import SharedCases
 from ragmon.evaluate.document import Evaluation
 from ragmon.evaluate.score.judge_usage import UsageSummary
-from ragmon.evaluate.score.parallel import Track, each_of
+from ragmon.evaluate.score.parallel import Track, in_parallel
 from ragmon.stats.intervals import wilson_cc
 
 Choice = Literal["first", "second", "tie"]
 
 NOT_CONFIGURED = "needs an LLM judge; none is configured (judge.llm)"
-NO_ANSWERS = "the two share no answered case; score both again to have answers in the files"
+NO_ANSWERS = (
+    "the two files share no case with an answer; run `ragmon evaluate` again on both to add answers"
+)
 
 
-class Duel(NamedTuple):
+class CandidatePair(NamedTuple):
     """One question with the answers of two systems."""
 
     query: str
@@ -30,8 +32,8 @@ class Duel(NamedTuple):
     reference: str | None = None  # the true answer, where it is known
 
 
-class Shown(NamedTuple):
-    """What the judge sees, in this order."""
+class OrderedPair(NamedTuple):
+    """One question with two answers in the order in which the judge sees them."""
 
     query: str
     first: str
@@ -39,33 +41,33 @@ class Shown(NamedTuple):
     reference: str | None = None
 
 
-class Preferrer(Protocol):
+class PreferenceJudge(Protocol):
     """Compares two answers, in the order in which they are shown."""
 
     name: str
     concurrency: int  # pairs at a time
 
-    def prefer(self, shown: Shown) -> Choice | None:
-        """Which is better; None: it could not be asked, which the account says."""
+    def prefer(self, pair: OrderedPair) -> Choice | None:
+        """The better answer; None: it could not be judged, which is counted in ``usage``."""
         ...
 
-    def account(self) -> UsageSummary:
-        """What asking took."""
+    def usage(self) -> UsageSummary:
+        """Pairs judged and failed, tokens and cost until now."""
         ...
 
 
 class Preferences(Struct, frozen=True):
-    """What came of all duels."""
+    """Counts over all pairs. ``usage`` is written to JSON under its old name ``account``."""
 
-    wins: int  # the new answer, both ways round
+    wins: int  # the new answer, in both orders
     losses: int
-    ties: int  # called a tie, or not the same both ways round
+    ties: int  # called a tie, or not the same in both orders
     inconsistent: int  # of the ties: the choice followed the position
-    first_shown: int  # of the inconsistent: whatever stood first was preferred
-    failed: int = 0  # not judged both ways, and counted nowhere else
+    first_shown: int  # of the inconsistent: the answer shown first was preferred
+    failed: int = 0  # not judged in both orders, and counted nowhere else
     lost: tuple[str, ...] = ()  # the questions to which the old answer is better
     won: tuple[str, ...] = ()
-    account: UsageSummary | None = None
+    usage: UsageSummary | None = field(default=None, name="account")
 
     @property
     def win_share(self) -> float | None:
@@ -75,7 +77,7 @@ class Preferences(Struct, frozen=True):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Of the win share, 95 %."""
+        """95 % interval of the win share."""
         share = self.win_share
         return None if share is None else wilson_cc(share, self.wins + self.losses)
 
@@ -87,25 +89,27 @@ class Preferences(Struct, frozen=True):
         return 2.0 * self.first_shown / self.inconsistent - 1.0
 
 
-def preferences(duels: Sequence[Duel], judge: Preferrer, track: Track = iter) -> Preferences:
+def preferences(
+    pairs: Sequence[CandidatePair], judge: PreferenceJudge, track: Track = iter
+) -> Preferences:
     """Ask the judge twice about each pair, with the answers swapped.
 
     Args:
-        duels: the pairs; equal answers are a tie that nobody is asked about.
-        judge: who is asked.
+        pairs: answers to compare; equal ones are a tie without a request.
+        judge: compares two answers.
         track: wraps the work, to show progress.
     """
     won: list[str] = []
     lost: list[str] = []
     ties = inconsistent = first_shown = failed = 0
-    choices = each_of(lambda duel: _both(duel, judge), duels, judge, track)
-    for duel, (straight, swapped) in zip(duels, choices, strict=True):
+    choices = in_parallel(lambda pair: _both_orders(pair, judge), pairs, judge.concurrency, track)
+    for pair, (straight, swapped) in zip(pairs, choices, strict=True):
         if straight is None or swapped is None:
             failed += 1
         elif (straight, swapped) == ("second", "first"):
-            won.append(duel.query)
+            won.append(pair.query)
         elif (straight, swapped) == ("first", "second"):
-            lost.append(duel.query)
+            lost.append(pair.query)
         else:
             ties += 1
             if straight == swapped != "tie":
@@ -120,26 +124,30 @@ def preferences(duels: Sequence[Duel], judge: Preferrer, track: Track = iter) ->
         failed=failed,
         lost=tuple(lost),
         won=tuple(won),
-        account=judge.account(),
+        usage=judge.usage(),
     )
 
 
-def duels_of(first: Evaluation, second: Evaluation, paired: SharedCases, most: int) -> list[Duel]:
+def candidate_pairs(
+    first: Evaluation, second: Evaluation, paired: SharedCases, most: int
+) -> list[CandidatePair]:
     """The shared cases that both answered, evenly chosen where there are more than ``most``."""
-    found = []
+    pairs = []
     for a, b in zip(paired.rows_first, paired.rows_second, strict=True):
         old, new = first.cases[a], second.cases[b]
         if old.answer and new.answer:
-            found.append(Duel(old.query, old.answer, new.answer, new.truth))
-    step = max(1.0, len(found) / max(1, most))
-    return [found[int(at * step)] for at in range(min(most, len(found)))]
+            pairs.append(CandidatePair(old.query, old.answer, new.answer, new.truth))
+    step = max(1.0, len(pairs) / max(1, most))
+    return [pairs[int(at * step)] for at in range(min(most, len(pairs)))]
 
 
-def _both(duel: Duel, judge: Preferrer) -> tuple[Choice | None, Choice | None]:
-    query, old, new, reference = duel
+def _both_orders(
+    pair: CandidatePair, judge: PreferenceJudge
+) -> tuple[Choice | None, Choice | None]:
+    query, old, new, reference = pair
     if old.split() == new.split():
         return "tie", "tie"
-    straight = judge.prefer(Shown(query, old, new, reference))
+    straight = judge.prefer(OrderedPair(query, old, new, reference))
     if straight is None:
-        return None, None  # the other way round would be paid for in vain
-    return straight, judge.prefer(Shown(query, new, old, reference))
+        return None, None  # the other order alone would decide nothing, and cost as much
+    return straight, judge.prefer(OrderedPair(query, new, old, reference))

@@ -1,4 +1,4 @@
-"""What a gate asks, and of which cases."""
+"""Rules of a gate, and the metrics and cases that each one checks."""
 
 import difflib
 import math
@@ -14,7 +14,7 @@ from ragmon.evaluate.score.metrics import is_headline
 
 
 class GateRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one metric may do."""
+    """Limits of one metric."""
 
     metric: str  # a name, or a pattern such as ``recall@*``
     max_drop: float | None = None  # the mean may get worse by this
@@ -23,30 +23,29 @@ class GateRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stratum: str = ""  # ``key=value``, or ``key`` for each of its values; all cases when empty
 
     def __post_init__(self) -> None:
-        """Refuse what would always pass.
+        """Refuse a rule that would always pass.
 
         Raises:
             ValueError: there is no limit, one that is not a finite number, or a negative fall.
         """
-        limits = [
-            each for each in (self.max_drop, self.min_value, self.max_value) if each is not None
-        ]
+        values = (self.max_drop, self.min_value, self.max_value)
+        limits = [limit for limit in values if limit is not None]
         if not limits:
-            raise ValueError("a rule sets max_drop, min_value or max_value")
+            raise ValueError("a rule needs max_drop, min_value or max_value")
         for limit in limits:
             if not math.isfinite(limit):
-                raise ValueError(f"{limit} is no number to compare with")
+                raise ValueError(f"{limit} is not a finite number")
         if self.max_drop is not None and self.max_drop < 0.0:
-            raise ValueError("max_drop is at least 0: by how much the mean may get worse")
+            raise ValueError("max_drop must be at least 0: it is how much worse the mean may get")
 
     @property
     def each_stratum(self) -> bool:
-        """Whether it goes through all values of a key, whatever they are."""
+        """True if the rule checks every value of a metadata key by itself."""
         return bool(self.stratum) and "=" not in self.stratum
 
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a gate decides."""
+    """Rules of a gate and the thresholds of its decision."""
 
     rules: tuple[GateRule, ...] = ()  # none: every headline metric, max_drop 0
     alpha: float = 0.05  # chance that any rule fails although nothing got worse
@@ -55,17 +54,17 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     strict: bool = False  # a fall that is not proven fails too
 
     def __post_init__(self) -> None:
-        """Refuse what would make every gate pass, or none.
+        """Refuse thresholds that would make every gate pass, or none.
 
         Raises:
             ValueError: a figure is out of its range.
         """
         if not 0.0 < self.alpha < 1.0:
-            raise ValueError("alpha lies between 0 and 1")
+            raise ValueError("alpha must be between 0 and 1")
         if not 0.0 <= self.max_missing <= 1.0:
-            raise ValueError("max_missing is a share, 0 to 1")
+            raise ValueError("max_missing must be a share between 0 and 1")
         if not 0.0 <= self.min_effect < math.inf:
-            raise ValueError("min_effect is at least 0")
+            raise ValueError("min_effect must be at least 0")
 
 
 class Target(Struct, frozen=True):
@@ -78,7 +77,7 @@ class Target(Struct, frozen=True):
 
 
 def targets(rule: GateRule, current: Evaluation) -> Iterator[Target]:
-    """What a rule looks at.
+    """The metrics and strata that a rule matches.
 
     Raises:
         DataError: it names an unknown metric or stratum.
@@ -94,11 +93,12 @@ def headline_rules(baseline: Evaluation, current: Evaluation) -> tuple[GateRule,
     Raises:
         DataError: the two share no headline metric.
     """
-    shared = [each.name for each in current.metrics if baseline.summary(each.name)]
+    shared = [metric.name for metric in current.metrics if baseline.summary(metric.name)]
     chosen = [name for name in shared if is_headline(name)]
     if not chosen:
         raise DataError(
-            "the two evaluations share no headline metric", hint="Name metrics by --max-drop"
+            "the two evaluations share no headline metric",
+            hint="Choose metrics with --max-drop METRIC=NUMBER",
         )
     return tuple(GateRule(metric=name, max_drop=0.0) for name in chosen)
 
@@ -112,7 +112,7 @@ def rules_of(
         DataError: one of them is not of that form.
     """
     flags = {"max_drop": max_drops, "min_value": minima, "max_value": maxima}
-    return [_rule(flag, field) for field, given in flags.items() for flag in given]
+    return [_rule(flag, field) for field, values in flags.items() for flag in values]
 
 
 _FLAGS = {"max_drop": "--max-drop", "min_value": "--min", "max_value": "--max"}
@@ -135,15 +135,15 @@ def _rule(flag: str, field: str) -> GateRule:
 
 
 def _matching(rule: GateRule, current: Evaluation) -> list[Summary]:
-    found = [each for each in current.metrics if fnmatchcase(each.name, rule.metric)]
-    if found:
-        return found
+    matching = [metric for metric in current.metrics if fnmatchcase(metric.name, rule.metric)]
+    if matching:
+        return matching
     if rule.metric in current.absent:
         raise DataError(f"is absent: {current.absent[rule.metric]}", field=rule.metric)
-    names = [each.name for each in current.metrics]
+    names = [metric.name for metric in current.metrics]
     near = difflib.get_close_matches(rule.metric, names, n=1, cutoff=0.4)
-    hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}"
-    raise DataError("is no metric of this evaluation", field=rule.metric, hint=hint)
+    hint = f"Did you mean {near[0]}?" if near else f"Its metrics are {', '.join(names)}"
+    raise DataError("is not a metric of this evaluation", field=rule.metric, hint=hint)
 
 
 def _rows(rule: GateRule, current: Evaluation) -> Iterator[tuple[str, list[int]]]:

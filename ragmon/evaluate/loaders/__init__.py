@@ -1,4 +1,4 @@
-"""Cases and runs from files, whatever wrote them.
+"""Loaders: cases and runs from files of many forms.
 
 | | cases | runs |
 |---|---|---|
@@ -9,13 +9,13 @@
 | TREC | qrels: four columns | run: six columns |
 | ``{query: {document: score}}`` as ``.json`` | | as pytrec_eval and BEIR write it |
 
-A file that holds both is given once; each may be compressed (``.gz``). What cannot be used is a
-``DataError`` with file, line and field; what is merely odd becomes a note of the report.
+A file that holds both is given once; each may be compressed (``.gz``). Unusable data are a
+``DataError`` with file, line and field; fields that nothing reads become a note of the report.
 """
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -27,11 +27,13 @@ from ragmon.evaluate.loaders.fields import Ignored, case_of, record_of
 from ragmon.evaluate.loaders.rows import ending, read_json, rows
 from ragmon.records import QueryRecord
 
+Item = TypeVar("Item")
+
 _TREC = frozenset({".qrels", ".qrel", ".trec", ".run", ".txt", ".res"})
 
 
 def holds_no_answers(path: Path) -> bool:
-    """Whether a golden set is of a kind that never holds what a system answered."""
+    """True if a golden set is of a kind that never holds a system's answers."""
     return path.is_dir() or ending(path) in _TREC
 
 
@@ -48,28 +50,28 @@ def read_cases(path: Path, *, split: str = "") -> CaseSet:
     if path.is_dir():
         return beir.read_cases(path, split)
     if ending(path) in _TREC:
-        return _checked(path, ((0, case) for case in trec.read_cases(path)), ())
+        return _case_set(path, ((0, case) for case in trec.read_cases(path)), ())
     ignored = Ignored()
-    found = ((line, case_of(row, path, line, ignored)) for line, row in rows(path))
-    return _checked(path, found, ignored)
+    numbered = ((line, case_of(row, path, line, ignored)) for line, row in rows(path))
+    return _case_set(path, numbered, ignored)
 
 
 def read_run(path: Path) -> Run:
-    """What a system answered, by case id.
+    """A run: the answers of a system by case id.
 
     Raises:
         DataError: it cannot be read, or holds no result.
     """
     if path.is_dir():
-        raise DataError("is a folder, which holds no run", path=path, hint=NAME_A_RUN)
+        raise DataError("is a folder, not a run", path=path, hint=NAME_A_RUN)
     if ending(path) in _TREC:
         return _by_id(path, ((0, record) for record in trec.read_run(path)))
     if traces.is_trace_export(path):
         return _by_id(path, ((0, record) for record in traces.read_run(path)))
     if ending(path) == ".json":
-        held = read_json(path)
-        if isinstance(held, dict) and trec.is_scores(held):
-            return _by_id(path, ((0, record) for record in trec.from_scores(held)))
+        content = read_json(path)
+        if isinstance(content, dict) and trec.is_scores(content):
+            return _by_id(path, ((0, record) for record in trec.from_scores(content)))
     return _by_id(path, ((line, record_of(row, path, line)) for line, row in rows(path)))
 
 
@@ -87,47 +89,46 @@ def write_run(path: Path, run: Run) -> None:
 
 
 def with_texts(run: Run, corpus: Path | None) -> Run:
-    """The run with the texts of its chunks, where a corpus holds them."""
+    """The run with the texts of its chunks filled in from a corpus, where it holds them."""
     return run if corpus is None else beir.with_texts(run, corpus)
 
 
-def _checked(path: Path, found: Iterable[tuple[int, Case]], ignored: Iterable[str]) -> CaseSet:
-    cases: dict[str, Case] = {}
-    for line, case in found:
-        if case.case_id in cases:
-            raise DataError(
-                f"{case.case_id!r} appears twice",
-                path=path,
-                line=line or None,
-                field="case_id",
-                hint="Give every case an id of its own (without one the query is the id)",
-            )
-        cases[case.case_id] = case
+def _case_set(path: Path, numbered: Iterable[tuple[int, Case]], ignored: Iterable[str]) -> CaseSet:
+    keyed = ((line, case.case_id, case) for line, case in numbered)
+    hint = "Give every case an id of its own (without one the query is the id)"
+    cases = _unique(path, keyed, "case_id", hint)
     if not cases:
         raise DataError("holds no case", path=path, hint='Write one a line: {"query": …}')
     return CaseSet(tuple(cases.values()), tuple(ignored))
 
 
-def _by_id(path: Path, found: Iterable[tuple[int, QueryRecord]]) -> dict[str, QueryRecord]:
-    run: dict[str, QueryRecord] = {}
-    for line, record in _identified(found):
-        if record.query_id in run:
-            raise DataError(
-                f"{record.query_id!r} appears twice",
-                path=path,
-                line=line or None,
-                field="query_id",
-                hint="A run holds one result a case",
-            )
-        run[record.query_id] = record
+def _by_id(path: Path, numbered: Iterable[tuple[int, QueryRecord]]) -> dict[str, QueryRecord]:
+    keyed = ((line, record.query_id, record) for line, record in _identified(numbered))
+    run = _unique(path, keyed, "query_id", "A run holds one result a case")
     if not run:
         raise DataError("holds no result", path=path, hint=NAME_A_RUN)
     return run
 
 
-def _identified(found: Iterable[tuple[int, QueryRecord]]) -> Iterator[tuple[int, Any]]:
-    for line, record in found:
-        yield (
-            line,
-            record if record.query_id else replace(record, query_id=id_of(record.query or "")),
-        )
+def _unique(
+    path: Path, keyed: Iterable[tuple[int, str, Item]], field: str, hint: str
+) -> dict[str, Item]:
+    """Items by key; a key that appears twice is a ``DataError``."""
+    items: dict[str, Item] = {}
+    for line, key, item in keyed:
+        if key in items:
+            message = f"{key!r} appears twice"
+            raise DataError(message, path=path, line=line or None, field=field, hint=hint)
+        items[key] = item
+    return items
+
+
+def _identified(
+    numbered: Iterable[tuple[int, QueryRecord]],
+) -> Iterator[tuple[int, QueryRecord]]:
+    """Every record with an id: that of its query where it has none."""
+    for line, record in numbered:
+        if record.query_id:
+            yield line, record
+        else:
+            yield line, replace(record, query_id=id_of(record.query or ""))

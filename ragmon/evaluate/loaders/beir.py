@@ -40,7 +40,7 @@ def read_cases(folder: Path, split: str = "") -> CaseSet:
         raise DataError(
             f"judges {len(missing)} queries that queries.jsonl does not hold: {missing[0]!r}",
             path=judgements,
-            hint="Add them, or take their judgements out",
+            hint="Add them to queries.jsonl, or remove their judgements",
         )
     corpus = folder / "corpus.jsonl"
     return CaseSet(cases, corpus=corpus if corpus.is_file() else None)
@@ -48,10 +48,10 @@ def read_cases(folder: Path, split: str = "") -> CaseSet:
 
 def with_texts(run: Run, corpus: Path) -> Run:
     """The run with the texts of its chunks; the corpus is read once, and only those are kept."""
-    wanted = {
+    missing = {
         chunk.id for record in run.values() for chunk in record.chunks or () if chunk.text is None
     }
-    texts = dict(_texts(corpus, wanted))
+    texts = dict(_texts(corpus, missing))
     return {
         key: replace(record, chunks=[_filled(chunk, texts) for chunk in record.chunks])
         if record.chunks
@@ -61,17 +61,17 @@ def with_texts(run: Run, corpus: Path) -> Run:
 
 
 def _judgements(folder: Path, split: str) -> Path:
-    found = {path.stem: path for path in sorted(folder.glob("*.tsv"))}
-    if split in found:
-        return found[split]
-    if not split and (len(found) == 1 or "test" in found):
-        return found.get("test") or next(iter(found.values()))
-    if not found:
+    splits = {path.stem: path for path in sorted(folder.glob("*.tsv"))}
+    if split in splits:
+        return splits[split]
+    if not split and (len(splits) == 1 or "test" in splits):
+        return splits.get("test") or next(iter(splits.values()))
+    if not splits:
         hint = "A BEIR folder holds queries.jsonl, qrels/SPLIT.tsv and, for texts, corpus.jsonl"
         raise DataError("holds no judgements (.tsv)", path=folder, hint=hint)
-    known = ", ".join(found)
-    which = f"no split {split!r}; there are" if split else "which split? There are"
-    raise DataError(f"{which}: {known}", path=folder, hint="Use --split")
+    known = ", ".join(splits)
+    which = f"no split {split!r}; there are" if split else "several splits; there are"
+    raise DataError(f"{which}: {known}", path=folder, hint="Choose one with --split NAME")
 
 
 def _judged(path: Path) -> Iterator[tuple[int, str, str, float]]:
@@ -82,7 +82,7 @@ def _judged(path: Path) -> Iterator[tuple[int, str, str, float]]:
             field, hint = str(error.args[0]), f"Begin with the line: {_HEADER}, split by tabs"
             raise DataError("is missing", path=path, line=line, field=field, hint=hint) from error
         except ValueError as error:
-            raise DataError("is no number", path=path, line=line, field="score") from error
+            raise DataError("is not a number", path=path, line=line, field="score") from error
 
 
 def _finite(text: str) -> float:
@@ -99,22 +99,22 @@ def _cases(path: Path, grades: dict[str, dict[str, float]]) -> Iterator[Case]:
             field = "text" if isinstance(key, str) else "_id"
             raise DataError("is missing", path=path, line=line, field=field)
         if key in grades:
-            given = row.get("metadata")
+            fields = row.get("metadata")
             metadata: Metadata = {}
-            if isinstance(given, dict):
-                metadata = {k: v for k, v in given.items() if isinstance(v, str | int | float)}
+            if isinstance(fields, dict):
+                metadata = {k: v for k, v in fields.items() if isinstance(v, str | int | float)}
             yield Case(query=text, case_id=key, grades=grades[key], metadata=metadata)
 
 
-def _texts(corpus: Path, wanted: set[str]) -> Iterator[tuple[str, str]]:
+def _texts(corpus: Path, ids: set[str]) -> Iterator[tuple[str, str]]:
     decode = msgspec.json.Decoder(_Document).decode
     with corpus.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 document = decode(line)
             except msgspec.MsgspecError as error:
-                raise DataError(f"is no document: {error}", path=corpus, line=number) from error
-            if document._id in wanted:
+                raise DataError(f"is not a document: {error}", path=corpus, line=number) from error
+            if document._id in ids:
                 yield document._id, f"{document.title}\n{document.text}".strip()
 
 

@@ -1,4 +1,4 @@
-"""Rows to cases and records, under the names that others give the fields."""
+"""Rows to cases and records, with the field names of other tools as aliases."""
 
 import difflib
 import re
@@ -51,12 +51,12 @@ _REMEDIES = {
     "metadata": 'Write a value for each key: {"kind": "factoid"}',
     "latency_ms": 'Write a number, or {"total": 900, "retrieval": 80}',
 }
-"""How a field is written, by name."""
+"""Correct form of a field, by name."""
 _PLACE = re.compile(r" - at `\$\.?([^`]*)`\Z")
 
 
 class Ignored:
-    """Fields that nothing reads, each mentioned once with the nearest known name."""
+    """Fields that nothing reads, each reported once with the nearest known name."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -119,9 +119,9 @@ def record_of(row: Row, path: Path, line: int) -> QueryRecord:
 
 
 def _unasked(row: Row) -> str:
-    """What to do where no field is the question."""
-    held = ", ".join(map(str, row)) or "nothing"
-    return f"Call the question query, {', '.join(_QUERY[:-1])} or {_QUERY[-1]}; this holds {held}"
+    """Hint where no field is the question."""
+    fields = ", ".join(map(str, row)) or "nothing"
+    return f"Call the question query, {', '.join(_QUERY[:-1])} or {_QUERY[-1]}; this has {fields}"
 
 
 def _unwrapped(row: Row) -> Row:
@@ -133,18 +133,18 @@ def _unwrapped(row: Row) -> Row:
 def _named(row: Row, names: dict[str, tuple[str, ...]]) -> Row:
     """The row under our names; ours come first where both are given."""
     aliases = {alias: name for name, others in names.items() for alias in others}
-    found = {
+    named = {
         aliases[key]: value for key, value in row.items() if key in aliases and value is not None
     }
-    found |= {key: value for key, value in row.items() if key not in aliases and value is not None}
-    for name in _LISTS & found.keys():
-        if isinstance(found[name], str):
-            found[name] = [each.strip() for each in found[name].split("|") if each.strip()]
-    return found
+    named |= {key: value for key, value in row.items() if key not in aliases and value is not None}
+    for name in _LISTS & named.keys():
+        if isinstance(named[name], str):
+            named[name] = [part.strip() for part in named[name].split("|") if part.strip()]
+    return named
 
 
 def _unread(row: Row, named: Row) -> Row:
-    """What neither a case nor a run reads."""
+    """Fields that neither a case nor a run reads."""
     read = {*Case.__struct_fields__, *QueryRecord.__struct_fields__, *_TEXTS, *_IDS, *_REFERENCES}
     for names in (_CASE, _RECORD):
         read.update(alias for others in names.values() for alias in others)
@@ -152,15 +152,15 @@ def _unread(row: Row, named: Row) -> Row:
 
 
 def _chunks(row: Row, path: Path, line: int) -> list[Any] | None:
-    given = row.get("chunks")
-    if isinstance(given, list):
-        return [chunk_of(each) for each in given]
+    objects = row.get("chunks")
+    if isinstance(objects, list):
+        return [chunk_of(value) for value in objects]
     texts = _listed(row, _TEXTS, path, line)
     ids = _listed(_named(row, {}), _IDS, path, line)
     if ids is not None and texts is not None and len(ids) == len(texts):
         return [{"id": str(key), "text": text} for key, text in zip(ids, texts, strict=True)]
     if ids is not None:
-        return [chunk_of(each) for each in ids]
+        return [chunk_of(key) for key in ids]
     if texts is not None:
         return [{"id": text_id(str(text)), "text": text} for text in texts]
     return None
@@ -168,25 +168,25 @@ def _chunks(row: Row, path: Path, line: int) -> list[Any] | None:
 
 def _listed(row: Row, names: tuple[str, ...], path: Path, line: int) -> list[Any] | None:
     """The list under the first of these names; None without any."""
-    name = next((each for each in names if row.get(each) is not None), None)
+    name = next((alias for alias in names if row.get(alias) is not None), None)
     if name is None:
         return None
-    given = row[name]
-    if not isinstance(given, list):
-        kind = {"dict": "object"}.get(type(given).__name__, type(given).__name__)
+    value = row[name]
+    if not isinstance(value, list):
+        kind = {"dict": "object"}.get(type(value).__name__, type(value).__name__)
         hint = "Write a list, in CSV as JSON"
         message = f"expected array, got {kind}"
         raise DataError(message, path=path, line=line, field=name, hint=hint)
-    return given
+    return value
 
 
-def chunk_of(given: Any) -> Any:
+def chunk_of(value: Any) -> Any:
     """A retrieved chunk as our field names have it: of an object, an id, or ``{text: …}``."""
-    if isinstance(given, str | int):
-        return {"id": str(given)}
-    if not isinstance(given, dict):
-        return given
-    named = _named(given, _CHUNK)
+    if isinstance(value, str | int):
+        return {"id": str(value)}
+    if not isinstance(value, dict):
+        return value
+    named = _named(value, _CHUNK)
     if "id" not in named and isinstance(named.get("text"), str):
         named["id"] = text_id(named["text"])
     if isinstance(named.get("id"), int):
@@ -217,5 +217,5 @@ def _as_text(named: Row) -> Row:
             named[name] = str(named[name])
     ids = named.get("relevant_doc_ids")
     if isinstance(ids, list):
-        named["relevant_doc_ids"] = [str(each) if isinstance(each, int) else each for each in ids]
+        named["relevant_doc_ids"] = [str(key) if isinstance(key, int) else key for key in ids]
     return named

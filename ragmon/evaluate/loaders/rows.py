@@ -1,4 +1,4 @@
-"""Files as numbered rows of plain data."""
+"""JSON Lines, JSON and CSV files as numbered rows of plain data."""
 
 import ast
 import csv
@@ -91,11 +91,11 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Row]]:
             yield line, _object(row, path, line)
 
 
-def _json_array(path: Path, held: Any) -> Iterator[tuple[int, Row]]:
-    if isinstance(held, dict):
-        inside = [value for value in held.values() if isinstance(value, list)]
-        held = inside[0] if len(inside) == 1 else [held]
-    for number, row in enumerate(held if isinstance(held, list) else [held], 1):
+def _json_array(path: Path, content: Any) -> Iterator[tuple[int, Row]]:
+    if isinstance(content, dict):
+        lists = [value for value in content.values() if isinstance(value, list)]
+        content = lists[0] if len(lists) == 1 else [content]
+    for number, row in enumerate(content if isinstance(content, list) else [content], 1):
         yield number, _object(row, path, number)
 
 
@@ -131,7 +131,7 @@ def cell(text: str) -> Any:
 
 
 def _literal(text: str) -> Any:
-    """What a Python literal holds; the text itself where it is none."""
+    """The value of a Python literal; the text itself where it is none."""
     try:
         kinds = [
             token.type

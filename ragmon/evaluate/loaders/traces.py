@@ -1,4 +1,4 @@
-"""Exports of OpenTelemetry traces: each query that a trace holds is a result of the run."""
+"""OpenTelemetry trace exports: each query of a trace is a result of the run."""
 
 import gzip
 import zlib
@@ -19,7 +19,7 @@ _BINARY = frozenset({".pb", ".bin", ".otlp", ".gz"})
 
 
 def is_trace_export(path: Path) -> bool:
-    """Whether a file holds export requests: binary by its ending, JSON by what it starts with."""
+    """True if a file holds export requests: binary by its ending, JSON by its first bytes."""
     if ending(path) in _BINARY:
         return True
     opened = gzip.open if path.suffix == ".gz" else open
@@ -41,9 +41,9 @@ def read_run(path: Path) -> Iterator[QueryRecord]:
         for part in pack(_spans(path)):
             bodies.setdefault(part.trace_id, []).append(part.body)
     except (OSError, EOFError, zlib.error, RagmonError) as error:
-        raise DataError(f"is no trace export: {error}", path=path) from error
-    for held in bodies.values():
-        for query in map_trace(unpack(held), now=0.0).queries:
+        raise DataError(f"is not a trace export: {error}", path=path) from error
+    for parts in bodies.values():
+        for query in map_trace(unpack(parts), now=0.0).queries:
             yield query.record
 
 

@@ -1,4 +1,4 @@
-"""TREC's files: judgements of four columns, runs of six."""
+"""TREC files: judgements (qrels) of four columns, runs of six."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -45,16 +45,16 @@ def read_run(path: Path) -> Iterator[QueryRecord]:
     yield from from_scores(scores)
 
 
-def is_scores(held: Mapping[str, Any]) -> bool:
-    """Whether this is {query: {document: score}}."""
-    first = next(iter(held.values()), None)
-    return isinstance(first, dict) and all(isinstance(each, int | float) for each in first.values())
+def is_scores(content: Mapping[str, Any]) -> bool:
+    """True for {query: {document: score}}, judged by the first query."""
+    first = next(iter(content.values()), None)
+    return isinstance(first, dict) and all(isinstance(item, int | float) for item in first.values())
 
 
 def from_scores(scores: Mapping[str, Mapping[str, float]]) -> Iterator[QueryRecord]:
     """Results in the order of their scores."""
-    for topic, found in scores.items():
-        chunks = [Chunk(id=each, score=float(found[each])) for each in ranked(found)]
+    for topic, documents in scores.items():
+        chunks = [Chunk(id=key, score=float(documents[key])) for key in ranked(documents)]
         yield QueryRecord(query_id=topic, chunks=chunks)
 
 
@@ -79,5 +79,5 @@ def _number(text: str, path: Path, line: int, field: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise DataError(f"{text!r} is no number", path=path, line=line, field=field)
+        raise DataError(f"{text!r} is not a number", path=path, line=line, field=field)
     return number

@@ -12,17 +12,17 @@ from ragmon.evaluate.ranking.single import Gain, is_exponential
 
 def precision(judged: JudgedRankings, k: int) -> Floats:
     """P@k."""
-    return _found(judged, k) / k
+    return _hit_counts(judged, k) / k
 
 
 def recall(judged: JudgedRankings, k: int) -> Floats:
     """R@k."""
-    return _over(_found(judged, k), judged.relevant)
+    return _over(_hit_counts(judged, k), judged.relevant)
 
 
 def hit(judged: JudgedRankings, k: int) -> Floats:
     """1 where something relevant is among the first k."""
-    return (_found(judged, k) > 0).astype(np.float64)
+    return (_hit_counts(judged, k) > 0).astype(np.float64)
 
 
 def f_beta(judged: JudgedRankings, k: int, beta: float = 1.0) -> Floats:
@@ -96,7 +96,7 @@ def bpref(judged: JudgedRankings) -> Floats:
 
 
 def unjudged(judged: JudgedRankings, k: int) -> Floats:
-    """Share of the first k results that nobody judged."""
+    """Share of the first k results without a judgement."""
     missing = np.isnan(judged.grades[:, :k]).sum(axis=1)
     return _over(missing, np.minimum(judged.retrieved, k))
 
@@ -118,11 +118,11 @@ def interpolated_precision(judged: JudgedRankings, levels: Floats) -> Floats:
     depth = hits.shape[1]
     if not depth:
         return np.zeros((len(hits), len(levels)))
-    found = np.cumsum(hits, axis=1)
-    best = found * _reciprocal_ranks(depth)
+    counts = np.cumsum(hits, axis=1)
+    best = counts * _reciprocal_ranks(depth)
     best = np.maximum.accumulate(best[:, ::-1], axis=1)[:, ::-1]
     needed = np.floor(levels * judged.relevant[:, None] + 0.9).astype(np.int64)
-    reached = (found[:, :, None] < needed[:, None, :]).sum(axis=1)  # first rank that has them
+    reached = (counts[:, :, None] < needed[:, None, :]).sum(axis=1)  # first rank that has them
     rows = np.arange(len(hits))[:, None]
     values: Floats = best[rows, np.minimum(reached, depth - 1)]
     values[(reached >= depth) | (judged.relevant[:, None] == 0)] = 0.0
@@ -136,9 +136,9 @@ def _hits(judged: JudgedRankings, k: int | None = None) -> NDArray[np.bool_]:
     return hits
 
 
-def _found(judged: JudgedRankings, k: int) -> Floats:
-    found: Floats = np.count_nonzero(_hits(judged, k), axis=1).astype(np.float64)
-    return found
+def _hit_counts(judged: JudgedRankings, k: int) -> Floats:
+    counts: Floats = np.count_nonzero(_hits(judged, k), axis=1).astype(np.float64)
+    return counts
 
 
 def _positive(grades: Floats) -> Floats:

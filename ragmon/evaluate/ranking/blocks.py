@@ -14,7 +14,7 @@ _NAN = float("nan")
 
 
 class JudgedRankings(NamedTuple):
-    """n queries with what was found at each rank."""
+    """n queries with the grade of the result at each rank."""
 
     grades: Floats  # (n, depth): NaN where unjudged; -1 behind the last result and at repeats
     ideal: Floats  # (n, width): all positive grades, highest first, then 0
@@ -35,7 +35,7 @@ def judge(rankings: Sequence[Sequence[str] | Scores], grades: Sequence[Relevant]
         ValueError: the two differ in length.
     """
     judgements = [as_grades(known) for known in grades]
-    found = [
+    graded = [
         _by_score(ranking, known) if isinstance(ranking, Mapping) else _in_order(ranking, known)
         for ranking, known in zip(rankings, judgements, strict=True)
     ]
@@ -45,11 +45,11 @@ def judge(rankings: Sequence[Sequence[str] | Scores], grades: Sequence[Relevant]
     ]
     irrelevant = [sum([grade == 0 for grade in known.values()]) for known in judgements]
     return JudgedRankings(
-        _matrix(found, -1.0),
+        _matrix(graded, -1.0),
         _matrix(positive, 0.0),
-        np.array([len(each) for each in positive], dtype=np.int64),
+        np.array([len(row) for row in positive], dtype=np.int64),
         np.array(irrelevant, dtype=np.int64),
-        np.array([len(each) for each in rankings], dtype=np.int64),
+        np.array([len(ranking) for ranking in rankings], dtype=np.int64),
     )
 
 
@@ -58,7 +58,7 @@ def ranked(scores: Scores) -> list[str]:
 
     Two scores that differ by less than single precision can tell are a tie there, and so here.
     """
-    return [each for each, _ in _ordered(scores)]
+    return [key for key, _ in _ordered(scores)]
 
 
 def as_grades(relevant: Relevant) -> Mapping[str, float]:
@@ -75,14 +75,14 @@ def as_grades(relevant: Relevant) -> Mapping[str, float]:
 
 
 def _in_order(ranking: Sequence[str], known: Mapping[str, float]) -> list[float]:
-    found = [known.get(each, _NAN) for each in ranking]
+    grades = [known.get(key, _NAN) for key in ranking]
     if len(set(ranking)) < len(ranking):
         seen: set[str] = set()
-        for rank, each in enumerate(ranking):
-            if each in seen:
-                found[rank] = -1.0
-            seen.add(each)
-    return found
+        for rank, key in enumerate(ranking):
+            if key in seen:
+                grades[rank] = -1.0
+            seen.add(key)
+    return grades
 
 
 def _by_score(scores: Scores, known: Mapping[str, float]) -> Floats | list[float]:
@@ -91,9 +91,9 @@ def _by_score(scores: Scores, known: Mapping[str, float]) -> Floats | list[float
     order = np.argsort(-single)
     in_order = single[order]
     if (in_order[1:] == in_order[:-1]).any():
-        return [known.get(each, _NAN) for each, _ in _ordered(scores)]
-    found = np.array([known.get(each, _NAN) for each in scores], dtype=np.float64)
-    return found[order]
+        return [known.get(key, _NAN) for key, _ in _ordered(scores)]
+    grades = np.array([known.get(key, _NAN) for key in scores], dtype=np.float64)
+    return grades[order]
 
 
 def _ordered(scores: Scores) -> list[tuple[str, float]]:

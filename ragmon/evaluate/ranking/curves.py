@@ -36,7 +36,7 @@ def precision_recall_points(ranked: Sequence[str], relevant: Relevant) -> list[t
     grades = _one(ranked, relevant)
     total = int(grades.relevant[0])
     ranks = np.flatnonzero(grades.grades[0] > 0.0) + 1
-    return [(found / total, found / rank) for found, rank in enumerate(ranks.tolist(), 1)]
+    return [(hits / total, hits / rank) for hits, rank in enumerate(ranks.tolist(), 1)]
 
 
 def auc_pr(ranked: Sequence[str], relevant: Relevant) -> float:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from ragmon.evaluate.ranking.blocks import Relevant, as_grades
 
 Gain = Literal["linear", "exponential"]
-"""What a grade is worth: the grade itself, as trec_eval has it, or 2^grade − 1."""
+"""Gain of a grade: the grade itself, as in trec_eval, or 2^grade − 1."""
 
 _REPEAT: Final[Any] = object()  # an id that no one can judge
 
@@ -57,11 +57,11 @@ def average_precision(ranked: Sequence[str], relevant: Relevant, k: int | None =
 
     Source: Buckley & Voorhees (2000), SIGIR, 33-40.
     """
-    total, found = 0.0, 0
+    total, hits = 0.0, 0
     for rank, relevant_here in enumerate(_hits(ranked, relevant, k), 1):
         if relevant_here:
-            found += 1
-            total += found / rank
+            hits += 1
+            total += hits / rank
     return _over(total, len(_relevant(relevant)))
 
 
@@ -91,7 +91,7 @@ def r_precision(ranked: Sequence[str], relevant: Relevant) -> float:
 
 def reciprocal_rank(ranked: Sequence[str], relevant: Relevant, k: int | None = None) -> float:
     """1 / rank of the first relevant result; 0 when none is retrieved (among the first k)."""
-    ranks = (rank for rank, found in enumerate(_hits(ranked, relevant, k), 1) if found)
+    ranks = (rank for rank, is_hit in enumerate(_hits(ranked, relevant, k), 1) if is_hit)
     return 1.0 / next(ranks, math.inf)
 
 
@@ -116,7 +116,7 @@ def dcg(
     ICML, 89-96 (exponential).
     """
     known = as_grades(grades)
-    return _discounted((known.get(each, 0.0) for each in _once(ranked, k)), gain)
+    return _discounted((known.get(key, 0.0) for key in _once(ranked, k)), gain)
 
 
 def ndcg(
@@ -161,8 +161,8 @@ def err(
         raise ValueError(f"a grade lies above the highest, {top}")
     exponential = is_exponential(mapping)
     reading, total = 1.0, 0.0
-    for rank, each in enumerate(_once(ranked, k), 1):
-        grade = known.get(each, 0.0)
+    for rank, key in enumerate(_once(ranked, k), 1):
+        grade = known.get(key, 0.0)
         if grade > 0:
             stops = (2.0**grade - 1.0) / 2.0**top if exponential else grade / top
             total += reading * stops / rank
@@ -171,7 +171,7 @@ def err(
 
 
 def bpref(ranked: Sequence[str], grades: Relevant) -> float:
-    """How seldom judged irrelevant documents stand above relevant ones; unjudged do not count.
+    """Preference of relevant over judged irrelevant documents; unjudged ones do not count.
 
     (1/R) Σ over retrieved relevant r of 1 − min(n_r, R) / min(R, N), with n_r the judged
     irrelevant above r, R and N the judged relevant and irrelevant.
@@ -182,8 +182,8 @@ def bpref(ranked: Sequence[str], grades: Relevant) -> float:
     relevant = sum(grade > 0 for grade in known.values())
     irrelevant = sum(grade == 0 for grade in known.values())
     above, total = 0, 0.0
-    for each in _once(ranked, None):
-        grade = known.get(each, -1.0)
+    for key in _once(ranked, None):
+        grade = known.get(key, -1.0)
         if grade > 0:
             total += 1.0 - min(above, relevant) / min(relevant, irrelevant) if above else 1.0
         elif grade == 0:
@@ -192,16 +192,16 @@ def bpref(ranked: Sequence[str], grades: Relevant) -> float:
 
 
 def unjudged(ranked: Sequence[str], grades: Relevant, k: int) -> float:
-    """Share of the first k results that nobody judged; 0 when nothing was retrieved.
+    """Share of the first k results without a judgement; 0 when nothing was retrieved.
 
     Divides by what was retrieved. Where it is high, the other metrics undersell the ranking.
     """
     known, first = as_grades(grades), list(_once(ranked, k))
-    return _over(sum(each is not _REPEAT and each not in known for each in first), len(first))
+    return _over(sum(key is not _REPEAT and key not in known for key in first), len(first))
 
 
 def is_exponential(gain: Gain) -> bool:
-    """Which of the two it is.
+    """True for the exponential gain.
 
     Raises:
         ValueError: neither.
@@ -214,12 +214,12 @@ def is_exponential(gain: Gain) -> bool:
 def _relevant(relevant: Relevant) -> Collection[str]:
     if isinstance(relevant, set | frozenset):
         return relevant
-    return {each for each, grade in as_grades(relevant).items() if grade > 0}
+    return {key for key, grade in as_grades(relevant).items() if grade > 0}
 
 
 def _hits(ranked: Sequence[str], relevant: Relevant, k: int | None) -> Iterator[bool]:
-    wanted = _relevant(relevant)
-    return (each in wanted for each in _once(ranked, k))
+    ids = _relevant(relevant)
+    return (key in ids for key in _once(ranked, k))
 
 
 def _once(ranked: Sequence[str], k: int | None) -> Iterator[str]:
@@ -228,9 +228,9 @@ def _once(ranked: Sequence[str], k: int | None) -> Iterator[str]:
         hint = "order scores by ragmon.evaluate.ranking.ranked"
         raise TypeError(f"a {type(ranked).__name__} is no ranking, best first; {hint}")
     seen: set[str] = set()
-    for each in islice(ranked, _depth(k)):
-        yield _REPEAT if each in seen else each
-        seen.add(each)
+    for key in islice(ranked, _depth(k)):
+        yield _REPEAT if key in seen else key
+        seen.add(key)
 
 
 def _depth(k: int | None) -> int | None:
@@ -241,8 +241,8 @@ def _depth(k: int | None) -> int | None:
 
 def _discounted(grades: Iterable[float], gain: Gain) -> float:
     worth = (max(grade, 0.0) for grade in grades)
-    gains = (2.0**each - 1.0 for each in worth) if is_exponential(gain) else worth
-    return sum((each / math.log2(rank + 1) for rank, each in enumerate(gains, 1)), 0.0)
+    gains = (2.0**grade - 1.0 for grade in worth) if is_exponential(gain) else worth
+    return sum((value / math.log2(rank + 1) for rank, value in enumerate(gains, 1)), 0.0)
 
 
 def _over(numerator: float, denominator: float) -> float:

@@ -1,4 +1,4 @@
-"""Metrics of what the retrieved texts hold, where no ids were judged."""
+"""Metrics by the content of the retrieved texts, where no ids were judged."""
 
 import math
 import re
@@ -13,9 +13,9 @@ def plain(text: str) -> str:
 
 
 def contains(text: str, phrase: str) -> bool:
-    """Whether a text holds the words of a phrase in that order, whatever the case and marks."""
-    wanted = plain(phrase)
-    return bool(wanted) and f" {wanted} " in f" {plain(text)} "
+    """True if a text has the words of a phrase in that order, whatever the case and punctuation."""
+    words = plain(phrase)
+    return bool(words) and f" {words} " in f" {plain(text)} "
 
 
 def facet_recall(ranked: Sequence[str], facets: Mapping[str, Collection[str]], k: int) -> float:
@@ -54,8 +54,8 @@ def keyword_recall(texts: Sequence[str], keywords: Collection[str], k: int | Non
         ValueError: no keywords, or k < 1.
     """
     _check(keywords, "keywords", k)
-    found = (any(_holds(texts[:k], keyword)) for keyword in keywords)
-    return sum(found) / len(keywords)
+    hits = (any(_holds(texts[:k], keyword)) for keyword in keywords)
+    return sum(hits) / len(keywords)
 
 
 def keyword_reciprocal_rank(texts: Sequence[str], keyword: str) -> float:
@@ -87,7 +87,7 @@ def chunk_attribution(retrieved: Sequence[str], cited: Collection[str]) -> float
     if not len(retrieved):
         raise ValueError("nothing was retrieved")
     known = set(cited)
-    return sum(each in known for each in retrieved) / len(retrieved)
+    return sum(key in known for key in retrieved) / len(retrieved)
 
 
 def _holds(texts: Iterable[str], keyword: str) -> Iterable[bool]:
@@ -95,13 +95,13 @@ def _holds(texts: Iterable[str], keyword: str) -> Iterable[bool]:
 
 
 def _discounted(relevant: Iterable[bool]) -> float:
-    return sum(1.0 / math.log2(rank + 1) for rank, each in enumerate(relevant, 1) if each)
+    return sum(1.0 / math.log2(rank + 1) for rank, is_hit in enumerate(relevant, 1) if is_hit)
 
 
-def _check(wanted: Collection[str], name: str, k: int | None) -> None:
-    if isinstance(wanted, str):
-        raise TypeError(f"{name} is the text {wanted!r}; give a list")
-    if not len(wanted):
+def _check(items: Collection[str], name: str, k: int | None) -> None:
+    if isinstance(items, str):
+        raise TypeError(f"{name} is the text {items!r}; give a list")
+    if not len(items):
         raise ValueError(f"no {name}")
     if k is not None and k < 1:
         raise ValueError(f"k is {k}; it counts ranks from 1")

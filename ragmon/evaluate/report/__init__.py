@@ -1,1 +1,1 @@
-"""What an evaluation, a gate and a comparison look like: terminal, Markdown, JUnit, HTML."""
+"""Reports of an evaluation, a gate and a comparison: terminal, Markdown, JUnit, HTML."""

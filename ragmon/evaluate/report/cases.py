@@ -1,4 +1,4 @@
-"""The cases that went worst, with the chunks they were given."""
+"""Worst cases of the HTML page, with their answers and retrieved chunks."""
 
 from collections.abc import Collection, Sequence
 from html import escape
@@ -24,8 +24,8 @@ def worst(scored: Scored, most: int = _MOST_CASES) -> list[int]:
     """
     chosen = [
         at
-        for at, each in enumerate(scored.metrics)
-        if is_headline(each.name) and each.kind != "quantity"
+        for at, metric in enumerate(scored.metrics)
+        if is_headline(metric.name) and metric.kind != "quantity"
     ]
     if not chosen:
         return []
@@ -41,7 +41,7 @@ def worst(scored: Scored, most: int = _MOST_CASES) -> list[int]:
 
 
 def worst_cases(scored: Scored) -> str:
-    """A section of the page; empty when nothing went wrong."""
+    """A section of the page; empty when every case has the best scores."""
     rows = worst(scored)
     if not rows:
         return ""
@@ -52,9 +52,9 @@ def worst_cases(scored: Scored) -> str:
 def _case(scored: Scored, row: int, *, opened: bool) -> str:
     case, record = scored.cases[row], scored.records[row]
     scores = " ".join(
-        f"<span>{escape(each.name)} <b>{number(float(value))}</b></span>"
-        for each, value in zip(scored.metrics, scored.values[row], strict=True)
-        if is_headline(each.name) and not np.isnan(value)
+        f"<span>{escape(metric.name)} <b>{number(float(value))}</b></span>"
+        for metric, value in zip(scored.metrics, scored.values[row], strict=True)
+        if is_headline(metric.name) and not np.isnan(value)
     )
     return (
         f"<details class='case'{' open' if opened else ''}><summary>{escape(case.query)}</summary>"
@@ -69,10 +69,10 @@ def _texts(case: Case, record: QueryRecord) -> str:
     if record.answer is not None:
         parts.append(f"<p><b>Answer</b> {escape(_short(record.answer))}</p>")
     if case.ground_truth_answer is not None:
-        parts.append(f"<p><b>Truth</b> {escape(_short(case.ground_truth_answer))}</p>")
-    wanted = [key for key, grade in case.judgements.items() if grade > 0]
+        parts.append(f"<p><b>Reference answer</b> {escape(_short(case.ground_truth_answer))}</p>")
+    relevant = [key for key, grade in case.judgements.items() if grade > 0]
     retrieved = {chunk.id for chunk in record.chunks or ()}
-    lost = [key for key in wanted if key not in retrieved]
+    lost = [key for key in relevant if key not in retrieved]
     if lost:
         names = ", ".join(f"<code>{escape(key)}</code>" for key in lost[:_MOST_CHUNKS])
         parts.append(f"<p><b>Relevant, not retrieved</b> {names}</p>")

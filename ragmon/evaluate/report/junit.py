@@ -1,4 +1,4 @@
-"""JUnit XML, which every CI shows: one test case a rule."""
+"""JUnit XML for CI: one test case a rule."""
 
 from collections.abc import Iterable, Set
 from xml.etree import ElementTree as ET
@@ -9,14 +9,14 @@ from ragmon.evaluate.compare.gate import Check, Decision, Verdict
 def xml(decision: Decision) -> bytes:
     """A suite of the rules of a gate.
 
-    A fall that is not proven passes, with its reason in the output; JUnit has no word for it.
+    A fall that is not proven passes with its reason in the output, as JUnit has no such status.
     """
     name = f"ragmon gate: {decision.current} against {decision.baseline}"
     return _suite(name, decision.checks, {"pass", "inconclusive"})
 
 
 def limits(name: str, checks: Iterable[Check]) -> bytes:
-    """A suite of the limits of one evaluation; one that no case can tell of is missed."""
+    """A suite of the limits of one evaluation; a limit without any score fails."""
     return _suite(f"ragmon evaluate: {name}", list(checks), {"pass"})
 
 
@@ -35,10 +35,10 @@ def _suite(name: str, checks: list[Check], passing: Set[Verdict]) -> bytes:
         else:
             ET.SubElement(case, "system-out").text = _clean(f"{check.verdict}: {check.reason}")
     ET.indent(root)
-    found: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return found
+    document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return document
 
 
 def _clean(text: str) -> str:
     """Without the control characters that XML cannot hold."""
-    return "".join(each for each in text if each >= " " or each in "\t\n")
+    return "".join(char for char in text if char >= " " or char in "\t\n")

@@ -13,14 +13,15 @@ from ragmon.evaluate.report.style import STYLE
 from ragmon.evaluate.report.text import agreement, grouped, headlines, interval, number
 from ragmon.evaluate.score.metrics import GUIDES, Guide, base_of
 from ragmon.evaluate.score.scoring import Scored
+from ragmon.evaluate.score.strata import SMALL
 
 
 def html(evaluation: Evaluation, scored: Scored | None = None) -> str:
     """The report of one evaluation.
 
     Args:
-        evaluation: what was found.
-        scored: the cases with their chunks, for the list of the worst; without it there is none.
+        evaluation: the evaluation.
+        scored: the cases with their chunks, for the list of worst cases; None leaves it out.
     """
     sections = [
         _headline(evaluation),
@@ -48,9 +49,9 @@ ragmon {escape(evaluation.ragmon)}</p></header>
 
 def _headline(evaluation: Evaluation) -> str:
     cards = "".join(
-        f'<div class="card"><b>{number(each.mean)}</b> {_chip(each.band)}'
-        f'<div>{_breakable(each.name)}</div><div class="dim">{interval(each)}</div></div>'
-        for each in headlines(evaluation)
+        f'<div class="card"><b>{number(metric.mean)}</b> {_chip(metric.band)}'
+        f'<div>{_breakable(metric.name)}</div><div class="dim">{interval(metric)}</div></div>'
+        for metric in headlines(evaluation)
     )
     return f'<section class="cards">{cards}</section>'
 
@@ -61,15 +62,15 @@ def _notes(notes: Sequence[str]) -> str:
 
 
 def _judges(evaluation: Evaluation) -> str:
-    """Who judged, what failed, what it took, and how far people agree."""
+    """Judges with their failures and cost, and their agreement with human labels."""
     items = [
-        f"<li>{escape(str(each))}"
-        + (f'<div class="dim">such as: {escape(each.example)}</div>' if each.example else "")
+        f"<li>{escape(str(usage))}"
+        + (f'<div class="dim">first error: {escape(usage.example)}</div>' if usage.example else "")
         + "</li>"
-        for each in evaluation.judges
-        if each.judged or each.failed
+        for usage in evaluation.judges
+        if usage.judged or usage.failed
     ]
-    items += [f"<li>{escape(agreement(each))}</li>" for each in evaluation.agreement]
+    items += [f"<li>{escape(agreement(judge))}</li>" for judge in evaluation.agreement]
     if not items:
         return ""
     return f'<section><h2>Judges</h2><ul class="notes">{"".join(items)}</ul></section>'
@@ -126,78 +127,79 @@ def _strata(evaluation: Evaluation) -> str:
     if not evaluation.strata:
         return ""
     shown = [metrics[-1] for metrics in grouped(_drawable(evaluation)).values()][:2]
-    keys = dict.fromkeys(each.key for each in evaluation.strata)
+    keys = dict.fromkeys(stratum.key for stratum in evaluation.strata)
     blocks = [
         f"<div><h3>{_breakable(metric.name)} by {escape(key)}</h3>{bars}</div>"
         for key in keys
         for metric in shown
         if (bars := _bars(evaluation.strata, key, metric))
     ]
-    few = any(each.small for each in evaluation.strata)
-    note = '<p class="dim">* few cases: do not conclude from these alone.</p>' if few else ""
+    few = any(stratum.small for stratum in evaluation.strata)
+    note = (
+        f'<p class="dim">* fewer than {SMALL} cases: too few for a conclusion.</p>' if few else ""
+    )
     return f'<section><h2>By stratum</h2><div class="pair">{"".join(blocks)}</div>{note}</section>'
 
 
 def _drawable(evaluation: Evaluation) -> list[Summary]:
     """Headline metrics in [0, 1], the one to draw last in its group."""
     order = ("reciprocal_rank", "recall", "hit", "average_precision", "ndcg", "faithfulness")
-    chosen = [each for each in headlines(evaluation) if each.kind != "quantity"]
-    return sorted(
-        chosen, key=lambda each: order.index(b) if (b := base_of(each.name)) in order else -1
-    )
+    chosen = [metric for metric in headlines(evaluation) if metric.kind != "quantity"]
+    places = {base: place for place, base in enumerate(order)}
+    return sorted(chosen, key=lambda metric: places.get(base_of(metric.name), -1))
 
 
 def _bars(strata: Sequence[Stratum], key: str, metric: Summary) -> str:
     rows = [
         plots.Bar(
-            f"{each.value} ({found.samples}{'*' if each.small else ''})",
-            found.mean,
-            found.lower,
-            found.upper,
+            f"{stratum.value} ({mean.samples}{'*' if stratum.small else ''})",
+            mean.mean,
+            mean.lower,
+            mean.upper,
         )
-        for each in strata
-        if each.key == key and (found := each.metrics.get(metric.name)) is not None
+        for stratum in strata
+        if stratum.key == key and (mean := stratum.metrics.get(metric.name)) is not None
     ]
     return plots.bars(rows, title=f"{metric.name} by {key}") if len(rows) > 1 else ""
 
 
 def _distributions(evaluation: Evaluation) -> str:
     def drawn() -> Iterator[str]:
-        for each in headlines(evaluation):
-            column = evaluation.matrix([each.name])[:, 0]
+        for metric in headlines(evaluation):
+            column = evaluation.matrix([metric.name])[:, 0]
             known = column[~np.isnan(column)].tolist()
-            if each.kind == "fraction" and known:
-                plot = plots.histogram(known, title=f"Distribution of {each.name}")
-                yield f"<div><h3>{_breakable(each.name)}</h3>{plot}</div>"
+            if metric.kind == "fraction" and known:
+                plot = plots.histogram(known, title=f"Distribution of {metric.name}")
+                yield f"<div><h3>{_breakable(metric.name)}</h3>{plot}</div>"
 
-    found = "".join(drawn())
-    title = "<h2>How scores are spread</h2>"
-    return f'<section>{title}<div class="small">{found}</div></section>' if found else ""
+    figures = "".join(drawn())
+    title = "<h2>Distribution of scores</h2>"
+    return f'<section>{title}<div class="small">{figures}</div></section>' if figures else ""
 
 
 def _metrics(evaluation: Evaluation) -> str:
     parts = "".join(
         f"<details{' open' if group != 'Behaviour' else ''}><summary><h2>{group}</h2></summary>"
-        f"{''.join(_family(base, found) for base, found in _families(metrics).items())}</details>"
+        f"{''.join(_family(base, family) for base, family in _families(metrics).items())}</details>"
         for group, metrics in grouped(evaluation.metrics).items()
     )
     return f"<section>{parts}</section>"
 
 
 def _families(metrics: Sequence[Summary]) -> dict[str, list[Summary]]:
-    """Metrics that differ only in k, or in who judged."""
+    """Metrics grouped by name without k and judge."""
     families: dict[str, list[Summary]] = {}
-    for each in metrics:
-        families.setdefault(base_of(each.name), []).append(each)
+    for metric in metrics:
+        families.setdefault(base_of(metric.name), []).append(metric)
     return families
 
 
 def _family(base: str, metrics: Sequence[Summary]) -> str:
     guide = GUIDES.get(base, Guide(""))
-    rows = "".join(_row(each) for each in metrics)
-    wanting = any(each.band in ("fair", "poor") for each in metrics)
+    rows = "".join(_row(metric) for metric in metrics)
+    improvable = any(metric.band in ("fair", "poor") for metric in metrics)
     advice = (
-        f'<p class="advice">Try: {escape(guide.advice)}</p>' if wanting and guide.advice else ""
+        f'<p class="advice">Try: {escape(guide.advice)}</p>' if improvable and guide.advice else ""
     )
     bands = ""
     if guide.good is not None and guide.fair is not None:
@@ -207,18 +209,18 @@ def _family(base: str, metrics: Sequence[Summary]) -> str:
     return f'<div class="family">{rows}{meaning if guide.meaning else ""}{advice}</div>'
 
 
-def _row(each: Summary) -> str:
+def _row(metric: Summary) -> str:
     track = ""
-    if each.kind != "quantity" and each.lower is not None and each.upper is not None:
-        left, width = 100 * each.lower, 100 * (each.upper - each.lower)
+    if metric.kind != "quantity" and metric.lower is not None and metric.upper is not None:
+        left, width = 100 * metric.lower, 100 * (metric.upper - metric.lower)
         track = (
             f'<div class="range"><i style="left:{left:.1f}%;width:{width:.1f}%"></i>'
-            f'<u style="left:{100 * each.mean:.1f}%"></u></div>'
+            f'<u style="left:{100 * metric.mean:.1f}%"></u></div>'
         )
     return (
-        f'<div class="metric"><div class="name"><b>{_breakable(each.name)}</b> {_chip(each.band)}'
-        f'</div><div class="value"><b>{number(each.mean)}</b> <span class="dim">{interval(each)} · '
-        f"{each.samples:,}</span></div>{track}</div>"
+        f'<div class="metric"><div class="name"><b>{_breakable(metric.name)}</b> '
+        f'{_chip(metric.band)}</div><div class="value"><b>{number(metric.mean)}</b> '
+        f'<span class="dim">{interval(metric)} · {metric.samples:,}</span></div>{track}</div>'
     )
 
 

@@ -97,7 +97,7 @@ def bars(rows: Sequence[Bar], *, title: str) -> str:
 
 
 def histogram(values: Sequence[float], *, title: str, bins: int = 10) -> str:
-    """How scores in [0, 1] are spread; small, to stand beside others."""
+    """Histogram of scores in [0, 1]; small, to stand beside others."""
     counts = [0] * bins
     for value in values:
         counts[min(max(int(value * bins), 0), bins - 1)] += 1

@@ -24,7 +24,7 @@ from ragmon.evaluate.score.generation import noise_sensitivity
 
 _BAND = {"good": "green", "fair": "yellow", "poor": "red", "": "default"}
 _WIDE = 110  # columns of a terminal
-_LOG_WIDTH = 140  # columns, where nobody says how many there are
+_LOG_WIDTH = 140  # columns, where there is no terminal
 _NUMBER = 6  # columns that a number takes
 _MOST_LOST = 5
 _ONLY_WIDE = ("95 % interval", "p (Holm)", "won / lost / tied")
@@ -32,10 +32,10 @@ _VERDICT = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 
 
 def standard_output(*, markup: bool = True) -> Console:
-    """As wide as its terminal; a pipe, or the log of a CI job, has room for every column.
+    """Standard output; as wide as its terminal, and 140 columns in a pipe or the log of a CI job.
 
     Args:
-        markup: False shows brackets as they are, also those that users wrote.
+        markup: False prints brackets as they are, which user text may contain.
     """
     console = Console(markup=markup, emoji=False)
     if console.is_terminal or "COLUMNS" in os.environ:
@@ -47,15 +47,15 @@ def show(console: Console, evaluation: Evaluation) -> None:
     """One evaluation: every metric, then the headline ones by stratum."""
     for group, metrics in grouped(evaluation.metrics).items():
         table = _table(group, "metric", "mean", "95 % interval", "cases", "")
-        for each in metrics:
-            band = f"[{_BAND[each.band]}]{each.band}[/]"
-            cells = (number(each.mean), interval(each), f"{each.samples:,}", band)
-            table.add_row(each.name, *cells)
+        for metric in metrics:
+            band = f"[{_BAND[metric.band]}]{metric.band}[/]"
+            cells = (number(metric.mean), interval(metric), f"{metric.samples:,}", band)
+            table.add_row(metric.name, *cells)
         console.print(table)
     if evaluation.strata:
         console.print(_strata(evaluation, console.width))
     if evaluation.curves is not None and evaluation.curves.enough_k is not None:
-        console.print(f"recall hardly rises after k = {evaluation.curves.enough_k}")
+        console.print(f"recall gains less than 5 % after k = {evaluation.curves.enough_k}")
     _judges(console, evaluation)
     for line in evaluation.absences():
         console.print(f"[dim]absent: {escape(line)}[/]")
@@ -63,48 +63,51 @@ def show(console: Console, evaluation: Evaluation) -> None:
         console.print(f"[yellow]note: {escape(note)}[/]")
 
 
-def show_preferences(console: Console, found: Preferences) -> None:
-    """What a judge made of the answers themselves."""
-    table = _table("pairwise preference, asked both ways round", "", "pairs")
+def show_preferences(console: Console, preferences: Preferences) -> None:
+    """Pairwise preferences of the LLM judge: counts, win share, position bias."""
+    table = _table("pairwise preference, each pair judged in both orders", "", "pairs")
     for name, count in (
-        ("the second is better", found.wins),
-        ("the first is better", found.losses),
-        ("tie", found.ties),
-        ("  of which the choice followed the position", found.inconsistent),
-        ("could not be judged", found.failed),
+        ("the second is better", preferences.wins),
+        ("the first is better", preferences.losses),
+        ("tie", preferences.ties),
+        ("  of which the choice followed the position", preferences.inconsistent),
+        ("could not be judged", preferences.failed),
     ):
         table.add_row(name, f"{count:,}")
     console.print(table)
-    if found.win_share is not None and found.interval is not None:
-        low, high = found.interval
-        share = f"{number(found.win_share)} ({number(low)} – {number(high)})"
-        console.print(f"the second wins {share} of what was decided")
-    if found.position_bias is not None:
+    if preferences.win_share is not None and preferences.interval is not None:
+        low, high = preferences.interval
+        share = f"{number(preferences.win_share)} ({number(low)} – {number(high)})"
+        console.print(f"the second wins {share} of the decided pairs")
+    if preferences.position_bias is not None:
         console.print(
-            f"position bias {signed(found.position_bias)} over {found.inconsistent:,} pairs "
+            f"position bias {signed(preferences.position_bias)} over "
+            f"{preferences.inconsistent:,} pairs "
             "(+1: always the first shown, −1: always the second)"
         )
-    for query in found.lost[:_MOST_LOST]:
+    for query in preferences.lost[:_MOST_LOST]:
         console.print(f"the first is better: {escape(_short(query))}")
-    if found.account is not None:
-        console.print(f"[dim]judge: {escape(str(found.account))}[/]")
+    if preferences.usage is not None:
+        console.print(f"[dim]judge: {escape(str(preferences.usage))}[/]")
 
 
 def show_decision(console: Console, decision: Decision) -> None:
-    """What the gate found, the failures first."""
+    """Checks of the gate, the failures first, then its verdict."""
     title = f"{decision.current} against {decision.baseline}, {decision.cases:,} cases"
     order = ("fail", "inconclusive", "pass")
     rows = [
         {
-            "metric": escape(f"{each.metric} [{each.stratum}]" if each.stratum else each.metric),
-            "baseline": number(each.baseline),
-            "now": number(each.current),
-            "change": signed(each.change),
-            "95 % interval": between(each.lower, each.upper),
-            "verdict": f"[{_VERDICT[each.verdict]}]{each.verdict}[/]",
-            "why": escape(each.reason),
+            "metric": escape(
+                f"{check.metric} [{check.stratum}]" if check.stratum else check.metric
+            ),
+            "baseline": number(check.baseline),
+            "now": number(check.current),
+            "change": signed(check.change),
+            "95 % interval": between(check.lower, check.upper),
+            "verdict": f"[{_VERDICT[check.verdict]}]{check.verdict}[/]",
+            "why": escape(check.reason),
         }
-        for each in sorted(decision.checks, key=lambda each: order.index(each.verdict))
+        for check in sorted(decision.checks, key=lambda check: order.index(check.verdict))
     ]
     console.print(_fitting(console, title, rows))
     for note in decision.notes:
@@ -113,12 +116,13 @@ def show_decision(console: Console, decision: Decision) -> None:
 
 
 def show_noise(console: Console, comparison: Comparison) -> None:
-    """What irrelevant context costs, where the second run answered with noise in it."""
+    """Noise sensitivity, where the second run answered with irrelevant chunks mixed in."""
     table = _table("noise sensitivity: 1 − noisy / clean", "metric", "clean", "noisy", "share lost")
-    for each in comparison.contrasts:
-        if each.better == "higher" and each.first > 0 and each.name != "failure_mode/none":
-            lost = noise_sensitivity(each.first, each.second)
-            table.add_row(each.name, number(each.first), number(each.second), signed(lost))
+    for contrast in comparison.contrasts:
+        clean, noisy = contrast.first, contrast.second
+        if contrast.better == "higher" and clean > 0 and contrast.name != "failure_mode/none":
+            lost = noise_sensitivity(clean, noisy)
+            table.add_row(contrast.name, number(clean), number(noisy), signed(lost))
     console.print(table)
 
 
@@ -127,16 +131,16 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
     colours = {"better": "green", "worse": "red", "": "default"}
     rows = [
         {
-            "metric": each.name,
-            escape(comparison.first): number(each.first),
-            f"{escape(comparison.second)} ": number(each.second),  # they may have one name
-            "change": signed(each.change),
-            "95 % interval": between(each.lower, each.upper),
-            "p (Holm)": f"{each.p_adjusted:.3g}",
-            "won / lost / tied": f"{each.wins} / {each.losses} / {each.ties}",
-            "": f"[{colours[each.verdict]}]{each.verdict}[/]",
+            "metric": contrast.name,
+            escape(comparison.first): number(contrast.first),
+            f"{escape(comparison.second)} ": number(contrast.second),  # they may have one name
+            "change": signed(contrast.change),
+            "95 % interval": between(contrast.lower, contrast.upper),
+            "p (Holm)": f"{contrast.p_adjusted:.3g}",
+            "won / lost / tied": f"{contrast.wins} / {contrast.losses} / {contrast.ties}",
+            "": f"[{colours[contrast.verdict]}]{contrast.verdict}[/]",
         }
-        for each in comparison.contrasts
+        for contrast in comparison.contrasts
     ]
     console.print(_fitting(console, f"{comparison.cases:,} shared cases", rows))
     moves = _table("cases that moved most", "case", "query", "metric", "was", "is")
@@ -145,7 +149,7 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
         moves.add_row(escape(move.case_id), *cells)
     console.print(moves)
     for text in dict.fromkeys(comparison.reversals.values()):
-        metrics = ", ".join(name for name, said in comparison.reversals.items() if said == text)
+        metrics = ", ".join(name for name, other in comparison.reversals.items() if other == text)
         console.print(f"[yellow]Simpson's paradox in {metrics}: {escape(text)}[/]")
     for note in comparison.notes:
         console.print(f"[yellow]note: {escape(note)}[/]")
@@ -161,29 +165,30 @@ def _short(query: str) -> str:
 
 
 def _judges(console: Console, evaluation: Evaluation) -> None:
-    for account in evaluation.judges:
-        if account.judged or account.failed:
-            colour = "yellow" if account.failed else "dim"
-            console.print(f"[{colour}]judge: {escape(str(account))}[/]")
-        if account.example:
-            console.print(f"[yellow]  such as: {escape(account.example)}[/]")
-    for found in evaluation.agreement:
-        console.print(escape(agreement(found)))
+    for usage in evaluation.judges:
+        if usage.judged or usage.failed:
+            colour = "yellow" if usage.failed else "dim"
+            console.print(f"[{colour}]judge: {escape(str(usage))}[/]")
+        if usage.example:
+            console.print(f"[yellow]  first error: {escape(usage.example)}[/]")
+    for judge in evaluation.agreement:
+        console.print(escape(agreement(judge)))
 
 
 def _strata(evaluation: Evaluation, width: int) -> Table:
     """As many headline metrics as a terminal has room for."""
-    shown = [each.name for each in headlines(evaluation)][: max(2, min(6, (width - 30) // 14))]
+    shown = [metric.name for metric in headlines(evaluation)][: max(2, min(6, (width - 30) // 14))]
     table = _table("By stratum", "stratum", "cases", *shown)
-    for each in evaluation.strata:
-        cells = [number(each.metrics[name].mean) if name in each.metrics else "–" for name in shown]
-        cases = f"{each.cases:,}{' (few)' if each.small else ''}"
-        table.add_row(escape(f"{each.key}={each.value}"), cases, *cells)
+    for stratum in evaluation.strata:
+        means = (stratum.metrics.get(name) for name in shown)
+        cells = [number(mean.mean) if mean is not None else "–" for mean in means]
+        cases = f"{stratum.cases:,}{' (few)' if stratum.small else ''}"
+        table.add_row(escape(f"{stratum.key}={stratum.value}"), cases, *cells)
     return table
 
 
 def _fitting(console: Console, title: str, rows: Sequence[Mapping[str, str]]) -> Table:
-    """A table without what a narrow terminal has no room for; the files hold everything."""
+    """A table; a narrow terminal leaves columns out, which the JSON file has."""
     names = [
         name
         for name in (rows[0] if rows else ())
@@ -199,7 +204,7 @@ def _table(title: str, *columns: str) -> Table:
     table = Table(title=escape(title), title_justify="left")
     for at, column in enumerate(columns):
         plain = at == 0 or column in ("", "why", "query", "metric", "verdict")
-        # A name that is cut off names nothing: the other columns give way.
+        # Metric names are never cut off; the other columns fold instead.
         table.add_column(
             column,
             justify="left" if plain else "right",

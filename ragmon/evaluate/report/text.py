@@ -1,4 +1,4 @@
-"""Numbers and names as every form of the report writes them."""
+"""Format of numbers and names, the same in every form of the report."""
 
 from collections.abc import Iterable, Sequence
 
@@ -48,22 +48,22 @@ def between(lower: float | None, upper: float | None) -> str:
     return "" if lower is None else f"{signed(lower)} … {signed(upper)}"
 
 
-def agreement(found: JudgeAgreement) -> str:
-    """How a judge agrees with people, in a sentence."""
+def agreement(judge: JudgeAgreement) -> str:
+    """Agreement of a judge with human labels, in a sentence."""
     parts = [
-        f"{name} {number(each.value)} ({number(each.lower)} – {number(each.upper)})"
-        for name, each in (
-            ("balanced accuracy", found.balanced_accuracy),
-            ("kappa", found.kappa),
+        f"{name} {number(figure.value)} ({number(figure.lower)} – {number(figure.upper)})"
+        for name, figure in (
+            ("balanced accuracy", judge.balanced_accuracy),
+            ("kappa", judge.kappa),
         )
-        if each is not None
+        if figure is not None
     ]
-    told = ", ".join(parts) or "unknown without both good and bad answers"
-    return f"{found.judge} against {found.labels:,} human labels: {told}"
+    rates = ", ".join(parts) or "unknown without both good and bad answers"
+    return f"{judge.judge} against {judge.labels:,} human labels: {rates}"
 
 
 def group_of(name: str) -> str:
-    """Which part of the report a metric belongs to."""
+    """Section of the report that a metric belongs to."""
     base = base_of(name)
     if base in _ANSWERS or name.endswith("/citation"):
         return "Answers"
@@ -73,12 +73,12 @@ def group_of(name: str) -> str:
 def grouped(metrics: Iterable[Summary]) -> dict[str, list[Summary]]:
     """Metrics by part of the report; parts without any are left out."""
     parts: dict[str, list[Summary]] = {name: [] for name in GROUPS}
-    for each in metrics:
-        parts[group_of(each.name)].append(each)
-    return {name: found for name, found in parts.items() if found}
+    for metric in metrics:
+        parts[group_of(metric.name)].append(metric)
+    return {name: members for name, members in parts.items() if members}
 
 
 def headlines(evaluation: Evaluation) -> Sequence[Summary]:
     """The metrics that matter most; the first five where none of those is known."""
-    chosen = [each for each in evaluation.metrics if is_headline(each.name)]
+    chosen = [metric for metric in evaluation.metrics if is_headline(metric.name)]
     return chosen or evaluation.metrics[:5]

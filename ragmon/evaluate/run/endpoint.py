@@ -1,4 +1,4 @@
-"""Puts the questions to a live RAG service and records what it answers."""
+"""Run against a live RAG service: asks every question and records the answer."""
 
 import os
 import re
@@ -13,9 +13,9 @@ import requests
 from msgspec import Struct
 
 from ragmon.clock import Clock
-from ragmon.evaluate import yaml_files
 from ragmon.evaluate.cases import Case, Run, text_id
 from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.loaders import yaml_files
 from ragmon.evaluate.loaders.fields import chunk_of
 from ragmon.http_client import retry_after_s
 from ragmon.records import QueryRecord
@@ -24,14 +24,14 @@ RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S = 60.0
 _ERROR_CHARACTERS = 500
 FAILURES = ("network", "timeout", "refused", "server_error", "malformed")
-"""Why a question has no answer: nothing came, not in time, 4xx, 5xx, or not what was expected."""
+"""Reasons for a missing answer: no connection, timeout, 4xx, 5xx, or an unusable answer."""
 _MALFORMED = ("no JSON", "unusable answer", "the answer holds")
 _EXAMPLE = 'url: http://localhost:8000/ask and body: {q: "{query}"}'
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 class Template(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to ask, and where the answer stands; paths are like ``data.0.text``.
+    """Request to a service, and the paths of its answer, such as ``data.0.text``.
 
     ``{query}`` and ``{case_id}`` in the body are filled in; ``${NAME}`` in a header is taken from
     the environment, so that a file holds no secret.
@@ -50,7 +50,7 @@ class Template(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RequestPolicy(Struct, frozen=True, kw_only=True):
-    """How hard to press."""
+    """Concurrency and retries of the requests."""
 
     concurrency: int = 4
     attempts: int = 3
@@ -69,7 +69,7 @@ def read_template(path: Path) -> Template:
 def drive(
     cases: Sequence[Case],
     template: Template,
-    pace: RequestPolicy,
+    policy: RequestPolicy,
     clock: Clock,
     done: Callable[[], None] = lambda: None,
 ) -> Run:
@@ -77,8 +77,8 @@ def drive(
 
     Args:
         cases: what to ask.
-        template: how.
-        pace: how many at a time, how often again.
+        template: the request.
+        policy: concurrency and retries.
         clock: measures latency, waits between attempts.
         done: called after each case, in this thread.
 
@@ -88,45 +88,45 @@ def drive(
     Raises:
         DataError: a header names an unset variable, the URL is none, or every query failed.
     """
-    run = ask_all(cases, template, pace, clock, done)
+    run = ask_all(cases, template, policy, clock, done)
     failed = [record for record in run.values() if record.error is not None]
     if run and len(failed) == len(run):
-        raise DataError(f"{template.url}: every query failed, first with: {failed[0].error}")
+        raise DataError(f"{template.url}: every query failed; the first: {failed[0].error}")
     return run
 
 
 def ask_all(
     cases: Sequence[Case],
     template: Template,
-    pace: RequestPolicy,
+    policy: RequestPolicy,
     clock: Clock,
     done: Callable[[], None] = lambda: None,
 ) -> Run:
-    """As ``drive``, for whom a service that is down is a finding too.
+    """As ``drive``, but a run in which every query failed is a result too.
 
-    When it is broken off, what was not asked yet never is.
+    When it is interrupted, questions that were not sent yet never are.
 
     Raises:
         DataError: a header names an unset variable, or the URL is none.
     """
     if not template.url.startswith(("http://", "https://")):
         hint = "Begin it with http:// or https://"
-        raise DataError(f"{template.url!r} is no address", field="url", hint=hint)
-    service = _Service(template, pace, clock)
-    pool = ThreadPoolExecutor(pace.concurrency, thread_name_prefix="endpoint")
+        raise DataError(f"{template.url!r} is not a URL", field="url", hint=hint)
+    service = _Service(template, policy, clock)
+    pool = ThreadPoolExecutor(policy.concurrency, thread_name_prefix="endpoint")
     try:
-        asked = {pool.submit(service.ask, case): case.case_id for case in cases}
-        found = {}
-        for future in as_completed(asked):
-            found[asked[future]] = future.result()
+        futures = {pool.submit(service.ask, case): case.case_id for case in cases}
+        records = {}
+        for future in as_completed(futures):
+            records[futures[future]] = future.result()
             done()
     finally:
         pool.shutdown(cancel_futures=True)
-    return {case.case_id: found[case.case_id] for case in cases}
+    return {case.case_id: records[case.case_id] for case in cases}
 
 
 def failure_of(error: str) -> str:
-    """Which of ``FAILURES`` the error of a recorded query is."""
+    """The one of ``FAILURES`` that the error of a recorded query is."""
     if error[:1].isdigit():
         return "server_error" if error.startswith("5") else "refused"
     if error.partition(":")[0].endswith("Timeout"):
@@ -137,13 +137,13 @@ def failure_of(error: str) -> str:
 class _Service:
     """The service behind a template."""
 
-    def __init__(self, template: Template, pace: RequestPolicy, clock: Clock) -> None:
-        self._template, self._pace, self._clock = template, pace, clock
+    def __init__(self, template: Template, policy: RequestPolicy, clock: Clock) -> None:
+        self._template, self._policy, self._clock = template, policy, clock
         self._headers = {name: _from_environment(value) for name, value in template.headers.items()}
         self._local = local()
 
     def ask(self, case: Case) -> QueryRecord:
-        """One question, tried again while that may help."""
+        """Ask one question, retrying errors that may pass."""
         asked_at = self._clock.now()
         for wait_s in self._waits():
             started = self._clock.monotonic()
@@ -163,8 +163,8 @@ class _Service:
 
     def _waits(self) -> Iterator[float | None]:
         """Seconds to wait after each attempt; None after the last."""
-        for attempt in range(self._pace.attempts - 1):
-            yield self._pace.backoff_s * 2**attempt
+        for attempt in range(self._policy.attempts - 1):
+            yield self._policy.backoff_s * 2**attempt
         yield None
 
     def _attempt(self, case: Case) -> tuple[dict[str, Any], float | None]:
@@ -218,30 +218,30 @@ def _read(answer: Any, template: Template) -> dict[str, Any]:
     text, chunks = _at(answer, template.answer), _at(answer, template.chunks)
     if text is None and chunks is None:
         keys = ", ".join(map(str, answer)) if isinstance(answer, dict) else type(answer).__name__
-        wanted = f"{template.answer!r} nor {template.chunks!r}"
-        return {"error": f"the answer holds neither {wanted}; it holds {keys}"}
+        paths = f"{template.answer!r} nor {template.chunks!r}"
+        return {"error": f"the answer holds neither {paths}; it holds {keys}"}
     fields: dict[str, Any] = {}
     if text is not None:
         fields["answer"] = text
     if isinstance(chunks, list):
-        fields["chunks"] = [_chunk(each, template) for each in chunks]
+        fields["chunks"] = [_chunk(value, template) for value in chunks]
     citations = _at(answer, template.citations)
     if isinstance(citations, list):
-        fields["citations"] = [str(each) for each in citations]
+        fields["citations"] = [str(key) for key in citations]
     return fields
 
 
-def _chunk(given: Any, template: Template) -> Any:
-    if isinstance(given, str) and template.chunks_are == "texts":
-        return {"id": text_id(given), "text": given}
-    if isinstance(given, dict) and template.chunk:
-        named = {name: _at(given, path) for name, path in template.chunk.items()}
-        given = given | {name: value for name, value in named.items() if value is not None}
-    return chunk_of(given)
+def _chunk(item: Any, template: Template) -> Any:
+    if isinstance(item, str) and template.chunks_are == "texts":
+        return {"id": text_id(item), "text": item}
+    if isinstance(item, dict) and template.chunk:
+        named = {name: _at(item, path) for name, path in template.chunk.items()}
+        item = item | {name: value for name, value in named.items() if value is not None}
+    return chunk_of(item)
 
 
 def _at(value: Any, path: str) -> Any:
-    """What stands at a path; None when nothing does."""
+    """The value at a path; None when there is none."""
     for step in path.split("."):
         if isinstance(value, dict):
             value = value.get(step)
@@ -253,8 +253,8 @@ def _at(value: Any, path: str) -> Any:
 
 
 def _refusal(response: requests.Response) -> str:
-    said = response.headers["Location"] if response.is_redirect else response.text
-    return f"{response.status_code} {response.reason}: {said[:_ERROR_CHARACTERS]}"
+    detail = response.headers["Location"] if response.is_redirect else response.text
+    return f"{response.status_code} {response.reason}: {detail[:_ERROR_CHARACTERS]}"
 
 
 def _from_environment(header: str) -> str:
@@ -262,6 +262,8 @@ def _from_environment(header: str) -> str:
         try:
             return os.environ[match[1]]
         except KeyError as error:
-            raise DataError(f"{match[1]} is not set", field="headers") from error
+            raise DataError(
+                f"environment variable {match[1]} is not set", field="headers"
+            ) from error
 
     return _VARIABLE.sub(value, header)

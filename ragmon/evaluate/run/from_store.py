@@ -1,4 +1,4 @@
-"""Cases out of production: the stored queries that somebody labelled."""
+"""Cases out of production: stored queries with a label."""
 
 from collections.abc import Iterator
 
@@ -44,7 +44,7 @@ def labelled(reader: Reader, since: float, until: float, pipeline: str = "") -> 
 def _records(
     reader: Reader, since: float, until: float
 ) -> Iterator[tuple[QueryRecord, float | None]]:
-    """Every query of that time with later labels in place, and what people said of its answer."""
+    """Every query of that time with its later labels, and the newest human verdict."""
     for block in reader.blocks(since, until):
         for at, stored in enumerate(reader.records(block.first_sequence)):
             record = _decode(stored)
@@ -56,8 +56,8 @@ def _records(
 
 def _faithful(known: Amendments) -> float | None:
     """The newest verdict of a labeller, as live metrics count it."""
-    said = [label for label in known.labels if label.faithful is not None]
-    return max(said, key=lambda label: label.timestamp).faithful if said else None
+    verdicts = [label for label in known.labels if label.faithful is not None]
+    return max(verdicts, key=lambda label: label.timestamp).faithful if verdicts else None
 
 
 def _case(record: QueryRecord) -> Case:

@@ -23,17 +23,17 @@ from ragmon.evaluate.run.probe import Golden, ProbeJob, ProbeMean, ProbeOutcome,
 from ragmon.evaluate.score.graders import AnswerGrader, GroundingGrader
 from ragmon.evaluate.score.scoring import ScoringOptions, score
 
-_LOOK_EVERY_S = 1.0
+_PARENT_CHECK_S = 1.0
 
 
 def run(job: ProbeJob, clock: Clock) -> ProbeOutcome:
-    """Ask every question and score the answers; what stands in the way is the outcome's error."""
+    """Ask every question and score the answers; a failure becomes the outcome's error."""
     started_at, began = clock.now(), clock.monotonic()
     try:
         baseline = golden_of(load(Path(job.baseline))) if job.baseline else None
         whole = read_cases(Path(job.cases))
         cases = replace(whole, cases=whole.cases[: job.most_cases])
-        answers = ask_all(cases.cases, job.template, _pace(job), clock)
+        answers = ask_all(cases.cases, job.template, _request_policy(job), clock)
         evaluation = _evaluated(job, cases, answers, started_at)
     except RagmonError as error:
         took_s = clock.monotonic() - began
@@ -51,8 +51,8 @@ def run(job: ProbeJob, clock: Clock) -> ProbeOutcome:
         duration_s=clock.monotonic() - began,
         cases=len(cases.cases),
         means=tuple(
-            ProbeMean(each.name, each.mean, each.lower, each.upper, each.samples)
-            for each in evaluation.metrics
+            ProbeMean(metric.name, metric.mean, metric.lower, metric.upper, metric.samples)
+            for metric in evaluation.metrics
         ),
         failures=failures,
         golden=golden_of(evaluation),
@@ -61,7 +61,7 @@ def run(job: ProbeJob, clock: Clock) -> ProbeOutcome:
 
 
 def golden_of(evaluation: Evaluation) -> Golden:
-    """What later runs are compared with."""
+    """Per-case scores that later runs are compared with."""
     return Golden(
         name=evaluation.name,
         created_at=evaluation.created_at,
@@ -72,37 +72,37 @@ def golden_of(evaluation: Evaluation) -> Golden:
     )
 
 
-def _pace(job: ProbeJob) -> RequestPolicy:
+def _request_policy(job: ProbeJob) -> RequestPolicy:
     return RequestPolicy(concurrency=job.concurrency, attempts=job.attempts)
 
 
 def _evaluated(job: ProbeJob, cases: CaseSet, answers: Run, now: float) -> Evaluation:
     judges: list[AnswerGrader] = [GroundingGrader()] if job.grounding else []
     scored = score(cases, answers, ScoringOptions(ks=job.ks, ids_match=job.ids_match), judges)
-    shown = [at for at, each in enumerate(scored.metrics) if is_shown(each.name)]
-    few = replace(
+    shown = [at for at, metric in enumerate(scored.metrics) if is_shown(metric.name)]
+    selected = replace(
         scored,
         metrics=tuple(scored.metrics[at] for at in shown),
         values=scored.values[:, shown],
     )
-    return describe(few, job.probe, now, keys=[])
+    return describe(selected, job.probe, now, keys=[])
 
 
 def main() -> None:
-    """Run the job that stands on standard input."""
+    """Run the job on standard input and write its outcome to standard output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches it too, but is for the daemon
     os.nice(10)
     clock = SystemClock()
     parent = os.getppid()
-    threading.Thread(target=_end_with, args=(parent, clock), daemon=True).start()
+    threading.Thread(target=_exit_with, args=(parent, clock), daemon=True).start()
     job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=ProbeJob)
     sys.stdout.buffer.write(msgspec.msgpack.encode(run(job, clock)))
 
 
-def _end_with(parent: int, clock: Clock) -> None:
-    """A daemon that was killed asks no service any more."""
+def _exit_with(parent: int, clock: Clock) -> None:
+    """End this process when its parent died, so that a killed daemon sends no more requests."""
     while os.getppid() == parent:
-        clock.sleep(_LOOK_EVERY_S)
+        clock.sleep(_PARENT_CHECK_S)
     os._exit(1)
 
 

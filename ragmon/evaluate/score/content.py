@@ -1,4 +1,4 @@
-"""Metrics of what chunks and answers say, case by case."""
+"""Metrics of the texts of chunks and answers, case by case."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -19,7 +19,7 @@ from ragmon.records import QueryRecord
 
 
 def columns(pairs: Sequence[tuple[Case, QueryRecord]], k: int) -> dict[str, Floats]:
-    """Columns by metric; only metrics that at least one case knows."""
+    """Columns by metric, of metrics that at least one case has."""
     rows = [dict(_of_one(case, record, k)) for case, record in pairs]
     names = dict.fromkeys(name for row in rows for name in row)
     return {
@@ -32,9 +32,9 @@ def _of_one(case: Case, record: QueryRecord, k: int) -> Iterator[tuple[str, floa
         yield from _of_chunks(case, record, k)
     if record.answer is not None and case.ground_truth_answer is not None:
         ids = [chunk.id for chunk in record.chunks or ()]
-        said = without_markers(record.answer, ids)  # no truth holds [1]
+        text = without_markers(record.answer, ids)  # reference answers have no citation markers
         for name, compare in _COMPARISONS.items():
-            yield name, compare(said, case.ground_truth_answer)
+            yield name, compare(text, case.ground_truth_answer)
     if record.chunks is not None and record.citations is not None:
         retrieved = [chunk.id for chunk in record.chunks]
         relevant = [key for key, grade in case.judgements.items() if grade > 0]

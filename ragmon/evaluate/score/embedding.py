@@ -1,4 +1,4 @@
-"""Similarity of meaning, where an embedding function is configured."""
+"""Semantic similarity by an embedding function, where one is configured."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
@@ -31,30 +31,30 @@ class Similarity:
     def __init__(self, embed: Embed, name: str) -> None:
         self.name = name
         self._embed = embed
-        self._ledger = JudgeUsage(name)
+        self._usage = JudgeUsage(name)
 
     def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:
-        """What can be compared."""
+        """Similarities of one answer; a text that is missing leaves its metric out."""
         others = {"semantic_similarity": case.ground_truth_answer, "query_similarity": case.query}
-        given = {name: text for name, text in others.items() if text}
-        if not record.answer or not given:
+        texts = {name: text for name, text in others.items() if text}
+        if not record.answer or not texts:
             return {}
-        self._ledger.judged()
-        vectors = np.asarray(self._embed([record.answer, *given.values()]), dtype=np.float64)
+        self._usage.judged()
+        vectors = np.asarray(self._embed([record.answer, *texts.values()]), dtype=np.float64)
         lengths = np.linalg.norm(vectors, axis=1)
         cosines = vectors[1:] @ vectors[0] / np.maximum(lengths[1:] * lengths[0], 1e-12)
-        return dict(zip(given, np.clip(cosines, 0.0, 1.0).tolist(), strict=True))
+        return dict(zip(texts, np.clip(cosines, 0.0, 1.0).tolist(), strict=True))
 
-    def account(self) -> UsageSummary:
-        """How many answers it compared."""
-        return self._ledger.account()
+    def usage(self) -> UsageSummary:
+        """Number of answers compared."""
+        return self._usage.summary()
 
 
 def load(setting: str) -> Similarity:
     """An embedder by its setting.
 
     Args:
-        setting: ``sentence-transformers:MODEL``, or ``package.module:function`` of your own.
+        setting: ``sentence-transformers:MODEL``, or ``package.module:function``.
 
     Raises:
         SettingsError: it cannot be imported.
@@ -66,10 +66,10 @@ def load(setting: str) -> Similarity:
     if module == _LIBRARY:
         return Similarity(_sentence_transformer(name), name.rpartition("/")[2])
     try:
-        found: Any = getattr(importlib.import_module(module), name)
+        function: Any = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise SettingsError(f"embedder {setting!r}: {error}") from error
-    return Similarity(found, name)
+    return Similarity(function, name)
 
 
 def _sentence_transformer(model: str) -> Embed:

@@ -11,7 +11,7 @@ _ROUGE_TOKEN = re.compile(r"[a-z0-9]+")
 
 
 def exact_match(answer: str, truth: str) -> float:
-    """1 when both say the same words, whatever the case, punctuation and articles; else 0.
+    """1 when both have the same words, whatever the case, punctuation and articles; else 0.
 
     Source: Rajpurkar et al. (2016), EMNLP, 2383-2392 (SQuAD).
     """
@@ -23,10 +23,10 @@ def token_f1(answer: str, truth: str) -> float:
 
     Two texts without words are equal.
     """
-    given, wanted = Counter(_words(answer)), Counter(_words(truth))
-    if not given or not wanted:
-        return float(given == wanted)
-    return 2.0 * (given & wanted).total() / (given.total() + wanted.total())
+    of_answer, of_truth = Counter(_words(answer)), Counter(_words(truth))
+    if not of_answer or not of_truth:
+        return float(of_answer == of_truth)
+    return 2.0 * (of_answer & of_truth).total() / (of_answer.total() + of_truth.total())
 
 
 def rouge_l(answer: str, truth: str) -> float:
@@ -36,10 +36,11 @@ def rouge_l(answer: str, truth: str) -> float:
 
     Source: Lin (2004), Text Summarization Branches Out, 74-81.
     """
-    given, wanted = _ROUGE_TOKEN.findall(answer.lower()), _ROUGE_TOKEN.findall(truth.lower())
-    if not given or not wanted:
+    of_answer = _ROUGE_TOKEN.findall(answer.lower())
+    of_truth = _ROUGE_TOKEN.findall(truth.lower())
+    if not of_answer or not of_truth:
         return 0.0
-    return 2.0 * _common_subsequence(given, wanted) / (len(given) + len(wanted))
+    return 2.0 * _common_subsequence(of_answer, of_truth) / (len(of_answer) + len(of_truth))
 
 
 def context_utilization(

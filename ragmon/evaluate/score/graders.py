@@ -1,6 +1,6 @@
-"""Who grades answers: the embedded grounding judge, or any other of this form.
+"""Graders of answers: the embedded grounding judge, human labels, and the protocol of others.
 
-A metric whose judge is not there is absent with the reason, never made up.
+A metric without a grader is reported as absent, with the reason.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,6 @@ NEEDS_LLM = {
 }
 """Metrics that only a language model can give, with the question each one answers."""
 
-
 _NEEDS = {
     "faithfulness": "an answer and the texts of its chunks",
     "context_recall": "a ground_truth_answer and the texts of the chunks",
@@ -29,14 +28,14 @@ _NEEDS = {
     "semantic_similarity": "an answer and a ground_truth_answer",
     "noise_sensitivity": "a faithful answer, and chunks of others to mix in",
 }
-_OF_OTHERS = frozenset(
+_NEED_MORE = frozenset(
     {"claim_recall", "context_recall", "semantic_similarity", "noise_sensitivity"}
 )
-"""What takes more than the answer that was judged."""
+"""Metrics that need more than the answer that was judged."""
 
 
 class AnswerGrader(Protocol):
-    """Grades one answer."""
+    """Judge of one answer; several threads may call it."""
 
     name: str
     metrics: tuple[str, ...]
@@ -46,13 +45,13 @@ class AnswerGrader(Protocol):
         """Scores in [0, 1] by metric; a metric it cannot give for this answer is left out."""
         ...
 
-    def account(self) -> UsageSummary:
-        """What it was asked, and what that took."""
+    def usage(self) -> UsageSummary:
+        """Answers judged and failed, tokens and cost until now."""
         ...
 
 
 class GroundingGrader:
-    """The embedded judge: are the answer, and the truth, supported by the retrieved chunks?"""
+    """Embedded judge: support of the answer, and of the reference answer, by the chunks."""
 
     name = "grounding"
     metrics: tuple[str, ...] = ("faithfulness", "context_recall", "claim_recall")
@@ -62,39 +61,40 @@ class GroundingGrader:
         from ragmon.judges import grounding  # noqa: PLC0415 - reads its artefact
 
         self._judge = grounding.load()
-        self._ledger = JudgeUsage(self.name)
+        self._usage = JudgeUsage(self.name)
 
     def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:
-        """What the chunks support of the answer and the truth, and the answer of the claims."""
-        found = self._claims(case, record.answer) if record.answer else {}
+        """Faithfulness, context recall and claim recall, as far as the case has the texts."""
+        scores = self._claims(case, record.answer) if record.answer else {}
         texts = [chunk.text for chunk in record.chunks or () if chunk.text]
         if not texts:
-            return found
+            return scores
         if record.answer:
-            got = self._judge.score(case.query, record.answer, texts)
-            if got.score is None:
-                self._ledger.failed(got.reason_none or "unknown")
+            result = self._judge.score(case.query, record.answer, texts)
+            if result.score is None:
+                self._usage.failed(result.reason_none or "unknown")
             else:
-                self._ledger.judged()
-                found["faithfulness"] = got.score
+                self._usage.judged()
+                scores["faithfulness"] = result.score
         if case.ground_truth_answer:
-            held = self._judge.score(case.query, case.ground_truth_answer, texts).score
-            found |= {} if held is None else {"context_recall": held}
-        return found
+            recall = self._judge.score(case.query, case.ground_truth_answer, texts).score
+            scores |= {} if recall is None else {"context_recall": recall}
+        return scores
 
     def _claims(self, case: Case, answer: str) -> dict[str, float]:
-        """How far the answer makes the claims of a complete one, mean."""
-        scores = [self._judge.score(case.query, each, [answer]).score for each in case.claims or ()]
+        """Mean support of the claims of a complete answer by this one."""
+        claims = case.claims or ()
+        scores = [self._judge.score(case.query, claim, [answer]).score for claim in claims]
         known = [score for score in scores if score is not None]
         return {"claim_recall": sum(known) / len(known)} if known else {}
 
-    def account(self) -> UsageSummary:
-        """How many answers it read, and why not the others."""
-        return self._ledger.account()
+    def usage(self) -> UsageSummary:
+        """Answers judged, and those that could not be, by reason."""
+        return self._usage.summary()
 
 
 class HumanGrader:
-    """What people said of the recorded answers, beside what judges say."""
+    """Human labels of the recorded answers, as a grader beside the judges."""
 
     name = "human"
     metrics: tuple[str, ...] = ("faithfulness",)
@@ -106,22 +106,22 @@ class HumanGrader:
 
     def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:  # noqa: ARG002
         """The verdict on this case, if there is one."""
-        found = self._faithful.get(case.case_id)
-        return {} if found is None else {"faithfulness": found}
+        verdict = self._faithful.get(case.case_id)
+        return {} if verdict is None else {"faithfulness": verdict}
 
-    def account(self) -> UsageSummary:
-        """How many answers were labelled."""
+    def usage(self) -> UsageSummary:
+        """Number of labelled answers."""
         return UsageSummary(name=self.name, judged=len(self._faithful))
 
 
-def why_absent(metric: str, account: UsageSummary) -> str:
-    """Why a judge has no score at all for a metric."""
-    if account.failed and not account.judged:
-        reasons = ", ".join(f"{reason} {n:,}" for reason, n in account.failed.items())
+def absence_reason(metric: str, usage: UsageSummary) -> str:
+    """Reason why a judge has no score at all for a metric."""
+    if usage.failed and not usage.judged:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in usage.failed.items())
         return f"could not be judged: {reasons}"
-    if account.name == HumanGrader.name:
-        return "nobody labelled an answer"
-    if account.judged and metric not in _OF_OTHERS:
-        return "the judge gave it for no case"
-    unread = ", or the judge could not read them" if metric in _OF_OTHERS else ""
+    if usage.name == HumanGrader.name:
+        return "no answer has a human label"
+    if usage.judged and metric not in _NEED_MORE:
+        return "the judge gave no case a score"
+    unread = ", or the judge could not read them" if metric in _NEED_MORE else ""
     return f"no case has {_NEEDS.get(metric, 'an answer')}{unread}"

@@ -1,4 +1,4 @@
-"""What a judge was asked, what it could not judge, and what that took."""
+"""Usage of a judge over one run: answers judged and failed, tokens, cost."""
 
 import threading
 from collections import Counter
@@ -12,10 +12,10 @@ class UsageSummary(Struct, frozen=True, kw_only=True):
     name: str
     judged: int = 0
     failed: dict[str, int] = {}  # by reason
-    example: str = ""  # what the first failure said
+    example: str = ""  # detail of the first failure
     model: str = ""
     prompt_version: str = ""
-    prompt_tokens: int = 0  # of what was sent now; remembered replies take none
+    prompt_tokens: int = 0  # of requests sent in this run; cached replies take none
     completion_tokens: int = 0
     cost_usd: float | None = None  # None: the model has no price
 
@@ -33,7 +33,7 @@ class UsageSummary(Struct, frozen=True, kw_only=True):
 
 
 class JudgeUsage:
-    """Adds an account up; several threads may write."""
+    """Counts the usage of one judge; thread-safe."""
 
     def __init__(self, name: str, prompt_version: str = "") -> None:
         self._name, self._prompt_version = name, prompt_version
@@ -56,7 +56,7 @@ class JudgeUsage:
             self._example = self._example or detail
 
     def spent(self, model: str, prompt: int, completion: int, cost_usd: float | None) -> None:
-        """What asking took, whether or not anything came of it."""
+        """Tokens and cost of one request, whether or not it gave a verdict."""
         with self._lock:
             self._model = self._model or model
             self._tokens[0] += prompt
@@ -69,8 +69,8 @@ class JudgeUsage:
         """Dollars spent until now, as far as they are known."""
         return self._cost_usd or 0.0
 
-    def account(self) -> UsageSummary:
-        """Everything until now."""
+    def summary(self) -> UsageSummary:
+        """The usage until now."""
         with self._lock:
             return UsageSummary(
                 name=self._name,

@@ -1,7 +1,7 @@
-"""A language model as judge of a run: ``ragmon.judges.llm`` over cases instead of traffic.
+"""LLM grader: ``ragmon.judges.llm`` over the cases of a run instead of live traffic.
 
-The same settings as the daemon's, ``judge.llm``. An answer that cannot be judged is counted with
-its reason and scored nowhere.
+Its settings are those of the daemon, ``judge.llm``. An answer that cannot be judged is counted
+with its reason and scored nowhere.
 """
 
 import math
@@ -14,14 +14,12 @@ from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.evaluate.cases import Case, Run
-from ragmon.evaluate.compare.preference import Choice, Duel, Shown
 from ragmon.evaluate.score import generation
 from ragmon.evaluate.score.judge_usage import JudgeUsage, UsageSummary
 from ragmon.judges import llm
 from ragmon.judges.llm import prompts
 from ragmon.judges.llm.options import Mode
-from ragmon.judges.llm.preference import AnswerPair, Preference
-from ragmon.judges.llm.preference import build as build_pairs
+from ragmon.judges.llm.preference import Preference
 from ragmon.records import Chunk, QueryRecord
 
 NAME = "llm"
@@ -32,26 +30,26 @@ _BY_MODE: dict[Mode, tuple[str, ...]] = {
     "useful_chunks": ("context_precision",),
     "context_recall": ("context_recall",),
 }
-_PATIENCE_S = 120.0  # spent in all on waiting for an endpoint that pauses
+_LONGEST_WAIT_S = 120.0  # in all, for an endpoint that the circuit breaker pauses
 _WAITS = 3
-_TRIES = 2  # that the judge's own forecast counts on
-_CAUTION = 0.75  # it takes three characters for a token; most text has four
-_REPLY_TOKENS = 200
+_TRIES = 2  # requests for each reply that the judge's forecast assumes
+_LIKELY_SHARE = 0.75  # the forecast takes three characters for a token; most text has four
+_REPLY_TOKENS = 200  # of a usual reply
 
-Got = TypeVar("Got")
+Result = TypeVar("Result")
 
 
-class Setup(Struct, frozen=True, kw_only=True):
-    """How to judge a run."""
+class LlmGraderOptions(Struct, frozen=True, kw_only=True):
+    """Options of the LLM grader."""
 
     options: llm.Options
-    max_cost_usd: float = math.inf  # beyond it nothing more is asked
-    distractors: int = 0  # irrelevant chunks mixed in for noise sensitivity; 0: not asked
-    pool: Sequence[Chunk] = ()  # where they are taken from
+    max_cost_usd: float = math.inf  # no request is sent once this is spent
+    distractors: int = 0  # irrelevant chunks mixed in for noise sensitivity; 0: not measured
+    pool: Sequence[Chunk] = ()  # source of the distractors
 
 
 class CostForecast(Struct, frozen=True):
-    """What judging is likely to take, and the most it can, when no reply is remembered yet."""
+    """Likely and highest tokens and cost of judging, with an empty reply cache."""
 
     answers: int
     tokens: int
@@ -60,86 +58,90 @@ class CostForecast(Struct, frozen=True):
     most_cost_usd: float | None
 
 
-class _Paused(Protocol):
+class _Endpoint(Protocol):
     def opens_in(self) -> float: ...
 
 
 class RetryPolicy:
-    """Waits while the endpoint pauses, but not for ever: all callers share the time."""
+    """Waits while the circuit breaker is open, up to a total shared by all callers."""
 
-    def __init__(self, clock: Clock, seconds: float = _PATIENCE_S) -> None:
+    def __init__(self, clock: Clock, longest_wait_s: float = _LONGEST_WAIT_S) -> None:
         self._clock = clock
-        self._left = seconds
+        self._left_s = longest_wait_s
         self._lock = threading.Lock()
 
-    def ask(self, endpoint: _Paused, ask: Callable[[], Got | llm.Failure]) -> Got | llm.Failure:
-        """The answer, asked for again after a pause of the endpoint."""
+    def ask(
+        self, endpoint: _Endpoint, ask: Callable[[], Result | llm.Failure]
+    ) -> Result | llm.Failure:
+        """The result of ``ask``, called again after a pause of the endpoint."""
         for _ in range(_WAITS):
-            got = ask()
-            if not isinstance(got, llm.Failure) or got.reason != "circuit_open":
-                return got
+            result = ask()
+            if not isinstance(result, llm.Failure) or result.reason != "circuit_open":
+                return result
             wait_s = endpoint.opens_in()
             with self._lock:
-                if wait_s > self._left:
-                    return got
-                self._left -= wait_s
+                if wait_s > self._left_s:
+                    return result
+                self._left_s -= wait_s
             self._clock.sleep(wait_s)
         return ask()
 
 
-class LanguageModel:
-    """Implements ``Judge``."""
+class LlmGrader:
+    """``AnswerGrader`` by a language model. Close it at the end."""
 
     name = NAME
 
-    def __init__(self, setup: Setup, clock: Clock, cache: llm.Cache | None = None) -> None:
+    def __init__(
+        self, settings: LlmGraderOptions, clock: Clock, cache: llm.Cache | None = None
+    ) -> None:
         """Raises SettingsError when the key cannot be read."""
-        options = setup.options
+        options = settings.options
         if "modes" not in options.model_fields_set:
-            modes = (*options.modes, "context_recall")  # cases know the true answer, traffic not
+            modes = (*options.modes, "context_recall")  # cases have a reference answer
             options = options.model_copy(update={"modes": tuple(dict.fromkeys(modes))})
-        kept = llm.LruCache(options.cache_entries) if cache is None else cache
+        replies = llm.LruCache(options.cache_entries) if cache is None else cache
         self.concurrency = options.concurrency
-        self.metrics = _metrics(options.modes, noise=setup.distractors > 0)
-        self._setup = setup
-        self._judge = llm.build(options, clock, kept)
+        self.metrics = _metrics(options.modes, noise=settings.distractors > 0)
+        self._settings = settings
+        self._judge = llm.build(options, clock, replies)
         claims = options.model_copy(update={"modes": ("claims",)})
-        self._claims = llm.build(claims, clock, kept)
-        self._patience = RetryPolicy(clock)
-        self._ledger = JudgeUsage(self.name, prompts.VERSION)
+        self._claims = llm.build(claims, clock, replies)
+        self._retry_policy = RetryPolicy(clock)
+        self._usage = JudgeUsage(self.name, prompts.VERSION)
 
     def grade(self, case: Case, record: QueryRecord) -> Mapping[str, float]:
-        """What the model can say of one answer; nothing when there is none."""
+        """Scores of one answer; empty without an answer, or when it could not be judged."""
         if not record.answer or record.error is not None:
             return {}
-        if self._ledger.cost_usd >= self._setup.max_cost_usd:
-            self._ledger.failed("budget_spent")
+        if self._usage.cost_usd >= self._settings.max_cost_usd:
+            self._usage.failed("budget_spent")
             return {}
-        asked = as_asked(case, record)
-        got = self._patience.ask(self._judge, lambda: self._judge.judge(asked))
-        self._ledger.spent(got.model, got.tokens.prompt, got.tokens.completion, got.cost_usd)
-        if isinstance(got, llm.Failure):
-            self._ledger.failed(got.reason, got.detail)
+        judged = judged_answer(case, record)
+        result = self._retry_policy.ask(self._judge, lambda: self._judge.judge(judged))
+        count_request(self._usage, result)
+        if isinstance(result, llm.Failure):
             return {}
-        self._ledger.judged()
-        scores = dict(got.scores)
-        used = {claim.chunk for claim in got.claims if claim.chunk is not None}
-        if got.useful is not None and got.claims:
-            _put(scores, "context_utilization", utilization(got.useful, used))
-        if self._setup.distractors and "faithfulness" in scores:
+        self._usage.judged()
+        scores = dict(result.scores)
+        used = {claim.chunk for claim in result.claims if claim.chunk is not None}
+        if result.useful is not None and result.claims:
+            _put(scores, "context_utilization", utilization(result.useful, used))
+        if self._settings.distractors and "faithfulness" in scores:
             _put(scores, "noise_sensitivity", self._noise(case, record, scores["faithfulness"]))
         return {name: score for name, score in scores.items() if name in self.metrics}
 
     def forecast(self, pairs: Sequence[tuple[Case, QueryRecord]]) -> CostForecast:
-        """What judging these answers can take at most."""
-        asked = [as_asked(case, record) for case, record in pairs if record.answer]
-        judges = [self._judge] + [self._claims] * (self._setup.distractors > 0)
-        tokens = sum((judge.forecast(each) for judge in judges for each in asked), llm.TokenUsage())
-        return _forecast(len(asked), tokens, self._setup.options, self._judge.cost_usd)
+        """Tokens and cost of judging these answers."""
+        answers = [judged_answer(case, record) for case, record in pairs if record.answer]
+        judges = [self._judge] + [self._claims] * (self._settings.distractors > 0)
+        forecasts = (judge.forecast(answer) for judge in judges for answer in answers)
+        tokens = sum(forecasts, llm.TokenUsage())
+        return forecast_cost(len(answers), tokens, self._settings.options, self._judge.cost_usd)
 
-    def account(self) -> UsageSummary:
-        """What it took until now."""
-        return self._ledger.account()
+    def usage(self) -> UsageSummary:
+        """Answers judged and failed, tokens and cost until now."""
+        return self._usage.summary()
 
     def close(self) -> None:
         """Close the connections."""
@@ -147,89 +149,48 @@ class LanguageModel:
         self._claims.close()
 
     def _noise(self, case: Case, record: QueryRecord, clean: float) -> float | None:
-        """What faithfulness loses when irrelevant chunks stand between the others."""
-        chosen = foreign(case, record, self._setup.pool, self._setup.distractors)
+        """Share of faithfulness lost when irrelevant chunks stand between the others."""
+        chosen = distractors_of(case, record, self._settings.pool, self._settings.distractors)
         if not chosen or clean <= 0.0:
             return None
-        noisy = as_asked(case, record, [(each.id, each.text or "") for each in chosen])
-        got = self._patience.ask(self._claims, lambda: self._claims.judge(noisy))
-        self._ledger.spent(got.model, got.tokens.prompt, got.tokens.completion, got.cost_usd)
-        if isinstance(got, llm.Failure):
-            self._ledger.failed(got.reason, got.detail)
+        noisy = judged_answer(case, record, [(chunk.id, chunk.text or "") for chunk in chosen])
+        result = self._retry_policy.ask(self._claims, lambda: self._claims.judge(noisy))
+        count_request(self._usage, result)
+        if isinstance(result, llm.Failure):
             return None
-        score = got.scores.get("faithfulness")
+        score = result.scores.get("faithfulness")
         return None if score is None else generation.noise_sensitivity(clean, score)
 
 
-class Arbiter:
-    """Implements ``Preferrer``."""
-
-    name = NAME
-
-    def __init__(
-        self,
-        options: llm.Options,
-        clock: Clock,
-        cache: llm.Cache | None = None,
-        max_cost_usd: float = math.inf,
-    ) -> None:
-        """Raises SettingsError when the key cannot be read."""
-        self.concurrency = options.concurrency
-        self._options = options
-        self._max_cost_usd = max_cost_usd
-        self._judge = build_pairs(options, clock, cache)
-        self._patience = RetryPolicy(clock)
-        self._ledger = JudgeUsage(self.name, prompts.VERSION)
-
-    def prefer(self, shown: Shown) -> Choice | None:
-        """Which is better; None when it cannot say."""
-        if self._ledger.cost_usd >= self._max_cost_usd:
-            self._ledger.failed("budget_spent")
-            return None
-        pair = AnswerPair(*shown)
-        got = self._patience.ask(self._judge, lambda: self._judge.prefer(pair))
-        self._ledger.spent(got.model, got.tokens.prompt, got.tokens.completion, got.cost_usd)
-        if isinstance(got, Preference):
-            self._ledger.judged()
-            return got.choice
-        self._ledger.failed(got.reason, got.detail)
-        return None
-
-    def forecast(self, duels: Sequence[Duel]) -> CostForecast:
-        """What comparing these can take at most."""
-        pairs = [AnswerPair(each.query, each.old, each.new, each.reference) for each in duels]
-        tokens = sum((self._judge.forecast(each) for each in pairs), llm.TokenUsage())
-        both = llm.TokenUsage(2 * tokens.prompt, 2 * tokens.completion)
-        return _forecast(len(pairs), both, self._options, self._judge.cost_usd)
-
-    def account(self) -> UsageSummary:
-        """What it took until now."""
-        return self._ledger.account()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._judge.close()
+def count_request(usage: JudgeUsage, result: llm.Judgement | Preference | llm.Failure) -> None:
+    """Add what one request took, and its reason if it failed."""
+    usage.spent(result.model, result.tokens.prompt, result.tokens.completion, result.cost_usd)
+    if isinstance(result, llm.Failure):
+        usage.failed(result.reason, result.detail)
 
 
-def as_asked(
+def judged_answer(
     case: Case, record: QueryRecord, between: Sequence[tuple[str, str]] = ()
 ) -> llm.JudgedAnswer:
-    """A case as the judge takes it, with other chunks mixed in where there are some."""
-    chunks = [(each.id, each.text) for each in record.chunks or () if each.text]
-    mixed = tuple(each for pair in zip_longest(chunks, between) for each in pair if each)
+    """A case in the form that the judge takes, with the chunks of ``between`` mixed in."""
+    chunks = [(chunk.id, chunk.text) for chunk in record.chunks or () if chunk.text]
+    mixed = tuple(chunk for pair in zip_longest(chunks, between) for chunk in pair if chunk)
     return llm.JudgedAnswer(case.query, record.answer or "", mixed, case.ground_truth_answer)
 
 
 def pool_of(run: Run) -> list[Chunk]:
     """Every chunk with a text that some query of a run retrieved, once each, by id."""
-    found = {chunk.id: chunk for each in run.values() for chunk in each.chunks or () if chunk.text}
-    return [found[key] for key in sorted(found)]
+    chunks = (chunk for record in run.values() for chunk in record.chunks or ())
+    by_id = {chunk.id: chunk for chunk in chunks if chunk.text}
+    return [by_id[key] for key in sorted(by_id)]
 
 
-def foreign(case: Case, record: QueryRecord, pool: Sequence[Chunk], count: int) -> list[Chunk]:
+def distractors_of(
+    case: Case, record: QueryRecord, pool: Sequence[Chunk], count: int
+) -> list[Chunk]:
     """Chunks of other questions, spread over the pool; the same ones each time.
 
-    What was retrieved for this question, or is known to be relevant to it, is no distraction.
+    Chunks retrieved for this question, or known to be relevant to it, are left out.
     """
     near = {chunk.id for chunk in record.chunks or ()}
     near |= {key for key, grade in case.judgements.items() if grade > 0}
@@ -242,18 +203,18 @@ def foreign(case: Case, record: QueryRecord, pool: Sequence[Chunk], count: int) 
 
 def utilization(useful: Sequence[str], used: set[str]) -> float | None:
     """Useful chunks that some claim of the answer rests on, over all useful; None without any."""
-    return sum(each in used for each in useful) / len(useful) if useful else None
+    return sum(chunk in used for chunk in useful) / len(useful) if useful else None
 
 
-def _forecast(
+def forecast_cost(
     answers: int,
     most: llm.TokenUsage,
     options: llm.Options,
     cost_usd: Callable[[str, llm.TokenUsage], float | None],
 ) -> CostForecast:
-    """Of what is at most needed: that counts each request twice, and replies of full length."""
+    """Likely and highest cost; the highest counts each request twice, with full-length replies."""
     requests = most.completion // (_TRIES * options.max_tokens)
-    likely = llm.TokenUsage(int(most.prompt / _TRIES * _CAUTION), requests * _REPLY_TOKENS)
+    likely = llm.TokenUsage(int(most.prompt / _TRIES * _LIKELY_SHARE), requests * _REPLY_TOKENS)
     model = options.model or ""
     return CostForecast(
         answers,
@@ -265,12 +226,12 @@ def _forecast(
 
 
 def _metrics(modes: Sequence[Mode], *, noise: bool) -> tuple[str, ...]:
-    found = [name for mode in modes for name in _BY_MODE[mode]]
+    names = [name for mode in modes for name in _BY_MODE[mode]]
     if "rubric" in modes and "claims" not in modes:
-        found.append("faithfulness")
+        names.append("faithfulness")
     if {"claims", "useful_chunks"} <= set(modes):
-        found.append("context_utilization")
-    return tuple(found + ["noise_sensitivity"] * (noise and "claims" in modes))
+        names.append("context_utilization")
+    return tuple(names + ["noise_sensitivity"] * (noise and "claims" in modes))
 
 
 def _put(scores: dict[str, float], name: str, score: float | None) -> None:

@@ -1,4 +1,4 @@
-"""What each metric is called, how to read it, and what to try when it is poor."""
+"""Guide to the metrics: meaning, good and fair values, and advice for poor ones."""
 
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -24,7 +24,7 @@ class Metric(Struct, frozen=True):
 
 
 class Guide(Struct, frozen=True):
-    """How to read a metric."""
+    """Meaning of a metric, its bands, and advice when it is poor."""
 
     meaning: str
     advice: str = ""
@@ -52,8 +52,8 @@ GUIDES: dict[str, Guide] = {
     "bpref": Guide("relevant above judged irrelevant; safe with gaps", _RANK, 0.8, 0.5),
     "auc_pr": Guide("area under the precision-recall curve", _RANK, 0.8, 0.5),
     "unjudged": Guide(
-        "share of the first k that nobody judged",
-        "Judge them: other metrics count them as irrelevant.",
+        "share of the first k without a relevance label",
+        "Label them: other metrics count them as irrelevant.",
         *(0.1, 0.3, "lower"),
     ),
     "facet_recall": Guide("sides of the question covered by the first k", _RETRIEVE, 0.9, 0.7),
@@ -76,10 +76,12 @@ GUIDES: dict[str, Guide] = {
     "context_recall": Guide("true answer supported by the chunks", _RETRIEVE, 0.9, 0.7),
     "answer_relevance": Guide(
         "answer addresses the question, graded",
-        "State the question last in the prompt; check what the retriever was asked.",
+        "State the question last in the prompt; check the query sent to the retriever.",
         *(0.85, 0.65),
     ),
-    "completeness": Guide("answer holds all that the chunks say of it", _RETRIEVE, 0.8, 0.6),
+    "completeness": Guide(
+        "answer has all that the chunks say about the question", _RETRIEVE, 0.8, 0.6
+    ),
     "conciseness": Guide("answer without filler", "Ask for a length; end boilerplate.", 0.8, 0.6),
     "context_precision": Guide("useful chunks ranked first, by a judge", _RANK, 0.8, 0.5),
     "noise_sensitivity": Guide(
@@ -103,7 +105,7 @@ GUIDES: dict[str, Guide] = {
     ),
     "cited_unretrieved": Guide(
         "citations of chunks never retrieved",
-        "The model makes up sources: constrain citation ids.",
+        "The model invents sources: constrain citation ids.",
         *(0.0, 0.02, "lower", "proportion"),
     ),
     "slow": Guide("slower than the limit", "", 0.01, 0.05, "lower", "proportion"),
@@ -133,11 +135,11 @@ HEADLINES = (
     *("faithfulness/*", "answer_relevance/*", "completeness/*", "token_f1"),
     *("context_utilization", "error", "zero_result"),
 )
-"""What a gate without rules looks at, and what a reader should see first."""
+"""Metrics that a gate without rules checks, and that reports show first."""
 
 
 def is_headline(name: str) -> bool:
-    """Whether a metric is one of ``HEADLINES``."""
+    """True if a metric matches one of ``HEADLINES``."""
     return any(fnmatchcase(name, pattern) for pattern in HEADLINES)
 
 

@@ -1,33 +1,30 @@
-"""The same question about many things, some at a time, in order."""
+"""One function over many items, some at a time, results in order."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-Given = TypeVar("Given")
-Got = TypeVar("Got")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 Track = Callable[[Sequence[Any]], Iterable[Any]]
-"""Wraps what is gone through, to show progress."""
+"""Wraps a sequence that is iterated over, to show progress."""
 
 
-class Asked(Protocol):
-    """Who is asked."""
-
-    concurrency: int  # questions at a time
-
-
-def each_of(
-    ask: Callable[[Given], Got], all_of: Sequence[Given], asked: Asked, track: Track = iter
-) -> Iterator[Got]:
-    """The answer for each; when it is broken off, what was not begun never is."""
-    if asked.concurrency == 1:
-        for each in track(all_of):
-            yield ask(each)
+def in_parallel(
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    concurrency: int,
+    track: Track = iter,
+) -> Iterator[Result]:
+    """The result for each item, in order; when it is interrupted, no further call is begun."""
+    if concurrency == 1:
+        for item in track(items):
+            yield function(item)
         return
-    pool = ThreadPoolExecutor(asked.concurrency, thread_name_prefix="judging")
+    pool = ThreadPoolExecutor(concurrency, thread_name_prefix="judging")
     try:
-        jobs = [pool.submit(ask, each) for each in all_of]
+        jobs = [pool.submit(function, item) for item in items]
         for job in track(jobs):
             yield job.result()
     finally:

@@ -1,7 +1,7 @@
-"""What a language model replied, kept in a file: the same question is never paid for twice.
+"""Replies of a language model in a file, so that the same question is never paid for twice.
 
-A line a reply: the hash of what was asked, and the answer as JSON. Lines are only appended, so a
-run that is broken off goes on where it was; a torn or foreign line is passed over.
+A line a reply: the hash of the question, and the answer as JSON. Lines are only appended, so an
+interrupted run continues where it stopped; a torn or foreign line is skipped.
 """
 
 import re
@@ -19,7 +19,7 @@ class FileCache:
     """A ``ragmon.judges.llm.Cache`` in one file."""
 
     def __init__(self, path: Path) -> None:
-        """Read what is there.
+        """Open a file, or create it.
 
         Raises:
             DataError: the file cannot be read or written.
@@ -34,22 +34,24 @@ class FileCache:
                 self._file.write(b"\n")
         except OSError as error:
             raise DataError(f"cannot be used: {error.strerror}", path=path) from error
-        found = (_LINE.fullmatch(line) for line in lines)
-        self._kept = {
-            bytes.fromhex(each[1].decode()): each[2] for each in found if each and _whole(each[2])
+        matches = (_LINE.fullmatch(line) for line in lines)
+        self._replies = {
+            bytes.fromhex(match[1].decode()): match[2]
+            for match in matches
+            if match and _is_json(match[2])
         }
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._replies)
 
     def get(self, key: bytes) -> bytes | None:
-        """What was put under a key."""
-        return self._kept.get(key)
+        """The reply under a key; None when there is none."""
+        return self._replies.get(key)
 
     def put(self, key: bytes, reply: bytes) -> None:
         """Keep a reply."""
         with self._lock:
-            self._kept[key] = reply
+            self._replies[key] = reply
             self._file.write(key.hex().encode() + b" " + reply + b"\n")
 
     def close(self) -> None:
@@ -57,8 +59,8 @@ class FileCache:
         self._file.close()
 
 
-def _whole(reply: bytes) -> bool:
-    """Whether nothing was torn off."""
+def _is_json(reply: bytes) -> bool:
+    """False for a line that was torn off."""
     try:
         msgspec.json.decode(reply)
     except (msgspec.DecodeError, UnicodeDecodeError):

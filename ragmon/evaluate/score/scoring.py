@@ -1,4 +1,4 @@
-"""Cases and a run to a matrix of scores, one row a case."""
+"""Scoring: cases and a run to a matrix of scores, one row a case."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -7,16 +7,16 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragmon.evaluate.cases import Case, CaseSet, Run, by_case, never_found, unmatched
+from ragmon.evaluate.cases import Case, CaseSet, Run, by_case, relevant_and_retrieved, unmatched
 from ragmon.evaluate.errors import NAME_A_RUN, DataError
 from ragmon.evaluate.ranking import batch, judge
 from ragmon.evaluate.ranking.blocks import Floats, JudgedRankings
 from ragmon.evaluate.ranking.single import Gain
 from ragmon.evaluate.score import content
-from ragmon.evaluate.score.graders import NEEDS_LLM, AnswerGrader, why_absent
+from ragmon.evaluate.score.graders import NEEDS_LLM, AnswerGrader, absence_reason
 from ragmon.evaluate.score.judge_usage import UsageSummary
 from ragmon.evaluate.score.metrics import Metric, metric
-from ragmon.evaluate.score.parallel import Track, each_of
+from ragmon.evaluate.score.parallel import Track, in_parallel
 from ragmon.pipeline import Pipeline
 from ragmon.records import QueryRecord
 from ragmon.report import metric_key
@@ -25,14 +25,14 @@ from ragmon.signals.catalogue import build
 
 Columns = dict[str, Floats]
 _LIVE = ("_coverage", "_moment", "_feedback")
-"""Endings of signals that speak of live traffic alone."""
+"""Endings of signals that exist for live traffic only."""
 _UNLABELLED = "no case has relevant_doc_ids or grades, and chunks that were recorded"
 _MOST_CHARACTERS = 120  # of an error in a note
 _SIGNALS = SignalOptions()
 
 
 class ScoringOptions(Struct, frozen=True, kw_only=True):
-    """How to score."""
+    """Cut-offs and thresholds of the metrics."""
 
     ks: tuple[int, ...] = _SIGNALS.ks
     gain: Gain = "linear"
@@ -44,13 +44,13 @@ class Scored(Struct, frozen=True):
     """Scores of n cases."""
 
     cases: tuple[Case, ...]
-    records: tuple[QueryRecord, ...]  # what the system did with each
+    records: tuple[QueryRecord, ...]  # the system's result for each case
     metrics: tuple[Metric, ...]
     values: Floats  # (n, metrics); NaN: unknown for this case
-    absent: Mapping[str, str]  # metrics that could not be had at all, with the reason
+    absent: Mapping[str, str]  # metrics that could not be measured at all, with the reason
     notes: tuple[str, ...]
     missing: tuple[str, ...]  # ids of cases without a result, which are not in ``cases``
-    accounts: tuple[UsageSummary, ...] = ()  # of the judges
+    judges: tuple[UsageSummary, ...] = ()  # their usage
 
     def column(self, name: str) -> Floats:
         """Scores of one metric, shape (n,).
@@ -58,8 +58,8 @@ class Scored(Struct, frozen=True):
         Raises:
             KeyError: there is no such metric.
         """
-        for at, each in enumerate(self.metrics):
-            if each.name == name:
+        for at, known in enumerate(self.metrics):
+            if known.name == name:
                 column: Floats = self.values[:, at]
                 return column
         raise KeyError(name)
@@ -72,39 +72,39 @@ def score(
     judges: Sequence[AnswerGrader] = (),
     track: Track = iter,
 ) -> Scored:
-    """Everything that can be known of a run.
+    """Every metric that a run can be scored by.
 
     Args:
-        case_set: what is right.
-        run: what was answered.
-        options: how to score.
-        judges: who grades the answers.
-        track: wraps the work of a judge, to show progress.
+        case_set: the golden set.
+        run: the system's results.
+        options: cut-offs and thresholds.
+        judges: graders of the answers.
+        track: wraps the cases that a judge reads, to show progress.
 
     Raises:
-        DataError: no case has a result that says anything, or the ids of chunks and labels have
+        DataError: no case has a usable result, or the ids of chunks and labels have
             nothing in common.
     """
     run = by_case(case_set.cases, run)
     missing, extra = unmatched(case_set.cases, run)
-    pairs = [(each, run[each.case_id]) for each in case_set.cases if each.case_id in run]
+    pairs = [(case, run[case.case_id]) for case in case_set.cases if case.case_id in run]
     if not pairs:
         raise DataError(
             f"none of {len(case_set.cases)} cases has a result among {len(run)}",
             field="case_id",
-            hint=f"Cases are called like {_first(missing)!r}, results like {_first(extra)!r}: "
+            hint=f"Case ids look like {_first(missing)!r}, result ids like {_first(extra)!r}: "
             "give both the same id, or the same query",
         )
     _check_answers([record for _, record in pairs])
     if not options.ids_match:
-        _check_ids([each for each, _ in pairs], run)
-    pairs = [(each, _with_truth(each, record)) for each, record in pairs]
+        _check_ids([case for case, _ in pairs], run)
+    pairs = [(case, _with_labels(case, record)) for case, record in pairs]
     judged, absent = _judged_columns(pairs, judges, track)
-    asked = ranking_columns(pairs, options) | content.columns(pairs, max(options.ks)) | judged
+    computed = ranking_columns(pairs, options) | content.columns(pairs, max(options.ks)) | judged
     signals = _signal_columns([record for _, record in pairs], options)
-    columns = asked | {name: column for name, column in signals.items() if name not in asked}
+    columns = computed | {name: signals[name] for name in signals if name not in computed}
     known = {name: column for name, column in columns.items() if not np.isnan(column).all()}
-    unlabelled = {name: _UNLABELLED for name in asked if name not in known}
+    unlabelled = {name: _UNLABELLED for name in computed if name not in known}
     return Scored(
         cases=tuple(case for case, _ in pairs),
         records=tuple(record for _, record in pairs),
@@ -113,7 +113,7 @@ def score(
         absent=unlabelled | absent,
         notes=(*case_set.notes, *_notes(case_set, pairs, extra)),
         missing=tuple(missing),
-        accounts=tuple(each.account() for each in judges),
+        judges=tuple(judge.usage() for judge in judges),
     )
 
 
@@ -167,28 +167,28 @@ def _judged_columns(
     pairs: Sequence[tuple[Case, QueryRecord]], judges: Sequence[AnswerGrader], track: Track
 ) -> tuple[Columns, dict[str, str]]:
     columns: Columns = {}
-    given = {name for each in judges for name in each.metrics}
-    asked = any(name in given for name in NEEDS_LLM)
-    reason = "was not asked of the LLM judge ({})"
-    reason = reason if asked else "needs an LLM judge ({}); none is configured"
+    graded = {name for grader in judges for name in grader.metrics}
+    has_llm = any(name in graded for name in NEEDS_LLM)
+    reason = "the LLM judge was not asked for it ({})"
+    reason = reason if has_llm else "needs an LLM judge ({}); none is configured"
     absent = {
-        name: reason.format(question) for name, question in NEEDS_LLM.items() if name not in given
+        name: reason.format(question) for name, question in NEEDS_LLM.items() if name not in graded
     }
-    for each in judges:
-        grades = list(each_of(partial(_graded, each), pairs, each, track))
-        for name in each.metrics:
+    for grader in judges:
+        grades = list(in_parallel(partial(_grade, grader), pairs, grader.concurrency, track))
+        for name in grader.metrics:
             column = np.array([grade.get(name, np.nan) for grade in grades], dtype=np.float64)
-            columns[f"{name}/{each.name}"] = column
+            columns[f"{name}/{grader.name}"] = column
             if np.isnan(column).all():
-                absent[f"{name}/{each.name}"] = why_absent(name, each.account())
+                absent[f"{name}/{grader.name}"] = absence_reason(name, grader.usage())
     return columns, absent
 
 
-def _graded(judge: AnswerGrader, pair: tuple[Case, QueryRecord]) -> Mapping[str, float]:
-    return judge.grade(*pair)
+def _grade(grader: AnswerGrader, pair: tuple[Case, QueryRecord]) -> Mapping[str, float]:
+    return grader.grade(*pair)
 
 
-def _with_truth(case: Case, record: QueryRecord) -> QueryRecord:
+def _with_labels(case: Case, record: QueryRecord) -> QueryRecord:
     """The record with the labels of its case, as the signals read them."""
     return replace(
         record,
@@ -200,23 +200,24 @@ def _with_truth(case: Case, record: QueryRecord) -> QueryRecord:
 
 
 def _check_answers(records: Iterable[QueryRecord]) -> None:
-    """A golden set alone is no run, and would pass as one that never fails."""
-    for each in records:
-        said = (each.answer, each.chunks, each.citations, each.error, each.latency_ms)
-        if any(field is not None for field in said):
+    """Refuse a golden set in place of a run: it would score as a system that never fails."""
+    for record in records:
+        fields = (record.answer, record.chunks, record.citations, record.error, record.latency_ms)
+        if any(field is not None for field in fields):
             return
     raise DataError("no result holds an answer, chunks or an error", hint=NAME_A_RUN)
 
 
 def _check_ids(cases: Sequence[Case], run: Run) -> None:
-    relevant, found = never_found(cases, run)
-    retrieved = next((chunk.id for each in run.values() for chunk in each.chunks or ()), None)
-    if relevant and retrieved is not None and not found:
+    relevant, hits = relevant_and_retrieved(cases, run)
+    ids = (chunk.id for record in run.values() for chunk in record.chunks or ())
+    retrieved = next(ids, None)
+    if relevant and retrieved is not None and not hits:
         raise DataError(
             "no relevant id was ever retrieved",
             field="relevant_doc_ids",
-            hint=f"Labels read like {min(relevant)!r}, retrieved ids like {retrieved!r}: "
-            "label and retrieve by the same ids",
+            hint=f"Labelled ids look like {min(relevant)!r}, retrieved ids like {retrieved!r}: "
+            "use the same ids for both",
         )
 
 
@@ -237,22 +238,22 @@ def _notes(
     failed = [(case.query, record.error) for case, record in pairs if record.error is not None]
     if failed:
         query, error = failed[0]
-        known = "what they did not record counts in no mean"
+        known = "fields that they did not record are left out of the means"
         count = _of(len(failed), "query", "queries")
         yield f"{count} failed ({known}), such as {query!r}: {error[:_MOST_CHARACTERS]}"
     unlabelled = sum(not case.answerable for case, _ in pairs)
     if 0 < unlabelled < len(pairs):
-        knows = _of(unlabelled, "case knows", "cases know")
-        yield f"{knows} nothing relevant: label metrics leave them out"
-    relevant, found = never_found(
+        have = _of(unlabelled, "case has", "cases have")
+        yield f"{have} no relevant id and are left out of metrics that need labels"
+    relevant, hits = relevant_and_retrieved(
         [case for case, record in pairs if record.chunks is not None],
         {record.query_id: record for _, record in pairs},
     )
-    if found != relevant:
-        lost = min(relevant - found)
+    if hits != relevant:
+        lost = min(relevant - hits)
         yield (
-            f"{len(relevant - found):,} of {len(relevant):,} relevant ids were retrieved for no "
-            f"question, such as {lost!r}: ranked too low, or not an id of the index"
+            f"{len(relevant - hits):,} of {len(relevant):,} relevant ids were never retrieved, "
+            f"such as {lost!r}: ranked too low, or not in the index"
         )
 
 

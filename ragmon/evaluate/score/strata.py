@@ -1,4 +1,4 @@
-"""Kinds of cases apart: where a mean hides what happens to some of them."""
+"""Strata: cases grouped by metadata, where a mean hides a change in some of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class CaseGroup(NamedTuple):
 
     @property
     def small(self) -> bool:
-        """Whether it holds too few cases to conclude from."""
+        """True if it has too few cases to conclude from."""
         return len(self.rows) < SMALL
 
 
@@ -66,9 +66,9 @@ def groups(
 
 def labelled(metadata: Sequence[Metadata], queries: Sequence[str]) -> dict[str, list[str | None]]:
     """The value of each case, by key."""
-    keys = dict.fromkeys(key for each in metadata for key in each)
+    keys = dict.fromkeys(key for fields in metadata for key in fields)
     labels: dict[str, list[str | None]] = {
-        key: [_text(each.get(key)) for each in metadata] for key in keys
+        key: [_text(fields.get(key)) for fields in metadata] for key in keys
     }
     labels[LENGTH] = ["long" if len(query.split()) > _SHORT_WORDS else "short" for query in queries]
     return labels
@@ -79,9 +79,9 @@ def reversal(
     before: tuple[Floats, Sequence[str | None]],
     after: tuple[Floats, Sequence[str | None]],
 ) -> Reversal | None:
-    """Whether all strata moved against the whole.
+    """Simpson's paradox between two runs; None when the strata do not all oppose the whole.
 
-    It takes two runs over different mixes of cases: over the same cases, each scored in both,
+    It needs two runs over different mixes of cases: over the same cases, each scored in both,
     the whole always moves with some stratum.
 
     Args:
@@ -100,13 +100,13 @@ def reversal(
 
 
 def _means_by_stratum(scores: Floats, labels: Sequence[str | None]) -> Mapping[str, float]:
-    found = {}
+    means = {}
     for group in _groups("", labels):
         known = scores[list(group.rows)]
         known = known[~np.isnan(known)]
         if len(known) >= _FEWEST_COMPARED:
-            found[group.value] = float(known.mean())
-    return found
+            means[group.value] = float(known.mean())
+    return means
 
 
 def _groups(key: str, labels: Sequence[str | None]) -> Iterator[CaseGroup]:

@@ -186,7 +186,7 @@ HITS = evaluation(hit_at_5=shares(95))
         pytest.param(
             evaluation(hit_at_5=shares(1), token_f1=shares(1)),
             {"rules": (GateRule(metric="token_f1", max_drop=0.0),)},
-            "not part of the baseline",
+            "not in the baseline",
             id="new metric",
         ),
         pytest.param(evaluation(foo=shares(1)), {}, "no headline metric", id="nothing to look at"),
@@ -209,7 +209,8 @@ def test_scores_that_went_missing_are_not_a_pass():
     (check,) = decide(evaluation(hit_at_5=[1.0] * 100), some, policy).checks
     assert check.verdict == "inconclusive"
     assert (
-        check.reason == "no worse, but known for only 60 of the 100 cases that the baseline knows"
+        check.reason
+        == "no worse, but only 60 of the 100 cases scored in the baseline have a score now"
     )
 
 
@@ -307,8 +308,8 @@ def test_saved_and_loaded(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("{oops", "is no evaluation", id="no JSON"),
-        pytest.param('{"name": "x"}', "is no evaluation", id="something else"),
+        pytest.param("{oops", "is not an evaluation", id="no JSON"),
+        pytest.param('{"name": "x"}', "is not an evaluation", id="something else"),
         pytest.param(
             '{"schema":"ragmon/evaluation/9","name":"x","created_at":0,"metrics":[],"cases":[],"scores":{}}',
             "has schema 'ragmon/evaluation/9'",
@@ -316,7 +317,7 @@ def test_saved_and_loaded(tmp_path):
         ),
         pytest.param(
             '{"name":"x","created_at":0,"metrics":[],"cases":[],"scores":{"hit@5":[1.0]}}',
-            "another number of cases",
+            "a different number of scores",
             id="torn",
         ),
     ],

@@ -1,6 +1,6 @@
 import pytest
 
-from ragmon.evaluate.compare.preference import Duel, preferences
+from ragmon.evaluate.compare.preference import CandidatePair, preferences
 from ragmon.evaluate.score.judge_usage import UsageSummary
 
 
@@ -13,7 +13,7 @@ class Likes:
     def __init__(self, what):
         self.what = what
 
-    def account(self):
+    def usage(self):
         return UsageSummary(name=self.name)
 
     def prefer(self, shown):
@@ -27,7 +27,11 @@ class Likes:
         return "first" if len(first) > len(second) else "second"
 
 
-DUELS = [Duel("q", "short", "much longer"), Duel("q", "very long", "x"), Duel("q", "a", "b")]
+PAIRS = [
+    CandidatePair("q", "short", "much longer"),
+    CandidatePair("q", "very long", "x"),
+    CandidatePair("q", "a", "b"),
+]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +45,7 @@ DUELS = [Duel("q", "short", "much longer"), Duel("q", "very long", "x"), Duel("q
     ],
 )
 def test_only_what_survives_the_swap_counts(likes, counts, share, bias):
-    found = preferences(DUELS, Likes(likes))
+    found = preferences(PAIRS, Likes(likes))
     assert (found.wins, found.losses, found.ties, found.inconsistent) == counts
     assert (found.win_share, found.position_bias) == (share, bias)
     assert (found.interval is None) == (share is None)
@@ -49,4 +53,4 @@ def test_only_what_survives_the_swap_counts(likes, counts, share, bias):
 
 
 def test_equal_answers_are_a_tie_that_nobody_is_asked_about():
-    assert preferences([Duel("q", "the same", "the  same\n")], Likes("fails")).ties == 1
+    assert preferences([CandidatePair("q", "the same", "the  same\n")], Likes("fails")).ties == 1

@@ -196,7 +196,7 @@ def test_plain_ids_as_chunks(serve):
 
 
 def test_nothing_worked(serve):
-    with pytest.raises(DataError, match="every query failed, first with: 404"):
+    with pytest.raises(DataError, match="every query failed; the first: 404"):
         ask(serve(q=[reply("", 404)]), "q")
 
 

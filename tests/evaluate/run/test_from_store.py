@@ -100,7 +100,7 @@ def test_without_verdicts_there_is_no_agreement(directory):
         score(cases, run, ScoringOptions(), [GroundingGrader(), HumanGrader(faithful)]), "live", NOW
     )
     assert found.agreement == []
-    assert found.absent["faithfulness/human"] == "nobody labelled an answer"
+    assert found.absent["faithfulness/human"] == "no answer has a human label"
 
 
 def test_nothing_labelled(directory):

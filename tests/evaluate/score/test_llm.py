@@ -4,11 +4,17 @@ import pytest
 
 from ragmon.clock import ManualClock
 from ragmon.evaluate.cases import Case, CaseSet
-from ragmon.evaluate.compare.preference import Duel, preferences
+from ragmon.evaluate.compare.pairwise_judge import PairwiseJudge
+from ragmon.evaluate.compare.preference import CandidatePair, preferences
 from ragmon.evaluate.document import describe
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.score.judge_usage import UsageSummary
-from ragmon.evaluate.score.llm import Arbiter, LanguageModel, Setup, foreign, pool_of
+from ragmon.evaluate.score.llm import (
+    LlmGrader,
+    LlmGraderOptions,
+    distractors_of,
+    pool_of,
+)
 from ragmon.evaluate.score.reply_cache import FileCache
 from ragmon.evaluate.score.scoring import ScoringOptions, score
 from ragmon.judges import llm
@@ -45,11 +51,11 @@ def judging(server):
     """Builds judges of the server, and closes them."""
     built = []
 
-    def make(kind=LanguageModel, clock=None, cache=None, distractors=0, pool=(), **given):
+    def make(kind=LlmGrader, clock=None, cache=None, distractors=0, pool=(), **given):
         options = llm.Options(**{"base_url": server.url, "model": "tiny"} | given)
         clock = clock or ManualClock()
-        if kind is LanguageModel:
-            options = Setup(options=options, distractors=distractors, pool=pool)
+        if kind is LlmGrader:
+            options = LlmGraderOptions(options=options, distractors=distractors, pool=pool)
         built.append(kind(options, clock, cache))
         return built[-1]
 
@@ -100,16 +106,16 @@ def test_scores_and_account_reach_the_report(judging):
     found = describe(score(cases, run, ScoringOptions(), [judge]), "run", 0.0)
     assert found.scores["faithfulness/llm"] == [0.5, None]
     assert found.summary("completeness/llm").band == "poor"
-    assert "was not asked of the LLM judge" in found.absent["noise_sensitivity"]
+    assert "the LLM judge was not asked for it" in found.absent["noise_sensitivity"]
     assert "completeness" not in found.absent
     assert found.cases[0].answer == RECORD.answer
     assert found.cases[0].truth == CASE.ground_truth_answer
-    (account,) = found.judges
-    assert account == UsageSummary(
+    (usage,) = found.judges
+    assert usage == UsageSummary(
         name="llm", judged=1, model="tiny", prompt_version=llm_version(),
         prompt_tokens=600, completion_tokens=120, cost_usd=pytest.approx(0.0018),
     )  # fmt: skip
-    assert str(account) == "llm (tiny) judged 1; 720 tokens; $0.0018"
+    assert str(usage) == "llm (tiny) judged 1; 720 tokens; $0.0018"
 
 
 def llm_version():
@@ -141,7 +147,7 @@ def test_chunks_without_texts_cannot_be_judged(server, judging):
     judge = judging()
     bare = QueryRecord(query_id="1", timestamp=1.0, answer="x", chunks=[Chunk(id="a")])
     assert judge.grade(CASE, bare) == {}
-    assert judge.account().failed == {"unjudgeable": 1}
+    assert judge.usage().failed == {"unjudgeable": 1}
     assert server.chats == []
 
 
@@ -157,7 +163,7 @@ def test_chunks_without_texts_cannot_be_judged(server, judging):
 def test_what_has_no_answer_is_no_failure_of_the_judge(server, judging, record):
     judge = judging()
     assert judge.grade(CASE, record) == {}
-    assert judge.account() == UsageSummary(name="llm", prompt_version=llm_version())
+    assert judge.usage() == UsageSummary(name="llm", prompt_version=llm_version())
     assert server.chats == []
 
 
@@ -179,13 +185,13 @@ def test_distractors_are_foreign_spread_and_the_same_each_time():
     pool = pool_of({"1": RECORD, "2": QueryRecord(query_id="2", timestamp=1.0, chunks=FAR)})
     assert [chunk.id for chunk in pool] == sorted([*"abc", *(f"f{at}" for at in range(9))])
     case = Case(query="?", case_id="1", relevant_doc_ids=["f0"])
-    chosen = [chunk.id for chunk in foreign(case, RECORD, pool, 3)]
+    chosen = [chunk.id for chunk in distractors_of(case, RECORD, pool, 3)]
     assert len(set(chosen)) == 3
     assert not {*"abc", "f0"} & set(chosen)
-    assert chosen == [chunk.id for chunk in foreign(case, RECORD, pool, 3)]
+    assert chosen == [chunk.id for chunk in distractors_of(case, RECORD, pool, 3)]
     other = Case(query="?", case_id="another", relevant_doc_ids=["f0"])
-    assert chosen != [chunk.id for chunk in foreign(other, RECORD, pool, 3)]
-    assert len(foreign(case, RECORD, pool, 100)) == 8
+    assert chosen != [chunk.id for chunk in distractors_of(other, RECORD, pool, 3)]
+    assert len(distractors_of(case, RECORD, pool, 100)) == 8
 
 
 FAR = [Chunk(id=f"f{at}", text="far") for at in range(9)] + [Chunk(id="bare")]
@@ -204,7 +210,7 @@ def test_no_reply_is_paid_for_twice(server, judging, tmp_path):
     judge = judging(cache=again)
     assert judge.grade(CASE, RECORD)["faithfulness"] == 0.5
     assert (len(server.chats), len(again)) == (asked, asked)
-    assert judge.account().prompt_tokens == 0
+    assert judge.usage().prompt_tokens == 0
     again.put(b"k" * 16, b"{}")
     again.close()
     whole = FileCache(path)
@@ -233,7 +239,7 @@ def test_an_endpoint_that_stays_away_is_not_waited_for_for_ever(server, judging)
     for _ in range(20):
         assert judge.grade(CASE, RECORD) == {}
     assert 60.0 <= clock.monotonic() <= 120.0
-    assert sum(judge.account().failed.values()) == 20
+    assert sum(judge.usage().failed.values()) == 20
 
 
 def test_the_forecast_bounds_what_it_takes(server, judging):
@@ -241,7 +247,7 @@ def test_the_forecast_bounds_what_it_takes(server, judging):
     judge = judging(prices=prices, distractors=1, pool=FAR)
     expected = judge.forecast([(CASE, RECORD)] * 3)
     judge.grade(CASE, RECORD)
-    took = judge.account()
+    took = judge.usage()
     assert expected.answers == 3
     assert expected.most_tokens > expected.tokens
     assert expected.most_tokens >= 3 * (took.prompt_tokens + took.completion_tokens)
@@ -252,51 +258,51 @@ def test_the_forecast_bounds_what_it_takes(server, judging):
 def test_nothing_more_is_asked_when_the_money_is_spent(server):
     prices = {"tiny": {"prompt": 1.0, "completion": 10.0}}
     options = llm.Options(base_url=server.url, model="tiny", modes=["claims"], prices=prices)
-    judge = LanguageModel(Setup(options=options, max_cost_usd=0.0005), ManualClock())
+    judge = LlmGrader(LlmGraderOptions(options=options, max_cost_usd=0.0005), ManualClock())
     assert judge.grade(CASE, RECORD) == {"faithfulness": 0.5}
     assert judge.grade(CASE, RECORD) == {}
-    assert judge.account().failed == {"budget_spent": 1}
+    assert judge.usage().failed == {"budget_spent": 1}
     judge.close()
-    arbiter = Arbiter(options, ManualClock(), max_cost_usd=0.0)
-    assert preferences(DUELS, arbiter).failed == 3
-    assert arbiter.account().failed == {"budget_spent": 3}
-    arbiter.close()
+    judge = PairwiseJudge(options, ManualClock(), max_cost_usd=0.0)
+    assert preferences(PAIRS, judge).failed == 3
+    assert judge.usage().failed == {"budget_spent": 3}
+    judge.close()
 
 
-DUELS = [
-    Duel("q", "bad", "good", "good"),
-    Duel("r", "good", "bad", "good"),
-    Duel("q", "one", "two"),
-    Duel("q", "same", "same", "good"),
+PAIRS = [
+    CandidatePair("q", "bad", "good", "good"),
+    CandidatePair("r", "good", "bad", "good"),
+    CandidatePair("q", "one", "two"),
+    CandidatePair("q", "same", "same", "good"),
 ]
 
 
 def test_a_model_prefers_both_ways_round(server, judging):
-    judge = judging(Arbiter, concurrency=2)
-    found = preferences(DUELS, judge)
+    judge = judging(PairwiseJudge, concurrency=2)
+    found = preferences(PAIRS, judge)
     assert (found.wins, found.losses, found.ties, found.inconsistent) == (1, 1, 2, 0)
     assert (found.won, found.lost) == (("q",), ("r",))
     assert server.tasks == ["prefer"] * 6
-    assert found.account.judged == 6
-    expected = judge.forecast(DUELS)
+    assert found.usage.judged == 6
+    expected = judge.forecast(PAIRS)
     assert (expected.answers, expected.cost_usd) == (4, None)
-    assert expected.tokens > found.account.prompt_tokens
+    assert expected.tokens > found.usage.prompt_tokens
 
 
 def test_a_model_that_takes_what_stands_first(server, judging):
     server.always = with_fields(better="first")
-    found = preferences(DUELS, judging(Arbiter))
+    found = preferences(PAIRS, judging(PairwiseJudge))
     assert (found.wins, found.losses, found.inconsistent) == (0, 0, 3)
     assert found.position_bias == 1.0
 
 
 def test_pairs_that_cannot_be_judged(server, judging):
     server.always = says("nothing")
-    judge = judging(Arbiter)
-    found = preferences(DUELS, judge)
+    judge = judging(PairwiseJudge)
+    found = preferences(PAIRS, judge)
     assert (found.failed, found.ties) == (3, 1)
-    assert judge.account().failed == {"malformed": 3}
-    long = Duel("q", "x" * 1_000, "y" * 1_000)
-    strict = judging(Arbiter, max_characters=1_000)
+    assert judge.usage().failed == {"malformed": 3}
+    long = CandidatePair("q", "x" * 1_000, "y" * 1_000)
+    strict = judging(PairwiseJudge, max_characters=1_000)
     assert preferences([long], strict).failed == 1
-    assert strict.account().failed == {"too_long": 1}
+    assert strict.usage().failed == {"too_long": 1}

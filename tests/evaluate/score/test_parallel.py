@@ -4,12 +4,7 @@ import threading
 
 import pytest
 
-from ragmon.evaluate.score.parallel import each_of
-
-
-class Asked:
-    def __init__(self, concurrency):
-        self.concurrency = concurrency
+from ragmon.evaluate.score.parallel import in_parallel
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
@@ -21,7 +16,7 @@ def test_answers_come_in_order_and_progress_counts_each(concurrency):
             counted.append(each)
             yield each
 
-    found = each_of(lambda n: n * n, list(range(9)), Asked(concurrency), track)
+    found = in_parallel(lambda n: n * n, list(range(9)), concurrency, track)
     assert list(found) == [n * n for n in range(9)]
     assert len(counted) == 9
 
@@ -36,7 +31,7 @@ def test_as_many_at_a_time_as_allowed_and_no_more():
         inside.remove(number)
         return number
 
-    assert list(each_of(ask, list(range(6)), Asked(3))) == list(range(6))
+    assert list(in_parallel(ask, list(range(6)), 3)) == list(range(6))
     assert max(most) <= 3
 
 
@@ -50,5 +45,5 @@ def test_what_was_not_begun_never_is():
         never.wait(0.05)  # so that all of them would take seconds
 
     with pytest.raises(OSError, match="0"):
-        list(each_of(ask, list(range(500)), Asked(2)))
+        list(in_parallel(ask, list(range(500)), 2))
     assert len(begun) < 500

@@ -113,7 +113,7 @@ class Strict:
     metrics = ("faithfulness", "completeness")
     concurrency = 1
 
-    def account(self):
+    def usage(self):
         return UsageSummary(name=self.name, judged=1)
 
     def grade(self, case, result):
@@ -125,9 +125,9 @@ def test_judges_and_what_is_absent_without_them():
     cases = CaseSet((FULL, Case(query="?", case_id="2")))
     found = score(cases, run, ScoringOptions(), [Strict()])
     np.testing.assert_equal(found.column("faithfulness/strict"), [0.25, np.nan])
-    assert found.absent["completeness/strict"] == "the judge gave it for no case"
-    assert found.absent["answer_relevance"].startswith("was not asked of the LLM judge")
-    assert found.accounts == (UsageSummary(name="strict", judged=1),)
+    assert found.absent["completeness/strict"] == "the judge gave no case a score"
+    assert found.absent["answer_relevance"].startswith("the LLM judge was not asked")
+    assert found.judges == (UsageSummary(name="strict", judged=1),)
     assert "completeness" not in found.absent
 
 
@@ -165,7 +165,7 @@ def test_cases_and_results_without_each_other_are_reported():
         "1 case has no result and is left out, such as '?'",
         "1 result matches no case, such as '9'",
     )
-    assert found.notes[3].startswith("1 of 2 relevant ids were retrieved for no question")
+    assert found.notes[3].startswith("1 of 2 relevant ids were never retrieved")
 
 
 def test_results_under_other_ids_are_matched_by_their_query():

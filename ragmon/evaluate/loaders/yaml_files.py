@@ -18,13 +18,13 @@ _PLACE = re.compile(r" - at `\$\.?([^`]*)`\Z")
 
 
 def read(path: Path, kind: type[Kind], names: Collection[str], example: str) -> Kind:
-    """What a file holds.
+    """Read a file into a struct.
 
     Args:
         path: the file.
         kind: a struct.
-        names: the fields that a misspelt one is compared with.
-        example: how such a file reads, for who wrote something else.
+        names: fields to suggest for a misspelt one.
+        example: a valid file, for the hint of an error.
 
     Raises:
         DataError: unreadable, or not of that form.
