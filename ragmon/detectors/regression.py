@@ -1,6 +1,5 @@
 """Worse than a saved baseline, whose own uncertainty counts."""
 
-
 import msgspec
 import numpy as np
 from pydantic import BaseModel
