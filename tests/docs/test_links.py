@@ -11,7 +11,6 @@ from tests.support.paths import ROOT
 
 PAGES = pages()
 PATH = re.compile(r"`((?:ragmon|tests|deploy|grafana|helm)/[\w./-]+(?:\.\w+|/))`")
-WRITTEN_LATER = re.compile(r"[<>*…]|NNNN")
 DECISIONS = ROOT / "deploy/decisions"  # of their day: superseded, never edited
 
 
@@ -51,8 +50,14 @@ def test_relative_links_resolve(page):
 def test_paths_that_are_named_exist(page):
     if page.path.is_relative_to(DECISIONS):
         return
-    named = [path for path in PATH.findall(page.text) if not WRITTEN_LATER.search(path)]
-    assert [path for path in named if not (ROOT / path).exists()] == []
+    assert [path for path in PATH.findall(page.text) if not (ROOT / path).exists()] == []
+
+
+def test_folders_for_what_is_to_be_added_exist():
+    text = Page(ROOT / "CONTRIBUTING.md").text
+    folders = re.findall(r"`((?:ragmon|tests|deploy|grafana)/[\w/]*)<\w+>", text)
+    assert len(folders) > 10
+    assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
 
 
 def test_a_broken_link_and_a_missing_heading_are_seen():

@@ -45,9 +45,9 @@ as well: `--port=9000 --retention.records=3d`."""
 
 HTTP_API_INTRO = """\
 For programs there is the same as an [OpenAPI document](openapi.json), with the schema of every body
-and answer; a running ragmon serves it at `/openapi.json`. A scope is what the bearer token needs
-once tokens are configured; `probe` is asked for with `auth.protect_metrics` alone. Errors are
-problem details (RFC 9457)."""
+and answer; a running ragmon serves it at `/openapi.json`. Once tokens are configured, a request
+needs a bearer token with the scope that is named here; `probe` needs none, or `read` with
+`auth.protect_metrics`. Errors are problem details (RFC 9457)."""
 
 Row = tuple[str, ...]
 
