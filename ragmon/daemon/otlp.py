@@ -111,12 +111,12 @@ def watch_exporter(own: OwnMetrics, exporter: export.Exporter) -> None:
     """Have it asked at each scrape what became of the verdicts."""
     own.watch_total(
         "ragmon_otlp_exported_verdicts",
-        "Verdicts sent to where otlp_export says.",
+        "Verdicts sent to the endpoint of otlp_export.",
         lambda: exporter.sent,
     )
     own.watch_total(
         "ragmon_otlp_dropped_verdicts",
-        "Verdicts that were refused there, or found no room in the queue.",
+        "Verdicts not sent to otlp_export: refused by its endpoint, or dropped from a full queue.",
         lambda: exporter.dropped,
     )
 

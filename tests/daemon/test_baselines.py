@@ -50,7 +50,7 @@ def watched(hours: int = 3) -> Detection:
     return detection
 
 
-def shelf(store, detection=None, use=lambda _: None) -> BaselineService:
+def service(store, detection=None, use=lambda _: None) -> BaselineService:
     detection = detection or watched()
     return BaselineService(
         store.baselines(), lambda: Minutes(detection.log, detection.streams), use
@@ -122,7 +122,7 @@ def test_they_survive_a_restart(tmp_path):
 
 
 def test_a_window_of_traffic(store):
-    found = shelf(store).keep_window("main", 2 * 3_600.0, NOON + 3 * 3_600.0, "me")
+    found = service(store).keep_window("main", 2 * 3_600.0, NOON + 3 * 3_600.0, "me")
     assert (found.kind, found.samples, found.created_by) == ("traffic", 7_200.0, "me")
     assert found.provenance == "traffic, 0.1 days"
     baseline = decode(*store.baselines().find("main"))
@@ -132,7 +132,7 @@ def test_a_window_of_traffic(store):
 
 
 def test_a_golden_run(store):
-    found = shelf(store).keep_run("golden", json.dumps(RUN).encode(), NOON, "me")
+    found = service(store).keep_run("golden", json.dumps(RUN).encode(), NOON, "me")
     assert (found.kind, found.samples) == ("golden", 2.0)
     assert found.provenance == "run nightly, 1 metrics"
     assert json.loads(store.baselines().find("golden")[1]) == RUN
@@ -160,18 +160,18 @@ def test_a_golden_run(store):
 )
 def test_what_cannot_be_saved_is_said(store, action, says):
     with pytest.raises(ValueError, match=says):
-        action(shelf(store))
+        action(service(store))
     assert store.baselines().rows() == []
 
 
 def test_no_traffic_makes_no_baseline(store):
     with pytest.raises(ValueError, match="no traffic"):
-        shelf(store, Detection([], [])).keep_window("main", 7_200.0, NOON, "")
+        service(store, Detection([], [])).keep_window("main", 7_200.0, NOON, "")
 
 
 def test_detectors_are_told_what_to_compare_with(store):
     told = []
-    held = shelf(store, use=told.append)
+    held = service(store, use=told.append)
     for at in (0.0, 1.0):
         held.keep_window("main", 7_200.0, NOON + at, "me")
     held.keep_run("golden", json.dumps(RUN).encode(), NOON, "me")
@@ -197,7 +197,7 @@ def test_detectors_are_told_what_to_compare_with(store):
 
 def test_after_a_restart_the_promoted_one_counts_and_the_first_days_stay(store):
     told = []
-    held = shelf(store, use=told.append)
+    held = service(store, use=told.append)
     first_days, saved = (Baseline(name=name, source="traffic", created_at=NOON, provenance="",
                                   streams=()) for name in ("the first 3 days", "gone"))  # fmt: skip
     held.resume(None)
@@ -212,7 +212,7 @@ def test_after_a_restart_the_promoted_one_counts_and_the_first_days_stay(store):
 
 
 def test_metrics_name_it_and_its_levels(store):
-    shelf(store).keep_window("main", 7_200.0, NOON, "me")
+    service(store).keep_window("main", 7_200.0, NOON, "me")
     baseline = decode(*store.baselines().find("main"))
     families = {each.name: each.samples for each in BaselineMetrics(lambda: baseline).collect()}
     (info,) = families["ragmon_baseline_info"]

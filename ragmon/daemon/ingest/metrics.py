@@ -26,13 +26,13 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     """Have the engine asked at each scrape."""
     own.watch_each(
         "ragmon_limit_bytes",
-        "What may be reached: limits.queue, retention.max_disk, and the store's disk.",
+        "Upper limits: limits.queue, retention.max_disk, and the size of the store's disk.",
         "limit",
         lambda: limits(settings, engine.store.size_bytes()),
     )
     own.watch(
         "ragmon_ingest_queue_bytes",
-        "Accepted and not yet committed.",
+        "Bytes of batches that wait to be written to the store.",
         lambda: engine.writer.queued_bytes,
     )
     own.watch("ragmon_store_bytes", "Size of the store on disk.", engine.store.size_bytes)
@@ -48,16 +48,16 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     )
     own.watch_total(
         "ragmon_window_restatements",
-        "Queries counted anew after late feedback or labels.",
+        "Queries whose counts were corrected after late feedback or labels.",
         lambda: engine.windows.restatements,
     )
     own.watch_total(
         "ragmon_series_dropped",
-        "Observations counted under other because max_series was reached.",
+        "Observations counted under the pipeline other because max_series was reached.",
         lambda: engine.windows.dropped,
     )
     own.watch_total(
         "ragmon_commit_failures",
-        "Groups of batches that the store refused.",
+        "Commits that the store refused; senders were told to retry.",
         lambda: engine.writer.stats.failures,
     )

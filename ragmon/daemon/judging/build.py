@@ -176,7 +176,7 @@ class SampledJudging:
         metrics.watch_queue(SAMPLED_JUDGE, lambda: self._queue.length)
         metrics.watch(
             "ragmon_judge_budget_remaining_ratio",
-            "What is left of the limit of judgements or dollars that is nearest to its end.",
+            "Share left of the tightest limit on judgements or dollars; at 0 judging pauses.",
             SAMPLED_JUDGE,
             self._budget.remaining_ratio,
         )

@@ -47,12 +47,12 @@ def build_delivery(context: Context, port: int) -> "Delivery":
     )
     own.watch(
         "ragmon_notification_oldest_age_seconds",
-        "How long the oldest of them has waited.",
+        "Seconds that the oldest undelivered notification has waited.",
         delivery.oldest_s,
     )
     own.watch(
         "ragmon_notification_dead_letters",
-        "Notifications that were given up in the last month.",
+        "Notifications given up in the last 30 days; GET /v1/notifications has the reasons.",
         lambda: delivery.undelivered.dead,
     )
     return delivery

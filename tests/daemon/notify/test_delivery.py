@@ -1,4 +1,4 @@
-"""All lanes together: none waits for another, and writes go together."""
+"""All sinks together: none waits for another, and writes go together."""
 
 import threading
 from concurrent.futures import Future
@@ -18,7 +18,7 @@ from tests.support.delivery import DOWN, Recorder, Tally
 from tests.support.stores import opened
 from tests.support.wait import eventually
 
-# ---- the ledger -----------------------------------------------------------------------------
+# ---- the outbox writer ----------------------------------------------------------------------
 
 
 class Slow:
@@ -39,17 +39,17 @@ class Slow:
 
 def test_what_comes_during_a_write_goes_together_into_the_next():
     slow = Slow()
-    ledger = OutboxWriter(slow)
+    writer = OutboxWriter(slow)
     for number in range(4):
-        ledger.add(Settled(number, "delivered", NOW))
+        writer.add(Settled(number, "delivered", NOW))
     assert slow.batches == [[0]]
     slow.futures[0].set_result(None)
-    ledger.add(Settled(4, "delivered", NOW))
+    writer.add(Settled(4, "delivered", NOW))
     assert slow.batches == [[0], [1, 2, 3, 4]]
     slow.futures[1].set_exception(StoreError("no space left"))
     with pytest.raises(StoreError):
-        ledger.flush()
-    thread = threading.Thread(target=ledger.flush)
+        writer.flush()
+    thread = threading.Thread(target=writer.flush)
     thread.start()
     eventually(lambda: len(slow.futures) == 3)
     slow.futures[2].set_result(None)
@@ -57,7 +57,7 @@ def test_what_comes_during_a_write_goes_together_into_the_next():
     assert slow.batches[2:] == [[1, 2, 3, 4]]
 
 
-# ---- all lanes ------------------------------------------------------------------------------
+# ---- all sinks ------------------------------------------------------------------------------
 
 
 class Office:

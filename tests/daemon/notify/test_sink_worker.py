@@ -1,4 +1,4 @@
-"""One lane from the outbox to a sink: nothing lost, in order per alert, no storm of retries."""
+"""One sink worker: nothing lost, in order per alert, no storm of retries."""
 
 import collections
 
@@ -28,7 +28,7 @@ PENDING = PendingNotification(1, "chat", "e-1", "e", NOW, b"", 0)
 
 
 class Rig:
-    """One lane over a real store, moved by hand."""
+    """One worker over a real store, moved by hand."""
 
     def __init__(self, directory, sink, **route):
         self.clock = ManualClock(NOW)
@@ -44,7 +44,7 @@ class Rig:
             counters=self.tally,
             open_alerts=lambda: self.open,
         )
-        self.lane = SinkWorker(self.route, common)
+        self.worker = SinkWorker(self.route, common)
 
     def put(self, *events):
         self.outbox.put(notifications(events, [self.route]))
@@ -53,15 +53,15 @@ class Rig:
         """Steps as a thread would make them."""
         until = self.clock.now() + seconds
         while self.clock.now() <= until:
-            self.clock.sleep(self.lane.step())
+            self.clock.sleep(self.worker.step())
 
     def drain(self):
         """Steps until nothing waits; an hour must do."""
         until = self.clock.now() + 3_600.0
-        self.lane.step()
-        while self.lane.undelivered.length:
+        self.worker.step()
+        while self.worker.undelivered.length:
             assert self.clock.now() < until
-            self.clock.sleep(self.lane.step())
+            self.clock.sleep(self.worker.step())
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_what_becomes_of_a_failure(error, age, fate, due, reason):
     assert settle(PENDING, error, 3_600.0, now) == Settled(1, fate, now + due, reason)
 
 
-# ---- a lane ---------------------------------------------------------------------------------
+# ---- a worker -------------------------------------------------------------------------------
 
 
 def test_an_alert_is_told_in_order_and_others_go_past_it(rig):
@@ -134,7 +134,7 @@ def test_an_alert_is_told_in_order_and_others_go_past_it(rig):
     assert held.sink.got[:2] == [second[0].id, second[1].id]
     assert held.sink.got[2:] == [each.id for each in first]
     assert held.tally == {("chat", "delivered"): 5, ("chat", "retried"): 2}
-    assert held.lane.undelivered.length == 0
+    assert held.worker.undelivered.length == 0
 
 
 def test_a_refusal_is_a_dead_letter_and_what_follows_goes_on(rig, caplog):
@@ -156,7 +156,7 @@ def test_a_receiver_that_stays_away_is_given_up(rig):
     assert letter.reason == "given up after 2 h: chat answered 503"
     assert 7_200.0 < letter.buried_at - NOW < 7_200.0 + LONGEST_WAIT_S + 60.0
     assert 25 < letter.attempts < 60
-    assert held.lane.undelivered == (0, None, 1)
+    assert held.worker.undelivered == (0, None, 1)
 
 
 def test_a_dead_receiver_is_asked_seldom_and_found_again_soon(rig):
@@ -184,8 +184,8 @@ def test_a_lane_wakes_when_the_next_is_due(rig):
     held = rig(Recorder(lambda _: DOWN))
     told = story(1)[0]
     held.put(told)
-    assert held.lane.step() == 0.0
-    assert held.lane.step() == pytest.approx(wait_s(told.id, 1))
+    assert held.worker.step() == 0.0
+    assert held.worker.step() == pytest.approx(wait_s(told.id, 1))
 
 
 def test_a_receiver_that_asks_for_patience_gets_it(rig):
