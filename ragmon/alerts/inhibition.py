@@ -36,8 +36,11 @@ def cause_of(alert: Alert, others: Iterable[Alert]) -> Alert | None:
 def explains(cause: Alert, symptom: Alert) -> bool:
     """True when a notification of the cause makes one of the symptom superfluous.
 
-    This is a strict order, so no two alerts can inhibit one another.
+    This is a strict order, so no two alerts can inhibit one another. Nothing is explained by
+    something less grave: a warning would keep a critical from being heard.
     """
+    if _graver(symptom, cause):
+        return False
     one, other = cause.key, symptom.key
     if one.stream.dimension == "source" and other.kind == "no_data":
         return other.stream.dimension != "source"  # pipelines are silent when their source is
@@ -47,11 +50,9 @@ def explains(cause: Alert, symptom: Alert) -> bool:
         return False
     whole_of = not one.stream.dimension and bool(other.stream.dimension)
     if whole_of or one.stream[2:] == other.stream[2:]:
-        same = one.stream.metric == other.stream.metric
-        if same and whole_of:
+        same_in_slice = whole_of and one.stream.metric == other.stream.metric
+        if same_in_slice or _before(one.stream.metric, other.stream.metric):
             return True
-        if _before(one.stream.metric, other.stream.metric):
-            return whole_of or not _graver(symptom, cause)
         if {one.stream.metric, other.stream.metric} <= _SLOWNESS or one.stream == other.stream:
             return _fired_before(cause, symptom)
     return False
@@ -75,9 +76,9 @@ def _before(one: str, other: str) -> bool:
 
 
 def _fired_before(cause: Alert, symptom: Alert) -> bool:
-    """True when of two alerts that say the same this cause was first, and is as grave."""
+    """True when of two alerts that say the same this cause was first."""
     first, second = ((each.fired_at or each.began_at, each.key) for each in (cause, symptom))
-    return first < second and not _graver(symptom, cause)
+    return first < second
 
 
 def _graver(one: Alert, other: Alert) -> bool:
