@@ -49,8 +49,8 @@ class Windows:
         self.row_layout = RowLayout(len(self.columns))
         self.rings = [Ring(tier, self.series.capacity, self.row_layout) for tier in self.tiers]
         self.latencies = [LatencyRing(tier, STAGES) for tier in self.tiers]
-        self.layout = layout_of(self.columns)
-        self.judged = [SparseRing(tier, self.layout.width) for tier in self.tiers]
+        self.verdict_layout = layout_of(self.columns)
+        self.judged = [SparseRing(tier, self.verdict_layout.width) for tier in self.tiers]
         self.totals = Totals(self.series.capacity, self.row_layout)
         self.dirty: list[set[int]] = [set() for _ in self.tiers]
         self.watermark = 0.0  # newest timestamp counted
@@ -104,7 +104,7 @@ class Windows:
         newest = max(now, self.watermark)  # a clock that runs ahead has moved the rings on
         rows = np.zeros((count, self.row_layout.width))
         latency = np.zeros((count, STAGES, BINS), dtype=np.int64)
-        judged = np.zeros((count, self.layout.width))
+        judged = np.zeros((count, self.verdict_layout.width))
         for run in cover(self.tiers, (now if end is None else end) - window_s, stop, newest):
             rows += self.rings[run.tier].total(run, count)
             latency += self.latencies[run.tier].total(run, count)
@@ -169,7 +169,7 @@ class Windows:
         self, of: Observations, members: NDArray[np.int64], sparse: Sparse, sign: float
     ) -> None:
         """Add what verdicts say to the cells that hold their records, in every tier."""
-        rows = sign * self.layout.converted(sparse.names, sparse.rows)
+        rows = sign * self.verdict_layout.converted(sparse.names, sparse.rows)
         series, pair = _pairs(members[of.dim_index[sparse.record]])
         seconds = of.timestamps[sparse.record].astype(np.int64)[pair]
         for ring, judged in zip(self.rings, self.judged, strict=True):

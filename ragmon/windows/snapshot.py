@@ -89,7 +89,7 @@ def load_bucket(windows: Windows, saved: SavedBucket) -> None:
     order = order[owner[order] >= 0]
     windows.latencies[saved.tier].put(saved.bucket, renumbered[order], counts[order])
     if stored.judged is not None:
-        at, judged = _judged_rows(stored.judged, windows.layout)
+        at, judged = _judged_rows(stored.judged, windows.verdict_layout)
         kept = numbers[at] >= 0
         windows.judged[saved.tier].put(saved.bucket, numbers[at][kept], judged[kept])
 
@@ -199,7 +199,7 @@ def _dump_judged(
         return None
     at = position[cells.series]
     kept = at >= 0
-    names = windows.layout.names
+    names = windows.verdict_layout.names
     return _Judged(names, at[kept].astype(np.int32).tobytes(), cells.rows[kept].tobytes())
 
 
