@@ -28,8 +28,8 @@ def test_a_test_is_sent_and_ended(receiver, capsys):
     assert ask("oncall", "--severity", "critical", "--sinks", sinks) == 0
     texts = [post.json["text"] for post in receiver.posts]
     assert texts == [
-        "*CRITICAL Firing: RagmonTest in ragmon-test*",
-        "*CRITICAL Resolved: RagmonTest in ragmon-test*",
+        "*CRITICAL test alert sent by `ragmon notify-test`: nothing is wrong*",
+        "*CRITICAL Resolved: test alert sent by `ragmon notify-test`: nothing is wrong*",
     ]
     out = capsys.readouterr().out
     assert out.count("was accepted") == 2

@@ -93,7 +93,7 @@ def test_a_real_alertmanager_shows_groups_and_resolves(tmp_path, receiver):
             eventually(lambda: "docs" in bodies(receiver, "resolved"), "it notifies the end")
             over = bodies(receiver, "resolved")["docs"]["alerts"]
             [ended] = [each for each in over if each["labels"] == hit.labels]
-            assert ended["annotations"]["description"].startswith("docs hit rate 87.9%")
+            assert ended["annotations"]["summary"].startswith("hit rate of docs fell to 88 %")
             assert ended["annotations"]["runbook_url"]
             assert manager.alerts().keys() == {"RagmonShopHitRate"}
 
