@@ -25,11 +25,11 @@ class Row(Struct, frozen=True):
 
     title: str
     panels: tuple[Panel, ...]
-    folded: bool = False  # for what not everybody has: it asks only when unfolded
+    folded: bool = False  # for optional features: queried only when unfolded
 
 
 class Board(Struct, frozen=True):
-    """What one dashboard asks and shows."""
+    """One dashboard: its rows of panels and its own variables."""
 
     name: str  # of the file; with ``ragmon-`` the uid
     title: str
@@ -156,7 +156,7 @@ def _status_page() -> Json:
 
 
 def _placed(rows: tuple[Row, ...]) -> Iterator[Json]:
-    """Every row's heading and panels; what is folded lies inside its heading."""
+    """Headings and panels of all rows; the panels of a folded row lie inside its heading."""
     number, y = 1, 0
     for row in rows:
         panels, height = _laid(row.panels, number + 1, y + 1)
@@ -176,11 +176,11 @@ def _placed(rows: tuple[Row, ...]) -> Iterator[Json]:
 
 def _laid(panels: tuple[Panel, ...], number: int, top: int) -> tuple[list[Json], int]:
     """Panels from left to right and downwards, and how high they are together."""
-    found: list[Json] = []
+    placed: list[Json] = []
     x, y, height = 0, top, 0
     for panel in panels:
         if x + panel.width > FULL:
             x, y, height = 0, y + height, 0
-        found.append(panel.json(number + len(found), x, y))
+        placed.append(panel.json(number + len(placed), x, y))
         x, height = x + panel.width, max(height, panel.height)
-    return found, y + height - top
+    return placed, y + height - top

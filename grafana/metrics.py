@@ -29,9 +29,9 @@ def quantile(q: float, histogram: str, by: str, *labels: str, of: str = COUNTED)
 
 
 def alerts(state: int, *labels: str) -> str:
-    """How many alerts are in a state; 0 where ragmon answers and has had no alert yet."""
-    found = f"sum({selector('ragmon_alert_state', *labels, of=COUNTED)} == bool {state})"
-    return f"{found} or 0 * sum(ragmon_build_info{{{OWN}}})"
+    """Number of alerts in a state; 0 where ragmon answers and has had no alert yet."""
+    total = f"sum({selector('ragmon_alert_state', *labels, of=COUNTED)} == bool {state})"
+    return f"{total} or 0 * sum(ragmon_build_info{{{OWN}}})"
 
 
 def overall(metric: str, *labels: str) -> str:

@@ -1,4 +1,4 @@
-"""How fast? Latency of the application by stage, and of ragmon's own answer to it."""
+"""Dashboard *how fast?*: latency of the application by stage, and of ragmon's own answers."""
 
 from grafana.board import Board, Row
 from grafana.metrics import COUNTED, OWN, increase, overall, quantile, rate, ratio, selector
@@ -72,7 +72,7 @@ _LATENCY = Row(
         ),
         heatmap(
             "Latencies",
-            "How many queries took how long; dots are exemplars, which lead to the query.",
+            "Number of queries by latency; dots are exemplars, which link to the query.",
             "s",
             Query(
                 increase(f"{_DURATION}_bucket", "le", _TOTAL),
@@ -83,14 +83,14 @@ _LATENCY = Row(
         ),
         chart(
             "95 % right now",
-            "Out of the counters of all replicas, by stage; as exact as their buckets.",
+            "Quantile by stage from the histograms of all replicas; as exact as their buckets.",
             "s",
             Query(quantile(0.95, _DURATION, "stage"), "{{stage}}", exemplars=True),
             min=0,
         ),
         chart(
             "Mean by stage",
-            "Mean latency from point to point.",
+            "Mean latency within each step of the chart.",
             "s",
             Query(
                 f"{rate(f'{_DURATION}_sum', 'pipeline, stage')}"
@@ -119,7 +119,7 @@ _LATENCY = Row(
         ),
         chart(
             "Acknowledgement",
-            "From taking a group of batches to having it on disk and counted.",
+            "Time from receiving a group of batches until it is on disk and counted.",
             "s",
             *(
                 Query(quantile(q, "ragmon_commit_duration_seconds", "", of=OWN), f"p{100 * q:g}")

@@ -1,4 +1,4 @@
-"""Is it good? Quality now, against its own past, with intervals."""
+"""Dashboard *is it good?*: quality now, against its own past, with intervals."""
 
 from grafana.board import Board, Row, variable
 from grafana.metrics import COUNTED, OWN, SELECTED, alerts, overall, rate, ratio, selector
@@ -38,13 +38,13 @@ _NOW = Row(
         ),
         stat(
             "Hit rate at $k",
-            "Share of queries with a relevant chunk among the first $k, as $evidence tells.",
+            "Share of queries with a relevant chunk among the first $k, by $evidence.",
             "percentunit",
             Query(overall("ragmon_hit_ratio", *_AT_K), "hit"),
         ),
         stat(
             "Grounding",
-            "How much of the answers their chunks hold, by the embedded judge.",
+            "Share of the answers that their chunks support, by the embedded judge.",
             "percentunit",
             Query(overall("ragmon_grounding_ratio"), "grounding"),
         ),
@@ -86,7 +86,7 @@ _TABLE = Row(
         ),
         table(
             "Baselines",
-            "What traffic is compared with, besides its own past; see ragmon baseline.",
+            "Saved baselines to compare traffic with, besides its own past; see ragmon baseline.",
             "short",
             {"Promoted": Query(_PROMOTED, "", instant=True)},
             {"pipeline": "Pipeline", "baseline": "Baseline"},
@@ -108,13 +108,13 @@ _RETRIEVAL = Row(
         ),
         ratio(
             "Hit rate at $k",
-            "Share with a relevant chunk among the first $k, as $evidence tells.",
+            "Share with a relevant chunk among the first $k, by $evidence.",
             "ragmon_hit_ratio",
             *_AT_K,
         ),
         ratio(
             "Reciprocal rank",
-            "Mean of 1/rank of the first relevant chunk, as $evidence tells.",
+            "Mean of 1/rank of the first relevant chunk, by $evidence.",
             "ragmon_reciprocal_rank",
             'evidence="$evidence"',
         ),
@@ -132,7 +132,7 @@ _ANSWERS = Row(
     (
         ratio(
             "Grounding",
-            "How much of an answer its chunks hold, by the embedded judge.",
+            "Share of an answer that its chunks support, by the embedded judge.",
             "ragmon_grounding_ratio",
             baseline="grounding",
         ),
@@ -144,7 +144,7 @@ _ANSWERS = Row(
         ),
         ratio(
             "Answers that cite nothing",
-            "Share of the answers that cite none of the chunks they were given.",
+            "Share of the answers that cite none of their retrieved chunks.",
             "ragmon_uncited_ratio",
             rare=True,
             baseline="uncited",
@@ -199,7 +199,7 @@ _PROBES = Row(
         ),
         _probed(
             "Faithfulness",
-            "How much of the answers to golden questions their chunks support.",
+            "Share of the answers to golden questions that their chunks support.",
             "ragmon_probe_faithfulness_ratio",
             legend=" {{judge}}",
         ),

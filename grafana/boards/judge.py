@@ -1,4 +1,4 @@
-"""The judges: what they say, how much they read, what it costs, and whether people agree."""
+"""Dashboard of the judges: verdicts, coverage, cost, and agreement with people."""
 
 from grafana.board import Board, Row
 from grafana.metrics import OWN, increase, overall, quantile, rate, ratio, selector
@@ -23,7 +23,7 @@ _NOW = Row(
     (
         stat(
             "Faithfulness",
-            "How much of the answers is supported, by the best judge that read them.",
+            "Share of the answers that is supported, by the best judge that read them.",
             "percentunit",
             Query(overall("ragmon_faithfulness_ratio", _JUDGES), "faithfulness"),
         ),
@@ -47,13 +47,13 @@ _NOW = Row(
         ),
         stat(
             "Budget left",
-            "Share of the judge's budget that remains, of the tighter of its limits.",
+            "Share of the judge's budget that is left, for the limit that is nearest.",
             "percentunit",
             Query(f"min(ragmon_judge_budget_remaining_ratio{{{OWN}}})", "left"),
         ),
         stat(
             "Cost in a day",
-            "What the sampled judge cost in the last 24 hours.",
+            "Cost of the sampled judge in the last 24 hours.",
             "currencyUSD",
             Query(f"sum(increase({_COST}{{{OWN}}}[1d]))", "cost"),
         ),
@@ -65,13 +65,13 @@ _VERDICTS = Row(
     (
         ratio(
             "Faithfulness",
-            "How much of an answer is supported by its chunks, judge by judge.",
+            "Share of an answer that its chunks support, by judge.",
             "ragmon_faithfulness_ratio",
             legend="{{pipeline}} {{judge}}",
         ),
         ratio(
             "Grounding",
-            "How much of an answer its chunks hold, by the embedded judge.",
+            "Share of an answer that its chunks support, by the embedded judge.",
             "ragmon_grounding_ratio",
         ),
         ratio(
@@ -82,7 +82,7 @@ _VERDICTS = Row(
         ),
         chart(
             "Judged answers in the window",
-            "How many verdicts stand behind the faithfulness of each judge.",
+            "Number of verdicts behind the faithfulness of each judge.",
             "short",
             Query(selector("ragmon_faithfulness_ratio_samples"), "{{pipeline}} {{judge}}"),
             min=0,
@@ -95,7 +95,7 @@ _AGREEMENT = Row(
     (
         chart(
             "Distance from human labels",
-            "A judge's faithfulness less that of the human labels, over the window.",
+            "Faithfulness by a judge minus faithfulness by human labels, over the window.",
             "percentunit",
             Query(
                 f"{selector('ragmon_faithfulness_ratio', _JUDGES)}"
@@ -135,13 +135,13 @@ _WORK = Row(
     (
         stack(
             "Judged",
-            "Answers by judge and outcome, per second; scored, or why not.",
+            "Answers by judge and outcome, per second: scored, or the reason why not.",
             "reqps",
             Query(rate(_JUDGED, "judge, outcome", of=OWN), "{{judge}} {{outcome}}"),
         ),
         ratio(
             "Read by the embedded judge",
-            "Share of the answers that it read; the rest went beyond its share of the CPU.",
+            "Share of the answers that it read; the rest exceeded judge.grounding.max_cpu.",
             "ragmon_grounding_coverage_ratio",
         ),
         chart(
@@ -153,7 +153,7 @@ _WORK = Row(
         ),
         chart(
             "Failures",
-            "Attempts to judge that failed, by reason; those that are tried again included.",
+            "Failed attempts to judge by reason, including those that are retried.",
             "reqps",
             Query(
                 rate("ragmon_judge_failures_total", "judge, reason", of=OWN), "{{judge}} {{reason}}"
@@ -169,7 +169,7 @@ _WORK = Row(
         ),
         chart(
             "Tokens",
-            "Tokens of the sampled judge by kind, from point to point.",
+            "Tokens of the sampled judge by kind, within each step of the chart.",
             "short",
             Query(
                 increase("ragmon_judge_tokens_total", "judge, kind", of=OWN), "{{judge}} {{kind}}"
@@ -178,14 +178,14 @@ _WORK = Row(
         ),
         chart(
             "Cost",
-            "What the sampled judge costs an hour, at the present rate.",
+            "Cost of the sampled judge an hour, at the present rate.",
             "currencyUSD",
             Query(f"3600 * {rate(_COST, 'judge', of=OWN)}", "{{judge}}"),
             min=0,
         ),
         chart(
             "Budget left",
-            "Share of the budget that remains, of the tighter of the limits.",
+            "Share of the budget that is left, for the limit that is nearest.",
             "percentunit",
             Query(f"min by (job) (ragmon_judge_budget_remaining_ratio{{{OWN}}})", "{{job}}"),
             min=0,
@@ -197,6 +197,6 @@ _WORK = Row(
 BOARD = Board(
     "judge",
     "the judge",
-    "What the judges say and how surely, what they read, what they cost, and human labels.",
+    "Verdicts of the judges with intervals, coverage, cost, and agreement with human labels.",
     (_NOW, _VERDICTS, _WORK, _AGREEMENT),
 )

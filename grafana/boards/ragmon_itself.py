@@ -26,27 +26,27 @@ _NOW = Row(
         ),
         stat(
             "Evaluated",
-            "Since the windows were last evaluated.",
+            "Time since the windows were last evaluated.",
             "s",
             Query(f"time() - max(ragmon_evaluation_timestamp_seconds{{{OWN}}})", "age"),
             (120, "red"),
         ),
         stat(
             "Newest query",
-            "Since the newest query was asked.",
+            "Time since the newest query was asked.",
             "s",
             Query(f"time() - max(ragmon_watermark_timestamp_seconds{{{OWN}}})", "age"),
             (3600, "orange"),
         ),
         stat(
-            "Taken",
+            "Accepted",
             "Records, feedback and labels made durable, per second.",
             "reqps",
             Query(f"sum(rate(ragmon_ingest_records_total{{{OWN}}}[$__rate_interval]))", "taken"),
         ),
         stat(
             "Refused",
-            "What was refused, per second; the reasons stand below.",
+            "Records refused per second; the reasons are below.",
             "reqps",
             Query(f"sum(rate(ragmon_rejected_total{{{OWN}}}[$__rate_interval]))", "refused"),
             (0.001, "orange"),
@@ -61,30 +61,30 @@ _NOW = Row(
 )
 
 _INGEST = Row(
-    "What comes in",
+    "Ingest",
     (
         stack(
-            "Taken",
+            "Accepted",
             "Records, feedback and labels made durable, by source.",
             "reqps",
             Query(rate("ragmon_ingest_records_total", "source", of=OWN), "{{source}}"),
         ),
         stack(
             "Refused",
-            "What was refused, by reason.",
+            "Records refused, by reason.",
             "reqps",
             Query(rate("ragmon_rejected_total", "reason", of=OWN), "{{reason}}"),
         ),
         chart(
-            "Sent again",
-            "What had been sent before and was not counted again, by source.",
+            "Duplicates",
+            "Repeated records, which are not counted again, by source.",
             "reqps",
             Query(rate("ragmon_duplicates_total", "source", of=OWN), "{{source}}"),
             min=0,
         ),
         chart(
             "Queue",
-            "Bytes received and not yet committed, of limits.queue; when full ragmon answers 503.",
+            "Share of limits.queue that waits to be committed; at 100 % ragmon answers 503.",
             "percentunit",
             Query(
                 f"{_sum('ragmon_ingest_queue_bytes')} / {_sum('ragmon_limit_bytes', _QUEUE)}",
@@ -95,7 +95,7 @@ _INGEST = Row(
         ),
         chart(
             "Commit",
-            "From taking a group of batches to having it on disk and counted.",
+            "Time from receiving a group of batches until it is on disk and counted.",
             "s",
             *(
                 Query(quantile(q, "ragmon_commit_duration_seconds", "", of=OWN), f"p{100 * q:g}")
@@ -104,7 +104,7 @@ _INGEST = Row(
             min=0,
         ),
         chart(
-            "Commits that failed",
+            "Failed commits",
             "Groups of batches that could not be written, per second.",
             "reqps",
             Query(rate("ragmon_commit_failures_total", "job", of=OWN), "{{job}}"),
@@ -112,14 +112,14 @@ _INGEST = Row(
         ),
         chart(
             "Traces waiting",
-            "OpenTelemetry traces that wait for more spans.",
+            "OpenTelemetry traces that are waiting for more spans.",
             "short",
             Query(_sum("ragmon_otlp_pending_traces"), "{{job}}"),
             min=0,
         ),
         chart(
-            "Traces cut short",
-            "Spans that came after their trace was counted, and traces that had to make room.",
+            "Late spans and evicted traces",
+            "Spans that came after their trace was counted, and traces evicted for lack of room.",
             "reqps",
             Query(rate("ragmon_otlp_late_spans_total", "job", of=OWN), "late spans"),
             Query(rate("ragmon_otlp_evicted_traces_total", "job", of=OWN), "evicted traces"),
@@ -133,14 +133,14 @@ _WINDOWS = Row(
     (
         chart(
             "Evaluation",
-            "How long the last evaluation of all windows took.",
+            "Duration of the last evaluation of all windows.",
             "s",
             Query(_sum("ragmon_evaluation_duration_seconds"), "{{job}}"),
             min=0,
         ),
         chart(
             "Age",
-            "Since the windows were last evaluated, and since the newest query was asked.",
+            "Time since the windows were last evaluated, and since the newest query was asked.",
             "s",
             Query(_age("ragmon_evaluation_timestamp_seconds"), "{{job}}: evaluation"),
             Query(_age("ragmon_watermark_timestamp_seconds"), "{{job}}: newest query"),
@@ -148,28 +148,28 @@ _WINDOWS = Row(
         ),
         chart(
             "Restated",
-            "Queries whose windows changed after the fact: feedback, labels, verdicts.",
+            "Queries corrected after they were counted: by feedback, labels or verdicts.",
             "reqps",
             Query(rate("ragmon_window_restatements_total", "job", of=OWN), "{{job}}"),
             min=0,
         ),
         chart(
-            "Feedback and labels that wait",
-            "For a query that has not come yet, up to limits.waiting.",
+            "Waiting feedback and labels",
+            "Waiting for a query that has not arrived yet, up to limits.waiting.",
             "short",
             Query(_sum("ragmon_waiting_changes"), "{{job}}"),
             min=0,
         ),
         chart(
-            "Series given up",
-            "Slices beyond max_series, which are counted under other.",
+            "Series over the limit",
+            "Series beyond max_series, which are counted under other.",
             "reqps",
             Query(rate("ragmon_series_dropped_total", "job", of=OWN), "{{job}}"),
             min=0,
         ),
         chart(
-            "Runs left out",
-            "Scheduled work that was skipped, as its last run went on.",
+            "Skipped runs",
+            "Scheduled runs that were skipped because the last one was still running.",
             "reqps",
             Query(rate("ragmon_scheduled_runs_skipped_total", "task", of=OWN), "{{task}}"),
             min=0,
@@ -182,28 +182,28 @@ _DETECTION = Row(
     (
         chart(
             "Streams",
-            "Metrics of pipelines and slices that detectors watch, and those too young to judge.",
+            "Metrics of pipelines and slices that detectors watch, and those still learning.",
             "short",
             Query(_sum("ragmon_detection_streams"), "{{job}}: watched"),
             Query(_sum("ragmon_detection_learning"), "{{job}}: learning"),
             min=0,
         ),
         chart(
-            "Behind",
-            "Since the end of the last minute that was judged; detectors.lag is meant to be.",
+            "Detection lag",
+            "Time since the last minute that was judged; detectors.lag is normal.",
             "s",
             Query(_age("ragmon_detection_timestamp_seconds"), "{{job}}"),
             min=0,
         ),
         chart(
-            "Streams given up",
-            "Streams that would go beyond detectors.max_streams.",
+            "Streams over the limit",
+            "Streams not watched because detectors.max_streams is reached.",
             "reqps",
             Query(rate("ragmon_detection_streams_dropped_total", "job", of=OWN), "{{job}}"),
             min=0,
         ),
         chart(
-            "Time taken from commits",
+            "Writer time spent on detection",
             "Share of the writer's time that detection takes.",
             "percentunit",
             Query(rate("ragmon_detection_seconds_total", "job", of=OWN), "{{job}}"),
@@ -213,7 +213,7 @@ _DETECTION = Row(
 )
 
 _OUT = Row(
-    "What goes out",
+    "Notifications and scrapes",
     (
         stack(
             "Notifications",
@@ -224,8 +224,8 @@ _OUT = Row(
             ),
         ),
         chart(
-            "Notifications that wait",
-            "Not yet delivered, and given up.",
+            "Waiting notifications",
+            "Notifications not yet delivered, and given up.",
             "short",
             Query(_sum("ragmon_notification_queue_length"), "{{job}}: wait"),
             Query(_sum("ragmon_notification_dead_letters"), "{{job}}: given up"),
@@ -233,7 +233,7 @@ _OUT = Row(
         ),
         chart(
             "Scrape",
-            "How long Prometheus took to read /metrics.",
+            "Time that Prometheus took to read /metrics.",
             "s",
             Query(f"max by (job) (scrape_duration_seconds{{{OWN}}})", "{{job}}"),
             min=0,
@@ -260,8 +260,8 @@ _PLACE = Row(
             min=0,
         ),
         chart(
-            "Store, of what it may take",
-            "Share of the room on its disk, and of retention.max_disk where that is set.",
+            "Store, share of its limit",
+            "Share of the room on its disk, and of retention.max_disk where it is set.",
             "percentunit",
             Query(
                 f"{_sum('ragmon_store_bytes')} / on (job) group_right ()"
@@ -290,6 +290,6 @@ _PLACE = Row(
 BOARD = Board(
     "ragmon-itself",
     "ragmon itself",
-    "Whether the monitor can be believed: what comes in, how fresh it is, what goes out.",
+    "Health of the monitor itself: ingest, freshness, detection and notifications.",
     (_NOW, _INGEST, _WINDOWS, _DETECTION, _OUT, _PLACE),
 )

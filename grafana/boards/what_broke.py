@@ -1,4 +1,4 @@
-"""What broke? Alerts, failure modes, and the slices and queries behind them."""
+"""Dashboard *what broke?*: alerts, failure modes, and the slices and queries behind them."""
 
 from grafana.board import Board, Row, variable
 from grafana.metrics import COUNTED, alerts, increase, overall, rate, selector
@@ -69,7 +69,7 @@ _OPEN = Row(
         ),
         states(
             "Alerts over time",
-            "Every alert that was pending or fired; the worst of its streams.",
+            "Every alert that was pending or firing, by its worst state.",
             Query(f"max by (alert, pipeline) ({_STATE}) > 0", "{{alert}} {{pipeline}}"),
             {1: ("pending", "yellow"), 2: ("firing", "red")},
         ),
@@ -89,7 +89,7 @@ _OPEN = Row(
         ),
         chart(
             "Alerts fired",
-            "Alerts that began to fire, from point to point.",
+            "Alerts that began to fire within each step of the chart.",
             "short",
             Query(increase("ragmon_alerts_fired_total", "alert"), "{{alert}}"),
             min=0,
@@ -102,7 +102,7 @@ _MODES = Row(
     (
         stack(
             "What goes wrong",
-            "Share of queries by failure mode; the rest is well or unknown.",
+            "Share of queries by failure mode; the remaining queries are good or not diagnosed.",
             "percentunit",
             Query(selector("ragmon_failure_mode_ratio", _FAILED), "{{pipeline}} {{mode}}"),
         ),

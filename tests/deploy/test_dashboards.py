@@ -26,7 +26,7 @@ ABSENT = {
     "ragmon_alert(_state|s_fired_total)": "nothing fires",
     "ragmon_baseline_.+": "no baseline is promoted",
     "ragmon_judge_(tokens|cost|failures|duration|budget)_.+": "no model judges",
-    "ragmon_notifications_total": "nobody is told anything",
+    "ragmon_notifications_total": "nothing is notified",
     "ragmon_probe_.+": "no golden set is probed",
     "ragmon_scheduled_runs_skipped_total": "no run is skipped",
 }
