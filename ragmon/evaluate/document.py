@@ -41,7 +41,7 @@ class MetricMean(Struct, frozen=True):
 
 
 class Summary(MetricMean, frozen=True, kw_only=True):
-    """One metric over all cases that know it."""
+    """One metric over all cases that have a score."""
 
     name: str
     kind: Kind
@@ -64,7 +64,7 @@ class Curves(Struct, frozen=True):
 
     ks: list[int]
     at_k: dict[str, list[float]]  # by metric: hit, ndcg, precision, recall
-    enough_k: int | None  # the K after which recall hardly rises
+    enough_k: int | None  # the K after which recall gains less than 5 % of its highest value
     recall_levels: list[float]
     precision: list[float]  # interpolated, at each recall level
 

@@ -125,7 +125,7 @@ class Budget:
             day=day.charged(-1.0, -reservation.cost_usd) if day.number == reservation.day else day,
         )
 
-    def pace(self, now: float, waiting: int = 0, *, cost_usd: float = 0.0) -> float:
+    def even_rate(self, now: float, waiting: int = 0, *, cost_usd: float = 0.0) -> float:
         """Judgements an hour that use the budget up evenly; infinite without limits.
 
         Args:

@@ -122,7 +122,7 @@ def test_pace(limits, spent, now, waiting, pace):
     budget = Budget(limits)
     for _ in range(spent):
         assert budget.admit(now)
-    assert budget.pace(now, waiting, cost_usd=0.02) == pytest.approx(pace)
+    assert budget.even_rate(now, waiting, cost_usd=0.02) == pytest.approx(pace)
 
 
 def test_settling_gives_back_and_learns_the_cost():
@@ -132,7 +132,7 @@ def test_settling_gives_back_and_learns_the_cost():
     budget.settle(receipt, 0.1)
     assert budget.remaining_ratio(0.0) == pytest.approx(0.9)
     assert budget.room(0.0, 2, cost_usd=99.0) == pytest.approx(7.0)  # of what one did cost
-    assert budget.pace(0.0) == pytest.approx(9.0)
+    assert budget.even_rate(0.0) == pytest.approx(9.0)
     assert budget.admit(0.0, 0.6) is not None
 
 

@@ -51,7 +51,7 @@ class SharedBudget:
         now = self._clock.now()
         with self._lock:
             return (
-                self._budget.pace(now, waiting, cost_usd=cost_usd),
+                self._budget.even_rate(now, waiting, cost_usd=cost_usd),
                 self._budget.room(now, waiting, cost_usd=cost_usd),
             )
 

@@ -17,7 +17,7 @@ _TIE = 1e-9  # scores closer than this are equal
 
 
 class Contrast(Struct, frozen=True):
-    """One metric under both systems, over the cases that know it under both."""
+    """One metric under both systems, over the cases with a score under both."""
 
     name: str
     better: Better
@@ -72,7 +72,7 @@ class SharedCases(Struct, frozen=True):
     rows_second: list[int]
 
     def difference(self, first: Floats, second: Floats) -> Floats:
-        """Second minus first by case; NaN where either does not know."""
+        """Second minus first by case; NaN where either has no score."""
         return second[self.rows_second] - first[self.rows_first]
 
 
@@ -182,7 +182,7 @@ def _contrasts(metrics: Sequence[Metric], before: Floats, differences: Floats) -
 def _adjusted(names: Sequence[str], p_values: Sequence[float]) -> list[float]:
     """Holm's correction of the headline metrics, as a gate has it, and of the others apart.
 
-    Dozens of columns that say nearly the same would else hide what a gate of the few finds.
+    Dozens of correlated columns would otherwise hide a change that a gate on the few proves.
     """
     adjusted = [0.0] * len(names)
     for headline in (True, False):

@@ -91,7 +91,9 @@ def case_of(row: Row, path: Path, line: int, ignored: Ignored) -> Case:
         for name in rest:
             ignored.add(name, [*Case.__struct_fields__])
     if named.get("query") is None:
-        raise DataError("is missing", path=path, line=line, field="query", hint=_unasked(row))
+        raise DataError(
+            "is missing", path=path, line=line, field="query", hint=_missing_question_hint(row)
+        )
     case = _converted(named, Case, path, line)
     if case.query and case.case_id:
         return case
@@ -118,7 +120,7 @@ def record_of(row: Row, path: Path, line: int) -> QueryRecord:
     return _converted(named, QueryRecord, path, line)
 
 
-def _unasked(row: Row) -> str:
+def _missing_question_hint(row: Row) -> str:
     """Hint where no field is the question."""
     fields = ", ".join(map(str, row)) or "nothing"
     return f"Call the question query, {', '.join(_QUERY[:-1])} or {_QUERY[-1]}; this has {fields}"

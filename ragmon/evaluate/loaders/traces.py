@@ -27,7 +27,7 @@ def is_trace_export(path: Path) -> bool:
         with opened(path, "rb") as file:
             return _MARK in file.read(_HEAD_BYTES)
     except (OSError, EOFError, zlib.error):
-        return False  # whoever reads it says why
+        return False  # the reader raises the error
 
 
 def read_run(path: Path) -> Iterator[QueryRecord]:

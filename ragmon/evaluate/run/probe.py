@@ -41,7 +41,7 @@ class Golden(Struct, frozen=True, kw_only=True):
 
 
 class ProbeMean(Struct, frozen=True):
-    """One metric over the cases that know it, with its 95 % interval."""
+    """One metric over the cases with a score, with its 95 % interval."""
 
     metric: str  # ``recall@5``, ``faithfulness/grounding``
     mean: float
@@ -56,7 +56,7 @@ class ProbeOutcome(Struct, frozen=True, kw_only=True):
     probe: str
     started_at: float  # unix seconds
     duration_s: float
-    cases: int = 0  # asked
+    cases: int = 0  # sent to the service
     means: tuple[ProbeMean, ...] = ()
     failures: dict[str, int] = {}  # questions without a usable answer, by reason
     golden: Golden | None = None  # None: the whole run failed
@@ -77,7 +77,7 @@ def is_shown(metric: str) -> bool:
 
 
 class Compared(Struct, frozen=True):
-    """Two runs over the cases that both know."""
+    """Two runs over the cases with a score in both."""
 
     paired: PairedOutcomes
     cases: int
@@ -86,7 +86,7 @@ class Compared(Struct, frozen=True):
 
 
 def compare(before: Golden, after: Golden) -> dict[str, Compared]:
-    """Exact paired tests of what both runs know: hits at each k, and faithful answers.
+    """Exact paired tests of two runs: hits at each k, and faithful answers.
 
     Args:
         before: the baseline run.

@@ -56,7 +56,7 @@ def _of_chunks(case: Case, record: QueryRecord, k: int) -> Iterator[tuple[str, f
         yield f"facet_recall@{k}", facet_recall([chunk.id for chunk in chunks], case.facets, k)
     texts = [chunk.text or "" for chunk in chunks]
     if chunks and not any(texts):
-        return  # ids alone do not say what the chunks hold
+        return  # the texts were not recorded
     if case.nuggets:
         yield f"nugget_recall@{k}", nugget_recall(texts, case.nuggets, k)
     if case.keywords:

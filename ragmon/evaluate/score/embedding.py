@@ -22,7 +22,7 @@ class Similarity:
     """Cosine of the answer with the truth and with the question; negative ones count as 0.
 
     ``query_similarity`` stands in for answer relevancy: an answer to another question lies far
-    from this one. It does not say whether the answer is right.
+    from this one. It is no measure of correctness.
     """
 
     metrics: tuple[str, ...] = ("semantic_similarity", "query_similarity")

@@ -12,9 +12,9 @@ from ragmon.records import QueryRecord
 
 NEEDS_LLM = {
     "answer_relevance": "does the answer address the question",
-    "completeness": "does it hold all that the chunks say of the question",
+    "completeness": "does it include all that the chunks say about the question",
     "conciseness": "is it free of filler",
-    "context_precision": "which chunks were useful, by the judge instead of labels",
+    "context_precision": "which chunks were useful, according to the judge instead of labels",
     "noise_sensitivity": "what irrelevant chunks do to faithfulness",
 }
 """Metrics that only a language model can give, with the question each one answers."""

@@ -19,7 +19,7 @@ class Metric(Struct, frozen=True):
 
     @property
     def base(self) -> str:
-        """The name without k and variant, as the guide knows it."""
+        """The name without k and variant: the key of ``GUIDES``."""
         return base_of(self.name)
 
 
@@ -124,7 +124,7 @@ def base_of(name: str) -> str:
 
 
 def metric(name: str, kind: Kind | None = None) -> Metric:
-    """A metric by its name; one that the guide does not know is higher-is-better in [0, 1]."""
+    """A metric by its name; one without a guide is higher-is-better in [0, 1]."""
     guide = GUIDES.get(base_of(name), Guide(""))
     better = "neither" if name in ("failure_mode/none", "failure_mode/unknown") else guide.better
     return Metric(name, kind or guide.kind, better)

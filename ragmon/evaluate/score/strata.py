@@ -14,7 +14,7 @@ SMALL = 20
 LENGTH = "query_length"
 """A key that every case has: short up to eight words, long above."""
 
-_MOST_VALUES = 12  # of a key that is broken down unasked
+_MOST_VALUES = 12  # of a key that becomes strata by default
 _FEWEST_COMPARED = 5  # cases a stratum needs in both runs to count in a reversal
 _SHORT_WORDS = 8
 

@@ -1,7 +1,7 @@
 """Error that ends a judgement without a verdict."""
 
 from ragmon.errors import RagmonError
-from ragmon.judges.llm.verdict import REASONS, Reason
+from ragmon.judges.llm.verdict import REASONS, Failure, Reason, TokenUsage
 
 
 class JudgeError(RagmonError):
@@ -21,3 +21,15 @@ class JudgeError(RagmonError):
         self.detail = detail
         self.retryable = REASONS[reason]
         self.retry_after_s = retry_after_s
+
+    def failure(self, model: str, tokens: TokenUsage, cost_usd: float | None) -> Failure:
+        """The error as the result of a judgement, with what the requests took."""
+        return Failure(
+            reason=self.reason,
+            detail=self.detail,
+            retryable=self.retryable,
+            tokens=tokens,
+            cost_usd=cost_usd,
+            model=model,
+            cause=self.cause,
+        )

@@ -14,7 +14,6 @@ from ragmon.judges.llm.verdict import Claim, Failure, JudgedAnswer, Judgement, T
 _CHARACTERS_A_TOKEN = 3  # cautiously: most text has four
 _PROMPT_CHARACTERS = 3_000  # of the instructions of one request
 _TRIES = 2
-_MILLION = 1e6
 
 
 class _Findings(Struct):
@@ -44,15 +43,8 @@ class LlmJudge:
             claims.checked_case(case, self._options.max_characters)
             findings = self._findings(conversation, case)
         except JudgeError as error:
-            return Failure(
-                reason=error.reason,
-                detail=error.detail,
-                retryable=error.retryable,
-                tokens=conversation.tokens,
-                cost_usd=self.cost_usd(conversation.model, conversation.tokens),
-                model=conversation.model,
-                cause=error.cause,
-            )
+            cost_usd = self.cost_usd(conversation.model, conversation.tokens)
+            return error.failure(conversation.model, conversation.tokens, cost_usd)
         return Judgement(
             scores=findings.scores,
             useful=findings.useful,
@@ -66,10 +58,7 @@ class LlmJudge:
 
     def cost_usd(self, model: str, tokens: TokenUsage) -> float | None:
         """Cost in US dollars by the price table; None when the model is not in it."""
-        price = self._options.prices.get(model)
-        if price is None:
-            return None
-        return (tokens.prompt * price.prompt + tokens.completion * price.completion) / _MILLION
+        return self._options.cost_usd(model, tokens.prompt, tokens.completion)
 
     def forecast(self, case: JudgedAnswer) -> TokenUsage:
         """The most tokens that judging a case can take, apart from repeated requests."""

@@ -11,6 +11,7 @@ from ragmon.errors import SettingsError
 Mode = Literal["claims", "rubric", "useful_chunks", "context_recall"]
 
 _PATH = "/chat/completions"
+_PRICED_TOKENS = 1e6
 
 
 def _url(value: str) -> str:
@@ -84,6 +85,13 @@ class Options(BaseModel):
         if self.api_key and self.api_key_file:
             raise ValueError("give api_key or api_key_file, not both")
         return self
+
+    def cost_usd(self, model: str, prompt: int, completion: int) -> float | None:
+        """Cost in US dollars of tokens sent and received; None when the model has no price."""
+        price = self.prices.get(model)
+        if price is None:
+            return None
+        return (prompt * price.prompt + completion * price.completion) / _PRICED_TOKENS
 
     def key(self) -> str:
         """The key, empty without one.

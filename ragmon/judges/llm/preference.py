@@ -8,7 +8,6 @@ from ragmon.clock import Clock
 from ragmon.judges.llm.cache import Cache, LruCache
 from ragmon.judges.llm.endpoint import LlmEndpoint
 from ragmon.judges.llm.errors import JudgeError
-from ragmon.judges.llm.judge import LlmJudge
 from ragmon.judges.llm.options import Options
 from ragmon.judges.llm.question import Conversation, Prompt
 from ragmon.judges.llm.verdict import Failure, TokenUsage
@@ -72,7 +71,6 @@ class PairJudge:
         self._options = options
         self._endpoint = endpoint
         self._cache = cache
-        self._prices = LlmJudge(options, endpoint, cache)
 
     def prefer(self, pair: AnswerPair) -> Preference | Failure:
         """Compare two answers in the order in which they are shown."""
@@ -80,20 +78,14 @@ class PairJudge:
         try:
             choice = judge_pair(conversation, pair, self._options.max_characters)
         except JudgeError as error:
-            return Failure(
-                reason=error.reason,
-                detail=error.detail,
-                retryable=error.retryable,
-                tokens=conversation.tokens,
-                cost_usd=self.cost_usd(conversation.model, conversation.tokens),
-                model=conversation.model,
-            )
+            cost_usd = self.cost_usd(conversation.model, conversation.tokens)
+            return error.failure(conversation.model, conversation.tokens, cost_usd)
         cost_usd = self.cost_usd(conversation.model, conversation.tokens)
         return Preference(choice, conversation.tokens, cost_usd, conversation.model)
 
     def cost_usd(self, model: str, tokens: TokenUsage) -> float | None:
         """Cost in US dollars by the price table; None when the model is not in it."""
-        return self._prices.cost_usd(model, tokens)
+        return self._options.cost_usd(model, tokens.prompt, tokens.completion)
 
     def forecast(self, pair: AnswerPair) -> TokenUsage:
         """The most tokens that one order can take, apart from repeated requests."""

@@ -39,7 +39,7 @@ class Day:
             [("docs", "v1")],
             np.zeros(n, dtype=int),
             1.0 - f,
-            pace_per_hour=self.budget.pace(now, len(self.waiting), cost_usd=COST),
+            pace_per_hour=self.budget.even_rate(now, len(self.waiting), cost_usd=COST),
             room=self.budget.room(now, len(self.waiting), cost_usd=COST),
         )
         seed = self.rng.integers(1 << 60)
