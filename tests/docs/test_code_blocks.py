@@ -162,7 +162,7 @@ def test_json_parses(page, fence):
 
 def command_lines(text: str) -> list[list[str]]:
     """Simple commands of a shell script, as words."""
-    found: list[list[str]] = []
+    commands: list[list[str]] = []
     open_line = ""
     for line in text.replace("\\\n", " ").splitlines():
         open_line += line + "\n"
@@ -175,9 +175,9 @@ def command_lines(text: str) -> list[list[str]]:
         open_line = ""
         for separator, group in itertools.groupby(words, lambda word: set(word) <= set("|;&<>")):
             if not separator:
-                found.append(list(group))
+                commands.append(list(group))
     assert not open_line.strip()
-    return found
+    return commands
 
 
 def ragmon_calls(text: str) -> list[list[str]]:
@@ -246,8 +246,8 @@ def test_a_command_in_a_sentence_exists_with_its_flags(code):
     words = re.sub(r"^(?:[A-Z_]+=\S+ )+", "", code).split()
     assert words[1] in COMMANDS
     flags = {flag for action in COMMANDS[words[1]]._actions for flag in action.option_strings}
-    given = {word.partition("=")[0] for word in words[2:] if word.startswith("--")}
-    assert given <= flags
+    used = {word.partition("=")[0] for word in words[2:] if word.startswith("--")}
+    assert used <= flags
 
 
 @pytest.mark.parametrize(("page", "fence"), blocks("sh"))

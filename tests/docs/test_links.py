@@ -24,16 +24,16 @@ def target(page: Page, link: str) -> tuple[Path, str]:
 
 
 def broken(page: Page) -> list[str]:
-    found = []
+    problems = []
     for link in page.links:
         if re.match(r"[a-z]+:", link):
             continue
         path, anchor = target(page, link)
         if not path.exists() or not path.is_relative_to(ROOT):
-            found.append(f"{link}: no such file")
+            problems.append(f"{link}: no such file")
         elif anchor and (path.suffix != ".md" or anchor not in Page(path).anchors):
-            found.append(f"{link}: no such heading")
-    return found
+            problems.append(f"{link}: no such heading")
+    return problems
 
 
 def test_pages_are_found():

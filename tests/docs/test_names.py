@@ -106,9 +106,9 @@ def unknown_requests(codes: list[str]) -> list[str]:
     paths = openapi.document()["paths"]
     wrong = []
     for code in codes:
-        if (found := REQUEST.fullmatch(code)) is None:
+        if (match := REQUEST.fullmatch(code)) is None:
             continue
-        method, path, query = found.groups()
+        method, path, query = match.groups()
         path = next(
             (
                 each
@@ -121,7 +121,7 @@ def unknown_requests(codes: list[str]) -> list[str]:
         if not path or (method and operation is None):
             wrong.append(code)
         elif query:
-            known = {each["name"] for each in operation["parameters"]}
+            known = {parameter["name"] for parameter in operation["parameters"]}
             wrong += [code for pair in query.split("&") if pair.partition("=")[0] not in known]
     return wrong
 

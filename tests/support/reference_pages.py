@@ -145,7 +145,7 @@ def _default(field: FieldInfo) -> str:
 
 def _attribute_docs(model: type[BaseModel]) -> dict[str, str]:
     """String literals below the attributes of a class and of those that it inherits from."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
             (body,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
@@ -156,8 +156,8 @@ def _attribute_docs(model: type[BaseModel]) -> dict[str, str]:
                         ast.AnnAssign(target=ast.Name(id=name)),
                         ast.Expr(value=ast.Constant(value=str(text))),
                     ):
-                        found[name] = text
-    return found
+                        texts[name] = text
+    return texts
 
 
 # Metrics.
@@ -230,10 +230,9 @@ def _invocation(action: argparse.Action) -> str:
 
 
 def http_api_page() -> str:
-    found = openapi.document()
     operations = [
         (f"{method.upper()} {path}", operation)
-        for path, methods in sorted(found["paths"].items())
+        for path, methods in sorted(openapi.document()["paths"].items())
         for method, operation in methods.items()
     ]
     rows = [
