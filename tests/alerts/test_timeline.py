@@ -25,7 +25,7 @@ NOTIFICATIONS = ("notified", "renotified")  # without a transition
 
 
 def transitions(events):
-    """What happened to which alert and when, whoever was notified."""
+    """Time, change and evidence of each alert, whoever was notified."""
     return [
         (event.at, event.change, event.alert.key, event.alert.evidence)
         for event in events

@@ -50,13 +50,13 @@ def read(path, lines, **options):
 
 
 def test_queries_of_a_file_in_any_order_and_each_once(tmp_path):
-    found = read(tmp_path / "log.jsonl", LINES)
-    assert (found.observations.timestamps - NOON).tolist() == [0, 60, 30, 20, 20]
-    assert (found.duplicates, found.refused) == (1, 0)
-    at = found.columns.index("zero_result")
-    assert found.observations.values[0, at] == 1.0
-    assert np.isnan(found.observations.values[1, at])
-    assert [found.observations.dims[i] for i in found.observations.dim_index[:2].tolist()] == [
+    queries = read(tmp_path / "log.jsonl", LINES)
+    assert (queries.observations.timestamps - NOON).tolist() == [0, 60, 30, 20, 20]
+    assert (queries.duplicates, queries.refused) == (1, 0)
+    at = queries.columns.index("zero_result")
+    assert queries.observations.values[0, at] == 1.0
+    assert np.isnan(queries.observations.values[1, at])
+    assert [queries.observations.dims[i] for i in queries.observations.dim_index[:2].tolist()] == [
         ("docs", "", "acme"),
         ("docs", "", ""),
     ]
@@ -82,10 +82,10 @@ def test_a_compressed_file_is_the_same(tmp_path, pack):
     ],
 )
 def test_a_bad_line_is_named_and_the_good_ones_go_on(tmp_path, bad, field, says):
-    found = read(tmp_path / "log.jsonl", [*LINES[:2], b"", bad, *LINES[2:]])
-    assert len(found.observations) == 5
-    assert found.refused == 1
-    (refusal,) = found.refusals
+    queries = read(tmp_path / "log.jsonl", [*LINES[:2], b"", bad, *LINES[2:]])
+    assert len(queries.observations) == 5
+    assert queries.refused == 1
+    (refusal,) = queries.refusals
     assert (refusal.path, refusal.line) == (str(tmp_path / "log.jsonl"), 4)
     assert refusal.field.startswith(field)
     assert says in refusal.error
@@ -93,8 +93,8 @@ def test_a_bad_line_is_named_and_the_good_ones_go_on(tmp_path, bad, field, says)
 
 
 def test_only_the_first_refusals_are_kept_and_all_are_counted(tmp_path):
-    found = read(tmp_path / "log.jsonl", [b"{"] * 25)
-    assert (found.refused, len(found.refusals), len(found.observations)) == (25, 10, 0)
+    queries = read(tmp_path / "log.jsonl", [b"{"] * 25)
+    assert (queries.refused, len(queries.refusals), len(queries.observations)) == (25, 10, 0)
 
 
 def test_a_damaged_file_is_named(tmp_path):
@@ -117,8 +117,8 @@ def test_batches_of_other_slices_are_told_apart_by_those_in_force():
     gatherer = Gatherer(PIPELINE.columns, ("region",))
     gatherer.add(other.observe([record(tags={"tenant": "acme", "region": "eu"})]))
     gatherer.add(PIPELINE.observe([record(tags={"tenant": "acme"})]))
-    found = gatherer.gathered().observations
-    assert found.dims == [("default", "", "eu"), ("default", "", "")]
+    observations = gatherer.gathered().observations
+    assert observations.dims == [("default", "", "eu"), ("default", "", "")]
 
 
 def test_a_store_says_what_was_learned_later(tmp_path):
@@ -127,10 +127,13 @@ def test_a_store_says_what_was_learned_later(tmp_path):
     rig.commit(sent(record("a", chunks=chunks("d1")), record("b", NOON + 60.0, chunks=[])))
     rig.commit(sent(changes=[late]))
     with rig.store.reader() as reader:
-        found = from_store.read(reader, PIPELINE, 0.0, NOON + 1e6)
-    at = found.columns.index("positive_feedback")
-    assert found.observations.values[:, at].tolist() == pytest.approx([0.0, np.nan], nan_ok=True)
-    assert found.observations.values[:, found.columns.index("zero_result")].tolist() == [0.0, 1.0]
+        queries = from_store.read(reader, PIPELINE, 0.0, NOON + 1e6)
+    at = queries.columns.index("positive_feedback")
+    assert queries.observations.values[:, at].tolist() == pytest.approx([0.0, np.nan], nan_ok=True)
+    assert queries.observations.values[:, queries.columns.index("zero_result")].tolist() == [
+        0.0,
+        1.0,
+    ]
 
 
 # ---- living through -------------------------------------------------------------------------
@@ -152,21 +155,21 @@ def step_history():
 
 
 def test_a_finished_log_in_any_order_agrees_with_live(step_history):
-    told = story.whole(STEP)
-    order = np.random.default_rng(5).permutation(len(told))
-    shuffled = told.select(order)
+    log = story.whole(STEP)
+    order = np.random.default_rng(5).permutation(len(log))
+    shuffled = log.select(order)
     again = run(finished(STEP.rules), shuffled)
     assert len(step_history.events) >= 2
     assert list(again.events) == list(step_history.events) == story.live(STEP)
 
 
 def test_a_silence_longer_than_the_minutes_that_are_kept_agrees_with_live():
-    told = story.load(story.STORIES / "outage.yaml")
-    silent = replace(told.incidents[0], lasts=200)
-    told = replace(told, incidents=(silent,), lasts=300, history=1_600, rate=0.3)
-    lived = run(finished(told.rules), story.whole(told))
+    scenario = story.load(story.STORIES / "outage.yaml")
+    silent = replace(scenario.incidents[0], lasts=200)
+    scenario = replace(scenario, incidents=(silent,), lasts=300, history=1_600, rate=0.3)
+    lived = run(finished(scenario.rules), story.whole(scenario))
     assert [each.name for each in episodes(lived.events) if each.notified] == ["RagmonNoTraffic"]
-    assert list(lived.events) == story.live(told)
+    assert list(lived.events) == story.live(scenario)
 
 
 def test_episodes_have_a_beginning_an_end_and_a_reason(step_history):
@@ -181,13 +184,13 @@ def test_episodes_have_a_beginning_an_end_and_a_reason(step_history):
 
 
 def test_only_the_time_that_was_asked_for():
-    told = story.whole(STEP)
-    first = float(told.timestamps.min())
-    found = between(told, first + 600.0, first + 1_200.0)
-    assert 0 < len(found) < len(told)
-    assert found.timestamps.min() >= first + 600.0
-    assert found.timestamps.max() <= first + 1_200.0
-    assert between(told, 0.0, float("inf")) is told
+    log = story.whole(STEP)
+    first = float(log.timestamps.min())
+    inside = between(log, first + 600.0, first + 1_200.0)
+    assert 0 < len(inside) < len(log)
+    assert inside.timestamps.min() >= first + 600.0
+    assert inside.timestamps.max() <= first + 1_200.0
+    assert between(log, 0.0, float("inf")) is log
 
 
 # ---- costs ----------------------------------------------------------------------------------
@@ -228,9 +231,9 @@ def test_alerts_belong_to_the_rule_that_raised_them(rule, alert, expected):
 
 
 def test_each_rule_is_listed_with_what_it_would_have_cost(step_history):
-    found = costs.by_rule(build(STEP.rules), step_history, total=1.0)
-    assert [each.rule for each in found] == [costs.named(rule) for rule in build(STEP.rules)]
-    by_name = {each.rule: each for each in found}
+    listed = costs.by_rule(build(STEP.rules), step_history, total=1.0)
+    assert [each.rule for each in listed] == [costs.named(rule) for rule in build(STEP.rules)]
+    by_name = {each.rule: each for each in listed}
     assert by_name["canary"].notified == 0
     anomaly = by_name["anomaly"]
     assert anomaly.notified == 1
@@ -244,18 +247,20 @@ def test_rules_on_trial_neither_explain_nor_are_explained():
     extra = {"kind": "threshold", "metric": "zero_result", "limit": 0.1, "window": 300.0}
     (rule,) = build([extra])
     rules = ({"kind": "anomaly"}, extra)
-    found = run(finished(rules, on_trial=lambda key: costs.raised_by(rule, key)), story.whole(STEP))
-    assert {event.alert.key.kind for event in found.events} == {"anomaly"}
-    assert {event.alert.key.kind for event in found.trial_events} == {"threshold"}
-    (cost,) = costs.by_rule([rule], found, on_trial=True, total=1.0)
+    history = run(
+        finished(rules, on_trial=lambda key: costs.raised_by(rule, key)), story.whole(STEP)
+    )
+    assert {event.alert.key.kind for event in history.events} == {"anomaly"}
+    assert {event.alert.key.kind for event in history.trial_events} == {"threshold"}
+    (cost,) = costs.by_rule([rule], history, on_trial=True, total=1.0)
     assert cost.notified == 1
 
 
 def test_a_page_for_each_query_is_counted(step_history):
     pages = costs.per_query(story.whole(STEP), story.COLUMNS, step_history)
     (zero,) = [each for each in pages if "without documents" in each[0]]
-    told = story.whole(STEP).values[:, story.COLUMNS.index("zero_result")]
-    assert zero[1] == told.sum() > 1_000
+    empty = story.whole(STEP).values[:, story.COLUMNS.index("zero_result")]
+    assert zero[1] == empty.sum() > 1_000
     assert zero[2] == pytest.approx(zero[1] * 30.0 / step_history.days)
     assert not any("low best score" in each[0] for each in pages)  # nobody knows a limit
 
@@ -283,24 +288,24 @@ def test_a_story_as_lines(name, tmp_path, capsys, monkeypatch):
     path = written(tmp_path, name)
     assert main(["backtest", "--config", str(config), "--format", "jsonl", str(path)]) == 0
     out, err = capsys.readouterr()
-    told = story.load(story.STORIES / f"{name}.yaml")
+    scenario = story.load(story.STORIES / f"{name}.yaml")
     heard = [json.loads(each) for each in out.splitlines()]
     opened = [each for each in heard if each["event"] == "open"]
-    assert [each["alert"] for each in opened] == [expected.alert for expected in told.expect]
-    for expected in told.expect:
-        assert expected.opens[0] <= minute(opened[0], told) <= expected.opens[1]
-        over = [minute(each, told) for each in heard if each["event"] == "resolve"]
+    assert [each["alert"] for each in opened] == [expected.alert for expected in scenario.expect]
+    for expected in scenario.expect:
+        assert expected.opens[0] <= minute(opened[0], scenario) <= expected.opens[1]
+        over = [minute(each, scenario) for each in heard if each["event"] == "resolve"]
         if expected.resolves:
             assert expected.resolves[0] <= over[0] <= expected.resolves[1]
     assert f"{path}:" in err
     assert "1 line refused" in err
 
 
-def minute(line, told):
+def minute(line, scenario):
     """Minutes after the history."""
     at = datetime.fromisoformat(line["ts"]).timestamp()
     assert (line["pipeline"], line["version"]) == ("docs", "")
-    return at / 60.0 - story.START - told.history
+    return at / 60.0 - story.START - scenario.history
 
 
 def test_tables_for_a_person(tmp_path, capsys, monkeypatch):
@@ -348,8 +353,8 @@ def test_files_may_follow_flags(tmp_path, capsys):
     paths = [tmp_path / name for name in ("one", "two")]
     for at, path in enumerate(paths):
         path.write_bytes(query(60.0 * at, query_id=f"q{at}"))
-    given = [str(paths[0]), "--port=1", "--format", "table", str(paths[1])]
-    assert main(["backtest", *given]) == 0
+    words = [str(paths[0]), "--port=1", "--format", "table", str(paths[1])]
+    assert main(["backtest", *words]) == 0
     assert capsys.readouterr().out.startswith("2 queries")
 
 

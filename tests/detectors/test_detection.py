@@ -17,8 +17,8 @@ from tests.scenarios.story import COLUMNS, START, STORIES, load, queries
 RULES = (*rules.DEFAULT_RULES, {"kind": "slo", "metric": "hit", "objective": 0.8})
 
 
-def fresh(given=RULES):
-    return Detection(COLUMNS, rules.build(given), DetectionOptions())
+def fresh(configured=RULES):
+    return Detection(COLUMNS, rules.build(configured), DetectionOptions())
 
 
 @pytest.fixture(scope="module")
@@ -31,18 +31,18 @@ def batches(story):
     return [(minute, batch) for minute, batch in queries(story) if batch is not None]
 
 
-def closed(log, given):
+def closed(log, configured):
     """The minutes of a finished log."""
-    timeline = AlertTimeline(lambda: fresh(given), finished_log=True)
+    timeline = AlertTimeline(lambda: fresh(configured), finished_log=True)
     return [step.closed for step in replay(timeline, log) if step.closed is not None]
 
 
 def run(detection, batches):
-    found = []
+    minutes = []
     for minute, batch in batches:
         detection.fold(batch)
-        found += detection.advance(detection.due((minute + 1) * 60.0))
-    return found
+        minutes += detection.advance(detection.due((minute + 1) * 60.0))
+    return minutes
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +58,15 @@ def test_something_is_found(live):
 
 def test_an_incident_recedes_once_it_is_over_and_not_before(live, story):
     over = START + story.history + story.incidents[0].at + story.incidents[0].lasts
-    found = [
+    seen = [
         (each.minute >= over, finding.recovered > 0.0)
         for each in live
         for finding in each.findings
         if finding.alert.kind == "anomaly" and finding.alert.stream.metric == "zero_result"
     ]
-    assert (False, False) in found
-    assert {receding for after, receding in found if after} == {True}
-    assert not any(receding for after, receding in found if not after)
+    assert (False, False) in seen
+    assert {receding for after, receding in seen if after} == {True}
+    assert not any(receding for after, receding in seen if not after)
 
 
 def test_a_replay_agrees_bit_for_bit(live, batches):
@@ -86,12 +86,12 @@ def test_a_replay_agrees_bit_for_bit(live, batches):
 def test_a_restart_is_invisible(live, batches, story):
     first, half = fresh(), story.history + 63  # in the middle of the incident
     first.begin(START * 60.0)
-    found = run(first, batches[:half])
+    minutes = run(first, batches[:half])
     buckets = {(each.tier, each.bucket): each for each in first.log.dump_dirty()}
     state = first.dump()
     second = fresh()
     second.load(state, [SavedMinute(*each) for each in buckets.values()])
-    assert found + run(second, batches[half:]) == live
+    assert minutes + run(second, batches[half:]) == live
 
 
 MORE = {"kind": "threshold", "metric": "error", "limit": 0.5, "window": 600.0}
@@ -114,9 +114,9 @@ def test_a_restart_may_change_the_rules(live, batches, story, changed):
     run(first, batches[:half])
     second = fresh(changed)
     second.load(first.dump(), list(first.log.dump_dirty()))
-    found = run(second, batches[half:])
+    minutes = run(second, batches[half:])
     kept = {rule["kind"] for rule in changed} & {"anomaly", "canary", "no_data"}
-    for ours, theirs in zip(found, live[-len(found) :], strict=True):
+    for ours, theirs in zip(minutes, live[-len(minutes) :], strict=True):
         assert [f.alert for f in ours.findings if f.alert.kind in kept] == [
             f.alert for f in theirs.findings if f.alert.kind in kept
         ]
@@ -187,9 +187,11 @@ def test_a_stream_may_begin_while_a_baseline_is_in_force():
 
 
 def test_a_stray_timestamp_does_not_make_a_replay_live_through_decades():
-    told = [batch for _, batch in queries(load(STORIES / "low_traffic.yaml")) if batch is not None]
-    stray = replace(told[0], timestamps=told[0].timestamps * 0.0 + 86_400.0)
-    whole = Observations.concatenate([*told[:30], stray])
+    batches = [
+        batch for _, batch in queries(load(STORIES / "low_traffic.yaml")) if batch is not None
+    ]
+    stray = replace(batches[0], timestamps=batches[0].timestamps * 0.0 + 86_400.0)
+    whole = Observations.concatenate([*batches[:30], stray])
     minutes = [minute.minute for minute in closed(whole, rules.DEFAULT_RULES)]
     assert minutes[0] == 1_440
     assert minutes[-1] == int(whole.timestamps.max() // 60)

@@ -1,4 +1,4 @@
-"""What is gathered of commits: joined without loss, with what judges say as weighted losses."""
+"""Observations of commits: joined without loss, with verdicts as weighted losses."""
 
 import numpy as np
 import pytest
@@ -33,18 +33,18 @@ def known_of(share: float, probability: float, score: float | None = None) -> Am
     return amend(found, Verdict(query_id="q", judge="llm", score=score, probability=probability))[0]
 
 
-def losses(feed: ObservationBuffer, observations) -> np.ndarray:
-    return LossMap(feed.columns).losses(observations.values)
+def losses(buffer: ObservationBuffer, observations) -> np.ndarray:
+    return LossMap(buffer.columns).losses(observations.values)
 
 
 def test_batches_are_joined_in_their_order_with_their_own_dims():
-    feed = ObservationBuffer(PIPELINE.columns)
+    buffer = ObservationBuffer(PIPELINE.columns)
     one = observed([Amendments()] * 2)
     other = PIPELINE.observe([record("z", NOON + 9, pipeline="shop", version="v2")])
     for each in (one, other, one):
-        feed.log(each)
-    assert feed.records == 5
-    joined = feed.take(Position(5, 0)).logged
+        buffer.log(each)
+    assert buffer.records == 5
+    joined = buffer.take(Position(5, 0)).logged
     assert [joined.dims[at][0] for at in joined.dim_index] == [
         "docs",
         "docs",
@@ -53,16 +53,16 @@ def test_batches_are_joined_in_their_order_with_their_own_dims():
         "docs",
     ]
     assert joined.timestamps.tolist() == [NOON, NOON + 1, NOON + 9, NOON, NOON + 1]
-    assert feed.records == 0
-    assert feed.take(Position(5, 0)).span is None
+    assert buffer.records == 0
+    assert buffer.take(Position(5, 0)).span is None
 
 
 def test_blocks_are_ten_minutes_each_with_what_was_restated():
-    feed = ObservationBuffer(PIPELINE.columns)
-    feed.log(PIPELINE.observe([record(str(at), NOON + at) for at in (1_200.0, 0.0, 599.0)]))
+    buffer = ObservationBuffer(PIPELINE.columns)
+    buffer.log(PIPELINE.observe([record(str(at), NOON + at) for at in (1_200.0, 0.0, 599.0)]))
     old = PIPELINE.observe([record("r", NOON + 601.0)])
-    feed.restate(old, old)
-    blocks = list(feed.take(Position(3, 1)).blocks())
+    buffer.restate(old, old)
+    blocks = list(buffer.take(Position(3, 1)).blocks())
     assert [each.span for each in blocks] == [
         (NOON, NOON + 599.0),
         (NOON + 601.0, NOON + 601.0),
@@ -81,25 +81,25 @@ def test_blocks_are_ten_minutes_each_with_what_was_restated():
     ],
 )
 def test_faithfulness_is_a_weighted_loss(known, expected):
-    feed = ObservationBuffer(PIPELINE.columns)
-    feed.restate(observed([Amendments()]), observed([known]))
-    chunk = feed.take(Position(1, 1))
-    found = losses(feed, chunk.after)[0, INDEX["faithfulness"]]
-    assert np.isnan(losses(feed, chunk.before)[0, INDEX["faithfulness"]])
+    buffer = ObservationBuffer(PIPELINE.columns)
+    buffer.restate(observed([Amendments()]), observed([known]))
+    batch = buffer.take(Position(1, 1))
+    found = losses(buffer, batch.after)[0, INDEX["faithfulness"]]
+    assert np.isnan(losses(buffer, batch.before)[0, INDEX["faithfulness"]])
     assert (None if np.isnan(found) else pytest.approx(found)) == expected
 
 
 def test_a_judge_that_read_an_answer_is_counted_unless_that_is_history():
     read = amend(Amendments(), Verdict(query_id="q", judge="grounding", score=0.9))[0]
-    feed = ObservationBuffer(PIPELINE.columns)
-    feed.log(observed([read, Amendments()]))
-    chunk = feed.take(Position(2, 0))
+    buffer = ObservationBuffer(PIPELINE.columns)
+    buffer.log(observed([read, Amendments()]))
+    batch = buffer.take(Position(2, 0))
     judged = [
-        losses(feed, each.logged)[:, INDEX["judged"]]
-        for each in (chunk, chunk.unread(feed.columns))
+        losses(buffer, each.logged)[:, INDEX["judged"]]
+        for each in (batch, batch.unread(buffer.columns))
     ]
     assert [np.isnan(each).tolist() for each in judged] == [[False, True], [True, True]]
-    grounding = losses(feed, chunk.unread(feed.columns).logged)[0, INDEX["grounding"]]
+    grounding = losses(buffer, batch.unread(buffer.columns).logged)[0, INDEX["grounding"]]
     assert grounding == pytest.approx(0.1)
 
 

@@ -39,7 +39,7 @@ class Incident(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Expected(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One episode that must be heard of."""
+    """One episode that must be notified."""
 
     alert: str
     opens: tuple[int, int]  # minutes after the history, at the earliest and the latest
@@ -48,7 +48,7 @@ class Expected(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Story(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What happens, and what must be heard."""
+    """Events of a scenario, and the notifications that must follow."""
 
     title: str
     history: int  # minutes of normal traffic before
@@ -122,12 +122,12 @@ def whole(story: Story) -> Observations:
 
 def log(story: Story) -> Iterator[bytes]:
     """Its queries as an application would log them."""
-    told = whole(story)
-    wanted = ("error", "zero_result", _HIT, "positive_feedback", _LATENCY)
-    columns = told.values[:, [COLUMNS.index(name) for name in wanted]].tolist()
-    stamps, which = told.timestamps.tolist(), told.dim_index.tolist()
+    observed = whole(story)
+    names = ("error", "zero_result", _HIT, "positive_feedback", _LATENCY)
+    columns = observed.values[:, [COLUMNS.index(name) for name in names]].tolist()
+    stamps, which = observed.timestamps.tolist(), observed.dim_index.tolist()
     for at, (error, empty, hit, liked, latency) in enumerate(columns):
-        pipeline, version = told.dims[which[at]]
+        pipeline, version = observed.dims[which[at]]
         record: dict[str, Any] = {
             "query_id": f"q{at}",
             "timestamp": stamps[at],
