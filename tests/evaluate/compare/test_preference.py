@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from ragmon.evaluate.compare.preference import CandidatePair, preferences
@@ -54,3 +55,9 @@ def test_only_what_survives_the_swap_counts(likes, counts, share, bias):
 
 def test_equal_answers_are_a_tie_that_nobody_is_asked_about():
     assert preferences([CandidatePair("q", "the same", "the  same\n")], Likes("fails")).ties == 1
+
+
+def test_usage_keeps_its_name_in_json():
+    content = msgspec.to_builtins(preferences(PAIRS, Likes("fails")))
+    assert content["account"]["name"] == "likes"
+    assert "usage" not in content
