@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="ragmon",
         description="Production monitoring for retrieval-augmented generation (RAG).",
-        epilog="`ragmon COMMAND --help` says more.",
+        epilog="See `ragmon COMMAND --help` for the options of a command.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _commands():

@@ -2,7 +2,7 @@
 
 Queries come from files (JSON lines as ragmon takes them, also compressed with gzip or zstd), or
 from the store of `data_dir` when no file is given. Detectors and alerts are those of the
-configuration, on the same code as live.
+configuration and run on the same code as in the daemon.
 """
 
 import argparse
@@ -43,13 +43,29 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     flags.arguments(parser)
     parser.usage = f"{parser.prog} [--config FILE] [--SETTING=VALUE ...] [FILE ...]"
     add = parser.add_argument
-    add("files", nargs="*", type=Path, metavar="FILE", help="JSON lines, plain, gzip or zstd")
-    add("--format", choices=("table", "jsonl"), default="table", help="jsonl: a line a transition")
-    add("--last", metavar="DURATION", default="", help="only the end of the log, for example 14d")
+    add(
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
+        help="JSON lines, may be compressed with gzip or zstd",
+    )
+    add(
+        "--format",
+        choices=("table", "jsonl"),
+        default="table",
+        help="jsonl: one line per transition",
+    )
+    add(
+        "--last",
+        metavar="DURATION",
+        default="",
+        help="only the last part of the log, for example 14d",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, live through it, say what would have fired."""
+    """Replay the log through the detectors and print the alerts."""
     args.files += [Path(word) for word in flags.own_words(args)]
     settings = flags.settings(args).settings
     detection = build_detection(settings, ())
@@ -91,15 +107,15 @@ def _backtest(
 
 
 def _read(args: argparse.Namespace, settings: Settings, clock: Clock) -> Queries:
-    """The queries asked for; refused lines are named on stderr."""
+    """Queries of the files or the store; rejected lines are printed on stderr."""
     queries = _from_files(args.files, settings, clock) if args.files else _from_store(settings)
-    for each in queries.refusals:
-        place = f"{each.path}:{each.line}"
-        print(f"{place}: {each.field or 'line'}: {each.error}; {each.remedy}", file=sys.stderr)
+    for refusal in queries.refusals:
+        place = f"{refusal.path}:{refusal.line}: {refusal.field or 'line'}"
+        print(f"{place}: {refusal.error}; {refusal.remedy}", file=sys.stderr)
     if queries.refused:
         print(table.refused(queries.refused), file=sys.stderr)
     if not len(queries.observations):
-        raise SettingsError("there are no queries", hint="Name files of JSON lines")
+        raise SettingsError("no queries to read", hint="Pass files of JSON lines")
     if args.last:
         newest = float(queries.observations.timestamps.max())
         kept = between(queries.observations, newest - _seconds(args.last), newest)
@@ -110,7 +126,7 @@ def _read(args: argparse.Namespace, settings: Settings, clock: Clock) -> Queries
 def _from_files(files: list[Path], settings: Settings, clock: Clock) -> Queries:
     for path in files:
         if not path.is_file():
-            raise SettingsError(f"{path} is no file")
+            raise SettingsError(f"{path} is not a file")
     # Texts are not kept, so nothing needs to be redacted.
     pipeline = build_pipeline(settings.model_copy(update={"privacy": PrivacySettings(text="keep")}))
     with _progress("Reading", sum(path.stat().st_size for path in files)) as reached:
@@ -130,7 +146,7 @@ def _from_store(settings: Settings) -> Queries:
     path = settings.data_dir / FILE
     if not path.is_file():
         raise SettingsError(
-            f"there is no store in {settings.data_dir}", hint="Name files, or set data_dir"
+            f"no store found in {settings.data_dir}", hint="Pass files, or set data_dir"
         )
     with SqliteReader(path) as reader:
         return from_store.read(reader, build_pipeline(settings), 0.0, float("inf"))
@@ -138,9 +154,9 @@ def _from_store(settings: Settings) -> Queries:
 
 def _print_lines(history: History) -> None:
     for event in history.events:
-        found = line(event)
-        if found is not None:
-            print(msgspec.json.encode(found).decode())
+        content = line(event)
+        if content is not None:
+            print(msgspec.json.encode(content).decode())
 
 
 def _seconds(text: str) -> float:
@@ -152,7 +168,7 @@ def _seconds(text: str) -> float:
 
 @contextmanager
 def _progress(what: str, total: float) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr while the block runs, where somebody looks at it."""
+    """Progress bar on stderr while the block runs, if that is a terminal."""
     console = Console(stderr=True)
     columns = ("{task.description}", BarColumn(), TimeRemainingColumn())
     with Progress(

@@ -1,4 +1,4 @@
-"""Copy the embedded store into a new file while the daemon goes on."""
+"""Copy the embedded store into a new file while the daemon keeps running."""
 
 import argparse
 from pathlib import Path
@@ -9,14 +9,14 @@ from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.store import FILE
 
 NAME = "backup"
-HELP = "copy the store into a file, also while the daemon runs"
+HELP = "copy the store into a file, even while the daemon runs"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     flags.arguments(parser)
     parser.usage = f"{parser.prog} FILE [--config FILE] [--data-dir DIR]"
-    parser.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
+    parser.add_argument("file", type=Path, metavar="FILE", help="file to write; it must not exist")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -24,9 +24,9 @@ def run(args: argparse.Namespace) -> int:
     settings = flags.settings(args).settings
     source = settings.data_dir / FILE
     if not source.exists():
-        raise SettingsError(f"{source} does not exist", hint="Set data_dir to the daemon's")
+        raise SettingsError(f"{source} does not exist", hint="Set data_dir to that of the daemon")
     with SqliteReader(source) as reader:
         reader.backup(args.file)
     size = args.file.stat().st_size
-    print(f"{args.file}: {size:,} bytes. To restore, stop ragmon and put it at {source}.")
+    print(f"{args.file}: {size:,} bytes. To restore it, stop ragmon and copy it to {source}.")
     return 0

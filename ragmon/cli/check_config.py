@@ -1,4 +1,4 @@
-"""Check the configuration and show each setting: its value, where that came from, what it does."""
+"""Check the configuration and print every setting with its value, origin and meaning."""
 
 import argparse
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from ragmon.judges.llm.options import Options as LlmOptions
 from ragmon.plugins import resolve
 
 NAME = "check-config"
-HELP = "check and explain the configuration"
+HELP = "check the configuration and explain every setting"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,15 +74,15 @@ def _rows(model: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
                 yield from _defaults(LlmOptions, f"{prefix}{name}.")
 
 
-def _covers(given: str, key: str) -> bool:
-    return given == key or given.startswith(key + ".")
+def _covers(name: str, key: str) -> bool:
+    return name == key or name.startswith(key + ".")
 
 
 def _durations(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {duration_text(each)}" for name, each in value.items())
-    each = value if isinstance(value, tuple) else (value,)
-    return ", ".join(duration_text(seconds) for seconds in each)
+    durations = value if isinstance(value, tuple) else (value,)
+    return ", ".join(map(duration_text, durations))
 
 
 def _shown(value: Any) -> str:

@@ -1,6 +1,6 @@
-"""Put two evaluations side by side: what changed, by how much, and in which cases.
+"""Compare two evaluations side by side: metrics, differences and the cases that changed.
 
-Exit status: 0 done, 2 the data cannot be used.
+Exit status: 0 compared, 2 the data cannot be used.
 """
 
 import argparse
@@ -26,20 +26,26 @@ from ragmon.evaluate.document import Evaluation, load
 from ragmon.evaluate.report import table
 
 NAME = "compare"
-HELP = "two evaluations side by side"
+HELP = "compare two evaluations side by side"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("first", type=Path, help="what `ragmon evaluate --json` wrote")
-    parser.add_argument("second", type=Path, help="the same of the other system")
-    parser.add_argument("--moves", type=int, default=20, help="cases to list")
     parser.add_argument(
-        "--noise", action="store_true", help="the second answered with noise added: what is lost"
+        "first", type=Path, help="an evaluation, the output of `ragmon evaluate --json`"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="everything as JSON")
-    parser.add_argument("--duels", type=int, default=200, help="answers an LLM judge compares")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("second", type=Path, help="the evaluation to compare with it")
+    parser.add_argument("--moves", type=int, default=20, help="changed cases to list (default 20)")
+    parser.add_argument(
+        "--noise",
+        action="store_true",
+        help="the second run had irrelevant chunks added: show the loss",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparison as JSON")
+    parser.add_argument(
+        "--duels", type=int, default=200, help="pairs of answers for the LLM judge (default 200)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     llm_options.arguments(parser)
 
 

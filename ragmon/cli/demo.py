@@ -1,4 +1,4 @@
-"""A day of a real RAG application with two incidents, monitored: history first, then live."""
+"""Monitor a small RAG application over a day with two incidents: first its past, then live."""
 
 import argparse
 import tempfile
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import requests
 from msgspec import Struct
 from msgspec.structs import replace
 from rich import box
@@ -35,7 +36,7 @@ from ragmon.logs import configure
 from ragmon.report import PipelineReport, SliceReport
 
 NAME = "demo"
-HELP = "monitor a small real RAG application through a day with two incidents"
+HELP = "run ragmon on a small RAG application with two incidents"
 
 _SLICES = ["tenant", "channel", "kind"]
 _PORT = 8321
@@ -54,20 +55,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         f"{parser.prog} [--queries N] [--rate PER_SECOND] [--outage-every TIME] [--once]"
         " [--SETTING VALUE ...]"
     )
-    parser.add_argument("--queries", type=int, default=QUERIES, help=f"default {QUERIES:,}")
-    parser.add_argument("--rate", type=float, default=5.0, help="live queries a second, default 5")
-    parser.add_argument("--seed", type=int, default=0, help="another day for another number")
+    parser.add_argument(
+        "--queries", type=int, default=QUERIES, help=f"queries of the day (default {QUERIES:,})"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=5.0, help="live queries per second (default 5)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the generated traffic (default 0)"
+    )
     parser.add_argument(
         "--outage-every",
         type=_period,
         metavar="TIME",
-        help="live, the index is away for 5 minutes out of so many, for example 20m",
+        help="repeat a 5 minute outage of the index this often while live, for example 20m",
     )
-    parser.add_argument("--once", action="store_true", help="end after the report")
+    parser.add_argument("--once", action="store_true", help="exit after the report")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve, play the day, print the report, go on live until Ctrl-C."""
+    """Start the daemon, send the day, print the report, then send live until Ctrl-C."""
     from ragmon.daemon.serve import Daemon  # noqa: PLC0415 - other commands start faster without
 
     with tempfile.TemporaryDirectory(prefix="ragmon-demo-") as folder:
@@ -109,15 +116,15 @@ class Play:
         try:
             self._run()
         except RagmonError as error:
-            if not self._daemon.ending:  # what Ctrl-C cuts off is no failure
+            if not self._daemon.ending:  # an error caused by Ctrl-C is not a failure
                 self.failure = error
-        finally:  # also when nobody reads the output any more
+        finally:  # also when the output is closed
             self._daemon.stop()
 
     def _run(self) -> None:
         application = build_application(self._clock)
         plan = plan_for(application, now=self._clock.now(), seed=self._args.seed)
-        delivery = Sender(self.url, "", stop=self.stop)
+        delivery = Sender(self.url, requests.Session(), stop=self.stop)
         self._back_fill(application, plan, delivery)
         self._await_judge(delivery)
         if self._sampled:
@@ -132,7 +139,7 @@ class Play:
         if self._args.once:
             return
         self._console.print(
-            Text.assemble("Live traffic goes on. ", ("Ctrl-C", "bold"), " ends it.")
+            Text.assemble("Sending live traffic. ", ("Ctrl-C", "bold"), " stops it.")
         )
 
         def send(batch: LoggedBatch) -> None:
@@ -153,7 +160,7 @@ class Play:
                 progress.advance(task, len(batch.queries))
 
     def _await_judge(self, delivery: Sender) -> None:
-        """Let the embedded judge read the day, as far as it comes in half a minute."""
+        """Wait until the embedded judge has read the day, for half a minute at most."""
         until = self._clock.monotonic() + _JUDGE_S
         with progress_bar() as progress:
             task = progress.add_task("Reading the answers", total=1.0)
@@ -318,7 +325,7 @@ def _period(text: str) -> float:
     every = float(seconds(text))
     if every < 2 * AWAY_S:
         raise argparse.ArgumentTypeError(
-            f"an outage takes {AWAY_S / 60:g} minutes; allow twice that"
+            f"an outage takes {AWAY_S / 60:g} minutes; use at least twice that"
         )
     return every
 

@@ -1,6 +1,7 @@
 """Score a run over a golden set: a table, and JSON, HTML or JUnit files.
 
-Exit status: 0 done, 1 a --min limit was missed, 2 the data or the arguments cannot be used.
+Exit status: 0 scored, 1 a --min or --max limit was missed, 2 the data or the arguments cannot be
+used.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from ragmon.evaluate.score.graders import AnswerGrader, GroundingGrader, HumanGr
 from ragmon.evaluate.score.scoring import Scored, ScoringOptions, score
 
 NAME = "evaluate"
-HELP = "score a run, or a live service, over a golden set"
+HELP = "score recorded answers, or a live service, over a golden set"
 BASELINES = Path("ragmon-baselines")
 
 
@@ -37,25 +38,41 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add = parser.add_argument
     add("cases", type=Path, nargs="?", help="cases: JSONL, JSON, CSV, TREC qrels or BEIR folder")
-    source = parser.add_argument_group("where the answers come from (default: the same file)")
+    source = parser.add_argument_group("source of the answers (default: the file of the cases)")
     add_source = source.add_mutually_exclusive_group().add_argument
-    add_source("--run", dest="answers", type=Path, metavar="FILE", help="a run as a file")
-    add_source("--endpoint", metavar="URL", help="ask this service now")
-    add_source("--from-store", type=Path, metavar="DIR", help="labelled queries of a data_dir")
-    add_source("--demo", action="store_true", help="the packaged set over the demo application")
-    source.add_argument("--request", type=Path, metavar="FILE", help="YAML: how to ask the service")
-    source.add_argument("--concurrency", type=int, default=4, help="questions at a time")
-    source.add_argument("--attempts", type=int, default=3, help="tries for each question")
-    source.add_argument("--save-run", type=Path, metavar="FILE", help="record the answers")
-    source.add_argument("--split", default="", help="of a BEIR folder (default test)")
-    source.add_argument("--since", default="7d", help="how far back --from-store looks")
-    source.add_argument("--pipeline", default="", help="only this one, with --from-store")
-    source.add_argument("--demo-version", default="", help="release of the demo")
-    how = parser.add_argument_group("how to score")
-    how.add_argument("--k", default="1,3,5,10", help="cut-offs, by commas")
+    add_source("--run", dest="answers", type=Path, metavar="FILE", help="recorded answers")
+    add_source("--endpoint", metavar="URL", help="send the questions to this service")
+    add_source(
+        "--from-store",
+        type=Path,
+        metavar="DIR",
+        help="labelled queries from the store in this data_dir",
+    )
+    add_source("--demo", action="store_true", help="the packaged golden set and demo application")
+    source.add_argument("--request", type=Path, metavar="FILE", help="YAML: request to the service")
+    source.add_argument("--concurrency", type=int, default=4, help="parallel requests (default 4)")
+    source.add_argument(
+        "--attempts", type=int, default=3, help="attempts for each question (default 3)"
+    )
+    source.add_argument(
+        "--save-run", type=Path, metavar="FILE", help="write the answers as a run file"
+    )
+    source.add_argument("--split", default="", help="split of a BEIR folder (default test)")
+    source.add_argument(
+        "--since", default="7d", help="age of the oldest query for --from-store (default 7d)"
+    )
+    source.add_argument("--pipeline", default="", help="only this pipeline, for --from-store")
+    source.add_argument("--demo-version", default="", help="release of the demo application")
+    how = parser.add_argument_group("scoring")
+    how.add_argument("--k", default="1,3,5,10", help="cut-off ranks, separated by commas")
     how.add_argument("--gain", choices=("linear", "exponential"), default="linear")
-    how.add_argument("--by", action="append", metavar="KEY", help="strata; default: all small keys")
-    how.add_argument("--no-judge", action="store_true", help="leave all judges out")
+    how.add_argument(
+        "--by",
+        action="append",
+        metavar="KEY",
+        help="metadata key to report by (default: every key with few values)",
+    )
+    how.add_argument("--no-judge", action="store_true", help="use no judge at all")
     text = "noise sensitivity: have the LLM judge again with N irrelevant chunks mixed in"
     how.add_argument("--distractors", type=int, default=0, metavar="N", help=text)
     how.add_argument(
@@ -66,22 +83,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _outputs(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_argument_group("what to write")
-    what.add_argument("--name", default="", help="of this evaluation (default: the run's)")
-    what.add_argument("--json", type=Path, metavar="FILE", help="everything; `gate` reads it")
-    what.add_argument("--html", type=Path, metavar="FILE", help="one page with plots")
-    what.add_argument("--junit", type=Path, metavar="FILE", help="the --min and --max limits")
-    what.add_argument("--save-baseline", metavar="NAME", help="for `gate --baseline NAME`")
+    what = parser.add_argument_group("output")
+    what.add_argument(
+        "--name", default="", help="name of this evaluation (default: that of the run)"
+    )
+    what.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write the evaluation for `ragmon gate` and `compare`",
+    )
+    what.add_argument("--html", type=Path, metavar="FILE", help="write a report page with plots")
+    what.add_argument(
+        "--junit", type=Path, metavar="FILE", help="write the --min and --max checks as JUnit XML"
+    )
+    what.add_argument(
+        "--save-baseline", metavar="NAME", help="save for `ragmon gate --baseline NAME`"
+    )
     what.add_argument("--baselines", type=Path, default=BASELINES, help="folder of baselines")
-    what.add_argument("--quiet", action="store_true", help="no table, no progress")
+    what.add_argument("--quiet", action="store_true", help="print no table and no progress")
     for side in ("min", "max"):
-        text = f"fail when the mean is {'below' if side == 'min' else 'above'} it; may be repeated"
+        text = f"fail if the mean is {'below' if side == 'min' else 'above'} this; may be repeated"
         metavar = "METRIC[:KEY=VALUE]=NUMBER"
         what.add_argument(f"--{side}", action="append", default=[], metavar=metavar, help=text)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate, write what was asked for, say what it came to."""
+    """Score, write the requested files, return the exit status."""
     try:
         return _run(args, SystemClock())
     except RagmonError as error:
@@ -91,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, clock: Clock) -> int:
     options = ScoringOptions(ks=_cutoffs(args.k), gain=args.gain)
-    rules = rules_of([], args.min, args.max)  # what is misspelt costs no question
+    rules = rules_of([], args.min, args.max)  # a typo fails before any question is sent
     case_set, answers, faithful = _source(args, clock)
     answers = loaders.with_texts(answers, case_set.corpus)
     if args.save_run is not None:
@@ -109,7 +137,7 @@ def _run(args: argparse.Namespace, clock: Clock) -> int:
 def _judges(
     args: argparse.Namespace, case_set: CaseSet, answers: Run, clock: Clock, stack: ExitStack
 ) -> list[AnswerGrader]:
-    """Everyone who is to grade the answers."""
+    """Judges of the answers."""
     judges: list[AnswerGrader] = [] if args.no_judge else [GroundingGrader()]
     if args.embedder:
         judges.append(load_embedder(args.embedder))
@@ -147,7 +175,7 @@ def _write(args: argparse.Namespace, evaluation: Evaluation, scored: Scored) -> 
 
 
 def _limited(args: argparse.Namespace, evaluation: Evaluation, rules: Sequence[GateRule]) -> int:
-    """The exit status, by what --min and --max ask."""
+    """The exit status by --min and --max."""
     checks = limits(evaluation, rules)
     if args.junit is not None:
         write(args.junit, junit.limits(evaluation.name, checks))
@@ -172,7 +200,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def _source(args: argparse.Namespace, clock: Clock) -> Labelled:
-    """Cases, what was answered, and what people said of the answers by case id."""
+    """Cases, their answers, and human labels of the answers by case id."""
     _check_source(args)
     if args.demo:
         from ragmon.cli import golden  # noqa: PLC0415 - needs the demo's extra
@@ -181,7 +209,7 @@ def _source(args: argparse.Namespace, clock: Clock) -> Labelled:
     if args.from_store is not None:
         return _stored(args, clock.now())
     if args.cases is None:
-        raise DataError("no cases", hint="Name a file, or use --demo or --from-store")
+        raise DataError("no cases", hint="Pass a file, --demo or --from-store")
     case_set = loaders.read_cases(args.cases, split=args.split)
     if args.endpoint or args.request:
         return Labelled(case_set, _asked(args, case_set, clock))
@@ -191,12 +219,12 @@ def _source(args: argparse.Namespace, clock: Clock) -> Labelled:
 
 
 def _check_source(args: argparse.Namespace) -> None:
-    """Refuse what would be left unread in silence."""
+    """Refuse arguments that would be ignored."""
     if args.cases is not None and (args.demo or args.from_store is not None):
-        hint = "--demo and --from-store bring cases of their own"
-        raise DataError("would not be read", path=args.cases, hint=hint)
+        hint = "--demo and --from-store have cases of their own"
+        raise DataError("would be ignored", path=args.cases, hint=hint)
     if args.request is not None and (args.demo or args.from_store or args.answers):
-        raise DataError("is for a service that is asked now", field="--request")
+        raise DataError("needs a live service: use --endpoint", field="--request")
 
 
 def _stored(args: argparse.Namespace, now: float) -> Labelled:
@@ -207,7 +235,7 @@ def _stored(args: argparse.Namespace, now: float) -> Labelled:
     since = now - _seconds(args.since)
     path = args.from_store / FILE
     if not path.is_file():
-        raise DataError("is not there", path=path, hint="Name the data_dir of a daemon")
+        raise DataError("does not exist", path=path, hint="Pass the data_dir of a daemon")
     with SqliteReader(path) as reader:
         return labelled(reader, since, now, args.pipeline)
 
@@ -223,7 +251,7 @@ def _asked(args: argparse.Namespace, case_set: CaseSet, clock: Clock) -> Run:
         template = replace(template, url=args.endpoint)
     for name in ("concurrency", "attempts"):
         if getattr(args, name) < 1:
-            raise DataError("is at least 1", field=f"--{name}")
+            raise DataError("must be at least 1", field=f"--{name}")
     pace = RequestPolicy(concurrency=args.concurrency, attempts=args.attempts)
     console = Console(stderr=True)
     hidden = llm_options.is_hidden(args, console)
@@ -243,9 +271,9 @@ def _cutoffs(text: str) -> tuple[int, ...]:
     try:
         ks = tuple(sorted({int(each) for each in text.split(",")}))
     except ValueError as error:
-        raise DataError(f"{text!r} is no list of numbers", field="--k") from error
+        raise DataError(f"{text!r} is not a list of numbers", field="--k") from error
     if not ks or ks[0] < 1:
-        raise DataError("counts ranks from 1", field="--k")
+        raise DataError("ranks start at 1", field="--k")
     return ks
 
 
@@ -254,5 +282,5 @@ def _name(args: argparse.Namespace) -> str:
         return str(args.name)
     if args.demo:
         return f"demo {args.demo_version}".strip()
-    given = args.answers or args.endpoint or args.from_store or args.cases
-    return given.stem if isinstance(given, Path) else str(given)
+    source = args.answers or args.endpoint or args.from_store or args.cases
+    return source.stem if isinstance(source, Path) else str(source)

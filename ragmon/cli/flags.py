@@ -1,4 +1,4 @@
-"""Every setting is a flag too: ``--retention.records 3d``, ``--port=9000``."""
+"""Settings as flags: ``--retention.records 3d``, ``--port=9000``."""
 
 import argparse
 from collections.abc import Sequence
@@ -10,7 +10,9 @@ from ragmon.errors import SettingsError
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Let a command take settings."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML (default ragmon.yaml)")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="settings in YAML (default ragmon.yaml)"
+    )
     parser.set_defaults(takes_settings=True)
     parser.usage = f"{parser.prog} [--config FILE] [--SETTING VALUE ...]"
     parser.epilog = (
@@ -29,10 +31,10 @@ def settings(args: argparse.Namespace) -> Loaded:
 
 
 def own_words(args: argparse.Namespace) -> list[str]:
-    """Take the words that are no settings out of what was left over.
+    """Remove the words that are not settings from ``args.rest`` and return them.
 
-    argparse leaves arguments over that follow a flag. A setting's value could be taken for one of
-    them, so it must follow an equals sign.
+    argparse does not parse arguments that follow an unknown flag. The value of a setting could be
+    mistaken for one, so it must follow an equals sign.
 
     Raises:
         SettingsError: a flag without one.
@@ -51,7 +53,7 @@ def overrides(rest: Sequence[str]) -> dict[str, str]:
     Raises:
         SettingsError: a value without a flag, or a flag without a value.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     words = list(rest)
     while words:
         word = words.pop(0)
@@ -62,5 +64,5 @@ def overrides(rest: Sequence[str]) -> dict[str, str]:
             if not words:
                 raise SettingsError(f"{word} needs a value")
             value = words.pop(0)
-        found[name.replace("-", "_")] = value
-    return found
+        values[name.replace("-", "_")] = value
+    return values

@@ -1,9 +1,9 @@
-"""May this go live? Compare an evaluation with a baseline, case by case.
+"""Pass or fail a release: compare its evaluation with a baseline, case by case.
 
-Exit status: 0 passed, 1 a regression, 2 the data or the arguments cannot be used.
+Exit status: 0 passed, 1 regression, 2 the data or the arguments cannot be used.
 
-Without rules every headline metric may not get worse. A fall fails when it is larger than allowed
-and proven by a paired test (corrected for the number of rules).
+Without rules no headline metric may get worse. A drop fails if it is larger than allowed and
+significant in a paired test (corrected for the number of rules).
 """
 
 import argparse
@@ -32,26 +32,44 @@ _LIMIT = "METRIC[:KEY[=VALUE]]=NUMBER"
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add = parser.add_argument
-    add("current", type=Path, help="what `ragmon evaluate --json` wrote")
+    add(
+        "current",
+        type=Path,
+        help="evaluation of the release, the output of `ragmon evaluate --json`",
+    )
     add("--baseline", required=True, metavar="NAME|FILE", help="a saved baseline, or a JSON file")
     add("--baselines", type=Path, default=BASELINES, help="folder of saved baselines")
-    add("--data-dir", type=Path, metavar="DIR", help="store with baselines (default ragmon-data)")
-    add("--url", default="", help="a running ragmon with baselines")
-    add("--token-file", type=Path, metavar="FILE", help="a file with its bearer token")
-    add("--rules", type=Path, metavar="FILE", help="YAML: rules, alpha, min_effect, max_missing")
-    add("--max-drop", action="append", default=[], metavar=_LIMIT, help="may get worse by this")
-    add("--min", action="append", default=[], metavar=_LIMIT, help="the mean must reach this")
-    add("--max", action="append", default=[], metavar=_LIMIT, help="the mean must not pass this")
-    add("--min-effect", type=float, metavar="NUMBER", help="smaller falls never fail (0.01)")
-    add("--alpha", type=float, metavar="NUMBER", help="chance of a false alarm (0.05)")
-    add("--max-missing", type=float, metavar="SHARE", help="cases without a result (0.05)")
-    add("--strict", action="store_true", help="a fall that is not proven fails too")
-    add("--markdown", type=Path, metavar="FILE", help="summary for a pull request")
-    add("--junit", type=Path, metavar="FILE", help="one test case a rule")
+    add(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="data_dir of the store with baselines (default ragmon-data)",
+    )
+    add("--url", default="", help="address of a daemon with baselines")
+    add("--token-file", type=Path, metavar="FILE", help="file that holds its bearer token")
+    add(
+        "--rules", type=Path, metavar="FILE", help="YAML with rules, alpha, min_effect, max_missing"
+    )
+    add("--max-drop", action="append", default=[], metavar=_LIMIT, help="largest drop allowed")
+    add("--min", action="append", default=[], metavar=_LIMIT, help="smallest mean allowed")
+    add("--max", action="append", default=[], metavar=_LIMIT, help="largest mean allowed")
+    add(
+        "--min-effect", type=float, metavar="NUMBER", help="smaller drops never fail (default 0.01)"
+    )
+    add("--alpha", type=float, metavar="NUMBER", help="probability of a false alarm (default 0.05)")
+    add(
+        "--max-missing",
+        type=float,
+        metavar="SHARE",
+        help="largest share of cases without a result (default 0.05)",
+    )
+    add("--strict", action="store_true", help="fail on drops that are not significant, too")
+    add("--markdown", type=Path, metavar="FILE", help="write a summary for a pull request")
+    add("--junit", type=Path, metavar="FILE", help="write JUnit XML with one test case per rule")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Decide, write what was asked for."""
+    """Decide, write the requested files, return the exit status."""
     try:
         current = load(args.current)
         decision = decide(_baseline(args), current, _policy(args))
@@ -71,7 +89,7 @@ def _write(args: argparse.Namespace, decision: Decision) -> None:
 
 
 def _baseline(args: argparse.Namespace) -> Evaluation:
-    """A file, or one by name: of the folder, else of the store or the daemon that holds it."""
+    """A baseline from a file, or by name from the folder, the store or its daemon."""
     path = Path(args.baseline)
     if path.suffix == ".json" or path.is_file():
         return load(path)

@@ -1,6 +1,6 @@
-"""The packaged golden set: questions over the Python reference, and the demo's answers.
+"""Packaged golden set: questions over the Python reference, answered by the demo application.
 
-Needs the demo's extra, which holds its retriever.
+Needs the extra `demo`, which has the retriever.
 """
 
 from ragmon.clock import Clock
@@ -12,17 +12,17 @@ from ragmon.records import QueryRecord
 
 
 def answered(clock: Clock, version: str = "") -> tuple[CaseSet, Run]:
-    """The golden set, and how a release of the demo answers it now.
+    """The golden set with the answers of one release of the demo application.
 
     Raises:
-        SettingsError: the demo's extra is not installed.
-        DataError: it has no such release.
+        SettingsError: the extra `demo` is not installed.
+        DataError: there is no such release.
     """
     application = build_application(clock)
     version = version or STABLE
     if version not in application.versions:
         known = ", ".join(application.versions)
-        raise DataError(f"the demo has no release {version!r}", hint=f"There are {known}")
+        raise DataError(f"the demo has no release {version!r}", hint=f"Use one of {known}")
     cases = _cases(application)
     return CaseSet(cases), {case.case_id: _ask(application, case, version, clock) for case in cases}
 
@@ -31,7 +31,8 @@ def _cases(application: Application) -> tuple[Case, ...]:
     questions = load()
     by_query = {question.query: question for question in questions}
     return tuple(
-        _case(by_query[each.query], each.relevant) for each in known(questions, application.chunks)
+        _case(by_query[question.query], question.relevant)
+        for question in known(questions, application.chunks)
     )
 
 

@@ -1,8 +1,8 @@
 """Have a sample of past answers judged by the language model of a running daemon.
 
-Says what it may cost first. The answers are drawn with a chance that is stored, so that the
-estimates stay unbiased, and they are paid for by the daemon's budget: what it does not cover
-waits for the next hour or day.
+Prints the expected cost first and asks for confirmation. The answers are drawn with a stored
+probability, so that the estimates stay unbiased. The budget of the daemon applies: answers beyond
+it are judged in the next hour or day.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
 
 NAME = "judge"
-HELP = "have past answers judged by the language model, after saying what it may cost"
+HELP = "have past answers judged by the language model, after a cost forecast"
 
 _ASK_EVERY_S = 1.0
 _STALLED_S = 120.0
@@ -27,15 +27,19 @@ _STALLED_S = 120.0
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     remote.arguments(parser)
-    parser.add_argument("--since", default="1h", help="how far back, or a moment; default 1h")
-    parser.add_argument("--limit", type=int, default=100, help="answers at most; default 100")
-    parser.add_argument("--pipeline", default="", help="only this one")
-    parser.add_argument("--yes", action="store_true", help="do not ask whether to go on")
-    parser.add_argument("--dry-run", action="store_true", help="only say what it would take")
+    parser.add_argument(
+        "--since", default="1h", help="age of the oldest answer, or a time (default 1h)"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=100, help="largest number of answers (default 100)"
+    )
+    parser.add_argument("--pipeline", default="", help="only this pipeline")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    parser.add_argument("--dry-run", action="store_true", help="only print the forecast")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Forecast, ask, judge, show."""
+    """Print the forecast, ask, start the run and follow it."""
     session, console = remote.session(args), Console(stderr=True)
     request = {"since": args.since, "limit": args.limit, "pipeline": args.pipeline}
     forecast = remote.post(

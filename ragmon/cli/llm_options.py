@@ -1,4 +1,4 @@
-"""The language model for `evaluate` and `compare`: the daemon's settings ``judge.llm``."""
+"""Options of the LLM judge for `evaluate` and `compare`: the settings ``judge.llm``."""
 
 import argparse
 import math
@@ -23,20 +23,25 @@ REPLIES = Path("ragmon-replies")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    group = parser.add_argument_group("the LLM judge, by the daemon's settings judge.llm")
-    group.add_argument("--config", type=Path, metavar="FILE", help="YAML (default ragmon.yaml)")
-    text = "a setting, as judge.llm.base_url=http://localhost:11434/v1; may be repeated"
+    group = parser.add_argument_group("LLM judge (settings judge.llm)")
+    group.add_argument(
+        "--config", type=Path, metavar="FILE", help="settings in YAML (default ragmon.yaml)"
+    )
+    text = "a setting such as judge.llm.base_url=http://localhost:11434/v1; may be repeated"
     group.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
-    group.add_argument("--no-llm", action="store_true", help="leave the LLM judge out")
-    text = f"replies to reuse (default {REPLIES}); they quote the answers"
+    group.add_argument("--no-llm", action="store_true", help="do not use the LLM judge")
+    text = f"cache of replies, which quote answers (default {REPLIES})"
     group.add_argument("--replies", type=Path, default=REPLIES, metavar="FILE", help=text)
     group.add_argument(
-        "--max-cost", type=float, metavar="DOLLARS", help="do not begin above it, and end there"
+        "--max-cost",
+        type=float,
+        metavar="DOLLARS",
+        help="do not start if it is likely to cost more; stop there",
     )
 
 
 def options(args: argparse.Namespace) -> Any:
-    """The settings of the judge; None when none is configured, or it is not wanted.
+    """The settings of the judge; None when none is configured, or --no-llm is set.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -46,17 +51,17 @@ def options(args: argparse.Namespace) -> Any:
     from ragmon.config import load  # noqa: PLC0415 - half of the time that a command takes
 
     flags = {}
-    for each in args.set:
-        key, equals, value = each.partition("=")
+    for setting in args.set:
+        key, equals, value = setting.partition("=")
         if not equals:
-            raise SettingsError(f"--set {each!r} has no value", hint="Write KEY=VALUE")
+            raise SettingsError(f"--set {setting!r} has no value", hint="Write KEY=VALUE")
         flags[key] = value
     return load(args.config, flags).settings.judge.llm
 
 
 @contextmanager
 def replies(path: Path) -> Iterator[Any]:
-    """The remembered replies."""
+    """The cached replies."""
     from ragmon.evaluate.score.reply_cache import FileCache  # noqa: PLC0415
 
     kept = FileCache(path)
@@ -67,14 +72,14 @@ def replies(path: Path) -> Iterator[Any]:
 
 
 def progress(args: argparse.Namespace, what: str) -> Track:
-    """A bar on standard error, gone when the work is done."""
+    """Progress bar on stderr that disappears at the end."""
     console = Console(stderr=True)
     hidden = is_hidden(args, console)
     return lambda work: track(work, what, disable=hidden, console=console, transient=True)
 
 
 def is_hidden(args: argparse.Namespace, console: Console) -> bool:
-    """Whether no progress is shown: outside a terminal it would only leave blank lines."""
+    """True when no progress is shown: outside a terminal it would only leave blank lines."""
     return bool(args.quiet) or not console.is_terminal
 
 
@@ -84,7 +89,7 @@ def limit(args: argparse.Namespace) -> float:
 
 
 def announce(what: str, expected: "CostForecast", args: argparse.Namespace) -> None:
-    """Say what judging may take, before it does.
+    """Print the expected tokens and cost before judging.
 
     Raises:
         DataError: it is likely to cost more than allowed.
@@ -94,7 +99,7 @@ def announce(what: str, expected: "CostForecast", args: argparse.Namespace) -> N
     if expected.cost_usd is not None and expected.most_cost_usd is not None:
         cost = f", ${expected.cost_usd:.2f} (at most ${expected.most_cost_usd:.2f})"
     if not args.quiet:
-        print(f"judging {what}: {tokens}{cost}; remembered replies are free", file=sys.stderr)
+        print(f"judging {what}: {tokens}{cost}; cached replies are free", file=sys.stderr)
     if args.max_cost is None:
         return
     if expected.cost_usd is None:

@@ -25,9 +25,14 @@ _TRIES = ("Nothing: that this arrived shows that the sink works",)
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("sink", metavar="SINK", help="name of a sink, or its kind if unnamed")
     parser.add_argument(
-        "--severity", choices=SEVERITIES, default="warning", help="of the alert (default warning)"
+        "sink", metavar="SINK", help="name of the sink, or its kind if it has no name"
+    )
+    parser.add_argument(
+        "--severity",
+        choices=SEVERITIES,
+        default="warning",
+        help="severity of the alert (default warning)",
     )
     flags.arguments(parser)
     parser.usage = f"{parser.prog} SINK [--severity SEVERITY] [--config FILE] [--SETTING VALUE ...]"

@@ -1,7 +1,7 @@
-"""Send logged queries from files to a running ragmon, at the pace of the log or as fast as it can.
+"""Send logged queries from files to a running daemon, at the speed of the log or faster.
 
-Files are JSON lines, also compressed with gzip or zstd. Lines without a query_id get one from
-their position, so that sending a file twice counts it once.
+Files are JSON lines, may be compressed with gzip or zstd. A line without a query_id gets one from
+its position, so that sending a file twice counts it once.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn, Tran
 
 from ragmon.api_schema import IngestAnswer, RejectedRecord
 from ragmon.cli import remote
-from ragmon.cli.sender import Sender
+from ragmon.cli.sender import Sender, SendListener
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
 from ragmon.files import unpacked
@@ -35,38 +35,42 @@ _SHOWN_ERRORS = 10
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="JSON lines, plain, gzip or zstd"
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="JSON lines, may be compressed with gzip or zstd",
     )
     remote.arguments(parser, "--to")
     parser.add_argument(
         "--records",
         choices=("queries", "feedback", "labels"),
         default="queries",
-        help="what the lines are (default queries)",
+        help="kind of the records (default queries)",
     )
     parser.add_argument(
         "--speed",
         type=float,
         metavar="N",
-        help="N times the pace of the log; default: as fast as ragmon takes it",
+        help="N times the speed of the log (default: as fast as possible)",
     )
     parser.add_argument(
         "--until-now",
         action="store_true",
-        help="move the timestamps so that the first file's last line is now",
+        help="shift the timestamps so that the newest of the first file is now",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send every file; 1 when lines were refused."""
+    """Send every file; 1 when records were rejected."""
     if args.speed is not None and args.speed <= 0:
-        raise SettingsError("--speed must be above 0", hint="Leave it out for full speed")
+        raise SettingsError("--speed must be above 0", hint="Omit it for full speed")
     for path in args.files:
         if not path.is_file():
-            raise SettingsError(f"{path} is no file")
+            raise SettingsError(f"{path} is not a file")
     refusals = Refusals()
-    delivery = Sender(args.url, "", explain=refusals.note, say=_say)
-    delivery.session = remote.session(args)
+    listener = SendListener(answered=refusals.note, delayed=_print_trouble)
+    delivery = Sender(args.url, remote.session(args), listener=listener)
     total = sum(path.stat().st_size for path in args.files)
     columns = ("{task.description}", BarColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
@@ -79,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if done.rejected else 0
 
 
-def _say(trouble: str) -> None:
+def _print_trouble(trouble: str) -> None:
     print(trouble, file=sys.stderr)
 
 
@@ -106,7 +110,7 @@ class Refusals:
 
 
 class Replay:
-    """Batches of lines, over a few connections, at a pace."""
+    """Batches of lines over a few connections, as fast as asked for."""
 
     def __init__(
         self, args: argparse.Namespace, delivery: Sender, progress: Progress, task: TaskID
@@ -137,7 +141,7 @@ class Replay:
                 for future in waiting:
                     future.result()
             except BaseException:
-                self._delivery.stop.set()  # or the pool would try on for minutes after Ctrl-C
+                self._delivery.stop.set()  # or the pool would retry for minutes after Ctrl-C
                 raise
 
     def _batches(self, path: Path) -> Iterator[list[bytes]]:
@@ -156,7 +160,7 @@ class Replay:
             yield batch
 
     def _prepare(self, line: bytes, path: Path, number: int) -> bytes:
-        """The line as it is sent; a broken one goes as it is, so that ragmon says why."""
+        """The line as it is sent; a broken one is sent as it is, so that ragmon answers why."""
         named = not self._queries or b'"query_id"' in line
         if named and not self._shifts and not self._speed:
             return line
@@ -197,7 +201,7 @@ def _last_timestamp(path: Path) -> float:
             moment = _timestamp(record) if isinstance(record, dict) else None
             last = moment if last is None or (moment is not None and moment > last) else last
     if last is None:
-        raise RemoteError(f"{path} has no timestamps", hint="Leave --until-now out")
+        raise RemoteError(f"{path} has no timestamps", hint="Omit --until-now")
     return last
 
 

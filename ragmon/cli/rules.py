@@ -1,7 +1,7 @@
 """Print the Prometheus rules as one file, with objectives, windows and links of these settings.
 
-An objective comes from --objective, else from a rule of kind slo in detectors.rules that names no
-pipelines, else it is the shipped one. Limits need none: ragmon tells them in ragmon_limit_bytes.
+An objective is that of --objective, else of a rule of kind slo in detectors.rules for all
+pipelines, else the shipped one. Limits need no option: ragmon exports them as ragmon_limit_bytes.
 """
 
 import argparse
@@ -48,21 +48,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=_objective,
         help=f"share of queries that must be good; METRIC is one of {metrics}",
     )
-    parser.add_argument("--job", default="ragmon", help="the scrape job's name, default ragmon")
+    parser.add_argument("--job", default="ragmon", help="name of the scrape job (default ragmon)")
     parser.add_argument(
-        "--without", action="append", default=[], metavar="ALERT", help="leave an alert out"
+        "--without",
+        action="append",
+        default=[],
+        metavar="ALERT",
+        help="omit this alert; may be repeated",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print them."""
-    found = sources()
-    if unknown := set(args.without) - found.keys():
+    """Print the rules."""
+    texts = sources()
+    if unknown := set(args.without) - texts.keys():
         raise SettingsError(f"--without: there is no alert {min(unknown)}")
     settings = flags.settings(args).settings
     objectives = objectives_of(settings) | dict(args.objective)
     print("# Printed by `ragmon rules`.\ngroups:")
-    for name, text in found.items():
+    for name, text in texts.items():
         if name not in args.without:
             fitted = fit(name, text, settings, objectives)
             fitted = fitted.replace('job="ragmon"', f'job="{args.job}"')
@@ -110,13 +114,13 @@ def _tolerate(text: str, shipped: float, share: float) -> str:
 
 
 def _window(text: str, settings: Settings) -> str:
-    """Reads a window that is there: the one nearest to an hour."""
+    """Use a configured window: the one nearest to an hour."""
     nearest = min(settings.windows, key=lambda seconds: abs(seconds - _HOUR_S))
     return text.replace('window="1h"', f'window="{duration_text(nearest)}"')
 
 
 def _stale(text: str, settings: Settings) -> str:
-    """Three evaluations left out are stale, not one that is late by plan."""
+    """Call an evaluation stale after three missed ones, however rarely they are planned."""
     return text.replace(f"> {_STALE_S:g}", f"> {max(_STALE_S, 3 * settings.evaluate_every):g}")
 
 
@@ -127,7 +131,7 @@ _FITTED: dict[str, Callable[[str, Settings], str]] = {
 
 
 def _objective(text: str) -> tuple[str, float]:
-    """``error=0.995``."""
+    """Metric and share of ``error=0.995``."""
     metric, _, share = text.partition("=")
     known = {name for name, _ in BUDGETS.values()}
     try:
@@ -135,6 +139,6 @@ def _objective(text: str) -> tuple[str, float]:
     except ValueError:
         value = 0.0
     if metric not in known or not 0.0 < value < 1.0:
-        wanted = f"METRIC=SHARE, METRIC one of {', '.join(sorted(known))}, SHARE between 0 and 1"
-        raise argparse.ArgumentTypeError(f"wanted {wanted}")
+        form = f"METRIC=SHARE, METRIC one of {', '.join(sorted(known))}, SHARE between 0 and 1"
+        raise argparse.ArgumentTypeError(f"expected {form}")
     return metric, value

@@ -1,4 +1,4 @@
-"""Posting batches to a running ragmon, until they are durable."""
+"""Sends batches to a running daemon until they are stored."""
 
 import itertools
 import threading
@@ -14,58 +14,71 @@ from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError
 from ragmon.http_client import retry_after_s
 
-_STRANGER_S = 15.0  # for an address where nobody has answered yet
-_OUTAGE_S = 120.0
+_FIRST_CONTACT_S = 15.0  # of retries for an address that has never answered
+_OUTAGE_S = 120.0  # of retries for one that has
 _FIRST_WAIT_S = 0.2
 _LONGEST_WAIT_S = 5.0
-_HINT = "Start `ragmon serve`, or name another address"
+_HINT = "Start `ragmon serve`, or pass another address"
 
 
 class Delivered(Struct):
-    """What the answers said so far."""
+    """Records of all answers so far."""
 
     accepted: int = 0
     duplicates: int = 0
     rejected: int = 0
 
 
+class SendListener(Struct, frozen=True):
+    """Callbacks of a sender."""
+
+    answered: Callable[[IngestAnswer], None] = lambda _: None  # with every answer to a batch
+    delayed: Callable[[str], None] = lambda _: None  # with the reason, once per outage
+
+
 class Sender:
-    """One connection; batches that ragmon cannot take now are sent again."""
+    """Sends batches one at a time; those that ragmon cannot take now are sent again."""
 
     def __init__(
         self,
         url: str,
-        token: str,
+        session: requests.Session,
         *,
-        clock: Clock | None = None,
-        explain: Callable[[IngestAnswer], None] = lambda _: None,
         stop: threading.Event | None = None,
-        say: Callable[[str], None] = lambda _: None,
-        stranger_s: float = _STRANGER_S,
+        listener: SendListener | None = None,
+        first_contact_s: float = _FIRST_CONTACT_S,
+        clock: Clock | None = None,
     ) -> None:
-        self.session = requests.Session()
-        if token:
-            self.session.headers["Authorization"] = f"Bearer {token}"
+        """Make one; nothing is sent yet.
+
+        Args:
+            url: of the daemon.
+            session: with the token, see ``remote.session``.
+            stop: ends the retries once it is set.
+            listener: told of answers and outages.
+            first_contact_s: seconds of retries before the first answer.
+            clock: for the retries.
+        """
+        self.session = session
+        self.stop = stop or threading.Event()
         self.done = Delivered()
         self._url = url.rstrip("/")
         self._clock = clock or SystemClock()
-        self._explain = explain
-        self.stop = stop or threading.Event()
-        self._say = say  # what keeps batches from being taken, once an outage
-        self._patience_s = stranger_s
+        self._listener = listener or SendListener()
+        self._retry_s = first_contact_s
         self._trouble = ""
 
     def post(self, path: str, ndjson: bytes) -> None:
         """Send a batch.
 
         Raises:
-            RemoteError: it was refused, ragmon stayed away, or ``stop`` was set meanwhile.
+            RemoteError: it was refused, ragmon did not answer in time, or ``stop`` was set.
         """
         started = self._clock.monotonic()
         for attempt in itertools.count():
             answer = self._try(path, ndjson)
             if isinstance(answer, requests.Response):
-                self._patience_s = _OUTAGE_S
+                self._retry_s = _OUTAGE_S
                 if answer.status_code in (200, 422):
                     self._count(msgspec.json.decode(answer.content, type=IngestAnswer))
                     return
@@ -79,18 +92,18 @@ class Sender:
             self._wait(started, wait_s, trouble)
 
     def _wait(self, started: float, wait_s: float, trouble: str) -> None:
-        """Before the next attempt.
+        """Wait before the next attempt.
 
         Raises:
-            RemoteError: there is none.
+            RemoteError: the time for retries is over, or ``stop`` is set.
         """
         tried_s = self._clock.monotonic() - started
-        left_s = self._patience_s - tried_s
+        left_s = self._retry_s - tried_s
         if left_s <= 0:
             raise RemoteError(f"{trouble}, tried for {tried_s:.0f} s", hint=_HINT)
         if not self._trouble:
             self._trouble = trouble
-            self._say(f"{trouble}; trying again for {self._patience_s:.0f} s. {_HINT}")
+            self._listener.delayed(f"{trouble}; trying again for {self._retry_s:.0f} s. {_HINT}")
         if self.stop.wait(min(wait_s, left_s)):
             raise RemoteError("stopped before everything was delivered")
 
@@ -111,13 +124,13 @@ class Sender:
         self.done.accepted += answer.accepted
         self.done.duplicates += answer.duplicates
         self.done.rejected += answer.rejected_total or len(answer.rejected)
-        self._explain(answer)
+        self._listener.answered(answer)
 
 
 def _wait_s(
     answer: requests.Response | requests.RequestException, attempt: int, now: float
 ) -> float:
-    """Seconds to wait: as told by Retry-After, else longer and longer."""
+    """Seconds to wait: by Retry-After, else doubled at each attempt."""
     asked_s = 0.0
     if isinstance(answer, requests.Response):
         asked_s = retry_after_s(answer.headers.get("Retry-After", ""), now)

@@ -1,4 +1,4 @@
-"""Run the daemon: take logged queries in, give metrics, reports and alerts out."""
+"""Run the daemon: receive logged queries, serve metrics and reports, send alerts."""
 
 import argparse
 import os
@@ -9,7 +9,7 @@ from ragmon.daemon import malloc
 from ragmon.logs import configure
 
 NAME = "serve"
-HELP = "run the daemon"
+HELP = "run the monitoring daemon"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

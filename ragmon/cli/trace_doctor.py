@@ -1,4 +1,4 @@
-"""Show how traces were understood: each field, the span and key it came from, what is missing."""
+"""Show how OpenTelemetry traces are read: each field with its span and key, and missing ones."""
 
 import argparse
 import gzip
@@ -20,7 +20,7 @@ from ragmon.errors import RagmonError
 from ragmon.evaluate.report.table import standard_output
 
 NAME = "trace-doctor"
-HELP = "show how OpenTelemetry traces were mapped, and what is missing"
+HELP = "show how OpenTelemetry traces are mapped to queries, and missing fields"
 
 _WIDTH = 70
 _MOST_LISTED = 12
@@ -33,22 +33,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="FILE",
-        help="captured export requests: OTLP protobuf or JSON, or lines of JSON; .gz too",
+        help="captured OTLP export requests: protobuf, JSON or JSON lines, may be gzipped",
     )
     parser.add_argument(
         "--last",
         type=int,
         metavar="N",
-        help="instead of files, the newest N complete traces of a running daemon (at most 100)",
+        help="the newest N complete traces of a running daemon (at most 100) instead of files",
     )
     remote.arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain and print."""
+    """Explain every trace and print it."""
     if bool(args.files) == (args.last is not None):
-        print("ragmon: name files, or --last N", file=sys.stderr)
+        print("ragmon: pass files, or --last N", file=sys.stderr)
         return 2
     if args.last is not None:
         opened = remote.session(args)
@@ -75,8 +75,8 @@ def _explain_files(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for part in pack(spans):
         bodies.setdefault(part.trace_id, []).append(part.body)
     now = SystemClock().now()
-    for held in bodies.values():
-        yield explain(unpack(held), now)
+    for packed in bodies.values():
+        yield explain(unpack(packed), now)
 
 
 def _read(path: Path) -> Iterator[Any]:
@@ -113,16 +113,16 @@ def trace_view(trace: dict[str, Any]) -> RenderableType:
     ]
     for query in trace["queries"]:
         parts += [_fields_view(query), *_missing_view(query)]
-    parts += [_feedback_view(each) for each in trace["feedback"]]
+    parts += [_feedback_view(feedback) for feedback in trace["feedback"]]
     return Group(*parts, Text(""))
 
 
 def _spans_view(spans: list[dict[str, Any]]) -> Text:
-    told = [each for each in spans if each["role"] != "chain" or each["depth"] == 0]
+    shown = [span for span in spans if span["role"] != "chain" or span["depth"] == 0]
     lines = [
-        f"  {each['role']:<10} {each['ms']:>10,.1f} ms  {each['name'][:_WIDTH]}"
-        + ("  FAILED" if each["failed"] else "")
-        for each in told[:_MOST_LISTED]
+        f"  {span['role']:<10} {span['ms']:>10,.1f} ms  {span['name'][:_WIDTH]}"
+        + ("  FAILED" if span["failed"] else "")
+        for span in shown[:_MOST_LISTED]
     ]
     if len(spans) > len(lines):
         lines.append(f"  and {len(spans) - len(lines)} more spans")
@@ -133,8 +133,9 @@ def _fields_view(query: dict[str, Any]) -> Table:
     table = Table(title=f"query {query['query_id']}", title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("field", "value", "from key", "of span"):
         table.add_column(name, overflow="fold")
-    for field, each in query["fields"].items():
-        table.add_row(field, _value(each["value"]), each["key"] or "resource", each["span"] or "")
+    for field, origin in query["fields"].items():
+        key, span = origin["key"] or "resource", origin["span"] or ""
+        table.add_row(field, _value(origin["value"]), key, span)
     for stage, took in (query["latency_ms"] or {}).items():
         table.add_row(f"latency {stage}", f"{took:,.1f} ms", "start and end", "")
     return table
@@ -143,7 +144,7 @@ def _fields_view(query: dict[str, Any]) -> Table:
 def _value(value: Any) -> str:
     if isinstance(value, list):
         ids = ", ".join(str(chunk.get("id")) for chunk in value[:5])
-        return f"{len(value)} chunks: {ids}" if value else "nothing was retrieved"
+        return f"{len(value)} chunks: {ids}" if value else "no chunks"
     if isinstance(value, dict):
         return ", ".join(f"{key} {each}" for key, each in value.items())
     text = " ".join(str(value).split())
@@ -152,22 +153,23 @@ def _value(value: Any) -> str:
 
 def _missing_view(query: dict[str, Any]) -> list[Text]:
     return [
-        Text.assemble("  missing ", (each["field"], "yellow"), f": {each['advice']}")
-        for each in query["missing"]
+        Text.assemble("  missing ", (gap["field"], "yellow"), f": {gap['advice']}")
+        for gap in query["missing"]
     ]
 
 
-def _feedback_view(each: dict[str, Any]) -> Text:
-    said = each.get("label") if each.get("score") is None else each.get("score")
-    return Text(f"  feedback {each['name']}: {said}")
+def _feedback_view(feedback: dict[str, Any]) -> Text:
+    score = feedback.get("score")
+    rating = feedback.get("label") if score is None else score
+    return Text(f"  feedback {feedback['name']}: {rating}")
 
 
 def _summary(traces: list[dict[str, Any]]) -> Text:
     queries = [query for trace in traces for query in trace["queries"]]
     missing: dict[str, int] = {}
     for query in queries:
-        for each in query["missing"]:
-            missing[each["field"]] = missing.get(each["field"], 0) + 1
+        for gap in query["missing"]:
+            missing[gap["field"]] = missing.get(gap["field"], 0) + 1
     counted = ", ".join(f"{field} in {count}" for field, count in missing.items())
     text = f"{len(traces)} traces, {len(queries)} queries"
     return Text(text + (f"; missing: {counted}" if counted else ""), "bold")

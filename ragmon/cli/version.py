@@ -1,4 +1,4 @@
-"""Print the version of ragmon, of Python and of the SQLite below the embedded store."""
+"""Print the versions of ragmon, Python and SQLite."""
 
 import argparse
 import platform
@@ -7,7 +7,7 @@ import sqlite3
 from ragmon import __version__
 
 NAME = "version"
-HELP = "print the version"
+HELP = "print the versions of ragmon, Python and SQLite"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """Whether a scraper asked for OpenMetrics."""
+    """True when a scraper accepts OpenMetrics."""
     return "application/openmetrics-text" in accept
 
 

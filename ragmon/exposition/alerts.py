@@ -1,4 +1,4 @@
-"""Alerts and the detectors behind them, as Prometheus sees them."""
+"""Metrics of alerts and of the detectors behind them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _Labels = tuple[str, ...]
 
 
 class _View(Struct, frozen=True):
-    """What a scrape shows."""
+    """Values of one scrape."""
 
     states: dict[_Labels, float] = {}
     streams: int = 0
@@ -29,7 +29,7 @@ class _View(Struct, frozen=True):
 
 
 class AlertMetrics(Collector):
-    """Shown by the writer's thread, collected by others."""
+    """Updated by the writer's thread, collected by others."""
 
     def __init__(self) -> None:
         self._view = _View()
@@ -38,23 +38,23 @@ class AlertMetrics(Collector):
         self._seconds = 0.0
 
     def tell(self, event: AlertEvent) -> None:
-        """Count what fires."""
+        """Count an alert that starts to fire."""
         if event.change == "firing":
             self._fired[_labels(event.alert)] += 1
 
     def spent(self, seconds: float) -> None:
-        """Count what detection took."""
+        """Count time spent on detection."""
         self._seconds += seconds
 
     def show(self, book: AlertBook, detection: Detection) -> None:
-        """What the next scrapes show."""
-        held = [key is not None for key in detection.streams.keys]
+        """Take over the values that the next scrapes answer with."""
+        in_use = [key is not None for key in detection.streams.keys]
         ready = detection.references.ready
         self._view = _View(
             states=self._states((*book.open, *book.recent)),
             streams=len(detection.streams.rows),
             learning=sum(
-                at >= len(ready) or not ready[at] for at, is_in in enumerate(held) if is_in
+                at >= len(ready) or not ready[at] for at, used in enumerate(in_use) if used
             ),
             dropped=detection.streams.dropped,
             judged_until=max(0.0, detection.log.frontier * MINUTE_S),
@@ -64,43 +64,57 @@ class AlertMetrics(Collector):
         """The families of a scrape."""
         view = self._view
         state = GaugeMetricFamily(
-            "ragmon_alert_state", "0 inactive, 1 pending, 2 firing.", labels=_LABELS
+            "ragmon_alert_state",
+            "State of an alert: 0 inactive, 1 pending, 2 firing.",
+            labels=_LABELS,
         )
         for labels, value in sorted(view.states.items()):
             state.add_metric(labels, value)
         fired = CounterMetricFamily(
-            "ragmon_alerts_fired", "Alerts that began to fire, heard or not.", labels=_LABELS
+            "ragmon_alerts_fired",
+            "Alerts that started to fire, including silenced and inhibited ones.",
+            labels=_LABELS,
         )
         for labels, count in sorted(self._fired.copy().items()):
             fired.add_metric(labels, count)
         yield from (state, fired)
         for name, text, value in (
-            ("ragmon_detection_streams", "Streams that detectors watch.", view.streams),
-            ("ragmon_detection_learning", "Of these, too young to be judged.", view.learning),
+            (
+                "ragmon_detection_streams",
+                "Streams (a metric of a pipeline or slice) that detectors watch.",
+                view.streams,
+            ),
+            (
+                "ragmon_detection_learning",
+                "Watched streams still learning their usual level; no alert can fire on them.",
+                view.learning,
+            ),
             (
                 "ragmon_detection_timestamp_seconds",
-                "Up to when everything is judged.",
+                "Unix time up to which every minute was evaluated; alert if it falls behind.",
                 view.judged_until,
             ),
         ):
             yield GaugeMetricFamily(name, text, value)
         yield CounterMetricFamily(
             "ragmon_detection_streams_dropped",
-            "Streams not watched because detectors.max_streams was reached.",
+            "Streams not watched because detectors.max_streams is reached; raise it.",
             view.dropped,
         )
         yield CounterMetricFamily(
-            "ragmon_detection_seconds", "Time that detection took from commits.", self._seconds
+            "ragmon_detection_seconds",
+            "Time spent on detection, during which no batch is committed.",
+            self._seconds,
         )
 
     def _states(self, alerts: Iterable[Alert]) -> dict[_Labels, float]:
-        """The gravest state of each name; what was once there stays, at 0."""
-        found = dict.fromkeys(self._seen, 0.0)
+        """The gravest state by labels; labels seen before stay, at 0."""
+        states = dict.fromkeys(self._seen, 0.0)
         for alert in alerts:
             labels = _labels(alert)
-            found[labels] = max(found.get(labels, 0.0), _VALUES[alert.state])
-        self._seen.update(found)
-        return found
+            states[labels] = max(states.get(labels, 0.0), _VALUES[alert.state])
+        self._seen.update(states)
+        return states
 
 
 def _labels(alert: Alert) -> _Labels:

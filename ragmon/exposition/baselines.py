@@ -1,4 +1,4 @@
-"""The baseline that traffic is compared with, as Prometheus sees it."""
+"""Metrics of the baseline that traffic is compared with."""
 
 from collections.abc import Callable, Iterator
 
@@ -18,20 +18,20 @@ class BaselineMetrics(Collector):
         """The families of a scrape; without samples while there is no baseline."""
         info = GaugeMetricFamily(
             "ragmon_baseline_info",
-            "Which baseline the traffic of a pipeline is compared with.",
+            "Name of the baseline that a pipeline is compared with; the value is always 1.",
             labels=("pipeline", "baseline"),
         )
         ratio = GaugeMetricFamily(
             "ragmon_baseline_ratio",
-            "Level of a metric in that baseline, all hours together.",
+            "Level of a metric in the active baseline, averaged over all hours.",
             labels=("pipeline", "metric"),
         )
         baseline = self._active()
-        whole = [] if baseline is None else [each for each in levels(baseline) if not each.slice]
+        whole = [] if baseline is None else [level for level in levels(baseline) if not level.slice]
         for pipeline in sorted({each.stream.pipeline for each in whole}):
             assert baseline is not None
             info.add_metric((pipeline, baseline.name), 1.0)
-        for each in whole:
-            ratio.add_metric((each.stream.pipeline, each.stream.metric), each.value)
+        for level in whole:
+            ratio.add_metric((level.stream.pipeline, level.stream.metric), level.value)
         yield info
         yield ratio

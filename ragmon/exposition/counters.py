@@ -1,4 +1,4 @@
-"""What only grows, as counters and classic histograms that PromQL can rate and sum."""
+"""Counters and classic histograms over all time, which PromQL can rate and sum."""
 
 from collections.abc import Callable, Iterator
 
@@ -16,11 +16,11 @@ Exemplars = dict[tuple[str, str], dict[int, Exemplar]]
 
 COUNTERS = (
     # metric, column, help
-    ("query_errors", "error", "Queries that failed."),
-    ("zero_result_queries", "zero_result", "Queries that retrieved nothing."),
+    ("query_errors", "error", "Queries logged with an error."),
+    ("zero_result_queries", "zero_result", "Queries whose retrieval returned no chunk."),
     ("slow_queries", "slow", "Queries that took longer than latency.slow_ms."),
-    ("chunks_retrieved", "retrieved_chunks", "Chunks retrieved."),
-    ("chunks_cited", "cited_chunks", "Retrieved chunks that answers cite."),
+    ("chunks_retrieved", "retrieved_chunks", "Chunks retrieved for all queries."),
+    ("chunks_cited", "cited_chunks", "Retrieved chunks that an answer cites."),
 )
 RATINGS = ("positive", "negative", "neutral")
 
@@ -39,17 +39,21 @@ class Counters:
         counted = self._windows.totals.queries
         versions = self._numbers(lambda key: key.dimension == VERSION)
         queries = [(_by_version(key), counted[at]) for key, at in versions]
-        yield _counter("queries", "Queries counted.", queries)
+        yield _counter("queries", "Queries counted, by pipeline and version.", queries)
         for metric, column, text in COUNTERS:
             samples = [(_by_version(key), self._sum(at, column)) for key, at in versions]
             yield _counter(metric, text, samples)
-        yield _counter("feedback", "Ratings by users.", self._ratings(versions))
+        yield _counter(
+            "feedback",
+            "User ratings of answers: positive, negative or neutral.",
+            self._ratings(versions),
+        )
         modes = [
             ((*_by_version(key), ("mode", mode)), self._sum(at, "failure_mode", mode=mode))
             for key, at in versions
             for mode in MODES
         ]
-        text = "Queries by failure mode; one whose diagnosis changed is counted in each."
+        text = "Queries by failure mode; one that is reclassified later counts in both modes."
         yield _counter("failure_mode", text, modes)
         yield self._durations(exemplars)
         yield self._scores()
@@ -88,7 +92,7 @@ class Counters:
                         totals.latency[at, stage].tolist(),
                         self._sum(at, LATENCY, stage=name) / 1000,
                     )
-        text = "Latency of queries by stage."
+        text = "Latency of queries by stage: total, retrieval, generation."
         return Family("ragmon_query_duration_seconds", "histogram", text, lines, shown)
 
     def _scores(self) -> Family:
@@ -103,15 +107,14 @@ class Counters:
                     totals.score[at].tolist(),
                     self._sum(at, TOP_SCORE),
                 )
-        text = "Best retrieval score of each query, on the retriever's own scale."
+        text = "Best retrieval score of each query, on the scale of the retriever."
         return Family("ragmon_retrieval_top_score", "histogram", text, lines)
 
-    def _numbers(self, wanted: Callable[[SeriesKey], bool]) -> list[tuple[SeriesKey, int]]:
-        """Series with records, by name."""
-        counted = np.flatnonzero(self._windows.totals.queries)
-        held = set(counted.tolist())
+    def _numbers(self, fits: Callable[[SeriesKey], bool]) -> list[tuple[SeriesKey, int]]:
+        """Series with records that fit, by name."""
+        counted = set(np.flatnonzero(self._windows.totals.queries).tolist())
         keys = self._windows.series.keys.items()
-        return sorted((key, at) for key, at in keys if at in held and wanted(key))
+        return sorted((key, at) for key, at in keys if at in counted and fits(key))
 
 
 def _by_version(key: SeriesKey) -> Labels:

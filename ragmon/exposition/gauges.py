@@ -148,7 +148,7 @@ def _prefix(key: SeriesKey, window: str, column: Column) -> _Prefixes | None:
 
 
 def _agreement(lines: Lines, stem: str, labels: Labels, confusion: NDArray[np.float64]) -> None:
-    """How each judge agrees with people."""
+    """Agreement of each judge with human labels."""
     for judge, counts in zip(JUDGES, confusion, strict=True):
         if not counts.any():
             continue
@@ -157,9 +157,9 @@ def _agreement(lines: Lines, stem: str, labels: Labels, confusion: NDArray[np.fl
         for call, count in zip(CONFUSION, counts.tolist(), strict=True):
             text = labelled(answers, (*own, ("call", call)))
             _append(lines, answers, f"{text} {round(count)}")
-        found = agreement(counts)
+        figures = agreement(counts)
         for measure in _AGREEMENT:
-            figure = getattr(found, measure)
+            figure = getattr(figures, measure)
             for suffix, value in zip(("", "_lower", "_upper"), figure, strict=True):
                 if not math.isnan(value):
                     name = f"{stem}judge_agreement_{measure}{suffix}"

@@ -1,4 +1,4 @@
-"""The monitor watching itself, through prometheus_client."""
+"""Metrics of the monitor itself, through prometheus_client."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -26,42 +26,50 @@ class OwnMetrics:
         info = Gauge("ragmon_build_info", "Version of ragmon.", ["version"], registry=self.registry)
         info.labels(__version__).set(1)
         self._ingested = self._counter(
-            "ragmon_ingest_records", "Records, feedback and labels made durable.", "source"
+            "ragmon_ingest_records", "Records, feedback and labels stored on disk.", "source"
         )
         self._rejected = self._counter(
-            "ragmon_rejected", "What was refused, by reason.", "source", "reason"
+            "ragmon_rejected",
+            "Records and requests refused, by reason; nothing of them is stored.",
+            "source",
+            "reason",
         )
         self._duplicates = self._counter(
-            "ragmon_duplicates", "What had been sent before and was not counted again.", "source"
+            "ragmon_duplicates",
+            "Records sent again under an id already stored; they are not counted twice.",
+            "source",
         )
         self.commit_seconds = Histogram(
             "ragmon_commit_duration_seconds",
-            "From taking a group of batches to having it on disk and counted.",
+            "Time to write a group of batches to disk and count it.",
             buckets=_COMMIT_SECONDS,
             registry=self.registry,
         )
         self.evaluated_at = self._gauge(
-            "ragmon_evaluation_timestamp_seconds", "When the windows were last evaluated."
+            "ragmon_evaluation_timestamp_seconds",
+            "Unix time of the last evaluation of the windows; alert if it is old.",
         )
         self.evaluation_seconds = self._gauge(
-            "ragmon_evaluation_duration_seconds", "How long the last evaluation took."
+            "ragmon_evaluation_duration_seconds", "Duration of the last evaluation of the windows."
         )
         self.skipped_runs = self._counter(
             "ragmon_scheduled_runs_skipped",
-            "Scheduled runs left out as the last one went on.",
+            "Scheduled runs skipped because the previous run had not finished.",
             "task",
         )
         self._judged = self._counter(
-            "ragmon_judged", "Answers judged, by outcome: scored, or why not.", "judge", "outcome"
+            "ragmon_judged",
+            "Answers judged, by outcome: scored, or the reason why not.",
+            "judge",
+            "outcome",
         )
         self._notifications = self._counter(
-            "ragmon_notifications", "Attempts to deliver an alert, by outcome.", "sink", "outcome"
+            "ragmon_notifications",
+            "Attempts to send a notification, by outcome: delivered, retried or dead.",
+            "sink",
+            "outcome",
         )
-        for source in SOURCES:
-            self._ingested.labels(source)
-            self._duplicates.labels(source)
-            for reason in REASONS:
-                self._rejected.labels(source, reason)
+        self._start_at_zero()
 
     def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
         """A gauge that is asked for its value at each scrape."""
@@ -96,7 +104,7 @@ class OwnMetrics:
         self._judged.labels(judge, outcome).inc()
 
     def total(self, name: str, **labels: str) -> float:
-        """What a counter stands at; 0 before it was first added to."""
+        """Value of a counter; 0 before it was first added to."""
         return self.registry.get_sample_value(name, labels) or 0.0
 
     def notified(self, sink: str, outcome: str, count: int = 1) -> None:
@@ -108,6 +116,14 @@ class OwnMetrics:
         if openmetrics:
             return bytes(generate_openmetrics(self.registry)).removesuffix(_EOF)  # type: ignore[no-untyped-call]
         return bytes(generate_latest(self.registry))
+
+    def _start_at_zero(self) -> None:
+        """Show the usual series before they count anything, so that rate() sees the first."""
+        for source in SOURCES:
+            self._ingested.labels(source)
+            self._duplicates.labels(source)
+            for reason in REASONS:
+                self._rejected.labels(source, reason)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)

@@ -1,4 +1,4 @@
-"""Golden probes as series of their own: a change in them is the system's, not the traffic's."""
+"""Metrics of golden probes: the questions never change, so a change is the system's."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -7,12 +7,20 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 _QUALITY = {
-    "precision": ("precision", "k", "Share of the first k results that is relevant"),
-    "recall": ("recall", "k", "Share of the relevant found among the first k"),
+    "precision": ("precision", "k", "Share of the first k results that are relevant"),
+    "recall": ("recall", "k", "Share of the relevant documents found among the first k"),
     "ndcg": ("ndcg", "k", "Graded relevance among the first k, discounted by rank"),
-    "hit": ("hit_ratio", "k", "Golden questions with something relevant among the first k"),
+    "hit": (
+        "hit_ratio",
+        "k",
+        "Share of golden questions with a relevant document among the first k",
+    ),
     "reciprocal_rank": ("reciprocal_rank", "", "Mean of 1 / rank of the first relevant result"),
-    "faithfulness": ("faithfulness_ratio", "judge", "How much of the answers the chunks support"),
+    "faithfulness": (
+        "faithfulness_ratio",
+        "judge",
+        "Mean share of an answer that its chunks support",
+    ),
     "error": ("error_ratio", "", "Golden questions without a usable answer"),
 }
 """By metric of an evaluation: the series, the label that tells its variants apart, the help."""
@@ -81,10 +89,10 @@ def _quality(base: str, views: Sequence[ProbeView]) -> Iterator[Metric]:
         end: GaugeMetricFamily(full + end, help_, None, labels) for end, help_ in parts.items()
     }
     for view in views:
-        for each in view.quality:
-            kind, _, which = each.metric.replace("/", "@").partition("@")
+        for quality in view.quality:
+            kind, _, which = quality.metric.replace("/", "@").partition("@")
             if kind == base:
-                values = (each.mean, each.lower, each.upper, float(each.samples))
+                values = (quality.mean, quality.lower, quality.upper, float(quality.samples))
                 for family, value in zip(families.values(), values, strict=True):
                     if value is not None:
                         family.add_metric([view.probe, which][: len(labels)], value)
@@ -93,8 +101,12 @@ def _quality(base: str, views: Sequence[ProbeView]) -> Iterator[Metric]:
 
 def _runs(views: Sequence[ProbeView]) -> Iterator[Metric]:
     for name, text, values in (
-        ("last_run_timestamp_seconds", "When the last run began.", [v.started_at for v in views]),
-        ("last_run_duration_seconds", "How long the last run took.", [v.duration_s for v in views]),
+        (
+            "last_run_timestamp_seconds",
+            "Unix time at which the last run started.",
+            [v.started_at for v in views],
+        ),
+        ("last_run_duration_seconds", "Duration of the last run.", [v.duration_s for v in views]),
         ("cases", "Golden questions of the last run.", [v.cases for v in views]),
     ):
         family = GaugeMetricFamily(f"ragmon_probe_{name}", text, None, ["probe"])
@@ -105,13 +117,21 @@ def _runs(views: Sequence[ProbeView]) -> Iterator[Metric]:
 
 def _falls(views: Sequence[ProbeView]) -> Iterator[Metric]:
     for name, text, at in (
-        ("fall_ratio", "Fall in the share of golden cases that pass, against the reference.", 1),
-        ("fall_p_value", "Chance of such a fall if nothing had changed; exact, one-sided.", 2),
+        (
+            "fall_ratio",
+            "Drop in the share of golden cases that pass, compared with the reference run.",
+            1,
+        ),
+        (
+            "fall_p_value",
+            "Probability of a drop this large by chance (exact one-sided test); low is bad.",
+            2,
+        ),
     ):
         family = GaugeMetricFamily(f"ragmon_probe_{name}", text, None, ["probe", "metric"])
         for view in views:
-            for each in view.falls:
-                family.add_metric([view.probe, each.metric], float(each[at]))
+            for fall in view.falls:
+                family.add_metric([view.probe, fall.metric], float(fall[at]))
         yield family
 
 
@@ -121,7 +141,7 @@ def _counter(
     family = CounterMetricFamily(
         f"ragmon_probe_{name}", f"{text}, by {label}.", None, ["probe", label]
     )
-    for view, found in counts:
-        for key, count in found.items():
+    for view, by_label in counts:
+        for key, count in by_label.items():
             family.add_metric([view.probe, key], count)
     return family

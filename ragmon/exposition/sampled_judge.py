@@ -1,4 +1,4 @@
-"""What the sampled judge does, through prometheus_client."""
+"""Metrics of the sampled judge, through prometheus_client."""
 
 from collections.abc import Callable
 
@@ -17,32 +17,32 @@ class JudgeMetrics:
         self.judged = own.judged
         self._tokens = Counter(
             "ragmon_judge_tokens",
-            "Tokens sent to judges and received from them.",
+            "Tokens sent to and received from language models that judge.",
             ["judge", "kind"],
             registry=registry,
         )
         self._cost = Counter(
             "ragmon_judge_cost_dollars",
-            "US dollars spent on judging, by the configured prices.",
+            "US dollars spent on judging, from the prices in judge.llm.prices.",
             ["judge"],
             registry=registry,
         )
         self._failures = Counter(
             "ragmon_judge_failures",
-            "Attempts to judge that failed, those that are tried again included.",
+            "Failed attempts to judge an answer, by reason, including those retried.",
             ["judge", "reason"],
             registry=registry,
         )
         self._seconds = Histogram(
             "ragmon_judge_duration_seconds",
-            "Time to judge one answer, retries included.",
+            "Time to judge one answer, including retries.",
             ["judge"],
             buckets=_SECONDS,
             registry=registry,
         )
         self._queue = Gauge(
             "ragmon_judge_queue_length",
-            "Answers that wait for a judge.",
+            "Answers waiting for a judge.",
             ["judge"],
             registry=registry,
         )
@@ -58,14 +58,14 @@ class JudgeMetrics:
         gauge.labels(judge).set_function(value)
 
     def spent(self, judge: str, prompt: int, completion: int, dollars: float | None) -> None:
-        """What one attempt took; None dollars: the model has no price, which is not for nothing."""
+        """Count the tokens and cost of one attempt; None dollars: the model has no price."""
         self._tokens.labels(judge, "prompt").inc(prompt)
         self._tokens.labels(judge, "completion").inc(completion)
         if dollars is not None:
             self._cost.labels(judge).inc(dollars)
 
     def took(self, judge: str, seconds: float) -> None:
-        """How long one attempt took."""
+        """Observe the duration of one attempt."""
         self._seconds.labels(judge).observe(seconds)
 
     def failed(self, judge: str, reason: str) -> None:

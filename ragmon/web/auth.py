@@ -20,7 +20,7 @@ _SAFE = ("GET", "HEAD")
 
 
 class Grant(Struct, frozen=True):
-    """What one token allows."""
+    """Permissions of one token."""
 
     name: str
     sha256: bytes
@@ -57,11 +57,11 @@ class Authorizer:
             raise Problem(403, detail, reason="forbidden")
 
     def _find(self, sha256: bytes) -> Grant | None:
-        found = None
-        for grant in self._grants:  # all of them, so that time says nothing
+        match = None
+        for grant in self._grants:  # all of them, so that the time taken reveals nothing
             if hmac.compare_digest(grant.sha256, sha256):
-                found = grant
-        return found
+                match = grant
+        return match
 
 
 def _token(scope: Scope) -> str:

@@ -120,7 +120,7 @@ def _operation(endpoint: Endpoint, schemas: _Schemas) -> Json:
         operation["security"] = [{"token": [endpoint.scope]}]
     if endpoint.parameters:
         operation["parameters"] = [
-            _parameter(each, endpoint.path, schemas) for each in endpoint.parameters
+            _parameter(parameter, endpoint.path, schemas) for parameter in endpoint.parameters
         ]
     if endpoint.body is not None:
         operation["requestBody"] = {

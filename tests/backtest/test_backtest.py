@@ -335,9 +335,9 @@ def test_tables_for_a_person(tmp_path, capsys, monkeypatch):
     [
         (["--port", "1"], "--port needs a value. Write --port=VALUE"),
         (["--detectors.rules=x"], "detectors.rules"),
-        (["nowhere.jsonl"], "nowhere.jsonl is no file"),
-        ([], "there is no store in ragmon-data"),
-        (["empty.jsonl"], "there are no queries"),
+        (["nowhere.jsonl"], "nowhere.jsonl is not a file"),
+        ([], "no store found in ragmon-data"),
+        (["empty.jsonl"], "no queries to read"),
         (["--last", "soon", "one.jsonl"], "--last"),
     ],
 )

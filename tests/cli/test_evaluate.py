@@ -148,7 +148,7 @@ def test_compare(folder, capsys, monkeypatch):
         pytest.param(["evaluate", "set", "--demo"], "cases of their own", id="two golden sets"),
         pytest.param(
             ["evaluate", "set", "--run", "first.run", "--request", "wild.yaml"],
-            "--request: is for a service that is asked now",
+            "--request: needs a live service: use --endpoint",
             id="a run, and how to ask for one",
         ),
         pytest.param(

@@ -3,8 +3,9 @@
 import threading
 
 import pytest
+from requests import Session
 
-from ragmon.cli.sender import Sender
+from ragmon.cli.sender import Sender, SendListener
 from ragmon.clock import SystemClock
 from ragmon.errors import RemoteError
 from tests.support.daemons import running
@@ -14,14 +15,14 @@ NOBODY = "http://127.0.0.1:9"  # the discard port: nothing listens there
 
 def test_what_was_taken_refused_and_known_before_is_counted(tmp_path):
     with running(tmp_path / "data") as site:
-        delivery = Sender(site.url, "")
+        delivery = Sender(site.url, Session())
         delivery.post("/v1/queries", b'{"query_id":"a"}\n{"query_id":3}\n{"query_id":"a"}')
     done = delivery.done
     assert (done.accepted, done.duplicates, done.rejected) == (1, 1, 1)
 
 
 def test_a_stop_ends_the_attempts_at_once():
-    delivery = Sender(NOBODY, "")
+    delivery = Sender(NOBODY, Session())
     failed: list[RemoteError] = []
 
     def post() -> None:
@@ -41,7 +42,9 @@ def test_a_stop_ends_the_attempts_at_once():
 
 def test_nobody_at_an_address_is_said_at_once_and_given_up_soon():
     said: list[str] = []
-    delivery = Sender(NOBODY, "", say=said.append, stranger_s=0.6)
+    delivery = Sender(
+        NOBODY, Session(), listener=SendListener(delayed=said.append), first_contact_s=0.6
+    )
     with pytest.raises(RemoteError, match="tried for 1 s") as caught:
         delivery.post("/v1/queries", b"{}")
     assert "ragmon serve" in caught.value.hint
@@ -53,7 +56,9 @@ def test_nobody_at_an_address_is_said_at_once_and_given_up_soon():
 def test_an_outage_after_an_answer_is_waited_for(tmp_path):
     said: list[str] = []
     with running(tmp_path / "data") as site:
-        delivery = Sender(site.url, "", say=said.append, stranger_s=0.0)
+        delivery = Sender(
+            site.url, Session(), listener=SendListener(delayed=said.append), first_contact_s=0.0
+        )
         delivery.post("/v1/queries", b'{"query_id":"a"}')
     delivery.stop.set()
     with pytest.raises(RemoteError, match="stopped"):
@@ -64,4 +69,4 @@ def test_an_outage_after_an_answer_is_waited_for(tmp_path):
 
 def test_an_address_that_is_none_of_ragmons_is_refused_at_once(tmp_path):
     with running(tmp_path / "data") as site, pytest.raises(RemoteError, match="404"):
-        Sender(site.url + "/elsewhere", "").post("/v1/queries", b"{}")
+        Sender(site.url + "/elsewhere", Session()).post("/v1/queries", b"{}")
