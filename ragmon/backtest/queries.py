@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ragmon.detectors.losses import sources
-from ragmon.windows.observations import Observations
+from ragmon.windows.observations import Observations, index_dims
 from ragmon.windows.series import Dims
 
 MOST_REFUSALS = 10
@@ -42,10 +42,7 @@ class Gatherer(Struct):
     duplicates: int = 0
     refused: int = 0
     refusals: list[Refusal] = field(default_factory=list)
-    _dims: dict[Dims, int] = field(default_factory=dict)
-    _index: list[NDArray[np.int32]] = field(default_factory=list)
-    _timestamps: list[NDArray[np.float64]] = field(default_factory=list)
-    _values: list[NDArray[np.float64]] = field(default_factory=list)
+    _parts: list[Observations] = field(default_factory=list)
     _ids: list[NDArray[np.uint64]] = field(default_factory=list)
 
     def add(self, batch: Observations, ids: list[str] | None = None) -> None:
@@ -57,10 +54,11 @@ class Gatherer(Struct):
                 there are no repeats.
         """
         kept = [self.columns.index(name) for name in sources(self.columns)]
-        index = [self._number(dims) for dims in self._widened(batch)]
-        self._index.append(np.array(index, dtype=np.int32)[batch.dim_index])
-        self._timestamps.append(batch.timestamps)
-        self._values.append(batch.values[:, kept])
+        dims, index = index_dims(list(self._widened(batch)))
+        values = batch.values[:, kept]
+        self._parts.append(
+            Observations(self.slices, dims, index[batch.dim_index], batch.timestamps, values)
+        )
         hashed = [xxhash.xxh3_64_intdigest(each.encode()) if each else 0 for each in ids or ()]
         self._ids.append(np.array(hashed or [0] * len(batch), dtype=np.uint64))
 
@@ -72,24 +70,18 @@ class Gatherer(Struct):
 
     def gathered(self) -> Queries:
         """Everything; of repeated ids the first."""
-        kept = _first_of_each(np.concatenate(self._ids)) if self._ids else np.zeros(0, np.bool_)
         columns = sources(self.columns)
+        values = np.zeros((0, len(columns)))
+        nothing = Observations(self.slices, [], np.zeros(0, np.int32), np.zeros(0), values)
+        whole = Observations.concatenate([nothing, *self._parts])
+        kept = _first_of_each(np.concatenate([np.zeros(0, np.uint64), *self._ids]))
         return Queries(
-            Observations(
-                self.slices,
-                list(self._dims),
-                _joined(self._index, kept),
-                _joined(self._timestamps, kept),
-                _joined(self._values, kept) if self._values else np.zeros((0, len(columns))),
-            ),
+            whole if kept.all() else whole.select(kept),
             columns,
             duplicates=int(len(kept) - kept.sum()),
             refused=self.refused,
             refusals=tuple(self.refusals),
         )
-
-    def _number(self, dims: Dims) -> int:
-        return self._dims.setdefault(dims, len(self._dims))
 
     def _widened(self, batch: Observations) -> Iterator[Dims]:
         """Dims over the slices in force now; others are merged."""
@@ -103,10 +95,3 @@ def _first_of_each(ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
     kept: NDArray[np.bool_] = ids == 0
     kept[np.unique(ids, return_index=True)[1]] = True
     return kept
-
-
-def _joined(parts: list[NDArray], kept: NDArray[np.bool_]) -> NDArray:  # type: ignore[type-arg]
-    if not parts:
-        return np.zeros(0)
-    whole = np.concatenate(parts)
-    return whole if kept.all() else whole[kept]
