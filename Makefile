@@ -24,6 +24,7 @@ golden: $(INSTALLED)
 	cp deploy/prometheus/rules/*.yaml helm/ragmon/rules/
 	cp grafana/dashboards/*.json helm/ragmon/dashboards/
 	GOLDEN=1 $(RUN)/pytest -q $$(grep -rlE "support.golden|GOLDEN" tests --include="test_*.py")
+	GOLDEN=1 $(RUN)/pytest -q tests/docs/test_reference.py  # made from the files above
 
 # The website, into site/; a broken link is an error.
 docs: $(INSTALLED)

@@ -103,22 +103,18 @@ REQUEST = re.compile(
 
 def unknown_requests(codes: list[str]) -> list[str]:
     """Paths, methods and parameters that the HTTP API does not have."""
-    paths = openapi.document()["paths"]
+    operations = {
+        re.sub(r"{\w+}", "{}", path): methods
+        for path, methods in openapi.document()["paths"].items()
+    }
     wrong = []
     for code in codes:
         if (match := REQUEST.fullmatch(code)) is None:
             continue
         method, path, query = match.groups()
-        path = next(
-            (
-                each
-                for each in paths
-                if re.sub(r"{\w+}", "{}", each) == re.sub(r"{\w+}", "{}", path)
-            ),
-            "",
-        )
-        operation = paths.get(path, {}).get((method or "get").lower())
-        if not path or (method and operation is None):
+        methods = operations.get(re.sub(r"{\w+}", "{}", path), {})
+        operation = methods.get((method or "get").lower())
+        if not methods or (method and operation is None):
             wrong.append(code)
         elif query:
             known = {parameter["name"] for parameter in operation["parameters"]}
