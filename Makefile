@@ -14,6 +14,7 @@ check: $(INSTALLED)
 	$(RUN)/ruff check
 	$(RUN)/mypy
 	$(RUN)/lint-imports
+	$(RUN)/pytest -q tests/house tests/docs/test_links.py
 
 test: $(INSTALLED) tools
 	$(RUN)/pytest

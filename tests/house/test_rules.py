@@ -1,0 +1,83 @@
+"""The house rules hold: one word per thing, plain openings, small pieces."""
+
+import pytest
+
+from tests.support import house
+from tests.support.paths import ROOT
+
+SOURCES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for folder in ("ragmon", "grafana")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+}
+PACKAGE = {name: source for name, source in SOURCES.items() if name.startswith("ragmon/")}
+DASHBOARDS = {name: source for name, source in SOURCES.items() if name.startswith("grafana/")}
+
+
+def findings(check, sources):
+    assert len(sources) > 5  # an empty folder would pass
+    return [f"{name}: {finding}" for name, text in sources.items() for finding in check(text)]
+
+
+def test_the_package_is_read():
+    assert {"ragmon/records.py", "ragmon/daemon/serve.py"} <= PACKAGE.keys()
+    assert len(PACKAGE) > 300
+
+
+def test_docstrings_open_with_a_noun_phrase_or_an_imperative():
+    assert findings(house.docstring_openings, SOURCES) == []
+
+
+def test_variables_are_named_by_type_or_role():
+    assert findings(house.vague_names, SOURCES) == []
+
+
+def test_a_class_name_stands_for_one_class():
+    assert house.repeated_classes(PACKAGE) == {}
+
+
+def test_functions_constructors_and_modules_are_small():
+    assert findings(house.too_large, SOURCES) == []
+
+
+def test_dashboards_use_no_private_name():
+    assert findings(house.private_uses, DASHBOARDS) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "source", "count"),
+    [
+        pytest.param(house.docstring_openings, '"""What it does."""', 1, id="a question opens"),
+        pytest.param(house.docstring_openings, '"""Retry loop."""', 0, id="a noun phrase opens"),
+        pytest.param(
+            house.docstring_openings, 'X = 1\n"""How many there are."""', 1, id="of a constant"
+        ),
+        pytest.param(house.docstring_openings, "1\n''", 0, id="no text"),
+        pytest.param(house.vague_names, "for each in rows:\n    pass", 1, id="a loop"),
+        pytest.param(house.vague_names, "[each for each in rows]", 0, id="a comprehension"),
+        pytest.param(
+            house.vague_names, "[\n    each\n    for each in rows\n]", 1, id="a long comprehension"
+        ),
+        pytest.param(house.vague_names, "def f(given): ...", 1, id="a parameter"),
+        pytest.param(house.vague_names, "self._held = 1", 1, id="an attribute"),
+        pytest.param(house.too_large, "x\n" * 401, 1, id="a long module"),
+        pytest.param(house.too_large, "def f():\n" + "    x\n" * 50, 1, id="a long function"),
+        pytest.param(
+            house.too_large, "def __init__(self, a, b, c, d, *, e, f, g): ...", 1, id="arguments"
+        ),
+        pytest.param(house.too_large, "def __init__(self, a, b): ...", 0, id="few arguments"),
+        pytest.param(house.private_uses, "from a import _b", 1, id="a private name"),
+        pytest.param(house.private_uses, "a._b", 1, id="a private attribute"),
+        pytest.param(house.private_uses, "self._b\na.__name__", 0, id="one's own"),
+    ],
+)
+def test_a_checker_sees(check, source, count):
+    assert len(list(check(source))) == count
+
+
+def test_a_class_name_in_two_modules_is_seen():
+    sources = {
+        "a": "class Place: ...\nclass Options: ...",
+        "b": "class Place: ...\nclass Options: ...",
+    }
+    assert house.repeated_classes(sources) == {"Place": ["a", "b"]}
