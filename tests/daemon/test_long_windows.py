@@ -55,13 +55,13 @@ def monitor(tmp_path_factory):
 )
 def test_report_over(monitor, window, end, queries):
     report = asyncio.run(monitor.report(window, "", end))
-    assert report["queries"] == queries
-    assert report["metrics"]["zero_result"]["samples"] == queries // 10
+    assert report.queries == queries
+    assert report.metrics["zero_result"].samples == queries // 10
 
 
 def test_a_pipeline_that_memory_has_forgotten_is_in_the_long_report(monitor):
     report = asyncio.run(monitor.report("60d", "old"))
-    assert [each["queries"] for each in report["pipelines"]] == [24]
+    assert [pipeline.queries for pipeline in report.pipelines] == [24]
 
 
 def test_a_window_beyond_retention_is_refused(monitor):

@@ -75,7 +75,7 @@ def check_refusals(site: Process, told: Told) -> None:
     assert fired["labels"]["severity"] == "warning"
     assert fired["labels"]["job"] == "ragmon"
     assert re.search(
-        r"refuses 8\d(\.\d+)?% of what it is sent", fired["annotations"]["description"]
+        r"refuses 8\d(\.\d+)?% of the records it receives", fired["annotations"]["description"]
     )
     assert fired["annotations"]["runbook_url"].endswith("/RagmonRejectedRising.md")
 
