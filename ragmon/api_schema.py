@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ragmon.alerts import Change
 from ragmon.alerts.as_json import AlertView, TransitionView
 from ragmon.alerts.silences import Matcher
-from ragmon.records import Draw, Feedback, Id, Label, QueryRecord, Verdict
+from ragmon.records import Chunk, Draw, Feedback, Id, Label, QueryRecord, Tokens, Verdict
 from ragmon.report import LabelAgreement, LatencyFigures, MeanEstimate, PipelineReport
 from ragmon.stores.protocols import BaselineRow
 
@@ -249,3 +249,64 @@ class IngestAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rejected: list[RejectedRecord]  # the first ones, see limits.errors
     rejected_total: int | None = None  # present when there are more than are listed
     ignored_fields: dict[str, str | None] | None = None  # unknown member: nearest known name
+
+
+# ---- recent traces ----------------------------------------------------------------------------
+
+
+class SpanOutline(Struct, frozen=True, kw_only=True):
+    """One span of a trace, by its place in the tree."""
+
+    name: str
+    depth: int  # 0: a root
+    role: str  # for example retriever, model or chain
+    ms: float
+    instrumentation: str  # name of the scope; empty when not recorded
+    failed: bool
+
+
+class FieldExplanation(Struct, frozen=True, kw_only=True):
+    """A field of a mapped query, and where its value was read."""
+
+    value: str | float | list[Chunk] | Tokens
+    span: str | None  # name of the span; null: from the resource
+    key: str | None  # of the attribute or event; null: from the resource
+
+
+class MissingField(Struct, frozen=True, kw_only=True):
+    """A field that the trace does not record, and the change that would provide it."""
+
+    field: str
+    advice: str
+
+
+class QueryExplanation(Struct, frozen=True, kw_only=True):
+    """One query of a trace: the fields that were read, and those that are missing."""
+
+    query_id: str
+    fields: dict[str, FieldExplanation]  # by field of the query
+    latency_ms: dict[str, float] | None  # by stage
+    missing: list[MissingField]
+
+
+class TraceEvaluation(Struct, frozen=True, kw_only=True):
+    """A judgement or a user's feedback that the trace records."""
+
+    name: str
+    score: float | None
+    label: str | None
+    explanation: str | None
+    annotator: str  # HUMAN, LLM, CODE, or empty when not recorded
+    identifier: str
+    scope: str  # span, trace or session
+    time_ns: int  # Unix time; 0: not recorded
+
+
+class TraceExplanation(Struct, frozen=True, kw_only=True):
+    """One trace as it was understood."""
+
+    trace_id: str
+    spans: list[SpanOutline]
+    queries: list[QueryExplanation]
+    feedback: list[TraceEvaluation]
+    verdict: str  # number of queries, or the reason why there is none

@@ -5,19 +5,32 @@ import gzip
 import json
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+import msgspec
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ragmon.api_schema import (
+    FieldExplanation,
+    QueryExplanation,
+    SpanOutline,
+    TraceEvaluation,
+    TraceExplanation,
+)
 from ragmon.cli import remote
 from ragmon.clock import SystemClock
 from ragmon.errors import RagmonError
 from ragmon.evaluate.report.table import standard_output
+from ragmon.records import Tokens
+
+if TYPE_CHECKING:
+    from ragmon.sources.otlp.spans import Span
 
 NAME = "trace-doctor"
 HELP = "show how OpenTelemetry traces are mapped to queries, and missing fields"
@@ -52,21 +65,23 @@ def run(args: argparse.Namespace) -> int:
         return 2
     if args.last is not None:
         opened = remote.session(args)
-        explained = remote.get(opened, args.url, "/v1/traces", list, last=str(args.last))
+        traces = remote.get(
+            opened, args.url, "/v1/traces", list[TraceExplanation], last=str(args.last)
+        )
     else:
-        explained = list(_explain_files(args.files))
+        traces = list(_explain_files(args.files))
     if args.json:
-        json.dump(explained, sys.stdout, indent=2, ensure_ascii=False)
+        json.dump(msgspec.to_builtins(traces), sys.stdout, indent=2, ensure_ascii=False)
         print()
     else:
         console = standard_output(markup=False)
-        for trace in explained:
+        for trace in traces:
             console.print(trace_view(trace))
-        console.print(_summary(explained))
+        console.print(_summary(traces))
     return 0
 
 
-def _explain_files(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
+def _explain_files(paths: Iterable[Path]) -> Iterator[TraceExplanation]:
     from ragmon.sources.otlp.doctor import explain  # noqa: PLC0415 - others start faster without
     from ragmon.sources.otlp.spans import pack, unpack  # noqa: PLC0415
 
@@ -79,7 +94,7 @@ def _explain_files(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
         yield explain(unpack(packed), now)
 
 
-def _read(path: Path) -> Iterator[Any]:
+def _read(path: Path) -> Iterator["Span"]:
     """The spans of a file.
 
     Raises:
@@ -105,71 +120,68 @@ def _read(path: Path) -> Iterator[Any]:
         yield from (span for decoded in json.decode(request) for span in decoded.spans)
 
 
-def trace_view(trace: dict[str, Any]) -> RenderableType:
+def trace_view(trace: TraceExplanation) -> RenderableType:
     """One trace."""
     parts: list[RenderableType] = [
-        Text.assemble((trace["trace_id"], "bold"), f"  {trace['verdict']}"),
-        _spans_view(trace["spans"]),
+        Text.assemble((trace.trace_id, "bold"), f"  {trace.verdict}"),
+        _spans_view(trace.spans),
     ]
-    for query in trace["queries"]:
+    for query in trace.queries:
         parts += [_fields_view(query), *_missing_view(query)]
-    parts += [_feedback_view(feedback) for feedback in trace["feedback"]]
+    parts += [_feedback_view(evaluation) for evaluation in trace.feedback]
     return Group(*parts, Text(""))
 
 
-def _spans_view(spans: list[dict[str, Any]]) -> Text:
-    shown = [span for span in spans if span["role"] != "chain" or span["depth"] == 0]
+def _spans_view(spans: list[SpanOutline]) -> Text:
+    steps = [span for span in spans if span.role != "chain" or span.depth == 0]
     lines = [
-        f"  {span['role']:<10} {span['ms']:>10,.1f} ms  {span['name'][:_WIDTH]}"
-        + ("  FAILED" if span["failed"] else "")
-        for span in shown[:_MOST_LISTED]
+        f"  {span.role:<10} {span.ms:>10,.1f} ms  {span.name[:_WIDTH]}"
+        + ("  FAILED" if span.failed else "")
+        for span in steps[:_MOST_LISTED]
     ]
     if len(spans) > len(lines):
         lines.append(f"  and {len(spans) - len(lines)} more spans")
     return Text("\n".join(lines), "dim")
 
 
-def _fields_view(query: dict[str, Any]) -> Table:
-    table = Table(title=f"query {query['query_id']}", title_justify="left", box=box.SIMPLE_HEAD)
+def _fields_view(query: QueryExplanation) -> Table:
+    table = Table(title=f"query {query.query_id}", title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("field", "value", "from key", "of span"):
         table.add_column(name, overflow="fold")
-    for field, origin in query["fields"].items():
-        key, span = origin["key"] or "resource", origin["span"] or ""
-        table.add_row(field, _value(origin["value"]), key, span)
-    for stage, took in (query["latency_ms"] or {}).items():
-        table.add_row(f"latency {stage}", f"{took:,.1f} ms", "start and end", "")
+    for name, field in query.fields.items():
+        table.add_row(name, _value(field), field.key or "resource", field.span or "")
+    for stage, ms in (query.latency_ms or {}).items():
+        table.add_row(f"latency {stage}", f"{ms:,.1f} ms", "start and end", "")
     return table
 
 
-def _value(value: Any) -> str:
+def _value(field: FieldExplanation) -> str:
+    value = field.value
     if isinstance(value, list):
-        ids = ", ".join(str(chunk.get("id")) for chunk in value[:5])
+        ids = ", ".join(chunk.id for chunk in value[:5])
         return f"{len(value)} chunks: {ids}" if value else "no chunks"
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {each}" for key, each in value.items())
+    if isinstance(value, Tokens):
+        counts = msgspec.to_builtins(value)
+        return ", ".join(f"{kind} {count}" for kind, count in counts.items())
     text = " ".join(str(value).split())
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
-def _missing_view(query: dict[str, Any]) -> list[Text]:
+def _missing_view(query: QueryExplanation) -> list[Text]:
     return [
-        Text.assemble("  missing ", (gap["field"], "yellow"), f": {gap['advice']}")
-        for gap in query["missing"]
+        Text.assemble("  missing ", (missing.field, "yellow"), f": {missing.advice}")
+        for missing in query.missing
     ]
 
 
-def _feedback_view(feedback: dict[str, Any]) -> Text:
-    score = feedback.get("score")
-    rating = feedback.get("label") if score is None else score
-    return Text(f"  feedback {feedback['name']}: {rating}")
+def _feedback_view(evaluation: TraceEvaluation) -> Text:
+    rating = evaluation.label if evaluation.score is None else evaluation.score
+    return Text(f"  feedback {evaluation.name}: {rating}")
 
 
-def _summary(traces: list[dict[str, Any]]) -> Text:
-    queries = [query for trace in traces for query in trace["queries"]]
-    missing: dict[str, int] = {}
-    for query in queries:
-        for gap in query["missing"]:
-            missing[gap["field"]] = missing.get(gap["field"], 0) + 1
-    counted = ", ".join(f"{field} in {count}" for field, count in missing.items())
+def _summary(traces: list[TraceExplanation]) -> Text:
+    queries = [query for trace in traces for query in trace.queries]
+    counts = Counter(missing.field for query in queries for missing in query.missing)
+    counted = ", ".join(f"{field} in {count}" for field, count in counts.items())
     text = f"{len(traces)} traces, {len(queries)} queries"
     return Text(text + (f"; missing: {counted}" if counted else ""), "bold")

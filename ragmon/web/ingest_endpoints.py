@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from ragmon.api_schema import IngestAnswer
+from ragmon.api_schema import IngestAnswer, TraceExplanation
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.web.endpoint import JSON, NDJSON, PROTOBUF, Endpoint, Parameter
 
@@ -78,7 +78,7 @@ RECENT_TRACES = Endpoint(
     tag="OpenTelemetry",
     summary="Newest complete traces and what was read from each, as `ragmon trace-doctor` shows",
     parameters=(Parameter("last", "Traces at most.", Annotated[int, Meta(ge=1, le=100)], 100),),
-    answer=list[dict[str, Any]],
+    answer=list[TraceExplanation],
 )
 OTLP = (
     _otlp("sendTraces", "/v1/traces", "Send OTLP traces"),

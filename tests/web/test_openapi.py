@@ -80,6 +80,7 @@ def test_names_of_operations_are_unique():
     [
         pytest.param("QueryRecord", "chunks", id="what is sent"),
         pytest.param("Report", "from", id="what is answered, by the name it has in JSON"),
+        pytest.param("TraceExplanation", "verdict", id="what the OTLP source answers"),
         pytest.param("ProblemDetails", "detail", id="errors"),
     ],
 )

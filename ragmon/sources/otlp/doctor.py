@@ -1,23 +1,23 @@
 """Explanation of a mapped trace, field by field, and advice on the missing fields."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import msgspec
 
+from ragmon.api_schema import (
+    FieldExplanation,
+    MissingField,
+    QueryExplanation,
+    SpanOutline,
+    TraceEvaluation,
+    TraceExplanation,
+)
+from ragmon.records import QueryRecord
 from ragmon.sources.otlp.reading.facts import EMBEDDING, EVALUATOR, MODEL, RETRIEVER
 from ragmon.sources.otlp.spans import ERROR, Span, unpack
 from ragmon.sources.otlp.traces.feedback import targeted_evaluations
 from ragmon.sources.otlp.traces.mapping import MappedQuery, map_trace
 from ragmon.sources.otlp.traces.tree import Node, everything, outermost
-
-
-class Advice(NamedTuple):
-    """A missing field, and the change that would provide it."""
-
-    field: str
-    advice: str
-
 
 _FIELDS = ("query", "retrieval_query", "answer", "chunks", "model", "tokens", "cost_usd",
            "session_id", "user_id", "version", "environment", "error")  # fmt: skip
@@ -40,13 +40,13 @@ _SETTINGS = {
 }
 
 
-def explain_packed(bodies: Sequence[bytes], now: float) -> dict[str, Any]:
+def explain_packed(bodies: Sequence[bytes], now: float) -> TraceExplanation:
     """``explain`` for spans as the store holds them."""
     return explain(unpack(bodies), now)
 
 
-def explain(spans: Sequence[Span], now: float) -> dict[str, Any]:
-    """One trace, as JSON-like data.
+def explain(spans: Sequence[Span], now: float) -> TraceExplanation:
+    """Spans, queries and feedback of one trace.
 
     Args:
         spans: of one trace, each once.
@@ -54,28 +54,27 @@ def explain(spans: Sequence[Span], now: float) -> dict[str, Any]:
     """
     trace = map_trace(spans, now)
     nodes = list(everything(trace.tops))
-    return {
-        "trace_id": spans[0].trace_id.hex(),
-        "spans": [_outline(node) for node in nodes],
-        "queries": [_explain_query(query) for query in trace.queries],
-        "feedback": [
-            msgspec.to_builtins(targeted.evaluation)
+    return TraceExplanation(
+        trace_id=spans[0].trace_id.hex(),
+        spans=[_outline(node) for node in nodes],
+        queries=[_explain_query(query) for query in trace.queries],
+        feedback=[
+            TraceEvaluation(**msgspec.structs.asdict(targeted.evaluation))
             for targeted in targeted_evaluations(trace.tops)
         ],
-        "verdict": _verdict(trace.queries, nodes),
-    }
+        verdict=_verdict(trace.queries, nodes),
+    )
 
 
-def _outline(node: Node) -> dict[str, Any]:
-    depth = sum(1 for _ in node.ancestors())
-    return {
-        "name": node.span.name,
-        "depth": depth,
-        "role": node.role,
-        "ms": round(node.span.duration_ms, 3),
-        "instrumentation": node.span.scope,
-        "failed": node.span.status == ERROR,
-    }
+def _outline(node: Node) -> SpanOutline:
+    return SpanOutline(
+        name=node.span.name,
+        depth=sum(1 for _ in node.ancestors()),
+        role=node.role,
+        ms=round(node.span.duration_ms, 3),
+        instrumentation=node.span.scope,
+        failed=node.span.status == ERROR,
+    )
 
 
 def _verdict(queries: Sequence[MappedQuery], nodes: Sequence[Node]) -> str:
@@ -89,47 +88,56 @@ def _verdict(queries: Sequence[MappedQuery], nodes: Sequence[Node]) -> str:
     return "no query: no span retrieves or generates"
 
 
-def _explain_query(query: MappedQuery) -> dict[str, Any]:
-    record = msgspec.to_builtins(query.record)
-    fields = {
-        field: {
-            "value": record.get(field),
-            "span": query.sources[field].span if field in query.sources else None,
-            "key": query.sources[field].key if field in query.sources else None,
-        }
-        for field in _FIELDS
-        if record.get(field) is not None
-    }
-    return {
-        "query_id": query.record.query_id,
-        "fields": fields,
-        "latency_ms": record.get("latency_ms"),
-        "missing": [each._asdict() for each in _missing(query)],
-    }
+def _explain_query(query: MappedQuery) -> QueryExplanation:
+    latency = query.record.latency_ms
+    return QueryExplanation(
+        query_id=query.record.query_id,
+        fields={
+            field: _explain_field(query, field) for field in _FIELDS if _is_set(query.record, field)
+        },
+        latency_ms=None if latency is None else msgspec.to_builtins(latency),
+        missing=_missing(query),
+    )
 
 
-def _missing(query: MappedQuery) -> list[Advice]:
+def _explain_field(query: MappedQuery, field: str) -> FieldExplanation:
+    origin = query.sources.get(field)
+    return FieldExplanation(
+        value=getattr(query.record, field),
+        span=None if origin is None else origin.span,
+        key=None if origin is None else origin.key,
+    )
+
+
+def _is_set(record: QueryRecord, field: str) -> bool:
+    return getattr(record, field) not in (None, "")
+
+
+def _missing(query: MappedQuery) -> list[MissingField]:
     record = query.record
     nodes = list(everything(query.unit.tops))
     content = _CONTENT[_dialect(nodes)]
     missing = []
     if record.query is None:
-        missing.append(Advice("query", content))
+        missing.append(MissingField(field="query", advice=content))
     if record.answer is None and record.error is None:
-        missing.append(Advice("answer", content))
+        missing.append(MissingField(field="answer", advice=content))
     if record.chunks is None:
         retrievers = outermost(query.unit.tops, RETRIEVER)
         say = "instrument the retriever, or the vector database client"
-        missing.append(Advice("chunks", content if retrievers else say))
+        missing.append(MissingField(field="chunks", advice=content if retrievers else say))
     elif any(chunk.score is None for chunk in record.chunks):
         missing.append(
-            Advice("chunks.score", "put the score into the documents' metadata as `score`")
+            MissingField(
+                field="chunks.score",
+                advice="put the score into the documents' metadata as `score`",
+            )
         )
     has_model = any(node.role == MODEL for node in nodes)
     for field, advice in _SETTINGS.items():
-        is_set = getattr(record, field) not in (None, "")
-        if not is_set and (has_model or field not in ("model", "tokens") or record.answer):
-            missing.append(Advice(field, advice))
+        is_due = has_model or field not in ("model", "tokens") or record.answer
+        if is_due and not _is_set(record, field):
+            missing.append(MissingField(field=field, advice=advice))
     return missing
 
 

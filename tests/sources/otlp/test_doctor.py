@@ -2,8 +2,10 @@
 
 import json
 
+import msgspec
 import pytest
 
+from ragmon.api_schema import FieldExplanation, TraceExplanation
 from ragmon.cli import main
 from ragmon.sources.otlp.doctor import explain
 from tests.support.otlp import CAPTURES, NOW, captured, replay, rig, span
@@ -17,11 +19,11 @@ def test_each_field_names_its_key_and_span():
     root = span(1, 0, {KIND: "CHAIN", "input.value": "why?", "session.id": "s"}, name="rag")
     model = {KIND: "LLM", "llm.model_name": "m", "llm.token_count.completion": 3}
     explained = explain([root, span(2, 1, model, name="gpt")], NOW)
-    fields = explained["queries"][0]["fields"]
-    assert fields["query"] == {"value": "why?", "span": "rag", "key": "input.value"}
-    assert fields["model"] == {"value": "m", "span": "gpt", "key": "llm.model_name"}
-    assert fields["tokens"]["key"] == "llm.token_count.completion"
-    assert fields["version"] == {"value": "1.2", "span": None, "key": None}
+    fields = explained.queries[0].fields
+    assert fields["query"] == FieldExplanation(value="why?", span="rag", key="input.value")
+    assert fields["model"] == FieldExplanation(value="m", span="gpt", key="llm.model_name")
+    assert fields["tokens"].key == "llm.token_count.completion"
+    assert fields["version"] == FieldExplanation(value="1.2", span=None, key=None)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_each_field_names_its_key_and_span():
 )
 def test_what_is_missing_and_what_would_help(attributes, field, advice):
     explained = explain([span(1, 0, attributes)], NOW)
-    missing = {each["field"]: each["advice"] for each in explained["queries"][0]["missing"]}
+    missing = {each.field: each.advice for each in explained.queries[0].missing}
     assert advice in missing[field]
 
 
@@ -54,7 +56,7 @@ def test_what_is_missing_and_what_would_help(attributes, field, advice):
     ],
 )
 def test_why_a_trace_is_no_query(attributes, verdict):
-    assert explain([span(1, 0, attributes)], NOW)["verdict"].startswith(verdict)
+    assert explain([span(1, 0, attributes)], NOW).verdict.startswith(verdict)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +101,8 @@ def test_brackets_and_colons_in_a_text_are_shown(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        ([], 2, "name files, or --last N"),
-        (["x", "--last", "3"], 2, "name files, or --last N"),
+        ([], 2, "pass files, or --last N"),
+        (["x", "--last", "3"], 2, "pass files, or --last N"),
         (["/nowhere"], 1, "cannot read /nowhere"),
         (["--last", "3", "--url", "http://127.0.0.1:9"], 1, "no answer"),
     ],
@@ -121,5 +123,7 @@ def test_the_newest_traces_of_a_running_daemon(tmp_path):
     with rig(tmp_path) as site:
         replay(site, captured("oi-langchain"))
         site.wait()
-        newest = site.send(b"", method="GET", query=b"last=3").json()
-    assert [len(each["queries"]) for each in newest] == [1, 1, 1]
+        body = site.send(b"", method="GET", query=b"last=3").body
+    newest = msgspec.json.decode(body, type=list[TraceExplanation])
+    assert [len(each.queries) for each in newest] == [1, 1, 1]
+    assert msgspec.json.encode(newest) == body
