@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from ragmon.durations import duration_text, rounded_duration_text
 from ragmon.errors import RecordError
 from ragmon.records import UNSTAMPED, Chunk, Feedback, Label, Latency, QueryRecord, Tokens
 
@@ -249,15 +250,20 @@ def _out_of_bounds(timestamp: float, now: float, bounds: Bounds) -> RecordError:
         return RecordError(
             "future",
             "timestamp",
-            f"lies {timestamp - now:.0f} s in the future",
-            hint=f"check the sender's clock; max_clock_skew is {bounds.newest - now:.0f} s",
+            f"lies {rounded_duration_text(timestamp - now)} in the future",
+            hint=f"check the sender's clock; max_clock_skew is {_limit(bounds.newest - now)}",
         )
     return RecordError(
         "too_old",
         "timestamp",
-        f"is {now - timestamp:.0f} s old",
-        hint=f"retention.records keeps {now - bounds.oldest:.0f} s; raise it to back-fill",
+        f"is more than {rounded_duration_text(now - timestamp)} old",
+        hint=f"retention.records keeps {_limit(now - bounds.oldest)}; raise it to back-fill",
     )
+
+
+def _limit(value: float) -> str:
+    """A setting again: the difference of two timestamps is off by some 1e-7 s."""
+    return duration_text(round(value, 3))
 
 
 _TEXTS = {"query", "retrieval_query", "answer", "error", "comment"}

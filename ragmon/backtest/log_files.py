@@ -8,6 +8,7 @@ import msgspec
 
 from ragmon.backtest.queries import Gatherer, Queries, Refusal
 from ragmon.decode import Bounds, Decoder
+from ragmon.durations import rounded_duration_text
 from ragmon.errors import RecordError, SettingsError
 from ragmon.files import BROKEN, chunks, unpacked
 from ragmon.pipeline import Pipeline
@@ -99,7 +100,7 @@ class _Reader:
             hint = "nothing else says when it was asked"
             raise RecordError("invalid", "timestamp", "is missing", hint=hint)
         if record.timestamp > self._bounds.newest:
-            ahead = record.timestamp - self._now
-            message = f"lies {ahead:,.0f} s in the future"
+            ahead = rounded_duration_text(record.timestamp - self._now)
+            message = f"lies {ahead} in the future"
             raise RecordError("future", "timestamp", message, hint="check the logger's clock")
         return record

@@ -5,18 +5,20 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
 from rich import box
 from rich.table import Table
 
 from ragmon.cli import flags
 from ragmon.clock import SystemClock
 from ragmon.config.settings import Settings
-from ragmon.config.units import duration_text
+from ragmon.config.units import size_text
 from ragmon.daemon.alerting.build import build_detection, build_timing
 from ragmon.daemon.build import build_pipeline, check_exposure, grants
 from ragmon.daemon.judging.build import check_judges
 from ragmon.daemon.notify.routing import build_routes
 from ragmon.daemon.otlp import build_exporter
+from ragmon.durations import duration_text
 from ragmon.evaluate.report.table import standard_output
 from ragmon.judges.llm.options import Options as LlmOptions
 from ragmon.plugins import resolve
@@ -67,15 +69,23 @@ def _rows(model: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
         if isinstance(value, BaseModel):
             yield from _rows(value, f"{prefix}{name}.")
         else:
-            durations = "seconds" in repr(field.metadata) + repr(field.annotation)
-            text = _durations(value) if durations else _shown(value)
-            yield prefix + name, text, _one_line(field.description)
+            yield prefix + name, value_text(field, value), _one_line(field.description)
             if value is None and LlmOptions in get_args(field.annotation):
                 yield from _defaults(LlmOptions, f"{prefix}{name}.")
 
 
 def _covers(name: str, key: str) -> bool:
     return name == key or name.startswith(key + ".")
+
+
+def value_text(field: FieldInfo, value: Any) -> str:
+    """The value of a setting as YAML writes it, with its unit."""
+    parsers = repr(field.metadata) + repr(field.annotation)
+    if "function seconds " in parsers:
+        return _durations(value)
+    if "function size " in parsers and isinstance(value, int):
+        return size_text(value)
+    return _shown(value)
 
 
 def _durations(value: Any) -> str:
@@ -95,9 +105,9 @@ def _shown(value: Any) -> str:
         return "{" + ", ".join(f"{name}: {_shown(each)}" for name, each in value.items()) + "}"
     if isinstance(value, SecretStr):
         return "(hidden)"
-    if isinstance(value, float) and value == int(value):
-        return str(int(value))
-    return "none" if value is None else str(value)
+    if value is None or isinstance(value, bool):
+        return "none" if value is None else str(value).lower()
+    return str(int(value) if isinstance(value, float) and value == int(value) else value)
 
 
 def reference() -> list[tuple[str, str, str]]:
@@ -107,7 +117,9 @@ def reference() -> list[tuple[str, str, str]]:
 
 def _defaults(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
     for name, field in model.model_fields.items():
-        value = "required" if field.is_required() else _shown(field.get_default()) or "none"
+        value = (
+            "required" if field.is_required() else value_text(field, field.get_default()) or "none"
+        )
         yield prefix + name, "none" if value == "{}" else value, _one_line(field.description)
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import ragmon
 from ragmon.cli import flags
 from ragmon.config import Settings
-from ragmon.config.units import duration_text
 from ragmon.detectors import slo
 from ragmon.detectors.rules import build, combined
+from ragmon.durations import duration_text
 from ragmon.errors import SettingsError
 
 NAME = "rules"

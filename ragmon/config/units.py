@@ -5,13 +5,15 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+from ragmon.durations import UNITS
+
 _BYTES = {
     "": 1,
     "b": 1,
     **{f"{unit}b": 1000**power for power, unit in enumerate("kmgt", 1)},
     **{f"{unit}ib": 1024**power for power, unit in enumerate("kmgt", 1)},
 }
+_UNIT_NAMES = ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
 _AMOUNT = re.compile(r"\A\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -24,9 +26,9 @@ def seconds(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     match = _AMOUNT.fullmatch(value)
-    if not match or (match[2] or "s") not in _SECONDS:
+    if not match or (match[2] or "s") not in UNITS:
         raise ValueError(f"{value!r} is not a duration; write for example 15s, 5m, 24h or 7d")
-    return float(match[1]) * _SECONDS[match[2] or "s"]
+    return float(match[1]) * UNITS[match[2] or "s"]
 
 
 def size(value: Any) -> Any:
@@ -43,13 +45,11 @@ def size(value: Any) -> Any:
     return int(float(match[1]) * _BYTES[match[2].lower()])
 
 
-def duration_text(value: float) -> str:
-    """A duration in its largest whole unit: 86400 is ``24h`` as in ``windows``, 604800 ``7d``."""
-    for unit in ("d", "h", "m", "s"):
-        amount = value / _SECONDS[unit]
-        if amount == int(amount) and (unit != "d" or amount > 1):
-            return f"{int(amount)}{unit}"
-    return f"{value:g}s"
+def size_text(value: int) -> str:
+    """A size in the unit that makes it shortest: 33554432 is ``32MiB``, 20000000000 ``20GB``."""
+    units = (unit for unit in _UNIT_NAMES if value % _BYTES[unit.lower()] == 0)
+    unit = max(units, key=lambda name: _BYTES[name.lower()])
+    return f"{value // _BYTES[unit.lower()]}{unit}"
 
 
 Seconds = Annotated[float, BeforeValidator(seconds), Field(allow_inf_nan=False)]

@@ -16,8 +16,9 @@ from ragmon.alerts.as_json import AlertView
 from ragmon.api_schema import QueryDetail, Report
 from ragmon.clock import Clock
 from ragmon.config import Settings
-from ragmon.config.units import duration_text, seconds
+from ragmon.config.units import seconds
 from ragmon.daemon.ingest.engine import Engine
+from ragmon.durations import duration_text
 from ragmon.exposition import OPENMETRICS, TEXT, page, wants_openmetrics
 from ragmon.exposition.counters import Counters
 from ragmon.exposition.gauges import Gauges

@@ -131,6 +131,8 @@ def test_check_config_shows_every_setting_with_value_origin_and_meaning(
     assert re.search(r"3d +ragmon.yaml ", rows["retention.records"])
     assert re.search(r"30s +RAGMON_EVALUATE_EVERY ", rows["evaluate_every"])
     assert re.search(r"127.0.0.1 +default ", rows["host"])
+    assert re.search(r"32MiB +default ", rows["limits.body"])
+    assert re.search(r"false +default ", rows["auth.protect_metrics"])
     assert "Port to listen on" in rows["port"]
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmon.config.units import duration_text, listed, seconds, size
+from ragmon.config.units import listed, seconds, size, size_text
 
 
 @pytest.mark.parametrize(
@@ -61,15 +61,21 @@ def test_what_is_no_size_says_how_to_write_one(text):
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(300, "5m"), (3_600, "1h"), (86_400, "24h"), (604_800, "7d"), (90, "90s"), (0.5, "0.5s")],
+    [
+        (32 << 20, "32MiB"),
+        (65_536, "64KiB"),
+        (20 * 10**9, "20GB"),
+        (1 << 40, "1TiB"),
+        (4_001, "4001B"),
+    ],
 )
-def test_duration_text(value, expected):
-    assert duration_text(value) == expected
+def test_size_text(value, expected):
+    assert size_text(value) == expected
 
 
-@given(st.integers(1, 10**8))
-def test_duration_text_is_read_back(value):
-    assert seconds(duration_text(value)) == value
+@given(st.integers(1, 10**15))
+def test_size_text_is_read_back(value):
+    assert size(size_text(value)) == value
 
 
 @pytest.mark.parametrize(

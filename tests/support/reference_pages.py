@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from ragmon import plugins
 from ragmon.cli import _commands
-from ragmon.cli.check_config import _durations, _shown, reference
+from ragmon.cli.check_config import reference, value_text
 from ragmon.config.sections import (
     MaintenanceSettings,
     ProbeSettings,
@@ -138,9 +138,7 @@ def _options_table(model: type[BaseModel], *, without: tuple[str, ...] = ()) -> 
 
 
 def _default(field: FieldInfo) -> str:
-    value = field.get_default()
-    seconds = "seconds" in repr(field.metadata) + repr(field.annotation)
-    return _durations(value) if seconds else _shown(value) or "none"
+    return value_text(field, field.get_default()) or "none"
 
 
 def _attribute_docs(model: type[BaseModel]) -> dict[str, str]:
