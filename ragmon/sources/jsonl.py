@@ -93,7 +93,7 @@ class JsonlSource:
             lines, end = _complete_lines(file, start.offset)
             if end > start.offset:
                 if place is not None and place.offset > start.offset:
-                    self._log.warning("begins_anew", read_before_to_byte=place.offset)
+                    self._log.warning("file_replaced", read_before_to_byte=place.offset)
                 reached = FilePosition(start.inode, end, *_head(file, end))
                 return self._deliver(lines, start.offset, reached)
             successor = self._successor(path, start)

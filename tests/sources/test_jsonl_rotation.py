@@ -184,7 +184,7 @@ def test_truncated_without_a_copy(log):
         assert log.read() == ["a", "b"]
         log.write("c")
         assert log.read() == ["a", "b", "c"]
-    assert [each["event"] for each in logged] == ["begins_anew"]
+    assert [each["event"] for each in logged] == ["file_replaced"]
 
 
 # ------------------------------------------------------------------- other files, same name

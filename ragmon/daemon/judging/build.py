@@ -182,7 +182,8 @@ class SampledJudging:
         )
         metrics.watch(
             "ragmon_judge_breaker_open",
-            "1 while the judge's endpoint is left alone after it failed.",
+            "1 while judging is paused because the endpoint failed; tried again after "
+            "judge.llm.breaker_s.",
             SAMPLED_JUDGE,
             lambda: float(self._llm.opens_in() > 0),
         )
@@ -214,13 +215,14 @@ class LearningComponent:
         )
         own.watch_each(
             "ragmon_grounding_calibration_labels",
-            "Labels or verdicts that the calibration was learned from.",
+            "Labels or verdicts that the calibration was fitted to.",
             "pipeline",
-            lambda: {name: float(kept.lessons) for name, kept in calibrations.in_force.items()},
+            lambda: {name: float(kept.examples) for name, kept in calibrations.in_force.items()},
         )
         own.watch_each(
             "ragmon_grounding_calibration_refused",
-            "1 where labels or verdicts make the embedded judge no better; the log says why.",
+            "1 if the newest calibration was rejected because it does not improve the judge; "
+            "the log has the reason.",
             "pipeline",
             lambda: {name: float(bool(kept.refused)) for name, kept in calibrations.kept.items()},
         )

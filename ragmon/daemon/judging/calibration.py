@@ -34,10 +34,10 @@ _GROWTH = 1.25  # times as many labels are worth another version
 MOST_PIPELINES = 50  # looked at in one turn
 
 _REASONS: dict[Refusal, str] = {
-    "few": "the few with a large weight decide alone",
-    "one_kind": "less than five are faithful, or less than five are not",
-    "unrelated": "they do not surely rise with the embedded judge's score",
-    "no_gain": "read by them, answers held out are foretold no better than as shipped",
+    "few": "a few heavily weighted examples outweigh all others",
+    "one_kind": "fewer than five faithful or fewer than five unfaithful examples",
+    "unrelated": "the embedded judge's score does not reliably rise with these labels",
+    "no_gain": "accuracy on held-out examples did not improve on the shipped calibration",
 }
 
 Teacher = Literal["people", "llm"]
@@ -48,7 +48,7 @@ class SavedCalibrations(Struct, frozen=True):
 
     version: int  # of the calibration; 0 before the first
     teacher: Teacher
-    lessons: int  # examples it was learned from
+    examples: int = msgspec.field(name="lessons")  # number that it was fitted to
     calibration: Calibration  # as shipped where the examples were refused
     refused: Refusal | None = None
     newest: int = 0  # sequence number of the newest example
@@ -163,7 +163,7 @@ class Calibrator:
             self._seen = news
 
     def _log_result(self, pipeline: str, kept: SavedCalibrations) -> None:
-        event = {"pipeline": pipeline, "teacher": kept.teacher, "lessons": kept.lessons}
+        event = {"pipeline": pipeline, "teacher": kept.teacher, "examples": kept.examples}
         if kept.refused:
             self._log.info("calibration_refused", **event, reason=_REASONS[kept.refused])
             return
@@ -221,6 +221,6 @@ def _is_worth_it(
     """True with enough more examples, or enough newer ones where old ones make room."""
     if before.calibration.judge_version != judge or (teacher, before.teacher) == ("people", "llm"):
         return True
-    enough = min(math.ceil((_GROWTH - 1.0) * before.lessons), LEAST)
+    enough = min(math.ceil((_GROWTH - 1.0) * before.examples), LEAST)
     newer = sum(each.sequence > before.newest for each in taught)
-    return max(len(taught) - before.lessons, newer) >= max(enough, 1)
+    return max(len(taught) - before.examples, newer) >= max(enough, 1)

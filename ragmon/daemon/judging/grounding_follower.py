@@ -86,7 +86,7 @@ class GroundingFollower:
             "grounding",
             self._turn,
             self._log,
-            failed="step_failed",
+            failed="grounding_failed",
             retry_s=_RETRY_S,
             finish=self._close,
         )

@@ -149,7 +149,7 @@ class Exporter:
             ) as answer:
                 status, asked = answer.status_code, answer.headers.get("retry-after", "")
         except requests.RequestException as error:
-            self._log.warning("cannot_export", error=type(error).__name__)
+            self._log.warning("verdict_export_failed", error=type(error).__name__)
             return _TURN_S
         if status in _RETRYABLE:
             return min(float(asked), _MOST_RETRY_AFTER_S) if asked.isdecimal() else _TURN_S

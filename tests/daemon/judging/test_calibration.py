@@ -197,6 +197,17 @@ def test_a_restart_reads_scores_as_before():
     assert after("docs", verdict(0.7)) == verdict(0.7)
 
 
+def test_what_was_stored_under_the_older_name_of_a_field_is_read():
+    body = (
+        b'{"docs":{"version":3,"teacher":"people","lessons":60,"calibration":'
+        b'{"kind":"shipped","judge_version":"v","labels":60,"threshold":0.5}}}'
+    )
+    calibrations = Calibrations()
+    calibrations.load(body)
+    assert calibrations.kept["docs"].examples == 60
+    assert b'"lessons":60' in calibrations.dump()
+
+
 def test_without_news_nothing_is_read():
     def reader():
         raise AssertionError("there is nothing new")
