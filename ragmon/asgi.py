@@ -129,7 +129,7 @@ class Share:
         """
         of = self._of
         if of.used > self.size and of.used + size > of.limit:
-            detail = "too many bytes are being sent at once (limits.queue)"
+            detail = "request bodies in progress exceed limits.queue; send again later"
             raise unavailable(detail, "overloaded")
         self.size += size
         of.used += size
@@ -241,7 +241,7 @@ def _piece(raw: bytes, at: int, size: int) -> bytes:
 _GZIP_STEP = 1 << 16
 _ZSTD_STEP = 256  # a frame of unknown size can grow by 128 KB with every 4 bytes
 _MOST_STREAMS = 1_000  # joined in one body; each costs much more time than its bytes
-_TOO_MANY = f"it joins more than {_MOST_STREAMS} streams"
+_TOO_MANY = f"it has more than {_MOST_STREAMS} concatenated gzip or zstd streams"
 
 
 def _too_large(limit: int, setting: str) -> Problem:

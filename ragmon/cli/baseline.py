@@ -33,8 +33,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = f"{parser.prog} {{set,list,show,promote,delete}} [NAME] [--SETTING=VALUE ...]"
     baseline_access.arguments(parser)
     add = parser.add_argument
-    add("action", choices=("set", "list", "show", "promote", "delete"))
-    add("name", nargs="?", default="", metavar="NAME")
+    add(
+        "action",
+        choices=("set", "list", "show", "promote", "delete"),
+        help="set saves another version, promote makes a version the one to compare with",
+    )
+    add("name", nargs="?", default="", metavar="NAME", help="name of the baseline; none for list")
     add(
         "--from",
         dest="window",

@@ -65,7 +65,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--demo-version", default="", help="release of the demo application")
     how = parser.add_argument_group("scoring")
     how.add_argument("--k", default="1,3,5,10", help="cut-off ranks, separated by commas")
-    how.add_argument("--gain", choices=("linear", "exponential"), default="linear")
+    text = "gain of a grade in NDCG: the grade itself (linear, the default) or 2^grade - 1"
+    gains = ("linear", "exponential")
+    how.add_argument("--gain", choices=gains, default="linear", help=text)
     how.add_argument(
         "--by",
         action="append",

@@ -28,7 +28,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     remote.arguments(parser)
     add = parser.add_argument
-    add("action", choices=("add", "list", "delete"))
+    add(
+        "action",
+        choices=("add", "list", "delete"),
+        help="add a silence, list those in force, or delete some",
+    )
     add(
         "what",
         nargs="*",

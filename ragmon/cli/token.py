@@ -13,7 +13,9 @@ HELP = "create a bearer token"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("name", metavar="NAME", help="name of the user, shown in error messages")
+    parser.add_argument(
+        "name", metavar="NAME", help="name of the user or application, shown in error messages"
+    )
     parser.add_argument(
         "--scope",
         action="append",

@@ -52,7 +52,7 @@ class Backlog:
         try:
             count = self._spool.append([mark + body for _, body in batch.lines], now)
         except OSError as error:
-            self._say("cannot be written", error)
+            self._warn("write", error)
             count = 0
         written, left = batch.parted(count)
         self._accounting.spool(len(written.lines), written.size)
@@ -69,7 +69,7 @@ class Backlog:
                 if not self._open(now):
                     return None
         except OSError as error:
-            self._say("cannot be read", error)
+            self._warn("read", error)
             return None
         return self._batches.popleft()
 
@@ -84,7 +84,7 @@ class Backlog:
             try:
                 self._spool.discard(segment)
             except OSError as error:
-                self._say("cannot be deleted", error)
+                self._warn("delete a file of", error)
 
     def release(self) -> None:
         """Leave the files to another process."""
@@ -124,5 +124,6 @@ class Backlog:
             first, batch = batch.parted(count)
             self._batches.append(first)
 
-    def _say(self, what: str, error: OSError) -> None:
-        self._accounting.notices.once(f"spool {what}", "ragmon: the spool %s: %s", what, error)
+    def _warn(self, action: str, error: OSError) -> None:
+        text = "ragmon: cannot %s the spool: %s"
+        self._accounting.notices.once(f"spool {action}", text, action, error)

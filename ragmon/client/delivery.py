@@ -135,7 +135,8 @@ class BatchDelivery:
             self._backoff.failed(reading.retry_after_s)
         self._accounting.notices.once(
             f"postponed {reading.reason}",
-            "ragmon: %s; what is logged waits, and is dropped and counted where the buffer ends",
+            "ragmon: %s; records are buffered; once the buffer is full they are dropped and "
+            "counted",
             reading.reason,
         )
 
@@ -146,7 +147,9 @@ class BatchDelivery:
         self._accounting.drop("too_large", 1, batch.size, spooled=batch.spooled)
         self._pending.settled(batch)
         self._accounting.notices.once(
-            "too large", "ragmon: a record of %d bytes is too large for the server", batch.size
+            "too large",
+            "ragmon: a record of %d bytes is too large for the server and was dropped",
+            batch.size,
         )
 
     def _acknowledge(self, batch: Batch, receipt: ServerReceipt | None) -> None:

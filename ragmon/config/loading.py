@@ -144,11 +144,13 @@ def _nest(flat: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]
     for key in sorted(flat):  # a section before its keys
         *parents, last = key.split(".")
         level = nested
-        for parent in parents:
+        for depth, parent in enumerate(parents, 1):
             level = level.setdefault(parent, {})
             if not isinstance(level, dict):
+                name = ".".join(parents[:depth])
                 raise SettingsError(
-                    f"{origins[key]}: `{key}` is inside of what is also given whole"
+                    f"{origins[key]}: `{key}` conflicts with `{name}`, which is set as a whole; "
+                    "keep one"
                 )
         value = flat[key]
         parse = isinstance(value, str) and key not in texts

@@ -90,7 +90,7 @@ class TokenSettings(SettingsSection):
     """A bearer token: exactly one of ``token``, ``token_file`` and ``sha256``."""
 
     name: str
-    """Name of the user or application; appears in the log."""
+    """Name of the user or application, shown in error messages."""
     scopes: tuple[Scope, ...] = ("ingest",)
     """ingest: send queries; read: report, queries, alerts; admin: everything."""
     token: SecretStr | None = None
@@ -125,16 +125,16 @@ class LimitSettings(SettingsSection):
     """Limits of a request; beyond one, the request is refused with the given status and counted."""
 
     body: Bytes = 32 << 20
-    """Largest request body as sent, in bytes (413)."""
+    """Largest request body as sent (413)."""
     decompressed: Bytes = 128 << 20
-    """Largest request body after decompression, in bytes (413)."""
+    """Largest request body after decompression (413)."""
     headers: Annotated[Bytes, Field(ge=1024, le=65_536)] = 65_536
-    """Largest total of the request headers, in bytes (431)."""
+    """Largest total of the request headers (431)."""
     read_timeout: Positive = 20.0
     """Time within which a whole request body must arrive (408)."""
     queue: Bytes = 64 << 20
     """Memory for bodies that are being received, and again for records that are not yet
-    committed, in bytes (503). Raise it if bursts are refused."""
+    committed (503). Raise it if bursts are refused."""
     errors: Annotated[int, Field(ge=1)] = 100
     """Refused lines listed in one response; all of them are counted."""
     waiting: Annotated[int, Field(ge=0)] = 100_000
@@ -244,7 +244,7 @@ class MaintenanceSettings(SettingsSection):
     """A weekly maintenance window, UTC: alerts in it send no notifications."""
 
     name: str
-    """Name shown as the silencer of an alert."""
+    """Name shown as the reason why no notification was sent."""
     days: Annotated[tuple[Weekday, ...], Listed] = WEEK
     """Weekdays on which the window begins."""
     start: Annotated[
@@ -334,6 +334,6 @@ class LogSettings(SettingsSection):
     """Log of ragmon itself."""
 
     format: Literal["auto", "json", "console"] = "auto"
-    """auto: console on a terminal, JSON elsewhere."""
+    """json: one object a line; console: lines to read; auto: console on a terminal, else json."""
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """Lowest level that is written."""
+    """Lowest level that is written: debug, info, warning or error."""

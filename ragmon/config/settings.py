@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     """Tag keys by which all metrics are also broken down, for example tenant; version always is."""
     max_series: Annotated[int, Field(ge=1, le=100_000)] = 500
     """Most pipelines and slice values with metrics of their own; the others are counted together
-    under other."""
+    under `other`."""
     evaluate_every: Positive = 15.0
     """Interval at which metrics and alerts are evaluated."""
     snapshot_every: Positive = 10.0

@@ -99,7 +99,7 @@ class BaselineService:
         """
         _check_name(name)
         if length_s < _LEAST_S:
-            raise ValueError("from: shorter than an hour says too little")
+            raise ValueError("from: a baseline needs at least 1h of traffic")
         log, streams = self._minutes()
         last = max(log.frontier, 0)
         first = max(last - int(length_s // 60), log.oldest())

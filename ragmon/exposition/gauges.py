@@ -19,7 +19,8 @@ _Prefixes = tuple[str, str, str, str]
 
 _AGREEMENT = {
     "balanced_accuracy": "Mean share of the good and of the bad answers that a judge recognises",
-    "kappa": "Cohen's kappa of a judge and the human labels",
+    "kappa": "Cohen's kappa of a judge and the human labels (1: always agree, 0: no better than "
+    "chance)",
 }
 
 
@@ -168,7 +169,10 @@ def _agreement(lines: Lines, stem: str, labels: Labels, confusion: NDArray[np.fl
 
 def _agreement_families(lines: Lines, stem: str, of: str) -> Iterator[Family]:
     name = f"{stem}judge_agreement_answers"
-    text = f"Labelled answers by who calls them good, {of} the window."
+    text = (
+        "Labelled answers by who calls them good: both, judge only, label only, neither; "
+        f"{of} the window."
+    )
     yield Family(name, "gauge", text, lines.get(name, ()))
     for measure, text in _AGREEMENT.items():
         name = f"{stem}judge_agreement_{measure}"

@@ -65,7 +65,7 @@ class OwnMetrics:
         )
         self._notifications = self._counter(
             "ragmon_notifications",
-            "Attempts to send a notification, by outcome: delivered, retried or dead.",
+            "Attempts to send a notification, by outcome: delivered, retried or dead (given up).",
             "sink",
             "outcome",
         )

@@ -21,7 +21,7 @@ _QUALITY = {
         "judge",
         "Mean share of an answer that its chunks support",
     ),
-    "error": ("error_ratio", "", "Golden questions without a usable answer"),
+    "error": ("error_ratio", "", "Share of golden questions without a usable answer"),
 }
 """By metric of an evaluation: the series, the label that tells its variants apart, the help."""
 

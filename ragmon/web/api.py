@@ -220,7 +220,7 @@ class Api:
 
     async def _defect(self, request: Request, _: Exception) -> Response:
         """Ours; the server logs it."""
-        detail = "a defect of ragmon; its log says more"
+        detail = "internal error in ragmon; its log has the traceback"
         return await self._problem(request, Problem(500, detail, reason="internal"))
 
     async def _http_error(self, request: Request, error: Exception) -> Response:

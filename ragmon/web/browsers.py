@@ -67,7 +67,7 @@ class BrowserGuard:
             return
         raise Problem(
             403,
-            f"asked for as {host[:200]!r}: without tokens ragmon answers to loopback names only; "
+            f"Host {host[:200]!r} is not a loopback name; without tokens only those are answered: "
             "configure auth.tokens, or set external_url to the name that people use",
             reason="foreign_host",
         )

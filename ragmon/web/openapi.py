@@ -32,7 +32,7 @@ _PROBLEMS = {
     415: "The media type or Content-Encoding is not supported",
     422: "No record of the batch was kept",
     431: "The headers are larger than limits.headers",
-    500: "A defect of ragmon; its log has the details",
+    500: "Internal error in ragmon; its log has the traceback",
     503: "Overloaded, starting or ending, or the store refuses; nothing was kept: send it again",
 }
 _BINARY = {"type": "string", "format": "binary"}

@@ -43,7 +43,7 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     )
     own.watch(
         "ragmon_waiting_changes",
-        "Feedback and labels that wait for their query.",
+        "Feedback and labels that wait for their query; beyond limits.waiting more are refused.",
         engine.store.waiting_count,
     )
     own.watch_total(
@@ -53,7 +53,8 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     )
     own.watch_total(
         "ragmon_series_dropped",
-        "Observations counted under the pipeline other because max_series was reached.",
+        "Observations counted under the pipeline other because max_series was reached; raise "
+        "max_series, or take a tag out of slices.",
         lambda: engine.windows.dropped,
     )
     own.watch_total(

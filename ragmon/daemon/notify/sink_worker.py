@@ -153,7 +153,8 @@ class SinkWorker:
             return self._failed(row, SinkError(str(error), retryable=True))
         except _DEFECTS as error:
             self._log.exception("notification_defect", event_id=row.event_id)
-            return self._failed(row, SinkError(f"defect: {type(error).__name__}", retryable=False))
+            reason = f"internal error ({type(error).__name__}); see the log"
+            return self._failed(row, SinkError(reason, retryable=False))
         self._failures = 0
         self._context.counters.notified(self._route.name, "delivered")
         self._log.debug("notification_delivered", event_id=row.event_id)
