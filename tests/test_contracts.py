@@ -97,15 +97,15 @@ def test_every_file_of_the_folder_is_a_signal_or_known_not_to_be():
     names = {info.name for info in pkgutil.iter_modules(signals.__path__)}
     found = {module.__name__.rpartition(".")[2] for module in modules()}
     assert {"zero_result", "hit", "attribution"} <= found
-    assert names - found == NO_SIGNALS
+    assert names - found == NO_SIGNALS, "export NAME, or list the helper in NO_SIGNALS"
 
 
 @pytest.mark.parametrize("module", modules(), ids=lambda module: module.__name__)
 def test_a_signal_exports_what_it_must(module):
     assert module.KIND in get_args(Kind)
     assert module.NAME.isidentifier()
-    assert module.HELP.endswith(".")
-    assert module.HELP[0].isupper()
+    assert module.HELP.endswith("."), "HELP ends with a period"
+    assert module.HELP[0].isupper(), "HELP begins with a capital"
     assert module.__doc__
     assert callable(module.observe)
     mine = [column for column in CATALOGUE.columns if column.name == module.NAME]

@@ -74,7 +74,12 @@ def by_record(module: ModuleType, options: SignalOptions) -> Observer:
     def observe(records: Sequence[QueryRecord], known: Later, _facts: Facts) -> Floats:
         later = [_NOTHING] * len(records) if known is None else known
         values = [module.observe(*pair, options) for pair in zip(records, later, strict=True)]
-        return np.array(values, dtype=np.float64).reshape(len(records), width)
+        try:
+            return np.array(values, dtype=np.float64).reshape(len(records), width)
+        except (TypeError, ValueError) as error:
+            form = "a number or None" if width == 1 else f"{width} numbers or None, one a variant"
+            message = f"signal {module.NAME}: observe must return {form}: {error}"
+            raise ValueError(message) from error
 
     return observe
 

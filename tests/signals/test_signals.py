@@ -1,5 +1,7 @@
 """Every signal against examples worked by hand."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragmon.records import Latency, QueryRecord
 from ragmon.signals import SignalOptions
-from ragmon.signals.catalogue import build
+from ragmon.signals.catalogue import build, by_record
 from tests.support.examples import chunks, query_records, record
 
 OPTIONS = SignalOptions(ks=(1, 3), slow_ms=1_000.0, relevant_score=0.5, low_score=0.2)
@@ -256,3 +258,11 @@ def test_an_empty_batch_has_no_rows():
 def test_an_unknown_column_is_named():
     with pytest.raises(KeyError, match="hit"):
         CATALOGUE.index("hit", k="7", evidence="label")
+
+
+@pytest.mark.parametrize("value", ["yes", (1.0, 0.0)], ids=["a text", "two values"])
+def test_a_signal_that_returns_something_else_is_named(value):
+    broken = SimpleNamespace(NAME="other_language", observe=lambda *_: value)
+    observer = by_record(broken, OPTIONS)
+    with pytest.raises(ValueError, match="signal other_language: observe must return a number"):
+        observer([record()], None, None)

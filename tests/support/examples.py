@@ -63,6 +63,8 @@ def query_records(
         pipeline=st.sampled_from(["docs", "support"]),
         version=st.sampled_from(["", "v1", "v2"]),
         tags=st.none() | st.dictionaries(st.sampled_from(["tenant", "region"]), _IDS),
+        query=st.none() | st.sampled_from(["How do I pay?", "Wie bezahle ich?", ""]),
+        answer=st.none() | st.sampled_from(["By card [1].", "Mit Karte.", "I do not know.", ""]),
         chunks=st.none() | st.lists(st.builds(Chunk, _IDS, _SCORES), max_size=6),
         citations=st.none() | st.lists(_IDS, max_size=4),
         latency_ms=st.none() | _LATENCIES,
