@@ -11,7 +11,7 @@ from grafana.board import Board
 DASHBOARDS = Path(__file__).parent / "dashboards"
 
 
-def found() -> list[Board]:
+def all_boards() -> list[Board]:
     """Every board, one a file."""
     names = sorted(module.name for module in pkgutil.iter_modules(boards.__path__))
     modules = [importlib.import_module(f"{boards.__name__}.{name}") for name in names]
@@ -20,7 +20,9 @@ def found() -> list[Board]:
 
 def rendered() -> dict[str, str]:
     """File names and contents."""
-    return {f"{board.name}.json": json.dumps(board.json(), indent=2) + "\n" for board in found()}
+    return {
+        f"{board.name}.json": json.dumps(board.json(), indent=2) + "\n" for board in all_boards()
+    }
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ class Shares:
         self.used = 0
 
     @contextmanager
-    def one(self) -> Iterator["Share"]:
+    def open(self) -> Iterator["Share"]:
         """The share of one request, which is returned at its end."""
         share = Share(self)
         try:

@@ -187,9 +187,9 @@ def test_a_client_that_leaves_is_not_an_error_of_ours():
 
 def test_bodies_under_way_are_bounded_together():
     shares = Shares(1_000)
-    with shares.one() as first:
+    with shares.open() as first:
         assert len(ask(bytes(600), share=first)) == 600
-        with shares.one() as second:
+        with shares.open() as second:
             problem = refused(bytes(600), share=second)
             assert (problem.status, problem.reason) == (503, "overloaded")
             assert problem.headers["retry-after"]
@@ -199,14 +199,14 @@ def test_bodies_under_way_are_bounded_together():
 
 def test_what_is_unpacked_counts_too():
     shares = Shares(1_000)
-    with shares.one() as first, shares.one() as second:
+    with shares.open() as first, shares.open() as second:
         ask(bytes(500), share=first)
         assert refused(gzip.compress(bytes(900)), encoding="gzip", share=second).status == 503
 
 
 def test_a_body_larger_than_the_bound_passes_alone():
     shares = Shares(10)
-    with shares.one() as share:
+    with shares.open() as share:
         assert len(ask(bytes(600), share=share)) == 600
     assert shares.used == 0
 

@@ -28,4 +28,4 @@ def read(
     for block in reader.blocks(since, until):
         gatherer.add(current(reader, pipeline, block))
         progress(block.last_timestamp)
-    return gatherer.gathered()
+    return gatherer.build()

@@ -47,7 +47,7 @@ def read(
             before += path.stat().st_size
         except BROKEN as error:
             raise SettingsError(f"cannot read {path}: {error}") from error
-    return gatherer.gathered()
+    return gatherer.build()
 
 
 class _Reader:

@@ -68,7 +68,7 @@ class Gatherer(Struct):
         if len(self.refusals) < MOST_REFUSALS:
             self.refusals.append(refusal)
 
-    def gathered(self) -> Queries:
+    def build(self) -> Queries:
         """Everything; of repeated ids the first."""
         columns = sources(self.columns)
         values = np.zeros((0, len(columns)))

@@ -12,7 +12,7 @@ from ragmon.api_schema import Report
 from ragmon.cli.alert_view import open_view
 from ragmon.report import MeanEstimate, PipelineReport
 from ragmon.signals.failure_mode import FAILED
-from ragmon.web.fragments import counted
+from ragmon.web.fragments import query_count
 
 _NARROW: Any = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)}  # fits into 80 columns
 _SHOWN = (
@@ -27,7 +27,7 @@ _UNKNOWN = "–"
 def report_view(report: Report) -> RenderableType:
     """The whole report."""
     parts: list[RenderableType] = [
-        Text.assemble((counted(report.queries), "bold"), f" in the last {report.window}")
+        Text.assemble((query_count(report.queries), "bold"), f" in the last {report.window}")
     ]
     if report.alerts:
         parts += [Text("Alerts", "bold"), open_view(report.alerts)]
@@ -39,7 +39,7 @@ def report_view(report: Report) -> RenderableType:
 
 
 def _metrics(pipeline: PipelineReport) -> Table:
-    title = f"{pipeline.pipeline}: {counted(pipeline.queries)}"
+    title = f"{pipeline.pipeline}: {query_count(pipeline.queries)}"
     table = Table(title=title, title_justify="left", title_style="bold", **_NARROW)
     table.add_column("metric")
     for name in ("mean", "95 % interval", "samples"):

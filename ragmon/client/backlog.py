@@ -54,7 +54,7 @@ class Backlog:
         except OSError as error:
             self._warn("write", error)
             count = 0
-        written, left = batch.parted(count)
+        written, left = batch.split_at(count)
         self._accounting.spool(len(written.lines), written.size)
         return left if left.lines else None
 
@@ -121,9 +121,9 @@ class Backlog:
         options = self._options
         while batch.lines:
             count = cut(batch.lines, options.max_batch_records, options.max_batch_bytes)
-            first, batch = batch.parted(count)
+            first, batch = batch.split_at(count)
             self._batches.append(first)
 
     def _warn(self, action: str, error: OSError) -> None:
         text = "ragmon: cannot %s the spool: %s"
-        self._accounting.notices.once(f"spool {action}", text, action, error)
+        self._accounting.notices.warn_once(f"spool {action}", text, action, error)

@@ -38,14 +38,14 @@ class Batch(Struct, frozen=True):
         """The request body, as NDJSON."""
         return b"".join(body + b"\n" for _, body in self.lines)
 
-    def parted(self, count: int) -> tuple["Batch", "Batch"]:
+    def split_at(self, count: int) -> tuple["Batch", "Batch"]:
         """The first ``count`` lines, and the others."""
         first, others = self.lines[:count], self.lines[count:]
         return Batch(self.kind, first, self.spooled), Batch(self.kind, others, self.spooled)
 
     def halves(self) -> tuple["Batch", "Batch"]:
         """Two batches for a server that found this one too large."""
-        return self.parted(len(self.lines) // 2)
+        return self.split_at(len(self.lines) // 2)
 
 
 def cut(lines: Sequence[Line], max_records: int, max_bytes: int) -> int:

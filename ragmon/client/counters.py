@@ -38,7 +38,7 @@ class Notices:
     def __init__(self) -> None:
         self._logged_keys: set[str] = set()
 
-    def once(self, key: str, message: str, *args: object) -> None:
+    def warn_once(self, key: str, message: str, *args: object) -> None:
         """Log a warning unless ``key`` was warned of before."""
         if key in self._logged_keys or len(self._logged_keys) >= _MAX_NOTICES:
             return
@@ -68,7 +68,7 @@ class LogAccounting:
         with self.lock:
             self.queued_bytes += change
 
-    def left(self, records: int, size: int, *, spooled: bool) -> None:
+    def removed(self, records: int, size: int, *, spooled: bool) -> None:
         """Records leave the memory, or the disk."""
         if spooled:
             self.spooled -= records
@@ -79,20 +79,20 @@ class LogAccounting:
     def delivered(self, records: int, size: int, duplicates: int, *, spooled: bool) -> None:
         """Count records that the server has."""
         with self.lock:
-            self.left(records, size, spooled=spooled)
+            self.removed(records, size, spooled=spooled)
             self._sent += records
             self._duplicates += duplicates
 
     def drop(self, reason: str, records: int, size: int, *, spooled: bool = False) -> None:
         """Count records that are given up."""
         with self.lock:
-            self.left(records, size, spooled=spooled)
+            self.removed(records, size, spooled=spooled)
             self.dropped[reason] += records
 
     def spool(self, records: int, size: int) -> None:
         """Count records that moved from memory to disk."""
         with self.lock:
-            self.left(records, size, spooled=False)
+            self.removed(records, size, spooled=False)
             self.spooled += records
 
     def recover(self, records: int) -> None:
@@ -115,7 +115,7 @@ class LogAccounting:
         """Count an argument that cannot be used; the record is kept without it."""
         with self.lock:
             self._bad_arguments[name] += 1
-        self.notices.once(f"argument {name}", "ragmon: `%s` is left out: %s", name, error)
+        self.notices.warn_once(f"argument {name}", "ragmon: `%s` is left out: %s", name, error)
 
     def stats(self, spooled_bytes: int) -> Stats:
         """The counts as of one moment."""

@@ -133,7 +133,7 @@ class BatchDelivery:
             self._backoff.blocked()
         else:
             self._backoff.failed(reading.retry_after_s)
-        self._accounting.notices.once(
+        self._accounting.notices.warn_once(
             f"postponed {reading.reason}",
             "ragmon: %s; records are buffered; once the buffer is full they are dropped and "
             "counted",
@@ -146,7 +146,7 @@ class BatchDelivery:
             return
         self._accounting.drop("too_large", 1, batch.size, spooled=batch.spooled)
         self._pending.settled(batch)
-        self._accounting.notices.once(
+        self._accounting.notices.warn_once(
             "too large",
             "ragmon: a record of %d bytes is too large for the server and was dropped",
             batch.size,
@@ -167,14 +167,14 @@ class BatchDelivery:
         """Log what the server rejected or ignored, once for each field."""
         for rejection in receipt.rejected:
             field = _INDEX.sub("[]", rejection.field)
-            self._accounting.notices.once(
+            self._accounting.notices.warn_once(
                 f"rejected {field}",
                 "ragmon: records are rejected: `%s`: %s",
                 rejection.field,
                 rejection.error,
             )
         for name in receipt.ignored_fields or ():
-            self._accounting.notices.once(
+            self._accounting.notices.warn_once(
                 f"ignored {name}", "ragmon: the server knows no field %s", _hint(receipt, name)
             )
 

@@ -59,7 +59,7 @@ class ClientEngine:
         Returns:
             True when nothing was left.
         """
-        self.inbox.shut("closed")
+        self.inbox.close("closed")
         flushed = self.worker.flush(timeout_s, disk=True)
         self.worker.stop(_GRACE_S if flushed else 0.0)
         self.leave()

@@ -75,7 +75,7 @@ class Inbox:
             self._weight = 0
         return list(taken)
 
-    def shut(self, reason: str) -> None:
+    def close(self, reason: str) -> None:
         """Refuse records from now on, counting them as dropped for ``reason``."""
         with self._accounting.lock:
             self._shut = reason

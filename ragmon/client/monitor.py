@@ -242,7 +242,7 @@ class Monitor:
         self._awaits_exit = False
         self._ids = QueryIds()
         if self._shut:
-            self._engine.inbox.shut(self._shut)
+            self._engine.inbox.close(self._shut)
 
     def _forked(self) -> None:
         """Start anew in a forked child: the parent sends the records it logged."""

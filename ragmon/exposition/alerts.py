@@ -37,13 +37,13 @@ class AlertMetrics(Collector):
         self._seen: set[_Labels] = set()
         self._seconds = 0.0
 
-    def tell(self, event: AlertEvent) -> None:
+    def count(self, event: AlertEvent) -> None:
         """Count an alert that starts to fire."""
         if event.change == "firing":
             self._fired[_labels(event.alert)] += 1
 
-    def spent(self, seconds: float) -> None:
-        """Count time spent on detection."""
+    def add_seconds(self, seconds: float) -> None:
+        """Add time spent on detection."""
         self._seconds += seconds
 
     def show(self, book: AlertBook, detection: Detection) -> None:

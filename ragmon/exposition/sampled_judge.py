@@ -57,14 +57,14 @@ class JudgeMetrics:
         gauge = Gauge(name, text, ["judge"], registry=self._registry)
         gauge.labels(judge).set_function(value)
 
-    def spent(self, judge: str, prompt: int, completion: int, dollars: float | None) -> None:
+    def add_usage(self, judge: str, prompt: int, completion: int, dollars: float | None) -> None:
         """Count the tokens and cost of one attempt; None dollars: the model has no price."""
         self._tokens.labels(judge, "prompt").inc(prompt)
         self._tokens.labels(judge, "completion").inc(completion)
         if dollars is not None:
             self._cost.labels(judge).inc(dollars)
 
-    def took(self, judge: str, seconds: float) -> None:
+    def observe_seconds(self, judge: str, seconds: float) -> None:
         """Observe the duration of one attempt."""
         self._seconds.labels(judge).observe(seconds)
 

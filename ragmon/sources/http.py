@@ -95,7 +95,7 @@ class HttpSource:
                 allow = {"allow": endpoint.allow}
                 raise Problem(405, "use POST", reason="method", headers=allow)
             self._authorize(scope, "ingest")
-            with self._shares.one() as share:
+            with self._shares.open() as share:
                 body = await read_body(scope, receive, self._options.limits, share)
                 contents = await self._decode(endpoint, body, header(scope, b"content-type"))
                 await self._answer(endpoint, contents, len(body), send)

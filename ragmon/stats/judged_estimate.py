@@ -265,8 +265,8 @@ def _variance(s: _EstimateSums, at: _Moments, lam: Floats, rho: float) -> Floats
     ff = s.kff - 2.0 * at.f * s.kf + at.f * at.f * s.k
     squares = np.maximum(zz - 2.0 * lam * zf + lam * lam * ff, 0.0) / np.square(s.wd)
     fitted = 1.0 + (lam > 0.0)  # the mean, and the slope
-    drawing = squares * np.where(s.m > fitted, s.m / np.maximum(s.m - fitted, 1.0), 1.0)
-    total: Floats = drawing + rho * at.variance_y / np.maximum(s.answers * at.share, s.m)
+    sampling = squares * np.where(s.m > fitted, s.m / np.maximum(s.m - fitted, 1.0), 1.0)
+    total: Floats = sampling + rho * at.variance_y / np.maximum(s.answers * at.share, s.m)
     return total
 
 

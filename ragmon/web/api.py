@@ -243,7 +243,7 @@ async def body_of(request: Request, limits: BodyLimits) -> bytes:
     Raises:
         Problem: it is too large, broken, or did not come.
     """
-    with Shares(limits.decompressed).one() as share:
+    with Shares(limits.decompressed).open() as share:
         return await read_body(request.scope, request.receive, limits, share)
 
 

@@ -54,7 +54,7 @@ class BaselineSection:
         return (
             Page(endpoints.BASELINES, self.listed),
             Page(endpoints.BASELINE, self.shown),
-            Page(endpoints.SAVE_BASELINE, self.kept),
+            Page(endpoints.SAVE_BASELINE, self.save),
             Page(endpoints.PROMOTE_BASELINE, self.promoted),
             Page(endpoints.DELETE_BASELINE, self.deleted),
         )
@@ -71,7 +71,7 @@ class BaselineSection:
         except KeyError:
             raise _missing(name, version) from None
 
-    async def kept(self, request: Request) -> Response:
+    async def save(self, request: Request) -> Response:
         """Save another version."""
         name, _ = _asked(request)
         try:

@@ -65,7 +65,7 @@ def pipeline_section(pipeline: PipelineReport, window: str) -> str:
     sliced = "<tr><th>slice<th>queries<th>errors<th>zero results<th>attribution<th>liked</tr>"
     return (
         f"<h2>{escape(pipeline.pipeline)}"
-        f' <span class="dim">{counted(pipeline.queries)}</span></h2>'
+        f' <span class="dim">{query_count(pipeline.queries)}</span></h2>'
         f'<p class="dim">{latency}</p>{_table(head, rows)}'
         + (_table(sliced, slices) if slices else "")
     )
@@ -80,7 +80,7 @@ def failing_queries(queries: Sequence[QueryDetail]) -> str:
     return f"<h2>Newest failing queries</h2>{_table(head, rows)}"
 
 
-def counted(queries: int) -> str:
+def query_count(queries: int) -> str:
     """A number of queries, in words."""
     return "1 query" if queries == 1 else f"{queries:,} queries"
 

@@ -84,7 +84,7 @@ class _Schemas:
         self._by_type = [(kind, _tidied(body)) for kind, body in zip(named, schemas, strict=True)]
         self.components = {name: _tidied(body) for name, body in self.components.items()}
 
-    def of(self, kind: Any) -> Json:
+    def schema_of(self, kind: Any) -> Json:
         """The schema of one type, or a reference to it."""
         return next(schema for known, schema in self._by_type if known == kind)
 
@@ -126,7 +126,7 @@ def _operation(endpoint: Endpoint, schemas: _Schemas) -> Json:
         operation["requestBody"] = {
             "required": True,
             "content": {
-                media: {"schema": _of_media(schemas.of(endpoint.body), media, endpoint)}
+                media: {"schema": _of_media(schemas.schema_of(endpoint.body), media, endpoint)}
                 for media in endpoint.body_media
             },
         }
@@ -146,7 +146,7 @@ def _of_media(schema: Json, media: str, endpoint: Endpoint) -> Json:
 
 
 def _parameter(parameter: Parameter, path: str, schemas: _Schemas) -> Json:
-    schema = schemas.of(parameter.type)
+    schema = schemas.schema_of(parameter.type)
     if parameter.default is not None:
         schema = schema | {"default": parameter.default}
     in_path = re.search(rf"{{{parameter.name}[}}:]", path) is not None
@@ -170,7 +170,7 @@ def _responses(endpoint: Endpoint, schemas: _Schemas) -> Json:
     for code in sorted({*endpoint.problems, *_ANY_PATH}):
         responses[str(code)] = {"$ref": f"#/components/responses/{HTTPStatus(code).name}"}
     if endpoint in ingest_endpoints.HTTP:
-        rejected = {JSON: {"schema": schemas.of(endpoint.answer)}}
+        rejected = {JSON: {"schema": schemas.schema_of(endpoint.answer)}}
         responses["422"] = {"description": "No record of the batch was kept", "content": rejected}
     return responses
 
@@ -182,14 +182,14 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Json:
 
 def _of_answer(endpoint: Endpoint, media: str, schemas: _Schemas) -> Json:
     if media == JSON:
-        return schemas.of(endpoint.answer)
+        return schemas.schema_of(endpoint.answer)
     return _BINARY if media == PROTOBUF else {"type": "string"}
 
 
 def _problem_responses(schemas: _Schemas) -> Json:
     """Every problem that a path names, by the name of its status."""
     codes = {code for endpoint in ENDPOINTS for code in endpoint.problems} | {*_ANY_PATH}
-    content = {_PROBLEM_MEDIA: {"schema": schemas.of(ProblemDetails)}}
+    content = {_PROBLEM_MEDIA: {"schema": schemas.schema_of(ProblemDetails)}}
     responses: Json = {
         HTTPStatus(code).name: {"description": _PROBLEMS[code], "content": content}
         for code in sorted(codes)

@@ -7,10 +7,10 @@ from ragmon.alerts.as_json import AlertView
 from ragmon.api_schema import QueryDetail, Report
 from ragmon.web.fragments import (
     alert_cards,
-    counted,
     failing_queries,
     is_heard,
     pipeline_section,
+    query_count,
     when,
 )
 
@@ -63,7 +63,7 @@ def status_page(report: Report, problems: Sequence[str], failing: Sequence[Query
 <meta http-equiv="refresh" content="15"><title>{_title(alerts)}</title>
 <style>{_STYLE}</style></head><body>
 <h1>ragmon {_state(problems)}, {_alarm(alerts)}</h1>
-<p>{counted(report.queries)} in the last {window}, newest {when(report.watermark)}.</p>
+<p>{query_count(report.queries)} in the last {window}, newest {when(report.watermark)}.</p>
 {_navigation(window)}
 {alert_cards(alerts)}{"".join(sections) or empty}{failing_queries(failing)}
 </body></html>"""

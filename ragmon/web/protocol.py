@@ -27,7 +27,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _in_headers = True
     _header_bytes = 0
     _refused = False
-    _patience: asyncio.TimerHandle | None = None
+    _timeout: asyncio.TimerHandle | None = None
     _in_body = False
     _rest: asyncio.TimerHandle | None = None  # while what is left of a body is dropped
     _rest_bytes = 0
@@ -36,11 +36,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; headers are due."""
         super().connection_made(transport)
-        self._be_patient()
+        self._start_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
-        self._stop_waiting()
+        self._stop_timeout()
         self._end_rest()
         super().connection_lost(exc)
 
@@ -56,7 +56,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 self.transport.close()
         if self._in_headers:
             self._header_bytes += len(data)
-            self._be_patient()
+            self._start_timeout()
             if self._header_bytes > self.limits.headers:
                 self._refuse(headers_too_large(self._header_bytes, self.limits))
 
@@ -70,7 +70,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Its headers are there."""
         self._in_headers = False
         self._in_body = True
-        self._stop_waiting()
+        self._stop_timeout()
         super().on_headers_complete()
         if not self.cycle.keep_alive:
             patient = _PatientTransport(self.transport, self._close_when_read)
@@ -102,14 +102,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self._rest.cancel()
             self._rest = None
 
-    def _be_patient(self) -> None:
-        if self._patience is None:
-            self._patience = self.loop.call_later(self.limits.read_timeout_s, self._give_up)
+    def _start_timeout(self) -> None:
+        if self._timeout is None:
+            self._timeout = self.loop.call_later(self.limits.read_timeout_s, self._give_up)
 
-    def _stop_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+    def _stop_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
 
     def _give_up(self) -> None:
         if self._header_bytes:
@@ -128,8 +128,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.cycle is None or self.cycle.response_complete:
             self.transport.write(_answer(problem))
         self.transport.write_eof()
-        self._stop_waiting()
-        self._patience = self.loop.call_later(_LINGER_S, self.transport.close)
+        self._stop_timeout()
+        self._timeout = self.loop.call_later(_LINGER_S, self.transport.close)
 
     def _ignore(self, data: bytes) -> None:
         self._header_bytes += len(data)

@@ -107,7 +107,7 @@ class Ring:
         self._kept.clear()
         self.cells[bucket % self.tier.slots, series] = rows
 
-    def holds(self, bucket: int) -> bool:
+    def is_current(self, bucket: int) -> bool:
         """True while no newer bucket has taken the slot."""
         return bool(self.epochs[bucket % self.tier.slots] == bucket)
 
@@ -115,7 +115,7 @@ class Ring:
         """Series numbers below ``count`` that have records in the bucket, and their rows."""
         slot = bucket % self.tier.slots
         used = self.queries[slot, :count]
-        series = np.flatnonzero(used) if self.holds(bucket) else np.arange(0)
+        series = np.flatnonzero(used) if self.is_current(bucket) else np.arange(0)
         return series, self.cells[slot, series]
 
     def total(self, run: Run, count: int) -> Floats:

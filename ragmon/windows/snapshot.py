@@ -65,7 +65,7 @@ def dump_dirty(windows: Windows) -> Iterator[SavedBucket]:
     """
     for tier, dirty in enumerate(windows.dirty):
         for bucket in sorted(dirty):
-            if windows.rings[tier].holds(bucket):
+            if windows.rings[tier].is_current(bucket):
                 yield SavedBucket(tier, bucket, _dump_bucket(windows, tier, bucket))
         dirty.clear()
 

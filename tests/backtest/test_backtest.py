@@ -117,7 +117,7 @@ def test_batches_of_other_slices_are_told_apart_by_those_in_force():
     gatherer = Gatherer(PIPELINE.columns, ("region",))
     gatherer.add(other.observe([record(tags={"tenant": "acme", "region": "eu"})]))
     gatherer.add(PIPELINE.observe([record(tags={"tenant": "acme"})]))
-    observations = gatherer.gathered().observations
+    observations = gatherer.build().observations
     assert observations.dims == [("default", "", "eu"), ("default", "", "")]
 
 

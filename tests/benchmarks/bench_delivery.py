@@ -21,7 +21,7 @@ CHANGES = 10
 KILLS_AT = (0.2, 0.4)  # of ragmon, by the share delivered
 DOWN_AT = 0.6
 DOWN_S = 3.0
-PATIENCE_S = 90.0
+TIMEOUT_S = 90.0
 
 # A process of its own, so that it can be killed: accepted ids go to a file before the answer.
 _RECEIVER = """
@@ -157,7 +157,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _wait(folder: Path, wanted: float) -> None:
     """Until so many different notifications were accepted."""
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     accepted = folder / "accepted"
     while time.monotonic() < until:
         if accepted.exists() and len(set(accepted.read_text().split())) >= wanted:

@@ -106,13 +106,13 @@ def test_the_end_delivers_what_is_on_disk_while_the_server_takes_it(tmp_path, mo
             monitor.log_query("b")
         for _ in range(2):
             assert server.arrived.acquire(timeout=5.0)
-        shut = monitor._engine.inbox.shut
+        close = monitor._engine.inbox.close
 
         def answer_once_closing(reason):
-            shut(reason)
+            close(reason)
             released.set()
 
-        monkeypatch.setattr(monitor._engine.inbox, "shut", answer_once_closing)
+        monkeypatch.setattr(monitor._engine.inbox, "close", answer_once_closing)
         assert monitor.close(5.0)
         assert queries(server) == ["a", "b"]
     assert list(tmp_path.iterdir()) == []

@@ -21,7 +21,7 @@ class Recorder:
         self.got.append(told.id)
 
 
-class Tally(collections.Counter):
+class OutcomeCounter(collections.Counter):
     def notified(self, sink, outcome, count=1):
         self[sink, outcome] += count
 

@@ -83,7 +83,7 @@ def test_a_ring_holds_its_newest_buckets(life):
             expected = [model.cells.get(at, {}).get(number, 0) for at in range(run.first, run.end)]
             assert total[number] == sum(expected)
         for bucket in range(41):
-            assert ring.holds(bucket) == (bucket in model.cells)
+            assert ring.is_current(bucket) == (bucket in model.cells)
             numbers, rows = ring.get(bucket, 4)
             found = dict(zip(numbers.tolist(), rows[:, 0].tolist(), strict=True))
             assert found == model.cells.get(bucket, {})

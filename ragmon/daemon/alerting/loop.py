@@ -49,15 +49,27 @@ class _Turn(Struct):
 class Alerting:
     """A component of the daemon; its state is owned by the writer's thread."""
 
-    def __init__(self, context: Context, delivery: Delivery) -> None:
+    def __init__(
+        self,
+        context: Context,
+        delivery: Delivery,
+        *,
+        other_findings: Findings = lambda _now: (),
+    ) -> None:
+        """Begin with no alerts; ``start`` restores the saved ones.
+
+        Args:
+            context: of the daemon.
+            delivery: is woken when notifications wait, and reminds receivers of firing alerts.
+            other_findings: findings of others, such as golden probes; asked once a minute.
+        """
         settings, engine = context.settings, context.engine
         buffer = ObservationBuffer(engine.pipeline.columns)
-        self._other_findings: Findings = lambda _now: ()
         self.timeline = AlertTimeline(
             functools.partial(build_detection, settings, buffer.columns),
             build_timing(settings),
             build_maintenance(settings),
-            other_findings=self._findings_from_elsewhere,
+            other_findings=other_findings,
         )
         self.book = AlertBook()  # as it was saved: only what a crash cannot undo is shown
         self.metrics = AlertMetrics()
@@ -100,13 +112,6 @@ class Alerting:
             if alert.state != "pending" and alert.notified_at is not None and alert.heard
         ]
 
-    def listen(self, other_findings: Findings) -> None:
-        """Take in findings from elsewhere, such as golden probes; asked once a minute."""
-        self._other_findings = other_findings
-
-    def _findings_from_elsewhere(self, now: float) -> Sequence[Finding]:
-        return self._other_findings(now)  # ``listen`` may be called later
-
     def start(self) -> None:
         """Begin, without waiting."""
         self._restored = self._engine.thread.submit(self.restore)
@@ -137,7 +142,7 @@ class Alerting:
         self._replay_some()
         self.metrics.show(self.timeline.book, self.detection)
 
-    def counted(self, commit: Counted) -> None:
+    def on_commit(self, commit: Counted) -> None:
         """Buffer the records of a commit; on the writer's thread."""
         if commit.logged is not None:
             self._buffer.log(commit.logged)
@@ -200,7 +205,7 @@ class Alerting:
             while self._buffer.records >= _MOST_RECORDS:
                 self._advance()
                 yield
-        self._engine.committer.listen(self.counted)
+        self._engine.committer.listen(self.on_commit)
         while self._turn is not None:  # incomplete for its position: must not be saved
             self._advance()
             yield
@@ -225,7 +230,7 @@ class Alerting:
             self._turn = _Turn(steps, position)
         started = clock.monotonic()
         done = all(self._take(step) < started + _STEP_S for step in self._turn.steps)
-        self.metrics.spent(clock.monotonic() - started)
+        self.metrics.add_seconds(clock.monotonic() - started)
         if not done:
             return True
         self._counted = self._turn.position
@@ -248,7 +253,7 @@ class Alerting:
 
     def _look_up(self, alert: Alert) -> tuple[WorstQuery, ...]:
         with suppress(StoreError):  # an alert without examples is still an alert
-            return self._worst.of(alert)
+            return self._worst.find(alert)
         return ()
 
     def _save(self, worst: dict[str, tuple[WorstQuery, ...]]) -> bool:
@@ -282,7 +287,7 @@ class Alerting:
         self._saved = (log.frontier, timeline.catching_up)
         for event in events:
             self._log_event(event)
-            self.metrics.tell(event)
+            self.metrics.count(event)
         return bool(rows)
 
     def _log_event(self, event: AlertEvent) -> None:

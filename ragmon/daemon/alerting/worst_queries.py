@@ -50,7 +50,7 @@ class WorstQueries:
         self._texts = texts
         self._losses = LossMap(pipeline.columns)
 
-    def of(self, alert: Alert) -> tuple[WorstQuery, ...]:
+    def find(self, alert: Alert) -> tuple[WorstQuery, ...]:
         """Up to five from the change to the alert, the worst first; of equals the newest."""
         if alert.key.kind == "no_data" or alert.key.stream.metric not in INDEX:
             return ()

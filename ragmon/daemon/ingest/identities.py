@@ -48,7 +48,7 @@ class Identities:
             if query_hash in taken:
                 continue
             sequence = self._store.find(query_hash)
-            if sequence is None or self._is(sequence, query_id):
+            if sequence is None or self._has_id(sequence, query_id):
                 return RecordLocation(query_hash, sequence)
         raise AssertionError("every id has a place")  # pragma: no cover
 
@@ -63,6 +63,6 @@ class Identities:
             stored[at] = sequence is not None
         return hashes, stored
 
-    def _is(self, sequence: int, query_id: str) -> bool:
+    def _has_id(self, sequence: int, query_id: str) -> bool:
         stored = self._record(sequence)
         return stored is not None and _decode(stored).query_id == query_id

@@ -92,10 +92,12 @@ class AnchorRounds:
         """True when it is time for a round, and the budget holds all of it."""
         if self.rounds is not None and self._clock.now() - self.rounds.at < self._every_s:
             return False
-        return self._judge.opens_in() <= 0 and self._budget.pace(0, 0.0)[1] >= len(self._anchors)
+        return self._judge.opens_in() <= 0 and self._budget.rate_and_room(0, 0.0)[1] >= len(
+            self._anchors
+        )
 
     def _judge_round(self) -> None:
-        last = judge_anchors(_Paid(self), self._anchors)
+        last = judge_anchors(_BudgetedJudge(self), self._anchors)
         if self._loop.stopping.is_set():
             return
         if last.mean is None:
@@ -118,14 +120,16 @@ class AnchorRounds:
         moved = drift(self.rounds.first, self.rounds.last) if self.rounds else None
         return {} if moved is None else {SAMPLED_JUDGE: moved}
 
-    def paid(self, case: JudgedAnswer) -> Judgement | Failure:
+    def judge_within_budget(self, case: JudgedAnswer) -> Judgement | Failure:
         """Judge one anchor at the budget's expense."""
         reservation = self._budget.admit(self._judge.forecast_usd(case))
         if reservation is None or not self._is_stored():
             return Failure(reason="rate_limited", detail="the budget is used up", retryable=True)
         got = self._judge.judge(case)
         self._budget.settle(reservation, got.cost_usd or 0.0)
-        self._metrics.spent(SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd)
+        self._metrics.add_usage(
+            SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd
+        )
         return got
 
     def _is_stored(self) -> bool:
@@ -138,7 +142,7 @@ class AnchorRounds:
         return not self._loop.stopping.is_set()
 
 
-class _Paid:
+class _BudgetedJudge:
     """Judge that pays for each anchor out of the budget."""
 
     def __init__(self, rounds: AnchorRounds) -> None:
@@ -146,7 +150,7 @@ class _Paid:
 
     def judge(self, case: JudgedAnswer) -> Judgement | Failure:
         """Grade one."""
-        return self._rounds.paid(case)
+        return self._rounds.judge_within_budget(case)
 
 
 def _identity(plan: AnchorPlan) -> int:

@@ -54,8 +54,8 @@ class JudgeQueue:
         """Answers that wait since before a moment, in unix seconds."""
         return self._store.ask(lambda store: store.overdue(before, most))
 
-    def opened(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
-        """The answer; None when its record is gone, and then it waits no longer."""
+    def read(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
+        """The answer and its draw; None when the record is gone, and then it waits no longer."""
         stored = reader.record(row.sequence)
         draw = amendments.decode(stored[1]).known.draw if stored and stored[1] else None
         if stored is None or draw is None:
@@ -71,7 +71,7 @@ class JudgeQueue:
         """
         self._store.ask(lambda store: store.remember(name, dump()))
 
-    def enter(self, changes: Sequence[Draw] | Sequence[Verdict], stop: threading.Event) -> bool:
+    def commit(self, changes: Sequence[Draw] | Sequence[Verdict], stop: threading.Event) -> bool:
         """Commit draws or verdicts, waiting for room; False when told to stop before."""
 
         def make(reply: Callable[[IngestOutcome], None]) -> Submission:

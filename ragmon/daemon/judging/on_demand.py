@@ -106,13 +106,13 @@ class JudgeRuns:
                 planned = plan(reader, selection, self._clock.now())
                 described = self._described(reader, planned)
             for batch in _batches(redrawn(planned, self._clock.now())):
-                if not self._judge_queue.enter(batch, self._judge.ending):
+                if not self._judge_queue.commit(batch, self._judge.ending):
                     raise OverloadedError("ragmon is ending", retry_after_s=5)
         self._judge.dispatch()
         return replace(described, **asdict(self._progress()))
 
     def _progress(self) -> JudgeProgress:
-        _, room = self._budget.pace(0, 0.0)
+        _, room = self._budget.rate_and_room(0, 0.0)
         return JudgeProgress(
             waiting=self._judge_queue.count(),
             paused_s=self._llm.opens_in(),

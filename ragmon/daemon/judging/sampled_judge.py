@@ -188,7 +188,7 @@ class SampledJudge:
 
     def _opened(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
         """The answer; one whose record is gone is counted as expired and awaited no longer."""
-        answer = self._judge_queue.opened(reader, row)
+        answer = self._judge_queue.read(reader, row)
         if answer is None:
             self._metrics.judged(SAMPLED_JUDGE, EXPIRED)
         return answer
@@ -240,8 +240,10 @@ class SampledJudge:
     def _grade(self, task: Task) -> None:
         started = self._clock.monotonic()
         got = self._judge.judge(verdicts.case_of(task.record))
-        self._metrics.took(SAMPLED_JUDGE, self._clock.monotonic() - started)
-        self._metrics.spent(SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd)
+        self._metrics.observe_seconds(SAMPLED_JUDGE, self._clock.monotonic() - started)
+        self._metrics.add_usage(
+            SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd
+        )
         self._log_pause(got)
         if isinstance(got, Failure):
             self._metrics.failed(SAMPLED_JUDGE, got.cause or got.reason)
@@ -274,5 +276,5 @@ class SampledJudge:
         return times < _TRIES
 
     def _commit(self, record: QueryRecord, verdict: Verdict) -> None:
-        if self._judge_queue.enter([verdict], self._stop):
+        if self._judge_queue.commit([verdict], self._stop):
             self._options.on_verdict(record, verdict)

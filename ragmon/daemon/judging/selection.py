@@ -101,10 +101,10 @@ class JudgeSelection:
             for record, score in zip(records, scores, strict=True)
         ]
         forecast = float(np.mean([self._forecast_usd(record) for record in records]))
-        pace, room = self._budget.pace(known.waiting, self._budget.cost_usd(forecast))
+        rate, room = self._budget.rate_and_room(known.waiting, self._budget.cost_usd(forecast))
         dims, index = index_dims([dims_of(record, self._slices) for record in records])
         chances: list[float] = self._sampler.probabilities(
-            self._clock.now(), dims, index, chance_bad, pace_per_hour=pace, room=room
+            self._clock.now(), dims, index, chance_bad, pace_per_hour=rate, room=room
         ).tolist()
         return chances
 

@@ -46,7 +46,7 @@ class SharedBudget:
         with self._lock:
             self._budget.cancel(reservation)
 
-    def pace(self, waiting: int, cost_usd: float) -> tuple[float, float]:
+    def rate_and_room(self, waiting: int, cost_usd: float) -> tuple[float, float]:
         """(judgements an hour that use the budget up evenly, how many may still be drawn)."""
         now = self._clock.now()
         with self._lock:

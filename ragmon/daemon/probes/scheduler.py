@@ -85,7 +85,7 @@ class Probes:
         self._runner.stop()
         self._loop.stop()
 
-    def look(self) -> None:
+    def run_due(self) -> None:
         """Have every probe run that is due."""
         for name, planned in self._planned.items():
             with self._lock:
@@ -114,7 +114,7 @@ class Probes:
         if not self._is_restored:
             self._restore()
             self._is_restored = True
-            self._schedule.every(_LOOK_EVERY_S, "probes", self.look)
+            self._schedule.every(_LOOK_EVERY_S, "probes", self.run_due)
         name = self._due.get()
         if name is not None and not self._loop.stopping.is_set():
             try:

@@ -55,7 +55,7 @@ class JudgeUsage:
             self._failed[reason] += 1
             self._example = self._example or detail
 
-    def spent(self, model: str, prompt: int, completion: int, cost_usd: float | None) -> None:
+    def add_request(self, model: str, prompt: int, completion: int, cost_usd: float | None) -> None:
         """Tokens and cost of one request, whether or not it gave a verdict."""
         with self._lock:
             self._model = self._model or model

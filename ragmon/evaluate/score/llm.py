@@ -164,7 +164,7 @@ class LlmGrader:
 
 def count_request(usage: JudgeUsage, result: llm.Judgement | Preference | llm.Failure) -> None:
     """Add what one request took, and its reason if it failed."""
-    usage.spent(result.model, result.tokens.prompt, result.tokens.completion, result.cost_usd)
+    usage.add_request(result.model, result.tokens.prompt, result.tokens.completion, result.cost_usd)
     if isinstance(result, llm.Failure):
         usage.failed(result.reason, result.detail)
 

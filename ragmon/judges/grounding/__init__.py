@@ -14,11 +14,9 @@ Measured in tests/benchmarks/grounding.md.
 from ragmon.judges.grounding.calibration import Calibration, apply, calibrate
 from ragmon.judges.grounding.judge import GroundingJudge, GroundingResult, load
 from ragmon.judges.grounding.model import load_artefact
-from ragmon.records import Doubt
 
 __all__ = [
     "Calibration",
-    "Doubt",
     "GroundingJudge",
     "GroundingResult",
     "apply",

@@ -277,7 +277,7 @@ def test_what_a_restart_replays_leaves_the_writer_to_commits(known, tmp_path, mo
     for minute in story[20:]:
         late.tick()
         late.commit(minute)
-    assert late.alerting.counted not in late.engine.committer._listeners  # they came in between
+    assert late.alerting.on_commit not in late.engine.committer._listeners  # they came in between
     monkeypatch.undo()
     late.tick(24 * 60.0)
     steady.tick(24 * 60.0)

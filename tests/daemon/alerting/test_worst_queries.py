@@ -45,7 +45,7 @@ def store(tmp_path_factory):
 
 
 def shown(store, of: Alert, texts: str = "redact"):
-    return WorstQueries(store.reader, PIPELINE, texts).of(of)
+    return WorstQueries(store.reader, PIPELINE, texts).find(of)
 
 
 @pytest.mark.parametrize(

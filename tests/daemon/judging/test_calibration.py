@@ -41,7 +41,7 @@ def test_a_score_is_read_as_the_labels_say():
 
 
 @pytest.mark.parametrize(
-    ("lessons", "version"),
+    ("examples", "version"),
     [
         pytest.param({"people": taught(LEAST - 1)}, 0, id="too few"),
         pytest.param({"people": taught(LEAST)}, 1, id="enough of people"),
@@ -51,9 +51,9 @@ def test_a_score_is_read_as_the_labels_say():
         ),
     ],
 )
-def test_a_calibration_needs_lessons(lessons, version):
+def test_a_calibration_needs_examples(examples, version):
     calibrations = Calibrations()
-    calibrations.learn({"docs": lessons}, V)
+    calibrations.learn({"docs": examples}, V)
     kept = calibrations.kept.get("docs")
     assert (kept.version if kept else 0) == version
 
@@ -89,9 +89,9 @@ def as_shipped(count):
 
 
 @pytest.mark.parametrize(
-    ("lessons", "refused"),
+    ("examples", "refused"),
     [
-        pytest.param(taught(100), None, id="clear lessons are taken"),
+        pytest.param(taught(100), None, id="clear examples are taken"),
         pytest.param(one_heavy(200), "few", id="one lesson weighs more than all others"),
         pytest.param(rare(100, bad=4), "one_kind", id="four bad answers"),
         pytest.param(rare(100, bad=5), None, id="five bad answers"),
@@ -105,9 +105,9 @@ def as_shipped(count):
         pytest.param(as_shipped(60), "no_gain", id="the shipped reading is right"),
     ],
 )
-def test_lessons_that_make_a_worse_judge_are_refused(lessons, refused):
+def test_examples_that_make_a_worse_judge_are_refused(examples, refused):
     calibrations = Calibrations()
-    assert calibrations.learn({"docs": {"llm": lessons}}, V) == ["docs"]
+    assert calibrations.learn({"docs": {"llm": examples}}, V) == ["docs"]
     assert calibrations.kept["docs"].refused == refused
     assert (calibrations("docs", verdict()) == verdict()) == (refused is not None)
 
@@ -127,7 +127,7 @@ def test_as_many_answers_are_doubted_as_the_teacher_calls_unfaithful(bad):
     assert doubted == pytest.approx(bad, abs=0.04)
 
 
-def test_newer_lessons_withdraw_what_they_do_not_bear_out():
+def test_newer_examples_withdraw_what_they_do_not_bear_out():
     calibrations = Calibrations()
     calibrations.learn({"docs": {"llm": taught(100)}}, V)
     later = [each._replace(sequence=1_000) for each in by_chance(100)]
@@ -173,7 +173,7 @@ def test_people_overrule_the_language_model():
         pytest.param({"people": taught(50), "llm": taught(60)}, 2, id="people at last"),
     ],
 )
-def test_a_new_version_needs_more_lessons(later, version):
+def test_a_new_version_needs_more_examples(later, version):
     calibrations = Calibrations()
     calibrations.learn({"docs": {"llm": taught(60)}}, V)
     calibrations.learn({"docs": later}, V)

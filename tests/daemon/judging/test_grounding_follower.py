@@ -58,14 +58,14 @@ class Site:
 
     def following(self, worker):
         store = self.engine.store
-        trail = CommittedReader(
+        reader = CommittedReader(
             store.reader,
             newest=lambda: store.next_sequence,
             position=lambda: self.ask(lambda: store.offset(SOURCE)),
             cache=self.engine.record_cache,
         )
         return GroundingFollower(
-            trail,
+            reader,
             self.engine.writer,
             worker,
             ManualClock(NOW),

@@ -32,7 +32,7 @@ class Day:
         self.clock = ManualClock(NOON)
         self.windows = windows(PIPELINE)
         budget = SharedBudget(BudgetLimits(judgements_per_day=A_DAY), self.clock)
-        self.drawing = JudgeSelection(
+        self.selection = JudgeSelection(
             Sampler(SamplingOptions()), budget, self.clock, slices=(), known=self.known,
             forecast_usd=lambda _: 0.0,
         )  # fmt: skip
@@ -62,7 +62,7 @@ class Day:
         self.windows.fold(PIPELINE.observe(records))
         read = [Verdict(query_id=r.query_id, judge="grounding", score=p)
                 for r, p in zip(records, proxy.tolist(), strict=True)]  # fmt: skip
-        draws = self.drawing(records, read, 1.0)
+        draws = self.selection(records, read, 1.0)
         after = []
         for record, verdict, drawn, score in zip(records, read, draws, truth.tolist(), strict=True):
             known, _ = amend(Amendments(), verdict)
@@ -109,7 +109,7 @@ def test_a_restart_does_not_forget_how_much_traffic_there_is():
     for _ in range(20):
         day.clock.sleep(60.0)
         day.batch(range(day.asked, day.asked + 20))
-    again = sampler_of(SamplingOptions(), day.drawing.traffic)
+    again = sampler_of(SamplingOptions(), day.selection.traffic)
     records, doubts = [("default", "")], np.full(1, np.nan)
     index = np.zeros(1, dtype=np.int32)
     now = day.clock.now() + 60.0

@@ -14,7 +14,7 @@ from ragmon.errors import StoreError
 from ragmon.stores.protocols import Settled
 from ragmon.threads import WriterThread
 from tests.support.alerts import NOW, story
-from tests.support.delivery import DOWN, Recorder, Tally
+from tests.support.delivery import DOWN, OutcomeCounter, Recorder
 from tests.support.stores import opened
 from tests.support.wait import eventually
 
@@ -67,9 +67,9 @@ class Office:
         self.store = opened("sqlite", directory)
         self.lock = threading.Lock()
         self.outbox = WriterThread(self.run, threading.current_thread()).bind(self.store.outbox())
-        self.tally = Tally()
+        self.counters = OutcomeCounter()
         self.routes = routes
-        self.delivery = Delivery(self.outbox, routes, SystemClock(), counters=self.tally)
+        self.delivery = Delivery(self.outbox, routes, SystemClock(), counters=self.counters)
 
     def run(self, call):
         with self.lock:

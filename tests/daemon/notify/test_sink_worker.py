@@ -21,7 +21,7 @@ from ragmon.daemon.notify.sink_worker import (
 from ragmon.errors import SettingsError, SinkError, StoreError
 from ragmon.stores.protocols import Notification, PendingNotification, Settled
 from tests.support.alerts import NOW, alert, finding, story
-from tests.support.delivery import DOWN, GONE, Recorder, Tally
+from tests.support.delivery import DOWN, GONE, OutcomeCounter, Recorder
 from tests.support.stores import opened
 from tests.support.threads import bound
 
@@ -35,14 +35,14 @@ class Rig:
         self.clock = ManualClock(NOW)
         self.store = opened("sqlite", directory)
         self.outbox = self.store.outbox()
-        self.tally = Tally()
+        self.counters = OutcomeCounter()
         self.open = []
         self.sink = sink
         self.route = Route(name="chat", sink=sink, **route)
         common = DeliveryContext(
             outbox=bound(self.outbox),
             clock=self.clock,
-            counters=self.tally,
+            counters=self.counters,
             open_alerts=lambda: self.open,
         )
         self.worker = SinkWorker(self.route, common)
@@ -134,7 +134,7 @@ def test_an_alert_is_told_in_order_and_others_go_past_it(rig):
     held.run(30.0)
     assert held.sink.got[:2] == [second[0].id, second[1].id]
     assert held.sink.got[2:] == [each.id for each in first]
-    assert held.tally == {("chat", "delivered"): 5, ("chat", "retried"): 2}
+    assert held.counters == {("chat", "delivered"): 5, ("chat", "retried"): 2}
     assert held.worker.undelivered.length == 0
 
 
@@ -146,7 +146,7 @@ def test_a_refusal_is_a_dead_letter_and_what_follows_goes_on(rig, caplog):
     assert held.sink.got == [first[1].id]
     [letter] = held.outbox.dead(5)
     assert (letter.event_id, letter.reason) == (first[0].id, str(GONE))
-    assert held.tally == {("chat", "dead"): 1, ("chat", "delivered"): 1}
+    assert held.counters == {("chat", "dead"): 1, ("chat", "delivered"): 1}
 
 
 def test_a_receiver_that_stays_away_is_given_up(rig):
@@ -267,7 +267,7 @@ def test_that_it_cannot_be_said_again_ends_nothing(rig, error):
     held.open = [alert()]
     held.run(150.0)
     assert len(held.sink.repeated) == 3
-    assert held.tally == {}
+    assert held.counters == {}
 
 
 def test_a_store_that_refuses_repeats_nothing(rig, monkeypatch):

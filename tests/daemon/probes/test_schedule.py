@@ -73,7 +73,7 @@ class Asked:
     """A schedule that runs nothing by itself."""
 
     def every(self, seconds, name, job):
-        self.look = job
+        self.run_due = job
 
 
 class Site:
@@ -91,14 +91,14 @@ class Site:
             allowed=allowance(1.0),
         )
         self.probes.start()
-        eventually(lambda: hasattr(self.asked, "look"), "what was found before is loaded")
+        eventually(lambda: hasattr(self.asked, "run_due"), "what was found before is loaded")
         self.before = self.runs()
 
     def runs(self):
         return sum(sum(state.runs.values()) for state in self.probes.states.values())
 
     def look(self, *, done):
-        self.asked.look()
+        self.asked.run_due()
         eventually(lambda: self.runs() - self.before == done, f"{done} runs are done")
         assert eventually(lambda: not self.probes._waiting, "nothing waits") is True
 
@@ -149,9 +149,9 @@ def test_a_clock_that_is_set_back_does_not_stop_the_probes(site):
 def test_never_two_runs_at_a_time(site):
     found = site(ManualClock(0.0), Runs(), "a", "b")
     found.hand.gate.clear()
-    found.asked.look()
+    found.asked.run_due()
     eventually(lambda: found.hand.jobs, "the first run began")
-    found.asked.look()  # due as well, and neither begun twice nor beside the other
+    found.asked.run_due()  # due as well, and neither begun twice nor beside the other
     found.hand.gate.set()
     eventually(lambda: found.runs() == 2, "both are done")
     assert sorted(name for name, _ in found.hand.jobs) == ["a", "b"]

@@ -72,7 +72,7 @@ def read(span: Span, facts: SpanFacts) -> None:
         ("user_id", ("user.id", "enduser.id")),
     ):
         if entry := first(attributes, *keys):
-            facts.say(field, name(entry[0]), entry[1])
+            facts.set(field, name(entry[0]), entry[1])
     for event in span.events:
         if event.name == EVALUATION:
             facts.evaluations.append(evaluation_of(event))
@@ -82,22 +82,22 @@ def read(span: Span, facts: SpanFacts) -> None:
         _read_model(span, facts)
     elif facts.role == TOOL:
         key = "gen_ai.tool.call.result"
-        facts.offer("documents", some_documents_in, attributes.get(key), key)
-        facts.offer("passages", passages_in, attributes.get(key), key)
+        facts.set_lazily("documents", some_documents_in, attributes.get(key), key)
+        facts.set_lazily("passages", passages_in, attributes.get(key), key)
         tool = name(attributes.get("gen_ai.tool.name")) or span.name
-        facts.say("tool_name", tool, "gen_ai.tool.name")
-        facts.offer("tool_text", answer, attributes.get(key), key)
+        facts.set("tool_name", tool, "gen_ai.tool.name")
+        facts.set_lazily("tool_text", answer, attributes.get(key), key)
         key = "gen_ai.tool.call.arguments"
-        facts.offer("query", question, attributes.get(key), key)
+        facts.set_lazily("query", question, attributes.get(key), key)
     elif facts.role == CHAIN:
         _read_messages(span, facts)
 
 
 def _read_retrieval(attributes: Attributes, facts: SpanFacts) -> None:
     key = "gen_ai.retrieval.query.text"
-    facts.offer("query", plain, attributes.get(key), key)
+    facts.set_lazily("query", plain, attributes.get(key), key)
     key = "gen_ai.retrieval.documents"
-    facts.offer("documents", passages_in, attributes.get(key), key)
+    facts.set_lazily("documents", passages_in, attributes.get(key), key)
 
 
 def _read_model(span: Span, facts: SpanFacts) -> None:
@@ -107,31 +107,31 @@ def _read_model(span: Span, facts: SpanFacts) -> None:
         ("model", "gen_ai.response.model"),
         ("requested_model", "gen_ai.request.model"),
     ):
-        facts.say(field, name(attributes.get(key)), key)
+        facts.set(field, name(attributes.get(key)), key)
     for field, keys in (
         ("prompt_tokens", ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")),
         ("completion_tokens", ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")),
     ):
         if entry := first(attributes, *keys):
-            facts.say(field, integer(entry[0]), entry[1])
-    facts.say("cost_usd", number(attributes.get("gen_ai.usage.cost")), "gen_ai.usage.cost")
-    facts.say("response_id", name(attributes.get("gen_ai.response.id")), "gen_ai.response.id")
+            facts.set(field, integer(entry[0]), entry[1])
+    facts.set("cost_usd", number(attributes.get("gen_ai.usage.cost")), "gen_ai.usage.cost")
+    facts.set("response_id", name(attributes.get("gen_ai.response.id")), "gen_ai.response.id")
 
 
 def _read_messages(span: Span, facts: SpanFacts) -> None:
     """The conversation: messages, the indexed keys of before 1.37, or events."""
     attributes = span.attributes
     key = "gen_ai.input.messages"
-    facts.offer("query", asked_in, attributes.get(key), key)
-    facts.offer("query", _asked, attributes, "gen_ai.prompt")
+    facts.set_lazily("query", asked_in, attributes.get(key), key)
+    facts.set_lazily("query", _asked, attributes, "gen_ai.prompt")
     key = "gen_ai.output.messages"
-    facts.offer("answer", answer, attributes.get(key), key)
-    facts.offer("answer", _replied, attributes, "gen_ai.completion")
+    facts.set_lazily("answer", answer, attributes.get(key), key)
+    facts.set_lazily("answer", _replied, attributes, "gen_ai.completion")
     for event in span.events:
         if event.name in _QUESTIONS:
-            facts.offer("query", asked_in, _content(event), event.name)
+            facts.set_lazily("query", asked_in, _content(event), event.name)
         elif event.name in _ANSWERS:
-            facts.offer("answer", answer, _content(event), event.name)
+            facts.set_lazily("answer", answer, _content(event), event.name)
 
 
 def _asked(attributes: Attributes) -> str | None:

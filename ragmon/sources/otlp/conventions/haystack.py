@@ -73,24 +73,24 @@ def read(span: Span, facts: SpanFacts) -> None:
     input_value, input_key = first(attributes, *_INPUTS) or (None, "")
     output_value, output_key = first(attributes, *_OUTPUTS) or (None, "")
     if facts.role == MODEL:
-        facts.offer("query", asked_in, input_value, input_key)
-        facts.offer("answer", answer, output_value, output_key)
-        facts.offer("model", model_in, output_value, output_key)
-        facts.offer("prompt_tokens", prompt_tokens_in, output_value, output_key)
-        facts.offer("completion_tokens", completion_tokens_in, output_value, output_key)
+        facts.set_lazily("query", asked_in, input_value, input_key)
+        facts.set_lazily("answer", answer, output_value, output_key)
+        facts.set_lazily("model", model_in, output_value, output_key)
+        facts.set_lazily("prompt_tokens", prompt_tokens_in, output_value, output_key)
+        facts.set_lazily("completion_tokens", completion_tokens_in, output_value, output_key)
     elif facts.role in (RETRIEVER, RERANKER, TOOL, CHAIN):
-        facts.offer("query", question, input_value, input_key)
+        facts.set_lazily("query", question, input_value, input_key)
     if facts.role in (RETRIEVER, RERANKER) and span.status != ERROR:
-        facts.offer("documents", passages_in, output_value, output_key)
+        facts.set_lazily("documents", passages_in, output_value, output_key)
     if facts.role == RERANKER and isinstance(inputs := loads(input_value), dict):
         facts.input_documents = passages_in(inputs.get("documents")) or None
     elif facts.role == TOOL:
-        facts.offer("documents", _tool_documents, output_value, output_key)
-        facts.say("tool_name", attributes.get("haystack.tool.name"), "haystack.tool.name")
-        facts.offer("tool_name", _tool_names, output_value, output_key)
-        facts.offer("tool_text", _tool_text, output_value, output_key)
+        facts.set_lazily("documents", _tool_documents, output_value, output_key)
+        facts.set("tool_name", attributes.get("haystack.tool.name"), "haystack.tool.name")
+        facts.set_lazily("tool_name", _tool_names, output_value, output_key)
+        facts.set_lazily("tool_text", _tool_text, output_value, output_key)
     elif facts.role == CHAIN:
-        facts.offer("answer", answer, output_value, output_key)
+        facts.set_lazily("answer", answer, output_value, output_key)
 
 
 def _tool_documents(output: Any) -> list[Document] | None:

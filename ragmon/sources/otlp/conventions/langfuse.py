@@ -72,49 +72,49 @@ def read(span: Span, facts: SpanFacts) -> None:
         ("environment", ("langfuse.environment",)),
     ):
         if entry := first(attributes, *keys):
-            facts.say(field, name(entry[0]), entry[1])
+            facts.set(field, name(entry[0]), entry[1])
     _read_tags(span, facts)
     if attributes.get("langfuse.observation.level") == "ERROR":
-        facts.say("failed", True, "langfuse.observation.level")
+        facts.set("failed", True, "langfuse.observation.level")
         message = attributes.get("langfuse.observation.status_message")
-        facts.say("error_message", message, "langfuse.observation.status_message")
+        facts.set("error_message", message, "langfuse.observation.status_message")
     _read_content(span, facts)
 
 
 def _read_content(span: Span, facts: SpanFacts) -> None:
     input_value, output_value = span.attributes.get(_INPUT), span.attributes.get(_OUTPUT)
     if facts.role in (CHAIN, RETRIEVER, TOOL):
-        facts.offer("query", question, input_value, _INPUT)
+        facts.set_lazily("query", question, input_value, _INPUT)
     if facts.role == RETRIEVER and span.status != ERROR:
-        facts.offer("documents", passages_in, output_value, _OUTPUT)
+        facts.set_lazily("documents", passages_in, output_value, _OUTPUT)
     elif facts.role == TOOL and output_value is not None:
-        facts.offer("documents", some_documents_in, output_value, _OUTPUT)
-        facts.offer("passages", passages_in, output_value, _OUTPUT)
-        facts.say("tool_name", span.name, "name")
-        facts.offer("tool_text", answer, output_value, _OUTPUT)
+        facts.set_lazily("documents", some_documents_in, output_value, _OUTPUT)
+        facts.set_lazily("passages", passages_in, output_value, _OUTPUT)
+        facts.set("tool_name", span.name, "name")
+        facts.set_lazily("tool_text", answer, output_value, _OUTPUT)
     elif facts.role == MODEL:
-        facts.offer("query", asked_in, input_value, _INPUT)
-        facts.offer("answer", answer, output_value, _OUTPUT)
+        facts.set_lazily("query", asked_in, input_value, _INPUT)
+        facts.set_lazily("answer", answer, output_value, _OUTPUT)
         _read_usage(span, facts)
     elif facts.role == CHAIN:
-        facts.offer("answer", answer, output_value, _OUTPUT)
-        facts.offer("passages", passages_in, output_value, _OUTPUT)
+        facts.set_lazily("answer", answer, output_value, _OUTPUT)
+        facts.set_lazily("passages", passages_in, output_value, _OUTPUT)
         for field, read_as, key in (
             ("query", question, "langfuse.trace.input"),
             ("answer", answer, "langfuse.trace.output"),
         ):
-            facts.offer(field, read_as, span.attributes.get(key), key)
+            facts.set_lazily(field, read_as, span.attributes.get(key), key)
 
 
 def _read_usage(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     key = "langfuse.observation.model.name"
-    facts.say("model", name(attributes.get(key)), key)
+    facts.set("model", name(attributes.get(key)), key)
     key = "langfuse.observation.usage_details"
     usage = loads(attributes.get(key))
     if isinstance(usage, dict):
-        facts.say("prompt_tokens", _count(usage, "input", "prompt_tokens", "input_tokens"), key)
-        facts.say(
+        facts.set("prompt_tokens", _count(usage, "input", "prompt_tokens", "input_tokens"), key)
+        facts.set(
             "completion_tokens", _count(usage, "output", "completion_tokens", "output_tokens"), key
         )
     key = "langfuse.observation.cost_details"
@@ -122,7 +122,7 @@ def _read_usage(span: Span, facts: SpanFacts) -> None:
     if isinstance(cost, dict):
         parts = [number(value) or 0.0 for name_, value in cost.items() if name_ != "total"]
         total = number(cost.get("total"))
-        facts.say("cost_usd", sum(parts) if total is None and parts else total, key)
+        facts.set("cost_usd", sum(parts) if total is None and parts else total, key)
 
 
 def _count(usage: dict[str, Any], *keys: str) -> int | None:
@@ -137,4 +137,4 @@ def _read_tags(span: Span, facts: SpanFacts) -> None:
                 tags |= tags_of(value)
             elif key.startswith(prefix + "."):
                 tags |= tags_of({key.removeprefix(prefix + "."): loads(value)})
-    facts.say("tags", tags or None, _METADATA[0])
+    facts.set("tags", tags or None, _METADATA[0])

@@ -41,20 +41,20 @@ def read(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     read_metadata(attributes, _METADATA, facts, sessions=_SESSIONS, noise="LANGSMITH_")
     if any(event.name == "exception" for event in span.events):
-        facts.say("failed", True, "exception")  # its status may have been set to OK before
+        facts.set("failed", True, "exception")  # its status may have been set to OK before
     input_value, output_value = attributes.get(_INPUT), attributes.get(_OUTPUT)
     if facts.role in (CHAIN, RETRIEVER, TOOL):
-        facts.offer("query", question, input_value, _INPUT)
+        facts.set_lazily("query", question, input_value, _INPUT)
     if facts.role == RETRIEVER and not facts.value("failed"):
-        facts.offer("documents", passages_in, output_value, _OUTPUT)
+        facts.set_lazily("documents", passages_in, output_value, _OUTPUT)
     elif facts.role == TOOL:
-        facts.offer("documents", some_documents_in, output_value, _OUTPUT)
-        facts.say("tool_name", span.name, "name")
-        facts.offer("tool_text", answer, output_value, _OUTPUT)
+        facts.set_lazily("documents", some_documents_in, output_value, _OUTPUT)
+        facts.set("tool_name", span.name, "name")
+        facts.set_lazily("tool_text", answer, output_value, _OUTPUT)
     elif facts.role == MODEL:
-        facts.offer("query", asked_in, input_value, _INPUT)
-        facts.offer("answer", answer, output_value, _OUTPUT)
-        facts.offer("model", model_in, output_value, _OUTPUT)
+        facts.set_lazily("query", asked_in, input_value, _INPUT)
+        facts.set_lazily("answer", answer, output_value, _OUTPUT)
+        facts.set_lazily("model", model_in, output_value, _OUTPUT)
     elif facts.role == CHAIN:
-        facts.offer("answer", answer, output_value, _OUTPUT)
-        facts.offer("passages", passages_in, output_value, _OUTPUT)
+        facts.set_lazily("answer", answer, output_value, _OUTPUT)
+        facts.set_lazily("passages", passages_in, output_value, _OUTPUT)

@@ -51,28 +51,28 @@ def read(span: Span, facts: SpanFacts) -> None:
         values = {key: value for key, value in event.attributes.items() if value != "null"}
         if facts.role in (CHAIN, RETRIEVER, RERANKER):
             for key in _QUERIES:
-                facts.offer("query", question, values.get(key), f"{event.name} {key}")
+                facts.set_lazily("query", question, values.get(key), f"{event.name} {key}")
         if facts.role in (RETRIEVER, RERANKER) and event.name.endswith("EndEvent"):
-            facts.offer("documents", passages_in, values.get("nodes"), f"{event.name} nodes")
+            facts.set_lazily("documents", passages_in, values.get("nodes"), f"{event.name} nodes")
         elif facts.role in (CHAIN, MODEL):
             for key in _ANSWERS:
-                facts.offer("answer", answer, values.get(key), f"{event.name} {key}")
+                facts.set_lazily("answer", answer, values.get(key), f"{event.name} {key}")
         if facts.role == MODEL:
             _read_model(values, event.name, facts)
 
 
 def _read_model(values: dict[str, object], event: str, facts: SpanFacts) -> None:
     for key in ("messages", "prompt"):
-        facts.offer("query", asked_in, values.get(key), f"{event} {key}")
+        facts.set_lazily("query", asked_in, values.get(key), f"{event} {key}")
     for field, key in (
         ("model", "response.raw.model"),
         ("requested_model", "model_dict.model_name"),
         ("requested_model", "model_dict.model"),
     ):
-        facts.say(field, name(values.get(key)), f"{event} {key}")
+        facts.set(field, name(values.get(key)), f"{event} {key}")
     for field, kinds in (
         ("prompt_tokens", ("prompt_tokens", "input_tokens")),
         ("completion_tokens", ("completion_tokens", "output_tokens")),
     ):
         for key in (f"{usage}.{kind}" for usage in _USAGES for kind in kinds):
-            facts.say(field, integer(values.get(key)), f"{event} {key}")
+            facts.set(field, integer(values.get(key)), f"{event} {key}")

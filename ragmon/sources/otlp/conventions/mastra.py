@@ -45,8 +45,8 @@ def read(span: Span, facts: SpanFacts) -> None:
     input_key, output_key = (f"mastra.{_kind(span)}.{way}" for way in ("input", "output"))
     if facts.role in (CHAIN, RETRIEVER, EMBEDDING):
         read_as = asked_in if facts.role == CHAIN else question
-        facts.offer("query", read_as, attributes.get(input_key), input_key)
+        facts.set_lazily("query", read_as, attributes.get(input_key), input_key)
     if facts.role == CHAIN:
-        facts.offer("answer", answer, attributes.get(output_key), output_key)
+        facts.set_lazily("answer", answer, attributes.get(output_key), output_key)
     elif facts.role == RETRIEVER and span.status != ERROR:
-        facts.offer("documents", passages_in, attributes.get(output_key), output_key)
+        facts.set_lazily("documents", passages_in, attributes.get(output_key), output_key)

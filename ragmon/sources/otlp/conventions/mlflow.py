@@ -49,20 +49,20 @@ def read(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     input_value, output_value = attributes.get(_INPUT), attributes.get(_OUTPUT)
     if facts.role in (CHAIN, RETRIEVER, RERANKER, TOOL):
-        facts.offer("query", question, input_value, _INPUT)
+        facts.set_lazily("query", question, input_value, _INPUT)
     if facts.role in (RETRIEVER, RERANKER) and span.status != ERROR:
-        facts.offer("documents", passages_in, output_value, _OUTPUT)
+        facts.set_lazily("documents", passages_in, output_value, _OUTPUT)
     elif facts.role == TOOL:
-        facts.offer("documents", some_documents_in, output_value, _OUTPUT)
-        facts.say("tool_name", span.name, "name")
-        facts.offer("tool_text", answer, output_value, _OUTPUT)
+        facts.set_lazily("documents", some_documents_in, output_value, _OUTPUT)
+        facts.set("tool_name", span.name, "name")
+        facts.set_lazily("tool_text", answer, output_value, _OUTPUT)
     elif facts.role == MODEL:
-        facts.offer("query", asked_in, input_value, _INPUT)
-        facts.offer("answer", answer, output_value, _OUTPUT)
+        facts.set_lazily("query", asked_in, input_value, _INPUT)
+        facts.set_lazily("answer", answer, output_value, _OUTPUT)
         _read_usage(span, facts)
     elif facts.role == CHAIN:
-        facts.offer("answer", answer, output_value, _OUTPUT)
-        facts.offer("passages", passages_in, output_value, _OUTPUT)
+        facts.set_lazily("answer", answer, output_value, _OUTPUT)
+        facts.set_lazily("passages", passages_in, output_value, _OUTPUT)
     _read_context(attributes, facts)
 
 
@@ -70,24 +70,26 @@ def _read_context(attributes: Attributes, facts: SpanFacts) -> None:
     """Note session, user and tags; MLflow exports session and user only as tags."""
     for field in ("session", "user"):
         for key in (f"mlflow.trace.{field}", f"{_TAG}{field}_id", f"{_TAG}{field}"):
-            facts.say(f"{field}_id", name(loads(attributes.get(key))), key)
+            facts.set(f"{field}_id", name(loads(attributes.get(key))), key)
     tags = {key[len(_TAG) :]: value for key, value in attributes.items() if key.startswith(_TAG)}
-    facts.offer("tags", tags_of, tags or None, f"{_TAG}*")
-    facts.offer("tags", tags_of, attributes.get("mlflow.trace.metadata"), "mlflow.trace.metadata")
+    facts.set_lazily("tags", tags_of, tags or None, f"{_TAG}*")
+    facts.set_lazily(
+        "tags", tags_of, attributes.get("mlflow.trace.metadata"), "mlflow.trace.metadata"
+    )
 
 
 def _read_usage(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     for key in ("mlflow.llm.model", "mlflow.chat.model"):
-        facts.say("model", name(loads(attributes.get(key))), key)
+        facts.set("model", name(loads(attributes.get(key))), key)
     key = "mlflow.chat.tokenUsage"
     usage = loads(attributes.get(key))
     if isinstance(usage, dict):
-        facts.say("prompt_tokens", integer(usage.get("input_tokens")), key)
-        facts.say("completion_tokens", integer(usage.get("output_tokens")), key)
+        facts.set("prompt_tokens", integer(usage.get("input_tokens")), key)
+        facts.set("completion_tokens", integer(usage.get("output_tokens")), key)
     cost = loads(attributes.get("mlflow.llm.cost"))
     total = cost.get("total_cost", cost.get("total")) if isinstance(cost, dict) else cost
-    facts.say("cost_usd", number(total), "mlflow.llm.cost")
+    facts.set("cost_usd", number(total), "mlflow.llm.cost")
     inputs = loads(attributes.get(_INPUT))
     if isinstance(inputs, dict):
-        facts.say("requested_model", name(inputs.get("model")), _INPUT)
+        facts.set("requested_model", name(inputs.get("model")), _INPUT)

@@ -79,10 +79,14 @@ def read(span: Span, facts: SpanFacts) -> None:
         _read_model(span, facts)
     elif facts.role in (CHAIN, RETRIEVER, RERANKER, TOOL):
         query = attributes.get("reranker.query") or attributes.get("input.value")
-        facts.offer("query", asked_in if facts.role == CHAIN else question, query, "input.value")
+        facts.set_lazily(
+            "query", asked_in if facts.role == CHAIN else question, query, "input.value"
+        )
         if facts.role == CHAIN:
-            facts.offer("answer", answer, attributes.get("output.value"), "output.value")
-            facts.offer("passages", passages_in, attributes.get("output.value"), "output.value")
+            facts.set_lazily("answer", answer, attributes.get("output.value"), "output.value")
+            facts.set_lazily(
+                "passages", passages_in, attributes.get("output.value"), "output.value"
+            )
     elif facts.role == EMBEDDING:
         _read_embedding(attributes, facts)
 
@@ -91,13 +95,13 @@ def _read_embedding(attributes: Attributes, facts: SpanFacts) -> None:
     """A single text is a query; several are an index in the making."""
     key = "embedding.embeddings.{}.embedding.text"
     if key.format(1) not in attributes:
-        facts.offer("query", plain, attributes.get(key.format(0)), key.format(0))
+        facts.set_lazily("query", plain, attributes.get(key.format(0)), key.format(0))
 
 
 def _read_context(attributes: Attributes, facts: SpanFacts) -> None:
-    facts.say("session_id", name(attributes.get("session.id")), "session.id")
-    facts.say("user_id", name(attributes.get("user.id")), "user.id")
-    facts.offer("tags", tags_of, attributes.get("metadata"), "metadata")
+    facts.set("session_id", name(attributes.get("session.id")), "session.id")
+    facts.set("user_id", name(attributes.get("user.id")), "user.id")
+    facts.set_lazily("tags", tags_of, attributes.get("metadata"), "metadata")
 
 
 def _read_retrieval(span: Span, facts: SpanFacts) -> None:
@@ -105,17 +109,17 @@ def _read_retrieval(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     output = attributes.get("output.value")
     if facts.role == TOOL:
-        facts.offer("documents", some_documents_in, output, "output.value")
-        facts.offer("passages", passages_in, output, "output.value")
-        facts.say("tool_name", name(attributes.get("tool.name")) or span.name, "tool.name")
-        facts.offer("tool_text", _tool_text, output, "output.value")
+        facts.set_lazily("documents", some_documents_in, output, "output.value")
+        facts.set_lazily("passages", passages_in, output, "output.value")
+        facts.set("tool_name", name(attributes.get("tool.name")) or span.name, "tool.name")
+        facts.set_lazily("tool_text", _tool_text, output, "output.value")
         return
     key = "retrieval.documents" if facts.role == RETRIEVER else "reranker.output_documents"
-    facts.offer("documents", _listed(key), attributes, key)
+    facts.set_lazily("documents", _listed(key), attributes, key)
     if span.status != ERROR:
-        facts.offer("documents", passages_in, output, "output.value")
+        facts.set_lazily("documents", passages_in, output, "output.value")
         if facts.role == RETRIEVER and _is_empty(output):
-            facts.say("documents", [], "output.value")
+            facts.set("documents", [], "output.value")
     if facts.role == RERANKER:
         facts.input_documents = _documents(attributes, "reranker.input_documents") or None
 
@@ -150,26 +154,26 @@ def _read_model(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     _read_messages(attributes, facts)
     key = "llm.response.model_name"
-    facts.say("model", name(attributes.get(key)), key)
+    facts.set("model", name(attributes.get(key)), key)
     key = "llm.model_name"
-    facts.say("requested_model", name(attributes.get(key)), key)
+    facts.set("requested_model", name(attributes.get(key)), key)
     for field, key in (
         ("prompt_tokens", "llm.token_count.prompt"),
         ("completion_tokens", "llm.token_count.completion"),
     ):
-        facts.say(field, integer(attributes.get(key)), key)
-    facts.say("cost_usd", number(attributes.get("llm.cost.total")), "llm.cost.total")
+        facts.set(field, integer(attributes.get(key)), key)
+    facts.set("cost_usd", number(attributes.get("llm.cost.total")), "llm.cost.total")
     parameters = loads(attributes.get("llm.invocation_parameters"))
     if isinstance(parameters, dict):
         key = "llm.invocation_parameters"
-        facts.say("requested_model", name(parameters.get("model")), key)
+        facts.set("requested_model", name(parameters.get("model")), key)
 
 
 def _read_messages(attributes: Attributes, facts: SpanFacts) -> None:
-    facts.offer("query", _asked, attributes, "llm.input_messages")
-    facts.offer("query", asked_in, attributes.get("input.value"), "input.value")
-    facts.offer("answer", _replied, attributes, "llm.output_messages")
-    facts.offer("answer", answer, attributes.get("output.value"), "output.value")
+    facts.set_lazily("query", _asked, attributes, "llm.input_messages")
+    facts.set_lazily("query", asked_in, attributes.get("input.value"), "input.value")
+    facts.set_lazily("answer", _replied, attributes, "llm.output_messages")
+    facts.set_lazily("answer", answer, attributes.get("output.value"), "output.value")
 
 
 def _asked(attributes: Attributes) -> str | None:

@@ -34,18 +34,18 @@ def read(span: Span, facts: SpanFacts) -> None:
     """Note the facts of a span."""
     attributes = span.attributes
     if facts.role == TOOL:
-        facts.offer("query", question, attributes.get("tool_arguments"), "tool_arguments")
+        facts.set_lazily("query", question, attributes.get("tool_arguments"), "tool_arguments")
         result, key = attributes.get("tool_response"), "tool_response"
-        facts.offer("documents", some_documents_in, result, key)
-        facts.say("tool_name", name(attributes.get("gen_ai.tool.name")), "gen_ai.tool.name")
-        facts.offer("tool_text", answer, result, key)
+        facts.set_lazily("documents", some_documents_in, result, key)
+        facts.set("tool_name", name(attributes.get("gen_ai.tool.name")), "gen_ai.tool.name")
+        facts.set_lazily("tool_text", answer, result, key)
     elif facts.role == CHAIN:
         if entry := first(attributes, *_MESSAGES):
-            facts.offer("query", asked_in, *entry)
-        facts.offer("answer", answer, attributes.get("final_result"), "final_result")
+            facts.set_lazily("query", asked_in, *entry)
+        facts.set_lazily("answer", answer, attributes.get("final_result"), "final_result")
     elif facts.role == MODEL:
-        facts.offer("query", asked_in, attributes.get("events"), "events")
-        facts.offer("answer", _replied, attributes.get("events"), "events")
+        facts.set_lazily("query", asked_in, attributes.get("events"), "events")
+        facts.set_lazily("answer", _replied, attributes.get("events"), "events")
 
 
 def _replied(events: Any) -> str | None:

@@ -34,31 +34,31 @@ def read(span: Span, facts: SpanFacts) -> None:
     """Note the facts of a span."""
     attributes = span.attributes
     if attributes.get(_SESSION) != "default":
-        facts.say("session_id", name(attributes.get(_SESSION)), _SESSION)
+        facts.set("session_id", name(attributes.get(_SESSION)), _SESSION)
     if facts.role in (MODEL, CHAIN):
         if entry := first(attributes, *_ASKED):
-            facts.offer("query", _last, *entry)
-        facts.offer("answer", _last, attributes.get(_REPLIED), _REPLIED)
+            facts.set_lazily("query", _last, *entry)
+        facts.set_lazily("answer", _last, attributes.get(_REPLIED), _REPLIED)
     elif attributes.get("spring.ai.kind") == "vector_store":
         key = "db.vector.query.content"
-        facts.say("query", plain(attributes.get(key)), key)
+        facts.set("query", plain(attributes.get(key)), key)
         in_events = [event.attributes.get(_FOUND) for event in span.events]
         for raw in (attributes.get(_FOUND), *in_events):
-            facts.offer("documents", _documents, raw, _FOUND)
+            facts.set_lazily("documents", _documents, raw, _FOUND)
     elif facts.role == TOOL:
         _read_tool(attributes, facts)
 
 
 def _read_tool(attributes: Attributes, facts: SpanFacts) -> None:
     key = "spring.ai.tool.definition.name"
-    facts.say("tool_name", name(attributes.get(key)), key)
+    facts.set("tool_name", name(attributes.get(key)), key)
     key = "spring.ai.tool.call.arguments"
-    facts.offer("query", question, attributes.get(key), key)
+    facts.set_lazily("query", question, attributes.get(key), key)
     key = "spring.ai.tool.call.result"
     result = attributes.get(key)
-    facts.offer("documents", some_documents_in, result, key)
-    facts.offer("passages", passages_in, result, key)
-    facts.offer("tool_text", answer, result, key)
+    facts.set_lazily("documents", some_documents_in, result, key)
+    facts.set_lazily("passages", passages_in, result, key)
+    facts.set_lazily("tool_text", answer, result, key)
 
 
 def _texts(value: Any) -> list[str]:

@@ -96,11 +96,11 @@ def read(span: Span, facts: SpanFacts) -> None:
     if input_entry and facts.role == CHAIN and str(input_entry[0]).startswith(_DOCUMENT_INPUT):
         facts.input_documents = documents_in(_inner(input_entry[0]))
     if input_entry and facts.role in (CHAIN, RETRIEVER, RERANKER, MODEL, TOOL):
-        facts.offer("query", asked_in if facts.role == MODEL else question, *input_entry)
+        facts.set_lazily("query", asked_in if facts.role == MODEL else question, *input_entry)
     if output_entry and span.status != ERROR:
         _read_output(*output_entry, span, facts)
     if attributes.get("gen_ai.task.status") == "failure":
-        facts.say("failed", True, "gen_ai.task.status")
+        facts.set("failed", True, "gen_ai.task.status")
 
 
 def _inner(value: Any) -> Any:
@@ -110,16 +110,16 @@ def _inner(value: Any) -> Any:
 
 def _read_output(returned: Any, key: str, span: Span, facts: SpanFacts) -> None:
     if facts.role in (RETRIEVER, RERANKER):
-        facts.offer("documents", passages_in, returned, key)
+        facts.set_lazily("documents", passages_in, returned, key)
     elif facts.role == TOOL:
-        facts.offer("documents", some_documents_in, returned, key)
-        facts.say("tool_name", name(span.attributes.get("traceloop.entity.name")) or span.name, key)
-        facts.offer("tool_text", answer, returned, key)
+        facts.set_lazily("documents", some_documents_in, returned, key)
+        facts.set("tool_name", name(span.attributes.get("traceloop.entity.name")) or span.name, key)
+        facts.set_lazily("tool_text", answer, returned, key)
     elif facts.role in (CHAIN, MODEL):
-        facts.offer("answer", answer, returned, key)
+        facts.set_lazily("answer", answer, returned, key)
         if facts.role == CHAIN:
-            facts.offer("passages", passages_in, returned, key)
+            facts.set_lazily("passages", passages_in, returned, key)
         if not span.parent_id:  # Haystack's pipeline has what its model calls lack
-            facts.offer("model", model_in, returned, key)
-            facts.offer("prompt_tokens", prompt_tokens_in, returned, key)
-            facts.offer("completion_tokens", completion_tokens_in, returned, key)
+            facts.set_lazily("model", model_in, returned, key)
+            facts.set_lazily("prompt_tokens", prompt_tokens_in, returned, key)
+            facts.set_lazily("completion_tokens", completion_tokens_in, returned, key)

@@ -54,15 +54,15 @@ def read(span: Span, facts: SpanFacts) -> None:
     if results:
         items = [_item(event) for event in results]
         documents = [document for item in items if (document := _document(item))]
-        facts.say("documents", oriented(documents, items), results[0].name)
+        facts.set("documents", oriented(documents, items), results[0].name)
     elif numbered := indexed(span.attributes, _NUMBERED):
-        facts.say("documents", _numbered(numbered, span), _NUMBERED)
+        facts.set("documents", _numbered(numbered, span), _NUMBERED)
     elif (count := first(span.attributes, *_COUNTS)) and integer(count[0]) == 0:
-        facts.say("documents", [], count[1])
+        facts.set("documents", [], count[1])
     if entry := first(span.attributes, *_QUERIES):
         structure = loads(entry[0])
         text = structure[0] if isinstance(structure, list) and structure else structure
-        facts.say("query", plain(text), entry[1])
+        facts.set("query", plain(text), entry[1])
 
 
 def _numbered(results: list[dict[str, Any]], span: Span) -> list[Document]:

@@ -61,7 +61,7 @@ def read(span: Span, facts: SpanFacts) -> None:
     elif facts.role in (CHAIN, MODEL):
         _read_call(span, facts)
     elif facts.role == EMBEDDING:
-        facts.offer("query", question, span.attributes.get("ai.value"), "ai.value")
+        facts.set_lazily("query", question, span.attributes.get("ai.value"), "ai.value")
     elif facts.role == RERANKER:
         _read_ranking(span.attributes, facts)
 
@@ -69,29 +69,29 @@ def read(span: Span, facts: SpanFacts) -> None:
 def _read_tool(span: Span, facts: SpanFacts) -> None:
     key = "ai.toolCall.result"
     result = span.attributes.get(key)
-    facts.offer("query", question, span.attributes.get("ai.toolCall.args"), "ai.toolCall.args")
-    facts.offer("documents", some_documents_in, result, key)
-    facts.offer("passages", passages_in, result, key)
-    facts.say(
+    facts.set_lazily("query", question, span.attributes.get("ai.toolCall.args"), "ai.toolCall.args")
+    facts.set_lazily("documents", some_documents_in, result, key)
+    facts.set_lazily("passages", passages_in, result, key)
+    facts.set(
         "tool_name", name(span.attributes.get("ai.toolCall.name")) or span.name, "ai.toolCall.name"
     )
-    facts.offer("tool_text", answer, result, key)
+    facts.set_lazily("tool_text", answer, result, key)
 
 
 def _read_call(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     for key in ("ai.prompt.messages", "ai.prompt"):
-        facts.offer("query", asked_in, attributes.get(key), key)
+        facts.set_lazily("query", asked_in, attributes.get(key), key)
     for key in ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object"):
-        facts.offer("answer", _replied, attributes.get(key), key)
+        facts.set_lazily("answer", _replied, attributes.get(key), key)
     for field, key in (("model", "ai.response.model"), ("requested_model", "ai.model.id")):
-        facts.say(field, name(attributes.get(key)), key)
+        facts.set(field, name(attributes.get(key)), key)
     for field, keys in (
         ("prompt_tokens", ("ai.usage.promptTokens", "ai.usage.inputTokens")),
         ("completion_tokens", ("ai.usage.completionTokens", "ai.usage.outputTokens")),
     ):
         if entry := first(attributes, *keys):
-            facts.say(field, integer(entry[0]), entry[1])
+            facts.set(field, integer(entry[0]), entry[1])
 
 
 def _replied(value: Any) -> str | None:
@@ -112,7 +112,7 @@ def _read_ranking(attributes: Attributes, facts: SpanFacts) -> None:
         if (place := integer(entry.get("index"))) is not None and place < len(documents)
         for document in [_document(documents[place])]
     ]
-    facts.say("documents", ranked or None, "ai.ranking")
+    facts.set("documents", ranked or None, "ai.ranking")
 
 
 def _document(item: Any) -> Document:

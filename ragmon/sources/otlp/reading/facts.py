@@ -25,7 +25,7 @@ class SourcedValue(NamedTuple):
     key: str
 
 
-class Offer(NamedTuple):
+class LazyValue(NamedTuple):
     """A raw value and its reader, which runs only when the field is asked for."""
 
     read: Callable[[Any], Any]
@@ -52,35 +52,35 @@ class SpanFacts:
     Most of them are never asked for, so a raw value is read on the first ``find``.
     """
 
-    __slots__ = ("_offers", "_values", "evaluations", "input_documents", "role")
+    __slots__ = ("_lazy", "_values", "evaluations", "input_documents", "role")
 
     def __init__(self) -> None:
         self.role = ""
         self.input_documents: list[Document] | None = None
         self.evaluations: list[SpanEvaluation] = []
         self._values: dict[str, SourcedValue] = {}
-        self._offers: dict[str, list[Offer]] = {}
+        self._lazy: dict[str, list[LazyValue]] = {}
 
-    def say(self, field: str, value: Any, key: str) -> None:
-        """Note a value; values noted or offered before it take precedence."""
+    def set(self, field: str, value: Any, key: str) -> None:
+        """Set a value; one set before, lazily or not, takes precedence."""
         if value is None or value == "":
             return
-        if field in self._offers:
-            self._offers[field].append(Offer(_as_it_is, value, key))
+        if field in self._lazy:
+            self._lazy[field].append(LazyValue(_as_it_is, value, key))
         elif field not in self._values:
             self._values[field] = SourcedValue(value, key)
 
-    def offer(self, field: str, read: Callable[[Any], Any], raw: Any, key: str) -> None:
-        """Note a raw value for later: ``read`` gives the value, or None when there is none."""
+    def set_lazily(self, field: str, read: Callable[[Any], Any], raw: Any, key: str) -> None:
+        """Set a raw value for ``read`` to turn into the value, or None, once it is asked for."""
         if raw is not None and raw != "" and field not in self._values:
-            self._offers.setdefault(field, []).append(Offer(read, raw, key))
+            self._lazy.setdefault(field, []).append(LazyValue(read, raw, key))
 
     def find(self, field: str) -> SourcedValue | None:
         """The value of a field with its key; None when no convention has one."""
-        for offer in self._offers.pop(field, ()):
-            value = offer.read(offer.raw)
+        for lazy in self._lazy.pop(field, ()):
+            value = lazy.read(lazy.raw)
             if value is not None and value != "":
-                self._values[field] = SourcedValue(value, offer.key)
+                self._values[field] = SourcedValue(value, lazy.key)
                 break
         return self._values.get(field)
 

@@ -31,6 +31,6 @@ def read_metadata(
     }
     for field, keys in (("session_id", sessions), ("user_id", users)):
         if entry := first(values, *keys):
-            facts.say(field, name(entry[0]), prefix + entry[1])
+            facts.set(field, name(entry[0]), prefix + entry[1])
     own = {key: value for key, value in values.items() if not (noise and key.startswith(noise))}
-    facts.offer("tags", tags_of, own or None, f"{prefix}*")
+    facts.set_lazily("tags", tags_of, own or None, f"{prefix}*")

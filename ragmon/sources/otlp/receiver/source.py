@@ -132,7 +132,7 @@ class OtlpSource:
             encoding = "json"
         try:
             self._check(scope)
-            with self._shares.one() as share:
+            with self._shares.open() as share:
                 body = await read_body(scope, receive, self._options.limits, share)
                 encoding = encoding_of(header(scope, b"content-type"))
                 refused = await self.take(path, body, encoding)
@@ -149,7 +149,7 @@ class OtlpSource:
         Raises:
             Problem: 400 or 503.
         """
-        with self._shares.one() as share:
+        with self._shares.open() as share:
             share.take(len(body))
             return await self.take(path, body, "protobuf")
 
@@ -228,7 +228,7 @@ class OtlpSource:
     async def _answer_scores(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             self._check(scope)
-            with self._shares.one() as share:
+            with self._shares.open() as share:
                 body = await read_body(scope, receive, self._options.limits, share)
                 accepted, refused = scores.read(path, body, self.worker.targets)
                 by_query: dict[str, list[SpanEvaluation]] = {}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ragmon.sources.otlp.receiver.assembly import Assembly, TraceTimeouts
 from ragmon.stores.protocols import SpanRow
 
-PATIENCE = TraceTimeouts(linger_s=2.0, idle_s=60.0, longest_s=900.0)
+TIMEOUTS = TraceTimeouts(linger_s=2.0, idle_s=60.0, longest_s=900.0)
 TRACE = b"t" * 16
 
 
@@ -30,7 +30,7 @@ def reasons(assembly, now):
     ],
 )
 def test_when_a_trace_is_complete(arrivals, complete_at, reason):
-    assembly = Assembly(PATIENCE)
+    assembly = Assembly(TIMEOUTS)
     for now, has_entry in arrivals:
         assert reasons(assembly, now) == []
         assert assembly.add(part(has_entry=has_entry), now)
@@ -41,7 +41,7 @@ def test_when_a_trace_is_complete(arrivals, complete_at, reason):
 
 
 def test_a_trace_that_never_rests_ends_all_the_same():
-    assembly = Assembly(PATIENCE)
+    assembly = Assembly(TIMEOUTS)
     for second in range(901):
         assembly.add(part(), float(second))
         assert reasons(assembly, float(second)) == []
@@ -56,7 +56,7 @@ def test_a_trace_with_too_many_spans_is_taken_as_complete():
 
 
 def test_spans_of_a_complete_trace_are_late():
-    assembly = Assembly(PATIENCE)
+    assembly = Assembly(TIMEOUTS)
     assembly.add(part(has_entry=True), 0.0)
     assembly.due(2.0)
     assert not assembly.add(part(spans=3), 3.0)
@@ -83,7 +83,7 @@ def test_bodies_beyond_the_limit_are_left_to_the_store():
 
 
 def test_after_a_restart_the_store_has_the_bodies():
-    assembly = Assembly(PATIENCE)
+    assembly = Assembly(TIMEOUTS)
     assembly.restore(TRACE, 3, has_entry=False, now=0.0)
     assembly.add(part(has_entry=True), 1.0)
     (complete,) = assembly.due(3.0)
@@ -91,7 +91,7 @@ def test_after_a_restart_the_store_has_the_bodies():
 
 
 def test_what_could_not_be_stored_waits_again():
-    assembly = Assembly(PATIENCE)
+    assembly = Assembly(TIMEOUTS)
     assembly.add(part(has_entry=True), 0.0)
     (complete,) = assembly.due(2.0)
     assembly.put_back(complete, 2.0)
