@@ -9,7 +9,8 @@ import contextlib
 import gc
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
@@ -39,6 +40,9 @@ from ragmon.web.auth import Authorizer
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.judge_runs import JudgeSection
 
+if TYPE_CHECKING:
+    from ragmon.daemon.probes.scheduler import Probes
+
 _DRAIN_S = 3.0  # for requests, then for the queue; with all else it ends within 10 s
 
 
@@ -64,7 +68,8 @@ class Daemon:
             self._traces = self._build_traces()
             self.url = http.url_of(self._socket)
             self._delivery = build_delivery(self._context, self._socket.getsockname()[1])
-            self._alerting = Alerting(self._context, self._delivery)
+            self._probes = self._build_probes()
+            self._alerting = self._build_alerting()
             self._alerts = self._build_alert_api()
             self._monitor = LiveMonitor(self._engine, settings, own, clock, self._alerts.open)
             self._baselines = build_baselines(self._context, lambda: self._alerting.detection)
@@ -202,15 +207,18 @@ class Daemon:
             self._traces,
             *((self._exporter,) if self._exporter is not None else ()),
             self._judges,
-            *self._build_probes(),
+            *((self._probes,) if self._probes is not None else ()),
         ]
 
-    def _build_probes(self) -> Sequence[Component]:
+    def _build_probes(self) -> "Probes | None":
         """Golden sets on a schedule; without any, nothing of the evaluation is even imported."""
         if not self.settings.probes:
-            return ()
+            return None
         from ragmon.daemon.probes import scheduler  # noqa: PLC0415 - see above
 
-        probes = scheduler.build(self._context)
-        self._alerting.listen(probes.findings)
-        return (probes,)
+        return scheduler.build(self._context)
+
+    def _build_alerting(self) -> Alerting:
+        if self._probes is None:
+            return Alerting(self._context, self._delivery)
+        return Alerting(self._context, self._delivery, other_findings=self._probes.findings)

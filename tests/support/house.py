@@ -1,6 +1,7 @@
 """Checkers of the house rules: pure functions from source text to findings, one line each."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
@@ -8,6 +9,11 @@ QUESTION_WORDS = frozenset(
     ["what", "which", "whether", "how", "who", "whose", "whom", "where", "when", "why"]
 )
 VAGUE_NAMES = frozenset(["each", "found", "held", "told", "said", "wanted", "given"])
+RETIRED_WORDS = frozenset(
+    ["docket", "drawing", "hush", "interview", "lane", "ledger", "lessons", "patience"]
+).union(["purse", "shelf", "shelves", "tally", "trail", "upkeep"])
+"""Words of our own that a term of the field has replaced."""
+
 SHARED_CLASS_NAMES = frozenset({"Options"})
 """Class names that may stand in several modules: part of the shape of every plug-in."""
 
@@ -15,6 +21,7 @@ FUNCTION_LINES = 50
 MODULE_LINES = 400
 CONSTRUCTOR_ARGUMENTS = 6
 
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -32,7 +39,7 @@ def docstring_openings(source: str) -> Iterator[str]:
 
 
 def vague_names(source: str) -> Iterator[str]:
-    """Variables, parameters and attributes with a name that says neither type nor role.
+    """Variables, parameters, attributes and functions named neither by type nor by role.
 
     A comprehension or lambda on one line may use them: there the type stands beside the name.
     """
@@ -46,6 +53,14 @@ def vague_names(source: str) -> Iterator[str]:
     for node in ast.walk(tree):
         name = _bound_name(node)
         if name.strip("_") in VAGUE_NAMES and id(node) not in excused:
+            yield f"line {node.lineno}: {name}"
+
+
+def retired_words(source: str) -> Iterator[str]:
+    """Names with a retired word in them; snake and camel case are taken apart."""
+    for node in ast.walk(ast.parse(source)):
+        name = node.name if isinstance(node, ast.ClassDef) else _bound_name(node)
+        if RETIRED_WORDS.intersection(word.lower() for word in _WORD.findall(name)):
             yield f"line {node.lineno}: {name}"
 
 
@@ -99,6 +114,8 @@ def _bound_name(node: ast.AST) -> str:
         return node.id
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
         return node.attr
+    if isinstance(node, _FUNCTIONS):
+        return node.name
     return node.arg if isinstance(node, ast.arg) else ""
 
 

@@ -23,11 +23,18 @@ from ragmon.web.auth import Authorizer
 from tests.support.stores import copied
 
 
+def _none(_now: float) -> tuple[()]:
+    return ()
+
+
 class Vigil:
     """One process after another over the same data."""
 
-    def __init__(self, root: Path, now: float, base: Path | None = None, **fields) -> None:
+    def __init__(
+        self, root: Path, now: float, base: Path | None = None, *, other_findings=_none, **fields
+    ) -> None:
         self.root = root
+        self._other_findings = other_findings
         self.clock = ManualClock(now)
         self._fields = {"detectors": {"first_days": 0}} | fields
         self._generation = itertools.count()
@@ -47,7 +54,7 @@ class Vigil:
         routes = build_routes(settings, self.clock, 8321)
         outbox = thread.bind(self.engine.store.outbox())
         self.delivery = Delivery(outbox, routes, self.clock, counters=own)
-        self.alerting = Alerting(context, self.delivery)
+        self.alerting = Alerting(context, self.delivery, other_findings=self._other_findings)
         self.own = own
         self.engine.writer.start()
         thread.ask(self.engine.restore)

@@ -291,9 +291,9 @@ def test_a_daemon_probes_a_live_service_and_remembers(service, golden, tmp_path)
 def test_a_worse_golden_run_fires_an_alert_that_ends_with_it(tmp_path):
     right, now = scored([1.0] * 40, "first"), scored([0.0] * 20 + [1.0] * 20)
     worse = ProbeState().after(outcome(right)).after(outcome(now, NOON))
-    vigil = Vigil(tmp_path, NOON)
     states = {"faq": worse}
-    vigil.alerting.listen(lambda _now: findings([HOURLY], states, allowance(1.0)))
+    allowed = allowance(1.0)
+    vigil = Vigil(tmp_path, NOON, other_findings=lambda _now: findings([HOURLY], states, allowed))
     for minute in range(40):
         if minute == 10:
             states["faq"] = worse.after(outcome(right, NOON + 600.0))
