@@ -135,9 +135,9 @@ class Sampler:
             now: unix seconds of arrival, not of the question.
             dims: distinct (pipeline, version, slice values …); an empty value is no slice.
             dim_index: of each answer into ``dims``, shape (n,).
-            doubt: chance that each answer is bad (``stats.judged.doubt``), NaN where unknown,
-                shape (n,).
-            pace_per_hour: judgements that the budget lets us spend (``Budget.pace``).
+            doubt: chance that each answer is bad (``stats.judged_estimate.doubt``),
+                NaN where unknown, shape (n,).
+            pace_per_hour: judgements that the budget lets us spend (``Budget.even_rate``).
             room: judgements that may still be drawn at all: a burst never draws more than that.
         """
         if not len(dim_index):

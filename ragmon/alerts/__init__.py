@@ -53,7 +53,7 @@ class Evidence(Struct, frozen=True):
     """Reasons to believe an alert, as of the minute in which it fired."""
 
     sentence: str  # the first line: value, expected value and time
-    detail: str = ""  # the second line: samples, plausible range, how rare a false alarm is
+    detail: str = ""  # the second line: samples, likely range, how rare a false alarm is
     excess: float | None = None  # losses beyond what was expected
     slices: tuple[SliceShare, ...] = ()  # that drive the change, the largest part first
     modes: tuple[ModeShift, ...] = ()
@@ -90,8 +90,8 @@ class Alert(Struct, frozen=True, kw_only=True):
         return f"{self.fingerprint}-{int(self.began_at)}"
 
     @property
-    def heard(self) -> bool:
-        """True when nothing inhibits or silences it."""
+    def is_notifying(self) -> bool:
+        """True when notifications of it are sent: nothing inhibits or silences it."""
         return not self.inhibited_by and not self.silenced_by
 
     @property

@@ -37,4 +37,4 @@ def _group(pipeline: str, alerts: list[Alert]) -> AlertGroup:
 
 
 def _order(alert: Alert) -> tuple[bool, int, int, AlertKey]:
-    return not alert.heard, stage(alert.key), -SEVERITIES.index(alert.severity), alert.key
+    return not alert.is_notifying, stage(alert.key), -SEVERITIES.index(alert.severity), alert.key

@@ -37,7 +37,7 @@ def explains(cause: Alert, symptom: Alert) -> bool:
     """True when a notification of the cause makes one of the symptom superfluous.
 
     This is a strict order, so no two alerts can inhibit one another. Nothing is explained by
-    something less grave: a warning would keep a critical from being heard.
+    something less grave: a warning would keep a critical from being notified.
     """
     if _graver(symptom, cause):
         return False

@@ -118,10 +118,10 @@ def _advance(
             return None, []
         return _begin(finding, minute)
     if finding is None:
-        return _fine(alert, minute)
+        return _absent(alert, minute)
     if finding.status == "unknown":
         return _unknown(alert, minute.now)
-    return _bad(alert, finding, minute)
+    return _present(alert, finding, minute)
 
 
 def _begin(finding: Finding, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
@@ -139,7 +139,7 @@ def _begin(finding: Finding, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
     return _fire(alert, minute)
 
 
-def _bad(alert: Alert, finding: Finding, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
+def _present(alert: Alert, finding: Finding, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
     alert = replace(alert, finding=finding, bad_at=minute.now)
     if alert.state == "pending":
         if minute.now - alert.began_at >= minute.timing.wait.get(alert.key.kind, 0.0):
@@ -181,7 +181,7 @@ def _continuing(book: AlertBook, findings: Mapping[AlertKey, Finding]) -> frozen
     )
 
 
-def _fine(alert: Alert, minute: _Minute) -> tuple[Alert | None, list[AlertEvent]]:
+def _absent(alert: Alert, minute: _Minute) -> tuple[Alert | None, list[AlertEvent]]:
     now = minute.now
     if alert.state == "pending":
         return None, [event("inactive", alert, now, notify=False)]
@@ -236,7 +236,7 @@ def _notify(
 
 
 def _mark_notified(alert: Alert, now: float, renotify_s: float) -> Alert:
-    if alert.state != "firing" or not alert.heard:
+    if alert.state != "firing" or not alert.is_notifying:
         return alert
     if alert.notified_at is not None and now - alert.notified_at < renotify_s:
         return alert

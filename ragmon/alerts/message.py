@@ -3,7 +3,7 @@
 Sinks lay these words out; none of them words anything itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 from urllib.parse import quote, urlencode
@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, AlertEvent, Evidence, SliceShare, WorstQuery
+from ragmon.alerts import Alert, AlertEvent, Evidence, ModeShift, SliceShare, WorstQuery
 from ragmon.alerts.sentences import (
     MOST_SENTENCE,
     is_good,
@@ -20,6 +20,7 @@ from ragmon.alerts.sentences import (
     measurement,
     share,
     shorten,
+    unit,
 )
 from ragmon.detectors import Finding, Severity
 from ragmon.detectors.losses import INDEX, LOSSES, MODES
@@ -45,13 +46,9 @@ _LEAST = 0.005  # shift of a failure mode that is worth a word
 class Fact(NamedTuple):
     """One line of what is known."""
 
+    key: str  # of the annotation; receivers' templates hold it, so it outlives other names
     name: str
     value: str
-
-    @property
-    def key(self) -> str:
-        """The name as a label name: ``driven_by``."""
-        return self.name.lower().replace(" ", "_")
 
 
 class Link(NamedTuple):
@@ -158,6 +155,15 @@ def plain(words: Message) -> str:
     return "\n\n".join(filter(None, paragraphs)) + "\n"
 
 
+def mode_shifts(shifts: Iterable[ModeShift]) -> list[str]:
+    """Failure rates before and since: ``ranking 2 % → 9 %``; without those that hardly moved."""
+    return [
+        f"{shift.mode} {share(shift.before)} → {share(shift.since)}"
+        for shift in shifts
+        if abs(shift.since - shift.before) >= _LEAST
+    ]
+
+
 def clip(text: str, most: int) -> str:
     """A text, shortened visibly if it must be."""
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -192,35 +198,39 @@ def _message(alert: Alert, title: str, now: float, links: Links) -> Message:
 
 def _facts(alert: Alert, now: float) -> Iterator[Fact]:
     finding, evidence = alert.finding, alert.evidence or _NOTHING
-    yield Fact("Alert", f"{alert.name} ({alert.key.kind.replace('_', ' ')})")
+    yield Fact("alert", "Alert", f"{alert.name} ({alert.key.kind.replace('_', ' ')})")
     if finding.observed is not None and finding.alert.kind != "no_data":
         loss = LOSSES[INDEX[finding.alert.stream.metric]]
         value = measurement(finding, finding.observed)
-        yield Fact("Observed", f"{loss.good or loss.bad} {value}")
+        yield Fact("observed", "Observed", f"{loss.good or loss.bad} {value}")
     if expected := _expected(finding):
-        yield Fact("Expected", expected)
-    yield Fact("Since", _since(alert))
+        yield Fact("expected", "Expected", expected)
+    yield Fact("since", "Since", _since(alert))
     if alert.ended_at is not None:
         lasted = length(alert.ended_at - (alert.fired_at or alert.began_at))
-        yield Fact("Over since", f"{utc(alert.ended_at)}, after {lasted}")
+        yield Fact("over_since", "Ended", f"{utc(alert.ended_at)}, after {lasted}")
     elif now - (alert.fired_at or now) >= 60.0:
-        yield Fact("Firing for", length(now - (alert.fired_at or now)))
+        yield Fact("firing_for", "Firing for", length(now - (alert.fired_at or now)))
     if evidence.excess is not None and evidence.excess >= 1.0:
-        yield Fact("Beyond expected", f"about {evidence.excess:,.0f} queries")
+        yield Fact(
+            "beyond_expected",
+            "Bad queries beyond expected",
+            f"about {evidence.excess:,.0f} queries",
+        )
     good = is_good(finding)
     if evidence.slices:
-        yield Fact("Driven by", "; ".join(_share(part, good=good) for part in evidence.slices))
-    if shifted := [shift for shift in evidence.modes if abs(shift.since - shift.before) >= _LEAST]:
-        shifts = (f"{shift.mode} {share(shift.before)} → {share(shift.since)}" for shift in shifted)
-        yield Fact("Failure modes", "; ".join(shifts))
-    if finding.guarantee:
-        yield Fact("Guarantee", finding.guarantee)
+        drivers = "; ".join(_share(part, good=good) for part in evidence.slices)
+        yield Fact("driven_by", "Driven by", drivers)
+    if shifts := mode_shifts(evidence.modes):
+        yield Fact("failure_modes", "Failure modes", "; ".join(shifts))
+    if finding.guarantee and finding.guarantee not in evidence.detail:
+        yield Fact("guarantee", "Guarantee", finding.guarantee)
 
 
 def _expected(finding: Finding) -> str:
     if finding.alert.kind == "no_data":
         n = finding.reference.n if finding.reference else 0.0
-        return f"about {n:,.0f} {finding.reference_text}"
+        return f"about {n:,.0f} {unit(finding)} {finding.reference_text}"
     if finding.reference is not None:
         return f"{measurement(finding, finding.reference)} {finding.reference_text}".rstrip()
     return f"{limit(finding)} {finding.reference_text}" if finding.reference_text else ""

@@ -1,7 +1,7 @@
 """An alert in two lines: the news in the first, the reasons to believe it in the second.
 
 The first line names metric, place, value, expected value and time and fits a lock screen. The
-second gives samples, the plausible range and how rare a false alarm is, in words that need no
+second gives samples, the likely range and how rare a false alarm is, in words that need no
 statistics.
 """
 
@@ -64,16 +64,14 @@ def sentence(finding: Finding, now: float, usual_ms: float | None = None) -> str
 
 
 def detail(finding: Finding, usual_ms: float | None = None) -> str:
-    """Second line: samples, plausible range and how rare a false alarm is; may be empty."""
+    """Second line: samples, likely range and how rare a false alarm is; may be empty."""
     parts = []
     if finding.alert.kind == "no_data" and finding.reference is not None:
-        unit = _UNITS.get(finding.alert.stream.metric, "queries")
-        parts.append(f"about {finding.reference.n:,.0f} {unit} {finding.reference_text}")
+        n = f"{finding.reference.n:,.0f} {unit(finding)}"
+        parts.append(f"about {n} expected meanwhile {finding.reference_text}")
     elif finding.observed is not None:
-        unit = _UNITS.get(finding.alert.stream.metric, "queries")
-        parts.append(
-            f"measured on {finding.observed.n:,.0f} {unit}, {_plausible(finding)} is plausible"
-        )
+        n = f"{finding.observed.n:,.0f} {unit(finding)}"
+        parts.append(f"measured on {n}, the true rate is likely {_likely(finding)}")
     if level := _level(finding):
         parts.append(level)
     if usual_ms is not None and (name := _LATENCIES.get(finding.alert.stream.metric)):
@@ -84,10 +82,15 @@ def detail(finding: Finding, usual_ms: float | None = None) -> str:
 
 
 def measurement(finding: Finding, measured: Measured) -> str:
-    """A value with its range: ``88 % (85–91 % is plausible, from 412 queries)``."""
+    """A value with its range: ``88 % (likely 85–91 %, from 412 queries)``."""
     mean, lower, upper = _as_spoken(finding, measured)
-    unit = _UNITS.get(finding.alert.stream.metric, "queries")
-    return f"{share(mean)} ({_range(lower, upper)} is plausible, from {measured.n:,.0f} {unit})"
+    n = f"{measured.n:,.0f} {unit(finding)}"
+    return f"{share(mean)} (likely {_range(lower, upper)}, from {n})"
+
+
+def unit(finding: Finding) -> str:
+    """Plural of the samples behind a value: ``queries``, ``ratings``."""
+    return _UNITS.get(finding.alert.stream.metric, "queries")
 
 
 def limit(finding: Finding) -> str:
@@ -243,7 +246,7 @@ def _mean(finding: Finding, measured: Measured) -> float:
     return _as_spoken(finding, measured)[0]
 
 
-def _plausible(finding: Finding) -> str:
+def _likely(finding: Finding) -> str:
     assert finding.observed is not None
     _, lower, upper = _as_spoken(finding, finding.observed)
     return _range(lower, upper)

@@ -18,7 +18,7 @@ _NAIVE_DROP = {"kind": "threshold", "metric": "hit", "drop": 0.05, "sure": 0.0, 
 _PER_QUERY = {
     "slow": "a page for each slow query",
     "zero_result": "a page for each query without documents",
-    "low_score": "a page for each low best score",
+    "low_score": "a page for each query with a low best score",
 }
 
 
@@ -101,7 +101,7 @@ def _promise(rule: Rule, total: float) -> str:
     if isinstance(rule.options, canary.Options):
         return f"at most {rule.options.alpha:.0%} of versions"
     if rule.kind.KIND in ("threshold", "slo"):
-        return "none: a plain limit"
+        return "none: a fixed limit"
     return f"at most {total:g} in all"
 
 

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from ragmon.alerts import SEVERITIES
 from ragmon.alerts.as_json import AlertView, LinkedEvidence
-from ragmon.alerts.message import clip
-from ragmon.alerts.sentences import MOST_SENTENCE, share
+from ragmon.alerts.message import clip, mode_shifts
+from ragmon.alerts.sentences import MOST_SENTENCE
 from ragmon.alerts.timeline import HISTORY
 from ragmon.web.fragments import BACKFILLED
 
@@ -27,7 +27,7 @@ def open_view(alerts: Sequence[AlertView]) -> RenderableType:
         for alert in causes[:_MOST]
     ]
     if others := len(alerts) - len(causes):
-        parts.append(Text(f"{others} more are pending, or explained by a cause.", "dim"))
+        parts.append(Text(f"{others} more are pending or inhibited by another alert.", "dim"))
     return Group(*parts, Text()) if parts else Text("No alert is open.\n", "dim")
 
 
@@ -37,7 +37,7 @@ def alert_view(alert: AlertView) -> RenderableType:
     if alert.evidence is not None:
         lines += _facts(alert.evidence)
     if alert.ended_at is not None:
-        lines.append(Text.assemble(("Over since: ", "bold"), _when(alert.ended_at)))
+        lines.append(Text.assemble(("Ended: ", "bold"), _when(alert.ended_at)))
     if alert.evidence is not None:
         lines += _details(alert.evidence)
     return Group(_title(alert), Padding(Group(*lines), (0, 0, 1, 2)))
@@ -50,10 +50,7 @@ def _facts(evidence: LinkedEvidence) -> Iterator[Text]:
             for part in evidence.slices
         )
         yield Text.assemble(("Driven by: ", "bold"), ", ".join(parts))
-    if evidence.modes:
-        shifts = (
-            f"{shift.mode} {share(shift.before)} → {share(shift.since)}" for shift in evidence.modes
-        )
+    if shifts := mode_shifts(evidence.modes):
         yield Text.assemble(("Failure modes: ", "bold"), ", ".join(shifts))
     if evidence.runbook:
         yield Text.assemble(("Runbook: ", "bold"), evidence.runbook)

@@ -1,8 +1,8 @@
 """Save and choose the baselines that live traffic and golden runs are compared with.
 
-A baseline of traffic (`--from`) is compared with by the `regression` detector of the daemon once
-it is promoted. A baseline of a golden run (`--run`) is compared with by
-`ragmon gate --baseline NAME`. Every `set` saves another version.
+A baseline of traffic (`--from`): the `regression` detector compares traffic with it once promoted.
+A baseline of a golden run (`--run`): `ragmon gate --baseline NAME` compares runs with it. Every
+`set` saves another version.
 """
 
 import argparse

@@ -23,6 +23,12 @@ from ragmon.evaluate.report.table import standard_output
 NAME = "silence"
 HELP = "add, list or delete silences of alerts"
 
+_HINTS = {
+    "add": "For example: ragmon silence add alertname=RagmonHitRate pipeline=docs --for 2h",
+    "list": "`ragmon silence list` shows all of them",
+    "delete": "`ragmon silence list` shows the ids",
+}
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -50,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         needs = {"list": "takes no arguments", "delete": "needs an ID"}
         raise SettingsError(
             f"silence {args.action} {needs.get(args.action, 'needs a condition')}",
-            hint="For example: ragmon silence add alertname=RagmonHitRate pipeline=docs --for 2h",
+            hint=_HINTS[args.action],
         )
     content, text = _ACTIONS[args.action](args)
     if args.json:

@@ -242,7 +242,7 @@ def _check_name(name: str) -> None:
 
 
 class LiveBaselines:
-    """Baselines of a running daemon, asked from the event loop; see ``web.baselines.Keeper``."""
+    """Baselines of a running daemon, asked from the event loop: a ``BaselineSource``."""
 
     def __init__(
         self,

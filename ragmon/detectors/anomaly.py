@@ -27,7 +27,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     severity: Severity = "warning"
     """Severity of the alerts."""
     outage_from: float = 0.5
-    """An alert on errors or on queries without documents is critical from this share of them on."""
+    """Share of failed or empty queries from which the alert is critical."""
     accept_after: float = 3 * 86_400.0
     """Seconds after which a lasting change becomes the new normal and the alert resolves."""
 

@@ -52,6 +52,6 @@ def guarantee(limit: float, total: float) -> str:
     months = limit / MONTH_MINUTES
     own = f"{months:,.0f} months" if months >= 1.5 else f"{limit / 1_440.0:,.0f} days"
     return (
-        f"if nothing changed, this stream would raise a false alarm once in {own} on average at "
+        f"if nothing changed, this metric would raise a false alarm once in {own} on average at "
         f"most, and everything that is watched together {total:g} in 30 days"
     )

@@ -179,19 +179,19 @@ def _describe(state: NoDataState, tick: Tick, row: int) -> Finding:
     key = tick.streams.keys[row]
     assert key is not None
     expected = float(state.expected[row])
+    often = "once" if tick.allowed == 1.0 else f"{tick.allowed:g} times"
     return Finding(
         alert=AlertKey(KIND, key),
         status="bad",
         severity=state.options.severity if key.metric == "traffic" else "warning",
         observed=Measured(0.0, 0.0, 0.0, 0.0),
         reference=Measured(expected, expected, expected, expected),
-        reference_text="expected meanwhile, by the same hour of past days",
+        reference_text="at the rate of the same hour on past days",
         changed_at=float(tick.minute + 1 - state.silent[row]) * MINUTE_S,
         window_s=float(state.silent[row]) * MINUTE_S,
         evidence=float(np.exp(min(expected, 600.0))),
         threshold=max(_odds(tick.allowed, len(state.watched)), _LONGER * float(state.longest[row])),
         guarantee=(
-            f"so long a silence would happen by chance at most {tick.allowed:g} times in 30 days, "
-            "if queries arrived independently at their usual rate"
+            f"at the usual rate a gap this long happens by chance at most {often} in 30 days"
         ),
     )

@@ -1,4 +1,4 @@
-"""A plain limit on a window, with a minimum of samples: what people expect, and slow."""
+"""A fixed limit on a window, with a minimum of samples: what people expect, and slow."""
 
 from typing import ClassVar, Literal
 
@@ -135,7 +135,7 @@ def _describe(state: ThresholdState, tick: Tick, at: int, cells: Floats, *, know
     key = tick.streams.keys[row]
     assert key is not None
     limit = float(state.limits[at])
-    text = f"by a limit of {limit:.6g}"
+    text = "(limit of the rule)"
     if options.drop is not None and tick.baseline is not None:
         text = f"in {tick.baseline.title}"
     return Finding(
@@ -148,5 +148,5 @@ def _describe(state: ThresholdState, tick: Tick, at: int, cells: Floats, *, know
         tolerated=limit,
         window_s=options.window,
         threshold=limit,
-        guarantee="none: a plain limit; `ragmon backtest` shows what it would have cost",
+        guarantee="none: a fixed limit; `ragmon backtest` shows how often it would have fired",
     )

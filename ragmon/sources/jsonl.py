@@ -36,7 +36,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     path: Path
     """File to follow, one JSON object a line; it may be rotated and need not exist yet."""
     records: Literal["queries", "feedback", "labels"] = "queries"
-    """Kind of records that the file holds."""
+    """Kind of records in the file: queries, feedback or labels."""
     poll_s: float = Field(0.5, gt=0, le=60)
     """Seconds between two looks at the file for new lines."""
 

@@ -34,11 +34,11 @@ def alert_cards(alerts: Sequence[AlertView]) -> str:
     """Open alerts, each at ``#alert-<fingerprint>``, where notifications link to."""
     if not alerts:
         return ""
-    heard = sorted(filter(is_heard, alerts), key=_gravest_first)
-    muted = [alert for alert in alerts if not is_heard(alert)]
+    notifying = sorted(filter(is_notifying, alerts), key=_gravest_first)
+    muted = [alert for alert in alerts if not is_notifying(alert)]
     names = {alert.fingerprint: alert.name for alert in alerts}
-    cards = "".join(map(_card, heard[:_CARDS]))
-    lines = "".join(_line(alert, names) for alert in [*heard[_CARDS:], *muted])
+    cards = "".join(map(_card, notifying[:_CARDS]))
+    lines = "".join(_line(alert, names) for alert in [*notifying[_CARDS:], *muted])
     return f"<h2>Alerts</h2>{cards}" + (f'<ul class="dim">{lines}</ul>' if lines else "")
 
 
@@ -46,7 +46,7 @@ def _gravest_first(alert: AlertView) -> int:
     return -SEVERITIES.index(alert.severity)
 
 
-def is_heard(alert: AlertView) -> bool:
+def is_notifying(alert: AlertView) -> bool:
     """True when notifications of it are sent: neither silenced nor the symptom of another."""
     return not alert.inhibited_by and not alert.silenced_by
 

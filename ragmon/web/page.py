@@ -8,7 +8,7 @@ from ragmon.api_schema import QueryDetail, Report
 from ragmon.web.fragments import (
     alert_cards,
     failing_queries,
-    is_heard,
+    is_notifying,
     pipeline_section,
     query_count,
     when,
@@ -82,7 +82,7 @@ def _state(problems: Sequence[str]) -> str:
 
 def _alarm(alerts: Sequence[AlertView]) -> str:
     firing = len(_firing(alerts))
-    muted = sum(not is_heard(alert) for alert in alerts)
+    muted = sum(not is_notifying(alert) for alert in alerts)
     aside = f' <span class="dim">({muted} inhibited or silenced)</span>' if muted else ""
     if not firing:
         return f'<b class="ok">no alert is firing</b>{aside}'
@@ -91,7 +91,7 @@ def _alarm(alerts: Sequence[AlertView]) -> str:
 
 
 def _firing(alerts: Sequence[AlertView]) -> list[AlertView]:
-    return [alert for alert in alerts if alert.state != "pending" and is_heard(alert)]
+    return [alert for alert in alerts if alert.state != "pending" and is_notifying(alert)]
 
 
 def _navigation(window: str) -> str:

@@ -13,7 +13,7 @@ SILENT = finding(
     "no_data",
     observed=None,
     reference=Measured(340.0, 340.0, 340.0, 340.0),
-    reference_text="expected meanwhile, by the same hour of past days",
+    reference_text="at the rate of the same hour on past days",
     changed_at=NOW - 600.0,
     evidence=None,
 )
@@ -22,7 +22,7 @@ LIMIT = finding(
     "threshold",
     part=("version", "2026.2"),
     reference=None,
-    reference_text="by a limit of 0.2",
+    reference_text="(limit of the rule)",
     tolerated=0.2,
     changed_at=None,
     window_s=900.0,

@@ -35,12 +35,12 @@ def finding(metric="hit", kind="anomaly", pipeline="docs", part=("", ""), **more
 
 LIMIT = {
     "reference": None,
-    "reference_text": "by a limit of 0.2",
+    "reference_text": "(limit of the rule)",
     "changed_at": None,
     "window_s": 900.0,
     "evidence": None,
     "tolerated": 0.1,
-    "guarantee": "none: a plain limit",
+    "guarantee": "none: a fixed limit",
 }
 OBJECTIVE = LIMIT | {
     "reference_text": "by an objective of 0.99",
@@ -50,7 +50,7 @@ SILENCE = {
     "observed": Measured(0.0, 0.0, 0.0, 0.0),
     "changed_at": NOW - 300.0,
     "reference": Measured(310.0, 310.0, 310.0, 310.0),
-    "reference_text": "expected meanwhile",
+    "reference_text": "at the rate of the same hour on past days",
     "guarantee": "at most 1 times in 30 days by chance",
 }
 STABLE = {"part": ("version", "2026.2-fast"), "reference_text": "in version 2026.1"}
@@ -62,55 +62,63 @@ STABLE = {"part": ("version", "2026.2-fast"), "reference_text": "in version 2026
         pytest.param(
             finding(),
             "hit rate of docs fell to 88 % (expected 93 %) since 20:20 UTC",
-            "measured on 412 queries, 85–91 % is plausible; 93 % is the level at this hour (7 days)"
+            "measured on 412 queries, the true rate is likely 85–91 %; "
+            "93 % is the level at this hour (7 days)"
             "; a false alarm this strong is expected at most about once in 35 days",
             id="anomaly",
         ),
         pytest.param(
             finding("zero_result", evidence=9e29, changed_at=NOW - 100_000.0),
             "zero-result rate of docs rose to 12 % (expected 7 %) since 2025-02-18 17:33 UTC",
-            "measured on 412 queries, 9–15 % is plausible; 7 % is the level at this hour (7 days); "
+            "measured on 412 queries, the true rate is likely 9–15 %; "
+            "7 % is the level at this hour (7 days); "
             "a false alarm this strong is expected less than once in 100 years",
             id="anomaly that began yesterday and is beyond doubt",
         ),
         pytest.param(
             finding("grounding", "regression", reference_text="in baseline may", evidence=8e5),
             "grounding of docs fell to 88 % (expected 93 %) since 20:20 UTC",
-            "measured on 412 answers, 85–91 % is plausible; 93 % is the level in baseline may; "
+            "measured on 412 answers, the true rate is likely 85–91 %; "
+            "93 % is the level in baseline may; "
             "a false alarm this strong is expected at most about once in 19 months",
             id="regression",
         ),
         pytest.param(
             finding("hit", "canary", **STABLE),
             "hit rate of docs fell to 88 % (expected 93 %) in version 2026.2-fast since 20:20 UTC",
-            "measured on 412 queries, 85–91 % is plausible; 93 % is the level in version 2026.1; "
+            "measured on 412 queries, the true rate is likely 85–91 %; "
+            "93 % is the level in version 2026.1; "
             "a version that is no worse looks this bad in at most 1 of 51,000 comparisons",
             id="canary",
         ),
         pytest.param(
             finding("slow", "threshold", **LIMIT),
             "slow-query rate of docs is 12 % (at most 10 % allowed) over the last 15 min",
-            "measured on 412 queries, 9–15 % is plausible; this is a fixed limit, which chance "
+            "measured on 412 queries, the true rate is likely 9–15 %; "
+            "this is a fixed limit, which chance "
             "alone can exceed: `ragmon backtest` shows how often it would have fired",
             id="threshold",
         ),
         pytest.param(
             finding("hit", "slo", **OBJECTIVE),
             "hit rate of docs is 88 % (at least 90 % required) over the last 15 min",
-            "measured on 412 queries, 85–91 % is plausible; at least 90 % by an objective of 0.99; "
+            "measured on 412 queries, the true rate is likely 85–91 %; "
+            "at least 90 % by an objective of 0.99; "
             "the error budget of 30 days is used up in 5.0 days",
             id="slo",
         ),
         pytest.param(
             finding("traffic", "no_data", **SILENCE),
             "no query of docs since 21:15 UTC (about 310 expected)",
-            "about 310 queries expected meanwhile; at most 1 times in 30 days by chance",
+            "about 310 queries expected meanwhile at the rate of the same hour on past days; "
+            "at most 1 times in 30 days by chance",
             id="no data",
         ),
         pytest.param(
             finding("traffic", "no_data", pipeline="", part=("source", "kafka"), **SILENCE),
             "no query from source kafka since 21:15 UTC (about 310 expected)",
-            "about 310 queries expected meanwhile; at most 1 times in 30 days by chance",
+            "about 310 queries expected meanwhile at the rate of the same hour on past days; "
+            "at most 1 times in 30 days by chance",
             id="no data of a source",
         ),
         pytest.param(

@@ -240,7 +240,7 @@ def test_each_rule_is_listed_with_what_it_would_have_cost(step_history):
     assert anomaly.per_month == pytest.approx(30.0 / step_history.days)
     assert 3_000.0 <= anomaly.firing_s <= 4_200.0
     assert anomaly.promise == "at most 1 in all"
-    assert by_name["threshold zero_result limit=0.3/900s"].promise == "none: a plain limit"
+    assert by_name["threshold zero_result limit=0.3/900s"].promise == "none: a fixed limit"
 
 
 def test_rules_on_trial_neither_explain_nor_are_explained():

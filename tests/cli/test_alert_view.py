@@ -1,4 +1,4 @@
-"""Alerts on a terminal: what is heard in a line each, one of them with all its evidence."""
+"""Alerts on a terminal: what is notified in a line each, one of them with all its evidence."""
 
 import pytest
 from msgspec.structs import replace
@@ -14,9 +14,9 @@ from tests.support.examples import NOON
 LINKS = Links("https://ragmon.example", "https://runbooks.example")
 EVIDENCE = Evidence(
     sentence="hit rate of docs fell to 80 % (expected 90 %) since 12:00 UTC",
-    detail="measured on 50 queries, 70–90 % is plausible",
+    detail="measured on 50 queries, the true rate is likely 70–90 %",
     slices=(SliceShare("tenant", "acme", 40.0, 0.4, 0.1, 0.9),),
-    modes=(ModeShift("retrieval", 0.1, 0.3),),
+    modes=(ModeShift("retrieval", 0.1, 0.3), ModeShift("ranking", 0.023, 0.022)),
     remedies=("Check index coverage",),
     runbook="runbooks/RagmonHitRate.md",
     worst=(WorstQuery("q1", "where is it?", "no relevant chunk on top"), WorstQuery("q2", "", "x")),
@@ -54,11 +54,11 @@ def text(view) -> str:
             [alert(), alert(cause="c"), alert("pending")],
             [
                 "hit rate of docs fell to 80 % (expected 90 %) since 12:00 UTC\n",
-                "  measured on 50 queries, 70–90 % is plausible",
+                "  measured on 50 queries, the true rate is likely 70–90 %",
                 "  RagmonHitRate, warning, firing, since 2023-11-15 12:00 UTC",
-                "2 more are pending, or explained by a cause.",
+                "2 more are pending or inhibited by another alert.",
             ],
-            id="what is heard",
+            id="what is notified",
         ),
         pytest.param(
             [alert("no_data", silence="s1")],
@@ -91,12 +91,12 @@ def test_one_with_its_evidence():
     shown = text(alert_view(describe(alert("resolved", ended_at=NOON + 600.0), LINKS)))
     assert [line.strip() for line in shown.splitlines() if line.strip()] == [
         "Resolved: hit rate of docs fell to 80 % (expected 90 %) since 12:00 UTC",
-        "measured on 50 queries, 70–90 % is plausible",
+        "measured on 50 queries, the true rate is likely 70–90 %",
         "RagmonHitRate, warning, resolved, fired 2023-11-15 12:00 UTC",
         "Driven by: tenant acme (90 %)",
         "Failure modes: retrieval 10 % → 30 %",
         "Runbook: https://runbooks.example/RagmonHitRate.md",
-        "Over since: 2023-11-15 12:10 UTC",
+        "Ended: 2023-11-15 12:10 UTC",
         "Worst queries",
         "where is it?: no relevant chunk on top",
         "q2: x",

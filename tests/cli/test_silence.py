@@ -83,6 +83,7 @@ def test_somebody_without_a_name_may_silence(capsys, site, monkeypatch):
         pytest.param(["add", "docs"], "'docs' is not a condition", id="half a condition"),
         pytest.param(["add", "alert=RagmonHitRate"], "no alert has a label 'alert'", id="no label"),
         pytest.param(["delete"], "silence delete needs an ID", id="no id"),
+        pytest.param(["delete"], "`ragmon silence list` shows the ids", id="where ids are shown"),
         pytest.param(["list", "x"], "silence list takes no arguments", id="too much"),
         pytest.param(["delete", "nobody"], "there is no silence 'nobody'", id="unknown"),
         pytest.param(["add", "pipeline=~("], "'(' is no regular expression", id="no expression"),

@@ -139,7 +139,7 @@ def test_an_outage_goes_all_the_way_to_alertmanager_and_back(tmp_path, receiver)
         routes = build_routes(Settings(sinks=sinks), clock, 8321)  # in the time of Alertmanager
         outbox = vigil.engine.thread.bind(vigil.engine.store.outbox())
         delivery = Delivery(outbox, routes, clock, counters=vigil.own)
-        delivery.repeat(vigil.alerting.heard)
+        delivery.repeat(vigil.alerting.notifying)
         vigil.alerting._delivery = delivery
         delivery.start()
         for hour in range(-27, 0):

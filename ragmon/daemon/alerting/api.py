@@ -52,7 +52,9 @@ class AlertApi:
     def open(self, pipeline: str = "") -> list[AlertView]:
         """Alerts that fire or are pending; those that notify first."""
         alerts = [alert for alert in self._alerting.book.open if _of(alert, pipeline)]
-        alerts.sort(key=lambda each: (each.state == "pending", not each.heard, -each.began_at))
+        alerts.sort(
+            key=lambda each: (each.state == "pending", not each.is_notifying, -each.began_at)
+        )
         return [describe(alert, self._links) for alert in alerts]
 
     async def alerts(self, state: str, pipeline: str, since: float, limit: int) -> list[AlertView]:

@@ -92,7 +92,7 @@ class Alerting:
         self._replaying: Iterator[None] = iter(())
         self._log = structlog.get_logger("alert")
         self._detection_log = structlog.get_logger("detection")
-        delivery.repeat(self.heard)
+        delivery.repeat(self.notifying)
 
     @property
     def detection(self) -> Detection:
@@ -104,12 +104,12 @@ class Alerting:
         """Unix seconds up to which ``book`` is complete; None before the first record."""
         return self._saved[0] * MINUTE_S if self._saved[0] >= 0 else None
 
-    def heard(self) -> Sequence[Alert]:
+    def notifying(self) -> Sequence[Alert]:
         """Firing alerts that were notified and are not suppressed; for any thread."""
         return [
             alert
             for alert in self.book.open
-            if alert.state != "pending" and alert.notified_at is not None and alert.heard
+            if alert.state != "pending" and alert.notified_at is not None and alert.is_notifying
         ]
 
     def start(self) -> None:
@@ -292,14 +292,14 @@ class Alerting:
 
     def _log_event(self, event: AlertEvent) -> None:
         alert = event.alert
-        loud = event.change in _LOUD and alert.heard
+        loud = event.change in _LOUD and alert.is_notifying
         log = self._log.warning if loud else self._log.info
         log(
             f"alert_{event.change}",
             alert=alert.name,
             fingerprint=alert.fingerprint,
             severity=alert.severity,
-            heard=alert.heard,
+            suppressed=not alert.is_notifying,
             sentence=alert.evidence.sentence if alert.evidence else "",
             **{k: v for k, v in alert.labels.items() if k not in ("alertname", "severity")},
         )

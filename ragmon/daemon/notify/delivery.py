@@ -75,7 +75,7 @@ class Delivery:
         self._clock = clock
         self._log = structlog.get_logger("delivery")
         common = DeliveryContext(
-            outbox=outbox, clock=clock, counters=counters, open_alerts=self._heard
+            outbox=outbox, clock=clock, counters=counters, open_alerts=self._notifying
         )
         self._workers = [SinkWorker(route, common) for route in routes]
 
@@ -89,7 +89,7 @@ class Delivery:
         """Remind receivers that forget of these alerts.
 
         Args:
-            open_alerts: those that fire and are to be heard of; called on the sinks' threads.
+            open_alerts: those that fire and notify; called on the sinks' threads.
         """
         self._open_alerts = open_alerts
 
@@ -117,7 +117,7 @@ class Delivery:
         oldest = self.undelivered.oldest_at
         return 0.0 if oldest is None else max(0.0, self._clock.now() - oldest)
 
-    def _heard(self) -> Sequence[Alert]:
+    def _notifying(self) -> Sequence[Alert]:
         return self._open_alerts()
 
     def _abandon(self, outbox: Outbox) -> None:

@@ -1,7 +1,8 @@
 """A language model as judge, over any OpenAI-compatible endpoint.
 
     judge = build(Options(base_url="http://localhost:11434/v1", model="qwen3"), SystemClock())
-    judge.judge(Case("Who wrote it?", "Ann did.", (("c1", "Ann wrote it in 1907."),)))
+    chunks = (("c1", "Ann wrote it in 1907."),)
+    judge.judge(JudgedAnswer("Who wrote it?", "Ann did.", chunks))
 
 The modes: ``claims`` (the answer's claims, each verified against the chunks), ``rubric`` (four
 grades), ``useful_chunks`` (which chunks helped) and ``context_recall`` (what of a reference
