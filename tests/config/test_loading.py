@@ -248,6 +248,13 @@ def test_every_unknown_key_is_named_at_once(tmp_path):
     assert all(name in message for name in ("`prot`", "`hots`", "`retention.recrods`"))
 
 
+def test_a_key_inside_of_one_that_is_set_as_a_whole_is_refused(tmp_path):
+    flags = {"alerts.wait": "5m", "alerts.wait.drop": "10m"}
+    said = refused(tmp_path, flags=flags)
+    assert "`alerts.wait.drop` conflicts with `alerts.wait`" in said
+    assert "keep one" in said
+
+
 def test_a_key_like_no_other_points_to_check_config(tmp_path):
     assert "check-config" in refused(tmp_path, "zzzzzzz: 1")
 
