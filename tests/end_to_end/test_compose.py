@@ -63,7 +63,7 @@ def demo(folder: Path, alertmanager: str):
             env={**os.environ, **said, "COLUMNS": "200", "TMPDIR": str(folder)},
         )  # fmt: skip
     try:
-        eventually(lambda: "Ctrl-C ends it" in output.read_text(), "the demo is live", 150)
+        eventually(lambda: "Ctrl-C stops it" in output.read_text(), "the demo is live", 150)
         port = re.search(r"http://0\.0\.0\.0:(\d+)", output.read_text())[1]
         yield f"127.0.0.1:{port}"
         process.terminate()  # as `docker compose down` does

@@ -46,7 +46,7 @@ def demo(folder, model: str):
             env={**os.environ, "COLUMNS": "200", "TMPDIR": str(folder)},
         )  # fmt: skip
     try:
-        eventually(lambda: "Ctrl-C ends it" in output.read_text(), "the demo is live", 60)
+        eventually(lambda: "Ctrl-C stops it" in output.read_text(), "the demo is live", 60)
         url = re.search(r"http://127\.0\.0\.1:\d+", output.read_text())
         yield Site(url[0])
     finally:
