@@ -141,7 +141,7 @@ def test_a_golden_run(store):
 @pytest.mark.parametrize(
     ("action", "says"),
     [
-        (lambda held: held.keep_window("main", 60.0, NOON, ""), "shorter than an hour"),
+        (lambda held: held.keep_window("main", 60.0, NOON, ""), "at least 1h of traffic"),
         (lambda held: held.keep_window("a/b", 7_200.0, NOON, ""), "name: 'a/b'"),
         (lambda held: held.keep_window("", 7_200.0, NOON, ""), "name: ''"),
         (lambda held: held.keep_run("main", b"{", NOON, ""), "run: is no evaluation"),
