@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -31,6 +32,13 @@ TagKey = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_.-]*$")]
 
 def _with_kind(store: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "sqlite"} | store
+
+
+def _with_a_host(url: str) -> str:
+    """The URL, if its host can be told: requests of browsers are compared with it."""
+    if url and not urlsplit(url).hostname:
+        raise ValueError("names no host")
+    return url
 
 
 class Settings(BaseSettings):
@@ -94,7 +102,9 @@ class Settings(BaseSettings):
     probes: tuple[ProbeSettings, ...] = ()
     """Golden sets that are asked on a schedule, for example {name: faq, cases: golden.jsonl,
     endpoint: http://localhost/ask}."""
-    external_url: Annotated[str, Field(pattern="^(https?://.+)?$")] = ""
+    external_url: Annotated[
+        str, Field(pattern="^(https?://.+)?$"), AfterValidator(_with_a_host)
+    ] = ""
     """URL of ragmon as people open it, for links in alerts; empty: `host` and `port`."""
     runbooks_url: Annotated[str, Field(pattern="^https?://.+$")] = (
         "https://github.com/ragmon/ragmon/blob/main/deploy/runbooks"

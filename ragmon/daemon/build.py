@@ -1,6 +1,5 @@
 """Pipeline, engine and access rights, built from the settings."""
 
-import ipaddress
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from ragmon.plugins import resolve
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
 from ragmon.web.auth import Grant, digest
+from ragmon.web.browsers import is_loopback
 from ragmon.windows import Windows
 
 
@@ -87,20 +87,11 @@ def check_exposure(settings: Settings) -> None:
     if settings.otlp.grpc:
         addresses["otlp.grpc"] = settings.otlp.grpc.rpartition(":")[0].strip("[]")
     for name, host in addresses.items():
-        if not _is_loopback(host):
+        if not is_loopback(host):
             raise SettingsError(
                 f"{name} {host} is reachable from other machines, but no token is configured",
                 hint="Configure auth.tokens, or set auth.allow_anonymous: true to accept everybody",
             )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _read_secret(path: Path) -> str:

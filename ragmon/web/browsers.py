@@ -63,7 +63,7 @@ class BrowserGuard:
     def _check_name(self, host: str) -> None:
         name = _name_of(host)
         assert self._names is not None
-        if name in self._names or name.endswith(".localhost") or _is_loopback(name):
+        if name in self._names or name.endswith(".localhost") or is_loopback(name):
             return
         raise Problem(
             403,
@@ -80,7 +80,8 @@ def _name_of(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-def _is_loopback(name: str) -> bool:
+def is_loopback(name: str) -> bool:
+    """True for a host name or address that only this machine reaches."""
     if name == "localhost":
         return True
     try:

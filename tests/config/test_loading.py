@@ -302,6 +302,10 @@ def test_a_port_that_is_one_is_a_setting():
         pytest.param("port: many", {}, {}, ["given.yaml", "port"], id="a wrong type"),
         pytest.param("port: 70000", {}, {}, ["port", "65535"], id="too large"),
         pytest.param(
+            "external_url: 'https://['", {}, {}, ["external_url", "IPv6"], id="half a host"
+        ),
+        pytest.param("external_url: 'https://:80'", {}, {}, ["names no host"], id="no host"),
+        pytest.param(
             "evaluate_every: soon", {}, {}, ["evaluate_every", "15s, 5m"], id="no duration"
         ),
         pytest.param("evaluate_every: 0", {}, {}, ["evaluate_every", "greater than 0"], id="zero"),
