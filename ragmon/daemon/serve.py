@@ -128,6 +128,13 @@ class Daemon:
 
     async def _start(self, ready: Callable[[str], None] | None) -> None:
         """Restore, then begin what needs the windows."""
+        if migration := self._engine.store.migration:
+            self._log.warning(
+                "store_format_changed",
+                before=migration.from_format,
+                now=migration.to_format,
+                backup=str(migration.backup),
+            )
         started = self._clock.monotonic()
         counted = await self._engine.thread.ask_async(self._engine.restore)
         took = round(self._clock.monotonic() - started, 3)

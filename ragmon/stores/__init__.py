@@ -69,6 +69,14 @@ class Block(NamedTuple):
     amendments: dict[int, bytes]
 
 
+class Migration(NamedTuple):
+    """A change of the store's format, made when it was opened."""
+
+    from_format: int
+    to_format: int
+    backup: Path  # the store as it was
+
+
 class Store(Protocol):
     """One store, owned by the writer's thread (``ragmon.threads.WriterThread``).
 
@@ -78,6 +86,7 @@ class Store(Protocol):
 
     next_sequence: int
     last_restatement: int
+    migration: Migration | None  # made when it was opened
 
     def hash(self, query_id: str, attempt: int = 0) -> int:
         """64-bit hash of an id, as ``known`` and ``find`` take it; another for each attempt."""

@@ -12,34 +12,10 @@ import msgspec
 import zstandard
 
 from ragmon.errors import StoreBusyError, StoreCorruptError, StoreError, StoreFullError
+from ragmon.stores import Migration
+from ragmon.stores.sqlite.migration import migrate
+from ragmon.stores.sqlite.schema import FORMAT, SCHEMA, statements
 
-FORMAT = 2
-
-_SCHEMA = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
-CREATE TABLE blocks (
-    first_sequence INTEGER PRIMARY KEY, records INTEGER, first_timestamp REAL,
-    last_timestamp REAL, hashes BLOB, observations BLOB, body BLOB);
-CREATE INDEX blocks_by_time ON blocks (last_timestamp);
-CREATE TABLE amendments (sequence INTEGER PRIMARY KEY, body BLOB);
-CREATE TABLE waiting (query_hash INTEGER, kind TEXT, body BLOB, received REAL);
-CREATE INDEX waiting_by_hash ON waiting (query_hash);
-CREATE TABLE runs (run INTEGER, first_hash INTEGER, entries BLOB, PRIMARY KEY (run, first_hash))
-    WITHOUT ROWID;
-CREATE TABLE restatements (number INTEGER PRIMARY KEY, old BLOB, new BLOB);
-CREATE TABLE windows (tier INTEGER, bucket INTEGER, body BLOB, PRIMARY KEY (tier, bucket));
-CREATE TABLE offsets (source TEXT PRIMARY KEY, position BLOB) WITHOUT ROWID;
-CREATE TABLE outbox (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, sink TEXT, event_id TEXT, fingerprint TEXT, at REAL,
-    body BLOB, attempts INTEGER DEFAULT 0, due REAL DEFAULT 0, error TEXT DEFAULT '');
-CREATE UNIQUE INDEX outbox_by_event ON outbox (sink, event_id);
-CREATE INDEX outbox_by_alert ON outbox (sink, fingerprint, number);
-CREATE INDEX outbox_by_age ON outbox (at);
-CREATE TABLE dead_letters (
-    number INTEGER PRIMARY KEY, sink TEXT, event_id TEXT, fingerprint TEXT, at REAL, body BLOB,
-    attempts INTEGER, buried_at REAL, reason TEXT);
-CREATE INDEX dead_letters_by_age ON dead_letters (buried_at);
-"""
 _WAL_PAGES = 512  # checkpoint every 8 MB
 _WAL_KEEP_BYTES = 32 << 20
 _BUSY_MS = 5_000
@@ -59,6 +35,7 @@ class Database:
 
     def __init__(self, path: Path, synchronous: str) -> None:
         self.path = path
+        self.migration: Migration | None = None
         # Level 1, except that it remembers twice as much, and finds a passage that many answers
         # were built on: a tenth less to write for a twentieth more to compute.
         usual = zstandard.ZstdCompressionParameters.from_level(
@@ -154,18 +131,14 @@ class Database:
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if version == 0 and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             self._create()
-        elif version != FORMAT:
-            raise StoreError(
-                f"{self.path} has store format {version}, this ragmon reads {FORMAT}",
-                hint="Use the ragmon version that wrote it, or another data_dir",
-            )
         db.execute("BEGIN IMMEDIATE")  # finds a read-only or locked file now, not at 3 a.m.
         db.execute("ROLLBACK")
+        self.migration = migrate(db, self.path)
 
     def _create(self) -> None:
         db = self.connection
         db.execute("BEGIN IMMEDIATE")
-        for statement in _SCHEMA.split(";")[:-1]:
+        for statement in statements(SCHEMA):
             db.execute(statement)
         db.execute("INSERT INTO meta VALUES ('seed', ?)", (str(secrets.randbits(63)),))
         db.execute(f"PRAGMA user_version = {FORMAT}")

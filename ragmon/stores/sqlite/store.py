@@ -49,6 +49,7 @@ class SqliteStore:
             raise
 
     def _load(self) -> None:
+        self.migration = self._db.migration
         self._ids = IdIndex(self._db)
         self._judging = SqliteJudging(self._db)
         self._seed = self._db.number("SELECT value FROM meta WHERE name = 'seed'")

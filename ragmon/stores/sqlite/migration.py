@@ -1,0 +1,84 @@
+"""Bringing a store of an older format up to date, after a backup of it as it was."""
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+from ragmon.errors import StoreError, StoreFullError
+from ragmon.stores import Migration
+from ragmon.stores.sqlite.schema import FORMAT, MIGRATIONS
+
+_SPARE_BYTES = 64 << 20  # for the changes themselves, in the write-ahead log
+
+
+def migrate(db: sqlite3.Connection, path: Path) -> Migration | None:
+    """Bring a store up to date, one transaction a step; None where it is.
+
+    Raises:
+        StoreError: a format that this ragmon cannot read; nothing was changed.
+        StoreFullError: no space for the backup; nothing was changed.
+    """
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version == FORMAT:
+        return None
+    if version not in MIGRATIONS:
+        raise StoreError(
+            f"{path} has store format {version}, this ragmon reads {min(MIGRATIONS)} to {FORMAT}",
+            hint="Use the ragmon version that wrote it, or another data_dir",
+        )
+    backup = path.with_name(f"{path.name}.format{version}.bak")
+    _back_up(db, backup)
+    for step in range(version, FORMAT):
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            MIGRATIONS[step](db)
+            db.execute(f"PRAGMA user_version = {step + 1}")
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+    return Migration(version, FORMAT, backup)
+
+
+def _back_up(db: sqlite3.Connection, backup: Path) -> None:
+    """Copy the store; one that an interrupted migration left is replaced."""
+    size = db.execute("PRAGMA page_count").fetchone()[0]
+    size *= db.execute("PRAGMA page_size").fetchone()[0]
+    partial = backup.with_name(backup.name + ".partial")
+    partial.unlink(missing_ok=True)
+    free = shutil.disk_usage(backup.parent).free
+    if free < size + _SPARE_BYTES:
+        raise StoreFullError(
+            f"no space to copy the store to {backup} before its format changes: it takes"
+            f" {(size + _SPARE_BYTES) >> 20} MiB, {free >> 20} MiB are free",
+            hint="Free that much in data_dir; until then the ragmon that wrote the store reads it",
+        )
+    try:
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        copy = sqlite3.connect(partial)
+        try:
+            db.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")
+        finally:
+            copy.close()
+        sync(partial)
+        partial.rename(backup)
+        sync(backup.parent)
+    except OSError as error:
+        raise StoreError(
+            f"cannot copy the store to {backup} before its format changes: {error.strerror}",
+            hint="The store was not changed",
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
