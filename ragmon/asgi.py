@@ -2,13 +2,16 @@
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from io import BytesIO
 from typing import Any
 
 import msgspec
 import zstandard
 from msgspec import Struct
+
+from ragmon.errors import MemoryLimitError
+from ragmon.memory import MemoryBudget, MemoryReservation
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -63,6 +66,15 @@ class BodyLimits(Struct, frozen=True, kw_only=True):
     decompressed: int
     headers: int
     read_timeout_s: float
+    memory: MemoryBudget  # that all requests and reads share
+
+
+def over_memory(error: MemoryLimitError) -> Problem:
+    """503 while others hold the memory, 413 for what could never fit."""
+    if error.retry_after_s is None:
+        return Problem(413, str(error), reason="too_large")
+    waiting = {"retry-after": str(error.retry_after_s)}
+    return Problem(503, str(error), reason="memory", headers=waiting)
 
 
 def unavailable(detail: str, reason: str) -> Problem:
@@ -97,53 +109,18 @@ def headers_too_large(size: int, limits: BodyLimits) -> Problem:
     return Problem(431, detail, reason="headers_too_large", headers={"connection": "close"})
 
 
-class Shares:
-    """Bytes of all the bodies that are being read or waiting to be answered, together."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.used = 0
-
-    @contextmanager
-    def open(self) -> Iterator["Share"]:
-        """The share of one request, which is returned at its end."""
-        share = Share(self)
-        try:
-            yield share
-        finally:
-            self.used -= share.size
-
-
-class Share:
-    """The part of one request."""
-
-    def __init__(self, of: Shares) -> None:
-        self.size = 0
-        self._of = of
-
-    def take(self, size: int) -> None:
-        """Ask for more bytes; a request that is alone may have any.
-
-        Raises:
-            Problem: 503.
-        """
-        of = self._of
-        if of.used > self.size and of.used + size > of.limit:
-            detail = "request bodies in progress exceed limits.queue; send again later"
-            raise unavailable(detail, "overloaded")
-        self.size += size
-        of.used += size
-
-
-async def read_body(scope: Scope, receive: Receive, limits: BodyLimits, share: Share) -> bytes:
-    """The whole body, decompressed.
+async def read_body(
+    scope: Scope, receive: Receive, limits: BodyLimits, memory: MemoryReservation
+) -> bytes:
+    """The whole body, decompressed; its bytes are reserved.
 
     Raises:
-        Problem: 400 for a broken compression or a client that left, 408, 413, 415, 503.
+        Problem: 400 for a broken compression or a client that left, 408, 413, 415.
+        MemoryLimitError: too much is in progress.
     """
     try:
         async with asyncio.timeout(limits.read_timeout_s):
-            raw = await _read(scope, receive, limits, share)
+            raw = await _read(scope, receive, limits, memory)
     except TimeoutError:
         detail = f"the body did not arrive within {limits.read_timeout_s:g} s"
         closing = {"connection": "close"}
@@ -151,12 +128,12 @@ async def read_body(scope: Scope, receive: Receive, limits: BodyLimits, share: S
     encoding = header(scope, b"content-encoding").strip().lower()
     if encoding in ("", "identity"):
         return raw
-    body = _decompress(raw, encoding, limits.decompressed)
-    share.take(len(body))
-    return body
+    return _decompress(raw, encoding, _Unpacked(limits.decompressed, memory))
 
 
-async def _read(scope: Scope, receive: Receive, limits: BodyLimits, share: Share) -> bytes:
+async def _read(
+    scope: Scope, receive: Receive, limits: BodyLimits, memory: MemoryReservation
+) -> bytes:
     announced = header(scope, b"content-length")
     if announced.isdecimal() and int(announced) > limits.body:
         raise _too_large(limits.body, "limits.body")
@@ -171,63 +148,92 @@ async def _read(scope: Scope, receive: Receive, limits: BodyLimits, share: Share
         size += len(part)
         if size > limits.body:
             raise _too_large(limits.body, "limits.body")
-        share.take(len(part))
+        memory.take(len(part))
         parts.append(part)
         more = message.get("more_body", False)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _decompress(raw: bytes, encoding: str, limit: int) -> bytes:
+class _Unpacked:
+    """The part of a body that is decompressed, within the limits.
+
+    ``BytesIO`` hands out what it collected without a copy: a list of parts would take as much again
+    when it is joined.
+    """
+
+    def __init__(self, limit: int, memory: MemoryReservation) -> None:
+        self._limit = limit
+        self._memory = memory
+        self._buffer = BytesIO()
+
+    @property
+    def room(self) -> int:
+        """Bytes that may still come."""
+        return self._limit - self._buffer.tell()
+
+    def reserve(self, size: int) -> None:
+        """Reserve memory for bytes to come.
+
+        Raises:
+            Problem: 413.
+            MemoryLimitError: there is none.
+        """
+        if size > self.room:
+            raise _too_large(self._limit, "limits.decompressed")
+        self._memory.take(size)
+
+    def add(self, part: bytes) -> None:
+        """Append; raises as ``reserve`` does."""
+        self.reserve(len(part))
+        self._buffer.write(part)
+
+    def whole(self) -> bytes:
+        """All of it."""
+        return self._buffer.getvalue()
+
+
+def _decompress(raw: bytes, encoding: str, unpacked: _Unpacked) -> bytes:
     unpackers = {"gzip": _gunzip, "x-gzip": _gunzip, "zstd": _unzstd}
     if encoding not in unpackers:
         detail = f"Content-Encoding {encoding[:40]!r} is not supported; use gzip, zstd or none"
         raise Problem(415, detail, reason="unsupported_encoding")
     try:
-        return unpackers[encoding](raw, limit)
+        return unpackers[encoding](raw, unpacked)
     except (zlib.error, zstandard.ZstdError, EOFError) as error:
         detail = f"the body is no complete {encoding} stream: {error}"
         raise Problem(400, detail, reason="bad_compression") from None
 
 
-def _gunzip(raw: bytes, limit: int) -> bytes:
-    parts: list[bytes] = []
-    at, room = 0, limit
+def _gunzip(raw: bytes, unpacked: _Unpacked) -> bytes:
+    at = 0
     for _ in range(_MOST_STREAMS):
         if at == len(raw):
-            return b"".join(parts)
+            return unpacked.whole()
         stream = zlib.decompressobj(wbits=31)
         while not stream.eof:
             piece = _piece(raw, at, _GZIP_STEP)
-            parts.append(stream.decompress(piece, room + 1))
-            room -= len(parts[-1])
-            if room < 0:
-                raise _too_large(limit, "limits.decompressed")
+            unpacked.add(stream.decompress(piece, unpacked.room + 1))
             at += len(piece) - len(stream.unused_data)
     raise EOFError(_TOO_MANY)
 
 
-def _unzstd(raw: bytes, limit: int) -> bytes:
+def _unzstd(raw: bytes, unpacked: _Unpacked) -> bytes:
     size = zstandard.frame_content_size(raw) if raw else 0
-    if size > limit:
-        raise _too_large(limit, "limits.decompressed")
     if size > 0:
+        unpacked.reserve(size)
         try:
             return zstandard.ZstdDecompressor().decompress(raw, allow_extra_data=False)
         except zstandard.ZstdError:
             pass  # several frames, or damage: step by step tells
-    parts: list[bytes] = []
-    at, room = 0, limit
+    at = 0
     unpacker = zstandard.ZstdDecompressor(max_window_size=1 << 27)
     for _ in range(_MOST_STREAMS):
         if at == len(raw):
-            return b"".join(parts)
+            return unpacked.whole()
         frame = unpacker.decompressobj()
         while not frame.eof:
             piece = _piece(raw, at, _ZSTD_STEP)
-            parts.append(frame.decompress(piece))
-            room -= len(parts[-1])
-            if room < 0:
-                raise _too_large(limit, "limits.decompressed")
+            unpacked.add(frame.decompress(piece))
             at += len(piece) - len(frame.unused_data)
     raise EOFError(_TOO_MANY)
 
@@ -238,7 +244,7 @@ def _piece(raw: bytes, at: int, size: int) -> bytes:
     return raw[at : at + size]
 
 
-_GZIP_STEP = 1 << 16
+_GZIP_STEP = 1 << 13  # which can grow to 8 MB
 _ZSTD_STEP = 256  # a frame of unknown size can grow by 128 KB with every 4 bytes
 _MOST_STREAMS = 1_000  # joined in one body; each costs much more time than its bytes
 _TOO_MANY = f"it has more than {_MOST_STREAMS} concatenated gzip or zstd streams"

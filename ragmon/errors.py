@@ -8,6 +8,7 @@ RagmonError
 │   ├── StoreFullError      no space left
 │   └── StoreCorruptError   the file is damaged
 ├── OverloadedError    the bounded queue is full
+├── MemoryLimitError   limits.memory does not allow it, now or ever
 └── RemoteError        another ragmon, or a sink, did not answer as it should
     └── SinkError           an alert was not delivered; ``retryable`` says whether waiting helps
 """
@@ -70,6 +71,19 @@ class OverloadedError(RagmonError):
     def __init__(self, message: str, *, retry_after_s: int) -> None:
         super().__init__(message, hint=f"Retry after {retry_after_s} s")
         self.retry_after_s = retry_after_s
+
+
+class MemoryLimitError(RagmonError):
+    """``limits.memory`` does not allow a request or a read."""
+
+    def __init__(self, message: str, *, hint: str, retry_after_s: int | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s  # None: it could never fit
+
+    @property
+    def retryable(self) -> bool:
+        """True where waiting helps: others hold the memory."""
+        return self.retry_after_s is not None
 
 
 class RemoteError(RagmonError):

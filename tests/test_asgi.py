@@ -9,13 +9,18 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmon.asgi import BodyLimits, Problem, Share, Shares, check_headers, read_body
+from ragmon.asgi import BodyLimits, Problem, check_headers, over_memory, read_body
 from ragmon.clock import SystemClock
+from ragmon.errors import MemoryLimitError
+from ragmon.memory import MemoryBudget, MemoryReservation
 
-LIMITS = BodyLimits(body=1_000_000, decompressed=2_000_000, headers=1_024, read_timeout_s=5.0)
+AMPLE = MemoryBudget(1 << 40)
+LIMITS = BodyLimits(
+    body=1_000_000, decompressed=2_000_000, headers=1_024, read_timeout_s=5.0, memory=AMPLE
+)
 
 
-def ask(*parts: bytes, encoding="", leaves=False, limits=LIMITS, share=None, announced=None):
+def ask(*parts: bytes, encoding="", leaves=False, limits=LIMITS, memory=None, announced=None):
     """What ``read_body`` makes of a body that arrives in parts; ``leaves``: and then no more."""
     headers = [(b"content-encoding", encoding.encode())] if encoding else []
     if announced is not None:
@@ -33,13 +38,11 @@ def ask(*parts: bytes, encoding="", leaves=False, limits=LIMITS, share=None, ann
         return await asyncio.get_running_loop().create_future()  # the client says nothing more
 
     async def read():
-        return await read_body({"headers": headers}, receive, limits, share or one_share())
+        return await read_body(
+            {"headers": headers}, receive, limits, memory or MemoryReservation(AMPLE)
+        )
 
     return asyncio.run(read())
-
-
-def one_share() -> Share:
-    return Share(Shares(1 << 40))
 
 
 def refused(*parts, **how) -> Problem:
@@ -163,7 +166,7 @@ def test_exactly_the_limit_is_not_too_large():
 
 
 def test_a_body_that_stops_half_way_times_out():
-    hasty = BodyLimits(body=100, decompressed=100, headers=1_024, read_timeout_s=0.05)
+    hasty = BodyLimits(body=100, decompressed=100, headers=1_024, read_timeout_s=0.05, memory=AMPLE)
     parts = [b'{"query":', b""]
 
     async def receive():
@@ -172,7 +175,7 @@ def test_a_body_that_stops_half_way_times_out():
         return await asyncio.get_running_loop().create_future()
 
     with pytest.raises(Problem) as caught:
-        asyncio.run(read_body({"headers": []}, receive, hasty, one_share()))
+        asyncio.run(read_body({"headers": []}, receive, hasty, MemoryReservation(AMPLE)))
     assert (caught.value.status, caught.value.reason) == (408, "read_timeout")
     assert caught.value.headers["connection"] == "close"
 
@@ -186,29 +189,34 @@ def test_a_client_that_leaves_is_not_an_error_of_ours():
 
 
 def test_bodies_under_way_are_bounded_together():
-    shares = Shares(1_000)
-    with shares.open() as first:
-        assert len(ask(bytes(600), share=first)) == 600
-        with shares.open() as second:
-            problem = refused(bytes(600), share=second)
-            assert (problem.status, problem.reason) == (503, "overloaded")
+    budget = MemoryBudget(1_000)
+    with budget.open() as first:
+        assert len(ask(bytes(600), memory=first)) == 600
+        with budget.open() as second:
+            with pytest.raises(MemoryLimitError) as caught:
+                ask(bytes(600), memory=second)
+            problem = over_memory(caught.value)
+            assert (problem.status, problem.reason) == (503, "memory")
             assert problem.headers["retry-after"]
-            assert len(ask(bytes(300), share=second)) == 300
-    assert shares.used == 0
+            assert len(ask(bytes(300), memory=second)) == 300
+    assert budget.reserved == 0
 
 
-def test_what_is_unpacked_counts_too():
-    shares = Shares(1_000)
-    with shares.open() as first, shares.open() as second:
-        ask(bytes(500), share=first)
-        assert refused(gzip.compress(bytes(900)), encoding="gzip", share=second).status == 503
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_unpacked_counts_too(form):
+    budget = MemoryBudget(1_000)
+    with budget.open() as first, budget.open() as second:
+        ask(bytes(500), memory=first)
+        with pytest.raises(MemoryLimitError):
+            ask(packed(form, bytes(900)), encoding=form.split()[0], memory=second)
 
 
-def test_a_body_larger_than_the_bound_passes_alone():
-    shares = Shares(10)
-    with shares.open() as share:
-        assert len(ask(bytes(600), share=share)) == 600
-    assert shares.used == 0
+def test_a_body_that_could_never_fit_is_told_so():
+    with MemoryBudget(10).open() as memory, pytest.raises(MemoryLimitError) as caught:
+        ask(bytes(600), memory=memory)
+    problem = over_memory(caught.value)
+    assert (problem.status, problem.reason) == (413, "too_large")
+    assert "limits.memory" in str(problem)
 
 
 # ----------------------------------------------------------------------------- headers

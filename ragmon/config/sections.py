@@ -133,8 +133,13 @@ class LimitSettings(SettingsSection):
     read_timeout: Positive = 20.0
     """Time within which a whole request body must arrive (408)."""
     queue: Bytes = 64 << 20
-    """Memory for bodies that are being received, and again for records that are not yet
-    committed (503). Raise it if bursts are refused."""
+    """Size of the batches that wait to be written to the store (503). Raise it if bursts are
+    refused."""
+    memory: Annotated[Bytes, Field(ge=64 << 20)] | None = None
+    """Memory that ragmon may use, for example 2GiB. What a request or a read will need is
+    estimated first: beyond the limit it is refused, with 503 while others use the memory and with
+    413 if it could never fit. none: three quarters of the memory limit of the container (cgroup),
+    1GiB without one."""
     errors: Annotated[int, Field(ge=1)] = 100
     """Refused lines listed in one response; all of them are counted."""
     waiting: Annotated[int, Field(ge=0)] = 100_000

@@ -13,6 +13,7 @@ from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.schedule import Schedule
 from ragmon.exposition.own import OwnMetrics
+from ragmon.memory import MemoryBudget
 from ragmon.plugins import resolve
 from ragmon.sources import Source, SourceContext
 from ragmon.web.auth import Authorizer
@@ -27,6 +28,7 @@ class Context(Struct, frozen=True):
     own: OwnMetrics
     schedule: Schedule
     authorizer: Authorizer
+    memory: MemoryBudget
 
 
 class Component(Protocol):

@@ -36,11 +36,10 @@ def configure(
     more: Sequence[RouteSection] = (),
 ) -> uvicorn.Config:
     """Configure the server: routes, limits and timeouts."""
-    limits, own = limits_of(context.settings), context.own
+    limits, own = limits_of(context), context.own
     source = HttpSource(
         Options(
             limits=limits,
-            in_flight=context.settings.limits.queue,
             listed_errors=context.settings.limits.errors,
             retention_s=context.settings.retention.records,
             max_skew_s=context.settings.max_clock_skew,
@@ -77,14 +76,15 @@ def configure(
     )
 
 
-def limits_of(settings: Settings) -> BodyLimits:
+def limits_of(context: Context) -> BodyLimits:
     """Limits of one request."""
-    limits = settings.limits
+    limits = context.settings.limits
     return BodyLimits(
         body=limits.body,
         decompressed=limits.decompressed,
         headers=limits.headers,
         read_timeout_s=limits.read_timeout,
+        memory=context.memory,
     )
 
 

@@ -63,7 +63,6 @@ def build_source(
     source = OtlpSource(
         Options(
             limits=limits,
-            in_flight=settings.limits.queue,
             retention_s=settings.retention.records,
             max_skew_s=settings.max_clock_skew,
             redact=None if settings.privacy.text == "keep" else redact_text,

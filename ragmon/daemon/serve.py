@@ -26,14 +26,16 @@ from ragmon.daemon.baselines import build_baselines
 from ragmon.daemon.build import build_engine, check_exposure, grants
 from ragmon.daemon.component import Component, Context, build_sources
 from ragmon.daemon.ingest.maintenance import StoreMaintenance
-from ragmon.daemon.ingest.metrics import watch
+from ragmon.daemon.ingest.metrics import watch, watch_memory
 from ragmon.daemon.judging.build import Judges
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.notify.delivery import build_delivery
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_exporter
+from ragmon.daemon.process_memory import default_limit, measure
 from ragmon.daemon.schedule import Schedule
 from ragmon.exposition.own import OwnMetrics
+from ragmon.memory import MemoryBudget
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import RouteSection
 from ragmon.web.auth import Authorizer
@@ -43,6 +45,7 @@ from ragmon.web.judge_runs import JudgeSection
 if TYPE_CHECKING:
     from ragmon.daemon.probes.scheduler import Probes
 
+_MEASURE_EVERY_S = 2.0
 _DRAIN_S = 3.0  # for requests, then for the queue; with all else it ends within 10 s
 
 
@@ -63,7 +66,10 @@ class Daemon:
             self._engine = build_engine(settings, clock, own.commit_seconds.observe)
             undo.callback(self._engine.store.close)
             self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
-            self._context = Context(settings, clock, self._engine, own, self._schedule, authorizer)
+            self._memory = MemoryBudget(settings.limits.memory or default_limit())
+            self._context = Context(
+                settings, clock, self._engine, own, self._schedule, authorizer, self._memory
+            )
             self._maintenance = StoreMaintenance(self._engine, clock, lambda: self.ending)
             self._traces = self._build_traces()
             self.url = http.url_of(self._socket)
@@ -87,6 +93,7 @@ class Daemon:
                 )
             )
             watch(own, self._engine, settings)
+            watch_memory(own, self._memory)
             if self._exporter is not None:
                 watch_exporter(own, self._exporter)
             undo.pop_all()  # nothing failed: `_end` releases it
@@ -141,6 +148,7 @@ class Daemon:
         self._log.info("restored", replayed=counted, seconds=took)
         self._monitor.begin()
         self._schedule.every(self.settings.evaluate_every, "evaluate", self._monitor.evaluate)
+        self._schedule.every(_MEASURE_EVERY_S, "memory", lambda: measure(self._memory))
         self._maintenance.plan(self._schedule, self.settings.snapshot_every)
         self._schedule.start()
         for component in self._components:
@@ -183,7 +191,7 @@ class Daemon:
         context = self._context
         source = build_source(
             settings=context.settings,
-            limits=http.limits_of(context.settings),
+            limits=http.limits_of(context),
             engine=context.engine,
             own=context.own,
             authorizer=context.authorizer,
@@ -197,7 +205,7 @@ class Daemon:
 
     def _build_sections(self) -> list[RouteSection]:
         """The API besides metrics, report and queries."""
-        limits = http.limits_of(self.settings)
+        limits = http.limits_of(self._context)
         return [
             AlertSection(self._alerts, limits),
             BaselineSection(self._baselines, limits),

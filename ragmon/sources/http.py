@@ -16,16 +16,16 @@ from ragmon.asgi import (
     Receive,
     Scope,
     Send,
-    Shares,
     check_headers,
     header,
+    over_memory,
     read_body,
     send_json,
     send_problem,
     unavailable,
 )
 from ragmon.decode import Bounds, Decoder, Rejection, ignored_fields, reasons
-from ragmon.errors import RecordError
+from ragmon.errors import MemoryLimitError, RecordError
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission, commit
 from ragmon.sources.bodies import decode_body
@@ -37,7 +37,6 @@ class Options(Struct, frozen=True, kw_only=True):
     """Limits of the routes."""
 
     limits: BodyLimits
-    in_flight: int  # bytes of all bodies together
     listed_errors: int
     retention_s: float
     max_skew_s: float
@@ -84,7 +83,6 @@ class HttpSource:
         self._counters = counters
         self._authorize = authorize
         self._now = now
-        self._shares = Shares(options.in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -95,12 +93,15 @@ class HttpSource:
                 allow = {"allow": endpoint.allow}
                 raise Problem(405, "use POST", reason="method", headers=allow)
             self._authorize(scope, "ingest")
-            with self._shares.open() as share:
-                body = await read_body(scope, receive, self._options.limits, share)
+            limits = self._options.limits
+            with limits.memory.open() as memory:
+                body = await read_body(scope, receive, limits, memory)
                 contents = await self._decode(endpoint, body, header(scope, b"content-type"))
                 await self._answer(endpoint, contents, len(body), send)
         except Problem as problem:
             await self._refuse(endpoint, problem, send)
+        except MemoryLimitError as error:
+            await self._refuse(endpoint, over_memory(error), send)
         except asyncio.CancelledError:  # the server ends and waits no longer; so does this task
             await self._refuse(endpoint, unavailable("ragmon is ending", "ending"), send)
 

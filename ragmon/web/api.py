@@ -14,8 +14,16 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from ragmon.api_schema import QueryDetail, QueryList, Report
-from ragmon.asgi import BodyLimits, Problem, Scope, Shares, check_headers, read_body, unavailable
-from ragmon.errors import RagmonError
+from ragmon.asgi import (
+    BodyLimits,
+    Problem,
+    Scope,
+    check_headers,
+    over_memory,
+    read_body,
+    unavailable,
+)
+from ragmon.errors import MemoryLimitError, RagmonError
 from ragmon.signals.failure_mode import FAILED
 from ragmon.web import endpoints, openapi
 from ragmon.web.endpoint import Endpoint
@@ -200,6 +208,8 @@ class Api:
                 self._authorize(request.scope, scope)
             try:
                 return await page.answer(request)
+            except MemoryLimitError as error:
+                raise over_memory(error) from None
             except RagmonError as error:
                 raise unavailable(str(error), "unavailable") from None
 
@@ -243,8 +253,8 @@ async def body_of(request: Request, limits: BodyLimits) -> bytes:
     Raises:
         Problem: it is too large, broken, or did not come.
     """
-    with Shares(limits.decompressed).open() as share:
-        return await read_body(request.scope, request.receive, limits, share)
+    with limits.memory.open() as memory:
+        return await read_body(request.scope, request.receive, limits, memory)
 
 
 def _state(problems: list[str]) -> Response:

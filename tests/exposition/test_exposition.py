@@ -91,7 +91,9 @@ def masked(page: str) -> str:
     Digits beyond the twelfth depend on the order of a sum, which is the windows' own business.
     """
     page = re.sub(r'(ragmon_build_info\{.*version=)"[^"]*"', r'\1"masked"', page)
-    page = re.sub(r"(?m)^(ragmon_store_bytes|ragmon_limit_bytes.*disk.*) .*$", r"\1 0", page)
+    page = re.sub(
+        r"(?m)^(ragmon_store_bytes|ragmon_memory_\w+|ragmon_limit_bytes.*disk.*) .*$", r"\1 0", page
+    )
     page = re.sub(r"(?m)^(ragmon_.*(?:grounding|faithful).*\}) \S+$", r"\1 0", page)
     return re.sub(r"(?m)(?<= )\d+\.\d{10,}$", lambda found: f"{float(found[0]):.12g}", page)
 

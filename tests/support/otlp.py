@@ -15,6 +15,7 @@ from ragmon.clock import ManualClock
 from ragmon.config import load
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.ingest.engine import Engine
+from ragmon.memory import MemoryBudget
 from ragmon.queries import describe
 from ragmon.records import QueryRecord
 from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
@@ -25,7 +26,13 @@ CAPTURES = Path(__file__).parent.parent / "data" / "otlp"
 FOLDERS = sorted(each.parent.name for each in CAPTURES.glob("*/expected.json"))
 NOW = 1_795_300_000.0  # after the last capture was made
 
-_LIMITS = BodyLimits(body=1 << 20, decompressed=8 << 20, headers=65_536, read_timeout_s=5.0)
+_LIMITS = BodyLimits(
+    body=1 << 20,
+    decompressed=8 << 20,
+    headers=65_536,
+    read_timeout_s=5.0,
+    memory=MemoryBudget(1 << 30),
+)
 
 
 class Answer(NamedTuple):
@@ -72,7 +79,6 @@ class Rig:
         self.source = OtlpSource(
             Options(
                 limits=_LIMITS,
-                in_flight=64 << 20,
                 retention_s=7 * 86_400.0,
                 max_skew_s=300.0,
                 timeouts=TraceTimeouts(),

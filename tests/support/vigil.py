@@ -17,6 +17,7 @@ from ragmon.daemon.schedule import Schedule
 from ragmon.detectors import StreamKey
 from ragmon.detectors.detection import Detection
 from ragmon.exposition.own import OwnMetrics
+from ragmon.memory import MemoryBudget
 from ragmon.sources import Submission
 from ragmon.stores.sqlite.database import unzip
 from ragmon.web.auth import Authorizer
@@ -50,7 +51,8 @@ class Vigil:
         self.engine = build_engine(settings, self.clock)
         own, thread = OwnMetrics(), self.engine.thread
         schedule = Schedule(self.clock, lambda _job: None)
-        context = Context(settings, self.clock, self.engine, own, schedule, Authorizer(()))
+        memory = MemoryBudget(1 << 30)
+        context = Context(settings, self.clock, self.engine, own, schedule, Authorizer(()), memory)
         routes = build_routes(settings, self.clock, 8321)
         outbox = thread.bind(self.engine.store.outbox())
         self.delivery = Delivery(outbox, routes, self.clock, counters=own)

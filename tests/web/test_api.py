@@ -14,6 +14,7 @@ from ragmon.daemon.build import build_engine
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.errors import StoreBusyError, StoreError
 from ragmon.exposition.own import OwnMetrics
+from ragmon.memory import MemoryBudget
 from ragmon.stores.sqlite import SqliteStore
 from ragmon.web.api import Api
 from tests.support.daemons import running
@@ -299,7 +300,9 @@ class Broken:
 def ask(path: str, error: Exception) -> tuple[int, dict[bytes, bytes], bytes, list[str]]:
     """Status, headers, body and counted reasons of one request to an API of its own."""
     counted: list[str] = []
-    limits = BodyLimits(body=1, decompressed=1, headers=10_000, read_timeout_s=1.0)
+    limits = BodyLimits(
+        body=1, decompressed=1, headers=10_000, read_timeout_s=1.0, memory=MemoryBudget(1 << 30)
+    )
     api = Api(Broken(error), counted.append, lambda *_: None, limits=limits, protect_metrics=False)
     sent = []
 

@@ -13,6 +13,7 @@ from ragmon.asgi import BodyLimits
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.baselines import BaselineService, LiveBaselines, Minutes
 from ragmon.daemon.monitor import LiveMonitor
+from ragmon.memory import MemoryBudget
 from ragmon.records import Feedback, Label, Latency, Position, Tokens, Verdict
 from ragmon.stores.protocols import Notification, Settled, Turn
 from ragmon.web.alerts import AlertSection
@@ -23,7 +24,13 @@ from tests.support.alerts import event, rich_alert
 from tests.support.examples import NOON, chunks, record
 from tests.support.vigil import Vigil
 
-LIMITS = BodyLimits(body=1 << 20, decompressed=1 << 20, headers=10_000, read_timeout_s=5.0)
+LIMITS = BodyLimits(
+    body=1 << 20,
+    decompressed=1 << 20,
+    headers=10_000,
+    read_timeout_s=5.0,
+    memory=MemoryBudget(1 << 30),
+)
 RUN = {
     "schema": "ragmon/evaluation/1",
     "name": "nightly",

@@ -6,6 +6,7 @@ import shutil
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.exposition.own import OwnMetrics
+from ragmon.memory import MemoryBudget
 
 
 def limits(settings: Settings, store_bytes: int) -> dict[str, float]:
@@ -61,4 +62,28 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
         "ragmon_commit_failures",
         "Commits that the store refused; senders were told to retry.",
         lambda: engine.writer.stats.failures,
+    )
+
+
+def watch_memory(own: OwnMetrics, memory: MemoryBudget) -> None:
+    """Have the memory limiter asked at each scrape."""
+    own.watch(
+        "ragmon_memory_limit_bytes",
+        "Memory that ragmon may use (limits.memory); near it, requests and reads are refused with "
+        '503 and counted as ragmon_rejected_total{reason="memory"}.',
+        lambda: memory.limit,
+    )
+    own.watch(
+        "ragmon_memory_reserved_bytes",
+        "Memory reserved for requests and reads in progress, by an estimate of what they need. If "
+        "it stays near the limit, send smaller batches, read less at a time, or raise "
+        "limits.memory.",
+        lambda: memory.reserved,
+    )
+    own.watch(
+        "ragmon_memory_base_bytes",
+        "Memory used besides what is reserved, with the embedded judge: windows, caches and "
+        "whatever is not estimated. If it stays above three quarters of the limit, lower "
+        "max_series or raise limits.memory.",
+        lambda: memory.base,
     )

@@ -16,16 +16,16 @@ from ragmon.asgi import (
     Receive,
     Scope,
     Send,
-    Shares,
     check_headers,
     header,
+    over_memory,
     read_body,
     send_json,
     send_problem,
     unavailable,
 )
 from ragmon.clock import Clock
-from ragmon.errors import RecordError, StoreError
+from ragmon.errors import MemoryLimitError, RecordError, StoreError
 from ragmon.records import Feedback, Label
 from ragmon.sources import (
     IngestCounters,
@@ -71,7 +71,6 @@ class Options(Struct, frozen=True, kw_only=True):
     """Limits and privacy of the routes."""
 
     limits: BodyLimits
-    in_flight: int  # bytes of all bodies together
     retention_s: float
     max_skew_s: float
     timeouts: TraceTimeouts = TraceTimeouts()
@@ -106,7 +105,6 @@ class OtlpSource:
         self._authorize = authorize
         self._clock = clock
         self._journal = Journal(spans)
-        self._shares = Shares(options.in_flight)
 
     def start(self) -> None:
         """Begin to complete traces; requests are answered before it, too."""
@@ -132,26 +130,31 @@ class OtlpSource:
             encoding = "json"
         try:
             self._check(scope)
-            with self._shares.open() as share:
-                body = await read_body(scope, receive, self._options.limits, share)
+            limits = self._options.limits
+            with limits.memory.open() as memory:
+                body = await read_body(scope, receive, limits, memory)
                 encoding = encoding_of(header(scope, b"content-type"))
                 refused = await self.take(path, body, encoding)
             total = sum(refused.values())
             message = ", ".join(f"{count} spans: {reason}" for reason, count in refused.items())
             await send_answer(send, success(encoding, total, message))
-        except Problem as problem:
+        except (Problem, MemoryLimitError) as error:
+            problem = over_memory(error) if isinstance(error, MemoryLimitError) else error
             self._counters.rejected("otlp", problem.reason)
             await send_answer(send, failure(encoding, problem), problem.headers)
 
     async def take_whole(self, path: str, body: bytes) -> dict[str, int]:
-        """As ``take``, for protobuf that was received already: it counts as being in flight.
+        """As ``take``, for protobuf that was received already.
 
         Raises:
-            Problem: 400 or 503.
+            Problem: 400, 413 or 503.
         """
-        with self._shares.open() as share:
-            share.take(len(body))
-            return await self.take(path, body, "protobuf")
+        try:
+            with self._options.limits.memory.open() as memory:
+                memory.take(len(body))
+                return await self.take(path, body, "protobuf")
+        except MemoryLimitError as error:
+            raise over_memory(error) from None
 
     async def take(self, path: str, body: bytes, encoding: Encoding) -> dict[str, int]:
         """Make a request durable; returns the spans refused, by reason.
@@ -228,8 +231,9 @@ class OtlpSource:
     async def _answer_scores(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             self._check(scope)
-            with self._shares.open() as share:
-                body = await read_body(scope, receive, self._options.limits, share)
+            limits = self._options.limits
+            with limits.memory.open() as memory:
+                body = await read_body(scope, receive, limits, memory)
                 accepted, refused = scores.read(path, body, self.worker.targets)
                 by_query: dict[str, list[SpanEvaluation]] = {}
                 for query_id, evaluation, _ in accepted:
@@ -245,7 +249,8 @@ class OtlpSource:
         except RecordError as error:
             self._counters.rejected("otlp_feedback", error.reason)
             await send_problem(send, Problem(400, str(error), reason=error.reason))
-        except Problem as problem:
+        except (Problem, MemoryLimitError) as error:
+            problem = over_memory(error) if isinstance(error, MemoryLimitError) else error
             self._counters.rejected("otlp_feedback", problem.reason)
             await send_problem(send, problem)
 
