@@ -1,19 +1,39 @@
-"""The two ways to use a thread here: ask the writer's, or have a loop of one's own."""
+"""The writer's thread as all other threads reach it."""
 
 import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from concurrent.futures import TimeoutError as NotYet
+from typing import Any, Generic, TypeVar
 
-from structlog.typing import FilteringBoundLogger
-
-from ragmon.errors import RagmonError
+from ragmon.errors import StoreError
+from ragmon.loops import BEAT_EVERY_S, beat
 
 Owned = TypeVar("Owned")
 Result = TypeVar("Result")
 
-_Call = Callable[[], None]
+
+class Call(Generic[Result]):
+    """A function to run on the thread, and the future of its result."""
+
+    def __init__(self, function: Callable[[], Result]) -> None:
+        self.future: Future[Result] = Future()
+        self._function = function
+
+    def __call__(self) -> None:
+        """Run it; whatever it raises belongs to whoever asked."""
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            self.future.set_result(self._function())
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+            self.future.set_exception(error)
+
+    def fail(self, error: StoreError) -> None:
+        """Have whoever waits for it see an error, unless it is done."""
+        if not self.future.done():
+            self.future.set_exception(error)
 
 
 class WriterThread:
@@ -23,12 +43,16 @@ class WriterThread:
     whoever asked.
     """
 
-    def __init__(self, enqueue: Callable[[_Call], None], thread: threading.Thread) -> None:
+    def __init__(
+        self,
+        enqueue: Callable[[Call[Any]], None],
+        thread: Callable[[], threading.Thread | None],
+    ) -> None:
         """Make a handle.
 
         Args:
-            enqueue: has a function run on the thread soon; raises StoreError once it has ended.
-            thread: the one that ``enqueue`` reaches.
+            enqueue: has a call made on the thread soon; raises StoreError once it has ended.
+            thread: the one that ``enqueue`` reaches now.
         """
         self._enqueue = enqueue
         self._thread = thread
@@ -39,18 +63,9 @@ class WriterThread:
         Raises:
             StoreError: the thread has ended.
         """
-        future: Future[Result] = Future()
-
-        def run() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(function())
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-                future.set_exception(error)
-
-        self._enqueue(run)
-        return future
+        call = Call(function)
+        self._enqueue(call)
+        return call.future
 
     def ask(self, function: Callable[[], Result]) -> Result:
         """Have a function run there, and wait for its result; there itself, it runs at once.
@@ -58,21 +73,42 @@ class WriterThread:
         Raises:
             StoreError: the thread has ended.
         """
-        if threading.current_thread() is self._thread:
+        beat()
+        if threading.current_thread() is self._thread():
             return function()  # to wait for oneself would take forever
-        return self.submit(function).result()
+        return result_of(self.submit(function))
 
-    async def ask_async(self, function: Callable[[], Result]) -> Result:
+    async def ask_async(
+        self, function: Callable[[], Result], timeout_s: float | None = None
+    ) -> Result:
         """Have a function run there, and await its result.
 
+        Args:
+            function: run between two commits.
+            timeout_s: after which it is given up; None to wait for as long as it takes.
+
         Raises:
-            StoreError: the thread has ended.
+            StoreError: the thread has ended, or did not answer in time.
         """
-        return await asyncio.wrap_future(self.submit(function))
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(self.submit(function)), timeout_s)
+        except TimeoutError:
+            raise StoreError(f"the writer has not answered for {timeout_s:g} s") from None
 
     def bind(self, owned: Owned) -> "OnWriter[Owned]":
         """Make something that belongs to the thread, such as a part of the store, safe to share."""
         return OnWriter(self, owned)
+
+
+def result_of(future: Future[Result]) -> Result:
+    """Wait for a result for as long as it takes, with heartbeats."""
+    while True:
+        try:
+            return future.result(BEAT_EVERY_S)
+        except NotYet:
+            if future.done():
+                raise  # of the function itself
+            beat()
 
 
 class OnWriter(Generic[Owned]):
@@ -93,82 +129,3 @@ class OnWriter(Generic[Owned]):
     async def ask_async(self, function: Callable[[Owned], Result]) -> Result:
         """See ``WriterThread.ask_async``."""
         return await self._thread.ask_async(lambda: function(self._owned))
-
-
-class Loop:
-    """A thread that takes turns until it is stopped.
-
-    A turn returns the seconds to wait until the next one. One that fails is logged, and tried
-    again: no error ends the thread. What fails because the loop is being stopped is not logged.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        turn: Callable[[], float],
-        log: FilteringBoundLogger,
-        *,
-        failed: str = "turn_failed",
-        retry_s: float = 1.0,
-        finish: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Make it; it does not run yet.
-
-        Args:
-            name: of the thread.
-            turn: called again and again on the thread.
-            log: told of failed turns.
-            failed: the event that is logged then.
-            retry_s: the time until the turn after a failed one.
-            finish: called on the thread after the last turn.
-        """
-        self.stopping = threading.Event()
-        self._turn = turn
-        self._log = log
-        self._failed = failed
-        self._retry_s = retry_s
-        self._finish = finish
-        self._woken = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> None:
-        """Begin, without waiting."""
-        self._thread.start()
-
-    def wake(self) -> None:
-        """Begin the next turn now."""
-        self._woken.set()
-
-    def stop(self, timeout_s: float | None = None) -> bool:
-        """End after the turn under way, and wait for that; may be called again.
-
-        Args:
-            timeout_s: how long to wait; 0 only asks it to end.
-
-        Returns:
-            Whether it has ended.
-        """
-        self.stopping.set()
-        self._woken.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        while not self.stopping.is_set():
-            self._woken.clear()
-            wait_s = self._try()
-            if wait_s > 0.0 and not self.stopping.is_set():
-                self._woken.wait(wait_s)
-        self._finish()
-
-    def _try(self) -> float:
-        try:
-            return self._turn()
-        except (RagmonError, OSError, EOFError) as error:
-            if not self.stopping.is_set():
-                self._log.warning(self._failed, error=str(error))
-        except Exception:  # noqa: BLE001 - a defect of ours: logged, and the thread goes on
-            if not self.stopping.is_set():
-                self._log.exception(self._failed)
-        return self._retry_s

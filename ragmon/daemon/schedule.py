@@ -16,7 +16,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
 from ragmon.clock import Clock
-from ragmon.threads import Loop
+from ragmon.loops import Loop
 
 _STEP_S = 2.0  # a difference that no slow machine explains
 _LOOK_EVERY_S = 1.0

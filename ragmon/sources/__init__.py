@@ -15,6 +15,7 @@ from msgspec import Struct
 from ragmon.asgi import unavailable
 from ragmon.clock import Clock
 from ragmon.errors import OverloadedError, StoreError
+from ragmon.loops import beat, wait_for
 from ragmon.records import Draw, Feedback, Label, QueryRecord, Verdict
 
 _RETRY_S = 1.0
@@ -42,6 +43,7 @@ class Submission:
     changes: Sequence[Feedback | Label | Verdict | Draw] = ()
     offset: tuple[str, bytes] | None = None  # (source, position) to remember with the batch
     duplicates: int = 0
+    is_answered: bool = False
     refused: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -106,6 +108,7 @@ def deliver(sink: RecordSink, make: Make, stop: threading.Event) -> IngestOutcom
     An overloaded queue or a failed commit is tried again: nothing of the batch was kept.
     """
     while not stop.is_set():
+        beat()
         done = threading.Event()
         outcomes: list[IngestOutcome] = []
 
@@ -120,7 +123,7 @@ def deliver(sink: RecordSink, make: Make, stop: threading.Event) -> IngestOutcom
         except OverloadedError:
             stop.wait(_RETRY_S)
             continue
-        done.wait()
+        wait_for(done)
         if outcomes[0].error is None:
             return outcomes[0]
         stop.wait(_RETRY_S)

@@ -18,13 +18,14 @@ from pydantic import BaseModel, Field
 
 from ragmon.decode import Bounds, Decoder
 from ragmon.errors import RecordError
+from ragmon.loops import Loop, LoopOptions
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import IngestOutcome, SourceContext, Submission, count_outcome, deliver
-from ragmon.threads import Loop
 
 _READ_BYTES = 1 << 20
 _MOST_LINE_BYTES = 16 << 20
 _HEAD_BYTES = 256
+_LONGEST_PAUSE_S = 30.0  # of a file that cannot be read
 _ROTATION_S = 5.0  # writers may reopen their log only some time after it was renamed
 _AGE = r"[0-9][0-9T_.:-]*"  # what rotation adds to a name: a number or a date
 _KINDS: dict[str, Any] = {"queries": QueryRecord, "feedback": Feedback, "labels": Label}
@@ -67,17 +68,22 @@ class JsonlSource:
             None  # a rotated file's end, and since when
         )
         self._log = structlog.get_logger("jsonl").bind(path=str(options.path))
-        self._loop = Loop(
-            self._name, self._turn, self._log, failed="cannot_read", retry_s=options.poll_s
+        self.loop = Loop(
+            self._name,
+            self._turn,
+            self._log,
+            options=LoopOptions(
+                failed="cannot_read", first_pause_s=options.poll_s, longest_pause_s=_LONGEST_PAUSE_S
+            ),
         )
 
     def start(self) -> None:
         """Begin, without waiting."""
-        self._loop.start()
+        self.loop.start()
 
     def stop(self) -> None:
         """End after the batch under way."""
-        self._loop.stop()
+        self.loop.stop()
 
     def _turn(self) -> float:
         return 0.0 if self.step() else self._options.poll_s
@@ -163,7 +169,7 @@ class JsonlSource:
                 return Submission("jsonl", size_bytes, reply, records=records, offset=position)
             return Submission("jsonl", size_bytes, reply, changes=records, offset=position)
 
-        outcome = deliver(self._context.sink, make, self._loop.stopping)
+        outcome = deliver(self._context.sink, make, self.loop.stopping)
         if outcome is not None:
             count_outcome(self._context.counters, "jsonl", outcome)
         return outcome is not None

@@ -7,7 +7,7 @@ from ragmon.threads import OnWriter, WriterThread
 
 def at_once() -> WriterThread:
     """Runs what it is asked on the thread that asks."""
-    return WriterThread(lambda call: call(), threading.current_thread())
+    return WriterThread(lambda call: call(), threading.current_thread)
 
 
 def bound(owned) -> OnWriter:

@@ -6,19 +6,22 @@ What needs the windows or the store runs between two commits, by way of ``Writer
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.errors import OverloadedError, StoreError
+from ragmon.loops import BEAT_EVERY_S, Loop, LoopOptions
 from ragmon.sources import IngestOutcome, Submission
-from ragmon.threads import WriterThread
+from ragmon.threads import Call, WriterThread
 
 _GROUP_RECORDS = 4_000
 _LINGER_S = 0.002  # under load a group this much larger costs less than it waits
 _RETRY_AFTER_S = 2
+_LOOP = LoopOptions(failed="writer_failed", first_pause_s=0.05, longest_pause_s=5.0)
+_ENDED = "the writer has ended"
 
 
 class Commits(Protocol):
@@ -63,18 +66,27 @@ class Writer:
         self._clock = clock
         self._limit = queue_bytes
         self._submissions: deque[Submission] = deque()
-        self._calls: deque[Callable[[], None]] = deque()
+        self._calls: deque[Call[Any]] = deque()
+        self._group: list[Submission] = []  # under way, not answered yet
+        self._called: list[Call[Any]] = []  # under way
         self._wake = threading.Condition()
         self._stopping = False
         self._ended = False
         self._busy = False
         self._log = structlog.get_logger("writer")
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
-        self.thread = WriterThread(self._enqueue, self._thread)
+        self.loop = Loop(
+            "writer",
+            self._turn,
+            self._log,
+            options=_LOOP,
+            finish=self._finish,
+            died=self._fail_all,
+        )
+        self.thread = WriterThread(self._enqueue, lambda: self.loop.thread)
 
     def start(self) -> None:
         """Begin."""
-        self._thread.start()
+        self.loop.start()
 
     def submit(self, submission: Submission) -> None:
         """Queue a batch; its ``reply`` is called on the writer's thread once it is durable.
@@ -83,6 +95,8 @@ class Writer:
             OverloadedError: the queue is full; nothing was kept.
         """
         with self._wake:
+            if self.loop.has_ended:
+                raise OverloadedError(_ENDED, retry_after_s=_RETRY_AFTER_S)
             full = self.queued_bytes + submission.size_bytes > self._limit
             if self._stopping or (full and self._submissions):
                 raise OverloadedError("the ingest queue is full", retry_after_s=_RETRY_AFTER_S)
@@ -94,9 +108,9 @@ class Writer:
         """Commit what is queued, refuse what comes, end; False when time ran out."""
         with self._wake:
             self._stopping = True
+            self.loop.stop(0.0)
             self._wake.notify()
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self.loop.stop(timeout_s)
 
     def note_write(self, error: StoreError | None) -> None:
         """Remember how a write that was no commit ended: until one succeeds ragmon is not ready."""
@@ -105,34 +119,74 @@ class Writer:
     @property
     def alive(self) -> bool:
         """True while the thread runs."""
-        return self._thread.is_alive()
+        return self.loop.is_alive
 
-    def _enqueue(self, call: Callable[[], None]) -> None:
+    def _enqueue(self, call: Call[Any]) -> None:
         with self._wake:
-            if self._ended:
-                raise StoreError("the writer has stopped")
+            if self._ended or self.loop.has_ended:
+                raise StoreError(_ENDED)
             self._calls.append(call)
             self._wake.notify()
 
-    def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not (self._submissions or self._calls or self._stopping):
-                    self._wake.wait()
-                if not (self._submissions or self._calls):
-                    self._ended = True
-                    return
-                linger = self._busy and not self._stopping
-            if linger:
-                self._clock.sleep(_LINGER_S)
-            with self._wake:
-                calls = list(self._calls)
-                self._calls.clear()
-                group = self._take()
-            if group:
-                self._commit(group)
-            for call in calls:
-                call()
+    def _turn(self) -> float:
+        """Wait for work and do what waits; whatever ends a turn, nobody waits for it in vain."""
+        with self._wake:
+            if not (self._submissions or self._calls or self._stopping):
+                self._wake.wait(BEAT_EVERY_S)
+            if not (self._submissions or self._calls):
+                return 0.0
+            linger = self._busy and not self._stopping
+        if linger:
+            self._clock.sleep(_LINGER_S)
+        try:
+            self._work()
+        except BaseException as error:
+            self._fail_taken(StoreError(f"internal error: {type(error).__name__}"))
+            raise
+        return 0.0
+
+    def _work(self) -> None:
+        with self._wake:
+            self._called = list(self._calls)
+            self._calls.clear()
+            self._group = self._take()
+        if self._group:
+            self._commit(self._group)
+        for call in self._called:
+            call()
+        self._group, self._called = [], []
+
+    def _finish(self) -> None:
+        """Do what still waits, then refuse."""
+        try:
+            while True:
+                with self._wake:
+                    if not (self._submissions or self._calls):
+                        self._ended = True
+                        return
+                self._turn()
+        finally:  # nothing waits, unless a turn failed
+            self._ended = True
+            self._fail_all()
+
+    def _fail_taken(self, error: StoreError) -> None:
+        """Answer what was taken from the queues and is not done."""
+        taken, called = self._group, self._called
+        self._group, self._called = [], []
+        for call in called:
+            call.fail(error)
+        unanswered = [batch for batch in taken if not batch.is_answered]
+        if unanswered:
+            self._fail(unanswered, error)
+
+    def _fail_all(self) -> None:
+        """Answer everything that waits for a thread that has ended."""
+        with self._wake:
+            self._called += self._calls
+            self._calls.clear()
+            self._group += self._submissions
+            self._submissions.clear()
+        self._fail_taken(StoreError(_ENDED))
 
     def _take(self) -> list[Submission]:
         group: list[Submission] = []
@@ -151,7 +205,7 @@ class Writer:
             self.last_error = None
         except StoreError as error:
             self._fail(group, error)
-        except Exception as error:  # noqa: BLE001 - the one place: it logs, counts and goes on
+        except BaseException as error:  # noqa: BLE001 - it is logged and counted, and others go on
             self._isolate(group, error)
         else:
             self._succeed(group, self._clock.monotonic() - started)
@@ -171,7 +225,7 @@ class Writer:
         for batch in group:
             self._reply(batch, IngestOutcome(error=error))
 
-    def _isolate(self, group: list[Submission], error: Exception) -> None:
+    def _isolate(self, group: list[Submission], error: BaseException) -> None:
         """A defect of ours in one batch must not refuse its neighbours."""
         if len(group) == 1:
             self._log.exception("commit_defect", source=group[0].source)
@@ -183,9 +237,10 @@ class Writer:
             self._commit([batch])
 
     def _reply(self, submission: Submission, outcome: IngestOutcome) -> None:
+        submission.is_answered = True
         with self._wake:
             self.queued_bytes -= submission.size_bytes
         try:
             submission.reply(outcome)
-        except RuntimeError as error:  # the event loop that waited for it is closed
+        except Exception as error:  # noqa: BLE001 - such as a closed event loop; of the sender alone
             self._log.warning("reply_failed", source=submission.source, error=str(error))

@@ -18,13 +18,14 @@ from ragmon.errors import StoreError
 from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges.llm import Failure, JudgedAnswer, Judgement, LlmJudge
 from ragmon.judges.llm.anchors import Anchor, Round, drift, judge_anchors
+from ragmon.loops import Loop, LoopOptions, beat
 from ragmon.signals.evidence import SAMPLED_JUDGE
-from ragmon.threads import Loop
 
 NAME = "judge.anchors"
 """Name under which the store keeps the rounds."""
 
 _LOOK_EVERY_S = 600.0
+_LOOP = LoopOptions(stall_s=900.0, is_vital=False)  # one request may take minutes
 
 
 class SavedRounds(Struct, frozen=True):
@@ -66,7 +67,7 @@ class AnchorRounds:
         self._metrics = metrics
         self._save = save
         self._log = structlog.get_logger("anchors")
-        self._loop = Loop("anchors", self._turn, self._log)
+        self.loop = Loop("anchors", self._turn, self._log, options=_LOOP)
         self.rounds: SavedRounds | None = None
 
     def load(self, body: bytes | None) -> None:
@@ -76,11 +77,11 @@ class AnchorRounds:
 
     def start(self) -> None:
         """Begin, without waiting."""
-        self._loop.start()
+        self.loop.start()
 
     def stop(self) -> None:
         """End, without waiting; a round under way is not counted."""
-        self._loop.stop(0.0)
+        self.loop.stop(0.0)
         self._judge.close()
 
     def _turn(self) -> float:
@@ -98,7 +99,7 @@ class AnchorRounds:
 
     def _judge_round(self) -> None:
         last = judge_anchors(_BudgetedJudge(self), self._anchors)
-        if self._loop.stopping.is_set():
+        if self.loop.stopping.is_set():
             return
         if last.mean is None:
             self._log.warning("anchors_failed", failed=last.failed)
@@ -122,6 +123,7 @@ class AnchorRounds:
 
     def judge_within_budget(self, case: JudgedAnswer) -> Judgement | Failure:
         """Judge one anchor at the budget's expense."""
+        beat()
         reservation = self._budget.admit(self._judge.forecast_usd(case))
         if reservation is None or not self._is_stored():
             return Failure(reason="rate_limited", detail="the budget is used up", retryable=True)
@@ -139,7 +141,7 @@ class AnchorRounds:
         except StoreError as error:
             self._log.warning("cannot_save_budget", error=str(error))
             return False
-        return not self._loop.stopping.is_set()
+        return not self.loop.stopping.is_set()
 
 
 class _BudgetedJudge:

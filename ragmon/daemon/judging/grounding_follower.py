@@ -20,11 +20,11 @@ from ragmon.clock import Clock
 from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
 from ragmon.judges.grounding import GroundingResult
 from ragmon.judges.worker import AnswerToRead, read, results, write
+from ragmon.loops import Loop, LoopOptions
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.evidence import EMBEDDED_JUDGE
 from ragmon.sources import IngestOutcome, RecordSink, Submission, deliver
 from ragmon.stores import Reader
-from ragmon.threads import Loop
 
 _BATCH = 32  # answers judged at a time
 _CATCH_UP_S = 30.0  # the backlog the judge may need this long for before answers are left out
@@ -82,25 +82,24 @@ class GroundingFollower:
         self._rate = _FIRST_RATE
         self.progress = Progress(0, 1.0)
         self._reader: Reader | None = None
-        self._loop = Loop(
+        self.loop = Loop(
             "grounding",
             self._turn,
             self._log,
-            failed="grounding_failed",
-            retry_s=_RETRY_S,
+            options=LoopOptions(failed="grounding_failed", first_pause_s=_RETRY_S),
             finish=self._close,
         )
 
     def start(self) -> None:
         """Go on from where the last run ended."""
-        self._loop.start()
+        self.loop.start()
 
     def stop(self) -> None:
         """End; a batch under way is finished or comes again after the restart."""
-        self._loop.stop(0.0)
+        self.loop.stop(0.0)
         if self._worker is not None:
             self._worker.stop()  # in the middle of a batch
-        self._loop.stop()
+        self.loop.stop()
 
     @property
     def backlog(self) -> int:
@@ -119,7 +118,7 @@ class GroundingFollower:
         try:
             return 0.0 if self.step(self._reader) else _POLL_S
         except BaseException:
-            if self._worker is not None and not self._loop.stopping.is_set():
+            if self._worker is not None and not self.loop.stopping.is_set():
                 self._worker.restart()  # it may be in the middle of a reply
             raise
 
@@ -175,7 +174,7 @@ class GroundingFollower:
             size_bytes = _VERDICT_BYTES * len(verdicts)
             return Submission(SOURCE, size_bytes, reply, changes=verdicts, offset=position)
 
-        return deliver(self._sink, make, self._loop.stopping) is not None
+        return deliver(self._sink, make, self.loop.stopping) is not None
 
 
 class GroundingProcess:

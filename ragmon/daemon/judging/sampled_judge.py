@@ -23,11 +23,11 @@ from ragmon.errors import StoreError
 from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges.budget import Reservation
 from ragmon.judges.llm import Failure, JudgedAnswer, Judgement
+from ragmon.loops import BEAT_EVERY_S, Loop, LoopOptions
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.evidence import SAMPLED_JUDGE
 from ragmon.stores import Reader
 from ragmon.stores.protocols import Awaited
-from ragmon.threads import Loop
 
 EXPIRED = "expired"
 
@@ -35,6 +35,9 @@ _MOST_EXPIRED = 500  # in one turn
 _QUEUED_EACH = 2  # answers a thread has before it at most: a crash has paid for them in vain
 _TRIES = 3  # of an answer whose judgement failed where trying again may help
 _FIRST_PAUSE_S = 60.0  # until then it is left alone, doubling
+_LOOP = LoopOptions(
+    failed="judging_paused", stall_s=900.0, is_vital=False
+)  # a request may take minutes
 _VERDICT_BYTES = 2_000  # about, for the queue's account
 
 
@@ -109,23 +112,23 @@ class SampledJudge:
         self._turn = threading.Lock()
         self._stop = threading.Event()
         self._log = structlog.get_logger("judging")
-        self._loops = [
-            Loop(f"judge-{number}", self._work, self._log, failed="judging_paused", retry_s=0.0)
+        self.loops = [
+            Loop(f"judge-{number}", self._work, self._log, options=_LOOP)
             for number in range(options.threads)
         ]
 
     def start(self) -> None:
         """Begin; ``dispatch`` is to be called on schedule."""
-        for loop in self._loops:
+        for loop in self.loops:
             loop.start()
 
     def stop(self) -> None:
         """End; requests under way are left to themselves, and asked again after a restart."""
         self._stop.set()
         self._give_back()
-        for loop in self._loops:
+        for loop in self.loops:
             loop.stop(0.0)
-        for _ in self._loops:
+        for _ in self.loops:
             self._tasks.put(None)
         try:
             self._save_spent()
@@ -151,7 +154,7 @@ class SampledJudge:
     def _dispatch(self) -> None:
         with self._judge_queue.open() as reader:
             self._expire(reader)
-            room = _QUEUED_EACH * len(self._loops) - len(self._under_way)
+            room = _QUEUED_EACH * len(self.loops) - len(self._under_way)
             tasks = self._tasks_for(reader, room) if self._judge.opens_in() <= 0 else []
         if tasks:
             self._give(tasks)
@@ -218,7 +221,10 @@ class SampledJudge:
 
     def _work(self) -> float:
         """Grade the next answer, when there is one."""
-        task = self._tasks.get()
+        try:
+            task = self._tasks.get(timeout=BEAT_EVERY_S)
+        except queue.Empty:
+            return 0.0
         if task is None:
             return 0.0  # only to look whether this is the end
         if self._stop.is_set():

@@ -4,7 +4,7 @@ from concurrent.futures import Future
 
 from ragmon.errors import StoreError
 from ragmon.stores.protocols import Outbox, Settled
-from ragmon.threads import OnWriter
+from ragmon.threads import OnWriter, result_of
 
 
 class OutboxWriter:
@@ -44,7 +44,7 @@ class OutboxWriter:
         if self._written is not None:
             written, self._written = self._written, None
             try:
-                written.result()
+                result_of(written)
             except StoreError:
                 self._pending[:0] = self._writing
                 raise

@@ -15,9 +15,10 @@ from ragmon.clock import Clock
 from ragmon.daemon.notify.outbox_writer import OutboxWriter
 from ragmon.daemon.notify.routing import Route
 from ragmon.errors import SettingsError, SinkError, StoreError
+from ragmon.loops import Loop, LoopOptions, beat
 from ragmon.sinks import Repeating
 from ragmon.stores.protocols import Outbox, PendingNotification, Settled, Undelivered
-from ragmon.threads import Loop, OnWriter
+from ragmon.threads import OnWriter
 
 FIRST_WAIT_S = 0.5
 GROWTH = 1.5
@@ -28,6 +29,7 @@ _FAILURES_TO_PAUSE = 5  # in a row; then the whole sink waits, not only the noti
 _BATCH = 256
 _LOOK_EVERY_S = 5.0
 _STORE_WAIT_S = 1.0
+_LOOP = LoopOptions(stall_s=300.0, is_vital=False)  # its receiver is somebody else's
 
 _decode = msgspec.msgpack.Decoder(AlertEvent).decode
 # What a defect of ours in one message would raise: it must not end the worker.
@@ -95,19 +97,21 @@ class SinkWorker:
         self._failures = 0  # in a row
         self._paused_until = self._repeat_at = context.clock.monotonic()
         self._log = structlog.get_logger("delivery").bind(sink=route.name)
-        self._loop = Loop(f"sink-{route.name}", self.step, self._log, finish=self._finish)
+        self.loop = Loop(
+            f"sink-{route.name}", self.step, self._log, options=_LOOP, finish=self._finish
+        )
 
     def start(self) -> None:
         """Begin, without waiting."""
-        self._loop.start()
+        self.loop.start()
 
     def wake(self) -> None:
         """Look into the outbox now."""
-        self._loop.wake()
+        self.loop.wake()
 
     def stop(self, timeout_s: float) -> None:
         """End after the attempt under way, and wait for that so long."""
-        self._loop.stop(timeout_s)
+        self.loop.stop(timeout_s)
 
     def step(self) -> float:
         """Try what is due; returns the seconds until there may be more to do."""
@@ -122,8 +126,9 @@ class SinkWorker:
                 lambda outbox: outbox.due(self._route.name, self._clock.now(), _BATCH)
             )
             for row in due.rows:
+                beat()
                 now = self._clock.monotonic()
-                if self._loop.stopping.is_set() or now < self._paused_until or now > until:
+                if self.loop.stopping.is_set() or now < self._paused_until or now > until:
                     break
                 self._outcomes.add(self._try(row))
             self._outcomes.flush()

@@ -26,13 +26,15 @@ from ragmon.errors import SettingsError, StoreError
 from ragmon.evaluate.run.endpoint import Template
 from ragmon.evaluate.run.probe import ProbeJob, ProbeOutcome
 from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
+from ragmon.loops import BEAT_EVERY_S, Loop, LoopOptions
 from ragmon.stores.protocols import ProbeRuns
-from ragmon.threads import Loop, OnWriter
+from ragmon.threads import OnWriter
 
 _decode = msgspec.msgpack.Decoder(ProbeOutcome).decode
 _COMMAND = (sys.executable, "-m", "ragmon.evaluate.run.probe_process")
 _LOOK_EVERY_S = 5.0
 _SKEW_S = 60.0
+_STALL_S = 300.0  # beyond the time that a run may take
 
 
 class Runner(Protocol):
@@ -71,19 +73,22 @@ class Probes:
         self._lock = threading.Lock()
         self._is_restored = False
         self._log = structlog.get_logger("probes")
-        self._loop = Loop("probes", self._turn, self._log)
+        options = LoopOptions(
+            stall_s=_STALL_S + max(each.every_s for each in planned), is_vital=False
+        )
+        self.loop = Loop("probes", self._turn, self._log, options=options)
         self.states: dict[str, ProbeState] = {name: ProbeState() for name in self._planned}
 
     def start(self) -> None:
         """Load what was found before, then look every few seconds whether a run is due."""
-        self._loop.start()
+        self.loop.start()
 
     def stop(self) -> None:
         """End; a run under way is given up and comes again after the restart."""
-        self._loop.stop(0.0)
+        self.loop.stop(0.0)
         self._due.put(None)
         self._runner.stop()
-        self._loop.stop()
+        self.loop.stop()
 
     def run_due(self) -> None:
         """Have every probe run that is due."""
@@ -115,8 +120,11 @@ class Probes:
             self._restore()
             self._is_restored = True
             self._schedule.every(_LOOK_EVERY_S, "probes", self.run_due)
-        name = self._due.get()
-        if name is not None and not self._loop.stopping.is_set():
+        try:
+            name = self._due.get(timeout=BEAT_EVERY_S)
+        except queue.Empty:
+            return 0.0
+        if name is not None and not self.loop.stopping.is_set():
             try:
                 self._run(name)
             finally:
@@ -128,7 +136,7 @@ class Probes:
         planned = self._planned[name]
         job = replace(planned.job, ids_match=self.states[name].reference is not None)
         outcome = self._runner.run(job, planned.every_s)
-        if not self._loop.stopping.is_set():
+        if not self.loop.stopping.is_set():
             self._note(name, outcome)
 
     def _restore(self) -> None:

@@ -15,10 +15,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from pydantic import BaseModel, Field, SecretStr
 
+from ragmon.loops import Loop, LoopOptions
 from ragmon.sources.otlp.conventions.genai import EVALUATION
 from ragmon.sources.otlp.traces.feedback import OURS
 from ragmon.sources.otlp.wire.json import unhex
-from ragmon.threads import Loop
 
 _BATCH = 512
 _TURN_S = 2.0
@@ -26,6 +26,7 @@ _MOST_WAITING = 10_000
 _TIMEOUT_S = (5.0, 10.0)  # to connect, to answer
 _RETRYABLE = frozenset({429, 502, 503, 504})
 _MOST_RETRY_AFTER_S = 30.0
+_LOOP = LoopOptions(is_vital=False)  # its endpoint is somebody else's
 
 
 class ExportOptions(BaseModel, frozen=True, extra="forbid"):
@@ -112,15 +113,15 @@ class Exporter:
             self._session.headers[name] = value.get_secret_value()
         self._waiting: deque[ExportedVerdict] = deque()
         self._log = structlog.get_logger("otlp_export")
-        self._loop = Loop("otlp-export", self.step, self._log)
+        self.loop = Loop("otlp-export", self.step, self._log, options=_LOOP)
 
     def start(self) -> None:
         """Begin, without waiting."""
-        self._loop.start()
+        self.loop.start()
 
     def stop(self) -> None:
         """Send what waits once more, then end."""
-        self._loop.stop()
+        self.loop.stop()
         self.step()
 
     def submit(self, judged: ExportedVerdict) -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ragmon.clock import Clock
 from ragmon.decode import Bounds
 from ragmon.errors import OverloadedError, StoreError
+from ragmon.loops import Loop, beat, wait_for
 from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission, count_outcome
 from ragmon.sources.otlp.receiver.assembly import Assembly, Complete, TraceTimeouts
 from ragmon.sources.otlp.receiver.results import DEFECTS, Results
@@ -21,7 +22,7 @@ from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.spans import Span, unpack
 from ragmon.sources.otlp.traces.mapping import map_trace
 from ragmon.stores.protocols import SpanRow, Spans
-from ragmon.threads import Loop, OnWriter
+from ragmon.threads import OnWriter
 
 SOURCE = "otlp"
 _TURN_S = 0.25
@@ -67,15 +68,15 @@ class MappingWorker:
         self._drained = 0  # bytes; written by this thread
         self._is_restored = False
         self._log = structlog.get_logger("otlp")
-        self._loop = Loop("otlp", self._turn, self._log)
+        self.loop = Loop("otlp", self._turn, self._log)
 
     def start(self) -> None:
         """Begin, without waiting."""
-        self._loop.start()
+        self.loop.start()
 
     def stop(self) -> None:
         """End; traces that are not complete stay in the store."""
-        self._loop.stop()
+        self.loop.stop()
 
     @property
     def is_behind(self) -> bool:
@@ -162,6 +163,7 @@ class MappingWorker:
         return results
 
     def _try(self, results: Results, bodies: Sequence[bytes], *, is_late: bool) -> None:
+        beat()
         spans = unpack(bodies)
         try:
             if is_late:
@@ -193,7 +195,7 @@ class MappingWorker:
         self._sink.submit(
             Submission(SOURCE, size_bytes, reply, records=results.records, changes=results.changes)
         )
-        done.wait()
+        wait_for(done)
         if outcomes[0].error is not None:
             raise outcomes[0].error
         count_outcome(self._counters, SOURCE, outcomes[0])
