@@ -61,10 +61,15 @@ class QueryDetail(Struct, frozen=True, kw_only=True):
     feedback: Feedback | float | None  # a rating in [-1, 1] where it came with the query
     labels: tuple[Label, ...]
     failure_mode: str
+    texts_omitted: bool = False  # true: ask for this query by its id to read its texts
 
 
 class QueryList(Struct, frozen=True, kw_only=True):
-    """The newest queries that fit, newest first."""
+    """The newest queries that fit, newest first.
+
+    The first 100 come with their texts, as far as these fit into 8 MiB; `texts_omitted` is true
+    for the others.
+    """
 
     queries: list[QueryDetail]
 

@@ -2,7 +2,14 @@
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    MutableMapping,
+)
+from contextlib import asynccontextmanager
 from io import BytesIO
 from typing import Any
 
@@ -18,7 +25,12 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+PIECE = 1 << 20
+"""Bytes of an answer that are written at once; the next follow when the client has taken them."""
+
 _RETRY_AFTER_S = 2
+_MOST_DIGITS = 18  # of a Content-Length
+_PROBES = ("/livez", "/readyz", "/metrics")
 _TITLES = {
     400: "Bad request",
     401: "Unauthorized",
@@ -60,13 +72,16 @@ class Problem(Exception):  # noqa: N818 - named as RFC 9457 names it
 
 
 class BodyLimits(Struct, frozen=True, kw_only=True):
-    """Limits of a request: bytes, and seconds to read its body."""
+    """Limits of requests: bytes, seconds, and how many at a time."""
 
     body: int
     decompressed: int
     headers: int
     read_timeout_s: float
     memory: MemoryBudget  # that all requests and reads share
+    write_timeout_s: float = 30.0  # for each ``PIECE`` of an answer
+    connections: int = 512
+    reads: int = 4  # of stored queries at a time, and as many reports
 
 
 def over_memory(error: MemoryLimitError) -> Problem:
@@ -91,6 +106,39 @@ def header(scope: Scope, name: bytes) -> str:
     return ""
 
 
+def check_framing(scope: Scope) -> None:
+    """Refuse what RFC 9112 refuses and the parser lets through.
+
+    Raises:
+        Problem: 400, without exactly one Host or with a Content-Length that is no number.
+    """
+    hosts = 0
+    for key, value in scope["headers"]:
+        if key == b"host":
+            hosts += 1
+        elif key == b"content-length" and not (value.isdigit() and len(value) <= _MOST_DIGITS):
+            detail = "Content-Length is not a number of at most 18 digits"
+            raise _malformed(detail)
+    if hosts > 1 or (hosts == 0 and scope.get("http_version") == "1.1"):
+        raise _malformed(f"a request has exactly one Host header, this one has {hosts}")
+
+
+def _malformed(detail: str) -> Problem:
+    return Problem(400, detail, reason="malformed", headers={"connection": "close"})
+
+
+def too_many_connections(limit: int) -> Problem:
+    """503, of a connection beyond the limit."""
+    detail = f"{limit} connections are open, as many as limits.connections allows; try again later"
+    headers = {"retry-after": str(_RETRY_AFTER_S), "connection": "close"}
+    return Problem(503, detail, reason="connections", headers=headers)
+
+
+def is_probe(scope: Scope) -> bool:
+    """True for what tells whether ragmon is well; it is answered on a connection too many."""
+    return scope["path"] in _PROBES
+
+
 def check_headers(scope: Scope, limits: BodyLimits) -> None:
     """Refuse what the server let through.
 
@@ -107,6 +155,35 @@ def headers_too_large(size: int, limits: BodyLimits) -> Problem:
     """431, of headers that have at least ``size`` bytes."""
     detail = f"the headers have {size} bytes or more; limits.headers allows {limits.headers}"
     return Problem(431, detail, reason="headers_too_large", headers={"connection": "close"})
+
+
+class ReadGate:
+    """Limit of how many reads are answered at a time."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._free = asyncio.Semaphore(limit)
+
+    @asynccontextmanager
+    async def turn(self, wait_s: float = 5.0) -> AsyncIterator[None]:
+        """Wait for a turn, and hold it inside the block.
+
+        Raises:
+            Problem: 503, if none comes soon.
+        """
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._free.acquire()
+        except TimeoutError:
+            detail = (
+                f"{self._limit} reads are in progress, as many as limits.reads allows; "
+                "ask again later"
+            )
+            raise unavailable(detail, "reads") from None
+        try:
+            yield
+        finally:
+            self._free.release()
 
 
 async def read_body(
@@ -277,7 +354,23 @@ async def send_json(
             ],
         }
     )
-    await send({"type": "http.response.body", "body": body})
+    await in_pieces(send)({"type": "http.response.body", "body": body})
+
+
+def in_pieces(send: Send) -> Send:
+    """The same, with long bodies cut so that the server holds one piece of an unread answer."""
+
+    async def send_pieces(message: MutableMapping[str, Any]) -> None:
+        body = message.get("body", b"")
+        if len(body) <= PIECE:
+            await send(message)
+            return
+        more = message.get("more_body", False)
+        for at in range(0, len(body), PIECE):
+            following = more or at + PIECE < len(body)
+            await send({**message, "body": body[at : at + PIECE], "more_body": following})
+
+    return send_pieces
 
 
 async def send_problem(send: Send, problem: Problem) -> None:

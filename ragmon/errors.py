@@ -9,6 +9,7 @@ RagmonError
 │   └── StoreCorruptError   the file is damaged
 ├── OverloadedError    the bounded queue is full
 ├── MemoryLimitError   limits.memory does not allow it, now or ever
+├── ReadTimeoutError   a read took longer than allowed
 └── RemoteError        another ragmon, or a sink, did not answer as it should
     └── SinkError           an alert was not delivered; ``retryable`` says whether waiting helps
 """
@@ -84,6 +85,10 @@ class MemoryLimitError(RagmonError):
     def retryable(self) -> bool:
         """True where waiting helps: others hold the memory."""
         return self.retry_after_s is not None
+
+
+class ReadTimeoutError(RagmonError):
+    """A read took longer than allowed, and was given up."""
 
 
 class RemoteError(RagmonError):

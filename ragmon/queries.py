@@ -1,7 +1,7 @@
 """Queries behind a number: by id, or the newest that failed in some way."""
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragmon.api_schema import QueryDetail, StoredQuery
 from ragmon.pipeline import Pipeline
-from ragmon.records import Amendments, QueryRecord
+from ragmon.records import Amendments, Feedback, QueryRecord
 from ragmon.report import metric_key
 from ragmon.signals.evidence import SAMPLED_JUDGE, verdict_of
 from ragmon.signals.failure_mode import FAILED, MODES
@@ -20,6 +20,15 @@ from ragmon.windows.observations import Observations, unpack
 
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 _decode_stored = msgspec.msgpack.Decoder(StoredQuery).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+MOST_WITH_TEXTS = 100
+"""Queries of one answer that come with their texts; those after them come without."""
+MOST_TEXT_BYTES = 8 << 20
+"""Stored bytes of the queries of one answer that come with their texts."""
+_BARE_BYTES = 16 << 10  # of a query without texts; what is larger keeps its identity alone
+_KEPT_BYTES = 64 << 10  # of amendments, while it is not known whether they are shown
+_ERROR_LENGTH = 200  # characters of an error where texts are left out
 
 
 class QueryFilter(NamedTuple):
@@ -55,29 +64,108 @@ def failures(pipeline: Pipeline) -> dict[str, tuple[int, float]]:
     return named
 
 
-def newest(reader: Reader, pipeline: Pipeline, query_filter: QueryFilter) -> list[QueryDetail]:
-    """The newest queries that fit, newest first; of unfaithful ones the worst, worst first."""
-    limit, by_score = query_filter.limit, query_filter.failing == ("unfaithful",)
-    best: list[tuple[float, int, Block, int]] = []  # a heap with the first to go on top
-    for block in reader.blocks(query_filter.since, query_filter.until):
-        if not by_score and len(best) == limit and block.last_timestamp < best[0][0]:
-            break
-        for at, timestamp, badness in _matches(reader, pipeline, block, query_filter):
-            rank = badness if by_score else timestamp
-            entry = (rank, block.first_sequence + at, block, at)
-            if len(best) < limit:
-                heapq.heappush(best, entry)
+class _Hit(NamedTuple):
+    """A record that fits; of two, the greater one comes first in the answer."""
+
+    rank: float
+    sequence: int
+    block: int  # its first sequence number
+    body: bytes | None  # its amendments; empty if they are too large to keep, and read again
+
+
+def newest(
+    reader: Reader,
+    pipeline: Pipeline,
+    query_filter: QueryFilter,
+    on_block: Callable[[], None] = lambda: None,
+) -> list[QueryDetail]:
+    """The newest queries that fit, newest first; of unfaithful ones the worst, worst first.
+
+    One block at a time is open, and of each only what is shown stays in memory.
+
+    Args:
+        reader: of the store.
+        pipeline: whose signals are shown.
+        query_filter: the queries asked for.
+        on_block: called before each block that is opened; it may raise to give up.
+    """
+    hits = sorted(_hits(reader, pipeline, query_filter, on_block), reverse=True)
+    by_block: dict[int, list[int]] = {}  # places in the answer
+    for place, hit in enumerate(hits):
+        by_block.setdefault(hit.block, []).append(place)
+    room = MOST_TEXT_BYTES
+    details: dict[int, QueryDetail] = {}
+    for block, places in by_block.items():
+        on_block()
+        records = reader.records(block)
+        for place in places:
+            hit = hits[place]
+            if hit.sequence - block >= len(records):
+                continue  # it has expired meanwhile
+            stored, body = records[hit.sequence - block], hit.body
+            if body == b"":
+                _, body = reader.record(hit.sequence) or (stored, None)
+            detail = describe(stored, body, pipeline)
+            size = len(stored) + len(body or b"")
+            if place < MOST_WITH_TEXTS and size <= room:
+                room -= size
             else:
-                heapq.heappushpop(best, entry)
-    records: dict[int, list[bytes]] = {}  # by block
-    details = []
-    for _, sequence, block, at in sorted(best, key=lambda entry: entry[:2], reverse=True):
-        if block.first_sequence not in records:
-            records[block.first_sequence] = reader.records(block.first_sequence)
-        if at < len(records[block.first_sequence]):  # it may have expired meanwhile
-            stored = records[block.first_sequence][at]
-            details.append(describe(stored, block.amendments.get(sequence), pipeline))
-    return details
+                detail = without_texts(detail)
+            details[place] = detail
+    return [details[place] for place in sorted(details)]
+
+
+def _hits(
+    reader: Reader, pipeline: Pipeline, query_filter: QueryFilter, on_block: Callable[[], None]
+) -> list[_Hit]:
+    limit, by_score = query_filter.limit, query_filter.failing == ("unfaithful",)
+    best: list[_Hit] = []  # a heap with the first to go on top
+    for block in reader.blocks(query_filter.since, query_filter.until):
+        if not by_score and len(best) == limit and block.last_timestamp < best[0].rank:
+            break
+        on_block()
+        for at, timestamp, badness in _matches(reader, pipeline, block, query_filter):
+            sequence = block.first_sequence + at
+            body = block.amendments.get(sequence)
+            if body is not None and len(body) > _KEPT_BYTES:
+                body = b""
+            rank = badness if by_score else timestamp
+            hit = _Hit(rank, sequence, block.first_sequence, body)
+            if len(best) < limit:
+                heapq.heappush(best, hit)
+            else:
+                heapq.heappushpop(best, hit)
+    return best
+
+
+def without_texts(detail: QueryDetail) -> QueryDetail:
+    """A query without question, answer, chunk texts and comments; small, whatever it held."""
+    record, feedback = detail.record, detail.feedback
+    chunks = record.chunks and [replace(chunk, text=None) for chunk in record.chunks]
+    bare = replace(
+        detail,
+        record=replace(
+            record,
+            query=None,
+            answer=None,
+            retrieval_query=None,
+            chunks=chunks,
+            error=record.error and record.error[:_ERROR_LENGTH],
+        ),
+        verdicts=tuple(replace(verdict, doubts=(), rationale="") for verdict in detail.verdicts),
+        feedback=replace(feedback, comment=None) if isinstance(feedback, Feedback) else feedback,
+        texts_omitted=True,
+    )
+    if len(_encode(bare)) <= _BARE_BYTES:
+        return bare
+    identity = StoredQuery(
+        query_id=record.query_id,
+        timestamp=record.timestamp,
+        pipeline=record.pipeline,
+        version=record.version,
+        error=bare.record.error,
+    )
+    return replace(bare, record=identity, verdicts=(), labels=())
 
 
 def describe(stored: bytes, body: bytes | None, pipeline: Pipeline) -> QueryDetail:

@@ -9,7 +9,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmon.asgi import BodyLimits, Problem, check_headers, over_memory, read_body
+from ragmon.asgi import BodyLimits, Problem, ReadGate, check_headers, over_memory, read_body
 from ragmon.clock import SystemClock
 from ragmon.errors import MemoryLimitError
 from ragmon.memory import MemoryBudget, MemoryReservation
@@ -243,3 +243,45 @@ def test_headers_are_bounded(asked):
 
 def test_usual_headers_pass():
     check_headers(scope((b"host", b"ragmon"), (b"cookie", b"x" * 900)), LIMITS)
+
+
+# ---- reads in turn --------------------------------------------------------------------------
+
+
+def test_reads_beyond_the_limit_wait_for_a_turn():
+    async def reads() -> list[str]:
+        gate, order = ReadGate(1), []
+
+        async def read(name: str) -> None:
+            async with gate.turn():
+                order.append(f"{name} begins")
+                await asyncio.sleep(0)
+                order.append(f"{name} ends")
+
+        await asyncio.gather(read("a"), read("b"))
+        return order
+
+    assert asyncio.run(reads()) == ["a begins", "a ends", "b begins", "b ends"]
+
+
+def test_a_read_that_gets_no_turn_is_refused_with_a_remedy():
+    async def read() -> None:
+        gate = ReadGate(1)
+        async with gate.turn(), gate.turn(wait_s=0.01):
+            pass
+
+    with pytest.raises(Problem, match=r"limits\.reads") as refused:
+        asyncio.run(read())
+    assert (refused.value.status, refused.value.reason) == (503, "reads")
+    assert refused.value.headers["retry-after"]
+
+
+def test_a_read_that_fails_gives_its_turn_back():
+    async def reads() -> None:
+        gate = ReadGate(1)
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                async with gate.turn(wait_s=0.01):
+                    raise ZeroDivisionError
+
+    asyncio.run(reads())

@@ -1,6 +1,7 @@
 """The queries behind a number, against a pass over every record."""
 
 import tempfile
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from ragmon import queries
 from ragmon.api_schema import QueryDetail
+from ragmon.errors import ReadTimeoutError
 from ragmon.pipeline import Pipeline, amend
 from ragmon.queries import QueryFilter
 from ragmon.records import Amendments, Feedback, Label, Latency, QueryRecord, Verdict
@@ -264,3 +266,84 @@ def test_one_query_with_everything_known_of_it(rig):
 def test_feedback_of_one_query(rig, feedback, changes_, expected):
     rig.commit(sent(record("a", feedback=feedback), changes=changes_))
     assert described(rig, "a")["feedback"] == expected
+
+
+# ---- what an answer may cost ----------------------------------------------------------------
+
+
+def failed(query_id: str, at: float, **fields: Any) -> QueryRecord:
+    return record(query_id, at, **({"error": "boom"} | fields))
+
+
+def test_a_read_of_many_blocks_holds_one_of_them(rig):
+    text = "lorem ipsum dolor sit amet " * 110
+    for block in range(40):
+        names = [f"{block}-{at}" for at in range(200)]
+        rig.commit(sent(failed(names[0], NOON, answer=text), *(
+            record(name, answer=text) for name in names[1:]
+        )))  # fmt: skip
+    tracemalloc.start()
+    try:
+        found = newest(rig, failing=("error",))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found) == 40
+    assert peak < 8 << 20  # all blocks together have 24 MB of texts
+
+
+def test_the_first_hundred_come_with_texts_and_the_others_are_named(rig):
+    rig.commit(sent(*(
+        failed(f"q{at}", NOON - at, query="why?", chunks=chunks("a", "b")) for at in range(130)
+    )))  # fmt: skip
+    found = newest(rig, limit=1_000)
+    assert ids(found) == [f"q{at}" for at in range(130)]
+    assert [detail.texts_omitted for detail in found] == [False] * 100 + [True] * 30
+    assert [detail.record.query for detail in found] == ["why?"] * 100 + [None] * 30
+    assert [chunk.id for chunk in found[129].record.chunks] == ["a", "b"]
+    assert found[129].failure_mode == found[0].failure_mode
+
+
+def test_texts_stop_where_they_have_eight_mebibytes(rig):
+    rig.commit(sent(*(failed(f"q{at}", NOON - at, answer="x" * 900_000) for at in range(12))))
+    found = newest(rig)
+    assert [detail.texts_omitted for detail in found] == [False] * 9 + [True] * 3
+    assert len(msgspec.json.encode(found)) < 9 << 20
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"error": "e" * 1_000_000}, id="a long error"),
+        pytest.param({"tags": {f"{at}" * 50: "v" * 256 for at in range(64)}}, id="long tags"),
+        pytest.param({"relevant_ids": ["d" * 250 + str(at) for at in range(999)]}, id="many ids"),
+    ],
+)
+def test_a_query_without_texts_is_small_whatever_it_holds(rig, fields):
+    rig.commit(sent(failed("big", NOON, **fields)))
+    bare = queries.without_texts(newest(rig)[0])
+    assert bare.texts_omitted
+    assert bare.record.query_id == "big"
+    assert len(msgspec.json.encode(bare)) < 32 << 10
+
+
+def test_amendments_too_large_to_keep_are_read_again(rig):
+    rig.commit(sent(failed("a", NOON)))
+    many = [f"{at}" + "d" * 250 for at in range(999)]
+    rig.commit(sent(changes=[Label(query_id="a", relevant_ids=many, timestamp=NOON)]))
+    assert newest(rig)[0].labels[0].relevant_ids == many
+
+
+def test_a_read_can_be_given_up_between_blocks(rig):
+    for block in range(3):
+        rig.commit(sent(failed(f"q{block}", NOON)))
+    seen = []
+
+    def give_up() -> None:
+        seen.append(1)
+        if len(seen) == 2:
+            raise ReadTimeoutError("too long")
+
+    with rig.store.reader() as reader, pytest.raises(ReadTimeoutError):
+        queries.newest(reader, PIPELINE, QueryFilter(0.0, 2e9, "", (), 50), give_up)
+    assert len(seen) == 2

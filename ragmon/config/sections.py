@@ -132,6 +132,15 @@ class LimitSettings(SettingsSection):
     """Largest total of the request headers (431)."""
     read_timeout: Positive = 20.0
     """Time within which a whole request body must arrive (408)."""
+    write_timeout: Positive = 30.0
+    """Time within which a client must take each MiB of an answer; otherwise its connection is
+    closed."""
+    connections: Annotated[int, Field(ge=1, le=65_536)] = 512
+    """Most connections over HTTP at a time (503); 32 more are taken for probes and `/metrics`."""
+    reads: Annotated[int, Field(ge=1, le=64)] = 4
+    """Reads of stored queries at a time, and as many reports; others wait up to 5s (503)."""
+    query_timeout: Positive = 60.0
+    """Longest time for one read of stored queries (503)."""
     queue: Bytes = 64 << 20
     """Size of the batches that wait to be written to the store (503). Raise it if bursts are
     refused."""

@@ -4,13 +4,26 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator, Sequence
 
+import structlog
 import uvicorn
 
-from ragmon.asgi import App, BodyLimits, Problem, Receive, Scope, Send, send_problem
+from ragmon.asgi import (
+    App,
+    BodyLimits,
+    Problem,
+    Receive,
+    Scope,
+    Send,
+    check_framing,
+    in_pieces,
+    send_problem,
+)
 from ragmon.config import Settings
 from ragmon.daemon.component import Context
+from ragmon.daemon.descriptors import DescriptorWatch, connection_limit, raise_limit
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.errors import SettingsError
+from ragmon.exposition.own import OwnMetrics
 from ragmon.sources.http import ENDPOINTS, HttpSource, Options
 from ragmon.sources.otlp.receiver import source as otlp
 from ragmon.web.api import Api, RouteSection
@@ -61,7 +74,7 @@ def configure(
         _guarded(
             _guard_of(context.settings),
             lambda reason: own.rejected("http", reason),
-            _route(source, traces, api.application()),
+            _route(source, traces, _paced(api.application())),
         ),
         http=bounded_protocol(limits, lambda reason: own.rejected("http", reason)),
         ws="none",
@@ -73,7 +86,20 @@ def configure(
         server_header=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=int(drain_s),
+        callback_notify=_watch_descriptors(own).look,
+        timeout_notify=1,
     )
+
+
+def _watch_descriptors(own: OwnMetrics) -> DescriptorWatch:
+    watch = DescriptorWatch()
+    own.watch_total(
+        "ragmon_file_descriptors_exhausted_seconds",
+        "Seconds in which no file or connection could be opened because all file descriptors were "
+        "in use; new connections were dropped. Any increase is bad: raise the limit of open files.",
+        lambda: watch.seconds,
+    )
+    return watch
 
 
 def limits_of(context: Context) -> BodyLimits:
@@ -85,7 +111,22 @@ def limits_of(context: Context) -> BodyLimits:
         headers=limits.headers,
         read_timeout_s=limits.read_timeout,
         memory=context.memory,
+        write_timeout_s=limits.write_timeout,
+        connections=_connections(limits.connections),
+        reads=limits.reads,
     )
+
+
+def _connections(configured: int) -> int:
+    limit = connection_limit(configured, raise_limit())
+    if limit < configured:
+        structlog.get_logger("daemon").warning(
+            "connections_limited",
+            connections=limit,
+            configured=configured,
+            remedy="raise the limit of open files (ulimit -n, LimitNOFILE)",
+        )
+    return limit
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -126,6 +167,7 @@ def _guard_of(settings: Settings) -> BrowserGuard:
 def _guarded(guard: BrowserGuard, refused: Callable[[str], None], app: App) -> App:
     async def check(scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            check_framing(scope)
             guard.check(scope)
         except Problem as problem:
             refused(problem.reason)
@@ -134,6 +176,15 @@ def _guarded(guard: BrowserGuard, refused: Callable[[str], None], app: App) -> A
             await app(scope, receive, send)
 
     return check
+
+
+def _paced(app: App) -> App:
+    """Send long answers as fast as they are read."""
+
+    async def paced(scope: Scope, receive: Receive, send: Send) -> None:
+        await app(scope, receive, in_pieces(send))
+
+    return paced
 
 
 def _route(source: App, traces: App, api: App) -> App:

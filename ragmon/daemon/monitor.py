@@ -6,7 +6,7 @@ Every answer includes what was acknowledged before it was asked for.
 import asyncio
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec.structs import asdict
@@ -19,6 +19,7 @@ from ragmon.config import Settings
 from ragmon.config.units import seconds
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.durations import duration_text
+from ragmon.errors import ReadTimeoutError
 from ragmon.exposition import OPENMETRICS, TEXT, page, wants_openmetrics
 from ragmon.exposition.counters import Counters
 from ragmon.exposition.gauges import Gauges
@@ -135,9 +136,8 @@ class LiveMonitor:
             )
         )
         if end - length < held_since:
-            older = functools.partial(self._saved, end - length, min(end, held_since))
-            saved = await asyncio.to_thread(older)
-            merged, keys = add_saved(merged, keys, saved, windows.columns)
+            older = functools.partial(self._longer, end - length, min(end, held_since))
+            merged, keys = await asyncio.to_thread(older, merged, keys)
         figures = await asyncio.to_thread(report.build, merged, keys, windows.columns, pipeline)
         return Report(
             window=window,
@@ -149,13 +149,24 @@ class LiveMonitor:
             **asdict(figures),
         )
 
-    def _saved(self, start: float, end: float) -> list[bytes]:
-        """Bodies of the coarsest saved buckets from ``start`` up to, without, that of ``end``."""
-        tier = len(self._engine.windows.tiers) - 1
-        width = self._engine.windows.tiers[tier].width_s
+    def _longer(
+        self, start: float, end: float, merged: Merged, keys: dict[SeriesKey, int]
+    ) -> tuple[Merged, dict[SeriesKey, int]]:
+        """The window with the coarsest saved buckets from ``start`` up to, without, ``end``'s."""
+        windows = self._engine.windows
+        tier = len(windows.tiers) - 1
+        width = windows.tiers[tier].width_s
+        first, last = int(start // width), int(end // width) - 1
+        check = self._deadline()
+
+        def checked(bodies: Iterable[bytes]) -> Iterator[bytes]:
+            for body in bodies:
+                check()
+                yield body
+
         with self._engine.store.reader() as reader:
-            first, last = int(start // width), int(end // width) - 1
-            return list(reader.saved_buckets(tier, first, last))
+            saved = checked(reader.saved_buckets(tier, first, last))
+            return add_saved(merged, keys, saved, windows.columns)
 
     async def queries(
         self, pipeline: str, failing: list[str], since: float, limit: int
@@ -168,12 +179,27 @@ class LiveMonitor:
         names = queries.check_failing(failing, self._engine.pipeline)
         until = self._clock.now() + self._settings.max_clock_skew
         query_filter = QueryFilter(since, until, pipeline, names, limit)
+        check = self._deadline()
 
         def read() -> list[QueryDetail]:
             with self._engine.store.reader() as reader:
-                return queries.newest(reader, self._engine.pipeline, query_filter)
+                return queries.newest(reader, self._engine.pipeline, query_filter, check)
 
         return await asyncio.to_thread(read)
+
+    def _deadline(self) -> Callable[[], None]:
+        """A check that raises ReadTimeoutError when a read that begins now has taken too long."""
+        most = self._settings.limits.query_timeout
+        until = self._clock.monotonic() + most
+
+        def check() -> None:
+            if self._clock.monotonic() > until:
+                raise ReadTimeoutError(
+                    f"the read took longer than {duration_text(most)} (limits.query_timeout)",
+                    hint="Ask for less: a later since or one failure",
+                )
+
+        return check
 
     async def query(self, query_id: str) -> QueryDetail | None:
         """One query by its id; None when it is not stored."""

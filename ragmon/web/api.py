@@ -17,19 +17,21 @@ from ragmon.api_schema import QueryDetail, QueryList, Report
 from ragmon.asgi import (
     BodyLimits,
     Problem,
+    ReadGate,
     Scope,
     check_headers,
     over_memory,
     read_body,
     unavailable,
 )
-from ragmon.errors import MemoryLimitError, RagmonError
+from ragmon.errors import MemoryLimitError, RagmonError, ReadTimeoutError
 from ragmon.signals.failure_mode import FAILED
 from ragmon.web import endpoints, openapi
 from ragmon.web.endpoint import Endpoint
 from ragmon.web.page import HEADERS, status_page
 
 _SHOWN, _RECENT_S = 10, 3_600.0  # failing queries on the status page, and how far it looks back
+_PAGE_WAIT_S = 1.0  # for a turn to read them
 _YEAR_10000 = 253_402_300_800  # unix seconds
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -106,6 +108,7 @@ class Api:
         more: Sequence[RouteSection] = (),
     ) -> None:
         self._more = more
+        self._gates = {name: ReadGate(limits.reads) for name in ("store", "windows")}
         self._monitor = monitor
         self._refused = refused  # called with the reason of every refusal
         self._authorize = authorize
@@ -114,7 +117,7 @@ class Api:
 
     def application(self) -> Starlette:
         """The ASGI application."""
-        return Starlette(
+        application = Starlette(
             routes=[
                 Route(page.endpoint.path, self._guarded(page), methods=[page.endpoint.method])
                 for section in (self, *self._more)
@@ -126,6 +129,9 @@ class Api:
                 Exception: self._defect,
             },
         )
+        # It would redirect to whatever Host says, before a token is asked for.
+        application.router.redirect_slashes = False
+        return application
 
     def pages(self) -> Sequence[Page]:
         """Its own endpoints, without those of the other sections."""
@@ -145,9 +151,17 @@ class Api:
         window = request.query_params.get("window", "1h")
         report = await self._report(window, "")
         since = self._monitor.now() - min(report.window_seconds, _RECENT_S)
-        failing = await self._monitor.queries("", list(FAILED), since, _SHOWN)
-        html = status_page(report, self._monitor.problems(), failing)
+        html = status_page(report, self._monitor.problems(), await self._failing(since))
         return HTMLResponse(html, headers=HEADERS)
+
+    async def _failing(self, since: float) -> list[QueryDetail] | None:
+        """Newest failing queries of the page; None while too much else is read."""
+        try:
+            async with self._gates["store"].turn(_PAGE_WAIT_S):
+                return await self._monitor.queries("", list(FAILED), since, _SHOWN)
+        except (Problem, ReadTimeoutError):
+            self._refused("reads")
+            return None
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus text, or OpenMetrics when asked for."""
@@ -201,15 +215,19 @@ class Api:
 
     def _guarded(self, page: Page) -> Answer:
         scope = self._needed(page.endpoint)
+        gate = self._gates.get(page.endpoint.reads)
 
         async def answer(request: Request) -> Response:
             check_headers(request.scope, self._limits)
             if scope:
                 self._authorize(request.scope, scope)
             try:
-                return await page.answer(request)
+                async with gate.turn() if gate else contextlib.nullcontext():
+                    return await page.answer(request)
             except MemoryLimitError as error:
                 raise over_memory(error) from None
+            except ReadTimeoutError as error:
+                raise unavailable(str(error), "query_timeout") from None
             except RagmonError as error:
                 raise unavailable(str(error), "unavailable") from None
 

@@ -39,4 +39,5 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     answer: Any = None  # type of a JSON answer, None: text or bytes
     media: tuple[str, ...] = (JSON,)  # of the answer
     status: int = 200  # of success
+    reads: Literal["", "store", "windows"] = ""  # of the limited reads; empty: it is cheap
     problems: tuple[int, ...] = ()  # beside those that every path may answer

@@ -30,6 +30,7 @@ PAGE = Endpoint(
     method="GET",
     path="/",
     scope="read",
+    reads="windows",
     tag="Report",
     summary="Status page for a browser",
     parameters=(Parameter("window", "Length of the window, such as `5m` or `24h`.", str, "1h"),),
@@ -69,6 +70,7 @@ REPORT = Endpoint(
     method="GET",
     path="/v1/report",
     scope="read",
+    reads="windows",
     tag="Report",
     summary="Every metric of one window with its 95 % interval, and the open alerts",
     parameters=(
@@ -84,9 +86,12 @@ QUERIES = Endpoint(
     method="GET",
     path="/v1/queries",
     scope="read",
+    reads="store",
     tag="Queries",
     summary="Newest queries, or the newest that failed in some way",
-    help="With `failing=unfaithful` alone, the least faithful come first.",
+    help="With `failing=unfaithful` alone, the least faithful come first. The first 100 come with "
+    "their texts, as far as these fit into 8 MiB; `texts_omitted` is true for the others: ask for "
+    "them by their ids.",
     parameters=(
         _PIPELINE,
         Parameter(
@@ -104,6 +109,7 @@ QUERY = Endpoint(
     method="GET",
     path="/v1/queries/{query_id:path}",
     scope="read",
+    reads="store",
     tag="Queries",
     summary="One query with everything known of it",
     parameters=(
@@ -207,6 +213,7 @@ BASELINE = Endpoint(
     method="GET",
     path="/v1/baselines/{name}",
     scope="read",
+    reads="store",
     tag="Baselines",
     summary="One baseline with its levels, or with the evaluation it was made of",
     parameters=(_BASELINE, _VERSION),

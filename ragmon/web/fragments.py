@@ -71,8 +71,10 @@ def pipeline_section(pipeline: PipelineReport, window: str) -> str:
     )
 
 
-def failing_queries(queries: Sequence[QueryDetail]) -> str:
+def failing_queries(queries: Sequence[QueryDetail] | None) -> str:
     """The newest queries that went wrong, each with a link to all that is known of it."""
+    if queries is None:
+        return '<p class="dim">Too many reads are in progress to list the failing queries.</p>'
     if not queries:
         return ""
     head = '<tr><th>asked<th class="wide">pipeline<th>failed in<th class="said">query</tr>'

@@ -47,13 +47,15 @@ td,th{padding:.25rem .35rem}td:first-child{white-space:normal}td.said{min-width:
 """
 
 
-def status_page(report: Report, problems: Sequence[str], failing: Sequence[QueryDetail]) -> str:
+def status_page(
+    report: Report, problems: Sequence[str], failing: Sequence[QueryDetail] | None
+) -> str:
     """The page as HTML.
 
     Args:
         report: of one window.
         problems: reasons why ragmon is not ready.
-        failing: newest queries that went wrong.
+        failing: newest queries that went wrong; None: they could not be read now.
     """
     window, alerts = escape(report.window), report.alerts
     sections = [pipeline_section(each, report.window) for each in report.pipelines]

@@ -1,21 +1,39 @@
-"""HTTP/1.1 as uvicorn speaks it, with an end to headers and refused bodies: in bytes and in time.
+"""HTTP/1.1 as uvicorn speaks it, with an end to everything: in bytes, in time and in number.
 
 uvicorn itself would take headers without end, and wait for ever for those that do not come. What is
 left of a body after its answer it drops, also without end; that is how a client that looks for an
-answer only when it has sent everything gets to read a 413, so here this ends, and late.
+answer only when it has sent everything gets to read a 413, so here this ends, and late. An answer
+that nobody reads it would keep for as long as the connection is open, and it would take
+connections without end.
 """
 
 import asyncio
 from collections.abc import Callable
 
 import msgspec
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
-from ragmon.asgi import BodyLimits, Problem, headers_too_large
+from ragmon.asgi import (
+    BodyLimits,
+    Problem,
+    Receive,
+    Scope,
+    Send,
+    headers_too_large,
+    is_probe,
+    send_problem,
+    too_many_connections,
+)
 
 _LINGER_BYTES = 4 << 20
 _LINGER_S = 2.0
 _REST_BYTES = 128 << 20  # of a body after its answer
+_SPARE = 32  # connections beyond the limit, for one probe each
+_SPARE_S = 2.0  # for the headers on one of them
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -32,17 +50,50 @@ class BoundedProtocol(HttpToolsProtocol):
     _rest: asyncio.TimerHandle | None = None  # while what is left of a body is dropped
     _rest_bytes = 0
     _close_after_rest = False
+    _is_spare = False
+    _running: RequestResponseCycle | None = None  # the request that is being answered
+    _unread: asyncio.TimerHandle | None = None  # while the client has to take what was written
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; headers are due."""
         super().connection_made(transport)
+        too_many = len(self.connections) - self.limits.connections
+        if too_many > _SPARE:
+            problem = too_many_connections(self.limits.connections)
+            self.refused(problem.reason)
+            self._refused = True
+            transport.write(_answer(problem))
+            transport.close()
+            return
+        if too_many > 0:
+            self._is_spare = True
+            self._whole_app, self.app = self.app, self._answer_probe
         self._start_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._stop_timeout()
         self._end_rest()
+        self._stop_unread()
+        if self._running is not None:
+            self._running.disconnected = True  # the server itself tells the newest request alone
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client is behind; it has some time to catch up."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(self.limits.write_timeout_s, self._give_up_client)
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self._stop_unread()
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP."""
+        self.refused("malformed")
+        super().send_400_response(msg)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, and refuse what goes on too long."""
@@ -72,6 +123,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_body = True
         self._stop_timeout()
         super().on_headers_complete()
+        if not self.pipeline:
+            self._running = self.cycle
+        if self._is_spare:
+            self.cycle.keep_alive = False
         if not self.cycle.keep_alive:
             patient = _PatientTransport(self.transport, self._close_when_read)
             self.cycle.transport = patient  # type: ignore[assignment]
@@ -86,6 +141,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """A request is answered, and maybe not there as a whole."""
+        self._running = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         if self._in_body and self.cycle.response_complete and not self.transport.is_closing():
             self._rest_bytes = 0
@@ -102,9 +158,31 @@ class BoundedProtocol(HttpToolsProtocol):
             self._rest.cancel()
             self._rest = None
 
+    async def _answer_probe(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer on a connection too many, which is for probes alone."""
+        if is_probe(scope):
+            await self._whole_app(scope, receive, send)
+            return
+        problem = too_many_connections(self.limits.connections)
+        self.refused(problem.reason)
+        await send_problem(send, problem)
+
+    def _give_up_client(self) -> None:
+        """Close a connection whose client does not read, and free what waits for it."""
+        self._unread = None
+        self.refused("write_timeout")
+        self.transport.abort()
+
+    def _stop_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
     def _start_timeout(self) -> None:
         if self._timeout is None:
-            self._timeout = self.loop.call_later(self.limits.read_timeout_s, self._give_up)
+            seconds = self.limits.read_timeout_s
+            seconds = min(seconds, _SPARE_S) if self._is_spare else seconds
+            self._timeout = self.loop.call_later(seconds, self._give_up)
 
     def _stop_timeout(self) -> None:
         if self._timeout is not None:
@@ -125,10 +203,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refused = True
         self._header_bytes = 0
         self.refused(problem.reason)
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.write(_answer(problem))
-        self.transport.write_eof()
         self._stop_timeout()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.keep_alive = False  # earlier requests are answered first, then it is closed
+            return
+        self.transport.write(_answer(problem))
+        self.transport.write_eof()
         self._timeout = self.loop.call_later(_LINGER_S, self.transport.close)
 
     def _ignore(self, data: bytes) -> None:
@@ -154,7 +234,7 @@ def bounded_protocol(limits: BodyLimits, refused: Callable[[str], None]) -> type
 
     Args:
         limits: of headers, and of the time until they are there.
-        refused: told the reason of every refusal.
+        refused: called with the reason of every refusal.
     """
     settled = {"limits": limits, "refused": staticmethod(refused)}
     return type("SettledProtocol", (BoundedProtocol,), settled)

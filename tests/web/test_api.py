@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from urllib.parse import quote
 
 import msgspec
@@ -12,10 +13,11 @@ from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import load
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.monitor import LiveMonitor
-from ragmon.errors import StoreBusyError, StoreError
+from ragmon.errors import ReadTimeoutError, StoreBusyError, StoreError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.memory import MemoryBudget
 from ragmon.stores.sqlite import SqliteStore
+from ragmon.web import api
 from ragmon.web.api import Api
 from tests.support.daemons import running
 from tests.support.http import PROBLEM
@@ -281,6 +283,58 @@ def test_a_page_that_nobody_asks_for_is_evaluated_all_the_same(tmp_path):
         eventually(lambda: site.daemon._monitor.turned_at > seen, "an evaluation has passed")
 
 
+# ---------------------------------------------------------------------- reads in turn
+
+
+@pytest.fixture
+def busy(tmp_path, monkeypatch):
+    """A daemon that answers one read at a time, and is at it."""
+    reached, release = threading.Event(), threading.Event()
+
+    async def waiting(self, *_):
+        reached.set()
+        await asyncio.to_thread(release.wait, 20)
+        return []
+
+    monkeypatch.setattr(LiveMonitor, "queries", waiting)
+    monkeypatch.setattr(api, "_PAGE_WAIT_S", 0.05)
+    with running(tmp_path / "data", limits__reads=1) as site:
+        reader = threading.Thread(target=site.get, args=("/v1/queries",))
+        reader.start()
+        assert reached.wait(10)
+        try:
+            yield site
+        finally:
+            release.set()
+            reader.join(10)
+
+
+def test_the_status_page_is_shown_without_queries_where_too_much_is_read(busy):
+    page = busy.get("/")
+    assert page.status == 200
+    assert "Too many reads are in progress" in page.text
+    assert busy.total("ragmon_rejected_total", source="api", reason="reads") == 1
+
+
+@pytest.mark.parametrize("path", ["/v1/report", "/v1/alerts", "/livez", "/metrics"])
+def test_other_answers_do_not_wait_for_reads_of_queries(busy, path):
+    assert busy.get(path).status == 200
+
+
+def test_a_read_that_takes_too_long_is_given_up(tmp_path):
+    clock = ManualClock(1_750_000_000)
+    settings = load(None, {"data_dir": str(tmp_path)}, {}).settings
+    engine = build_engine(settings, clock)
+    monitor = LiveMonitor(engine, settings, OwnMetrics(), clock, lambda _pipeline: [])
+    check = monitor._deadline()
+    clock.sleep(59)
+    check()
+    clock.sleep(2)
+    with pytest.raises(ReadTimeoutError, match=r"limits\.query_timeout"):
+        check()
+    engine.store.close()
+
+
 # ---------------------------------------------------------------------- what goes wrong
 
 
@@ -303,7 +357,8 @@ def ask(path: str, error: Exception) -> tuple[int, dict[bytes, bytes], bytes, li
     limits = BodyLimits(
         body=1, decompressed=1, headers=10_000, read_timeout_s=1.0, memory=MemoryBudget(1 << 30)
     )
-    api = Api(Broken(error), counted.append, lambda *_: None, limits=limits, protect_metrics=False)
+    broken = Broken(error)
+    made = Api(broken, counted.append, lambda *_: None, limits=limits, protect_metrics=False)
     sent = []
 
     async def receive():
@@ -316,7 +371,7 @@ def ask(path: str, error: Exception) -> tuple[int, dict[bytes, bytes], bytes, li
         "type": "http", "method": "GET", "path": path, "query_string": b"", "headers": [],
         "root_path": "",
     }  # fmt: skip
-    application = api.application()
+    application = made.application()
     try:
         asyncio.run(application(scope, receive, keep))
     except type(error):  # passed on, so that the server logs it
@@ -329,6 +384,7 @@ def ask(path: str, error: Exception) -> tuple[int, dict[bytes, bytes], bytes, li
     [
         pytest.param(StoreError("the disk is gone"), 503, "unavailable", id="the store fails"),
         pytest.param(StoreBusyError("locked"), 503, "unavailable", id="the store is locked"),
+        pytest.param(ReadTimeoutError("too long"), 503, "query_timeout", id="it takes too long"),
         pytest.param(ZeroDivisionError("oops"), 500, "internal", id="a defect of ours"),
     ],
 )

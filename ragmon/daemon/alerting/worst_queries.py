@@ -56,11 +56,11 @@ class WorstQueries:
             return ()
         with self._reader() as reader:
             kept = heapq.nlargest(MOST, self._bad(reader, alert))
-            opened = {bad.block: reader.records(bad.block) for bad in kept}
+            opened = [(bad, reader.record(bad.block + bad.at)) for bad in kept]
             return tuple(
-                self._shown(_decode(opened[bad.block][bad.at]), bad, alert.key.stream.metric)
-                for bad in kept
-                if bad.at < len(opened[bad.block])  # it may have expired meanwhile
+                self._shown(_decode(stored[0]), bad, alert.key.stream.metric)
+                for bad, stored in opened
+                if stored is not None  # it may have expired meanwhile
             )
 
     def _bad(self, reader: Reader, alert: Alert) -> Iterator[_Bad]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from ragmon.asgi import (
     BodyLimits,
     Problem,
+    ReadGate,
     Receive,
     Scope,
     Send,
@@ -105,6 +106,7 @@ class OtlpSource:
         self._authorize = authorize
         self._clock = clock
         self._journal = Journal(spans)
+        self._gate = ReadGate(options.limits.reads)
 
     def start(self) -> None:
         """Begin to complete traces; requests are answered before it, too."""
@@ -280,9 +282,10 @@ class OtlpSource:
             most = _most(scope["query_string"])
             recent = list(self.worker.recent)[-most:]
             now = self._clock.now()
-            explained = await asyncio.to_thread(
-                lambda: [doctor.explain_packed(bodies, now) for _, bodies in recent]
-            )
+            async with self._gate.turn():
+                explained = await asyncio.to_thread(
+                    lambda: [doctor.explain_packed(bodies, now) for _, bodies in recent]
+                )
             await send_json(send, 200, explained)
         except Problem as problem:
             self._counters.rejected("otlp", problem.reason)
