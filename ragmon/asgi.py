@@ -79,9 +79,9 @@ class BodyLimits(Struct, frozen=True, kw_only=True):
     headers: int
     read_timeout_s: float
     memory: MemoryBudget  # that all requests and reads share
-    write_timeout_s: float = 30.0  # for each ``PIECE`` of an answer
-    connections: int = 512
-    reads: int = 4  # of stored queries at a time, and as many reports
+    write_timeout_s: float  # for each ``PIECE`` of an answer
+    connections: int
+    reads: int  # of stored queries at a time, and as many reports
 
 
 def over_memory(error: MemoryLimitError) -> Problem:

@@ -9,15 +9,14 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmon.asgi import BodyLimits, Problem, ReadGate, check_headers, over_memory, read_body
+from ragmon.asgi import Problem, ReadGate, check_headers, over_memory, read_body
 from ragmon.clock import SystemClock
 from ragmon.errors import MemoryLimitError
 from ragmon.memory import MemoryBudget, MemoryReservation
+from tests.support.limits import body_limits
 
 AMPLE = MemoryBudget(1 << 40)
-LIMITS = BodyLimits(
-    body=1_000_000, decompressed=2_000_000, headers=1_024, read_timeout_s=5.0, memory=AMPLE
-)
+LIMITS = body_limits(body=1_000_000, decompressed=2_000_000, headers=1_024, memory=AMPLE)
 
 
 def ask(*parts: bytes, encoding="", leaves=False, limits=LIMITS, memory=None, announced=None):
@@ -166,7 +165,7 @@ def test_exactly_the_limit_is_not_too_large():
 
 
 def test_a_body_that_stops_half_way_times_out():
-    hasty = BodyLimits(body=100, decompressed=100, headers=1_024, read_timeout_s=0.05, memory=AMPLE)
+    hasty = body_limits(read_timeout_s=0.05)
     parts = [b'{"query":', b""]
 
     async def receive():

@@ -13,6 +13,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from ragmon.config.settings import Settings
+from ragmon.config.yaml_text import parse, where
 from ragmon.errors import SettingsError
 from ragmon.plugins import nearest
 
@@ -103,12 +104,12 @@ def _layered(*lower: dict[str, Any]) -> type[Settings]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = _yaml(path.read_text(encoding="utf-8"))
+        content = parse(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SettingsError(f"cannot read {path}: {reason}") from error
     except yaml.YAMLError as error:
-        raise SettingsError(f"{path} is not YAML: {_where(error)}") from error
+        raise SettingsError(f"{path} is not YAML: {where(error)}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -116,26 +117,11 @@ def _read(path: Path) -> dict[str, Any]:
     return {str(key): value for key, value in content.items()}
 
 
-def _where(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error)
-    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else problem
-
-
-class _Loader(yaml.SafeLoader):
-    """Loader that refuses duplicate keys, as YAML demands and the library does not."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        names = [name.value for name, _ in node.value if isinstance(name, yaml.ScalarNode)]
-        for name, _ in node.value:
-            if names.count(name.value) > 1:
-                problem = f"`{name.value}` is given twice"
-                raise yaml.constructor.ConstructorError(None, None, problem, name.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-def _yaml(text: str) -> Any:
-    return yaml.load(text, _Loader)  # noqa: S506 - a safe loader
+def _parse(text: str, origin: str) -> Any:
+    try:
+        return parse(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{origin} is not YAML: {where(error)}") from None
 
 
 def _nest(flat: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
@@ -156,13 +142,6 @@ def _nest(flat: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]
         parse = isinstance(value, str) and key not in texts
         level[last] = _parse(value, origins[key]) if parse else value
     return nested
-
-
-def _parse(text: str, origin: str) -> Any:
-    try:
-        return _yaml(text)
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{origin} is not YAML: {_where(error)}") from None
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

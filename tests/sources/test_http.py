@@ -8,13 +8,12 @@ import msgspec
 import pytest
 import zstandard
 
-from ragmon.asgi import BodyLimits
 from ragmon.clock import SystemClock
 from ragmon.errors import StoreError, StoreFullError
-from ragmon.memory import MemoryBudget
 from ragmon.sources.http import HttpSource, Options
 from tests.support.daemons import running
 from tests.support.http import NDJSON, PROBLEM
+from tests.support.limits import body_limits
 from tests.support.wait import eventually
 
 OK = {"accepted": 1, "duplicates": 0, "rejected": []}
@@ -424,9 +423,7 @@ def test_a_request_that_the_end_cuts_off_is_told_to_come_again():
             counted.append((source, reason))
 
     counted, sent = [], []
-    limits = BodyLimits(
-        body=100, decompressed=100, headers=1_000, read_timeout_s=5, memory=MemoryBudget(1 << 30)
-    )
+    limits = body_limits()
     options = Options(limits=limits, listed_errors=1, retention_s=1e9, max_skew_s=300)
     source = HttpSource(options, Silent(), Silent(), lambda *_: None, SystemClock().now)
     scope = {"path": "/v1/queries", "method": "POST", "headers": [], "query_string": b""}

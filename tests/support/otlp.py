@@ -10,29 +10,22 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ragmon.asgi import BodyLimits
 from ragmon.clock import ManualClock
 from ragmon.config import load
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.ingest.engine import Engine
-from ragmon.memory import MemoryBudget
 from ragmon.queries import describe
 from ragmon.records import QueryRecord
 from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
 from ragmon.sources.otlp.receiver.source import Options, OtlpSource
 from ragmon.sources.otlp.spans import Resource, Span
+from tests.support.limits import body_limits
 
 CAPTURES = Path(__file__).parent.parent / "data" / "otlp"
 FOLDERS = sorted(each.parent.name for each in CAPTURES.glob("*/expected.json"))
 NOW = 1_795_300_000.0  # after the last capture was made
 
-_LIMITS = BodyLimits(
-    body=1 << 20,
-    decompressed=8 << 20,
-    headers=65_536,
-    read_timeout_s=5.0,
-    memory=MemoryBudget(1 << 30),
-)
+_LIMITS = body_limits()
 
 
 class Answer(NamedTuple):

@@ -8,19 +8,18 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from ragmon.asgi import BodyLimits
 from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import load
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.errors import ReadTimeoutError, StoreBusyError, StoreError
 from ragmon.exposition.own import OwnMetrics
-from ragmon.memory import MemoryBudget
 from ragmon.stores.sqlite import SqliteStore
 from ragmon.web import api
 from ragmon.web.api import Api
 from tests.support.daemons import running
 from tests.support.http import PROBLEM
+from tests.support.limits import body_limits
 from tests.support.wait import eventually
 
 PAST_S = 30.0
@@ -354,9 +353,7 @@ class Broken:
 def ask(path: str, error: Exception) -> tuple[int, dict[bytes, bytes], bytes, list[str]]:
     """Status, headers, body and counted reasons of one request to an API of its own."""
     counted: list[str] = []
-    limits = BodyLimits(
-        body=1, decompressed=1, headers=10_000, read_timeout_s=1.0, memory=MemoryBudget(1 << 30)
-    )
+    limits = body_limits()
     broken = Broken(error)
     made = Api(broken, counted.append, lambda *_: None, limits=limits, protect_metrics=False)
     sent = []

@@ -6,8 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragmon.asgi import BodyLimits
-from ragmon.memory import MemoryBudget
 from ragmon.sources.http import ENDPOINTS as INGEST
 from ragmon.sources.otlp.receiver.source import PATHS as OTLP
 from ragmon.web import openapi
@@ -16,6 +14,7 @@ from ragmon.web.api import Api
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.judge_runs import JudgeSection
 from tests.support import golden
+from tests.support.limits import body_limits
 
 REFERENCE = Path(__file__).parents[2] / "deploy" / "docs" / "reference"
 
@@ -39,18 +38,13 @@ def test_it_is_served_without_a_token(daemon):
     assert answer.body == openapi.encoded()
 
 
-LIMITS = BodyLimits(
-    body=1, decompressed=1, headers=1, read_timeout_s=1.0, memory=MemoryBudget(1 << 30)
-)
-
-
 def test_every_route_is_in_it():
     sections = [
         AlertSection(None, None),
         BaselineSection(None, None),
         JudgeSection(None, None, None),
     ]
-    api = Api(None, None, None, limits=LIMITS, protect_metrics=False, more=sections)
+    api = Api(None, None, None, limits=body_limits(), protect_metrics=False, more=sections)
     routes = {
         (method, re.sub(":path}", "}", route.path))
         for route in api.application().routes

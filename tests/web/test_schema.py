@@ -9,11 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from ragmon.alerts.message import Links
-from ragmon.asgi import BodyLimits
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.baselines import BaselineService, LiveBaselines, Minutes
 from ragmon.daemon.monitor import LiveMonitor
-from ragmon.memory import MemoryBudget
 from ragmon.records import Feedback, Label, Latency, Position, Tokens, Verdict
 from ragmon.stores.protocols import Notification, Settled, Turn
 from ragmon.web.alerts import AlertSection
@@ -22,15 +20,10 @@ from ragmon.web.baselines import BaselineSection
 from tests.support import golden
 from tests.support.alerts import event, rich_alert
 from tests.support.examples import NOON, chunks, record
+from tests.support.limits import body_limits
 from tests.support.vigil import Vigil
 
-LIMITS = BodyLimits(
-    body=1 << 20,
-    decompressed=1 << 20,
-    headers=10_000,
-    read_timeout_s=5.0,
-    memory=MemoryBudget(1 << 30),
-)
+LIMITS = body_limits()
 RUN = {
     "schema": "ragmon/evaluation/1",
     "name": "nightly",
