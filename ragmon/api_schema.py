@@ -237,6 +237,25 @@ class JudgeForecast(Struct, frozen=True, kw_only=True):
 # ---- ingest -----------------------------------------------------------------------------------
 
 
+class TokenView(Struct, frozen=True, kw_only=True):
+    """One token, without its secret; times are unix seconds."""
+
+    name: str
+    scopes: list[str]
+    pipelines: list[str]  # that it may write and read; none: all
+    secrets: int  # accepted now; more than one while the token is being replaced
+    expires: float | None
+    last_used: float | None  # null: never
+    requests_per_second: float | None
+    records_per_second: float | None
+
+
+class TokenList(Struct, frozen=True, kw_only=True):
+    """Every token of ``auth.tokens``."""
+
+    tokens: list[TokenView]
+
+
 class RejectedRecord(Struct, frozen=True, kw_only=True):
     """One record of a batch that was not kept."""
 

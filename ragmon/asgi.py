@@ -41,6 +41,7 @@ _TITLES = {
     413: "Content too large",
     415: "Unsupported media type",
     422: "Nothing usable",
+    429: "Too many requests",
     431: "Request header fields too large",
     500: "Internal error",
     503: "Unavailable",

@@ -39,6 +39,7 @@ class QueryFilter(NamedTuple):
     pipeline: str  # empty: any
     failing: tuple[str, ...]
     limit: int
+    readable: Callable[[str], bool] | None = None  # by pipeline; None: all
 
 
 def failures(pipeline: Pipeline) -> dict[str, tuple[int, float]]:
@@ -206,6 +207,8 @@ def _matches(
     if query_filter.pipeline:
         chosen = np.array([dims[0] == query_filter.pipeline for dims in observations.dims])
         fits &= chosen[observations.dim_index]
+    if (readable := query_filter.readable) is not None:
+        fits &= np.array([readable(dims[0]) for dims in observations.dims])[observations.dim_index]
     if query_filter.failing:
         named = failures(pipeline)
         columns, bad = zip(*(named[name] for name in query_filter.failing), strict=True)

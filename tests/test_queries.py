@@ -104,6 +104,7 @@ groups = st.tuples(
 )
 wanted = st.builds(
     QueryFilter,
+    readable=st.none(),
     since=st.sampled_from([0.0, NOON - 12, NOON - 3]),
     until=st.sampled_from([2e9, NOON - 1, NOON - 10]),
     pipeline=st.sampled_from(["", "", "docs", "nobody"]),

@@ -14,10 +14,11 @@ from ragmon.clock import SystemClock
 from ragmon.config.settings import Settings
 from ragmon.config.units import size_text
 from ragmon.daemon.alerting.build import build_detection, build_timing
-from ragmon.daemon.build import build_pipeline, check_exposure, grants
+from ragmon.daemon.build import build_pipeline, check_exposure
 from ragmon.daemon.judging.build import check_judges
 from ragmon.daemon.notify.routing import build_routes
 from ragmon.daemon.otlp import build_exporter
+from ragmon.daemon.tokens import grants
 from ragmon.durations import duration_text
 from ragmon.evaluate.report.table import standard_output
 from ragmon.judges.llm.options import Options as LlmOptions

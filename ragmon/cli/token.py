@@ -1,35 +1,110 @@
-"""Create a bearer token and print the settings that accept it; ragmon stores only its hash."""
+"""Create a bearer token and print the settings that accept it, or list those of a running daemon.
+
+Only the hash of a token is kept in the settings, so a new one is shown once. `ragmon token list`
+shows the tokens of a daemon with their scopes, pipelines, expiry and last use; it needs an admin
+token and never shows a secret.
+"""
 
 import argparse
+import json
 import secrets
+from datetime import UTC, datetime
 from typing import get_args
 
+from msgspec import to_builtins
+from rich import box
+from rich.table import Table
+
+from ragmon.api_schema import TokenList, TokenView
+from ragmon.cli import remote
 from ragmon.config.sections import Scope
+from ragmon.config.units import moment
+from ragmon.errors import SettingsError
+from ragmon.evaluate.report.table import standard_output
 from ragmon.web.auth import digest
 
 NAME = "token"
-HELP = "create a bearer token"
+HELP = "create a bearer token, or list those of a daemon"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "name", metavar="NAME", help="name of the user or application, shown in error messages"
+    remote.arguments(parser)
+    add = parser.add_argument
+    add(
+        "name",
+        metavar="NAME|list",
+        help="name of the user or application, shown in errors, metrics and the audit log; "
+        "or `list` to list the tokens of a running daemon",
     )
-    parser.add_argument(
+    add(
         "--scope",
         action="append",
         choices=get_args(Scope),
         help="permission of the token; may be repeated (default ingest)",
     )
+    add("--expires", default="", metavar="TIME", help="time from which it is refused: 2027-06-30")
+    add(
+        "--pipeline",
+        action="append",
+        metavar="NAME",
+        help="pipeline it may write and read, such as docs-*; may be repeated (default all)",
+    )
+    add("--json", action="store_true", help="with `list`: print JSON instead of a table")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the token and its settings."""
+    """Print the token and its settings, or the tokens that there are."""
+    if args.name == "list":
+        _print(remote.get(remote.session(args), args.url, "/v1/tokens", TokenList), args)
+        return 0
+    try:
+        moment(args.expires or None)
+    except ValueError as error:
+        raise SettingsError(f"--expires: {error}") from None
     token = "rgm_" + secrets.token_urlsafe(32)
     scopes = ", ".join(args.scope or ["ingest"])
     print(f"Token (shown only once): {token}\n")
     print("ragmon.yaml:\n\nauth:\n  tokens:")
     print(f"    - name: {args.name}\n      scopes: [{scopes}]")
+    if args.pipeline:
+        print(f"      pipelines: {json.dumps(args.pipeline)}")
+    if args.expires:
+        print(f"      expires: {args.expires}")
     print(f"      sha256: {digest(token).hex()}")
     return 0
+
+
+def _print(listed: TokenList, args: argparse.Namespace) -> None:
+    if args.json:
+        print(json.dumps(to_builtins(listed), indent=2, ensure_ascii=False))
+        return
+    if not listed.tokens:
+        print("No tokens are configured: everybody who reaches ragmon may do everything.")
+        return
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("name", no_wrap=True)
+    for name in ("scopes", "pipelines", "rate", "expires", "last used"):
+        table.add_column(name, overflow="fold")
+    for token in listed.tokens:
+        table.add_row(
+            token.name,
+            ", ".join(token.scopes),
+            ", ".join(token.pipelines) or "all",
+            _rate(token),
+            _when(token.expires),
+            _when(token.last_used),
+        )
+    standard_output(markup=False).print(table)
+
+
+def _rate(token: TokenView) -> str:
+    rates = {"requests": token.requests_per_second, "records": token.records_per_second}
+    limits = [f"{rate:g} {name}/s" for name, rate in rates.items() if rate is not None]
+    return ", ".join(limits) or "any"
+
+
+def _when(seconds: float | None) -> str:
+    if seconds is None:
+        return "never"
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,6 +1,7 @@
 """Durations and sizes with units: ``90s``, ``7d``, ``20GB``."""
 
 import re
+from datetime import UTC, date, datetime, time
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -61,6 +62,27 @@ def listed(value: Any) -> Any:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return [value] if isinstance(value, int | float) else value
+
+
+def moment(value: Any) -> Any:
+    """Unix seconds of a date (its first second, UTC) or of a time in RFC 3339.
+
+    Raises:
+        ValueError: neither.
+    """
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            example = "2027-06-30 or 2027-06-30T12:00:00Z"
+            raise ValueError(
+                f"{value[:100]!r} is not a time; write for example {example}"
+            ) from None
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime.combine(value, time())
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=value.tzinfo or UTC).timestamp()
+    return value
 
 
 def time_of_day(value: Any) -> Any:

@@ -1,7 +1,6 @@
 """Pipeline, engine and access rights, built from the settings."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
@@ -11,7 +10,6 @@ from ragmon.pipeline import Pipeline
 from ragmon.plugins import resolve
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
-from ragmon.web.auth import Grant, digest
 from ragmon.web.browsers import is_loopback
 from ragmon.windows import Windows
 
@@ -56,25 +54,6 @@ def build_engine(
     return Engine(store, pipeline, windows, clock, settings, on_commit=on_commit)
 
 
-def grants(settings: Settings) -> list[Grant]:
-    """The configured tokens, as hashes.
-
-    Raises:
-        SettingsError: a token file cannot be read or is empty.
-    """
-    granted = []
-    for token in settings.auth.tokens:
-        if token.sha256 is not None:
-            sha256 = bytes.fromhex(token.sha256)
-        elif token.token is not None:
-            sha256 = digest(token.token.get_secret_value())
-        else:
-            assert token.token_file is not None
-            sha256 = digest(_read_secret(token.token_file))
-        granted.append(Grant(token.name, sha256, frozenset(token.scopes)))
-    return granted
-
-
 def check_exposure(settings: Settings) -> None:
     """Without tokens ragmon listens on loopback only.
 
@@ -92,13 +71,3 @@ def check_exposure(settings: Settings) -> None:
                 f"{name} {host} is reachable from other machines, but no token is configured",
                 hint="Configure auth.tokens, or set auth.allow_anonymous: true to accept everybody",
             )
-
-
-def _read_secret(path: Path) -> str:
-    try:
-        secret = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"auth.tokens: cannot read {path}: {error}") from error
-    if not secret:
-        raise SettingsError(f"auth.tokens: {path} is empty")
-    return secret

@@ -114,8 +114,14 @@ class LiveMonitor:
         text = page(kept.families, own, openmetrics=openmetrics)
         return text, OPENMETRICS if openmetrics else TEXT
 
-    async def report(self, window: str, pipeline: str, end: float | None = None) -> Report:
-        """The report of one window that ends now, or at ``end``.
+    async def report(
+        self,
+        window: str,
+        pipeline: str,
+        end: float | None = None,
+        readable: Callable[[str], bool] | None = None,
+    ) -> Report:
+        """The report of one window that ends now, or at ``end``, over what may be read.
 
         Raises:
             ValueError: the window is no duration, or longer than what is kept.
@@ -138,14 +144,17 @@ class LiveMonitor:
         if end - length < held_since:
             older = functools.partial(self._longer, end - length, min(end, held_since))
             merged, keys = await asyncio.to_thread(older, merged, keys)
+        if readable is not None:
+            keys = {key: number for key, number in keys.items() if readable(key.pipeline)}
         figures = await asyncio.to_thread(report.build, merged, keys, windows.columns, pipeline)
+        alerts = self._open_alerts(pipeline)
         return Report(
             window=window,
             window_seconds=length,
             start=end - length,
             to=end,
             watermark=windows.watermark or None,
-            alerts=self._open_alerts(pipeline),
+            alerts=[view for view in alerts if readable is None or readable(view.pipeline)],
             **asdict(figures),
         )
 
@@ -169,16 +178,21 @@ class LiveMonitor:
             return add_saved(merged, keys, saved, windows.columns)
 
     async def queries(
-        self, pipeline: str, failing: list[str], since: float, limit: int
+        self,
+        pipeline: str,
+        failing: list[str],
+        since: float,
+        limit: int,
+        readable: Callable[[str], bool] | None = None,
     ) -> list[QueryDetail]:
-        """The newest queries that fit.
+        """The newest queries that fit, of the pipelines that may be read.
 
         Raises:
             ValueError: ``failing`` names something unknown.
         """
         names = queries.check_failing(failing, self._engine.pipeline)
         until = self._clock.now() + self._settings.max_clock_skew
-        query_filter = QueryFilter(since, until, pipeline, names, limit)
+        query_filter = QueryFilter(since, until, pipeline, names, limit, readable)
         check = self._deadline()
 
         def read() -> list[QueryDetail]:

@@ -23,7 +23,7 @@ from ragmon.daemon import http
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.baselines import build_baselines
-from ragmon.daemon.build import build_engine, check_exposure, grants
+from ragmon.daemon.build import build_engine, check_exposure
 from ragmon.daemon.component import Component, Context, build_sources
 from ragmon.daemon.ingest.maintenance import StoreMaintenance
 from ragmon.daemon.ingest.metrics import watch, watch_memory
@@ -34,13 +34,15 @@ from ragmon.daemon.notify.delivery import build_delivery
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_exporter
 from ragmon.daemon.process_memory import default_limit, measure
 from ragmon.daemon.schedule import Schedule
+from ragmon.daemon.secret_files import SecretWatch
+from ragmon.daemon.tokens import AccessTokens
 from ragmon.exposition.own import OwnMetrics
 from ragmon.memory import MemoryBudget
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import RouteSection
-from ragmon.web.auth import Authorizer
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.judge_runs import JudgeSection
+from ragmon.web.tokens import TokenSection
 
 if TYPE_CHECKING:
     from ragmon.daemon.probes.scheduler import Probes
@@ -58,7 +60,9 @@ class Daemon:
         self._clock = clock
         self._log = structlog.get_logger("daemon")
         own = OwnMetrics()
-        authorizer = Authorizer(grants(settings))
+        self._tokens = AccessTokens(settings, clock, own)
+        self._secrets = SecretWatch(self._tokens.files(), own)
+        authorizer = self._tokens.authorizer
         with contextlib.ExitStack() as undo:
             self._socket = undo.enter_context(http.bind(settings.host, settings.port))
             self._lock = DirectoryLock(settings.data_dir)
@@ -210,11 +214,14 @@ class Daemon:
             AlertSection(self._alerts, limits),
             BaselineSection(self._baselines, limits),
             JudgeSection(self._judges.on_demand, self._clock.now, limits),
+            TokenSection(self._tokens.listed),
         ]
 
     def _build_components(self) -> list[Component]:
         """In the order in which they start."""
         return [
+            self._tokens,
+            self._secrets,
             self._delivery,
             self._alerting,
             self._baselines,

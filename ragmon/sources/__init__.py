@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from ragmon.access import Pipelines
 from ragmon.asgi import unavailable
 from ragmon.clock import Clock
 from ragmon.errors import OverloadedError, StoreError
@@ -42,6 +43,7 @@ class Submission:
     records: Sequence[QueryRecord] = ()
     changes: Sequence[Feedback | Label | Verdict | Draw] = ()
     offset: tuple[str, bytes] | None = None  # (source, position) to remember with the batch
+    pipelines: Pipelines | None = None  # whose queries the changes may be about; None: all
     duplicates: int = 0
     is_answered: bool = False
     refused: list[tuple[int, str]] = field(default_factory=list)

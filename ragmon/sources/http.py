@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from ragmon.access import Permit, Pipelines
 from ragmon.api_schema import IngestAnswer, RejectedRecord
 from ragmon.asgi import (
     BodyLimits,
@@ -75,7 +76,7 @@ class HttpSource:
         options: Options,
         sink: RecordSink,
         counters: IngestCounters,
-        authorize: Callable[[Scope, str], None],
+        authorize: Callable[[Scope, str], Permit],
         now: Callable[[], float],
     ) -> None:
         self._options = options
@@ -92,12 +93,15 @@ class HttpSource:
             if scope["method"] != "POST":
                 allow = {"allow": endpoint.allow}
                 raise Problem(405, "use POST", reason="method", headers=allow)
-            self._authorize(scope, "ingest")
+            permit = self._authorize(scope, "ingest")
             limits = self._options.limits
             with limits.memory.open() as memory:
                 body = await read_body(scope, receive, limits, memory)
                 contents = await self._decode(endpoint, body, header(scope, b"content-type"))
-                await self._answer(endpoint, contents, len(body), send)
+                permit.charge(len(contents.records) + len(contents.rejections))
+                if permit.pipelines is not None and endpoint.kind is QueryRecord:
+                    contents = _permitted(contents, permit.pipelines)
+                await self._answer(endpoint, contents, len(body), permit, send)
         except Problem as problem:
             await self._refuse(endpoint, problem, send)
         except MemoryLimitError as error:
@@ -129,11 +133,16 @@ class HttpSource:
         return contents
 
     async def _answer(
-        self, endpoint: IngestPath, contents: BodyContents, size_bytes: int, send: Send
+        self,
+        endpoint: IngestPath,
+        contents: BodyContents,
+        size_bytes: int,
+        permit: Permit,
+        send: Send,
     ) -> None:
         outcome = IngestOutcome()
         if contents.records:
-            outcome = await self._commit(endpoint, contents.records, size_bytes)
+            outcome = await self._commit(endpoint, contents.records, size_bytes, permit)
         late = [_late_rejection(contents.lines[at], reason) for at, reason in outcome.refused]
         rejections = sorted(contents.rejections + late, key=lambda each: each.line)
         self._count(endpoint.source, outcome, rejections)
@@ -149,12 +158,14 @@ class HttpSource:
         await send_json(send, 422 if nothing_good else 200, answer)
 
     async def _commit(
-        self, endpoint: IngestPath, records: Sequence[Any], size_bytes: int
+        self, endpoint: IngestPath, records: Sequence[Any], size_bytes: int, permit: Permit
     ) -> IngestOutcome:
         def make(reply: Callable[[IngestOutcome], None]) -> Submission:
             if endpoint.kind is QueryRecord:
                 return Submission(endpoint.source, size_bytes, reply, records=records)
-            return Submission(endpoint.source, size_bytes, reply, changes=records)
+            return Submission(
+                endpoint.source, size_bytes, reply, changes=records, pipelines=permit.pipelines
+            )
 
         return await commit(self._sink, make)
 
@@ -165,10 +176,28 @@ class HttpSource:
             self._counters.rejected(source, reason, count)
 
 
+def _permitted(contents: BodyContents, pipelines: Pipelines) -> BodyContents:
+    """The same, with the queries refused that are of other pipelines."""
+    kept = BodyContents([], [], list(contents.rejections), contents.ignored)
+    for line, record in zip(contents.lines, contents.records, strict=True):
+        if pipelines(record.pipeline):
+            kept.records.append(record)
+            kept.lines.append(line)
+        else:
+            error = f"this token may write the pipelines {pipelines} only"
+            remedy = "send it with another token, or add the pipeline to the token's `pipelines`"
+            kept.rejections.append(Rejection(line, "pipeline", error, remedy, "pipeline_forbidden"))
+    return kept
+
+
 _LATE = {
     "waiting_full": (
         "too much feedback and too many labels wait for their query",
         "send the query first, or raise limits.waiting",
+    ),
+    "pipeline_forbidden": (
+        "this token may not write to the pipeline of this query",
+        "send it with another token, or add the pipeline to the token's `pipelines`",
     ),
     "labels_full": (
         "this query has a hundred labels already",

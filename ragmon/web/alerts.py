@@ -19,7 +19,16 @@ from ragmon.api_schema import (
 )
 from ragmon.asgi import BodyLimits, Problem
 from ragmon.web import endpoints
-from ragmon.web.api import Page, body_of, json_answer, limit_of, moment_of
+from ragmon.web.api import (
+    Page,
+    Readable,
+    body_of,
+    json_answer,
+    limit_of,
+    moment_of,
+    permit_of,
+    pipeline_of,
+)
 
 
 class AlertSource(Protocol):
@@ -33,8 +42,15 @@ class AlertSource(Protocol):
         """Unix seconds up to which everything is judged; None before there was anything."""
         ...
 
-    async def alerts(self, state: str, pipeline: str, since: float, limit: int) -> list[AlertView]:
-        """Alerts with their evidence, what fires first, then the newest."""
+    async def alerts(
+        self,
+        state: str,
+        pipeline: str,
+        since: float,
+        limit: int,
+        readable: Readable | None = None,
+    ) -> list[AlertView]:
+        """Alerts of the pipelines that may be read, what fires first, then the newest."""
         ...
 
     async def alert(self, name: str) -> AlertDetail:
@@ -85,17 +101,22 @@ class AlertSection:
             raise Problem(400, detail, reason="bad_parameter")
         since = moment_of("since", asked.get("since", ""), self._alerts.now())
         limit = limit_of(asked.get("limit", "50"))
+        pipeline, readable = pipeline_of(request)
         until = self._alerts.judged_until()  # first, as it goes on meanwhile
-        alerts = await self._alerts.alerts(state, asked.get("pipeline", ""), since, limit)
+        alerts = await self._alerts.alerts(state, pipeline, since, limit, readable)
         return json_answer(AlertList(judged_until=until, alerts=alerts))
 
     async def shown(self, request: Request) -> Response:
         """One alert."""
         name = request.path_params["name"]
+        readable = permit_of(request).pipelines
         try:
-            return json_answer(await self._alerts.alert(name))
+            alert = await self._alerts.alert(name)
         except KeyError:
             raise _missing("alert", name) from None
+        if readable is not None and not readable(alert.pipeline):
+            raise _missing("alert", name)
+        return json_answer(alert)
 
     async def undelivered(self, request: Request) -> Response:
         """Notifications that no receiver has."""

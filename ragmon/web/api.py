@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from ragmon.access import ANONYMOUS, Permit
 from ragmon.api_schema import QueryDetail, QueryList, Report
 from ragmon.asgi import (
     BodyLimits,
@@ -35,6 +36,8 @@ _PAGE_WAIT_S = 1.0  # for a turn to read them
 _YEAR_10000 = 253_402_300_800  # unix seconds
 
 Answer = Callable[[Request], Awaitable[Response]]
+Readable = Callable[[str], bool]
+"""True for the name of a pipeline that may be read; None in its place: all."""
 
 
 class MonitorSource(Protocol):
@@ -48,8 +51,14 @@ class MonitorSource(Protocol):
         """The page for Prometheus, in a format the scraper accepts, and its media type."""
         ...
 
-    async def report(self, window: str, pipeline: str, end: float | None = None) -> Report:
-        """The report of one window.
+    async def report(
+        self,
+        window: str,
+        pipeline: str,
+        end: float | None = None,
+        readable: Readable | None = None,
+    ) -> Report:
+        """The report of one window, over the pipelines that may be read.
 
         Raises:
             ValueError: the window is no duration, or out of range.
@@ -57,9 +66,14 @@ class MonitorSource(Protocol):
         ...
 
     async def queries(
-        self, pipeline: str, failing: list[str], since: float, limit: int
+        self,
+        pipeline: str,
+        failing: list[str],
+        since: float,
+        limit: int,
+        readable: Readable | None = None,
     ) -> list[QueryDetail]:
-        """The newest queries that fit.
+        """The newest queries that fit, of the pipelines that may be read.
 
         Raises:
             ValueError: ``failing`` names something unknown.
@@ -101,7 +115,7 @@ class Api:
         self,
         monitor: MonitorSource,
         refused: Callable[[str], None],
-        authorize: Callable[[Scope, str], None],
+        authorize: Callable[[Scope, str], Permit],
         *,
         limits: BodyLimits,
         protect_metrics: bool,
@@ -149,16 +163,18 @@ class Api:
     async def page(self, request: Request) -> Response:
         """The status page."""
         window = request.query_params.get("window", "1h")
-        report = await self._report(window, "")
+        readable = permit_of(request).pipelines
+        report = await self._report(window, "", None, readable)
         since = self._monitor.now() - min(report.window_seconds, _RECENT_S)
-        html = status_page(report, self._monitor.problems(), await self._failing(since))
+        failing = await self._failing(since, readable)
+        html = status_page(report, self._monitor.problems(), failing)
         return HTMLResponse(html, headers=HEADERS)
 
-    async def _failing(self, since: float) -> list[QueryDetail] | None:
+    async def _failing(self, since: float, readable: Readable | None) -> list[QueryDetail] | None:
         """Newest failing queries of the page; None while too much else is read."""
         try:
             async with self._gates["store"].turn(_PAGE_WAIT_S):
-                return await self._monitor.queries("", list(FAILED), since, _SHOWN)
+                return await self._monitor.queries("", list(FAILED), since, _SHOWN, readable)
         except (Problem, ReadTimeoutError):
             self._refused("reads")
             return None
@@ -180,8 +196,8 @@ class Api:
         """Every figure of one window."""
         asked = request.query_params
         end = moment_of("end", asked["end"], self._monitor.now()) if asked.get("end") else None
-        window, pipeline = asked.get("window", "24h"), asked.get("pipeline", "")
-        return json_answer(await self._report(window, pipeline, end))
+        pipeline, readable = pipeline_of(request)
+        return json_answer(await self._report(asked.get("window", "24h"), pipeline, end, readable))
 
     async def queries(self, request: Request) -> Response:
         """The newest queries that fit."""
@@ -189,8 +205,9 @@ class Api:
         failing = [name for name in asked.get("failing", "").split(",") if name]
         since = moment_of("since", asked.get("since", ""), self._monitor.now())
         limit = limit_of(asked.get("limit", "50"))
+        pipeline, readable = pipeline_of(request)
         try:
-            newest = await self._monitor.queries(asked.get("pipeline", ""), failing, since, limit)
+            newest = await self._monitor.queries(pipeline, failing, since, limit, readable)
         except ValueError as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
         return json_answer(QueryList(queries=newest))
@@ -199,7 +216,8 @@ class Api:
         """One query."""
         query_id = request.path_params["query_id"]
         detail = await self._monitor.query(query_id)
-        if detail is None:
+        readable = permit_of(request).pipelines
+        if detail is None or (readable is not None and not readable(detail.record.pipeline)):
             raise Problem(404, f"no query has the id {query_id!r}", reason="not_found")
         return json_answer(detail)
 
@@ -207,9 +225,11 @@ class Api:
         """The OpenAPI document."""
         return Response(openapi.encoded(), media_type="application/json")
 
-    async def _report(self, window: str, pipeline: str, end: float | None = None) -> Report:
+    async def _report(
+        self, window: str, pipeline: str, end: float | None, readable: Readable | None
+    ) -> Report:
         try:
-            return await self._monitor.report(window, pipeline, end)
+            return await self._monitor.report(window, pipeline, end, readable)
         except ValueError as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
 
@@ -220,7 +240,9 @@ class Api:
         async def answer(request: Request) -> Response:
             check_headers(request.scope, self._limits)
             if scope:
-                self._authorize(request.scope, scope)
+                request.state.permit = self._authorize(request.scope, scope)
+                if page.endpoint.pipelines == "all":
+                    permit_of(request).check_all()
             try:
                 async with gate.turn() if gate else contextlib.nullcontext():
                     return await page.answer(request)
@@ -258,6 +280,26 @@ class Api:
         headers = dict(error.headers or {})
         problem = Problem(error.status_code, detail, reason=reason, headers=headers)
         return await self._problem(request, problem)
+
+
+def permit_of(request: Request) -> Permit:
+    """Rights of whoever sent a request."""
+    permit = getattr(request.state, "permit", ANONYMOUS)
+    assert isinstance(permit, Permit)
+    return permit
+
+
+def pipeline_of(request: Request) -> tuple[str, Readable | None]:
+    """The pipeline that a request asks for, empty for all, and those that it may read.
+
+    Raises:
+        Problem: 403, it may not read the one that it asks for.
+    """
+    pipeline = request.query_params.get("pipeline", "")
+    permit = permit_of(request)
+    if pipeline and permit.pipelines is not None and not permit.pipelines(pipeline):
+        raise permit.refusal(f"pipeline {pipeline[:100]!r} is none of them")
+    return pipeline, permit.pipelines
 
 
 def json_answer(content: Any, status: int = 200) -> Response:

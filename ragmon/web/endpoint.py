@@ -7,6 +7,10 @@ from msgspec import Struct
 Scope = Literal["open", "probe", "ingest", "read", "admin"]
 """Scope that a token needs; open needs none, probe none unless ``auth.protect_metrics`` is set."""
 
+Reach = Literal["all", "own", "none"]
+"""Pipelines behind an answer, for tokens that may use some only: ``all`` refuses such a token,
+``own`` leaves out what it may not see, ``none`` has nothing of any pipeline."""
+
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 PROTOBUF = "application/x-protobuf"
@@ -30,6 +34,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     method: str
     path: str  # as Starlette writes it: {name}, or {name:path} where it may hold slashes
     scope: Scope
+    pipelines: Reach = "all"
     tag: str
     summary: str
     help: str = ""

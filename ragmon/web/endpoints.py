@@ -31,6 +31,7 @@ PAGE = Endpoint(
     path="/",
     scope="read",
     reads="windows",
+    pipelines="own",
     tag="Report",
     summary="Status page for a browser",
     parameters=(Parameter("window", "Length of the window, such as `5m` or `24h`.", str, "1h"),),
@@ -52,6 +53,7 @@ LIVE = Endpoint(
     method="GET",
     path="/livez",
     scope="probe",
+    pipelines="none",
     tag="Monitoring",
     summary="Liveness: 200 while every loop turns, otherwise 503; restart ragmon then",
     media=(TEXT,),
@@ -61,6 +63,7 @@ READY = Endpoint(
     method="GET",
     path="/readyz",
     scope="probe",
+    pipelines="none",
     tag="Monitoring",
     summary="Readiness: 200 once the windows are restored and the store accepts writes",
     media=(TEXT,),
@@ -71,6 +74,7 @@ REPORT = Endpoint(
     path="/v1/report",
     scope="read",
     reads="windows",
+    pipelines="own",
     tag="Report",
     summary="Every metric of one window with its 95 % interval, and the open alerts",
     parameters=(
@@ -87,6 +91,7 @@ QUERIES = Endpoint(
     path="/v1/queries",
     scope="read",
     reads="store",
+    pipelines="own",
     tag="Queries",
     summary="Newest queries, or the newest that failed in some way",
     help="With `failing=unfaithful` alone, the least faithful come first. The first 100 come with "
@@ -110,6 +115,7 @@ QUERY = Endpoint(
     path="/v1/queries/{query_id:path}",
     scope="read",
     reads="store",
+    pipelines="own",
     tag="Queries",
     summary="One query with everything known of it",
     parameters=(
@@ -123,6 +129,7 @@ OPENAPI = Endpoint(
     method="GET",
     path="/openapi.json",
     scope="open",
+    pipelines="none",
     tag="Monitoring",
     summary="This document",
     answer=dict[str, Any],
@@ -133,6 +140,7 @@ ALERTS = Endpoint(
     method="GET",
     path="/v1/alerts",
     scope="read",
+    pipelines="own",
     tag="Alerts",
     summary="Open and ended alerts with their evidence",
     parameters=(
@@ -149,6 +157,7 @@ ALERT = Endpoint(
     method="GET",
     path="/v1/alerts/{name}",
     scope="read",
+    pipelines="own",
     tag="Alerts",
     summary="One alert with its transitions",
     parameters=(Parameter("name", "Id of one episode, or a fingerprint for the newest episode."),),
@@ -279,10 +288,21 @@ JUDGE = Endpoint(
     problems=(400, 404),
 )
 
+TOKENS = Endpoint(
+    name="tokens",
+    method="GET",
+    path="/v1/tokens",
+    scope="admin",
+    tag="Access",
+    summary="Every token with its rights, expiry and last use; never a secret",
+    answer=schema.TokenList,
+)
+
 EVERY = (
     *(PAGE, METRICS, LIVE, READY, REPORT, QUERIES, QUERY, OPENAPI),
     *(ALERTS, ALERT, NOTIFICATIONS, SILENCES, ADD_SILENCE, DELETE_SILENCE),
     *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),
     *(JUDGE_PROGRESS, JUDGE),
+    *(TOKENS,),
 )
 """All of them, in the order of the document."""

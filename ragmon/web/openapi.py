@@ -21,16 +21,17 @@ Json = dict[str, Any]
 ENDPOINTS = (*ingest_endpoints.EVERY, *endpoints.EVERY)
 
 _PROBLEM_MEDIA = "application/problem+json"
-_ANY_PATH = (401, 403, 431, 500, 503)  # whatever is asked
+_ANY_PATH = (401, 403, 429, 431, 500, 503)  # whatever is asked
 _PROBLEMS = {
     400: "The request cannot be read, or a parameter is out of range",
-    401: "No token, or an unknown one",
-    403: "The token lacks the scope",
+    401: "No token, or one that is unknown or has expired",
+    403: "The token lacks the scope, or may not use the pipeline",
     404: "Not found, or not configured",
     408: "The body did not arrive within limits.read_timeout",
     413: "The body is larger than limits.body, or limits.decompressed once decompressed",
     415: "The media type or Content-Encoding is not supported",
     422: "No record of the batch was kept",
+    429: "The token is used faster than its rate allows: send again after Retry-After seconds",
     431: "The headers are larger than limits.headers",
     500: "Internal error in ragmon; its log has the traceback",
     503: "Overloaded, starting or ending, or the store refuses; nothing was kept: send it again",
@@ -195,5 +196,6 @@ def _problem_responses(schemas: _Schemas) -> Json:
         for code in sorted(codes)
     }
     seconds = {"schema": {"type": "integer"}, "description": "Seconds to wait."}
-    responses[HTTPStatus.SERVICE_UNAVAILABLE.name]["headers"] = {"Retry-After": seconds}
+    for status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+        responses[status.name]["headers"] = {"Retry-After": seconds}
     return responses

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ragmon.access import ANONYMOUS
 from ragmon.clock import ManualClock
 from ragmon.config import load
 from ragmon.daemon.build import build_engine
@@ -79,7 +80,7 @@ class Rig:
             ),
             sink=engine.writer,
             counters=self.counters,
-            authorize=authorize or (lambda scope, needed: None),
+            authorize=authorize or (lambda scope, needed: ANONYMOUS),
             clock=clock,
             spans=engine.thread.bind(engine.store.spans()),
         )

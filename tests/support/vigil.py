@@ -51,8 +51,8 @@ class Vigil:
         self.engine = build_engine(settings, self.clock)
         own, thread = OwnMetrics(), self.engine.thread
         schedule = Schedule(self.clock, lambda _job: None)
-        memory = MemoryBudget(1 << 30)
-        context = Context(settings, self.clock, self.engine, own, schedule, Authorizer(()), memory)
+        memory, authorizer = MemoryBudget(1 << 30), Authorizer((), self.clock)
+        context = Context(settings, self.clock, self.engine, own, schedule, authorizer, memory)
         routes = build_routes(settings, self.clock, 8321)
         outbox = thread.bind(self.engine.store.outbox())
         self.delivery = Delivery(outbox, routes, self.clock, counters=own)

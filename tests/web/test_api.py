@@ -8,6 +8,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
+from ragmon.access import ANONYMOUS
 from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import load
 from ragmon.daemon.build import build_engine
@@ -346,7 +347,7 @@ class Broken:
     def now(self) -> float:
         return 0.0
 
-    async def report(self, window, pipeline, end=None):
+    async def report(self, window, pipeline, end=None, readable=None):
         raise self._error
 
 
@@ -355,7 +356,7 @@ def ask(path: str, error: Exception) -> tuple[int, dict[bytes, bytes], bytes, li
     counted: list[str] = []
     limits = body_limits()
     broken = Broken(error)
-    made = Api(broken, counted.append, lambda *_: None, limits=limits, protect_metrics=False)
+    made = Api(broken, counted.append, lambda *_: ANONYMOUS, limits=limits, protect_metrics=False)
     sent = []
 
     async def receive():

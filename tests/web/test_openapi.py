@@ -13,6 +13,7 @@ from ragmon.web.alerts import AlertSection
 from ragmon.web.api import Api
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.judge_runs import JudgeSection
+from ragmon.web.tokens import TokenSection
 from tests.support import golden
 from tests.support.limits import body_limits
 
@@ -43,6 +44,7 @@ def test_every_route_is_in_it():
         AlertSection(None, None),
         BaselineSection(None, None),
         JudgeSection(None, None, None),
+        TokenSection(None),
     ]
     api = Api(None, None, None, limits=body_limits(), protect_metrics=False, more=sections)
     routes = {

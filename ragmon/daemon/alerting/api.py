@@ -1,6 +1,7 @@
 """Alerts for the HTTP API: open ones and ended ones, notifications, and silences."""
 
 import secrets
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -25,6 +26,7 @@ from ragmon.stores.protocols import DeadLetter
 
 _LONGEST_S = 366 * 86_400.0
 _MOST_SILENCES = 1_000
+_MOST_LOOKED_AT = 1_000  # ended alerts, when some may not be read
 _FINGERPRINT = 16  # characters
 
 _decode = msgspec.msgpack.Decoder(AlertEvent).decode
@@ -57,13 +59,21 @@ class AlertApi:
         )
         return [describe(alert, self._links) for alert in alerts]
 
-    async def alerts(self, state: str, pipeline: str, since: float, limit: int) -> list[AlertView]:
-        """Alerts with their evidence, what fires first, then the newest."""
-        shown = [] if state == "resolved" else self.open(pipeline)[:limit]
+    async def alerts(
+        self,
+        state: str,
+        pipeline: str,
+        since: float,
+        limit: int,
+        readable: Callable[[str], bool] | None = None,
+    ) -> list[AlertView]:
+        """Alerts of the pipelines that may be read, what fires first, then the newest."""
+        shown = [] if state == "resolved" else _readable(self.open(pipeline), readable)[:limit]
         if state != "open":
-            most = limit - len(shown)
+            most = limit - len(shown) if readable is None else _MOST_LOOKED_AT
             ended = await self._alerts.ask_async(lambda log: log.ended(since, most, pipeline))
-            shown += [describe(event.alert, self._links) for event in ended]
+            views = [describe(event.alert, self._links) for event in ended]
+            shown += _readable(views, readable)[: limit - len(shown)]
         return shown
 
     async def alert(self, name: str) -> AlertDetail:
@@ -138,6 +148,10 @@ class AlertApi:
         """
         if not await self._thread.ask_async(lambda: self._alerting.unsilence(name)):
             raise KeyError(name)
+
+
+def _readable(views: list[AlertView], readable: Callable[[str], bool] | None) -> list[AlertView]:
+    return views if readable is None else [view for view in views if readable(view.pipeline)]
 
 
 def _of(alert: Alert, pipeline: str) -> bool:

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ragmon.access import Pipelines
 from ragmon.pipeline import Change, Pipeline, amend
 from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdict
 from ragmon.signals.evidence import SAMPLED_JUDGE, verdict_of
@@ -13,10 +14,10 @@ from ragmon.stores import Restatement, Store, Waiting, amendments
 from ragmon.stores.protocols import Awaited
 from ragmon.windows.observations import Observations, pack
 
-Fate = Literal["accepted", "duplicate", "waiting_full", "labels_full"]
-"""Outcome of a change; the last two refuse it."""
+Fate = Literal["accepted", "duplicate", "waiting_full", "labels_full", "pipeline_forbidden"]
+"""Outcome of a change; the last three refuse it."""
 
-REFUSED: tuple[Fate, ...] = ("waiting_full", "labels_full")
+REFUSED: tuple[Fate, ...] = ("waiting_full", "labels_full", "pipeline_forbidden")
 MOST_LABELS = 100  # of one query: looking for a labeller's own costs time with each
 
 _record = msgspec.msgpack.Decoder(QueryRecord)
@@ -62,10 +63,18 @@ class Changes:
         self.awaited: list[Awaited] = []  # drawn for the sampled judge
         self.judged: list[int] = []  # no longer awaited
 
-    def apply(self, sequence: int, change: Change) -> Fate:
-        """Fold one change in; a duplicate says nothing new, or its record is gone."""
+    def apply(self, sequence: int, change: Change, pipelines: Pipelines | None = None) -> Fate:
+        """Fold one change in; a duplicate says nothing new, or its record is gone.
+
+        Args:
+            sequence: of the record.
+            change: to it.
+            pipelines: that its sender may write; None: all.
+        """
         if sequence not in self._records and not self._open(sequence, change.query_id):
             return "duplicate"
+        if pipelines is not None and not pipelines(self._records[sequence].pipeline):
+            return "pipeline_forbidden"
         if not _has_room(self._after[sequence], change):
             return "labels_full"
         self._after[sequence], is_new = amend(self._after[sequence], change)
@@ -119,8 +128,10 @@ class Postponed:
         self._room = room
         self._known: dict[str, Amendments] = {}
 
-    def add(self, query_hash: int, change: Change, now: float) -> Fate:
-        """Keep one change, if it is new and there is room."""
+    def add(
+        self, query_hash: int, change: Change, now: float, pipelines: Pipelines | None = None
+    ) -> Fate:
+        """Keep one change, if it is new and there is room, with what its sender may write."""
         known = self._known.get(change.query_id) or self._load(query_hash, change.query_id)
         if not _has_room(known, change):
             return "labels_full"
@@ -129,7 +140,7 @@ class Postponed:
             return "duplicate"
         if len(self.waiting) >= self._room:
             return "waiting_full"
-        self.waiting.append(to_waiting(query_hash, change, now))
+        self.waiting.append(to_waiting(query_hash, change, now, pipelines))
         self._known[change.query_id] = amendments
         return "accepted"
 
@@ -155,9 +166,27 @@ def _has_room(known: Amendments, change: Change) -> bool:
     return any(label.labeller == change.labeller for label in known.labels)
 
 
-def to_waiting(query_hash: int, change: Change, now: float) -> Waiting:
-    """A change that came before its query."""
-    return Waiting(query_hash, type(change).__name__.lower(), msgspec.msgpack.encode(change), now)
+class _Sender(Struct, frozen=True):
+    """A member beside those of a change, for what a token with few rights has sent."""
+
+    sender_pipelines: tuple[str, ...] = ()
+
+
+def to_waiting(
+    query_hash: int, change: Change, now: float, pipelines: Pipelines | None = None
+) -> Waiting:
+    """A change that came before its query, with what its sender may write."""
+    body = msgspec.msgpack.encode(change)
+    if pipelines is not None:
+        members = msgspec.msgpack.decode(body)
+        body = msgspec.msgpack.encode({**members, "sender_pipelines": pipelines.globs})
+    return Waiting(query_hash, type(change).__name__.lower(), body, now)
+
+
+def sender_pipelines(waiting: Waiting) -> Pipelines | None:
+    """Pipelines that the sender of a change may write; None: all."""
+    globs = msgspec.msgpack.decode(waiting.body, type=_Sender).sender_pipelines
+    return Pipelines(globs) if globs else None
 
 
 def from_waiting(waiting: Waiting) -> Change:

@@ -11,7 +11,15 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from ragmon.daemon.ingest.changes import REFUSED, Changes, Fate, Postponed, Restated, from_waiting
+from ragmon.daemon.ingest.changes import (
+    REFUSED,
+    Changes,
+    Fate,
+    Postponed,
+    Restated,
+    from_waiting,
+    sender_pipelines,
+)
 from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.ingest.identities import Identities
 from ragmon.daemon.ingest.record_cache import RecordCache
@@ -62,6 +70,7 @@ class Committer:
         self._exemplars = exemplars
         self._most_waiting = most_waiting
         self._listeners: list[Callable[[Counted], None]] = []
+        self.forbidden = 0  # changes that waited for a query which their sender may not change
         self._encoded = bytearray()  # fresh memory for every commit would cost more than encoding
 
     def commit(self, group: Sequence[Submission], now: float) -> None:
@@ -137,7 +146,9 @@ class Committer:
         for waiting in arrived:
             change = from_waiting(waiting)
             if change.query_id in fresh.sequences:
-                changes.apply(fresh.sequences[change.query_id], change)
+                sequence = fresh.sequences[change.query_id]
+                fate = changes.apply(sequence, change, sender_pipelines(waiting))
+                self.forbidden += fate == "pipeline_forbidden"
             else:
                 query_hash, _ = self._identities.find(change.query_id, fresh.hashes)
                 postponed.move(query_hash, waiting)
@@ -159,9 +170,9 @@ class Committer:
                 if sequence is None:
                     query_hash, sequence = self._identities.find(change.query_id, fresh.hashes)
                 fate: Fate = (
-                    postponed.add(query_hash, admitted, now)
+                    postponed.add(query_hash, admitted, now, submission.pipelines)
                     if sequence is None
-                    else changes.apply(sequence, admitted)
+                    else changes.apply(sequence, admitted, submission.pipelines)
                 )
                 submission.duplicates += fate == "duplicate"
                 if fate in REFUSED:

@@ -48,6 +48,12 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
         engine.store.waiting_count,
     )
     own.watch_total(
+        "ragmon_waiting_changes_forbidden",
+        "Feedback and labels dropped because the query they waited for is of a pipeline that "
+        "their token may not write.",
+        lambda: engine.committer.forbidden,
+    )
+    own.watch_total(
         "ragmon_window_restatements",
         "Queries whose counts were corrected after late feedback or labels.",
         lambda: engine.windows.restatements,

@@ -62,6 +62,7 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
     resource: Resource = Resource()
     events: tuple[Event, ...] = ()
     links: tuple[SpanLink, ...] = ()
+    sender_pipelines: tuple[str, ...] = ()  # globs of what its sender may write; none: all
 
     @property
     def is_entry(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from ragmon.access import Permit
 from ragmon.asgi import Problem, Scope
 from ragmon.sources.otlp.receiver.source import OtlpSource
 
@@ -36,7 +37,7 @@ class GrpcServer:
         self,
         address: str,
         source: OtlpSource,
-        authorize: Callable[[Scope, str], None],
+        authorize: Callable[[Scope, str], Permit],
         loop: asyncio.AbstractEventLoop,
         *,
         most_bytes: int,
@@ -59,8 +60,8 @@ class GrpcServer:
 
     def _export(self, path: str, body: bytes, context: grpc.ServicerContext) -> bytes:
         try:
-            self._authorize(_as_scope(context), "ingest")
-            taking = self._source.take_whole(path, body)
+            permit = self._authorize(_as_scope(context), "ingest")
+            taking = self._source.take_whole(path, body, permit)
             refused = asyncio.run_coroutine_threadsafe(taking, self._loop).result(_ANSWER_S)
         except Problem as problem:
             self._source.count_refused(problem.reason)
@@ -96,4 +97,4 @@ def _as_scope(context: grpc.ServicerContext) -> Scope:
         (key.encode(), value.encode() if isinstance(value, str) else value)
         for key, value in context.invocation_metadata()
     ]
-    return {"headers": headers}
+    return {"headers": headers, "client": (context.peer(), 0), "path": "grpc"}

@@ -8,6 +8,7 @@ from ragmon.decode import Bounds, Decoder
 from ragmon.errors import RecordError
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
+from ragmon.sources.otlp.receiver.permitted import FORBIDDEN, strangers
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.traces.feedback import changes_for, targeted_evaluations
@@ -34,6 +35,10 @@ class Results:
     def add(self, spans: Sequence[Span]) -> None:
         """Map a complete trace."""
         trace = map_trace(spans, self._now)
+        while foreign := strangers(trace.queries):
+            self.refuse(FORBIDDEN, len(foreign))
+            spans = [span for span in spans if span.span_id not in foreign]
+            trace = map_trace(spans, self._now)
         for _ in range(trace.circles):
             self.refuse("parent_cycle")
         for query in trace.queries:
@@ -58,13 +63,15 @@ class Results:
             if targeted.evaluation.scope == "session":
                 self.refuse("session_feedback")
                 continue
-            target = inline.get(targeted.span_id) or self._targets.of_span(
-                targeted.trace_id, targeted.span_id
-            )
+            own_query = inline.get(targeted.span_id)
+            if own_query is None and targeted.is_limited:
+                self.refuse(FORBIDDEN)  # the pipeline of another query is not known here
+                continue
+            target = own_query or self._targets.of_span(targeted.trace_id, targeted.span_id)
             by_query.setdefault(target, []).append(targeted.evaluation)
         for query_id, evaluations in by_query.items():
             self.changes += changes_for(query_id, evaluations, self._now)
 
-    def refuse(self, reason: str) -> None:
-        """Count a result that is left out."""
-        self.refused[reason] = self.refused.get(reason, 0) + 1
+    def refuse(self, reason: str, count: int = 1) -> None:
+        """Count results that are left out."""
+        self.refused[reason] = self.refused.get(reason, 0) + count

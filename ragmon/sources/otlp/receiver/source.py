@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from ragmon.access import Permit
 from ragmon.asgi import (
     BodyLimits,
     Problem,
@@ -42,6 +43,7 @@ from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.receiver import logs, scores
 from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
 from ragmon.sources.otlp.receiver.journal import Journal
+from ragmon.sources.otlp.receiver.permitted import admit
 from ragmon.sources.otlp.receiver.responses import (
     Encoding,
     encoding_of,
@@ -87,7 +89,7 @@ class OtlpSource:
         *,
         sink: RecordSink,
         counters: IngestCounters,
-        authorize: Callable[[Scope, str], None],
+        authorize: Callable[[Scope, str], Permit],
         clock: Clock,
         spans: OnWriter[Spans],
     ) -> None:
@@ -131,12 +133,12 @@ class OtlpSource:
         if "json" in header(scope, b"content-type"):
             encoding = "json"
         try:
-            self._check(scope)
+            permit = self._check(scope)
             limits = self._options.limits
             with limits.memory.open() as memory:
                 body = await read_body(scope, receive, limits, memory)
                 encoding = encoding_of(header(scope, b"content-type"))
-                refused = await self.take(path, body, encoding)
+                refused = await self.take(path, body, encoding, permit)
             total = sum(refused.values())
             message = ", ".join(f"{count} spans: {reason}" for reason, count in refused.items())
             await send_answer(send, success(encoding, total, message))
@@ -145,7 +147,7 @@ class OtlpSource:
             self._counters.rejected("otlp", problem.reason)
             await send_answer(send, failure(encoding, problem), problem.headers)
 
-    async def take_whole(self, path: str, body: bytes) -> dict[str, int]:
+    async def take_whole(self, path: str, body: bytes, permit: Permit) -> dict[str, int]:
         """As ``take``, for protobuf that was received already.
 
         Raises:
@@ -154,11 +156,13 @@ class OtlpSource:
         try:
             with self._options.limits.memory.open() as memory:
                 memory.take(len(body))
-                return await self.take(path, body, "protobuf")
+                return await self.take(path, body, "protobuf", permit)
         except MemoryLimitError as error:
             raise over_memory(error) from None
 
-    async def take(self, path: str, body: bytes, encoding: Encoding) -> dict[str, int]:
+    async def take(
+        self, path: str, body: bytes, encoding: Encoding, permit: Permit
+    ) -> dict[str, int]:
         """Make a request durable; returns the spans refused, by reason.
 
         Raises:
@@ -166,18 +170,21 @@ class OtlpSource:
         """
         try:
             if path in TRACES:
-                return await self._take_traces(body, encoding)
+                return await self._take_traces(body, encoding, permit)
             if path in LOGS:
-                await self._take_logs(body, encoding)
+                await self._take_logs(body, encoding, permit)
         except RecordError as error:
             raise Problem(400, str(error), reason=error.reason) from None
         return {}
 
-    async def _take_traces(self, body: bytes, encoding: Encoding) -> dict[str, int]:
+    async def _take_traces(self, body: bytes, encoding: Encoding, permit: Permit) -> dict[str, int]:
         decode = json.decode if encoding == "json" else protobuf.decode
         parts: list[SpanRow] = []
         refused: dict[str, int] = {}
         for decoded in decode(body):
+            permit.charge(len(decoded.spans))
+            if permit.pipelines is not None:
+                admit(decoded, permit.pipelines)
             redact = self._options.redact
             parts += pack(decoded.spans if redact is None else scrub(decoded.spans, redact))
             self._count(decoded, refused)
@@ -217,7 +224,7 @@ class OtlpSource:
             raise unavailable(str(problem), problem.reason)
         self._counters.accepted("otlp_spans", sum(part.spans for part in parts))
 
-    async def _take_logs(self, body: bytes, encoding: Encoding) -> None:
+    async def _take_logs(self, body: bytes, encoding: Encoding, permit: Permit) -> None:
         targets = self.worker.targets
         by_query: dict[str, list[SpanEvaluation]] = {}
         for logged in logs.evaluations(body, encoding):
@@ -228,11 +235,11 @@ class OtlpSource:
                 by_query.setdefault(query_id, []).append(logged.evaluation)
             else:
                 self._counters.rejected("otlp_feedback", "no_target")
-        await self._commit(self._changes(by_query))
+        await self._commit(self._changes(by_query), permit)
 
     async def _answer_scores(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self._check(scope)
+            permit = self._check(scope)
             limits = self._options.limits
             with limits.memory.open() as memory:
                 body = await read_body(scope, receive, limits, memory)
@@ -240,7 +247,7 @@ class OtlpSource:
                 by_query: dict[str, list[SpanEvaluation]] = {}
                 for query_id, evaluation, _ in accepted:
                     by_query.setdefault(query_id, []).append(evaluation)
-                await self._commit(self._changes(by_query))
+                await self._commit(self._changes(by_query), permit)
             for reason in refused:
                 self._counters.rejected("otlp_feedback", reason)
             if refused and not accepted:
@@ -264,13 +271,16 @@ class OtlpSource:
             for change in changes_for(query_id, evaluations, now)
         ]
 
-    async def _commit(self, changes: Sequence[Feedback | Label]) -> None:
+    async def _commit(self, changes: Sequence[Feedback | Label], permit: Permit) -> None:
+        permit.charge(len(changes))
         if not changes:
             return
 
         def make(reply: Callable[[IngestOutcome], None]) -> Submission:
             size_bytes = _CHANGE_BYTES * len(changes)
-            return Submission("otlp_feedback", size_bytes, reply, changes=changes)
+            return Submission(
+                "otlp_feedback", size_bytes, reply, changes=changes, pipelines=permit.pipelines
+            )
 
         count_outcome(self._counters, "otlp_feedback", await commit(self._sink, make))
 
@@ -278,7 +288,7 @@ class OtlpSource:
         """Answer ``ragmon trace-doctor --last``: the newest traces, explained."""
         try:
             check_headers(scope, self._options.limits)
-            self._authorize(scope, "read")
+            self._authorize(scope, "read").check_all()
             most = _most(scope["query_string"])
             recent = list(self.worker.recent)[-most:]
             now = self._clock.now()
@@ -291,11 +301,11 @@ class OtlpSource:
             self._counters.rejected("otlp", problem.reason)
             await send_problem(send, problem)
 
-    def _check(self, scope: Scope) -> None:
+    def _check(self, scope: Scope) -> Permit:
         check_headers(scope, self._options.limits)
         if scope["method"] != "POST":
             raise Problem(405, "use POST", reason="method", headers={"allow": "POST"})
-        self._authorize(_with_bearer(scope), "ingest")
+        return self._authorize(_with_bearer(scope), "ingest")
 
 
 def _with_bearer(scope: Scope) -> Scope:

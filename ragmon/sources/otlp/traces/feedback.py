@@ -35,6 +35,7 @@ class TargetedEvaluation(NamedTuple):
     evaluation: SpanEvaluation
     trace_id: bytes
     span_id: bytes
+    is_limited: bool = False  # its sender may not write every pipeline
 
 
 def targeted_evaluations(tops: Sequence[Node]) -> list[TargetedEvaluation]:
@@ -58,7 +59,10 @@ def targeted_evaluations(tops: Sequence[Node]) -> list[TargetedEvaluation]:
                 evaluation.identifier,
             )
             by_target.setdefault(
-                key, TargetedEvaluation(evaluation, target.trace_id, target.span_id)
+                key,
+                TargetedEvaluation(
+                    evaluation, target.trace_id, target.span_id, bool(node.span.sender_pipelines)
+                ),
             )
     return list(by_target.values())
 

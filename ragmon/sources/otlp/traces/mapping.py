@@ -34,6 +34,9 @@ from ragmon.sources.otlp.traces.tree import (
     units,
 )
 
+DEFAULT_PIPELINE = "default"
+"""Pipeline of traces whose spans name neither a service nor a project."""
+
 _SEEKING = (RETRIEVER, EMBEDDING, TOOL)
 
 
@@ -282,7 +285,9 @@ class _Mapper:
         for field in ("version", "environment"):
             context[field] = self._first(field, self._all) or self._resource(field) or None
         context["version"] = context["version"] or ""
-        context["pipeline"] = self._resource("service") or self._resource("project") or "default"
+        context["pipeline"] = (
+            self._resource("service") or self._resource("project") or DEFAULT_PIPELINE
+        )
         return context
 
     def _resource(self, field: str) -> str:

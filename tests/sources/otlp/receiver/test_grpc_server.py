@@ -7,6 +7,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from ragmon.access import ANONYMOUS
 from ragmon.asgi import Problem
 from ragmon.sources.otlp.receiver.grpc_server import GrpcServer
 from tests.support.otlp import captured, rig, truth
@@ -19,6 +20,7 @@ def authorize(scope, needed):
     assert needed == "ingest"
     if (b"authorization", b"Bearer wrong") in scope["headers"]:
         raise Problem(401, "unknown token", reason="unauthorized")
+    return ANONYMOUS
 
 
 @pytest.fixture
