@@ -64,6 +64,10 @@ class AlertBook(Struct, frozen=True):
         """As bytes."""
         return msgspec.msgpack.encode(self)
 
+    def changed(self, change: Callable[[Alert], Alert]) -> "AlertBook":
+        """The book with every alert changed."""
+        return AlertBook(tuple(map(change, self.open)), tuple(map(change, self.recent)))
+
     @staticmethod
     def load(data: bytes) -> "AlertBook":
         """The book from the bytes of ``dump``."""

@@ -25,6 +25,7 @@ from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.baselines import build_baselines
 from ragmon.daemon.build import build_engine, check_exposure
 from ragmon.daemon.component import Component, Context, build_sources
+from ragmon.daemon.erasure.requests import ErasureRequests
 from ragmon.daemon.ingest.maintenance import StoreMaintenance
 from ragmon.daemon.ingest.metrics import watch, watch_memory
 from ragmon.daemon.judging.build import Judges
@@ -41,6 +42,7 @@ from ragmon.memory import MemoryBudget
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import RouteSection
 from ragmon.web.baselines import BaselineSection
+from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
 from ragmon.web.tokens import TokenSection
 
@@ -85,6 +87,9 @@ class Daemon:
             self._baselines = build_baselines(self._context, lambda: self._alerting.detection)
             self._exporter = build_exporter(settings)
             self._judges = Judges(self._context, self._exporter)
+            self._erasures = ErasureRequests(
+                self._context, self._alerting, self._traces.source.worker
+            )
             self._components = self._build_components()
             self._started: list[Component] = []
             self._server = http.Server(
@@ -215,6 +220,7 @@ class Daemon:
             BaselineSection(self._baselines, limits),
             JudgeSection(self._judges.on_demand, self._clock.now, limits),
             TokenSection(self._tokens.listed),
+            ErasureSection(self._erasures),
         ]
 
     def _build_components(self) -> list[Component]:
@@ -227,6 +233,7 @@ class Daemon:
             self._baselines,
             *build_sources(self._context),
             self._traces,
+            self._erasures,
             *((self._exporter,) if self._exporter is not None else ()),
             self._judges,
             *((self._probes,) if self._probes is not None else ()),

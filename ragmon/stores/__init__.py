@@ -13,6 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.records import Position
+from ragmon.stores.erasure import Erasure
 from ragmon.stores.protocols import (
     AlertLog,
     Awaited,
@@ -67,6 +68,16 @@ class Block(NamedTuple):
     last_timestamp: float
     observations: bytes
     amendments: dict[int, bytes]
+
+
+class StoredBlock(NamedTuple):
+    """The records of a block, and how the store keeps them."""
+
+    first_sequence: int
+    hashes: Hashes
+    observations: bytes
+    stored: bytes  # tells whether it changed since
+    records: bytes  # one msgpack array
 
 
 class Migration(NamedTuple):
@@ -189,6 +200,14 @@ class Store(Protocol):
         """Results of golden probes."""
         ...
 
+    def erasure(self) -> Erasure:
+        """Requests to erase content; ``let_go`` after each of them."""
+        ...
+
+    def let_go(self) -> None:
+        """Let go of what is cached, because records were erased."""
+        ...
+
     def close(self) -> None:
         """Release the store."""
         ...
@@ -215,6 +234,10 @@ class Reader(Protocol):
 
     def hashes_from(self, sequence: int) -> tuple[int, Hashes] | None:
         """First number and id hashes of the block with that record, or of the next block."""
+        ...
+
+    def stored_block(self, sequence: int) -> StoredBlock | None:
+        """The block with that record, or the next one, as it is stored."""
         ...
 
     def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[bytes]:

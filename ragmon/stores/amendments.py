@@ -3,12 +3,14 @@
 The moved signals stand beside, so that a search over many blocks need not open every record.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import numpy as np
 import xxhash
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ragmon.records import LATEST, Amendments
@@ -46,6 +48,12 @@ def decode(body: bytes) -> Amended:
         return _decode(body)
     except msgspec.ValidationError:
         return _decode(mended(body))
+
+
+def rewrite(body: bytes, change: Callable[[Amendments], Amendments]) -> bytes:
+    """A stored change with something else known of the query, which moves the same signals."""
+    amended = decode(body)
+    return msgspec.msgpack.encode(replace(amended, known=change(amended.known)))
 
 
 def mended(body: bytes) -> bytes:

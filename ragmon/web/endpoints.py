@@ -297,6 +297,59 @@ TOKENS = Endpoint(
     summary="Every token with its rights, expiry and last use; never a secret",
     answer=schema.TokenList,
 )
+_DRY_RUN = Parameter("dry_run", "Only count what would be erased.", bool, False)
+_ONLY_PIPELINE = Parameter("pipeline", "Only in this pipeline; empty for all.", str, "")
+_ERASED = (
+    "Runs on in the background and survives restarts: ask `/v1/forgotten/{request}` for the"
+    " receipt. Texts, ids, tags and comments go; counts stay. What comes later is not blocked."
+)
+
+FORGET_USER = Endpoint(
+    name="forgetUser",
+    method="DELETE",
+    path="/v1/users/{name:path}",
+    scope="admin",
+    tag="Privacy",
+    summary="Erase what is stored of one user",
+    help=_ERASED,
+    parameters=(Parameter("name", "The user_id of the queries."), _ONLY_PIPELINE, _DRY_RUN),
+    answer=schema.ErasureReceipt,
+    status=202,
+    problems=(400,),
+)
+FORGET_SESSION = Endpoint(
+    name="forgetSession",
+    method="DELETE",
+    path="/v1/sessions/{name:path}",
+    scope="admin",
+    tag="Privacy",
+    summary="Erase what is stored of one session",
+    help=_ERASED,
+    parameters=(Parameter("name", "The session_id of the queries."), _ONLY_PIPELINE, _DRY_RUN),
+    answer=schema.ErasureReceipt,
+    status=202,
+    problems=(400,),
+)
+FORGOTTEN = Endpoint(
+    name="forgotten",
+    method="GET",
+    path="/v1/forgotten",
+    scope="admin",
+    tag="Privacy",
+    summary="Receipts of every erasure, the newest first",
+    answer=schema.ErasureList,
+)
+RECEIPT = Endpoint(
+    name="erasureReceipt",
+    method="GET",
+    path="/v1/forgotten/{request}",
+    scope="admin",
+    tag="Privacy",
+    summary="One receipt of an erasure",
+    parameters=(Parameter("request", "Id of the request, as the receipt has it."),),
+    answer=schema.ErasureReceipt,
+    problems=(404,),
+)
 
 EVERY = (
     *(PAGE, METRICS, LIVE, READY, REPORT, QUERIES, QUERY, OPENAPI),
@@ -304,5 +357,6 @@ EVERY = (
     *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),
     *(JUDGE_PROGRESS, JUDGE),
     *(TOKENS,),
+    *(FORGET_USER, FORGET_SESSION, FORGOTTEN, RECEIPT),
 )
 """All of them, in the order of the document."""

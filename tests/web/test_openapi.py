@@ -12,6 +12,7 @@ from ragmon.web import openapi
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import Api
 from ragmon.web.baselines import BaselineSection
+from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
 from ragmon.web.tokens import TokenSection
 from tests.support import golden
@@ -45,6 +46,7 @@ def test_every_route_is_in_it():
         BaselineSection(None, None),
         JudgeSection(None, None, None),
         TokenSection(None),
+        ErasureSection(None),
     ]
     api = Api(None, None, None, limits=body_limits(), protect_metrics=False, more=sections)
     routes = {

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragmon.alerts import Alert, AlertEvent, WorstQuery
 from ragmon.alerts.machine import AlertBook
@@ -188,6 +189,12 @@ class Alerting:
         if deleted:
             self._log.info("unsilenced", id=name)
         return deleted
+
+    def change_alerts(self, change: Callable[[Alert], Alert]) -> None:
+        """Change every alert in memory, because queries were erased. On the writer's thread."""
+        self.timeline.book = self.timeline.book.changed(change)
+        self.book = self.book.changed(change)
+        self._events = [replace(event, alert=change(event.alert)) for event in self._events]
 
     def _reload_silences(self) -> None:
         silences = self._alerts.ask(lambda alerts: alerts.silences())

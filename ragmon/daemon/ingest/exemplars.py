@@ -1,7 +1,7 @@
 """The newest traced query of each latency bucket, so that a slow bar in a graph leads to one."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ragmon.exposition.text import Exemplar
 from ragmon.records import QueryRecord
@@ -29,6 +29,12 @@ class ExemplarStore:
                 value_ms = getattr(latency, stage)
                 if value_ms is not None:
                     self._keep(record, stage, value_ms)
+
+    def let_go(self, trace_ids: Collection[str]) -> None:
+        """Remove what shows these traces, because their queries were erased."""
+        for buckets in self.latest.values():
+            for bucket in [at for at, kept in buckets.items() if kept.trace_id in trace_ids]:
+                del buckets[bucket]
 
     def _keep(self, record: QueryRecord, stage: str, value_ms: float) -> None:
         key = (record.pipeline, stage)

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from ragmon.privacy.erasure import is_erased
 from ragmon.stores import Store
 
 
@@ -20,6 +21,11 @@ class _Identified(Struct):
 
 
 _decode = msgspec.msgpack.Decoder(_Identified).decode
+
+
+def stored_id(record: bytes) -> str:
+    """Id of a query, as its stored record has it."""
+    return _decode(record).query_id
 
 
 class RecordLocation(NamedTuple):
@@ -65,4 +71,7 @@ class Identities:
 
     def _has_id(self, sequence: int, query_id: str) -> bool:
         stored = self._record(sequence)
-        return stored is not None and _decode(stored).query_id == query_id
+        if stored is None:
+            return False
+        known = stored_id(stored)
+        return known == query_id or is_erased(known)  # the hash is all that is left of its id

@@ -105,14 +105,19 @@ class Database:
             # The file becomes shorter when the log is written back; readers are not waited for.
             self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
-    def empty_log(self) -> None:
-        """Write the log back and give its space to the file system, unless a reader needs it."""
+    def empty_log(self) -> bool:
+        """Write the log back and give its space to the file system, unless a reader needs it.
+
+        Returns:
+            Whether it is empty now.
+        """
         with translated(self.path):
             self.connection.execute("PRAGMA busy_timeout = 0")  # commits are waiting
             try:
-                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                done = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             finally:
                 self.connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        return not done[0]
 
     def close(self) -> None:
         """Checkpoint and close."""
@@ -124,6 +129,9 @@ class Database:
         # page, so pages of 16 KB save three system calls in four.
         db.execute("PRAGMA page_size = 16384")
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        # Deleted cells are overwritten where their page is written anyway; pages that become
+        # free are not, unless somebody's content is erased.
+        db.execute("PRAGMA secure_delete = FAST")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA synchronous = {synchronous}")
         db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")

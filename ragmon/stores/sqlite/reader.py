@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from ragmon.errors import StoreError
-from ragmon.stores import Block, Hashes
+from ragmon.stores import Block, Hashes, StoredBlock
 from ragmon.stores.sqlite.database import decoded, translated, unzip
 
 
@@ -112,6 +112,21 @@ class SqliteReader:
                 (sequence, sequence),
             ).fetchone()
         return None if row is None else (row[0], np.frombuffer(row[1], dtype=np.uint64))
+
+    def stored_block(self, sequence: int) -> StoredBlock | None:
+        """The block with that record, or the next one, as it is stored."""
+        with decoded(self._path):
+            row = self._db.execute(
+                "SELECT first_sequence, hashes, observations, body FROM blocks"
+                " WHERE first_sequence + records > ? AND first_sequence >= coalesce("
+                "(SELECT max(first_sequence) FROM blocks WHERE first_sequence <= ?), 0)"
+                " ORDER BY first_sequence LIMIT 1",
+                (sequence, sequence),
+            ).fetchone()
+            if row is None:
+                return None
+            hashes = np.frombuffer(row[1], dtype=np.uint64)
+            return StoredBlock(row[0], hashes, unzip(row[2]), row[3], unzip(row[3]))
 
     def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[bytes]:
         """Bodies of the saved buckets ``first`` to ``last`` of a tier, from old to new."""

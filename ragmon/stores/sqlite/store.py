@@ -18,6 +18,7 @@ from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.alerting import SqliteAlertLog
 from ragmon.stores.sqlite.baselines import SqliteBaselines
 from ragmon.stores.sqlite.database import Database, decoded, unzip
+from ragmon.stores.sqlite.erasure import SqliteErasure
 from ragmon.stores.sqlite.identity import IdIndex, hash_id, signed, unsigned
 from ragmon.stores.sqlite.judging import SqliteJudging
 from ragmon.stores.sqlite.outbox import SqliteOutbox
@@ -268,6 +269,15 @@ class SqliteStore:
     def probe_runs(self) -> SqliteProbeRuns:
         """Results of golden probes."""
         return SqliteProbeRuns(self._db)
+
+    def erasure(self) -> SqliteErasure:
+        """Requests to erase content; ``let_go`` after each of them."""
+        return SqliteErasure(self._db)
+
+    def let_go(self) -> None:
+        """Let go of what is cached, because records were erased."""
+        self._block = (0, [])
+        self._count_waiting()
 
     def close(self) -> None:
         """Checkpoint and close."""

@@ -125,6 +125,13 @@ class Assembly:
         self._done.pop(complete.trace_id, None)
         self._note(complete.trace_id, 0, has_entry=True, now=now).stored = True
 
+    def discard(self, trace_id: bytes) -> None:
+        """Wait no longer for a trace, and let go of its spans."""
+        pending = self._take(trace_id)
+        if pending is not None:
+            self.kept_bytes -= pending.size
+            self._bodies.pop(trace_id, None)
+
     def _note(self, trace_id: bytes, spans: int, has_entry: bool, now: float) -> PendingTrace:
         pending = self._take(trace_id) or PendingTrace(now)
         pending.spans += spans

@@ -7,6 +7,7 @@ and its query id makes that a duplicate.
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 
 import structlog
 from msgspec import Struct
@@ -15,8 +16,10 @@ from ragmon.clock import Clock
 from ragmon.decode import Bounds
 from ragmon.errors import OverloadedError, StoreError
 from ragmon.loops import Loop, beat, wait_for
+from ragmon.privacy.erasure import Subject
 from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission, count_outcome
 from ragmon.sources.otlp.receiver.assembly import Assembly, Complete, TraceTimeouts
+from ragmon.sources.otlp.receiver.erasure import is_owned
 from ragmon.sources.otlp.receiver.results import DEFECTS, Results
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.spans import Span, unpack
@@ -67,6 +70,7 @@ class MappingWorker:
         self._delivered = 0  # bytes; written by the thread that delivers
         self._drained = 0  # bytes; written by this thread
         self._is_restored = False
+        self._erasures: deque[tuple[Subject, bool, Future[list[bytes]]]] = deque()
         self._log = structlog.get_logger("otlp")
         self.loop = Loop("otlp", self._turn, self._log)
 
@@ -87,6 +91,39 @@ class MappingWorker:
         """Take in spans that are durable now; called on the writer's thread only."""
         self._inbox.extend(parts)
         self._delivered += _size_of(parts)
+
+    def erase(self, subject: Subject, *, dry_run: bool) -> Future[list[bytes]]:
+        """Have the subject's incomplete traces deleted between two turns; returns their ids."""
+        future: Future[list[bytes]] = Future()
+        self._erasures.append((subject, dry_run, future))
+        self.loop.wake()
+        return future
+
+    def _erase_all(self) -> None:
+        while self._erasures:
+            subject, dry_run, future = self._erasures.popleft()
+            try:
+                future.set_result(self._erase(subject, dry_run=dry_run))
+            except (StoreError, RuntimeError) as error:
+                future.set_exception(error)
+
+    def _erase(self, subject: Subject, *, dry_run: bool) -> list[bytes]:
+        waiting = [row[0] for row in self._spans.ask(lambda stored: stored.pending())]
+        owned: list[bytes] = []
+        for start in range(0, len(waiting), _BATCH):
+            beat()
+            batch = waiting[start : start + _BATCH]
+            pairs = zip(batch, self._bodies(batch), strict=True)
+            owned += [trace_id for trace_id, parts in pairs if is_owned(parts, subject)]
+        if not dry_run:
+            self._spans.ask(lambda stored: stored.delete(owned))
+            for trace_id in owned:
+                self.assembly.discard(trace_id)
+            kept = [(name, parts) for name, parts in self.recent if not is_owned(parts, subject)]
+            self.recent.clear()
+            self.recent.extend(kept)
+            self._recent_bytes = sum(len(body) for _, parts in kept for body in parts)
+        return owned
 
     def restore(self) -> None:
         """Wait again for the traces that were incomplete when ragmon ended."""
@@ -130,7 +167,9 @@ class MappingWorker:
                 self._log.warning("cannot_restore", error=str(error))
                 return _RETRY_S
             self._is_restored = True
-        return _TURN_S if self.step() else _RETRY_S
+        mapped = self.step()
+        self._erase_all()
+        return _TURN_S if mapped else _RETRY_S
 
     def _drain(self) -> list[SpanRow]:
         parts = []
@@ -144,12 +183,15 @@ class MappingWorker:
         missing = [trace.trace_id for trace in complete if trace.bodies is None]
         stored: dict[bytes, list[bytes]] = {}
         if missing:
-            bodies = self._spans.ask(lambda spans: spans.bodies(missing))
+            bodies = self._bodies(missing)
             stored = dict(zip(missing, bodies, strict=True))
         return [
             tuple(stored[trace.trace_id]) if trace.bodies is None else trace.bodies
             for trace in complete
         ]
+
+    def _bodies(self, trace_ids: Sequence[bytes]) -> list[list[bytes]]:
+        return self._spans.ask(lambda spans: spans.bodies(trace_ids))
 
     def _map(self, bodies: Sequence[Sequence[bytes]], late: Sequence[SpanRow]) -> Results:
         now = self._clock.now()

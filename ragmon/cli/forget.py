@@ -1,0 +1,87 @@
+"""Erase what a running ragmon stored of one user or session, and print the receipt.
+
+Texts, ids, tags and comments are removed from queries, waiting traces and alerts; counts stay,
+and hold no personal data. The receipt names the places that ragmon cannot reach, such as backups.
+"""
+
+import argparse
+import json
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from msgspec import to_builtins
+from rich.console import Group
+from rich.text import Text
+
+from ragmon.api_schema import ErasureReceipt
+from ragmon.cli import remote
+from ragmon.clock import Clock, SystemClock
+from ragmon.evaluate.report.table import standard_output
+
+NAME = "forget"
+HELP = "erase what is stored of one user or session, with a receipt"
+
+_LOOK_EVERY_S = 0.5
+_KINDS = {
+    "records": "queries",
+    "changes": "of them with feedback, labels or verdicts",
+    "traces": "traces that were not complete",
+    "waiting": "feedback and labels that waited for such a trace",
+    "alerts": "quotations in alerts and notifications",
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    remote.arguments(parser)
+    subject = parser.add_mutually_exclusive_group(required=True)
+    subject.add_argument("--user", metavar="ID", help="user_id of the queries to erase")
+    subject.add_argument("--session", metavar="ID", help="session_id of the queries to erase")
+    parser.add_argument("--pipeline", default="", metavar="NAME", help="only in this pipeline")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="count what would be erased, and change nothing"
+    )
+    parser.add_argument(
+        "--no-wait",
+        action="store_true",
+        help="print the receipt as it is now, without waiting for the end",
+    )
+    parser.add_argument("--json", action="store_true", help="print the receipt as JSON")
+
+
+def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
+    """Have it erased and print the receipt."""
+    clock = clock or SystemClock()
+    session = remote.session(args)
+    kind, name = ("user", args.user) if args.user is not None else ("session", args.session)
+    asked = {"pipeline": args.pipeline, "dry_run": "true" if args.dry_run else "false"}
+    path = f"/v1/{kind}s/{quote(name, safe='')}"
+    receipt = remote.ask(session, "DELETE", args.url, path, ErasureReceipt, params=asked)
+    while receipt.state != "done" and not args.no_wait:
+        clock.sleep(_LOOK_EVERY_S)
+        receipt = remote.get(session, args.url, f"/v1/forgotten/{receipt.request}", ErasureReceipt)
+    if args.json:
+        print(json.dumps(to_builtins(receipt), indent=2, ensure_ascii=False))
+    else:
+        standard_output(markup=False).print(_described(receipt, name))
+    return 0
+
+
+def _described(receipt: ErasureReceipt, name: str) -> Group:
+    of = f"{receipt.subject_kind} {name}"
+    where = f" in pipeline {receipt.pipeline}" if receipt.pipeline else ""
+    if receipt.state != "done":
+        return Group(Text(f"Request {receipt.request} for {of}{where} is {receipt.state}."))
+    done = "would be erased" if receipt.dry_run else "erased"
+    lines = [f"{done[0].upper()}{done[1:]} of {of}{where} ({_when(receipt.finished_at or 0.0)}):"]
+    lines += [f"  {count:,} {_KINDS.get(key, key)}" for key, count in receipt.removed.items()]
+    if receipt.remaining:
+        lines.append("Out of ragmon's reach:")
+        lines += [f"  {each.place}: {each.action}." for each in receipt.remaining]
+    if not receipt.dry_run:
+        lines.append(f"Receipt {receipt.request}, subject sha256 {receipt.subject_sha256}")
+    return Group(*map(Text, lines))
+
+
+def _when(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")

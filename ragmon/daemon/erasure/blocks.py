@@ -1,0 +1,164 @@
+"""Erasure within stored blocks: read and rewritten beside the writer, swapped in by it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+from msgspec import Struct
+
+from ragmon.daemon.ingest.engine import Engine
+from ragmon.privacy.erasure import Aliases, Subject, erase, erase_amendments, erased_id, is_erased
+from ragmon.records import Amendments, QueryRecord
+from ragmon.stores import StoredBlock, amendments
+from ragmon.stores.erasure import ErasedBlock, ErasureRow
+
+Chooser = Callable[[StoredBlock], Sequence[int]]
+"""Positions of the records of a block whose content is to go."""
+
+
+class _Owner(Struct):
+    query_id: str = ""
+    pipeline: str = "default"
+    user_id: str | None = None
+    session_id: str | None = None
+
+
+class ErasureCounts(Struct):
+    """Number of records and of changes to them that were erased."""
+
+    records: int = 0
+    changes: int = 0  # records with feedback, labels or verdicts
+
+
+class _Rewritten(Struct, frozen=True):
+    block: ErasedBlock
+    trace_ids: frozenset[str]
+
+
+_owners = msgspec.msgpack.Decoder(list[_Owner])
+_raw = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_record = msgspec.msgpack.Decoder(QueryRecord)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class BlockEraser:
+    """Erases records wherever a chooser finds them; a block at a time is in memory."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._erasure = engine.store.erasure()
+
+    def count(self, choose: Chooser) -> Iterator[int]:
+        """Number of records that would be erased, block by block."""
+        for block in self._blocks(0, None):
+            yield len(choose(block))
+
+    def erase(
+        self,
+        choose: Chooser,
+        counts: ErasureCounts,
+        row: Callable[[], ErasureRow] | None = None,
+        *,
+        start: int = 0,
+        until: int | None = None,
+    ) -> Iterator[int]:
+        """Erase, a block a step; yields the sequence number behind each block.
+
+        Args:
+            choose: names the records.
+            counts: are added to.
+            row: the request as it is to be remembered with each block.
+            start: sequence number to begin at.
+            until: sequence number to end before; None: that of the next record.
+        """
+        for block in self._blocks(start, until):
+            while positions := choose(block):
+                before = counts.records, counts.changes
+                rewritten = rewrite(block, positions, counts)
+                if self._engine.thread.ask(partial(self._swap, rewritten, row)):
+                    break
+                counts.records, counts.changes = before
+                current = self._read(block.first_sequence)
+                if current is None:
+                    break
+                block = current  # noqa: PLW2901 - it was joined to its neighbours meanwhile
+            yield block.first_sequence + len(block.hashes)
+
+    def _blocks(self, start: int, until: int | None) -> Iterator[StoredBlock]:
+        store = self._engine.store
+        end = store.next_sequence if until is None else until
+        with store.reader() as reader:
+            while start < end and (block := reader.stored_block(start)) is not None:
+                if block.first_sequence >= end:
+                    return
+                yield block
+                start = block.first_sequence + len(block.hashes)
+
+    def _read(self, sequence: int) -> StoredBlock | None:
+        with self._engine.store.reader() as reader:
+            return reader.stored_block(sequence)
+
+    def _swap(self, rewritten: _Rewritten, row: Callable[[], ErasureRow] | None) -> bool:
+        """Replace a block and let go of what is cached; on the writer's thread."""
+        swapped = self._erasure.swap(rewritten.block, row)
+        if swapped:
+            self._engine.store.let_go()
+            self._engine.record_cache.clear()
+            self._engine.exemplars.let_go(rewritten.trace_ids)
+        return swapped
+
+
+def owned(subject: Subject) -> Chooser:
+    """A chooser of one user's or session's records."""
+    needle = subject.id.encode()
+
+    def choose(block: StoredBlock) -> list[int]:
+        if needle not in block.records:
+            return []
+        owners = _owners.decode(block.records)
+        return [
+            at
+            for at, owner in enumerate(owners)
+            if subject.owns(owner.user_id, owner.session_id, owner.pipeline)
+            and not is_erased(owner.query_id)
+        ]
+
+    return choose
+
+
+def rewrite(block: StoredBlock, positions: Sequence[int], counts: ErasureCounts) -> _Rewritten:
+    """The block without the content of some of its records.
+
+    Args:
+        block: as stored.
+        positions: of the records.
+        counts: of erased records, added to; the changes only when the block is swapped.
+    """
+    records = _raw.decode(block.records)
+    aliases: dict[int, Aliases] = {}
+    names: dict[int, str] = {}
+    traces = set()
+    for at in positions:
+        sequence = block.first_sequence + at
+        record = _record.decode(records[at])
+        names[sequence] = erased_id(int(block.hashes[at]))
+        aliases[sequence] = Aliases()
+        records[at] = msgspec.Raw(_encode(erase(record, names[sequence], aliases[sequence])))
+        traces.add(record.trace_id or "")
+    counts.records += len(positions)
+
+    def change(sequence: int, body: bytes) -> bytes:
+        def erased(known: Amendments) -> Amendments:
+            return erase_amendments(known, names[sequence], aliases[sequence])
+
+        counts.changes += 1
+        return amendments.rewrite(body, erased)
+
+    erased_block = ErasedBlock(
+        first_sequence=block.first_sequence,
+        stored=block.stored,
+        records=_encode(records),
+        sequences=sorted(names),
+        amend=change,
+    )
+    return _Rewritten(erased_block, frozenset(traces))

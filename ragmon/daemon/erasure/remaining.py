@@ -1,0 +1,87 @@
+"""Places that ragmon cannot reach, where content that it erased may still be."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ragmon.api_schema import RemainingPlace
+from ragmon.config import Settings
+from ragmon.privacy import redact_text
+from ragmon.privacy.erasure import Subject
+from ragmon.windows import Windows
+
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+def remaining_places(
+    settings: Settings, windows: Windows, subject: Subject, finished_at: float
+) -> list[RemainingPlace]:
+    """Everything that is left for the operator to do; on the writer's thread."""
+    when = _text(finished_at)
+    places = [
+        RemainingPlace(
+            place=f"backups and volume snapshots made before {when}",
+            action="delete them, or let them expire; after a restore, ask again for the erasure",
+        )
+    ]
+    places += [_copy(path) for path in _copies(settings.data_dir)]
+    places += [
+        RemainingPlace(place=f"the followed file {source['path']} and its rotated copies",
+                       action="delete the lines there, or rotate it out")
+        for source in settings.sources
+        if "path" in source
+    ]  # fmt: skip
+    if settings.sinks:
+        names = ", ".join(sorted({sink.name or sink.kind for sink in settings.sinks}))
+        places.append(
+            RemainingPlace(
+                place=f"notifications sent before {when} to {names}",
+                action="they may quote a question of up to 200 characters: delete them there",
+            )
+        )
+    if settings.otlp_export is not None:
+        places.append(
+            RemainingPlace(
+                place=f"verdicts exported before {when} to the endpoint of otlp_export",
+                action="delete the traces there",
+            )
+        )
+    if any(subject.id in _values(key) for key in windows.series.keys):
+        places.append(
+            RemainingPlace(
+                place="counts of windows that carry the id as the value of a slice",
+                action="they expire with retention.windows; take that tag out of slices",
+            )
+        )
+    if settings.privacy.text != "keep" and redact_text(subject.id) != subject.id:
+        places.append(
+            RemainingPlace(
+                place="records whose id was redacted before it was stored",
+                action="privacy.text made many ids alike, so they cannot be told apart; they"
+                " expire with retention.records",
+            )
+        )
+    return places
+
+
+def _copies(data_dir: Path) -> list[Path]:
+    """Copies of the store beside it, such as the one made before its format changed."""
+    files = sorted(data_dir.glob("*.sqlite*"))
+    return [path for path in files if path.name != "ragmon.sqlite" and not _is_log(path)]
+
+
+def _is_log(path: Path) -> bool:
+    return path.name.endswith(_BESIDE)
+
+
+def _copy(path: Path) -> RemainingPlace:
+    made = _text(path.stat().st_mtime)
+    return RemainingPlace(place=f"the copy {path.name} of the store, made {made}",
+                          action="delete it")  # fmt: skip
+
+
+def _values(key: object) -> tuple[object, ...]:
+    return key if isinstance(key, tuple) else ()
+
+
+def _text(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")

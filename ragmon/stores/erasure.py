@@ -1,0 +1,80 @@
+"""Sub-store of requests to erase somebody's content, and of the changes that they make."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+
+
+class ErasureRow(NamedTuple):
+    """A request to erase somebody's content, and what became of it."""
+
+    number: int
+    at: float  # unix seconds
+    subject: str  # in clear until its content is erased; then a hash
+    body: bytes
+
+
+class AlertRow(NamedTuple):
+    """A stored transition of an alert, or a notification of one."""
+
+    place: tuple[int, int]
+    event: bytes
+
+
+class ErasedBlock(Struct, frozen=True, kw_only=True):
+    """A block with some records erased."""
+
+    first_sequence: int
+    stored: bytes  # the block as it was read, to tell whether it changed meanwhile
+    records: bytes  # one msgpack array
+    sequences: Sequence[int]  # of the erased records
+    amend: Callable[[int, bytes], bytes]  # erases amendments of one of them
+
+
+class Erasure(Protocol):
+    """Requests to erase somebody's content, and the changes that they make."""
+
+    def add(self, at: float, subject: str, body: bytes) -> int:
+        """Keep a request; returns its number."""
+        ...
+
+    def rows(self) -> list[ErasureRow]:
+        """Every request, the oldest first."""
+        ...
+
+    def update(self, row: ErasureRow) -> None:
+        """Replace a request by what it is now."""
+        ...
+
+    def swap(self, block: ErasedBlock, row: Callable[[], ErasureRow] | None) -> bool:
+        """Replace the records of a block, all or nothing; False when it changed meanwhile.
+
+        Its amendments change with it, its answers are no longer awaited by the sampled judge,
+        and with ``row``, called last, the request remembers it.
+        """
+        ...
+
+    def delete_waiting(self, hashes: Iterable[int]) -> int:
+        """Delete feedback and labels that wait for these queries; returns how many."""
+        ...
+
+    def alert_rows(self, after: tuple[int, int], limit: int) -> list[AlertRow]:
+        """Alert events and notifications behind a place, in a fixed order, some at a time."""
+        ...
+
+    def update_alerts(self, rows: Sequence[AlertRow]) -> None:
+        """Replace the bodies of alert events and notifications, all or nothing."""
+        ...
+
+    def book(self) -> bytes | None:
+        """The alerts as they were saved; None before the first turn of detection."""
+        ...
+
+    def update_book(self, body: bytes) -> None:
+        """Replace the alerts as they were saved."""
+        ...
+
+    def purge(self) -> bool:
+        """Take one step to overwrite what was deleted; True when no more is left to do."""
+        ...
