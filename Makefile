@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo check test golden docs pictures bench lock tools clean kubernetes
+.PHONY: demo check test golden docs pictures bench fuzz lock tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -37,6 +37,11 @@ pictures: $(INSTALLED) tools
 
 bench: $(INSTALLED)
 	$(RUN)/python tests/benchmarks/run.py
+
+# All fuzz targets, two at a time; what they find lies in .fuzz/failing.
+MINUTES ?= 15
+fuzz: $(INSTALLED)
+	$(RUN)/python -m tests.fuzz --minutes $(MINUTES)
 
 # The lock names no index, so that any mirror serves it.
 lock: $(INSTALLED)

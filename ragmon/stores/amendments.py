@@ -80,5 +80,12 @@ def _mended_time(seconds: float) -> float:
 
 
 def apply(amended: Amended, row: Row) -> None:
-    """Move the observations of a block, in place, to what they are now."""
-    row[np.frombuffer(amended.at, dtype=np.uint16)] = np.frombuffer(amended.values)
+    """Move the observations of a block, in place, to what they are now.
+
+    Raises:
+        ValueError: the amendment is damaged.
+    """
+    at = np.frombuffer(amended.at, dtype=np.uint16)
+    if at.size and at.max() >= len(row):
+        raise ValueError(f"an amendment of column {at.max()}, of {len(row)}")
+    row[at] = np.frombuffer(amended.values)

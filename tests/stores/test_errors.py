@@ -316,3 +316,11 @@ def test_every_error_of_sqlite_has_a_remedy(tmp_path, code, kind, retryable):
     assert caught.value.retryable == retryable
     assert caught.value.hint
     assert str(tmp_path / FILE) in str(caught.value)
+
+
+def test_a_hash_that_reads_as_text_is_damage(healthy):
+    with sqlite3.connect(healthy / FILE) as database:
+        assert database.execute("UPDATE waiting SET query_hash = 'text'").rowcount > 0
+    database.close()
+    with pytest.raises(StoreCorruptError, match="damaged"):
+        SqliteStore(healthy, synchronous="OFF")

@@ -19,6 +19,7 @@ from ragmon.stores.sqlite.schema import FORMAT, SCHEMA, statements
 _WAL_PAGES = 512  # checkpoint every 8 MB
 _WAL_KEEP_BYTES = 32 << 20
 _BUSY_MS = 5_000
+_MOST_RATIO = 1 << 16  # a block of zstd holds up to 128 KB in four bytes
 _FULL = (sqlite3.SQLITE_FULL,)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (
@@ -154,7 +155,14 @@ class Database:
 
 
 def unzip(body: bytes) -> bytes:
-    """Decompress what ``Database.zip`` compressed."""
+    """Decompress what ``Database.zip`` compressed.
+
+    Raises:
+        zstandard.ZstdError: it is damaged. A size that no compression reaches is not believed: to
+            make room for it would take all memory.
+    """
+    if zstandard.frame_content_size(body) > _MOST_RATIO * len(body):
+        raise zstandard.ZstdError("the size of a compressed value is damaged")
     return zstandard.ZstdDecompressor().decompress(body)
 
 

@@ -295,7 +295,8 @@ class SqliteStore:
 
     def _count_waiting(self) -> None:
         rows = self._db.rows("SELECT query_hash, count(*) FROM waiting GROUP BY query_hash")
-        self._waiting = Counter({unsigned(query_hash): count for query_hash, count in rows})
+        with decoded(self._db.path):  # SQLite reads text where a page is damaged
+            self._waiting = Counter({unsigned(query_hash): count for query_hash, count in rows})
 
     def _pack_block(self, first: int, commit: Commit) -> tuple[object, ...]:
         return (

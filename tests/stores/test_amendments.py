@@ -1,0 +1,31 @@
+"""Amendments as the store holds them, whole and damaged."""
+
+import msgspec
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from ragmon.records import Amendments, Feedback
+from ragmon.stores import amendments
+
+KNOWN = Amendments(feedback=Feedback(query_id="q", rating=1.0, timestamp=5.0))
+
+
+def test_what_moved_is_put_back():
+    original, row = np.array([1.0, np.nan, 3.0]), np.array([1.0, 2.0, np.nan])
+    stored = amendments.decode(amendments.encode(KNOWN, 7, original, row))
+    assert (stored.known, stored.layout) == (KNOWN, 7)
+    amendments.apply(stored, original)
+    assert np.array_equal(original, row, equal_nan=True)
+
+
+def test_a_column_that_there_is_not_is_damage():
+    stored = amendments.decode(amendments.encode(KNOWN, 7, np.zeros(3), np.ones(3)))
+    damaged = replace(stored, at=np.array([0, 1, 3], dtype=np.uint16).tobytes())
+    with pytest.raises(ValueError, match="column 3, of 3"):
+        amendments.apply(damaged, np.zeros(3))
+
+
+def test_bytes_that_are_no_amendment_are_refused():
+    with pytest.raises(msgspec.MsgspecError):
+        amendments.decode(b"\x93\x01\x02\x03")
