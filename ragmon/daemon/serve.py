@@ -39,6 +39,7 @@ from ragmon.daemon.secret_files import SecretWatch
 from ragmon.daemon.tokens import AccessTokens
 from ragmon.exposition.own import OwnMetrics
 from ragmon.memory import MemoryBudget
+from ragmon.stores.damage import DamagedRow
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import RouteSection
 from ragmon.web.baselines import BaselineSection
@@ -144,13 +145,7 @@ class Daemon:
 
     async def _start(self, ready: Callable[[str], None] | None) -> None:
         """Restore, then begin what needs the windows."""
-        if migration := self._engine.store.migration:
-            self._log.warning(
-                "store_format_changed",
-                before=migration.from_format,
-                now=migration.to_format,
-                backup=str(migration.backup),
-            )
+        self._log_store()
         started = self._clock.monotonic()
         counted = await self._engine.thread.ask_async(self._engine.restore)
         took = round(self._clock.monotonic() - started, 3)
@@ -189,6 +184,20 @@ class Daemon:
         self._lock.release()
         self._socket.close()
         self._log.info("ended")
+
+    def _log_store(self) -> None:
+        """Log what was found when the store was opened, and what is found damaged from now on."""
+        if migration := self._engine.store.migration:
+            self._log.warning(
+                "store_format_changed",
+                before=migration.from_format,
+                now=migration.to_format,
+                backup=str(migration.backup),
+            )
+        self._engine.store.damage.listen(self._log_damage)
+
+    def _log_damage(self, row: DamagedRow) -> None:
+        self._log.error("store_row_damaged", what=row.what, row=row.name, error=row.error)
 
     def _on_signal(self, number: int) -> None:
         if self._server.should_exit:

@@ -85,6 +85,12 @@ class OwnMetrics:
         """A counter kept elsewhere, asked for at each scrape."""
         self.registry.register(_WatchedCounter(name, text, value))
 
+    def watch_totals(
+        self, name: str, text: str, label: str, values: Callable[[], Mapping[str, int]]
+    ) -> None:
+        """Counters kept elsewhere and told apart by one label, asked for at each scrape."""
+        self.registry.register(_WatchedCounters(name, text, label, values))
+
     def accepted(self, source: str, count: int) -> None:
         """Records, feedback or labels made durable."""
         if count:
@@ -152,6 +158,21 @@ class _WatchedEach(Collector):
 
     def collect(self) -> Iterator[Metric]:
         family = GaugeMetricFamily(self._name, self._text, labels=[self._label])
+        for value, number in self._values().items():
+            family.add_metric([value], number)
+        yield family
+
+
+class _WatchedCounters(Collector):
+    """Counters whose values live elsewhere."""
+
+    def __init__(
+        self, name: str, text: str, label: str, values: Callable[[], Mapping[str, int]]
+    ) -> None:
+        self._name, self._text, self._label, self._values = name, text, label, values
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(self._name, self._text, labels=[self._label])
         for value, number in self._values().items():
             family.add_metric([value], number)
         yield family

@@ -13,6 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.records import Position
+from ragmon.stores.damage import Damage
 from ragmon.stores.erasure import Erasure
 from ragmon.stores.protocols import (
     AlertLog,
@@ -98,6 +99,7 @@ class Store(Protocol):
     next_sequence: int
     last_restatement: int
     migration: Migration | None  # made when it was opened
+    damage: Damage  # rows that cannot be read: skipped, counted
 
     def hash(self, query_id: str, attempt: int = 0) -> int:
         """64-bit hash of an id, as ``known`` and ``find`` take it; another for each attempt."""
@@ -120,7 +122,11 @@ class Store(Protocol):
         ...
 
     def amendments(self, sequences: Sequence[int]) -> dict[int, bytes]:
-        """Amendments of those records that have any."""
+        """Amendments of those records that have any.
+
+        Raises:
+            StoreCorruptError: some of them are damaged.
+        """
         ...
 
     def waiting(self, hashes: Iterable[int]) -> list[Waiting]:
@@ -142,7 +148,10 @@ class Store(Protocol):
         ...
 
     def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
-        """The last snapshot: position, totals, and the buckets from old to new."""
+        """The last snapshot: position, totals, and the buckets from old to new.
+
+        Damaged totals are None, damaged buckets are left out.
+        """
         ...
 
     def replay(self, after: Position) -> Iterator[bytes | Restatement]:

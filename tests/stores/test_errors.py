@@ -142,37 +142,19 @@ def test_a_truncated_file(healthy, share):
     assert all("ragmon backup" in error.hint for error in found)
 
 
-@pytest.mark.parametrize(
-    ("row", "asked", "other"),
-    [
-        pytest.param(
-            "blocks WHERE first_sequence = 0",
-            lambda store: store.record(3),
-            lambda store: store.record(6),
-            id="records",
-        ),
-        pytest.param(
-            "spans WHERE number = 1",
-            lambda store: store.spans().bodies([b"trace 0"]),
-            lambda store: store.spans().bodies([b"trace 6"]),
-            id="spans",
-        ),
-    ],
-)
-def test_what_was_changed_on_disk_is_not_believed(healthy, row, asked, other):
+def test_spans_that_were_changed_on_disk_are_not_believed(healthy):
     """SQLite itself does not look into what it stores."""
-    table, _, where = row.partition(" ")
     db = sqlite3.connect(healthy / FILE)
-    (body,) = db.execute(f"SELECT body FROM {row}").fetchone()
+    (body,) = db.execute("SELECT body FROM spans WHERE number = 1").fetchone()
     middle = len(body) // 2
     broken = body[:middle] + bytes([body[middle] ^ 1]) + body[middle + 1 :]
-    db.execute(f"UPDATE {table} SET body = ? {where}", (broken,))
+    db.execute("UPDATE spans SET body = ? WHERE number = 1", (broken,))
     db.commit()
     db.close()
     store = SqliteStore(healthy)
     with pytest.raises(StoreCorruptError):
-        asked(store)
-    assert other(store)
+        store.spans().bodies([b"trace 0"])
+    assert store.spans().bodies([b"trace 6"])
     store.close()
 
 

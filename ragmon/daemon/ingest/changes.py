@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from ragmon.access import Pipelines
+from ragmon.errors import StoreCorruptError
 from ragmon.pipeline import Change, Pipeline, amend
 from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdict
 from ragmon.signals.evidence import SAMPLED_JUDGE, verdict_of
@@ -110,7 +111,10 @@ class Changes:
             if stored is None:
                 return False
             record = _record.decode(stored)
-            body = self._store.amendments((sequence,)).get(sequence)
+            try:
+                body = self._store.amendments((sequence,)).get(sequence)
+            except StoreCorruptError:
+                return False  # to restate it without them would count them twice
             known = amendments.decode(body).known if body else known
         if record.query_id != query_id:
             return False  # another id with the same hash

@@ -69,8 +69,8 @@ class Engine:
         position, totals, buckets = self.store.load_windows()
         if totals is not None:
             load_totals(self.windows, totals)
-            for bucket in buckets:
-                load_bucket(self.windows, bucket)
+        for bucket in buckets:
+            load_bucket(self.windows, bucket)
         counted = self._replay(self.store.replay(position))
         self._saved = position
         return counted

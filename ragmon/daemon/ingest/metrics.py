@@ -7,6 +7,7 @@ from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.exposition.own import OwnMetrics
 from ragmon.memory import MemoryBudget
+from ragmon.stores import Store
 
 
 def limits(settings: Settings, store_bytes: int) -> dict[str, float]:
@@ -68,6 +69,17 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
         "ragmon_commit_failures",
         "Commits that the store refused; senders were told to retry.",
         lambda: engine.writer.stats.failures,
+    )
+    _watch_damage(own, engine.store)
+
+
+def _watch_damage(own: OwnMetrics, store: Store) -> None:
+    own.watch_totals(
+        "ragmon_store_undecodable",
+        "Rows of the store that were found damaged and are left out since the start, by kind: the "
+        "disk or its memory is failing. Run ragmon verify, and restore a backup if much is lost.",
+        "what",
+        store.damage.counts,
     )
 
 

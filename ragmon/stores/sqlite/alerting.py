@@ -23,6 +23,7 @@ _SCHEMA = (
     "CREATE INDEX IF NOT EXISTS alert_events_by_change ON alert_events (change, at)",
     "CREATE TABLE IF NOT EXISTS silences (id TEXT PRIMARY KEY, ends_at REAL, body BLOB)",
 )
+_MINUTE = "SELECT body FROM minutes WHERE tier = ? AND bucket = ?"
 _event = msgspec.msgpack.Decoder(AlertEvent)
 _silence = msgspec.msgpack.Decoder(Silence)
 
@@ -32,24 +33,35 @@ class SqliteAlertLog:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self._damage = database.damage
+        self._damaged_position = False
         with database.transaction() as db:
             for statement in _SCHEMA:
                 db.execute(statement)
         self.counted = self._position()
 
     def load(self) -> SavedDetection | None:
-        """The state saved last; None before the first turn."""
-        with decoded(self._db.path):
+        """The state saved last; None before the first turn, and where the alerts are damaged.
+
+        A damaged state of the detectors is empty: they begin anew, and the alerts go on.
+        """
+        rows: dict[str, bytes] = {}
+        with self._damage.tolerated("detection", "all"):
             rows = dict(self._db.rows("SELECT name, body FROM detection"))
-            if not rows:
-                return None
+        if not rows or self._damaged_position:
+            return None
+        state = b""
+        with self._damage.tolerated("detection", "state"), decoded(self._db.path):
+            state = unzip(rows["state"])
+        with self._damage.tolerated("detection", "book"), decoded(self._db.path):
             return SavedDetection(
-                state=unzip(rows["state"]),
+                state=state,
                 book=unzip(rows["book"]),
                 catching_up=rows["mode"] == b"catching_up",
                 position=self.counted,
                 buckets=self._buckets(),
             )
+        return None
 
     def save(self, turn: Turn) -> None:
         """All or nothing, the notifications too."""
@@ -81,7 +93,7 @@ class SqliteAlertLog:
     def ended(self, since: float, limit: int, pipeline: str = "") -> list[AlertEvent]:
         """The ends of alerts, of one pipeline or of all, the newest first."""
         ends = self._events(
-            "SELECT body FROM alert_events WHERE change = 'resolved' AND at >= ?"
+            "SELECT number, body FROM alert_events WHERE change = 'resolved' AND at >= ?"
             " ORDER BY at DESC, number DESC",
             since,
         )
@@ -90,14 +102,16 @@ class SqliteAlertLog:
 
     def episode(self, name: str) -> list[AlertEvent]:
         """Every transition of one alert, in order."""
-        sql = "SELECT body FROM alert_events WHERE episode = ? ORDER BY number"
+        sql = "SELECT number, body FROM alert_events WHERE episode = ? ORDER BY number"
         return list(self._events(sql, name))
 
     def silences(self) -> list[Silence]:
         """Every silence, those that are over too."""
-        rows = self._db.rows("SELECT body FROM silences ORDER BY ends_at, id")
-        with decoded(self._db.path):
-            return [_silence.decode(body) for (body,) in rows]
+        silences: list[Silence] = []
+        for name, body in self._db.rows("SELECT id, body FROM silences ORDER BY ends_at, id"):
+            with self._damage.tolerated("silence", name), decoded(self._db.path):
+                silences.append(_silence.decode(body))
+        return silences
 
     def add_silence(self, silence: Silence) -> None:
         """Keep one; of the same id it takes the place."""
@@ -117,21 +131,26 @@ class SqliteAlertLog:
             db.execute("DELETE FROM silences WHERE ends_at < ?", (before,))
 
     def _position(self) -> Position:
-        rows = self._db.rows("SELECT body FROM detection WHERE name = 'position'")
-        with decoded(self._db.path):
+        with self._damage.tolerated("detection", "position"), decoded(self._db.path):
+            rows = self._db.rows("SELECT body FROM detection WHERE name = 'position'")
             return msgspec.msgpack.decode(rows[0][0], type=Position) if rows else Position()
+        self._damaged_position = True
+        return Position()
 
     def _buckets(self) -> Iterator[SavedMinute]:
-        with decoded(self._db.path):
-            for tier, bucket, body in self._db.connection.execute(
-                "SELECT tier, bucket, body FROM minutes ORDER BY tier, bucket"
-            ):
-                yield SavedMinute(tier, bucket, unzip(body))
+        keys: list[tuple[int, int]] = []
+        with self._damage.tolerated("index", "minutes"):
+            keys = self._db.rows("SELECT tier, bucket FROM minutes ORDER BY tier, bucket")
+        for tier, bucket in keys:
+            with self._damage.tolerated("minute", f"{tier}/{bucket}"), decoded(self._db.path):
+                rows = self._db.rows(_MINUTE, tier, bucket)
+                yield SavedMinute(tier, bucket, unzip(rows[0][0]))
 
     def _events(self, sql: str, *values: str | float) -> Iterator[AlertEvent]:
-        with decoded(self._db.path):
-            for (body,) in self._db.connection.execute(sql, values):
-                yield _event.decode(unzip(body))
+        with self._damage.tolerated("index", "alert_events"), decoded(self._db.path):
+            for number, body in self._db.connection.execute(sql, values):
+                with self._damage.tolerated("event", number), decoded(self._db.path):
+                    yield _event.decode(unzip(body))
 
     def _packed(self, event: AlertEvent) -> bytes:
         return self._db.zip(msgspec.msgpack.encode(event))

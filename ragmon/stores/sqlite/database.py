@@ -13,8 +13,10 @@ import zstandard
 
 from ragmon.errors import StoreBusyError, StoreCorruptError, StoreError, StoreFullError
 from ragmon.stores import Migration
+from ragmon.stores.damage import Damage
 from ragmon.stores.sqlite.migration import migrate
 from ragmon.stores.sqlite.schema import FORMAT, SCHEMA, statements
+from ragmon.stores.sqlite.sealing import seal, unseal
 
 _WAL_PAGES = 512  # checkpoint every 8 MB
 _WAL_KEEP_BYTES = 32 << 20
@@ -37,6 +39,7 @@ class Database:
     def __init__(self, path: Path, synchronous: str) -> None:
         self.path = path
         self.migration: Migration | None = None
+        self.damage = Damage()
         # Level 1, except that it remembers twice as much, and finds a passage that many answers
         # were built on: a tenth less to write for a twentieth more to compute.
         usual = zstandard.ZstdCompressionParameters.from_level(
@@ -65,6 +68,16 @@ class Database:
         rows = self.rows(sql, *values)
         with decoded(self.path):
             return int(rows[0][0] or 0) if rows else 0
+
+    def meta(self, name: str) -> bytes | None:
+        """A value that describes the store; None without one.
+
+        Raises:
+            StoreCorruptError: it was changed.
+        """
+        rows = self.rows("SELECT CAST(value AS BLOB) FROM meta WHERE name = ?", name)
+        with decoded(self.path):
+            return unseal(rows[0][0], "meta", name) if rows else None
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -149,7 +162,8 @@ class Database:
         db.execute("BEGIN IMMEDIATE")
         for statement in statements(SCHEMA):
             db.execute(statement)
-        db.execute("INSERT INTO meta VALUES ('seed', ?)", (str(secrets.randbits(63)),))
+        seed = seal(str(secrets.randbits(63)).encode(), "meta", "seed")
+        db.execute("INSERT INTO meta VALUES ('seed', ?)", (seed,))
         db.execute(f"PRAGMA user_version = {FORMAT}")
         db.execute("COMMIT")
 
@@ -194,7 +208,7 @@ def decoded(path: Path) -> Iterator[None]:
     with translated(path):
         try:
             yield
-        except (msgspec.MsgspecError, TypeError, ValueError) as error:
+        except (msgspec.MsgspecError, TypeError, ValueError, LookupError) as error:
             raise _damaged(path, str(error)) from error
 
 

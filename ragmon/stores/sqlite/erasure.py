@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from ragmon.stores.erasure import AlertRow, ErasedBlock, ErasureRow
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 from ragmon.stores.sqlite.identity import signed
+from ragmon.stores.sqlite.rows import read_amendment
+from ragmon.stores.sqlite.sealing import seal
 
 _PAGES = 500  # given back in one step: 8 MB
 _TABLES = ("outbox", "dead_letters", "alert_events")
@@ -36,7 +38,7 @@ class SqliteErasure:
 
     def swap(self, block: ErasedBlock, row: Callable[[], ErasureRow] | None) -> bool:
         """Replace the records of a block, all or nothing; False when it changed meanwhile."""
-        body = self._db.zip(block.records)
+        body = seal(self._db.zip(block.records), "body", block.first_sequence)
         with self._zeroing(), self._db.transaction() as db:
             swapped = db.execute(
                 "UPDATE blocks SET body = ? WHERE first_sequence = ? AND body = ?",
@@ -103,9 +105,14 @@ class SqliteErasure:
     def _amend(self, db: sqlite3.Connection, block: ErasedBlock, sequence: int) -> None:
         select = "SELECT body FROM amendments WHERE sequence = ?"
         for (body,) in db.execute(select, (sequence,)).fetchall():
-            with decoded(self._db.path):
-                erased = block.amend(sequence, body)
-            db.execute("UPDATE amendments SET body = ? WHERE sequence = ?", (erased, sequence))
+            erased: bytes | None = None  # where it is damaged, all of it goes
+            with self._db.damage.tolerated("amendment", sequence), decoded(self._db.path):
+                erased = block.amend(sequence, read_amendment(body, sequence))
+            if erased is None:
+                db.execute("DELETE FROM amendments WHERE sequence = ?", (sequence,))
+            else:
+                sealed = seal(erased, "amendments", sequence)
+                db.execute("UPDATE amendments SET body = ? WHERE sequence = ?", (sealed, sequence))
         db.execute("DELETE FROM awaited WHERE sequence = ?", (sequence,))
 
     def _has(self, table: str) -> bool:

@@ -9,7 +9,10 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from ragmon.errors import StoreCorruptError
+from ragmon.stores.sqlite.blocks import BlockTable
 from ragmon.stores.sqlite.database import Database, decoded
+from ragmon.stores.sqlite.sealing import seal, unseal
 
 Hashes = NDArray[np.uint64]
 
@@ -98,8 +101,9 @@ def unsigned(stored: int) -> int:
 class IdIndex:
     """Hash of a query id to sequence number, for every stored record."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, table: BlockTable) -> None:
         self._database = database
+        self._table = table
         self._tail: dict[int, int] = {}
         self._generations: list[tuple[Filter, list[int]]] = []  # oldest first, with their runs
         self._indexed_to = 0
@@ -150,14 +154,19 @@ class IdIndex:
         hashes = np.fromiter(self._tail.keys(), dtype=np.uint64, count=len(self._tail))
         sequences = np.fromiter(self._tail.values(), dtype=np.int64, count=len(self._tail))
         run = int(sequences.max())
-        with self._database.transaction() as db:
-            db.executemany(
-                "INSERT INTO runs VALUES (?, ?, ?)",
-                ((run, first, entries) for first, entries in pack_run(hashes, sequences)),
-            )
+        self._store_run(run, hashes, sequences)
         self._remember(run, hashes)
         self._tail = {}
         self._indexed_to = run + 1
+
+    def _store_run(self, run: int, hashes: Hashes, sequences: NDArray[np.int64]) -> None:
+        pages = pack_run(hashes, sequences)
+        with self._database.transaction() as db:
+            db.execute("DELETE FROM runs WHERE run = ?", (run,))
+            db.executemany(
+                "INSERT INTO runs VALUES (?, ?, ?)",
+                ((run, first, seal(page, "runs", run, first)) for first, page in pages),
+            )
 
     def drop_runs(self, below: int) -> None:
         """Forget the runs all of whose records were deleted."""
@@ -169,20 +178,49 @@ class IdIndex:
         self._generations = [each for each in self._generations if each[1]]
 
     def _load(self) -> None:
-        with decoded(self._database.path):
-            for (run,) in self._database.rows("SELECT DISTINCT run FROM runs ORDER BY run"):
-                pages = self._database.rows("SELECT entries FROM runs WHERE run = ?", run)
-                entries = np.frombuffer(b"".join(page for (page,) in pages), dtype=ENTRY)
-                self._remember(run, entries["hash"])
-                self._indexed_to = run + 1
-            for first, hashes in self._database.rows(
-                "SELECT first_sequence, hashes FROM blocks WHERE first_sequence + records > ?"
-                " ORDER BY first_sequence",
-                self._indexed_to,
-            ):
-                block = np.frombuffer(hashes, dtype=np.uint64)
+        for (run,) in self._database.rows("SELECT DISTINCT run FROM runs ORDER BY run"):
+            try:
+                hashes = self._read_run(run)
+            except StoreCorruptError as error:
+                self._database.damage.note("run", run, error)
+                hashes = self._rebuild_run(run)
+            self._remember(run, hashes)
+            self._indexed_to = run + 1
+        for first in self._table.from_sequence(self._indexed_to):
+            block = self._table.hashes(first)
+            if block is not None:
                 skip = max(0, self._indexed_to - first)
                 self.add(block[skip:], first + skip)
+
+    def _read_run(self, run: int) -> Hashes:
+        """The hashes of a run, every page of it verified."""
+        rows = self._database.rows(
+            "SELECT first_hash, entries FROM runs WHERE run = ? ORDER BY first_hash", run
+        )
+        with decoded(self._database.path):
+            pages = b"".join(unseal(page, "runs", run, first) for first, page in rows)
+            hashes: Hashes = np.frombuffer(pages, dtype=ENTRY)["hash"]
+            return hashes
+
+    def _rebuild_run(self, run: int) -> Hashes:
+        """Write a damaged run anew, from the blocks that it indexes."""
+        hashes: list[Hashes] = []
+        sequences: list[NDArray[np.int64]] = []
+        older = [each for _, runs in self._generations for each in runs if each < run]
+        begin = max(older, default=-1) + 1
+        for first in self._table.from_sequence(begin):
+            if first > run:
+                break
+            block = self._table.hashes(first)
+            if block is not None:
+                skip, end = max(0, begin - first), min(len(block), run + 1 - first)
+                hashes.append(block[skip:end])
+                sequences.append(np.arange(first + skip, first + end))
+        if not hashes:
+            hashes, sequences = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+        joined = np.concatenate(hashes)
+        self._store_run(run, joined, np.concatenate(sequences))
+        return joined
 
     def _remember(self, run: int, hashes: Hashes) -> None:
         if not self._generations or self._generations[-1][0].full:
@@ -193,23 +231,29 @@ class IdIndex:
 
     def _find_in_runs(self, runs: list[int], query_hash: int) -> int | None:
         for run in reversed(runs):
-            rows = self._database.rows(
-                "SELECT entries FROM runs WHERE run = ? AND first_hash <= ?"
-                " ORDER BY first_hash DESC LIMIT 1",
-                run,
-                signed(query_hash),
-            )
-            with decoded(self._database.path):
-                sequence = find_in_page(rows[0][0], query_hash) if rows else None
+            try:
+                sequence = self._find_in_run(run, query_hash)
+            except StoreCorruptError as error:
+                self._database.damage.note("run", run, error)
+                self._rebuild_run(run)
+                sequence = self._find_in_run(run, query_hash)
             if sequence is not None and self._is_stored(sequence):
                 return sequence
         return None
 
+    def _find_in_run(self, run: int, query_hash: int) -> int | None:
+        rows = self._database.rows(
+            "SELECT first_hash, entries FROM runs WHERE run = ? AND first_hash <= ?"
+            " ORDER BY first_hash DESC LIMIT 1",
+            run,
+            signed(query_hash),
+        )
+        if not rows:
+            return None
+        first, page = rows[0]
+        with decoded(self._database.path):
+            return find_in_page(unseal(page, "runs", run, first), query_hash)
+
     def _is_stored(self, sequence: int) -> bool:
         """Retention deletes by time, a run only when the last of its records is gone."""
-        end = self._database.number(
-            "SELECT first_sequence + records FROM blocks WHERE first_sequence <= ?"
-            " ORDER BY first_sequence DESC LIMIT 1",
-            sequence,
-        )
-        return sequence < end
+        return self._table.holds(sequence)

@@ -3,12 +3,20 @@
 Every call is one short step, so that commits wait little.
 """
 
+import json
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragmon.stores.sqlite.database import Database, decoded, unzip
-from ragmon.stores.sqlite.reader import unpack_records
+from ragmon.stores.sqlite.blocks import (
+    BlockSpan,
+    block_row,
+    read_hashes,
+    read_observations,
+    read_records,
+)
+from ragmon.stores.sqlite.database import Database, decoded
 from ragmon.windows.observations import join
 
 _EXPIRE_BLOCKS = 4
@@ -16,6 +24,7 @@ _VACUUM_PAGES = 500
 _COMPACT_RECORDS = 512
 _COMPACT_BYTES = 1 << 20  # compressed
 _COMPACT_BLOCKS = 256
+UNDELETABLE = "undeletable"
 
 
 def expire(database: Database, before: float, max_bytes: int | None, below: int) -> int:
@@ -30,23 +39,38 @@ def expire(database: Database, before: float, max_bytes: int | None, below: int)
     Returns:
         How many records went.
     """
-    expired = (
-        "SELECT first_sequence, records FROM blocks WHERE last_timestamp < ?"
-        " AND first_sequence < ? ORDER BY last_timestamp LIMIT ?"
-    )
-    rows = database.rows(expired, before, below, _EXPIRE_BLOCKS)
+    rows = _expired(database, before, below)
     if not rows and max_bytes is not None and database.used_bytes() > max_bytes:
-        rows = database.rows(expired, float("inf"), below, _EXPIRE_BLOCKS)
-    if rows:
-        with database.transaction() as db:
-            for first, records in rows:
+        rows = _expired(database, float("inf"), below)
+    deleted = 0
+    for first, records in rows:
+        with database.damage.tolerated(UNDELETABLE, first):
+            with database.transaction() as db:
                 db.execute("DELETE FROM blocks WHERE first_sequence = ?", (first,))
                 db.execute(
                     "DELETE FROM amendments WHERE sequence >= ? AND sequence < ?",
                     (first, first + records),
                 )
-    database.shrink(_VACUUM_PAGES)
-    return sum(records for _, records in rows)
+            deleted += records
+    with database.damage.tolerated("index", "free pages"):
+        database.shrink(_VACUUM_PAGES)
+    return deleted
+
+
+def _expired(database: Database, before: float, below: int) -> list[tuple[int, int]]:
+    """The oldest blocks without a newer record, as first number and number of records.
+
+    Some that are damaged cannot be deleted; they are left where they are.
+    """
+    left = [int(row.name) for row in database.damage.rows() if row.what == UNDELETABLE]
+    sql = (
+        "SELECT first_sequence, records FROM blocks WHERE last_timestamp < ?"
+        " AND first_sequence < ? AND first_sequence NOT IN (SELECT value FROM json_each(?))"
+        " ORDER BY last_timestamp LIMIT ?"
+    )
+    with database.damage.tolerated("index", "blocks_by_time"):
+        return database.rows(sql, before, below, json.dumps(left), _EXPIRE_BLOCKS)
+    return []
 
 
 def compact(database: Database, start: int, below: int) -> tuple[int, int]:
@@ -73,7 +97,9 @@ def compact(database: Database, start: int, below: int) -> tuple[int, int]:
     ).reshape(-1, 3)
     stretch = _neighbours(sizes)
     if len(stretch) > 1:
-        _join(database, int(stretch[0, 0]), int(stretch[-1, 0]))
+        first, last = int(stretch[0, 0]), int(stretch[-1, 0])
+        with database.damage.tolerated("block", f"{first} to {last}"):
+            _join(database, first, last)
     at_the_end = len(stretch) == len(sizes) < _COMPACT_BLOCKS
     return len(stretch), below if at_the_end else int(stretch[-1, 0]) + 1
 
@@ -89,27 +115,24 @@ def _neighbours(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _join(database: Database, first: int, last: int) -> None:
     rows = database.rows(
-        "SELECT records, first_timestamp, last_timestamp, hashes, observations, body FROM blocks"
-        " WHERE first_sequence BETWEEN ? AND ? ORDER BY first_sequence",
+        "SELECT first_sequence, records, first_timestamp, last_timestamp, hashes, observations,"
+        " body FROM blocks WHERE first_sequence BETWEEN ? AND ? ORDER BY first_sequence",
         first,
         last,
     )
     records: list[msgspec.Raw] = []
+    hashes: list[bytes] = []
     with decoded(database.path):
         for row in rows:
-            records += unpack_records(row[5])
-        joined = join([unzip(row[4]) for row in rows])
+            span = BlockSpan(*row[:4])
+            hashes.append(read_hashes(row[4], span).tobytes())
+            records += read_records(row[6], span.first, span.records)
+        joined = join([read_observations(row[5], row[0]) for row in rows])
+    span = BlockSpan(first, len(records), min(row[2] for row in rows), max(row[3] for row in rows))
+    packed = database.zip(msgspec.msgpack.encode(records))
     with database.transaction() as db:
         db.execute("DELETE FROM blocks WHERE first_sequence BETWEEN ? AND ?", (first, last))
         db.execute(
             "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                first,
-                len(records),
-                min(row[1] for row in rows),
-                max(row[2] for row in rows),
-                b"".join(row[3] for row in rows),
-                database.zip(joined),
-                database.zip(msgspec.msgpack.encode(records)),
-            ),
+            block_row(span, b"".join(hashes), database.zip(joined), packed),
         )

@@ -4,54 +4,32 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, Self
-
-import msgspec
-import numpy as np
+from typing import Self
 
 from ragmon.errors import StoreError
 from ragmon.stores import Block, Hashes, StoredBlock
+from ragmon.stores.damage import Damage
+from ragmon.stores.sqlite.blocks import BlockTable, read_observations
 from ragmon.stores.sqlite.database import decoded, translated, unzip
+from ragmon.stores.sqlite.rows import read_amendment, read_bucket
+from ragmon.stores.sqlite.sealing import unseal
 
-
-class _Rows(Protocol):
-    def execute(self, sql: str, values: tuple[object, ...] = ..., /) -> sqlite3.Cursor: ...
-
-
-def read_block(db: _Rows, sequence: int) -> tuple[int, list[bytes]] | None:
-    """The block that holds a record: its first sequence number and its records.
-
-    Raises:
-        ValueError: the block is damaged.
-    """
-    row = db.execute(
-        "SELECT first_sequence, records, body FROM blocks WHERE first_sequence <= ?"
-        " ORDER BY first_sequence DESC LIMIT 1",
-        (sequence,),
-    ).fetchone()
-    if row is None or sequence >= row[0] + row[1]:
-        return None
-    records = unpack_records(row[2])
-    if len(records) != row[1]:
-        raise ValueError(f"block {row[0]} holds {len(records)} records, not {row[1]}")
-    return row[0], [bytes(each) for each in records]
-
-
-def unpack_records(body: bytes) -> list[msgspec.Raw]:
-    """The encoded records of a stored block; each keeps all of them in memory.
-
-    Raises:
-        msgspec.MsgspecError: the block is damaged.
-        zstandard.ZstdError: likewise.
-    """
-    return msgspec.msgpack.decode(unzip(body), type=list[msgspec.Raw])
+_BLOCK = (
+    "SELECT records, first_timestamp, last_timestamp, observations FROM blocks"
+    " WHERE first_sequence = ?"
+)
+_BODY = "SELECT body FROM blocks WHERE first_sequence = ?"
+_AMENDED = "SELECT sequence, body FROM amendments WHERE sequence >= ? AND sequence < ?"
+_BUCKETS = "SELECT bucket FROM windows WHERE tier = ? AND bucket BETWEEN ? AND ? ORDER BY bucket"
+_BUCKET = "SELECT body FROM windows WHERE tier = ? AND bucket = ?"
 
 
 class SqliteReader:
     """A read-only connection."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, damage: Damage | None = None) -> None:
         self._path = path
+        self.damage = damage or Damage()
         with translated(path):
             self._db = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=ro",
@@ -59,6 +37,7 @@ class SqliteReader:
                 isolation_level=None,
                 check_same_thread=False,
             )
+        self._table = BlockTable(self._db, path, self.damage)
 
     def __enter__(self) -> Self:
         return self
@@ -71,73 +50,67 @@ class SqliteReader:
 
         Until the last of them is done with, the reader sees one moment.
         """
-        with decoded(self._path), self._moment():
-            rows = self._db.execute(
-                "SELECT first_sequence, records, last_timestamp, observations FROM blocks"
-                " WHERE last_timestamp >= ? AND first_timestamp <= ? ORDER BY last_timestamp DESC",
-                (since, until),
-            )
-            for first, records, newest, observations in rows:
-                amended = self._db.execute(
-                    "SELECT sequence, body FROM amendments WHERE sequence >= ? AND sequence < ?",
-                    (first, first + records),
-                )
-                yield Block(first, newest, unzip(observations), dict(amended))
+        with translated(self._path), self._moment():
+            for first in self._table.since(since):
+                with self.damage.tolerated("block", first), decoded(self._path):
+                    row = self._db.execute(_BLOCK, (first,)).fetchone()
+                    if row is not None and row[1] <= until:
+                        observations = read_observations(row[3], first)
+                        yield Block(first, row[2], observations, self._amended(first, row[0]))
+
+    def _amended(self, first: int, records: int) -> dict[int, bytes]:
+        """The amendments of a block's records, save those that are damaged."""
+        bodies: dict[int, bytes] = {}
+        with self.damage.tolerated("index", "amendments"), decoded(self._path):
+            for sequence, body in self._db.execute(_AMENDED, (first, first + records)):
+                with self.damage.tolerated("amendment", sequence), decoded(self._path):
+                    bodies[sequence] = read_amendment(body, sequence)
+        return bodies
 
     def records(self, first_sequence: int) -> list[bytes]:
-        """The records of one block; none when it was deleted meanwhile."""
-        with decoded(self._path):
-            block = read_block(self._db, first_sequence)
+        """The records of one block; none when it was deleted meanwhile, or is damaged."""
+        block = self._table.holding(first_sequence)
         # It may also have been joined to its neighbours: then some of theirs follow.
         return [] if block is None else block[1][first_sequence - block[0] :]
 
     def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
-        """One record with its amendments."""
-        with decoded(self._path):
-            block = read_block(self._db, sequence)
-            amended = self._db.execute(
-                "SELECT body FROM amendments WHERE sequence = ?", (sequence,)
-            ).fetchone()
+        """One record with its amendments; None where it is damaged or gone."""
+        block = self._table.holding(sequence)
         if block is None:
             return None
-        return block[1][sequence - block[0]], amended[0] if amended else None
+        return block[1][sequence - block[0]], self._amended(sequence, 1).get(sequence)
 
     def hashes_from(self, sequence: int) -> tuple[int, Hashes] | None:
         """First number and id hashes of the block with that record, or of the next block."""
-        with decoded(self._path):
-            row = self._db.execute(
-                "SELECT first_sequence, hashes FROM blocks WHERE first_sequence + records > ?"
-                " AND first_sequence >= coalesce((SELECT max(first_sequence) FROM blocks"
-                " WHERE first_sequence <= ?), 0) ORDER BY first_sequence LIMIT 1",
-                (sequence, sequence),
-            ).fetchone()
-        return None if row is None else (row[0], np.frombuffer(row[1], dtype=np.uint64))
+        for first in self._table.from_sequence(sequence):
+            hashes = self._table.hashes(first)
+            if hashes is not None and first + len(hashes) > sequence:
+                return first, hashes
+        return None
 
     def stored_block(self, sequence: int) -> StoredBlock | None:
         """The block with that record, or the next one, as it is stored."""
-        with decoded(self._path):
-            row = self._db.execute(
-                "SELECT first_sequence, hashes, observations, body FROM blocks"
-                " WHERE first_sequence + records > ? AND first_sequence >= coalesce("
-                "(SELECT max(first_sequence) FROM blocks WHERE first_sequence <= ?), 0)"
-                " ORDER BY first_sequence LIMIT 1",
-                (sequence, sequence),
-            ).fetchone()
-            if row is None:
-                return None
-            hashes = np.frombuffer(row[1], dtype=np.uint64)
-            return StoredBlock(row[0], hashes, unzip(row[2]), row[3], unzip(row[3]))
+        for first in self._table.from_sequence(sequence):
+            hashes, observations = self._table.hashes(first), self._table.observations(first)
+            with self.damage.tolerated("block", first), decoded(self._path):
+                row = self._db.execute(_BODY, (first,)).fetchone()
+                if row is None or hashes is None or observations is None:
+                    continue
+                if first + len(hashes) > sequence:
+                    body = unzip(unseal(row[0], "body", first))
+                    return StoredBlock(first, hashes, observations, row[0], body)
+        return None
 
     def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[bytes]:
         """Bodies of the saved buckets ``first`` to ``last`` of a tier, from old to new."""
-        with decoded(self._path):
-            rows = self._db.execute(
-                "SELECT body FROM windows WHERE tier = ? AND bucket BETWEEN ? AND ?"
-                " ORDER BY bucket",
-                (tier, first, last),
-            )
-            for (body,) in rows:
-                yield unzip(body)
+        keys: list[tuple[int]] = []
+        with self.damage.tolerated("index", "windows"), decoded(self._path):
+            keys = self._db.execute(_BUCKETS, (tier, first, last)).fetchall()
+        for (bucket,) in keys:
+            with self.damage.tolerated("windows", f"{tier}/{bucket}"), decoded(self._path):
+                row = self._db.execute(_BUCKET, (tier, bucket)).fetchone()
+                if row is not None:
+                    yield read_bucket(row[0], tier, bucket)
 
     @contextmanager
     def _moment(self) -> Iterator[None]:

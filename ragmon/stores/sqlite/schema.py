@@ -7,6 +7,8 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from ragmon.stores.sqlite.sealing import seal
+
 FORMAT = 3
 
 _SINCE_FORMAT_3 = """
@@ -50,9 +52,15 @@ def statements(schema: str) -> list[str]:
 
 
 def _to_3(db: sqlite3.Connection) -> None:
-    """Add tables for what is set aside, for traces being mapped, and for deleted users."""
+    """Add tables for what is set aside, for traces being mapped, and for deleted users.
+
+    What describes the store gets checksums here, everything else when it is written next.
+    """
     for statement in statements(_SINCE_FORMAT_3):
         db.execute(statement)
+    for name, value in db.execute("SELECT name, CAST(value AS BLOB) FROM meta").fetchall():
+        sealed = seal(value, "meta", name)
+        db.execute("UPDATE meta SET value = ? WHERE name = ?", (sealed, name))
 
 
 MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = MappingProxyType({2: _to_3})

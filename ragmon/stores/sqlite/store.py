@@ -12,30 +12,37 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ragmon.errors import StoreCorruptError
 from ragmon.records import Position
 from ragmon.stores import Commit, Hashes, Restatement, Waiting
 from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.alerting import SqliteAlertLog
 from ragmon.stores.sqlite.baselines import SqliteBaselines
+from ragmon.stores.sqlite.blocks import BlockSpan, BlockTable, block_row
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 from ragmon.stores.sqlite.erasure import SqliteErasure
 from ragmon.stores.sqlite.identity import IdIndex, hash_id, signed, unsigned
 from ragmon.stores.sqlite.judging import SqliteJudging
 from ragmon.stores.sqlite.outbox import SqliteOutbox
 from ragmon.stores.sqlite.probes import SqliteProbeRuns
-from ragmon.stores.sqlite.reader import SqliteReader, read_block
+from ragmon.stores.sqlite.reader import SqliteReader
+from ragmon.stores.sqlite.rows import (
+    read_amendment,
+    read_bucket,
+    read_restatement,
+    read_waiting,
+    waiting_row,
+)
+from ragmon.stores.sqlite.sealing import seal
 from ragmon.stores.sqlite.spans import SqliteSpans
 from ragmon.windows.snapshot import SavedBucket
 
 FILE = "ragmon.sqlite"
 
-_NEXT_BLOCKS = (
-    "SELECT first_sequence, observations FROM blocks"
-    " WHERE first_sequence > ? ORDER BY first_sequence LIMIT 16"
-)
-_NEXT_RESTATEMENTS = (
-    "SELECT number, old, new FROM restatements WHERE number > ? ORDER BY number LIMIT 16"
-)
+_END = "SELECT first_sequence + records FROM blocks ORDER BY first_sequence DESC LIMIT 1"
+_NEXT_RESTATEMENTS = "SELECT number FROM restatements WHERE number > ? ORDER BY number LIMIT 16"
+_BUCKET = "SELECT body FROM windows WHERE tier = ? AND bucket = ?"
+_WAITING = "SELECT rowid, kind, body, received FROM waiting WHERE query_hash = ? ORDER BY received"
 
 
 class SqliteStore:
@@ -51,9 +58,11 @@ class SqliteStore:
 
     def _load(self) -> None:
         self.migration = self._db.migration
-        self._ids = IdIndex(self._db)
+        self.damage = self._db.damage
+        self._table = BlockTable(self._db.connection, self._db.path, self.damage)
+        self._ids = IdIndex(self._db, self._table)
         self._judging = SqliteJudging(self._db)
-        self._seed = self._db.number("SELECT value FROM meta WHERE name = 'seed'")
+        self._seed = self._meta_number("seed")
         self._block: tuple[int, list[bytes]] = (0, [])  # the one last opened
         self._waiting: Counter[int] = Counter()  # changes that wait, by hash
         self._count_waiting()
@@ -61,8 +70,8 @@ class SqliteStore:
         self._alerts: SqliteAlertLog | None = None
         # Numbers go on also where the newest records and restatements are already gone.
         self.next_sequence = max(
-            self._db.number("SELECT max(first_sequence + records) FROM blocks"),
-            self._db.number("SELECT value FROM meta WHERE name = 'next_sequence'"),
+            self._db.number(_END),
+            self._meta_number("next_sequence"),
             self._ids.next_sequence,
         )
         self.last_restatement = max(
@@ -91,15 +100,16 @@ class SqliteStore:
                 db.execute("INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)", block)
             if commit.restatement is not None:
                 restatement += 1
-                packed = [self._db.zip(each) for each in commit.restatement]
-                db.execute("INSERT INTO restatements VALUES (?, ?, ?)", (restatement, *packed))
+                row = self._pack_restatement(restatement, commit.restatement)
+                db.execute("INSERT INTO restatements VALUES (?, ?, ?)", row)
             if commit.amendments:
-                db.executemany("REPLACE INTO amendments VALUES (?, ?)", commit.amendments)
+                amended = [(at, seal(body, "amendments", at)) for at, body in commit.amendments]
+                db.executemany("REPLACE INTO amendments VALUES (?, ?)", amended)
             if commit.arrived:
                 gone = [(signed(each),) for each in commit.arrived]
                 db.executemany("DELETE FROM waiting WHERE query_hash = ?", gone)
             if commit.waiting:
-                late = [(signed(each[0]), *each[1:]) for each in commit.waiting]
+                late = [waiting_row(each, signed(each.query_hash)) for each in commit.waiting]
                 db.executemany("INSERT INTO waiting VALUES (?, ?, ?, ?)", late)
             if commit.offsets:
                 db.executemany("REPLACE INTO offsets VALUES (?, ?)", commit.offsets)
@@ -112,11 +122,10 @@ class SqliteStore:
         self.last_restatement = restatement
 
     def record(self, sequence: int) -> bytes | None:
-        """One stored record."""
+        """One stored record; None where it is damaged or gone."""
         first, records = self._block
         if not 0 <= sequence - first < len(records):
-            with decoded(self._db.path):
-                block = read_block(self._db.connection, sequence)
+            block = self._table.holding(sequence)
             if block is None:
                 return None
             self._block = first, records = block
@@ -126,18 +135,26 @@ class SqliteStore:
         """Amendments of those records that have any."""
         bodies: dict[int, bytes] = {}
         for sequence in sequences:
-            rows = self._db.rows("SELECT body FROM amendments WHERE sequence = ?", sequence)
-            bodies.update((sequence, body) for (body,) in rows)
+            try:
+                rows = self._db.rows("SELECT body FROM amendments WHERE sequence = ?", sequence)
+                with decoded(self._db.path):
+                    bodies.update((sequence, read_amendment(body, sequence)) for (body,) in rows)
+            except StoreCorruptError as error:
+                self.damage.note("amendment", sequence, error)
+                raise
         return bodies
 
     def waiting(self, hashes: Iterable[int]) -> list[Waiting]:
-        """Feedback and labels that wait for these queries."""
-        sql = "SELECT kind, body, received FROM waiting WHERE query_hash = ? ORDER BY received"
-        return [
-            Waiting(query_hash, *row)
-            for query_hash in sorted(self._waiting.keys() & hashes)
-            for row in self._db.rows(sql, signed(query_hash))
-        ]
+        """Feedback and labels that wait for these queries, save those that are damaged."""
+        changes: list[Waiting] = []
+        for query_hash in sorted(self._waiting.keys() & hashes):
+            with self.damage.tolerated("index", "waiting"):
+                stored_hash = signed(query_hash)
+                for row, kind, stored, received in self._db.rows(_WAITING, stored_hash):
+                    with self.damage.tolerated("waiting", row), decoded(self._db.path):
+                        body = read_waiting(stored_hash, kind, stored)
+                        changes.append(Waiting(query_hash, kind, body, received))
+        return changes
 
     def waiting_count(self) -> int:
         """Number of changes that wait for their query."""
@@ -155,54 +172,79 @@ class SqliteStore:
         with self._db.transaction() as db:
             db.executemany(
                 "REPLACE INTO windows VALUES (?, ?, ?)",
-                ((tier, bucket, self._db.zip(body)) for tier, bucket, body in buckets),
+                (self._pack_bucket(bucket) for bucket in buckets),
             )
             state = {
                 "totals": self._db.zip(totals),
                 "position": msgspec.json.encode(position),
-                "next_sequence": str(self.next_sequence),
+                "next_sequence": str(self.next_sequence).encode(),
             }
-            db.executemany("REPLACE INTO meta VALUES (?, ?)", state.items())
+            sealed = [(name, seal(value, "meta", name)) for name, value in state.items()]
+            db.executemany("REPLACE INTO meta VALUES (?, ?)", sealed)
             counted = self._counted(position)
             db.execute("DELETE FROM restatements WHERE number <= ?", (counted.restatement,))
         self._saved = position
 
     def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
-        """The last snapshot: position, totals, and the buckets from old to new."""
-        totals = self._db.rows("SELECT value FROM meta WHERE name = 'totals'")
-        if not totals:
-            return Position(), None, iter(())
-        with decoded(self._db.path):
-            return self._saved, unzip(totals[0][0]), self._saved_buckets()
+        """The last snapshot: position, totals, and the buckets from old to new.
+
+        Buckets that are damaged are left out, and damaged totals are None.
+        """
+        totals = None
+        with self.damage.tolerated("totals", "totals"), decoded(self._db.path):
+            stored = self._db.meta("totals")
+            totals = None if stored is None else unzip(stored)
+        return self._saved, totals, self._saved_buckets()
 
     def _saved_buckets(self) -> Iterator[SavedBucket]:
-        with decoded(self._db.path):
-            for tier, bucket, body in self._db.connection.execute(
-                "SELECT tier, bucket, body FROM windows ORDER BY tier, bucket"
-            ):
-                yield SavedBucket(tier, bucket, unzip(body))
+        keys: list[tuple[int, int]] = []
+        with self.damage.tolerated("index", "windows"):
+            keys = self._db.rows("SELECT tier, bucket FROM windows ORDER BY tier, bucket")
+        for tier, bucket in keys:
+            with self.damage.tolerated("windows", f"{tier}/{bucket}"), decoded(self._db.path):
+                rows = self._db.rows(_BUCKET, tier, bucket)
+                if rows:
+                    body = read_bucket(rows[0][0], tier, bucket)
+                    yield SavedBucket(tier, bucket, body)
 
     def _position(self) -> Position:
-        stored = self._db.rows("SELECT value FROM meta WHERE name = 'position'")
+        stored = self._db.meta("position")
         with decoded(self._db.path):
-            return msgspec.json.decode(stored[0][0], type=Position) if stored else Position()
+            return msgspec.json.decode(stored, type=Position) if stored else Position()
+
+    def _meta_number(self, name: str) -> int:
+        stored = self._db.meta(name)
+        with decoded(self._db.path):
+            return int(stored or 0)
 
     def replay(self, after: Position) -> Iterator[bytes | Restatement]:
         """Packed observations, then restatements, committed after a position.
 
-        Between two of them others may commit: what they add comes too.
+        Between two of them others may commit: what they add comes too. Damaged rows are left out.
         """
-        sequence, number = after.sequence - 1, after.restatement
-        with decoded(self._db.path):
-            while True:
-                if blocks := self._db.rows(_NEXT_BLOCKS, sequence):
-                    yield from (unzip(body) for _, body in blocks)
-                    sequence = blocks[-1][0]
-                elif restatements := self._db.rows(_NEXT_RESTATEMENTS, number):
-                    yield from (Restatement(unzip(old), unzip(new)) for _, old, new in restatements)
-                    number = restatements[-1][0]
-                else:
-                    return
+        sequence, number = after.sequence, after.restatement
+        while True:
+            for first in self._table.from_sequence(sequence):
+                if first >= sequence:
+                    sequence = first + 1
+                    observations = self._table.observations(first)
+                    if observations is not None:
+                        yield observations
+            numbers: list[tuple[int]] = []
+            with self.damage.tolerated("index", "restatements"):
+                numbers = self._db.rows(_NEXT_RESTATEMENTS, number)
+            if not numbers:
+                return
+            for (number,) in numbers:
+                restatement = self._restatement(number)
+                if restatement is not None:
+                    yield restatement
+
+    def _restatement(self, number: int) -> Restatement | None:
+        with self.damage.tolerated("restatement", number), decoded(self._db.path):
+            rows = self._db.rows("SELECT old, new FROM restatements WHERE number = ?", number)
+            return read_restatement(rows[0][0], rows[0][1], number) if rows else None
+        return None
 
     def expire(self, before: float, max_bytes: int | None) -> int:
         """Delete one step's worth of records too old or too many; returns how many.
@@ -212,8 +254,9 @@ class SqliteStore:
         self._block = (0, [])
         deleted = maintenance.expire(self._db, before, max_bytes, self._counted().sequence)
         if deleted:
-            oldest = self._db.rows("SELECT min(first_sequence) FROM blocks")[0][0]
-            self._ids.drop_runs(self.next_sequence if oldest is None else oldest)
+            with self.damage.tolerated("index", "blocks"):
+                oldest = self._db.rows("SELECT min(first_sequence) FROM blocks")[0][0]
+                self._ids.drop_runs(self.next_sequence if oldest is None else oldest)
         return deleted
 
     def expire_windows(self, oldest: Sequence[int], waiting_before: float) -> None:
@@ -242,7 +285,7 @@ class SqliteStore:
 
     def reader(self) -> SqliteReader:
         """A view for another thread."""
-        return SqliteReader(self._db.path)
+        return SqliteReader(self._db.path, self.damage)
 
     def spans(self) -> SqliteSpans:
         """Spans that wait for the rest of their trace."""
@@ -294,17 +337,24 @@ class SqliteStore:
         )
 
     def _count_waiting(self) -> None:
-        rows = self._db.rows("SELECT query_hash, count(*) FROM waiting GROUP BY query_hash")
-        with decoded(self._db.path):  # SQLite reads text where a page is damaged
+        self._waiting = Counter()
+        with self.damage.tolerated("index", "waiting_by_hash"), decoded(self._db.path):
+            rows = self._db.rows("SELECT query_hash, count(*) FROM waiting GROUP BY query_hash")
+            # SQLite reads text where a page is damaged.
             self._waiting = Counter({unsigned(query_hash): count for query_hash, count in rows})
 
     def _pack_block(self, first: int, commit: Commit) -> tuple[object, ...]:
-        return (
-            first,
-            len(commit.hashes),
-            commit.first_timestamp,
-            commit.last_timestamp,
+        return block_row(
+            BlockSpan(first, len(commit.hashes), commit.first_timestamp, commit.last_timestamp),
             commit.hashes.tobytes(),
             self._db.zip(commit.observations),
             self._db.zip(commit.records),
         )
+
+    def _pack_restatement(self, number: int, restatement: Restatement) -> tuple[object, ...]:
+        old, new = (self._db.zip(each) for each in restatement)
+        return number, seal(old, "old", number), seal(new, "new", number)
+
+    def _pack_bucket(self, saved: SavedBucket) -> tuple[int, int, bytes]:
+        tier, bucket, body = saved
+        return tier, bucket, seal(self._db.zip(body), "windows", tier, bucket)

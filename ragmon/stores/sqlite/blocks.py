@@ -1,0 +1,194 @@
+"""Rows of the table of blocks: packed with checksums, and read where others are damaged."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+
+from ragmon.stores import Hashes
+from ragmon.stores.damage import Damage
+from ragmon.stores.sqlite.database import decoded, unzip
+from ragmon.stores.sqlite.sealing import seal, unseal
+
+_BLOCK = "block"
+_HASH_BYTES = 8
+_HOLDING = (
+    "SELECT first_sequence, records FROM blocks WHERE first_sequence <= ?"
+    " ORDER BY first_sequence DESC LIMIT 1"
+)
+_NEXT = (
+    "SELECT first_sequence FROM blocks NOT INDEXED WHERE first_sequence >= ?"
+    " ORDER BY first_sequence LIMIT 256"
+)
+_BY_TIME = "SELECT first_sequence FROM blocks INDEXED BY blocks_by_time WHERE last_timestamp "
+
+
+class Rows(Protocol):
+    """A connection, or a cursor."""
+
+    def execute(self, sql: str, values: tuple[object, ...] = ..., /) -> sqlite3.Cursor:
+        """Run one statement."""
+        ...
+
+
+class BlockSpan(NamedTuple):
+    """Place of a block in sequence and time; it is part of the checksum of the hashes."""
+
+    first: int
+    records: int
+    first_timestamp: float
+    last_timestamp: float
+
+
+def block_row(
+    span: BlockSpan, hashes: bytes, observations: bytes, body: bytes
+) -> tuple[object, ...]:
+    """A row to insert.
+
+    Args:
+        span: of the block.
+        hashes: of the ids of its records.
+        observations: packed and compressed.
+        body: its records, packed and compressed.
+    """
+    return (
+        *span,
+        seal(hashes, "hashes", *span),
+        seal(observations, "observations", span.first),
+        seal(body, "body", span.first),
+    )
+
+
+def read_hashes(stored: bytes, span: BlockSpan) -> Hashes:
+    """The hashes of a block.
+
+    Raises:
+        ValueError: they, or what else the row says of the block, were changed.
+    """
+    hashes = unseal(stored, "hashes", *span)
+    if len(hashes) != _HASH_BYTES * span.records:
+        raise ValueError(f"block {span.first} has not the hashes of {span.records} records")
+    return np.frombuffer(hashes, dtype=np.uint64)
+
+
+def read_observations(stored: bytes, first: int) -> bytes:
+    """The packed observations of a block.
+
+    Raises:
+        ValueError: they were changed.
+        zstandard.ZstdError: likewise.
+    """
+    return unzip(unseal(stored, "observations", first))
+
+
+def read_records(stored: bytes, first: int, count: int) -> list[msgspec.Raw]:
+    """The encoded records of a block; each keeps all of them in memory.
+
+    Raises:
+        ValueError: they were changed.
+        msgspec.MsgspecError: likewise.
+        zstandard.ZstdError: likewise.
+    """
+    body = unzip(unseal(stored, "body", first))
+    records = msgspec.msgpack.decode(body, type=list[msgspec.Raw])
+    if len(records) != count:
+        raise ValueError(f"block {first} holds {len(records)} records, not {count}")
+    return records
+
+
+class BlockTable:
+    """Reads of one connection that go on after a row, or an index, that is damaged."""
+
+    def __init__(self, db: Rows, path: Path, damage: Damage) -> None:
+        self._db = db
+        self._path = path
+        self._damage = damage
+
+    def from_sequence(self, sequence: int) -> Iterator[int]:
+        """First sequence numbers of the blocks, in order: from the one that holds a record on.
+
+        Blocks that are added meanwhile come too.
+        """
+        place = self.locate(sequence)
+        begin = sequence if place is None else place[0]
+        with self._damage.tolerated("index", "blocks"), decoded(self._path):
+            while keys := self._db.execute(_NEXT, (begin,)).fetchall():
+                for (first,) in keys:
+                    yield first
+                    begin = first + 1
+            return
+        # The table cannot be walked through: its index by time names its rows as well.
+        with self._damage.tolerated("index", "blocks_by_time"), decoded(self._path):
+            keys = self._db.execute(_BY_TIME + "> -1e300").fetchall()
+            yield from sorted(first for (first,) in keys if first >= begin)
+
+    def since(self, timestamp: float) -> Iterator[int]:
+        """First sequence numbers of the blocks with records since then, the newest first."""
+        seen: set[int] = set()
+        with self._damage.tolerated("index", "blocks_by_time"), decoded(self._path):
+            for (first,) in self._db.execute(
+                _BY_TIME + ">= ? ORDER BY last_timestamp DESC", (timestamp,)
+            ):
+                seen.add(first)
+                yield first
+            return
+        with self._damage.tolerated("index", "blocks"), decoded(self._path):
+            rows = self._db.execute(
+                "SELECT last_timestamp, first_sequence FROM blocks NOT INDEXED"
+            ).fetchall()
+            newest = sorted((row for row in rows if row[0] >= timestamp), reverse=True)
+            yield from (first for _, first in newest if first not in seen)
+
+    def hashes(self, first: int) -> Hashes | None:
+        """The hashes of one block; None where it is damaged or gone."""
+        with self._damage.tolerated(_BLOCK, first), decoded(self._path):
+            row = self._db.execute(
+                "SELECT records, first_timestamp, last_timestamp, hashes FROM blocks"
+                " WHERE first_sequence = ?",
+                (first,),
+            ).fetchone()
+            return None if row is None else read_hashes(row[3], BlockSpan(first, *row[:3]))
+        return None
+
+    def observations(self, first: int) -> bytes | None:
+        """The packed observations of one block; None where it is damaged or gone."""
+        with self._damage.tolerated(_BLOCK, first), decoded(self._path):
+            row = self._db.execute(
+                "SELECT observations FROM blocks WHERE first_sequence = ?", (first,)
+            ).fetchone()
+            return None if row is None else read_observations(row[0], first)
+        return None
+
+    def locate(self, sequence: int) -> tuple[int, int] | None:
+        """The block that holds a record: its first sequence number and how many it holds."""
+        with self._damage.tolerated("index", "blocks"), decoded(self._path):
+            row = self._db.execute(_HOLDING, (sequence,)).fetchone()
+            return row if row is not None and 0 <= sequence - row[0] < row[1] else None
+        return None
+
+    def holds(self, sequence: int) -> bool:
+        """True for a record that was not deleted; also where that cannot be read.
+
+        A query that is sent again must not count twice because its block is damaged.
+        """
+        with self._damage.tolerated("index", "blocks"), decoded(self._path):
+            row = self._db.execute(_HOLDING, (sequence,)).fetchone()
+            return row is not None and bool(sequence < row[0] + row[1])
+        return True
+
+    def holding(self, sequence: int) -> tuple[int, list[bytes]] | None:
+        """The block that holds a record, and its records; None where it is damaged or gone."""
+        place = self.locate(sequence)
+        if place is None:
+            return None
+        first, count = place
+        with self._damage.tolerated(_BLOCK, first), decoded(self._path):
+            row = self._db.execute(
+                "SELECT body FROM blocks WHERE first_sequence = ?", (first,)
+            ).fetchone()
+            if row is not None:
+                return first, [bytes(each) for each in read_records(row[0], first, count)]
+        return None
