@@ -67,7 +67,7 @@ class QueryDetail(Struct, frozen=True, kw_only=True):
 class QueryList(Struct, frozen=True, kw_only=True):
     """The newest queries that fit, newest first.
 
-    The first 100 come with their texts, as far as these fit into 8 MiB; `texts_omitted` is true
+    The first 100 come with their texts, as far as these fit into 4 MiB; `texts_omitted` is true
     for the others.
     """
 

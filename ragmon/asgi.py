@@ -28,6 +28,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 PIECE = 1 << 20
 """Bytes of an answer that are written at once; the next follow when the client has taken them."""
 
+READ_BYTES = 16 << 20
+"""Memory that a read of stored queries or windows is expected to need, beside its answer."""
+
 _RETRY_AFTER_S = 2
 _MOST_DIGITS = 18  # of a Content-Length
 _PROBES = ("/livez", "/readyz", "/metrics")

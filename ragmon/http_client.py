@@ -1,20 +1,26 @@
 """HTTP client for alert receivers: bounded time and size, no redirects, no secret in an error."""
 
 import contextlib
+import http.client
+import io
 import os
 import re
+import socket
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import requests
 import urllib3
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from ragmon.clock import Clock
+from ragmon.clock import Clock, SystemClock
 from ragmon.errors import SettingsError, SinkError
 
 _RETRYABLE = frozenset({408, 425, 429})
@@ -50,9 +56,10 @@ class HttpOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
-    """Seconds to wait for a response."""
+    """Seconds within which a whole response must arrive."""
     ca_file: Path | None = None
-    """PEM file of certificates to trust besides those of the system."""
+    """PEM file of certificates to trust instead of those of the system and of
+    REQUESTS_CA_BUNDLE."""
 
 
 class Access(HttpOptions):
@@ -131,18 +138,91 @@ def check_secrets(options: BaseModel) -> None:
             secret(options, name)
 
 
+def timed_session() -> requests.Session:
+    """A session whose timeout is that of the whole answer, of headers and body together.
+
+    Otherwise it would begin anew with every byte, and a server that drips could hold a thread for
+    as long as it likes.
+    """
+    session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, _TimedAdapter())
+    return session
+
+
+class _TimedReader(io.RawIOBase):
+    """The bytes of one answer, until its time is over."""
+
+    def __init__(self, sock: socket.socket, stream: io.BufferedReader) -> None:
+        super().__init__()
+        self._sock = sock
+        self._stream = stream
+        self._clock = SystemClock()  # sockets wait in real time
+        timeout = sock.gettimeout()
+        self._until = None if timeout is None else self._clock.monotonic() + timeout
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if self._until is not None:
+            left = self._until - self._clock.monotonic()
+            if left <= 0.0:
+                raise TimeoutError("the answer did not end in time")
+            self._sock.settimeout(left)
+        return self._stream.raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+class _TimedResponse(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp = io.BufferedReader(_TimedReader(sock, self.fp))
+
+
+class _TimedHttp(HTTPConnection):
+    response_class = _TimedResponse
+
+
+class _TimedHttps(HTTPSConnection):
+    response_class = _TimedResponse
+
+
+class _HttpPool(HTTPConnectionPool):
+    ConnectionCls = _TimedHttp
+
+
+class _HttpsPool(HTTPSConnectionPool):
+    ConnectionCls = _TimedHttps
+
+
+class _TimedAdapter(HTTPAdapter):
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        super().init_poolmanager(*args, **options)
+        self.poolmanager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+
+    def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
+        manager = super().proxy_manager_for(*args, **options)
+        manager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+        return manager
+
+
 class Poster:
     """One receiver's connection; for one thread."""
 
     def __init__(self, options: HttpOptions, clock: Clock) -> None:
         self._options = options
         self._clock = clock
-        self._session = requests.Session()
+        self._session = timed_session()
         self._session.headers.update({"User-Agent": "ragmon", "Accept-Encoding": "identity"})
+        self._verify: str | None = None  # None: as the environment says
         if options.ca_file is not None:
             if not options.ca_file.is_file():
                 raise SettingsError(f"ca_file: {options.ca_file} is not a file")
-            self._session.verify = str(options.ca_file)
+            self._verify = str(options.ca_file)
 
     def post(
         self, url: str, body: bytes, headers: Mapping[str, str], hide: Sequence[str] = ()
@@ -171,6 +251,7 @@ class Poster:
                 allow_redirects=False,  # would turn into GET, and take secrets elsewhere
                 auth=auth,
                 stream=True,
+                verify=self._verify,  # here, where no environment variable overrules it
             ) as answer:
                 body_start = self._read(answer, until)
         except (TimeoutError, requests.Timeout, urllib3.exceptions.TimeoutError):

@@ -24,7 +24,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 MOST_WITH_TEXTS = 100
 """Queries of one answer that come with their texts; those after them come without."""
-MOST_TEXT_BYTES = 8 << 20
+MOST_TEXT_BYTES = 4 << 20
 """Stored bytes of the queries of one answer that come with their texts."""
 _BARE_BYTES = 16 << 10  # of a query without texts; what is larger keeps its identity alone
 _KEPT_BYTES = 64 << 10  # of amendments, while it is not known whether they are shown

@@ -1,7 +1,11 @@
 """HTTP to receivers that refuse, hang, redirect or gossip."""
 
+import contextlib
 import socket
+import ssl
+import subprocess
 import threading
+import time
 
 import pytest
 
@@ -9,6 +13,7 @@ from ragmon.clock import ManualClock, SystemClock
 from ragmon.errors import SettingsError, SinkError
 from ragmon.http_client import Access, HttpOptions, Poster, check_secrets, retry_after_s, secret
 from tests.support.receiver import Reply, receiving
+from tests.support.tools import program
 
 NOW = 1_740_000_000.0
 PATH = "/services/T0000001/B0000001/Sup3rS3cr3tValue"
@@ -108,6 +113,100 @@ def test_an_answer_that_drips_does_not_hold_us():
             poster.post(f"http://127.0.0.1:{listening.getsockname()[1]}/", b"{}", {})
         ended.set()
         thread.join(10)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\nX: ", id="a header without end"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n", id="headers without end"),
+        pytest.param(b"", id="a status line without end"),
+    ],
+)
+def test_headers_that_drip_do_not_hold_us(start):
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            wire, _ = listening.accept()
+            with wire:
+                wire.recv(65_536)
+                wire.sendall(start)
+                with contextlib.suppress(OSError):
+                    while not ended.wait(0.02):
+                        wire.sendall(b"a: b\r\n" if start.endswith(b"\n") else b"H")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        poster = Poster(HttpOptions(timeout_s=0.3), SystemClock())
+        started = time.monotonic()
+        with pytest.raises(SinkError, match=r"did not answer within 0\.3 s") as error:
+            poster.post(f"http://127.0.0.1:{listening.getsockname()[1]}/", b"{}", {})
+        assert time.monotonic() - started < 1.5
+        assert error.value.retryable
+        ended.set()
+        thread.join(10)
+
+
+def test_a_connection_is_used_again(receiver):
+    poster = Poster(HttpOptions(timeout_s=5), SystemClock())
+    for _ in range(3):
+        poster.post(receiver.url, b"{}", {})
+    assert len(receiver.posts) == 3
+    assert receiver.connections == 1
+
+
+# ---- certificates ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """Two self-signed certificates of 127.0.0.1, each with its key."""
+    folder = tmp_path_factory.mktemp("certificates")
+    for name in ("ours", "foreign"):
+        subprocess.run(
+            [
+                program("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.pem",
+                "-addext", "subjectAltName=IP:127.0.0.1",
+            ],
+            check=True, capture_output=True,
+        )  # fmt: skip
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("ca_file", "environment", "accepted"),
+    [
+        pytest.param(None, None, False, id="unknown to the system"),
+        pytest.param("ours.pem", None, True, id="named by ca_file"),
+        pytest.param("ours.pem", "foreign.pem", True, id="ca_file before the environment"),
+        pytest.param("foreign.pem", "ours.pem", False, id="the environment adds nothing to it"),
+        pytest.param(None, "ours.pem", True, id="named by the environment alone"),
+    ],
+)
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_which_certificates_are_trusted(
+    certificates, receiver, monkeypatch, variable, ca_file, environment, accepted
+):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "ours.pem", certificates / "ours.key")
+    receiver.server.socket = context.wrap_socket(receiver.server.socket, server_side=True)
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    monkeypatch.delenv("CURL_CA_BUNDLE", raising=False)
+    if environment:
+        monkeypatch.setenv(variable, str(certificates / environment))
+    options = HttpOptions(ca_file=ca_file and certificates / ca_file)
+    poster = Poster(options, SystemClock())
+    url = receiver.url.replace("http:", "https:")
+    if accepted:
+        poster.post(url, b"{}", {})
+        assert len(receiver.posts) == 1
+    else:
+        with pytest.raises(SinkError, match="SSLError"):
+            poster.post(url, b"{}", {})
+        assert receiver.posts == []
 
 
 def test_nobody_there():

@@ -305,11 +305,11 @@ def test_the_first_hundred_come_with_texts_and_the_others_are_named(rig):
     assert found[129].failure_mode == found[0].failure_mode
 
 
-def test_texts_stop_where_they_have_eight_mebibytes(rig):
+def test_texts_stop_where_they_have_four_mebibytes(rig):
     rig.commit(sent(*(failed(f"q{at}", NOON - at, answer="x" * 900_000) for at in range(12))))
     found = newest(rig)
-    assert [detail.texts_omitted for detail in found] == [False] * 9 + [True] * 3
-    assert len(msgspec.json.encode(found)) < 9 << 20
+    assert [detail.texts_omitted for detail in found] == [False] * 4 + [True] * 8
+    assert len(msgspec.json.encode(found)) < 5 << 20
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 
 from ragmon.config.loading import CLIENT_TOKEN
 from ragmon.errors import RemoteError
+from ragmon.http_client import timed_session
 
 DEFAULT_URL = "http://127.0.0.1:8321"
 _TOKEN_HINT = f"Pass a token with --token-file or {CLIENT_TOKEN}"
@@ -50,7 +51,7 @@ def session(args: argparse.Namespace) -> requests.Session:
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not UTF-8"
             raise RemoteError(f"cannot read {args.token_file}: {reason}") from error
-    opened = requests.Session()
+    opened = timed_session()
     opened.max_redirects = 0
     if token:
         opened.headers["Authorization"] = f"Bearer {token}"

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from ragmon.access import ANONYMOUS, Permit
 from ragmon.api_schema import QueryDetail, QueryList, Report
 from ragmon.asgi import (
+    READ_BYTES,
     BodyLimits,
     Problem,
     ReadGate,
@@ -244,8 +245,16 @@ class Api:
                 if page.endpoint.pipelines == "all":
                     permit_of(request).check_all()
             try:
-                async with gate.turn() if gate else contextlib.nullcontext():
+                if gate is None:
                     return await page.answer(request)
+                with contextlib.ExitStack() as stack:
+                    memory = stack.enter_context(self._limits.memory.open())
+                    async with gate.turn():
+                        memory.take(READ_BYTES)
+                        response = await page.answer(request)
+                    memory.take(len(response.body))
+                    memory.give_back(READ_BYTES)
+                    return _Reserved(response, stack.pop_all())
             except MemoryLimitError as error:
                 raise over_memory(error) from None
             except ReadTimeoutError as error:
@@ -280,6 +289,19 @@ class Api:
         headers = dict(error.headers or {})
         problem = Problem(error.status_code, detail, reason=reason, headers=headers)
         return await self._problem(request, problem)
+
+
+class _Reserved(Response):
+    """An answer whose memory is given back once the client has taken it."""
+
+    def __init__(self, response: Response, reserved: contextlib.ExitStack) -> None:
+        super().__init__()
+        self._response = response
+        self._reserved = reserved
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        with self._reserved:
+            await self._response(scope, receive, send)
 
 
 def permit_of(request: Request) -> Permit:

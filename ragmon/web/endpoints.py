@@ -95,7 +95,7 @@ QUERIES = Endpoint(
     tag="Queries",
     summary="Newest queries, or the newest that failed in some way",
     help="With `failing=unfaithful` alone, the least faithful come first. The first 100 come with "
-    "their texts, as far as these fit into 8 MiB; `texts_omitted` is true for the others: ask for "
+    "their texts, as far as these fit into 4 MiB; `texts_omitted` is true for the others: ask for "
     "them by their ids.",
     parameters=(
         _PIPELINE,

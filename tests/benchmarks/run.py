@@ -43,7 +43,7 @@ def main(names: list[str]) -> int:
         for row in rows:
             table.add_row(*map(str, row))
         console.print(table)
-        sections[name] = _markdown(title, rows)
+        sections[name.replace("_", " ")] = _markdown(title, rows)
     if not names or "--write" in names:
         page = HERE / "README.md"
         page.write_text(_page(_held(page.read_text(encoding="utf-8")) | sections), encoding="utf-8")

@@ -65,6 +65,7 @@ class Fault(NamedTuple):
     cut: bool = False  # close in the middle of the body
     hang: bool = False  # answer nothing until the server closes
     drip: bool = False  # a byte now and then
+    drip_headers: bool = False  # the same, and before any body
 
 
 Step = Fault | Callable[[Chat], Any]
@@ -198,6 +199,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.hang:
             self.server.llm.closing.wait(10)
             self.close_connection = True
+            return
+        if fault.drip_headers:
+            self._drip(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 1_000)
             return
         text = fault.body if isinstance(fault.body, str) else json.dumps(fault.body)
         data = text.encode()

@@ -36,6 +36,12 @@ OK = Reply()
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
+    accepted = 0
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A connection has come."""
+        self.accepted += 1
+        super().process_request(request, client_address)
 
     def handle_error(self, *_: object) -> None:
         """Who hung up has its reasons."""
@@ -53,6 +59,10 @@ class Receiver:
         self.server = _Server(("127.0.0.1", 0), self._handler())
         self.host = f"127.0.0.1:{self.server.server_port}"
         self.url = f"http://{self.host}"
+
+    @property
+    def connections(self) -> int:
+        return self.server.accepted
 
     def reply(self, post: Post) -> Reply:
         with self._lock:

@@ -24,7 +24,7 @@ def narrow(tmp_path_factory):
     """A daemon of 16 connections that waits a second for those who do not read."""
     folder = tmp_path_factory.mktemp("narrow") / "data"
     with running(folder, limits__connections=LIMIT, limits__write_timeout=1) as site:
-        for at in range(8):
+        for at in range(4):
             assert site.post("/v1/queries", {"query_id": f"q{at}", "answer": "x" * LONG})
         yield site
 
@@ -56,7 +56,7 @@ def test_who_does_not_read_an_answer_is_closed_and_counted(narrow):
     with not_reading(narrow) as wire:
         wire.sendall(b"GET /v1/queries HTTP/1.1\r\nhost: localhost\r\n\r\n")
         eventually(lambda: refused(narrow, "write_timeout") == before + 1, "it is given up")
-        assert len(everything(wire)) < 8 * LONG
+        assert len(everything(wire)) < 4 * LONG
     assert narrow.get("/livez").status == 200
 
 
@@ -84,7 +84,7 @@ def test_a_slow_reader_that_goes_on_reading_gets_everything(narrow):
         wire.sendall(b"GET /v1/queries HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         while part := wire.recv(8_192):
             size += len(part)
-    assert size > 8 * LONG
+    assert size > 4 * LONG
 
 
 def test_a_long_answer_is_written_in_pieces_as_it_is_read(narrow):
@@ -101,6 +101,26 @@ def test_a_long_answer_is_written_in_pieces_as_it_is_read(narrow):
 
         eventually(lambda: unread() > 0, "the client is behind")
         assert unread() <= 2 << 20
+
+
+def test_an_answer_is_reserved_until_it_is_taken(narrow):
+    memory = narrow.daemon._memory
+    eventually(lambda: memory.reserved == 0, "nothing is in progress")
+    with not_reading(narrow) as wire:
+        wire.sendall(b"GET /v1/queries HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        eventually(lambda: 4 * LONG < memory.reserved < 4 * LONG + 1_000_000, "it is reserved")
+    eventually(lambda: memory.reserved == 0, "it is given back")
+
+
+def test_a_read_that_does_not_fit_into_the_memory_is_refused(narrow):
+    memory = narrow.daemon._memory
+    with memory.open() as others:
+        others.take(memory.room - 1_000_000)
+        answer = narrow.get("/v1/queries")
+        assert answer.status == 503
+        assert "limits.memory" in answer.json["detail"]
+        assert narrow.get("/livez").status == 200
+    assert narrow.get("/v1/queries").status == 200
 
 
 def test_connections_beyond_the_limit_are_told_so(narrow):

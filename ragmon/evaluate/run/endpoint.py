@@ -17,7 +17,7 @@ from ragmon.evaluate.cases import Case, Run, text_id
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.loaders import yaml_files
 from ragmon.evaluate.loaders.fields import chunk_of
-from ragmon.http_client import retry_after_s
+from ragmon.http_client import retry_after_s, timed_session
 from ragmon.records import QueryRecord
 
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -185,7 +185,7 @@ class _Service:
 
     def _send(self, case: Case) -> requests.Response:
         if not hasattr(self._local, "session"):
-            self._local.session = requests.Session()
+            self._local.session = timed_session()
         session: requests.Session = self._local.session
         template = self._template
         body = _filled(template.body, {"query": case.query, "case_id": case.case_id})

@@ -8,6 +8,7 @@ import urllib3
 from requests.auth import AuthBase
 
 from ragmon.clock import Clock
+from ragmon.http_client import timed_session
 from ragmon.judges.llm.errors import JudgeError
 from ragmon.judges.llm.options import Options
 
@@ -45,7 +46,7 @@ class Key(AuthBase):
 
 def open_session(options: Options, key: str) -> requests.Session:
     """A session with the headers of every request."""
-    session = requests.Session()
+    session = timed_session()
     session.headers["User-Agent"] = "ragmon"
     session.headers.update({k: v.get_secret_value() for k, v in options.headers.items()})
     session.auth = Key(key, azure=options.api_version is not None)

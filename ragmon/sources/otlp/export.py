@@ -15,6 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from pydantic import BaseModel, Field, SecretStr
 
+from ragmon.http_client import timed_session
 from ragmon.loops import Loop, LoopOptions
 from ragmon.sources.otlp.conventions.genai import EVALUATION
 from ragmon.sources.otlp.traces.feedback import OURS
@@ -107,7 +108,7 @@ class Exporter:
         self.dropped = 0
         self.sent = 0
         self._endpoint = options.endpoint
-        self._session = requests.Session()
+        self._session = timed_session()
         self._session.headers["content-type"] = "application/x-protobuf"
         for name, value in options.headers.items():
             self._session.headers[name] = value.get_secret_value()

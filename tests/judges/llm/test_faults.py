@@ -128,6 +128,7 @@ def test_failures(server, judging, step, reason, requests):
     [
         pytest.param(Fault(hang=True), id="hangs"),
         pytest.param(Fault(200, completion("x" * 1_000), drip=True), id="drips"),
+        pytest.param(Fault(drip_headers=True), id="drips headers"),
     ],
 )
 def test_a_server_that_does_not_come_to_an_end(server, fault):

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ragmon.access import Permit
 from ragmon.asgi import (
+    READ_BYTES,
     BodyLimits,
     Problem,
     ReadGate,
@@ -292,12 +293,15 @@ class OtlpSource:
             most = _most(scope["query_string"])
             recent = list(self.worker.recent)[-most:]
             now = self._clock.now()
-            async with self._gate.turn():
-                explained = await asyncio.to_thread(
-                    lambda: [doctor.explain_packed(bodies, now) for _, bodies in recent]
-                )
-            await send_json(send, 200, explained)
-        except Problem as problem:
+            with self._options.limits.memory.open() as memory:
+                async with self._gate.turn():
+                    memory.take(READ_BYTES)
+                    explained = await asyncio.to_thread(
+                        lambda: [doctor.explain_packed(bodies, now) for _, bodies in recent]
+                    )
+                await send_json(send, 200, explained)
+        except (Problem, MemoryLimitError) as error:
+            problem = over_memory(error) if isinstance(error, MemoryLimitError) else error
             self._counters.rejected("otlp", problem.reason)
             await send_problem(send, problem)
 
