@@ -166,7 +166,10 @@ def _live(running: Daemon) -> float:
 
 def _ask(running: Daemon, request: bytes) -> socket.socket:
     parts = urlsplit(running.url)
-    client = socket.create_connection((parts.hostname, parts.port), timeout=10)
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)  # the system reads little for it
+    client.settimeout(10)
+    client.connect((parts.hostname, parts.port))
     client.sendall(request)
     return client
 

@@ -24,6 +24,8 @@ def narrow(tmp_path_factory):
     """A daemon of 16 connections that waits a second for those who do not read."""
     folder = tmp_path_factory.mktemp("narrow") / "data"
     with running(folder, limits__connections=LIMIT, limits__write_timeout=1) as site:
+        # Inherited by its connections: the system would take a whole answer otherwise.
+        site.daemon._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
         for at in range(4):
             assert site.post("/v1/queries", {"query_id": f"q{at}", "answer": "x" * LONG})
         yield site
