@@ -292,6 +292,25 @@ class TokenList(Struct, frozen=True, kw_only=True):
     tokens: list[TokenView]
 
 
+class AuditEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change, or one token that was refused."""
+
+    at: float = 0.0  # unix seconds
+    who: str  # name of the token; anonymous: none is configured; ragmon: by itself
+    what: str  # operationId of the endpoint, useToken, start, stop or the files that were reloaded
+    outcome: str = ""  # status of the answer, counts, or the reason of a refusal
+    remote: str = ""  # address of the sender, or of the proxy in front
+    path: str = ""  # method, path and query
+    request: str = ""  # beginning of the body
+    repeated: int = 0  # refusals of the same kind since the last entry
+
+
+class AuditList(Struct, frozen=True, kw_only=True):
+    """Entries of the audit log, newest first."""
+
+    entries: list[AuditEntry]
+
+
 class RejectedRecord(Struct, frozen=True, kw_only=True):
     """One record of a batch that was not kept."""
 

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator
 from typing import Any, get_args
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
@@ -108,7 +109,18 @@ def _shown(value: Any) -> str:
         return "(hidden)"
     if value is None or isinstance(value, bool):
         return "none" if value is None else str(value).lower()
-    return str(int(value) if isinstance(value, float) and value == int(value) else value)
+    whole = isinstance(value, float) and value == int(value)
+    return _without_credentials(str(int(value) if whole else value))
+
+
+def _without_credentials(text: str) -> str:
+    """A text; where it is a URL, without the user and password in it."""
+    try:
+        place = urlsplit(text).netloc
+    except ValueError:  # no URL
+        return text
+    _, at, host = place.rpartition("@")
+    return text.replace(place, f"(hidden)@{host}", 1) if at else text
 
 
 def reference() -> list[tuple[str, str, str]]:

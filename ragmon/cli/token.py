@@ -17,7 +17,7 @@ from rich.table import Table
 
 from ragmon.api_schema import TokenList, TokenView
 from ragmon.cli import remote
-from ragmon.config.sections import Scope
+from ragmon.config.access import Scope
 from ragmon.config.units import moment
 from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_output

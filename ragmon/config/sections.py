@@ -13,13 +13,12 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SecretStr,
     model_validator,
 )
 
 from ragmon.alerts.machine import DEFAULT_TIMING
 from ragmon.config.masked import masked
-from ragmon.config.units import Bytes, Seconds, listed, moment, time_of_day
+from ragmon.config.units import Bytes, Seconds, listed, time_of_day
 from ragmon.detectors import Severity
 from ragmon.detectors.detection import DetectionOptions
 from ragmon.judges.llm.options import Options as LlmOptions
@@ -30,7 +29,6 @@ from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
 Listed = BeforeValidator(listed)
 Positive = Annotated[Seconds, Field(gt=0)]
 Rank = Annotated[int, Field(ge=1, le=1000)]
-Scope = Literal["ingest", "read", "admin"]
 
 _SIGNALS = SignalOptions()
 _SAMPLING = SamplingOptions()
@@ -84,69 +82,6 @@ class PrivacySettings(SettingsSection):
     text: Literal["keep", "redact", "drop"] = "keep"
     """Query, answer and chunk texts on disk. keep: as sent; redact: e-mail addresses, phone, card
     and account numbers and keys are replaced; drop: no texts are stored."""
-
-
-class RateSettings(SettingsSection):
-    """Rates of one token; bursts of ten seconds' worth pass."""
-
-    requests_per_second: Annotated[float, Field(gt=0)] | None = None
-    """Most requests a second, as an average; none: any."""
-    records_per_second: Annotated[float, Field(gt=0)] | None = None
-    """Most queries, feedback, labels and spans a second, as an average; none: any."""
-
-
-class TokenSettings(SettingsSection):
-    """A bearer token: exactly one of ``token``, ``token_file`` and ``sha256``."""
-
-    name: str
-    """Name of the user or application, shown in error messages, metrics and the audit log."""
-    scopes: tuple[Scope, ...] = ("ingest",)
-    """ingest: send queries; read: report, queries, alerts; admin: everything."""
-    token: SecretStr | None = None
-    """The token itself."""
-    token_file: Path | None = None
-    """File that holds the token. It is read again when it changes; while a token is replaced it
-    may hold the old and the new one, each on its own line."""
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
-    """SHA-256 of the token in hexadecimal, as `ragmon token` prints it."""
-    expires: Annotated[float | None, BeforeValidator(moment)] = None
-    """Time from which the token is refused, such as 2027-06-30 or 2027-06-30T12:00:00Z; none:
-    never."""
-    pipelines: Annotated[tuple[str, ...], Listed] = ()
-    """Pipelines that the token may write and read, `*` standing for any text, such as docs-*;
-    none: all."""
-    rate: RateSettings = RateSettings()
-    """Rates of this token, such as {requests_per_second: 20, records_per_second: 500}; beyond
-    them requests are refused (429)."""
-
-    @model_validator(mode="after")
-    def _one(self) -> "TokenSettings":
-        forms = [self.token, self.token_file, self.sha256]
-        if sum(form is not None for form in forms) != 1:
-            raise ValueError("give exactly one of token, token_file and sha256")
-        if self.pipelines and "admin" in self.scopes:
-            raise ValueError("scope admin covers every pipeline: take out `pipelines` or `admin`")
-        return self
-
-
-class AuthSettings(SettingsSection):
-    """Access control. Without tokens ragmon listens on loopback only."""
-
-    tokens: tuple[TokenSettings, ...] = ()
-    """Bearer tokens and their scopes, for example {name: app, token_file: /run/secrets/ragmon,
-    scopes: [ingest]}."""
-    allow_anonymous: bool = False
-    """Allow a `host` other than loopback although no token is configured: anybody who reaches
-    the port can then read and write."""
-    protect_metrics: bool = False
-    """Require a token with scope read for /metrics, /livez and /readyz too."""
-
-    @model_validator(mode="after")
-    def _check_names(self) -> "AuthSettings":
-        names = [token.name for token in self.tokens]
-        if len(set(names)) < len(names):
-            raise ValueError("auth.tokens: two have the same name")
-        return self
 
 
 class LimitSettings(SettingsSection):

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from ragmon.config.access import AuditSettings, AuthSettings
 from ragmon.config.masked import masked
 from ragmon.config.sections import (
     AlertSettings,
-    AuthSettings,
     DetectorSettings,
     JudgeSettings,
     LatencySettings,
@@ -83,6 +83,7 @@ class Settings(BaseSettings):
     latency: LatencySettings = LatencySettings()
     privacy: PrivacySettings = PrivacySettings()
     auth: AuthSettings = AuthSettings()
+    audit: AuditSettings = AuditSettings()
     limits: LimitSettings = LimitSettings()
     judge: JudgeSettings = JudgeSettings()
     sampling: SamplingSettings = SamplingSettings()

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
+from ragmon.daemon.audit import AuditLog
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.schedule import Schedule
 from ragmon.exposition.own import OwnMetrics
@@ -29,6 +30,7 @@ class Context(Struct, frozen=True):
     schedule: Schedule
     authorizer: Authorizer
     memory: MemoryBudget
+    audit: AuditLog
 
 
 class Component(Protocol):

@@ -1,12 +1,15 @@
 """The HTTP server: its port, its routes and its limits."""
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 import uvicorn
+from starlette.requests import Request
 
+from ragmon.access import Permit
 from ragmon.asgi import (
     App,
     BodyLimits,
@@ -19,6 +22,7 @@ from ragmon.asgi import (
     send_problem,
 )
 from ragmon.config import Settings
+from ragmon.daemon.audit import AuditLog
 from ragmon.daemon.component import Context
 from ragmon.daemon.descriptors import DescriptorWatch, connection_limit, raise_limit
 from ragmon.daemon.monitor import LiveMonitor
@@ -26,9 +30,12 @@ from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.sources.http import ENDPOINTS, HttpSource, Options
 from ragmon.sources.otlp.receiver import source as otlp
-from ragmon.web.api import Api, RouteSection
+from ragmon.web.api import Api, Audited, RouteSection
 from ragmon.web.browsers import BrowserGuard
+from ragmon.web.endpoint import Endpoint
 from ragmon.web.protocol import bounded_protocol
+
+_AUDIT_S = 5.0  # that an answer waits for its entry
 
 
 class Server(uvicorn.Server):
@@ -61,6 +68,7 @@ def configure(
         own,
         context.authorizer,
         context.clock.now,
+        labelled=context.audit.labelled,
     )
     api = Api(
         monitor,
@@ -74,7 +82,7 @@ def configure(
         _guarded(
             _guard_of(context.settings),
             lambda reason: own.rejected("http", reason),
-            _route(source, traces, _paced(api.application())),
+            _route(source, traces, _paced(api.application(_auditor(context.audit)))),
         ),
         http=bounded_protocol(limits, lambda reason: own.rejected("http", reason)),
         ws="none",
@@ -155,6 +163,21 @@ def url_of(bound: socket.socket) -> str:
     """The URL at which clients reach a listening socket."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _auditor(audit: AuditLog) -> Audited:
+    """A hook that records changes; an answer waits until they are on disk, if that works."""
+
+    async def record(request: Request, permit: Permit, endpoint: Endpoint, status: int) -> None:
+        body = getattr(request.state, "body_start", b"").decode("utf-8", "replace")
+        scope = request.scope
+        if endpoint.personal:
+            scope = scope | {"path": endpoint.path, "query_string": b""}
+        written = audit.changed(scope, permit, endpoint.name, str(status), body)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(written), _AUDIT_S)
+
+    return record
 
 
 def _guard_of(settings: Settings) -> BrowserGuard:

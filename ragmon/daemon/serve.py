@@ -22,6 +22,7 @@ from ragmon.config import Settings
 from ragmon.daemon import http
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.alerting.loop import Alerting
+from ragmon.daemon.audit import build_audit
 from ragmon.daemon.baselines import build_baselines
 from ragmon.daemon.build import build_engine, check_exposure
 from ragmon.daemon.component import Component, Context, build_sources
@@ -42,6 +43,7 @@ from ragmon.memory import MemoryBudget
 from ragmon.stores.damage import DamagedRow
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import RouteSection
+from ragmon.web.audit import AuditSection
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
@@ -63,8 +65,9 @@ class Daemon:
         self._clock = clock
         self._log = structlog.get_logger("daemon")
         own = OwnMetrics()
-        self._tokens = AccessTokens(settings, clock, own)
-        self._secrets = SecretWatch(self._tokens.files(), own)
+        self._audit = build_audit(settings, clock, own)
+        self._tokens = AccessTokens(settings, clock, own, self._audit.refused)
+        self._secrets = SecretWatch(self._tokens.files(), own, self._audit.note)
         authorizer = self._tokens.authorizer
         with contextlib.ExitStack() as undo:
             self._socket = undo.enter_context(http.bind(settings.host, settings.port))
@@ -75,7 +78,14 @@ class Daemon:
             self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
             self._memory = MemoryBudget(settings.limits.memory or default_limit())
             self._context = Context(
-                settings, clock, self._engine, own, self._schedule, authorizer, self._memory
+                settings,
+                clock,
+                self._engine,
+                own,
+                self._schedule,
+                authorizer,
+                self._memory,
+                self._audit,
             )
             self._maintenance = StoreMaintenance(self._engine, clock, lambda: self.ending)
             self._traces = self._build_traces()
@@ -150,6 +160,7 @@ class Daemon:
         counted = await self._engine.thread.ask_async(self._engine.restore)
         took = round(self._clock.monotonic() - started, 3)
         self._log.info("restored", replayed=counted, seconds=took)
+        self._audit.note("start", __version__)
         self._monitor.begin()
         self._schedule.every(self.settings.evaluate_every, "evaluate", self._monitor.evaluate)
         self._schedule.every(_MEASURE_EVERY_S, "memory", lambda: measure(self._memory))
@@ -172,6 +183,7 @@ class Daemon:
 
     def _end(self) -> None:
         """Drain, commit, save, close."""
+        self._audit.note("stop")
         for component in reversed(self._started):
             component.stop()
         if self._monitor.restored:
@@ -230,11 +242,13 @@ class Daemon:
             JudgeSection(self._judges.on_demand, self._clock.now, limits),
             TokenSection(self._tokens.listed),
             ErasureSection(self._erasures),
+            AuditSection(self._audit.entries, self._clock.now),
         ]
 
     def _build_components(self) -> list[Component]:
         """In the order in which they start."""
         return [
+            self._audit,
             self._tokens,
             self._secrets,
             self._delivery,

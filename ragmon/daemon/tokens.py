@@ -10,7 +10,7 @@ import structlog
 from ragmon.api_schema import TokenList, TokenView
 from ragmon.clock import Clock
 from ragmon.config import Settings
-from ragmon.config.sections import TokenSettings
+from ragmon.config.access import TokenSettings
 from ragmon.daemon.secret_files import SecretFiles
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics

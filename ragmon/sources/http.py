@@ -78,7 +78,20 @@ class HttpSource:
         counters: IngestCounters,
         authorize: Callable[[Scope, str], Permit],
         now: Callable[[], float],
+        *,
+        labelled: Callable[[Scope, Permit, str], None] = lambda _scope, _permit, _outcome: None,
     ) -> None:
+        """Make it.
+
+        Args:
+            options: limits.
+            sink: takes the batches.
+            counters: of outcomes.
+            authorize: checks a request for a scope.
+            now: unix seconds.
+            labelled: called with the counts of every batch of labels, for the audit log.
+        """
+        self._labelled = labelled
         self._options = options
         self._sink = sink
         self._counters = counters
@@ -101,7 +114,9 @@ class HttpSource:
                 permit.charge(len(contents.records) + len(contents.rejections))
                 if permit.pipelines is not None and endpoint.kind is QueryRecord:
                     contents = _permitted(contents, permit.pipelines)
-                await self._answer(endpoint, contents, len(body), permit, send)
+                counts = await self._answer(endpoint, contents, len(body), permit, send)
+                if endpoint.kind is Label:
+                    self._labelled(scope, permit, counts)
         except Problem as problem:
             await self._refuse(endpoint, problem, send)
         except MemoryLimitError as error:
@@ -139,7 +154,8 @@ class HttpSource:
         size_bytes: int,
         permit: Permit,
         send: Send,
-    ) -> None:
+    ) -> str:
+        """Commit and answer; returns the counts in words."""
         outcome = IngestOutcome()
         if contents.records:
             outcome = await self._commit(endpoint, contents.records, size_bytes, permit)
@@ -156,6 +172,10 @@ class HttpSource:
         )
         nothing_good = rejections and not outcome.accepted and not outcome.duplicates
         await send_json(send, 422 if nothing_good else 200, answer)
+        return (
+            f"{outcome.accepted} accepted, {outcome.duplicates} duplicates, "
+            f"{len(rejections)} rejected"
+        )
 
     async def _commit(
         self, endpoint: IngestPath, records: Sequence[Any], size_bytes: int, permit: Permit

@@ -37,6 +37,11 @@ _PAGE_WAIT_S = 1.0  # for a turn to read them
 _YEAR_10000 = 253_402_300_800  # unix seconds
 
 Answer = Callable[[Request], Awaitable[Response]]
+Audited = Callable[[Request, Permit, Endpoint, int], Awaitable[None]]
+"""Called with a request, its rights, its endpoint and the status of the answer."""
+
+BODY_START = 2_000  # bytes of a request that the audit log may show
+
 Readable = Callable[[str], bool]
 """True for the name of a pipeline that may be read; None in its place: all."""
 
@@ -130,11 +135,17 @@ class Api:
         self._limits = limits
         self._protect = protect_metrics
 
-    def application(self) -> Starlette:
-        """The ASGI application."""
+    def application(self, audited: Audited = lambda *_: _nothing()) -> Starlette:
+        """The ASGI application.
+
+        Args:
+            audited: called with every change that was made or refused, before the answer is sent.
+        """
         application = Starlette(
             routes=[
-                Route(page.endpoint.path, self._guarded(page), methods=[page.endpoint.method])
+                Route(
+                    page.endpoint.path, self._answer(page, audited), methods=[page.endpoint.method]
+                )
                 for section in (self, *self._more)
                 for page in section.pages()
             ],
@@ -233,6 +244,25 @@ class Api:
             return await self._monitor.report(window, pipeline, end, readable)
         except ValueError as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
+
+    def _answer(self, page: Page, audited: Audited) -> Answer:
+        """The coroutine that answers an endpoint; it audits what the table says is a change."""
+        guarded, endpoint = self._guarded(page), page.endpoint
+
+        async def recorded(request: Request) -> Response:
+            status = 500
+            try:
+                response = await guarded(request)
+                status = response.status_code
+            except Problem as problem:
+                status = problem.status
+                raise
+            finally:
+                if hasattr(request.state, "permit"):  # refused tokens are recorded elsewhere
+                    await audited(request, permit_of(request), endpoint, status)
+            return response
+
+        return recorded if endpoint.is_change else guarded
 
     def _guarded(self, page: Page) -> Answer:
         scope = self._needed(page.endpoint)
@@ -336,7 +366,13 @@ async def body_of(request: Request, limits: BodyLimits) -> bytes:
         Problem: it is too large, broken, or did not come.
     """
     with limits.memory.open() as memory:
-        return await read_body(request.scope, request.receive, limits, memory)
+        body = await read_body(request.scope, request.receive, limits, memory)
+    request.state.body_start = body[:BODY_START]  # for the audit log
+    return body
+
+
+async def _nothing() -> None:
+    """Audit nothing."""
 
 
 def _state(problems: list[str]) -> Response:

@@ -45,4 +45,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     media: tuple[str, ...] = (JSON,)  # of the answer
     status: int = 200  # of success
     reads: Literal["", "store", "windows"] = ""  # of the limited reads; empty: it is cheap
+    personal: bool = False  # its path names a person, which the audit log leaves out
     problems: tuple[int, ...] = ()  # beside those that every path may answer
+
+    @property
+    def is_change(self) -> bool:
+        """True for what operators change: each such request goes to the audit log."""
+        return self.method not in ("GET", "HEAD") and self.scope != "ingest"

@@ -297,6 +297,19 @@ TOKENS = Endpoint(
     summary="Every token with its rights, expiry and last use; never a secret",
     answer=schema.TokenList,
 )
+AUDIT = Endpoint(
+    name="audit",
+    method="GET",
+    path="/v1/audit",
+    scope="admin",
+    reads="store",
+    tag="Access",
+    summary="Changes through the API and refused tokens, newest first: who, what, when",
+    parameters=(_SINCE, _LIMIT),
+    answer=schema.AuditList,
+    problems=(400,),
+)
+
 _DRY_RUN = Parameter("dry_run", "Only count what would be erased.", bool, False)
 _ONLY_PIPELINE = Parameter("pipeline", "Only in this pipeline; empty for all.", str, "")
 _ERASED = (
@@ -312,6 +325,7 @@ FORGET_USER = Endpoint(
     tag="Privacy",
     summary="Erase what is stored of one user",
     help=_ERASED,
+    personal=True,
     parameters=(Parameter("name", "The user_id of the queries."), _ONLY_PIPELINE, _DRY_RUN),
     answer=schema.ErasureReceipt,
     status=202,
@@ -325,6 +339,7 @@ FORGET_SESSION = Endpoint(
     tag="Privacy",
     summary="Erase what is stored of one session",
     help=_ERASED,
+    personal=True,
     parameters=(Parameter("name", "The session_id of the queries."), _ONLY_PIPELINE, _DRY_RUN),
     answer=schema.ErasureReceipt,
     status=202,
@@ -356,7 +371,7 @@ EVERY = (
     *(ALERTS, ALERT, NOTIFICATIONS, SILENCES, ADD_SILENCE, DELETE_SILENCE),
     *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),
     *(JUDGE_PROGRESS, JUDGE),
-    *(TOKENS,),
     *(FORGET_USER, FORGET_SESSION, FORGOTTEN, RECEIPT),
+    *(TOKENS, AUDIT),
 )
 """All of them, in the order of the document."""

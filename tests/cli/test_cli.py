@@ -322,3 +322,20 @@ def test_replay_counts_a_file_once_however_often_it_is_sent(daemon, tmp_path, ca
         assert f"{accepted:,} accepted, {duplicates:,} duplicates, 1 rejected" in told.out
         assert "malformed" in told.err
     assert daemon.total("ragmon_queries_total", pipeline="replayed") == 1_000
+
+
+def test_no_credentials_of_a_url_are_printed(tmp_path, capsys, clean_environment):
+    golden = tmp_path / "golden.jsonl"
+    golden.write_text('{"id": "a", "query": "b", "relevant": ["c"]}\n')
+    path = tmp_path / "ragmon.yaml"
+    path.write_text(
+        "external_url: https://ann:word1@ragmon.example/x@y\n"
+        "runbooks_url: https://word2@books.example/runbooks\n"
+        f"probes: [{{name: faq, cases: {golden}, endpoint: 'http://bob:word3@host:1/ask'}}]\n"
+    )
+    assert cli.main(["check-config", "--config", str(path)]) == 0
+    printed = capsys.readouterr().out
+    for word in ("word1", "word2", "word3", "ann:", "bob:"):
+        assert word not in printed
+    assert "https://(hidden)@ragmon.example/x@y" in printed
+    assert "(hidden)@host:1/ask" in printed

@@ -91,8 +91,8 @@ def api_server(secret: dict | None):
         thread.join()
 
 
-def token(secret: dict | None, values: dict | None = None) -> str:
-    """The token that Helm would install into a cluster with this Secret."""
+def tokens(secret: dict | None, values: dict | None = None) -> dict[str, str]:
+    """The tokens that Helm would install into a cluster with this Secret, by key."""
     with (
         api_server(secret) as kubeconfig,
         helm_python.Config(
@@ -103,8 +103,7 @@ def token(secret: dict | None, values: dict | None = None) -> str:
         release = cluster.install(chart, "rag", values, namespace="ops", dry_run="server")
     manifests = yaml.safe_load_all(release["manifest"])
     (made,) = (each for each in manifests if each and each["kind"] == "Secret")
-    (text,) = made["data"].values()
-    return base64.b64decode(text).decode()
+    return {key: base64.b64decode(text).decode() for key, text in made["data"].items()}
 
 
 def kept(**data: str) -> dict:
@@ -123,10 +122,12 @@ def kept(**data: str) -> dict:
     }
 
 
-def test_the_first_installation_makes_a_token_nobody_knows():
-    first, second = token(None), token(None)
-    assert len(first) == len(second) == 40
-    assert first != second
+def test_the_first_installation_makes_tokens_nobody_knows():
+    first, second = tokens(None), tokens(None)
+    assert first.keys() == second.keys() == {"token", "ingest-token"}
+    made = [*first.values(), *second.values()]
+    assert [len(each) for each in made] == [40] * 4
+    assert len(set(made)) == 4
 
 
 @pytest.mark.parametrize(
@@ -137,5 +138,17 @@ def test_the_first_installation_makes_a_token_nobody_knows():
         pytest.param(kept(mine="of-old"), {"auth": {"key": "mine"}}, id="under another key"),
     ],
 )
-def test_an_upgrade_keeps_the_token(secret, values):
-    assert token(secret, values) == "of-old"
+def test_an_upgrade_from_a_chart_with_one_token_keeps_it_and_makes_the_senders(secret, values):
+    found = tokens(secret, values)
+    assert found.pop((values.get("auth") or {}).get("key", "token")) == "of-old"
+    (ingest,) = found.values()
+    assert len(ingest) == 40
+
+
+def test_an_upgrade_keeps_both_tokens():
+    secret = kept(**{"token": "of-old", "ingest-token": "of-old-as-well"})
+    assert tokens(secret) == {"token": "of-old", "ingest-token": "of-old-as-well"}
+
+
+def test_the_senders_key_may_be_named():
+    assert tokens(None, {"auth": {"ingestKey": "app"}}).keys() == {"token", "app"}

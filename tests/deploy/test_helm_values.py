@@ -36,7 +36,12 @@ def test_ragmon_takes_the_rendered_settings(chart, variant, tmp_path):
     values = VARIANTS[variant]
     got = settings(chart, tmp_path, values)
     assert (got.host, got.port, str(got.data_dir)) == ("0.0.0.0", 8321, "/data")
-    names = ["chart", *(each["name"] for each in values.get("auth", {}).get("extraTokens", []))]
+    made = [] if values.get("auth", {}).get("existingSecret") else ["chart-ingest"]
+    names = [
+        "chart",
+        *made,
+        *(each["name"] for each in values.get("auth", {}).get("extraTokens", [])),
+    ]
     assert [token.name for token in got.auth.tokens] == names
     files = {f"/run/ragmon/tokens/{name}" for name in secret_files(chart, "tokens", **values)}
     assert {str(token.token_file) for token in got.auth.tokens} == files
@@ -239,6 +244,31 @@ TOKEN = {"scopes": ["read"], "existingSecret": "a", "key": "b"}
             id="a judge's key in a ConfigMap",
         ),
         pytest.param(
+            {"config": {"sinks": [{"kind": "webhook", "url": "https://a", "token": "b"}]}},
+            "token_file",
+            id="a sink's token in a ConfigMap",
+        ),
+        pytest.param(
+            {"config": {"judge": {"llm": {"headers": {"Authorization": "Bearer b"}}}}},
+            "RAGMON_JUDGE__LLM__HEADERS",
+            id="a judge's headers in a ConfigMap",
+        ),
+        pytest.param(
+            {"config": {"otlp_export": {"endpoint": "http://a", "headers": {"a": "b"}}}},
+            "extraEnv",
+            id="an exporter's headers in a ConfigMap",
+        ),
+        pytest.param(
+            {"config": {"probes": [{"name": "a", "endpoint": "https://user:word@host/ask"}]}},
+            "out of the URL",
+            id="a password in a URL in a ConfigMap",
+        ),
+        pytest.param(
+            {"auth": {"extraTokens": [{"name": "chart-ingest", **TOKEN}]}},
+            "extraTokens",
+            id="the name of the senders' token",
+        ),
+        pytest.param(
             {"config": {"auth": {"protect_metrics": True}}}, "probes", id="probes without a token"
         ),
         pytest.param(
@@ -303,6 +333,36 @@ def test_what_cannot_work_is_refused(chart, values, message):
 
 def notes(chart, **values) -> str:
     return texts(chart, values)["NOTES.txt"]
+
+
+def test_senders_get_a_token_that_only_sends(chart, tmp_path):
+    tokens = {token.name: token for token in settings(chart, tmp_path, {}).auth.tokens}
+    assert tokens["chart-ingest"].scopes == ("ingest",)
+    assert secret_files(chart, "tokens")["chart-ingest"] == ("rag-ragmon-token", "ingest-token")
+    text = notes(chart)
+    assert "jsonpath='{.data.ingest-token}'" in text
+    assert "token=INGEST_TOKEN" in text
+
+
+def test_an_existing_secret_needs_no_second_key(chart):
+    values = VARIANTS["existing"]
+    assert "chart-ingest" not in secret_files(chart, "tokens", **values)
+    assert "set auth.ingestKey" in notes(chart, **values)
+    named = {**values, "auth": {**values["auth"], "ingestKey": "app"}}
+    assert secret_files(chart, "tokens", **named)["chart-ingest"] == ("rag-tokens", "app")
+
+
+def test_values_of_an_older_chart_render(chart, tmp_path):
+    values = {"auth": {"ingestKey": None}}
+    assert len(settings(chart, tmp_path, values).auth.tokens) == 2
+
+
+def test_settings_that_only_look_like_secrets_pass(chart):
+    config = {
+        "judge": {"llm": {"base_url": "http://a", "max_tokens": 100, "headers": {}}},
+        "sinks": [{"kind": "webhook", "url": "https://a/b@c", "token_file": "/run/x"}],
+    }
+    assert of_kind(chart, "ConfigMap", config=config)
 
 
 def test_notes_say_what_is_next(chart):

@@ -16,11 +16,11 @@ from pydantic.fields import FieldInfo
 from ragmon import plugins
 from ragmon.cli import _commands
 from ragmon.cli.check_config import reference, value_text
+from ragmon.config.access import TokenSettings
 from ragmon.config.sections import (
     MaintenanceSettings,
     ProbeSettings,
     SinkSettings,
-    TokenSettings,
 )
 from ragmon.sources.otlp.export import ExportOptions
 from ragmon.web import openapi

@@ -9,6 +9,7 @@ from ragmon.alerts import AlertEvent
 from ragmon.clock import ManualClock
 from ragmon.config import Settings
 from ragmon.daemon.alerting.loop import Alerting
+from ragmon.daemon.audit import build_audit
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.component import Context
 from ragmon.daemon.notify.delivery import Delivery
@@ -52,7 +53,10 @@ class Vigil:
         own, thread = OwnMetrics(), self.engine.thread
         schedule = Schedule(self.clock, lambda _job: None)
         memory, authorizer = MemoryBudget(1 << 30), Authorizer((), self.clock)
-        context = Context(settings, self.clock, self.engine, own, schedule, authorizer, memory)
+        audit = build_audit(settings, self.clock, own)
+        context = Context(
+            settings, self.clock, self.engine, own, schedule, authorizer, memory, audit
+        )
         routes = build_routes(settings, self.clock, 8321)
         outbox = thread.bind(self.engine.store.outbox())
         self.delivery = Delivery(outbox, routes, self.clock, counters=own)

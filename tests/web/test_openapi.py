@@ -11,6 +11,7 @@ from ragmon.sources.otlp.receiver.source import PATHS as OTLP
 from ragmon.web import openapi
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import Api
+from ragmon.web.audit import AuditSection
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
@@ -47,6 +48,7 @@ def test_every_route_is_in_it():
         JudgeSection(None, None, None),
         TokenSection(None),
         ErasureSection(None),
+        AuditSection(None, None),
     ]
     api = Api(None, None, None, limits=body_limits(), protect_metrics=False, more=sections)
     routes = {

@@ -70,6 +70,11 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- default (printf "%s-token" (include "ragmon.fullname" .)) .Values.auth.existingSecret -}}
 {{- end -}}
 
+{{- /* Key of the senders' token, or nothing. */ -}}
+{{- define "ragmon.ingestKey" -}}
+{{- default (ternary "" "ingest-token" (not (empty .Values.auth.existingSecret))) .Values.auth.ingestKey -}}
+{{- end -}}
+
 {{- /* Port of config.otlp.grpc, or nothing. */ -}}
 {{- define "ragmon.grpcPort" -}}
 {{- dig "otlp" "grpc" "" .Values.config | splitList ":" | last -}}
@@ -78,6 +83,9 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- /* What the user sets, and what belongs to the chart: address, data, tokens as files. */ -}}
 {{- define "ragmon.config" -}}
 {{- $tokens := list (dict "name" "chart" "scopes" .Values.auth.scopes "token_file" "/run/ragmon/tokens/chart") -}}
+{{- if include "ragmon.ingestKey" . -}}
+{{- $tokens = append $tokens (dict "name" "chart-ingest" "scopes" (list "ingest") "token_file" "/run/ragmon/tokens/chart-ingest") -}}
+{{- end -}}
 {{- range .Values.auth.extraTokens -}}
 {{- $tokens = append $tokens (dict "name" .name "scopes" .scopes "token_file" (printf "/run/ragmon/tokens/%s" .name)) -}}
 {{- end -}}

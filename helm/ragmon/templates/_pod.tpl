@@ -90,7 +90,11 @@ volumes: {{- include "ragmon.volumes" . | nindent 2 }}
   configMap:
     name: {{ include "ragmon.fullname" . }}
 {{- $own := dict "name" "chart" "existingSecret" (include "ragmon.secretName" .) "key" .Values.auth.key }}
-{{ include "ragmon.secretVolume" (dict "name" "tokens" "files" (prepend .Values.auth.extraTokens $own)) }}
+{{- $tokens := list $own -}}
+{{- with include "ragmon.ingestKey" . -}}
+{{- $tokens = append $tokens (dict "name" "chart-ingest" "existingSecret" (include "ragmon.secretName" $) "key" .) -}}
+{{- end }}
+{{ include "ragmon.secretVolume" (dict "name" "tokens" "files" (concat $tokens .Values.auth.extraTokens)) }}
 {{- with .Values.secretFiles }}
 {{ include "ragmon.secretVolume" (dict "name" "secrets" "files" .) }}
 {{- end }}

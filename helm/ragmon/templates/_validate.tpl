@@ -28,10 +28,17 @@
 {{- if $auth.protect_metrics -}}
 {{- fail "config.auth.protect_metrics: the kubelet's probes cannot send a token; use networkPolicy.enabled" -}}
 {{- end -}}
-{{- range $secret := list "api_key" "routing_key" "webhook_url" "secret" "password" -}}
-{{- if regexMatch (printf "(?m)^[ -]*%s: ." $secret) (toYaml $config) -}}
+{{- $text := toYaml $config -}}
+{{- range $secret := list "api_key" "routing_key" "webhook_url" "secret" "password" "token" -}}
+{{- if regexMatch (printf "(?m)^[ -]*['\"]?%s['\"]?: ." $secret) $text -}}
 {{- fail (printf "%s in config would stand in a ConfigMap; use %s_file with secretFiles" $secret $secret) -}}
 {{- end -}}
+{{- end -}}
+{{- if regexMatch "(?m)^[ -]*['\"]?headers['\"]?:($| +[^ {]| +{[^}])" $text -}}
+{{- fail "headers in config would stand in a ConfigMap, and they may hold credentials; set them by extraEnv from a Secret, for example RAGMON_JUDGE__LLM__HEADERS with valueFrom.secretKeyRef and a value such as {Authorization: Bearer ...}" -}}
+{{- end -}}
+{{- if regexMatch "://[^/@ '\"]*@" $text -}}
+{{- fail "a URL with a user or password in config would stand in a ConfigMap; take the credentials out of the URL" -}}
 {{- end -}}
 {{- $names := list -}}
 {{- range .Values.auth.extraTokens -}}
