@@ -71,15 +71,15 @@ class AuditFile:
 
     def entries(self, since: float, limit: int) -> list[AuditEntry]:
         """The newest entries from a moment on, newest first; damaged lines are left out."""
-        found: list[AuditEntry] = []
+        newest: list[AuditEntry] = []
         for path in (self._path, *map(self._rotated, range(1, self._files + 1))):
             for line in _lines_backwards(path):
                 with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
                     entry = _decode(line)
-                    if entry.at < since or len(found) == limit:
-                        return found
-                    found.append(entry)
-        return found
+                    if entry.at < since or len(newest) == limit:
+                        return newest
+                    newest.append(entry)
+        return newest
 
     def _rotate(self) -> None:
         for number in range(self._files, 0, -1):

@@ -170,9 +170,9 @@ def _auditor(audit: AuditLog) -> Audited:
 
     async def record(request: Request, permit: Permit, endpoint: Endpoint, status: int) -> None:
         body = getattr(request.state, "body_start", b"").decode("utf-8", "replace")
-        scope = request.scope
+        scope: Scope = request.scope
         if endpoint.personal:
-            scope = scope | {"path": endpoint.path, "query_string": b""}
+            scope = {**scope, "path": endpoint.path, "query_string": b""}
         written = audit.changed(scope, permit, endpoint.name, str(status), body)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.wrap_future(written), _AUDIT_S)
