@@ -20,9 +20,9 @@ from ragmon.alerts.message import Links
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon import http
+from ragmon.daemon.access import build_access
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.alerting.loop import Alerting
-from ragmon.daemon.audit import build_audit
 from ragmon.daemon.baselines import build_baselines
 from ragmon.daemon.build import build_engine, check_exposure
 from ragmon.daemon.component import Component, Context, build_sources
@@ -36,8 +36,6 @@ from ragmon.daemon.notify.delivery import build_delivery
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_exporter
 from ragmon.daemon.process_memory import default_limit, measure
 from ragmon.daemon.schedule import Schedule
-from ragmon.daemon.secret_files import SecretWatch
-from ragmon.daemon.tokens import AccessTokens
 from ragmon.exposition.own import OwnMetrics
 from ragmon.memory import MemoryBudget
 from ragmon.stores.damage import DamagedRow
@@ -65,10 +63,7 @@ class Daemon:
         self._clock = clock
         self._log = structlog.get_logger("daemon")
         own = OwnMetrics()
-        self._audit = build_audit(settings, clock, own)
-        self._tokens = AccessTokens(settings, clock, own, self._audit.refused)
-        self._secrets = SecretWatch(self._tokens.files(), own, self._audit.note)
-        authorizer = self._tokens.authorizer
+        self._access = build_access(settings, clock, own)
         with contextlib.ExitStack() as undo:
             self._socket = undo.enter_context(http.bind(settings.host, settings.port))
             self._lock = DirectoryLock(settings.data_dir)
@@ -77,16 +72,7 @@ class Daemon:
             undo.callback(self._engine.store.close)
             self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
             self._memory = MemoryBudget(settings.limits.memory or default_limit())
-            self._context = Context(
-                settings,
-                clock,
-                self._engine,
-                own,
-                self._schedule,
-                authorizer,
-                self._memory,
-                self._audit,
-            )
+            self._context = self._build_context(own)
             self._maintenance = StoreMaintenance(self._engine, clock, lambda: self.ending)
             self._traces = self._build_traces()
             self.url = http.url_of(self._socket)
@@ -103,15 +89,7 @@ class Daemon:
             )
             self._components = self._build_components()
             self._started: list[Component] = []
-            self._server = http.Server(
-                http.configure(
-                    self._context,
-                    self._monitor,
-                    self._traces.source,
-                    drain_s=_DRAIN_S,
-                    more=self._build_sections(),
-                )
-            )
+            self._server = self._build_server()
             watch(own, self._engine, settings)
             watch_memory(own, self._memory)
             if self._exporter is not None:
@@ -160,7 +138,7 @@ class Daemon:
         counted = await self._engine.thread.ask_async(self._engine.restore)
         took = round(self._clock.monotonic() - started, 3)
         self._log.info("restored", replayed=counted, seconds=took)
-        self._audit.note("start", __version__)
+        self._access.audit.note("start", __version__)
         self._monitor.begin()
         self._schedule.every(self.settings.evaluate_every, "evaluate", self._monitor.evaluate)
         self._schedule.every(_MEASURE_EVERY_S, "memory", lambda: measure(self._memory))
@@ -183,7 +161,7 @@ class Daemon:
 
     def _end(self) -> None:
         """Drain, commit, save, close."""
-        self._audit.note("stop")
+        self._access.audit.note("stop")
         for component in reversed(self._started):
             component.stop()
         if self._monitor.restored:
@@ -217,6 +195,29 @@ class Daemon:
         self._log.info("ending", signal=signal.Signals(number).name)
         self._server.should_exit = True
 
+    def _build_context(self, own: OwnMetrics) -> Context:
+        return Context(
+            self.settings,
+            self._clock,
+            self._engine,
+            own,
+            self._schedule,
+            self._access.tokens.authorizer,
+            self._memory,
+            self._access.audit,
+        )
+
+    def _build_server(self) -> http.Server:
+        return http.Server(
+            http.configure(
+                self._context,
+                self._monitor,
+                self._traces.source,
+                drain_s=_DRAIN_S,
+                more=self._build_sections(),
+            )
+        )
+
     def _build_traces(self) -> OtlpIn:
         context = self._context
         source = build_source(
@@ -240,17 +241,15 @@ class Daemon:
             AlertSection(self._alerts, limits),
             BaselineSection(self._baselines, limits),
             JudgeSection(self._judges.on_demand, self._clock.now, limits),
-            TokenSection(self._tokens.listed),
+            TokenSection(self._access.tokens.listed),
             ErasureSection(self._erasures),
-            AuditSection(self._audit.entries, self._clock.now),
+            AuditSection(self._access.audit.entries, self._clock.now),
         ]
 
     def _build_components(self) -> list[Component]:
         """In the order in which they start."""
         return [
-            self._audit,
-            self._tokens,
-            self._secrets,
+            *self._access,
             self._delivery,
             self._alerting,
             self._baselines,

@@ -21,14 +21,12 @@ from ragmon.asgi import BodyLimits, Problem
 from ragmon.web import endpoints
 from ragmon.web.api import (
     Page,
-    Readable,
     body_of,
     json_answer,
     limit_of,
     moment_of,
-    permit_of,
-    pipeline_of,
 )
+from ragmon.web.permits import Readable, permit_of, pipeline_of
 
 
 class AlertSource(Protocol):

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from ragmon.access import ANONYMOUS, Permit
+from ragmon.access import Permit
 from ragmon.api_schema import QueryDetail, QueryList, Report
 from ragmon.asgi import (
     READ_BYTES,
@@ -31,6 +31,7 @@ from ragmon.signals.failure_mode import FAILED
 from ragmon.web import endpoints, openapi
 from ragmon.web.endpoint import Endpoint
 from ragmon.web.page import HEADERS, status_page
+from ragmon.web.permits import Readable, permit_of, pipeline_of
 
 _SHOWN, _RECENT_S = 10, 3_600.0  # failing queries on the status page, and how far it looks back
 _PAGE_WAIT_S = 1.0  # for a turn to read them
@@ -41,9 +42,6 @@ Audited = Callable[[Request, Permit, Endpoint, int], Awaitable[None]]
 """Called with a request, its rights, its endpoint and the status of the answer."""
 
 BODY_START = 2_000  # bytes of a request that the audit log may show
-
-Readable = Callable[[str], bool]
-"""True for the name of a pipeline that may be read; None in its place: all."""
 
 
 class MonitorSource(Protocol):
@@ -332,26 +330,6 @@ class _Reserved(Response):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         with self._reserved:
             await self._response(scope, receive, send)
-
-
-def permit_of(request: Request) -> Permit:
-    """Rights of whoever sent a request."""
-    permit = getattr(request.state, "permit", ANONYMOUS)
-    assert isinstance(permit, Permit)
-    return permit
-
-
-def pipeline_of(request: Request) -> tuple[str, Readable | None]:
-    """The pipeline that a request asks for, empty for all, and those that it may read.
-
-    Raises:
-        Problem: 403, it may not read the one that it asks for.
-    """
-    pipeline = request.query_params.get("pipeline", "")
-    permit = permit_of(request)
-    if pipeline and permit.pipelines is not None and not permit.pipelines(pipeline):
-        raise permit.refusal(f"pipeline {pipeline[:100]!r} is none of them")
-    return pipeline, permit.pipelines
 
 
 def json_answer(content: Any, status: int = 200) -> Response:

@@ -36,7 +36,7 @@ def test_a_token_is_replaced_without_a_restart(tmp_path):
 
         def reloaded(text):
             path.write_text(text)
-            site.daemon._secrets.check()
+            site.daemon._access.secrets.check()
             return [status(site, token) for token in ("old", "new")]
 
         assert reloaded("old\n") == [200, 401]
@@ -156,7 +156,7 @@ def test_tokens_are_listed_without_their_secrets(tmp_path, capsys, monkeypatch):
         assert len(json.loads(capsys.readouterr().out)["tokens"]) == 3
     assert (data / "token-use.json").stat().st_mode & 0o777 == 0o600
     with running(data, ManualClock(2e9), auth__tokens=tokens) as site:
-        listed = {each.name: each.last_used for each in site.daemon._tokens.listed().tokens}
+        listed = {each.name: each.last_used for each in site.daemon._access.tokens.listed().tokens}
         assert listed["app"] == pytest.approx(app["last_used"])
         assert listed["idle"] is None
 

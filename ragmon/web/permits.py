@@ -1,0 +1,30 @@
+"""Rights of whoever sent a request to a Starlette endpoint."""
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+
+from ragmon.access import ANONYMOUS, Permit
+
+Readable = Callable[[str], bool]
+"""True for the name of a pipeline that may be read; None in its place: all."""
+
+
+def permit_of(request: Request) -> Permit:
+    """Rights of whoever sent a request."""
+    permit = getattr(request.state, "permit", ANONYMOUS)
+    assert isinstance(permit, Permit)
+    return permit
+
+
+def pipeline_of(request: Request) -> tuple[str, Readable | None]:
+    """The pipeline that a request asks for, empty for all, and those that it may read.
+
+    Raises:
+        Problem: 403, it may not read the one that it asks for.
+    """
+    pipeline = request.query_params.get("pipeline", "")
+    permit = permit_of(request)
+    if pipeline and permit.pipelines is not None and not permit.pipelines(pipeline):
+        raise permit.refusal(f"pipeline {pipeline[:100]!r} is none of them")
+    return pipeline, permit.pipelines
