@@ -10,7 +10,7 @@ from ragmon.daemon.tokens import AccessTokens
 from ragmon.exposition.own import OwnMetrics
 
 
-class Access(NamedTuple):
+class AccessControl(NamedTuple):
     """Parts in the order in which they start."""
 
     audit: AuditLog
@@ -18,7 +18,7 @@ class Access(NamedTuple):
     secrets: SecretWatch
 
 
-def build_access(settings: Settings, clock: Clock, own: OwnMetrics) -> Access:
+def build_access(settings: Settings, clock: Clock, own: OwnMetrics) -> AccessControl:
     """Access by the settings.
 
     Raises:
@@ -26,4 +26,4 @@ def build_access(settings: Settings, clock: Clock, own: OwnMetrics) -> Access:
     """
     audit = build_audit(settings, clock, own)
     tokens = AccessTokens(settings, clock, own, audit.refused)
-    return Access(audit, tokens, SecretWatch(tokens.files(), own, audit.note))
+    return AccessControl(audit, tokens, SecretWatch(tokens.files(), own, audit.note))
