@@ -7,7 +7,8 @@ wait and each step of a long turn count as one, so that a loop without is one th
 
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -42,6 +43,11 @@ def wait_for(event: threading.Event) -> None:
         beat()
 
 
+def instant(unix_s: float) -> str:
+    """A moment as RFC 3339, in UTC."""
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def pause_s(failures: int, first_s: float, longest_s: float) -> float:
     """Seconds until the turn after a failed one, doubling, of which up to half is left to chance.
 
@@ -63,6 +69,10 @@ class LoopOptions(Struct, frozen=True, kw_only=True):
     """Without a heartbeat for longer it hangs."""
     is_vital: bool = True
     """A hang fails ``/livez``, since a restart helps; False where others' servers may cause it."""
+    must_succeed: bool = False
+    """A turn that failed is no heartbeat."""
+    is_left_at_end: bool = False
+    """At the end it is not waited for: what it does is done again after the restart."""
     first_pause_s: float = 1.0
     longest_pause_s: float = _LONGEST_PAUSE_S
     clock: Clock = SystemClock()
@@ -103,7 +113,18 @@ class Heartbeat:
         self.failures += 1
         self.failures_in_a_row += 1
         options = self.options
+        if not options.must_succeed:
+            self.beat()
         return pause_s(self.failures_in_a_row, options.first_pause_s, options.longest_pause_s)
+
+    @contextmanager
+    def on_this_thread(self) -> Iterator[None]:
+        """Have ``beat`` mean this loop for as long as the block runs."""
+        _thread.heartbeat = None if self.options.must_succeed else self
+        try:
+            yield
+        finally:
+            _thread.heartbeat = None
 
     @property
     def age_s(self) -> float:
@@ -120,9 +141,8 @@ class Heartbeat:
         age_s, limit_s = self.age_s, self.options.stall_s if limit_s is None else limit_s
         if not self.is_active or age_s <= limit_s:
             return ""
-        since = datetime.fromtimestamp(self.last_at, UTC).isoformat(timespec="seconds")
         return (
-            f"loop {self.loop} has not turned since {since.replace('+00:00', 'Z')} "
+            f"loop {self.loop} has not turned since {instant(self.last_at)} "
             f"({age_s:.0f} s; its limit is {limit_s:.0f} s)"
         )
 
@@ -267,7 +287,6 @@ class Loop:
             if self.stopping.is_set() and isinstance(error, _EXPECTED):
                 return 0.0
             wait_s = self.heartbeat.fail()
-            self.heartbeat.beat()
             log_failure(self._log, self.heartbeat, error, wait_s)
             return wait_s
         self.heartbeat.succeed()
@@ -278,16 +297,16 @@ class Supervisor:
     """All loops of the daemon: their health, and the restart of threads that ended."""
 
     def __init__(self) -> None:
-        self._members: list[Supervised] = []
+        self._groups: list[Callable[[], Iterable[Supervised]]] = []
         self._log = structlog.get_logger("supervisor")
 
-    def add(self, members: Iterable[Supervised]) -> None:
-        """Watch these, too."""
-        self._members.extend(members)
+    def watch(self, members: Callable[[], Iterable[Supervised]]) -> None:
+        """Watch these, too; they are asked for each time, since jobs are added later."""
+        self._groups.append(members)
 
     def revive(self) -> None:
         """Start every thread again that ended by itself."""
-        for member in list(self._members):
+        for member in self._members():
             try:
                 member.revive()
             except Exception:  # noqa: BLE001 - such as no memory for a thread; tried again soon
@@ -303,7 +322,7 @@ class Supervisor:
 
     def failures(self) -> dict[str, float]:
         """Failed turns by loop."""
-        return {each.heartbeat.loop: float(each.heartbeat.failures) for each in self._members}
+        return {each.heartbeat.loop: float(each.heartbeat.failures) for each in self._members()}
 
     def last_turns(self) -> dict[str, float]:
         """Unix seconds of the last heartbeat by loop, of those that run."""
@@ -313,5 +332,8 @@ class Supervisor:
         """Seconds without a heartbeat that each loop may take, of those that run."""
         return {each.loop: each.options.stall_s for each in self._active()}
 
+    def _members(self) -> list[Supervised]:
+        return [member for members in self._groups for member in members()]
+
     def _active(self) -> Sequence[Heartbeat]:
-        return [each.heartbeat for each in self._members if each.heartbeat.is_active]
+        return [each.heartbeat for each in self._members() if each.heartbeat.is_active]

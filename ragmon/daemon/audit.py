@@ -6,7 +6,7 @@ A loop of its own writes, so that the event loop never waits for the disk.
 import contextlib
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -107,6 +107,11 @@ class AuditLog:
         self._log = structlog.get_logger("audit")
         self.lost = 0  # entries that could not be written
         self.loop = Loop("audit", self._turn, self._log, finish=self.flush)
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The one that writes."""
+        return (self.loop,)
 
     def start(self) -> None:
         """Begin."""

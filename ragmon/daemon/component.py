@@ -4,6 +4,7 @@ Each is built from the context before anything runs, started on the event loop w
 are restored, and stopped while the writer still commits, in the opposite order.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from ragmon.daemon.audit import AuditLog
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.schedule import Schedule
 from ragmon.exposition.own import OwnMetrics
+from ragmon.loops import Supervised
 from ragmon.memory import MemoryBudget
 from ragmon.plugins import resolve
 from ragmon.sources import Source, SourceContext
@@ -34,7 +36,10 @@ class Context(Struct, frozen=True):
 
 
 class Component(Protocol):
-    """Something that is started and stopped with the daemon."""
+    """Something that is started and stopped with the daemon.
+
+    One that runs loops of its own has them as ``loops``, so that they are watched.
+    """
 
     def start(self) -> None:
         """Begin, without waiting; scheduled work is added to the context's schedule."""
@@ -43,6 +48,12 @@ class Component(Protocol):
     def stop(self) -> None:
         """End; what was submitted to the writer is still committed."""
         ...
+
+
+def loops_of(component: Component) -> Sequence[Supervised]:
+    """Loops that run in a component; none where it has none."""
+    loops: Sequence[Supervised] = getattr(component, "loops", ())
+    return loops
 
 
 def build_sources(context: Context) -> list[Source]:

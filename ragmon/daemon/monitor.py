@@ -25,12 +25,15 @@ from ragmon.exposition.counters import Counters
 from ragmon.exposition.gauges import Gauges
 from ragmon.exposition.own import OwnMetrics
 from ragmon.exposition.text import Family
+from ragmon.loops import Supervisor, instant
 from ragmon.queries import QueryFilter
 from ragmon.windows import Merged
 from ragmon.windows.estimates import estimate
 from ragmon.windows.series import SeriesKey
 from ragmon.windows.snapshot import add_saved
 
+_ANSWER_S = 10.0  # of the writer to a scrape, which waits no longer
+_NOT_READY_S = 15.0  # without a turn of the writer
 _REST = 5  # times as long as rendering the page took, before it is rendered again
 
 
@@ -60,6 +63,8 @@ class LiveMonitor:
         own: OwnMetrics,
         clock: Clock,
         open_alerts: Callable[[str], list[AlertView]],
+        *,
+        supervisor: Supervisor,
     ) -> None:
         """Make it; before ``begin`` it answers that ragmon is not ready.
 
@@ -69,6 +74,7 @@ class LiveMonitor:
             own: the daemon's metrics of itself.
             clock: of the daemon.
             open_alerts: those of a pipeline, or of all (``""``), as the report shows them.
+            supervisor: of all loops.
         """
         self._engine = engine
         self._settings = settings
@@ -79,16 +85,15 @@ class LiveMonitor:
         self._page: _Page | None = None
         self._rendering = asyncio.Lock()
         self._open_alerts = open_alerts
+        self._supervisor = supervisor
         self.restored = False
-        self.turned_at = clock.monotonic()  # the last evaluation
 
     def now(self) -> float:
         """Unix seconds."""
         return self._clock.now()
 
     def begin(self) -> None:
-        """Be ready, since the windows are restored; from now on evaluations are expected."""
-        self.turned_at = self._clock.monotonic()
+        """Be ready, since the windows are restored."""
         self.restored = True
 
     def evaluate(self) -> None:
@@ -96,7 +101,6 @@ class LiveMonitor:
         started = self._clock.monotonic()
         collected = self._engine.thread.ask(self._collect)
         self._render(collected, started)
-        self.turned_at = self._clock.monotonic()
 
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         """The page for Prometheus, and its media type."""
@@ -107,7 +111,7 @@ class LiveMonitor:
                     age = self._clock.monotonic() - kept.rendered_at
                     await asyncio.sleep(max(0.0, kept.took_s * _REST - age))
                 started = self._clock.monotonic()
-                collected = await self._engine.thread.ask_async(self._collect)
+                collected = await self._engine.thread.ask_async(self._collect, _ANSWER_S)
                 kept = await asyncio.to_thread(self._render, collected, started)
         openmetrics = wants_openmetrics(accept)
         own = self._own.render(openmetrics=openmetrics)
@@ -237,18 +241,24 @@ class LiveMonitor:
         """Reasons why ragmon is not ready; none when it is."""
         if not self.restored:
             return ["rebuilding the windows from the store"]
-        error = self._engine.writer.last_error
-        return [str(error)] if error is not None else []
+        writer = self._engine.writer
+        if ended := self._ended():
+            return [ended]
+        if hung := writer.loop.heartbeat.problem(_NOT_READY_S):
+            return [hung]
+        error = writer.last_error
+        return [] if error is None else [f"{error} (since {instant(writer.failing_since)})"]
 
     def stalled(self) -> list[str]:
-        """Loops that have ended or hang; none when all is well."""
-        stalled = []
-        if not self._engine.writer.alive:
-            stalled.append("the writer has ended")
-        allowed_s = max(60.0, 4 * self._settings.evaluate_every)
-        if self.restored and self._clock.monotonic() - self.turned_at > allowed_s:
-            stalled.append("windows are no longer evaluated")
-        return stalled
+        """Loops that have ended or hang, and since when; none when all is well."""
+        ended = self._ended()
+        return [*([ended] if ended else []), *self._supervisor.stalled()]
+
+    def _ended(self) -> str:
+        writer = self._engine.writer
+        if writer.alive:
+            return ""
+        return f"loop writer has ended (last turn {instant(writer.loop.heartbeat.last_at)})"
 
     def _is_fresh(self, kept: _Page) -> bool:
         age = self._clock.monotonic() - kept.rendered_at

@@ -1,6 +1,7 @@
 """OpenTelemetry in and out, by the settings."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from ragmon.asgi import BodyLimits
@@ -9,6 +10,7 @@ from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
+from ragmon.loops import Loop
 from ragmon.plugins import check_options
 from ragmon.privacy import redact_text
 from ragmon.records import QueryRecord, Verdict
@@ -28,6 +30,11 @@ class OtlpIn:
         self._authorizer = authorizer
         self._server_type = _grpc_server() if self._address else None
         self._server: Any = None
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The one that maps traces."""
+        return (self.source.worker.loop,)
 
     def start(self) -> None:
         """Begin; called on the event loop."""

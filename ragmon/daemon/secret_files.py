@@ -52,6 +52,11 @@ class SecretWatch:
             lambda: {group.name: float(group.name not in self._failed) for group in groups},
         )
 
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The one that looks for changed files."""
+        return (self.loop,)
+
     def start(self) -> None:
         """Begin."""
         if self._groups:

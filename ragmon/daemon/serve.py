@@ -7,9 +7,10 @@ It ends on SIGTERM and SIGINT by itself: uvicorn would re-raise the signal, and 
 import asyncio
 import contextlib
 import gc
-import signal
+import itertools
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import structlog
@@ -25,10 +26,11 @@ from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.baselines import build_baselines
 from ragmon.daemon.build import build_engine, check_exposure
-from ragmon.daemon.component import Component, Context, build_sources
+from ragmon.daemon.component import Component, Context, build_sources, loops_of
+from ragmon.daemon.ending import BoundedSteps, Ending, begin, ends_within
 from ragmon.daemon.erasure.requests import ErasureRequests
 from ragmon.daemon.ingest.maintenance import StoreMaintenance
-from ragmon.daemon.ingest.metrics import watch, watch_memory
+from ragmon.daemon.ingest.metrics import watch, watch_loops, watch_memory
 from ragmon.daemon.judging.build import Judges
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.daemon.monitor import LiveMonitor
@@ -36,8 +38,11 @@ from ragmon.daemon.notify.delivery import build_delivery
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_exporter
 from ragmon.daemon.process_memory import default_limit, measure
 from ragmon.daemon.schedule import Schedule
+from ragmon.errors import StoreError
 from ragmon.exposition.own import OwnMetrics
+from ragmon.loops import Supervised, Supervisor
 from ragmon.memory import MemoryBudget
+from ragmon.sources import resolver
 from ragmon.stores.damage import DamagedRow
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import RouteSection
@@ -52,6 +57,9 @@ if TYPE_CHECKING:
 
 _MEASURE_EVERY_S = 2.0
 _DRAIN_S = 3.0  # for requests, then for the queue; with all else it ends within 10 s
+_STOP_S = 2.5  # for all components together
+_READS_S = 0.5
+_SUPERVISE_EVERY_S = 1.0
 
 
 class Daemon:
@@ -62,6 +70,7 @@ class Daemon:
         self.settings = settings
         self._clock = clock
         self._log = structlog.get_logger("daemon")
+        self._ending: Ending | None = None
         own = OwnMetrics()
         self._access = build_access(settings, clock, own)
         with contextlib.ExitStack() as undo:
@@ -70,6 +79,7 @@ class Daemon:
             undo.callback(self._lock.release)
             self._engine = build_engine(settings, clock, own.commit_seconds.observe)
             undo.callback(self._engine.store.close)
+            self._supervisor = Supervisor()
             self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
             self._memory = MemoryBudget(settings.limits.memory or default_limit())
             self._context = self._build_context(own)
@@ -80,7 +90,9 @@ class Daemon:
             self._probes = self._build_probes()
             self._alerting = self._build_alerting()
             self._alerts = self._build_alert_api()
-            self._monitor = LiveMonitor(self._engine, settings, own, clock, self._alerts.open)
+            self._monitor = LiveMonitor(
+                self._engine, settings, own, clock, self._alerts.open, supervisor=self._supervisor
+            )
             self._baselines = build_baselines(self._context, lambda: self._alerting.detection)
             self._exporter = build_exporter(settings)
             self._judges = Judges(self._context, self._exporter)
@@ -92,12 +104,16 @@ class Daemon:
             self._server = self._build_server()
             watch(own, self._engine, settings)
             watch_memory(own, self._memory)
+            watch_loops(own, self._supervisor)
             if self._exporter is not None:
                 watch_exporter(own, self._exporter)
             undo.pop_all()  # nothing failed: `_end` releases it
 
     def run(self, ready: Callable[[str], None] | None = None) -> None:
         """Serve until told to end.
+
+        On the main thread it takes over the signals, and ends the process itself if something
+        hangs at the end.
 
         Args:
             ready: called once, with the URL, when everything is restored and answers.
@@ -117,8 +133,12 @@ class Daemon:
     async def _serve(self, ready: Callable[[str], None] | None) -> None:
         loop = asyncio.get_running_loop()
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self._on_signal, number)
+            self._ending = Ending(self.stop, self._abort, self._clock)
+            self._ending.listen()
+        reads = ThreadPoolExecutor(thread_name_prefix="reads")
+        loop.set_default_executor(reads)
+        self._supervisor.watch(self._loops)
+        self._supervise(loop)
         self._engine.writer.start()
         starting = loop.create_task(self._start(ready))
         starting.add_done_callback(self._on_started)
@@ -129,7 +149,21 @@ class Daemon:
             with contextlib.suppress(asyncio.CancelledError):
                 await starting
         finally:
-            await asyncio.to_thread(self._end)
+            ended: asyncio.Future[list[str]] = loop.create_future()
+            done = resolver(ended)
+            begin(lambda: done(self._end(reads)), "end")
+            self._report(await ended)
+
+    def _loops(self) -> list[Supervised]:
+        """Every loop that was started."""
+        groups = [loops_of(component) for component in self._started]
+        return [self._engine.writer.loop, *self._schedule.loops, *itertools.chain(*groups)]
+
+    def _supervise(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start threads again that ended, for as long as the event loop runs."""
+        if not self.ending:
+            loop.call_later(_SUPERVISE_EVERY_S, self._supervise, loop)
+            self._supervisor.revive()
 
     async def _start(self, ready: Callable[[str], None] | None) -> None:
         """Restore, then begin what needs the windows."""
@@ -140,7 +174,14 @@ class Daemon:
         self._log.info("restored", replayed=counted, seconds=took)
         self._access.audit.note("start", __version__)
         self._monitor.begin()
-        self._schedule.every(self.settings.evaluate_every, "evaluate", self._monitor.evaluate)
+        every_s = self.settings.evaluate_every
+        self._schedule.every(
+            every_s,
+            "evaluate",
+            self._monitor.evaluate,
+            stall_s=max(60.0, 3 * every_s),
+            must_succeed=True,
+        )
         self._schedule.every(_MEASURE_EVERY_S, "memory", lambda: measure(self._memory))
         self._maintenance.plan(self._schedule, self.settings.snapshot_every)
         self._schedule.start()
@@ -157,23 +198,30 @@ class Daemon:
         """A daemon that cannot start ends, so that whoever started it sees that."""
         if not starting.cancelled() and (error := starting.exception()):
             self._log.error("start_failed", error=str(error))
+            if self._ending is not None:
+                self._ending.begin("start_failed")
             self.stop()
 
-    def _end(self) -> None:
-        """Drain, commit, save, close."""
+    def _end(self, reads: ThreadPoolExecutor) -> list[str]:
+        """Drain, commit, save, close; returns what hung."""
         self._access.audit.note("stop")
+        steps = BoundedSteps(_STOP_S)
         for component in reversed(self._started):
-            component.stop()
+            steps.run(component.stop, type(component).__name__.lower(), loops_of(component))
         if self._monitor.restored:
-            self._schedule.stop()
-            self._engine.thread.submit(self._engine.snapshot)
+            steps.run(self._schedule.stop, "schedule", ())
+            with contextlib.suppress(StoreError):
+                self._engine.thread.submit(self._engine.snapshot)
         if self._engine.writer.stop(_DRAIN_S):
-            self._engine.store.close()
+            steps.run(self._engine.store.close, "store", ())
         else:  # on a disk that hangs; to close the store would hang as well
             self._log.error("writer_still_busy")
+            steps.hung.append("writer")
+        if not ends_within(reads, _READS_S):
+            steps.hung.append("reads")
         self._lock.release()
         self._socket.close()
-        self._log.info("ended")
+        return steps.hung
 
     def _log_store(self) -> None:
         """Log what was found when the store was opened, and what is found damaged from now on."""
@@ -189,11 +237,20 @@ class Daemon:
     def _log_damage(self, row: DamagedRow) -> None:
         self._log.error("store_row_damaged", what=row.what, row=row.name, error=row.error)
 
-    def _on_signal(self, number: int) -> None:
-        if self._server.should_exit:
-            self._server.force_exit = True
-        self._log.info("ending", signal=signal.Signals(number).name)
-        self._server.should_exit = True
+    def _report(self, hung: list[str]) -> None:
+        """Log the end; what hangs would hold up the interpreter, so the process ends by force."""
+        if not hung:
+            self._log.info("ended")
+        elif self._ending is None:
+            self._log.error("hung_at_end", hung=hung)
+        else:
+            self._ending.force(hung)
+
+    def _abort(self) -> None:
+        """Kill the processes that were started."""
+        self._judges.abort()
+        if self._probes is not None:
+            self._probes.abort()
 
     def _build_context(self, own: OwnMetrics) -> Context:
         return Context(

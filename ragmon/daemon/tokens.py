@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -76,6 +77,11 @@ class AccessTokens:
             "token",
             self.authorizer.expiries,
         )
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The one that saves when tokens were used."""
+        return (self.loop,)
 
     def start(self) -> None:
         """Begin to remember when tokens are used."""

@@ -81,6 +81,12 @@ class OwnMetrics:
         """Gauges told apart by one label, asked for at each scrape."""
         self.registry.register(_WatchedEach(name, text, label, values))
 
+    def watch_each_total(
+        self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
+    ) -> None:
+        """Counters kept elsewhere, told apart by one label, asked for at each scrape."""
+        self.registry.register(_WatchedEach(name, text, label, values, CounterMetricFamily))
+
     def watch_total(self, name: str, text: str, value: Callable[[], float]) -> None:
         """A counter kept elsewhere, asked for at each scrape."""
         self.registry.register(_WatchedCounter(name, text, value))
@@ -149,15 +155,21 @@ class _WatchedCounter(Collector):
 
 
 class _WatchedEach(Collector):
-    """Gauges whose values live elsewhere."""
+    """Gauges or counters whose values live elsewhere."""
 
     def __init__(
-        self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
+        self,
+        name: str,
+        text: str,
+        label: str,
+        values: Callable[[], Mapping[str, float]],
+        kind: type[GaugeMetricFamily] | type[CounterMetricFamily] = GaugeMetricFamily,
     ) -> None:
         self._name, self._text, self._label, self._values = name, text, label, values
+        self._kind = kind
 
     def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(self._name, self._text, labels=[self._label])
+        family = self._kind(self._name, self._text, labels=[self._label])
         for value, number in self._values().items():
             family.add_metric([value], number)
         yield family

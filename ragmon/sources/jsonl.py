@@ -6,7 +6,7 @@ nor skips a line.
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -76,6 +76,11 @@ class JsonlSource:
                 failed="cannot_read", first_pause_s=options.poll_s, longest_pause_s=_LONGEST_PAUSE_S
             ),
         )
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The one that reads."""
+        return (self.loop,)
 
     def start(self) -> None:
         """Begin, without waiting."""

@@ -9,6 +9,7 @@ from ragmon.config import Settings
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.exposition.own import OwnMetrics
+from ragmon.loops import Supervisor
 from ragmon.records import QueryRecord
 from ragmon.sources import Submission
 
@@ -39,7 +40,9 @@ def monitor(tmp_path_factory):
         engine.snapshot()
         engine.expire(clock.now())
     engine.writer.start()
-    yield LiveMonitor(engine, settings, OwnMetrics(), clock, lambda _pipeline: [])
+    yield LiveMonitor(
+        engine, settings, OwnMetrics(), clock, lambda _pipeline: [], supervisor=Supervisor()
+    )
     engine.writer.stop(5)
     engine.store.close()
 

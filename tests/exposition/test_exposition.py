@@ -94,6 +94,7 @@ def masked(page: str) -> str:
     page = re.sub(
         r"(?m)^(ragmon_store_bytes|ragmon_memory_\w+|ragmon_limit_bytes.*disk.*) .*$", r"\1 0", page
     )
+    page = re.sub(r"(?m)^(ragmon_loop_last_turn.*\}) .*$", r"\1 0", page)
     page = re.sub(r"(?m)^(ragmon_.*(?:grounding|faithful).*\}) \S+$", r"\1 0", page)
     return re.sub(r"(?m)(?<= )\d+\.\d{10,}$", lambda found: f"{float(found[0]):.12g}", page)
 

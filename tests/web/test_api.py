@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import threading
 from urllib.parse import quote
 
@@ -13,8 +14,10 @@ from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import load
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.monitor import LiveMonitor
+from ragmon.daemon.schedule import Job, Schedule
 from ragmon.errors import ReadTimeoutError, StoreBusyError, StoreError
 from ragmon.exposition.own import OwnMetrics
+from ragmon.loops import Supervisor
 from ragmon.stores.sqlite import SqliteStore
 from ragmon.web import api
 from ragmon.web.api import Api
@@ -261,26 +264,36 @@ def test_loops_that_no_longer_turn_are_not_alive(tmp_path):
     clock = ManualClock(1_750_000_000)
     given = load(None, {"data_dir": str(tmp_path)}, {}).settings
     engine = build_engine(given, clock)
-    monitor = LiveMonitor(engine, given, OwnMetrics(), clock, lambda _pipeline: [])
-    assert monitor.stalled() == ["the writer has ended"]
+    supervisor, own = Supervisor(), OwnMetrics()
+    monitor = LiveMonitor(engine, given, own, clock, lambda _: [], supervisor=supervisor)
+    schedule = Schedule(clock, lambda _job: None)
+    supervisor.watch(lambda: schedule.loops)
+    (problem,) = monitor.stalled()
+    assert re.fullmatch(r"loop writer has ended \(last turn \d{4}-\d\d-\d\dT[\d:]{8}Z\)", problem)
     engine.writer.start()
     assert monitor.stalled() == []
-    monitor.begin()
+    schedule.every(15.0, "evaluate", monitor.evaluate, stall_s=45.0, must_succeed=True)
     clock.sleep(59)
     assert monitor.stalled() == []
     clock.sleep(2)
-    assert monitor.stalled() == ["windows are no longer evaluated"]
-    monitor.evaluate()
+    (problem,) = monitor.stalled()
+    assert problem == (
+        "loop job-evaluate has not turned since 2025-06-15T15:06:40Z (61 s; its limit is 60 s)"
+    )
+    (evaluate,) = [each for each in schedule.loops if isinstance(each, Job)]
+    evaluate()
     assert monitor.stalled() == []
     assert engine.writer.stop(10)
-    assert monitor.stalled() == ["the writer has ended"]
+    (problem,) = monitor.stalled()
+    assert problem.startswith("loop writer has ended (last turn 2")
     engine.store.close()
 
 
 def test_a_page_that_nobody_asks_for_is_evaluated_all_the_same(tmp_path):
     with running(tmp_path / "data", evaluate_every=0.1) as site:
-        seen = site.daemon._monitor.turned_at
-        eventually(lambda: site.daemon._monitor.turned_at > seen, "an evaluation has passed")
+        evaluated_at = site.daemon._context.own.evaluated_at._value.get
+        seen = evaluated_at()
+        eventually(lambda: evaluated_at() > seen, "an evaluation has passed")
 
 
 # ---------------------------------------------------------------------- reads in turn
@@ -325,7 +338,9 @@ def test_a_read_that_takes_too_long_is_given_up(tmp_path):
     clock = ManualClock(1_750_000_000)
     settings = load(None, {"data_dir": str(tmp_path)}, {}).settings
     engine = build_engine(settings, clock)
-    monitor = LiveMonitor(engine, settings, OwnMetrics(), clock, lambda _pipeline: [])
+    monitor = LiveMonitor(
+        engine, settings, OwnMetrics(), clock, lambda _pipeline: [], supervisor=Supervisor()
+    )
     check = monitor._deadline()
     clock.sleep(59)
     check()

@@ -12,6 +12,7 @@ from ragmon.alerts.message import Links
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.baselines import BaselineService, LiveBaselines, Minutes
 from ragmon.daemon.monitor import LiveMonitor
+from ragmon.loops import Supervisor
 from ragmon.records import Feedback, Label, Latency, Position, Tokens, Verdict
 from ragmon.stores.protocols import Notification, Settled, Turn
 from ragmon.web.alerts import AlertSection
@@ -41,7 +42,9 @@ class Site:
         alerts = AlertApi(
             vigil.alerting, engine, clock, Links("http://ragmon/", "http://runbooks/")
         )
-        monitor = LiveMonitor(engine, vigil.settings, vigil.own, clock, alerts.open)
+        monitor = LiveMonitor(
+            engine, vigil.settings, vigil.own, clock, alerts.open, supervisor=Supervisor()
+        )
         monitor.begin()
         detection = vigil.alerting.detection
         service = BaselineService(

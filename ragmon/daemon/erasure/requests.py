@@ -62,6 +62,11 @@ class ErasureRequests:
         )
         self.unfinished = 0
 
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The one that erases."""
+        return (self.loop,)
+
     def start(self) -> None:
         """Begin, with what a restart interrupted."""
         self.loop.start()

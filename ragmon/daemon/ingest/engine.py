@@ -9,6 +9,7 @@ from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.ingest.record_cache import RecordCache
 from ragmon.daemon.ingest.writer import Writer
 from ragmon.errors import StoreError
+from ragmon.loops import beat
 from ragmon.pipeline import Pipeline
 from ragmon.records import Position
 from ragmon.stores import Restatement, Store
@@ -70,6 +71,7 @@ class Engine:
         if totals is not None:
             load_totals(self.windows, totals)
         for bucket in buckets:
+            beat()
             load_bucket(self.windows, bucket)
         counted = self._replay(self.store.replay(position))
         self._saved = position
@@ -130,6 +132,7 @@ class Engine:
         counted = 0
         columns = self.pipeline.columns
         for entry in committed:
+            beat()
             if isinstance(entry, Restatement):
                 self.windows.restate(unpack(entry.old, columns), unpack(entry.new, columns))
             else:

@@ -25,7 +25,8 @@ class StoreMaintenance:
 
     def plan(self, schedule: Schedule, snapshot_every_s: float) -> None:
         """Have it done at intervals."""
-        schedule.every(snapshot_every_s, "snapshot", self.snapshot)
+        # It also tries a store that refused, so it does not pause for long.
+        schedule.every(snapshot_every_s, "snapshot", self.snapshot, longest_pause_s=0.0)
         schedule.every(_EXPIRE_EVERY_S, "expire", self.expire)
         schedule.every(_COMPACT_EVERY_S, "compact", self.compact)
         schedule.every(_TRIM_EVERY_S, "trim", malloc.trim)

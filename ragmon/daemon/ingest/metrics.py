@@ -6,6 +6,7 @@ import shutil
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.exposition.own import OwnMetrics
+from ragmon.loops import Supervisor
 from ragmon.memory import MemoryBudget
 from ragmon.stores import Store
 
@@ -104,4 +105,29 @@ def watch_memory(own: OwnMetrics, memory: MemoryBudget) -> None:
         "whatever is not estimated. If it stays above three quarters of the limit, lower "
         "max_series or raise limits.memory.",
         lambda: memory.base,
+    )
+
+
+def watch_loops(own: OwnMetrics, supervisor: Supervisor) -> None:
+    """Have the loops asked at each scrape."""
+    own.watch_each_total(
+        "ragmon_loop_failures",
+        "Turns of a loop that failed; it goes on after a pause. If it rises, something of ragmon "
+        "does not work: see the log and the runbook RagmonLoopFailing.",
+        "loop",
+        supervisor.failures,
+    )
+    own.watch_each(
+        "ragmon_loop_last_turn_timestamp_seconds",
+        "Unix time at which a loop last turned or waited for work; compare it with "
+        "ragmon_loop_stall_seconds.",
+        "loop",
+        supervisor.last_turns,
+    )
+    own.watch_each(
+        "ragmon_loop_stall_seconds",
+        "Seconds without a turn after which a loop hangs; then restart ragmon, which /livez asks "
+        "for by itself where a restart helps.",
+        "loop",
+        supervisor.limits,
     )

@@ -61,6 +61,7 @@ class Writer:
         self.stats = WriterStats()
         self.queued_bytes = 0
         self.last_error: StoreError | None = None
+        self.failing_since = 0.0  # unix seconds; while there is a last error
         self.commits = commits
         self._on_commit = on_commit
         self._clock = clock
@@ -113,7 +114,9 @@ class Writer:
         return self.loop.stop(timeout_s)
 
     def note_write(self, error: StoreError | None) -> None:
-        """Remember how a write that was no commit ended: until one succeeds ragmon is not ready."""
+        """Remember how a write ended: until one succeeds ragmon is not ready."""
+        if error is not None and self.last_error is None:
+            self.failing_since = self._clock.now()
         self.last_error = error
 
     @property
@@ -202,7 +205,7 @@ class Writer:
         started = self._clock.monotonic()
         try:
             self.commits.commit(group, self._clock.now())
-            self.last_error = None
+            self.note_write(None)
         except StoreError as error:
             self._fail(group, error)
         except BaseException as error:  # noqa: BLE001 - it is logged and counted, and others go on
@@ -220,7 +223,7 @@ class Writer:
 
     def _fail(self, group: list[Submission], error: StoreError) -> None:
         self.stats.failures += 1
-        self.last_error = error
+        self.note_write(error)
         self._log.error("commit_failed", reason=error.reason, error=str(error))
         for batch in group:
             self._reply(batch, IngestOutcome(error=error))

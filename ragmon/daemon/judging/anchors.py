@@ -4,7 +4,7 @@ The first round stands for what the judge was; each later one is compared with i
 or another model begins anew. Rounds are paid for by the same budget, and wait until it has room.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import structlog
@@ -25,7 +25,9 @@ NAME = "judge.anchors"
 """Name under which the store keeps the rounds."""
 
 _LOOK_EVERY_S = 600.0
-_LOOP = LoopOptions(stall_s=900.0, is_vital=False)  # one request may take minutes
+_LOOP = LoopOptions(
+    stall_s=900.0, is_vital=False, is_left_at_end=True
+)  # one request may take minutes
 
 
 class SavedRounds(Struct, frozen=True):
@@ -74,6 +76,11 @@ class AnchorRounds:
         """Go on with the rounds of before a restart, if they are of these anchors."""
         saved = msgspec.msgpack.decode(body, type=SavedRounds) if body else None
         self.rounds = saved if saved is not None and saved.of == self._of else None
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The one that judges."""
+        return (self.loop,)
 
     def start(self) -> None:
         """Begin, without waiting."""

@@ -1,11 +1,11 @@
 """The judges by the settings: the embedded one, and the language model on a sample."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
 from ragmon.config import Settings
-from ragmon.daemon.component import Component, Context
+from ragmon.daemon.component import Component, Context, loops_of
 from ragmon.daemon.judging import grounding_follower, selection
 from ragmon.daemon.judging.anchors import NAME as ANCHORS
 from ragmon.daemon.judging.anchors import AnchorPlan, AnchorRounds
@@ -26,6 +26,7 @@ from ragmon.judges import llm
 from ragmon.judges.budget import BudgetLimits
 from ragmon.judges.grounding import load_artefact
 from ragmon.judges.llm import LlmJudge, anchors
+from ragmon.loops import Supervised
 from ragmon.records import QueryRecord, Verdict
 from ragmon.sampling import SamplingOptions
 from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE
@@ -58,6 +59,11 @@ class Judges:
         if context.settings.judge.grounding.enabled or draws is not None:
             self._components.append(_follower(context, self._metrics, on_verdict, draws, reading))
 
+    @property
+    def loops(self) -> Sequence[Supervised]:
+        """Those of all its components."""
+        return [loop for each in self._components for loop in loops_of(each)]
+
     def start(self) -> None:
         """Begin."""
         for component in self._components:
@@ -67,6 +73,12 @@ class Judges:
         """End, the follower first."""
         for component in reversed(self._components):
             component.stop()
+
+    def abort(self) -> None:
+        """Kill the embedded judge's process."""
+        for component in self._components:
+            if isinstance(component, grounding_follower.GroundingFollower):
+                component.abort()
 
 
 class SampledJudging:
@@ -97,6 +109,11 @@ class SampledJudging:
         self.on_demand = JudgeRuns(self._queue, self._llm, self._budget, self.judge, context.clock)
         self._anchor_rounds = self._anchors(options, metrics, store.remembered(ANCHORS))
         self._watch(metrics)
+
+    @property
+    def loops(self) -> Sequence[Supervised]:
+        """Those that ask the model."""
+        return [*self.judge.loops, *(self._anchor_rounds.loops if self._anchor_rounds else ())]
 
     def start(self) -> None:
         """Begin."""

@@ -90,6 +90,11 @@ class GroundingFollower:
             finish=self._close,
         )
 
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The one that follows."""
+        return (self.loop,)
+
     def start(self) -> None:
         """Go on from where the last run ended."""
         self.loop.start()
@@ -100,6 +105,11 @@ class GroundingFollower:
         if self._worker is not None:
             self._worker.stop()  # in the middle of a batch
         self.loop.stop()
+
+    def abort(self) -> None:
+        """Kill the judge's process."""
+        if self._worker is not None:
+            self._worker.stop()
 
     @property
     def backlog(self) -> int:

@@ -36,7 +36,7 @@ _QUEUED_EACH = 2  # answers a thread has before it at most: a crash has paid for
 _TRIES = 3  # of an answer whose judgement failed where trying again may help
 _FIRST_PAUSE_S = 60.0  # until then it is left alone, doubling
 _LOOP = LoopOptions(
-    failed="judging_paused", stall_s=900.0, is_vital=False
+    failed="judging_paused", stall_s=900.0, is_vital=False, is_left_at_end=True
 )  # a request may take minutes
 _VERDICT_BYTES = 2_000  # about, for the queue's account
 

@@ -16,6 +16,7 @@ from ragmon.daemon.component import Context
 from ragmon.daemon.notify.routing import Route, build_routes
 from ragmon.daemon.notify.sink_worker import DeliveryContext, DeliveryCounters, SinkWorker
 from ragmon.errors import StoreError
+from ragmon.loops import Loop
 from ragmon.stores.protocols import Fate, Outbox, Undelivered
 from ragmon.threads import OnWriter
 
@@ -78,6 +79,11 @@ class Delivery:
             outbox=outbox, clock=clock, counters=counters, open_alerts=self._notifying
         )
         self._workers = [SinkWorker(route, common) for route in routes]
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """One for each sink."""
+        return [worker.loop for worker in self._workers]
 
     def start(self) -> None:
         """Begin, without waiting."""

@@ -79,6 +79,11 @@ class Probes:
         self.loop = Loop("probes", self._turn, self._log, options=options)
         self.states: dict[str, ProbeState] = {name: ProbeState() for name in self._planned}
 
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The one that waits for runs."""
+        return (self.loop,)
+
     def start(self) -> None:
         """Load what was found before, then look every few seconds whether a run is due."""
         self.loop.start()
@@ -89,6 +94,10 @@ class Probes:
         self._due.put(None)
         self._runner.stop()
         self.loop.stop()
+
+    def abort(self) -> None:
+        """Kill the process of the run under way."""
+        self._runner.stop()
 
     def run_due(self) -> None:
         """Have every probe run that is due."""

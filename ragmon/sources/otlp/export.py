@@ -116,6 +116,11 @@ class Exporter:
         self._log = structlog.get_logger("otlp_export")
         self.loop = Loop("otlp-export", self.step, self._log, options=_LOOP)
 
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The one that sends."""
+        return (self.loop,)
+
     def start(self) -> None:
         """Begin, without waiting."""
         self.loop.start()
