@@ -6,6 +6,17 @@ from typing import Literal
 
 import structlog
 
+from ragmon.terminal import one_line
+
+
+def _safe_on_a_terminal(
+    _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """The event with its texts on one line each; a traceback keeps its own."""
+    return {
+        name: one_line(value) if isinstance(value, str) else value for name, value in event.items()
+    }
+
 
 def configure(style: Literal["auto", "json", "console"], level: str) -> None:
     """Set up logging to standard error, of ragmon and of the libraries below it.
@@ -27,7 +38,7 @@ def configure(style: Literal["auto", "json", "console"], level: str) -> None:
         if console
         else structlog.processors.JSONRenderer(sort_keys=True)
     )
-    last = [] if console else [structlog.processors.format_exc_info]
+    last = [_safe_on_a_terminal] if console else [structlog.processors.format_exc_info]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from ragmon.cli.console import complain
 from ragmon.errors import RagmonError
 
 OK, FAILED = 0, 1
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = args.run(args)
     except RagmonError as error:
-        print(f"ragmon: {error}", file=sys.stderr)
+        complain(error)
         return FAILED
     except KeyboardInterrupt:
         return 130

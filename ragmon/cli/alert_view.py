@@ -12,6 +12,7 @@ from ragmon.alerts.as_json import AlertView, LinkedEvidence
 from ragmon.alerts.message import clip, mode_shifts
 from ragmon.alerts.sentences import MOST_SENTENCE
 from ragmon.alerts.timeline import HISTORY
+from ragmon.terminal import one_line_each
 from ragmon.web.fragments import BACKFILLED
 
 _STYLES = {"critical": "bold red", "warning": "bold yellow", "info": "bold"}
@@ -33,6 +34,7 @@ def open_view(alerts: Sequence[AlertView]) -> RenderableType:
 
 def alert_view(alert: AlertView) -> RenderableType:
     """One alert with its evidence."""
+    alert = one_line_each(alert)
     lines = [*_about(alert)]
     if alert.evidence is not None:
         lines += _facts(alert.evidence)

@@ -6,14 +6,12 @@ configuration and run on the same code as in the daemon.
 """
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from ragmon.alerts.lines import line
@@ -23,6 +21,7 @@ from ragmon.backtest import run as backtest
 from ragmon.backtest.queries import Queries
 from ragmon.backtest.run import History, between
 from ragmon.cli import flags
+from ragmon.cli.console import say, warn
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
 from ragmon.config.sections import PrivacySettings
@@ -32,7 +31,7 @@ from ragmon.daemon.build import build_pipeline
 from ragmon.detectors import AlertKey
 from ragmon.detectors.detection import Detection
 from ragmon.errors import SettingsError
-from ragmon.evaluate.report.table import standard_output
+from ragmon.evaluate.report.table import standard_error, standard_output
 
 NAME = "backtest"
 HELP = "show which alerts past queries would have raised"
@@ -111,9 +110,9 @@ def _read(args: argparse.Namespace, settings: Settings, clock: Clock) -> Queries
     queries = _from_files(args.files, settings, clock) if args.files else _from_store(settings)
     for refusal in queries.refusals:
         place = f"{refusal.path}:{refusal.line}: {refusal.field or 'line'}"
-        print(f"{place}: {refusal.error}; {refusal.remedy}", file=sys.stderr)
+        warn(f"{place}: {refusal.error}; {refusal.remedy}")
     if queries.refused:
-        print(table.refused(queries.refused), file=sys.stderr)
+        warn(table.refused(queries.refused))
     if not len(queries.observations):
         raise SettingsError("no queries to read", hint="Pass files of JSON lines")
     if args.last:
@@ -156,7 +155,7 @@ def _print_lines(history: History) -> None:
     for event in history.events:
         content = line(event)
         if content is not None:
-            print(msgspec.json.encode(content).decode())
+            say(msgspec.json.encode(content).decode())
 
 
 def _seconds(text: str) -> float:
@@ -169,7 +168,7 @@ def _seconds(text: str) -> float:
 @contextmanager
 def _progress(what: str, total: float) -> Iterator[Callable[[float], None]]:
     """Progress bar on stderr while the block runs, if that is a terminal."""
-    console = Console(stderr=True)
+    console = standard_error()
     columns = ("{task.description}", BarColumn(), TimeRemainingColumn())
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal

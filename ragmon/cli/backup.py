@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ragmon.cli import flags
+from ragmon.cli.console import say
 from ragmon.errors import SettingsError
 from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.store import FILE
@@ -28,5 +29,5 @@ def run(args: argparse.Namespace) -> int:
     with SqliteReader(source) as reader:
         reader.backup(args.file)
     size = args.file.stat().st_size
-    print(f"{args.file}: {size:,} bytes. To restore it, stop ragmon and copy it to {source}.")
+    say(f"{args.file}: {size:,} bytes. To restore it, stop ragmon and copy it to {source}.")
     return 0

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from ragmon.cli import baseline_access, flags
 from ragmon.cli.baseline_access import BaselineAccess
+from ragmon.cli.console import say_json
 from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_output
 from ragmon.stores.protocols import BaselineRow
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         content, text = _ACTIONS[args.action](args, baselines)
     if args.json:
         plain = json.loads(msgspec.json.encode(content))
-        print(json.dumps(plain, indent=2, ensure_ascii=False))
+        say_json(plain)
     else:
         standard_output(markup=False).print(text)
     return 0

@@ -4,13 +4,13 @@ Exit status: 0 compared, 2 the data cannot be used.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import msgspec
 from rich.markup import escape
 
 from ragmon.cli import llm_options
+from ragmon.cli.console import complain
 from ragmon.cli.evaluate import write
 from ragmon.clock import SystemClock
 from ragmon.errors import RagmonError
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             content = msgspec.structs.asdict(comparison) | {"preferences": preferred}
             write(args.json, msgspec.json.format(msgspec.json.encode(content), indent=1))
     except RagmonError as error:
-        print(f"ragmon: {error}", file=sys.stderr)
+        complain(error)
         return 2
     console = table.standard_output()
     table.show_comparison(console, comparison)

@@ -13,7 +13,7 @@ import requests
 from msgspec import Struct
 from msgspec.structs import replace
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
@@ -31,7 +31,7 @@ from ragmon.demo.application import FAST, STABLE, Application, build_application
 from ragmon.demo.history import PIPELINE, QUERIES, LoggedBatch, TrafficPlan, history, live, plan_for
 from ragmon.demo.incidents import AWAY_S, Incident, recurring
 from ragmon.errors import RagmonError, SettingsError
-from ragmon.evaluate.report.table import standard_output
+from ragmon.evaluate.report.table import standard_error, standard_output
 from ragmon.logs import configure
 from ragmon.report import PipelineReport, SliceReport
 
@@ -249,7 +249,7 @@ _ROWS = (
 
 def progress_bar() -> Progress:
     """For a terminal; elsewhere it would only leave blank lines."""
-    console = Console(stderr=True)
+    console = standard_error()
     return Progress(console=console, transient=True, disable=not console.is_terminal)
 
 

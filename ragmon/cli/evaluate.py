@@ -5,15 +5,14 @@ used.
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 
 from ragmon.cli import llm_options
+from ragmon.cli.console import complain, warn
 from ragmon.clock import Clock, SystemClock
 from ragmon.config.units import seconds
 from ragmon.errors import RagmonError
@@ -25,6 +24,7 @@ from ragmon.evaluate.document import Evaluation, describe, save
 from ragmon.evaluate.errors import NAME_A_RUN, DataError
 from ragmon.evaluate.report import junit, table
 from ragmon.evaluate.report.page import html
+from ragmon.evaluate.report.table import standard_error
 from ragmon.evaluate.score.embedding import load as load_embedder
 from ragmon.evaluate.score.graders import AnswerGrader, GroundingGrader, HumanGrader
 from ragmon.evaluate.score.scoring import Scored, ScoringOptions, score
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         return _run(args, SystemClock())
     except RagmonError as error:
-        print(f"ragmon: {error}", file=sys.stderr)
+        complain(error)
         return 2
 
 
@@ -184,7 +184,7 @@ def _limited(args: argparse.Namespace, evaluation: Evaluation, rules: Sequence[G
     missed = [check for check in checks if check.verdict != "pass"]
     for check in missed:
         where = f" [{check.stratum}]" if check.stratum else ""
-        print(f"{check.metric}{where}: {check.reason}", file=sys.stderr)
+        warn(f"{check.metric}{where}: {check.reason}")
     return 1 if missed else 0
 
 
@@ -255,7 +255,7 @@ def _asked(args: argparse.Namespace, case_set: CaseSet, clock: Clock) -> Run:
         if getattr(args, name) < 1:
             raise DataError("must be at least 1", field=f"--{name}")
     pace = RequestPolicy(concurrency=args.concurrency, attempts=args.attempts)
-    console = Console(stderr=True)
+    console = standard_error()
     hidden = llm_options.is_hidden(args, console)
     with Progress(console=console, disable=hidden, transient=True) as progress:
         task = progress.add_task("asking", total=len(case_set.cases))

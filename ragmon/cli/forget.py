@@ -5,16 +5,15 @@ and hold no personal data. The receipt names the places that ragmon cannot reach
 """
 
 import argparse
-import json
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from msgspec import to_builtins
 from rich.console import Group
 from rich.text import Text
 
 from ragmon.api_schema import ErasureReceipt
 from ragmon.cli import remote
+from ragmon.cli.console import say_json
 from ragmon.clock import Clock, SystemClock
 from ragmon.evaluate.report.table import standard_output
 
@@ -61,7 +60,7 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
         clock.sleep(_LOOK_EVERY_S)
         receipt = remote.get(session, args.url, f"/v1/forgotten/{receipt.request}", ErasureReceipt)
     if args.json:
-        print(json.dumps(to_builtins(receipt), indent=2, ensure_ascii=False))
+        say_json(receipt)
     else:
         standard_output(markup=False).print(_described(receipt, name))
     return 0

@@ -7,13 +7,13 @@ significant in a paired test (corrected for the number of rules).
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from ragmon.cli import baseline_access
+from ragmon.cli.console import complain
 from ragmon.cli.evaluate import BASELINES, write
 from ragmon.config import Settings
 from ragmon.errors import RagmonError
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         decision = decide(_baseline(args), current, _policy(args))
         _write(args, decision)
     except RagmonError as error:
-        print(f"ragmon: {error}", file=sys.stderr)
+        complain(error)
         return 2
     return 0 if decision.passed else 1
 

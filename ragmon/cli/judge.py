@@ -14,8 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ragmon.api_schema import JudgeForecast, JudgeProgress, Report
 from ragmon.cli import remote
+from ragmon.cli.console import say
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
+from ragmon.evaluate.report.table import standard_error
 
 NAME = "judge"
 HELP = "have past answers judged by the language model, after a cost forecast"
@@ -40,12 +42,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the forecast, ask, start the run and follow it."""
-    session, console = remote.session(args), Console(stderr=True)
+    session, console = remote.session(args), standard_error()
     request = {"since": args.since, "limit": args.limit, "pipeline": args.pipeline}
     forecast = remote.post(
         session, args.url, "/v1/judge", JudgeForecast, request | {"dry_run": True}
     )
-    print(_forecast_text(forecast))
+    say(_forecast_text(forecast))
     if args.dry_run or not forecast.to_judge:
         return 0
     if not args.yes and not _agreed():
@@ -53,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
     drawn = remote.post(session, args.url, "/v1/judge", JudgeForecast, request)
     left = _follow(session, args.url, drawn, console, SystemClock())
     if left.waiting:
-        print(f"{left.waiting} answers are not judged yet: {_why(left)}. The daemon continues.")
+        say(f"{left.waiting} answers are not judged yet: {_why(left)}. The daemon continues.")
     else:
-        print("All of them are judged.")
+        say("All of them are judged.")
     _show(session, args)
     return 0
 
@@ -123,7 +125,7 @@ def _show(session: requests.Session, args: argparse.Namespace) -> None:
         return  # shorter than the shortest window, or longer than what is kept
     mean = report.metrics.get("faithfulness/llm")
     if mean:
-        print(
+        say(
             f"Faithfulness of the last {window}: {mean.estimate:.3f} "
             f"({mean.lower:.3f} to {mean.upper:.3f}, {mean.samples} judged)."
         )

@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import track
 
+from ragmon.cli.console import warn
 from ragmon.errors import SettingsError
 from ragmon.evaluate.errors import DataError
+from ragmon.evaluate.report.table import standard_error
 from ragmon.evaluate.score.parallel import Track
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def replies(path: Path) -> Iterator[Any]:
 
 def progress(args: argparse.Namespace, what: str) -> Track:
     """Progress bar on stderr that disappears at the end."""
-    console = Console(stderr=True)
+    console = standard_error()
     hidden = is_hidden(args, console)
     return lambda work: track(work, what, disable=hidden, console=console, transient=True)
 
@@ -99,7 +100,7 @@ def announce(what: str, expected: "CostForecast", args: argparse.Namespace) -> N
     if expected.cost_usd is not None and expected.most_cost_usd is not None:
         cost = f", ${expected.cost_usd:.2f} (at most ${expected.most_cost_usd:.2f})"
     if not args.quiet:
-        print(f"judging {what}: {tokens}{cost}; cached replies are free", file=sys.stderr)
+        warn(f"judging {what}: {tokens}{cost}; cached replies are free")
     if args.max_cost is None:
         return
     if expected.cost_usd is None:

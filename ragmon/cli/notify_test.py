@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ragmon.alerts import SEVERITIES, Alert, AlertEvent, Evidence, event
 from ragmon.cli import flags
+from ragmon.cli.console import say
 from ragmon.clock import SystemClock
 from ragmon.daemon.notify.routing import Route, build_routes
 from ragmon.detectors import AlertKey, Finding, Severity, StreamKey
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             break
         route.sink.deliver(transition)
         change = f"{transition.change} {transition.alert.name} ({transition.id})"
-        print(f"{route.name}: {change} was accepted")
+        say(f"{route.name}: {change} was accepted")
     return 0
 
 

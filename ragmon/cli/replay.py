@@ -5,7 +5,6 @@ its position, so that sending a file twice counts it once.
 """
 
 import argparse
-import sys
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn, TransferSpeedColumn
 
 from ragmon.api_schema import IngestAnswer, RejectedRecord
 from ragmon.cli import remote
+from ragmon.cli.console import say, warn
 from ragmon.cli.sender import Sender, SendListener
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
+from ragmon.evaluate.report.table import standard_error
 from ragmon.files import unpacked
 
 NAME = "replay"
@@ -73,18 +73,18 @@ def run(args: argparse.Namespace) -> int:
     delivery = Sender(args.url, remote.session(args), listener=listener)
     total = sum(path.stat().st_size for path in args.files)
     columns = ("{task.description}", BarColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=standard_error()) as progress:
         replay = Replay(args, delivery, progress, progress.add_task("Replaying", total=total))
         for path in args.files:
             replay.send(path)
     done = delivery.done
-    print(f"{done.accepted:,} accepted, {done.duplicates:,} duplicates, {done.rejected:,} rejected")
+    say(f"{done.accepted:,} accepted, {done.duplicates:,} duplicates, {done.rejected:,} rejected")
     refusals.show()
     return 1 if done.rejected else 0
 
 
 def _print_trouble(trouble: str) -> None:
-    print(trouble, file=sys.stderr)
+    warn(trouble)
 
 
 class Refusals:
@@ -103,10 +103,10 @@ class Refusals:
         """Print them."""
         for record in self._first:
             field = record.field or "line"
-            print(f"rejected: {field}: {record.error}; {record.remedy}", file=sys.stderr)
+            warn(f"rejected: {field}: {record.error}; {record.remedy}")
         for name, near in self._ignored.items():
             remedy = f", did you mean {near}?" if near else ""
-            print(f"ignored field: {name}{remedy}", file=sys.stderr)
+            warn(f"ignored field: {name}{remedy}")
 
 
 class Replay:

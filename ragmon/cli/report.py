@@ -1,11 +1,10 @@
 """Print the report of a running daemon: every metric with its 95 % interval and samples."""
 
 import argparse
-import json
-import sys
 
 from ragmon.api_schema import Report
 from ragmon.cli import remote
+from ragmon.cli.console import say_json
 from ragmon.cli.tables import report_view
 from ragmon.evaluate.report.table import standard_output
 
@@ -29,8 +28,7 @@ def run(args: argparse.Namespace) -> int:
     session = remote.session(args)
     if args.json:
         content = remote.get(session, args.url, "/v1/report", dict, **asked)
-        json.dump(content, sys.stdout, indent=2, ensure_ascii=False)
-        print()
+        say_json(content)
     else:
         report = remote.get(session, args.url, "/v1/report", Report, **asked)
         standard_output(markup=False).print(report_view(report))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import ragmon
 from ragmon.cli import flags
+from ragmon.cli.console import say
 from ragmon.config import Settings
 from ragmon.detectors import slo
 from ragmon.detectors.rules import build, combined
@@ -65,12 +66,12 @@ def run(args: argparse.Namespace) -> int:
         raise SettingsError(f"--without: there is no alert {min(unknown)}")
     settings = flags.settings(args).settings
     objectives = objectives_of(settings) | dict(args.objective)
-    print("# Printed by `ragmon rules`.\ngroups:")
+    say("# Printed by `ragmon rules`.\ngroups:")
     for name, text in texts.items():
         if name not in args.without:
             fitted = fit(name, text, settings, objectives)
             fitted = fitted.replace('job="ragmon"', f'job="{args.job}"')
-            print(joined(fitted.replace(RUNBOOKS, settings.runbooks_url.rstrip("/"))))
+            say(joined(fitted.replace(RUNBOOKS, settings.runbooks_url.rstrip("/"))))
     return 0
 
 

@@ -6,17 +6,16 @@ one that is still firing when its silence ends is notified then.
 """
 
 import argparse
-import json
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from msgspec import to_builtins
 from rich import box
 from rich.table import Table
 
 from ragmon.api_schema import DeletedSilence, SilenceList, SilenceView
 from ragmon.cli import remote
+from ragmon.cli.console import say_json
 from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_output
 
@@ -60,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         )
     content, text = _ACTIONS[args.action](args)
     if args.json:
-        print(json.dumps(to_builtins(content), indent=2, ensure_ascii=False))
+        say_json(content)
     else:
         standard_output(markup=False).print(text)
     return 0

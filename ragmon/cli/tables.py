@@ -12,6 +12,7 @@ from ragmon.api_schema import Report
 from ragmon.cli.alert_view import open_view
 from ragmon.report import MeanEstimate, PipelineReport
 from ragmon.signals.failure_mode import FAILED
+from ragmon.terminal import one_line_each
 from ragmon.web.fragments import query_count
 
 _NARROW: Any = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)}  # fits into 80 columns
@@ -26,6 +27,7 @@ _UNKNOWN = "–"
 
 def report_view(report: Report) -> RenderableType:
     """The whole report."""
+    report = one_line_each(report)
     parts: list[RenderableType] = [
         Text.assemble((query_count(report.queries), "bold"), f" in the last {report.window}")
     ]
@@ -40,7 +42,9 @@ def report_view(report: Report) -> RenderableType:
 
 def _metrics(pipeline: PipelineReport) -> Table:
     title = f"{pipeline.pipeline}: {query_count(pipeline.queries)}"
-    table = Table(title=title, title_justify="left", title_style="bold", **_NARROW)
+    # On one line: where a long name is wrapped, its rest looks like a line of ours.
+    shown = Text(title, "bold", no_wrap=True, overflow="ellipsis")
+    table = Table(title=shown, title_justify="left", **_NARROW)
     table.add_column("metric")
     for name in ("mean", "95 % interval", "samples"):
         table.add_column(name, justify="right")

@@ -11,12 +11,12 @@ import secrets
 from datetime import UTC, datetime
 from typing import get_args
 
-from msgspec import to_builtins
 from rich import box
 from rich.table import Table
 
 from ragmon.api_schema import TokenList, TokenView
 from ragmon.cli import remote
+from ragmon.cli.console import say, say_json
 from ragmon.config.access import Scope
 from ragmon.config.units import moment
 from ragmon.errors import SettingsError
@@ -64,23 +64,23 @@ def run(args: argparse.Namespace) -> int:
         raise SettingsError(f"--expires: {error}") from None
     token = "rgm_" + secrets.token_urlsafe(32)
     scopes = ", ".join(args.scope or ["ingest"])
-    print(f"Token (shown only once): {token}\n")
-    print("ragmon.yaml:\n\nauth:\n  tokens:")
-    print(f"    - name: {args.name}\n      scopes: [{scopes}]")
+    say(f"Token (shown only once): {token}\n")
+    say("ragmon.yaml:\n\nauth:\n  tokens:")
+    say(f"    - name: {args.name}\n      scopes: [{scopes}]")
     if args.pipeline:
-        print(f"      pipelines: {json.dumps(args.pipeline)}")
+        say(f"      pipelines: {json.dumps(args.pipeline)}")
     if args.expires:
-        print(f"      expires: {args.expires}")
-    print(f"      sha256: {digest(token).hex()}")
+        say(f"      expires: {args.expires}")
+    say(f"      sha256: {digest(token).hex()}")
     return 0
 
 
 def _print(listed: TokenList, args: argparse.Namespace) -> None:
     if args.json:
-        print(json.dumps(to_builtins(listed), indent=2, ensure_ascii=False))
+        say_json(listed)
         return
     if not listed.tokens:
-        print("No tokens are configured: everybody who reaches ragmon may do everything.")
+        say("No tokens are configured: everybody who reaches ragmon may do everything.")
         return
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("name", no_wrap=True)

@@ -2,8 +2,6 @@
 
 import argparse
 import gzip
-import json
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -24,10 +22,12 @@ from ragmon.api_schema import (
     TraceExplanation,
 )
 from ragmon.cli import remote
+from ragmon.cli.console import say_json, warn
 from ragmon.clock import SystemClock
 from ragmon.errors import RagmonError
 from ragmon.evaluate.report.table import standard_output
 from ragmon.records import Tokens
+from ragmon.terminal import one_line_each
 
 if TYPE_CHECKING:
     from ragmon.sources.otlp.spans import Span
@@ -61,7 +61,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Explain every trace and print it."""
     if bool(args.files) == (args.last is not None):
-        print("ragmon: pass files, or --last N", file=sys.stderr)
+        warn("ragmon: pass files, or --last N")
         return 2
     if args.last is not None:
         opened = remote.session(args)
@@ -71,8 +71,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         traces = list(_explain_files(args.files))
     if args.json:
-        json.dump(msgspec.to_builtins(traces), sys.stdout, indent=2, ensure_ascii=False)
-        print()
+        say_json(traces)
     else:
         console = standard_output(markup=False)
         for trace in traces:
@@ -122,6 +121,7 @@ def _read(path: Path) -> Iterator["Span"]:
 
 def trace_view(trace: TraceExplanation) -> RenderableType:
     """One trace."""
+    trace = one_line_each(trace)
     parts: list[RenderableType] = [
         Text.assemble((trace.trace_id, "bold"), f"  {trace.verdict}"),
         _spans_view(trace.spans),

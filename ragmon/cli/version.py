@@ -5,6 +5,7 @@ import platform
 import sqlite3
 
 from ragmon import __version__
+from ragmon.cli.console import say
 
 NAME = "version"
 HELP = "print the versions of ragmon, Python and SQLite"
@@ -16,7 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(_: argparse.Namespace) -> int:
     """Print it."""
-    print(
+    say(
         f"ragmon {__version__} (Python {platform.python_version()}, "
         f"SQLite {sqlite3.sqlite_version})"
     )

@@ -3,13 +3,13 @@
 import sys
 from typing import Literal
 
-import msgspec
 from pydantic import BaseModel, ConfigDict
 
 from ragmon.alerts import AlertEvent
 from ragmon.alerts.message import message, plain
 from ragmon.errors import SinkError
 from ragmon.sinks import SinkContext
+from ragmon.terminal import json_line, one_line_each
 
 
 class Options(BaseModel):
@@ -35,9 +35,9 @@ class Stdout:
 
     def deliver(self, event: AlertEvent) -> None:
         """Write one transition."""
-        text = plain(message(event, self._context.links)) + "\n"
+        text = plain(message(one_line_each(event), self._context.links)) + "\n"
         if self._options.format == "json":
-            text = msgspec.json.encode(event).decode() + "\n"
+            text = json_line(event) + "\n"
         try:
             sys.stdout.write(text)
             sys.stdout.flush()
