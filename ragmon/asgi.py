@@ -1,12 +1,14 @@
 """HTTP basics of every endpoint: problems, JSON answers, bodies within limits."""
 
 import asyncio
+import contextlib
 import zlib
 from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
     Iterable,
+    Iterator,
     MutableMapping,
 )
 from contextlib import asynccontextmanager
@@ -209,7 +211,7 @@ async def read_body(
     encoding = header(scope, b"content-encoding").strip().lower()
     if encoding in ("", "identity"):
         return raw
-    return _decompress(raw, encoding, _Unpacked(limits.decompressed, memory))
+    return await _decompress(raw, encoding, _Unpacked(limits.decompressed, memory))
 
 
 async def _read(
@@ -252,69 +254,78 @@ class _Unpacked:
         """Bytes that may still come."""
         return self._limit - self._buffer.tell()
 
-    def reserve(self, size: int) -> None:
-        """Reserve memory for bytes to come.
+    def check(self, size: int) -> None:
+        """Refuse bytes to come.
 
         Raises:
             Problem: 413.
-            MemoryLimitError: there is none.
         """
         if size > self.room:
             raise _too_large(self._limit, "limits.decompressed")
-        self._memory.take(size)
 
-    def add(self, part: bytes) -> None:
-        """Append; raises as ``reserve`` does."""
-        self.reserve(len(part))
+    def add(self, part: bytes) -> int:
+        """Append; returns the bytes so far.
+
+        Raises:
+            Problem: 413.
+            MemoryLimitError: the memory is in use.
+        """
+        self.check(len(part))
+        self._memory.take(len(part))
         self._buffer.write(part)
+        return self._buffer.tell()
 
     def whole(self) -> bytes:
         """All of it."""
         return self._buffer.getvalue()
 
 
-def _decompress(raw: bytes, encoding: str, unpacked: _Unpacked) -> bytes:
+async def _decompress(raw: bytes, encoding: str, unpacked: _Unpacked) -> bytes:
     unpackers = {"gzip": _gunzip, "x-gzip": _gunzip, "zstd": _unzstd}
     if encoding not in unpackers:
         detail = f"Content-Encoding {encoding[:40]!r} is not supported; use gzip, zstd or none"
         raise Problem(415, detail, reason="unsupported_encoding")
     try:
-        return unpackers[encoding](raw, unpacked)
+        pause = _PAUSE_BYTES
+        for size in unpackers[encoding](raw, unpacked):
+            if size > pause:
+                await asyncio.sleep(0)  # other requests get a turn
+                pause = size + _PAUSE_BYTES
+        return unpacked.whole()
     except (zlib.error, zstandard.ZstdError, EOFError) as error:
         detail = f"the body is no complete {encoding} stream: {error}"
         raise Problem(400, detail, reason="bad_compression") from None
 
 
-def _gunzip(raw: bytes, unpacked: _Unpacked) -> bytes:
+def _gunzip(raw: bytes, unpacked: _Unpacked) -> Iterator[int]:
     at = 0
     for _ in range(_MOST_STREAMS):
         if at == len(raw):
-            return unpacked.whole()
+            return
         stream = zlib.decompressobj(wbits=31)
         while not stream.eof:
             piece = _piece(raw, at, _GZIP_STEP)
-            unpacked.add(stream.decompress(piece, unpacked.room + 1))
+            yield unpacked.add(stream.decompress(piece, unpacked.room + 1))
             at += len(piece) - len(stream.unused_data)
     raise EOFError(_TOO_MANY)
 
 
-def _unzstd(raw: bytes, unpacked: _Unpacked) -> bytes:
+def _unzstd(raw: bytes, unpacked: _Unpacked) -> Iterator[int]:
     size = zstandard.frame_content_size(raw) if raw else 0
-    if size > 0:
-        unpacked.reserve(size)
-        try:
-            return zstandard.ZstdDecompressor().decompress(raw, allow_extra_data=False)
-        except zstandard.ZstdError:
-            pass  # several frames, or damage: step by step tells
+    unpacked.check(size)
+    if 0 < size <= _PAUSE_BYTES:
+        with contextlib.suppress(zstandard.ZstdError):  # several frames, or damage: by steps
+            unpacked.add(zstandard.ZstdDecompressor().decompress(raw, allow_extra_data=False))
+            return
     at = 0
     unpacker = zstandard.ZstdDecompressor(max_window_size=1 << 27)
     for _ in range(_MOST_STREAMS):
         if at == len(raw):
-            return unpacked.whole()
+            return
         frame = unpacker.decompressobj()
         while not frame.eof:
             piece = _piece(raw, at, _ZSTD_STEP)
-            unpacked.add(frame.decompress(piece))
+            yield unpacked.add(frame.decompress(piece))
             at += len(piece) - len(frame.unused_data)
     raise EOFError(_TOO_MANY)
 
@@ -326,6 +337,7 @@ def _piece(raw: bytes, at: int, size: int) -> bytes:
 
 
 _GZIP_STEP = 1 << 13  # which can grow to 8 MB
+_PAUSE_BYTES = 4 << 20
 _ZSTD_STEP = 256  # a frame of unknown size can grow by 128 KB with every 4 bytes
 _MOST_STREAMS = 1_000  # joined in one body; each costs much more time than its bytes
 _TOO_MANY = f"it has more than {_MOST_STREAMS} concatenated gzip or zstd streams"

@@ -51,14 +51,22 @@ class Bounds(NamedTuple):
     newest: float
 
 
-def elements(body: bytes, content_type: str = "") -> Sequence[Any] | None:
+def elements(
+    body: bytes, content_type: str = "", check: Callable[[bytes], None] = lambda _body: None
+) -> Sequence[Any] | None:
     """The JSON of each record of an array, or of a single object; None: the body is NDJSON.
 
+    Args:
+        body: of a request.
+        content_type: of the body; may be empty.
+        check: called with an array before it is taken apart; may raise RecordError.
+
     Raises:
-        RecordError: the body is no JSON at all.
+        RecordError: the body is no JSON at all, or did not pass the check.
     """
     ndjson = "ndjson" in content_type or "jsonl" in content_type or "json-seq" in content_type
-    if body.lstrip()[:1] == b"[":
+    if _first_byte(body) == _BRACKET:
+        check(body)
         try:
             return _decode_array(body)
         except RecordError:
@@ -170,7 +178,12 @@ def rejection(line: int, error: RecordError) -> Rejection:
 
 
 def ignored_fields(line: Any, kind: type[Struct]) -> dict[str, str | None]:
-    """Fields of one record that its schema does not know, each with the nearest known name."""
+    """Fields of one record that its schema does not know, each with the nearest known name.
+
+    A record beyond a megabyte has none: all of its fields would have to be decoded.
+    """
+    if len(memoryview(line)) > _MOST_COMPARED:
+        return {}
     try:
         decoded = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -193,8 +206,13 @@ def _compare(value: Any, kind: type[Struct], prefix: str, ignored: dict[str, str
     known = kind.__struct_fields__
     for name in value:
         if name not in known and len(ignored) < 20:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-            ignored[prefix + name[:100]] = prefix + near[0] if near else None
+            cut = name[:_MOST_NAME]  # difflib takes time and memory by the length of a name
+            near = difflib.get_close_matches(cut, known, n=1, cutoff=0.6)
+            ignored[prefix + cut] = prefix + near[0] if near else None
+
+
+_MOST_COMPARED = 1 << 20
+_MOST_NAME = 100
 
 
 def _decode_array(body: bytes) -> list[msgspec.Raw]:
@@ -206,13 +224,32 @@ def _decode_array(body: bytes) -> list[msgspec.Raw]:
 
 def _is_one_object(body: bytes) -> bool:
     """True if the whole body is one JSON value (possibly pretty-printed over many lines)."""
-    if b"\n" not in body.strip():
+    end = body.find(b"\n", _begin(body))
+    if end < 0 or _begin(body, end) == len(body):
         return True
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.MsgspecError, RecursionError):
         return False
     return True
+
+
+def _begin(body: bytes, start: int = 0) -> int:
+    """Index of the first byte from there on that is not white space, without a copy of all."""
+    for at in range(start, len(body), _LOOK):
+        stretch = body[at : at + _LOOK]
+        if not stretch.isspace():
+            return at + len(stretch) - len(stretch.lstrip())
+    return len(body)
+
+
+def _first_byte(body: bytes) -> int:
+    begin = _begin(body)
+    return body[begin] if begin < len(body) else 0
+
+
+_LOOK = 4_096
+(_BRACKET,) = b"["
 
 
 def _first_bad_byte(line: bytes) -> int:
@@ -321,11 +358,3 @@ def _plain(message: str) -> str:
         return "JSON is empty or truncated, or holds half of a surrogate pair"
     text = message.replace("`", "").replace("float", "number").replace(" | null", "")
     return text if text.startswith("JSON") else text[:1].lower() + text[1:]
-
-
-def reasons(rejections: Sequence[Rejection]) -> dict[str, int]:
-    """The number of refused lines by reason."""
-    counted: dict[str, int] = {}
-    for rejected in rejections:
-        counted[rejected.reason] = counted.get(rejected.reason, 0) + 1
-    return counted

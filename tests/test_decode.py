@@ -1,13 +1,14 @@
 """Bytes to records: every bad line is explained, every good one kept, nothing raises."""
 
 import math
+import tracemalloc
 
 import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragmon.decode import Bounds, Decoder, ignored_fields, reasons, rejection
+from ragmon.decode import Bounds, Decoder, ignored_fields, rejection
 from ragmon.errors import RecordError
 from ragmon.records import Feedback, Label, QueryRecord
 
@@ -271,7 +272,6 @@ def test_a_rejection_carries_all_of_it():
         "expected number, got str",
     )
     assert made.remedy
-    assert reasons([made, made, rejection(4, refused(b"{"))]) == {"invalid": 2, "malformed": 1}
 
 
 # ------------------------------------------------------------------------------ good lines
@@ -427,3 +427,25 @@ def test_the_list_of_unknown_fields_is_bounded():
     found = ignored_fields(line, QueryRecord)
     assert 0 < len(found) <= 20
     assert max(map(len, found)) <= 100
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param(
+            msgspec.json.encode({"anser" + "x" * 900_000: 1}),
+            {"anser" + "x" * 95: None},
+            id="a long name is compared by its first 100 characters",
+        ),
+        pytest.param(
+            msgspec.json.encode({"mood": "x" * (1 << 20)}), {}, id="a large record is not compared"
+        ),
+    ],
+)
+def test_looking_for_unknown_fields_costs_little(line, expected):
+    tracemalloc.start()
+    try:
+        assert ignored_fields(line, QueryRecord) == expected
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    finally:
+        tracemalloc.stop()

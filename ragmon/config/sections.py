@@ -112,6 +112,10 @@ class LimitSettings(SettingsSection):
     estimated first: beyond the limit it is refused, with 503 while others use the memory and with
     413 if it could never fit. none: three quarters of the memory limit of the container (cgroup),
     1GiB without one."""
+    records: Annotated[int, Field(ge=1)] = 10_000
+    """Most records, feedback, labels or scores in one request (413), lines and array elements
+    that turn out to be invalid included. Of spans and log records sent by OTLP ten times as many
+    are accepted, since the OpenTelemetry Collector batches 8,192 and more."""
     errors: Annotated[int, Field(ge=1)] = 100
     """Refused lines listed in one response; all of them are counted."""
     waiting: Annotated[int, Field(ge=0)] = 100_000

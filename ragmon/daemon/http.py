@@ -60,6 +60,7 @@ def configure(
     source = HttpSource(
         Options(
             limits=limits,
+            records=context.settings.limits.records,
             listed_errors=context.settings.limits.errors,
             retention_s=context.settings.retention.records,
             max_skew_s=context.settings.max_clock_skew,

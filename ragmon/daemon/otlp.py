@@ -70,6 +70,7 @@ def build_source(
     source = OtlpSource(
         Options(
             limits=limits,
+            records=settings.limits.records,
             retention_s=settings.retention.records,
             max_skew_s=settings.max_clock_skew,
             redact=None if settings.privacy.text == "keep" else redact_text,

@@ -1,14 +1,32 @@
-"""Request bodies to records: stretches of good lines as a whole, others line by line."""
+"""Request bodies to records: stretches of good lines as a whole, others line by line.
+
+How many there are is known before they are decoded, and what that will take is reserved.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ragmon.decode import Bounds, Decoder, Rejection, elements, rejection
 from ragmon.errors import RecordError
+from ragmon.memory import MemoryReservation
+from ragmon.sources.json_scan import count_byte, count_elements
+
+TOO_MANY = "too_many_records"
+"""Reason of a request with more than ``limits.records``."""
 
 _STRETCH_BYTES = 1 << 17
 _FEW_BYTES = 1 << 13  # up to here each line alone costs less
 _STRETCH_ELEMENTS = 64
+
+# Measured until the batch is committed: `{}` takes 2,970 bytes in a batch of 10,000 or of 100,000,
+# and a record of 3,063 bytes takes 14,800 beside the body.
+_RECORD_BYTES = 3_000
+_BYTES_PER_BYTE = 3
+_LONG = 1 << 20
+_BYTES_PER_LONG_BYTE = 13  # of a line that is not even a record: a dictionary of short names
+
+_FEW_COMMAS = 50  # for each record allowed: so many elements may be taken apart before they count
+_SMALL_ARRAY = 1 << 19
 
 
 class DecodedBody(NamedTuple):
@@ -20,8 +38,17 @@ class DecodedBody(NamedTuple):
     sample: Any = b""  # JSON of the first record
 
 
+class Terms(NamedTuple):
+    """Time and limits under which a request is decoded."""
+
+    now: float  # unix seconds, for records without a timestamp
+    bounds: Bounds  # timestamps outside are refused
+    most: int  # records of one request
+    memory: MemoryReservation  # of the request, with the bytes of its body
+
+
 def decode_body(
-    decode: Decoder[Any], body: bytes, content_type: str, now: float, bounds: Bounds
+    decode: Decoder[Any], body: bytes, content_type: str, terms: Terms
 ) -> Iterator[DecodedBody]:
     """The records of an object, an array or NDJSON, stamped; a stretch at a time.
 
@@ -29,21 +56,24 @@ def decode_body(
         decode: for records of one type.
         body: decompressed.
         content_type: of the body; may be empty.
-        now: unix seconds, for records without a timestamp.
-        bounds: timestamps outside are refused.
+        terms: time and limits.
 
     Raises:
-        RecordError: the body is no JSON at all.
+        RecordError: the body is no JSON at all, or has more records than allowed.
+        MemoryLimitError: decoding it would take too much memory.
     """
-    parts = elements(body, content_type)
+    parts = elements(body, content_type, lambda array: _check_array(array, terms.most))
     if parts is not None:
-        numbered = list(enumerate(parts, 1))
-        for at in range(0, len(numbered), _STRETCH_ELEMENTS):
-            yield _one_by_one(decode, numbered[at : at + _STRETCH_ELEMENTS], now, bounds)
+        _admit(len(parts), len(body), terms)
+        for at in range(0, len(parts), _STRETCH_ELEMENTS):
+            numbered = enumerate(parts[at : at + _STRETCH_ELEMENTS], at + 1)
+            yield _one_by_one(decode, numbered, terms)
         return
+    _admit(body.count(b"\n") + (not body.endswith(b"\n")), len(body), terms)
     first = 1
     for text in _stretches(body):
-        records = decode.whole(text, now, bounds) if len(text) > _FEW_BYTES else None
+        _reserve_long(text, terms.memory)
+        records = decode.whole(text, terms.now, terms.bounds) if len(text) > _FEW_BYTES else None
         if records is not None:
             sample = text[: text.find(b"\n") + 1 or None]
             yield DecodedBody(records, range(first, first + len(records)), [], sample)
@@ -51,8 +81,36 @@ def decode_body(
         else:
             lines = text.removesuffix(b"\n").split(b"\n")
             filled = ((at, line) for at, line in enumerate(lines, first) if line.strip())
-            yield _one_by_one(decode, filled, now, bounds)
+            yield _one_by_one(decode, filled, terms)
             first += len(lines)
+
+
+def check_number(number: int, most: int) -> None:
+    """Refuse a request with too many records.
+
+    Raises:
+        RecordError: it has more than allowed.
+    """
+    if number > most:
+        message = f"the request has {number} records or more; limits.records allows {most}"
+        raise RecordError(TOO_MANY, "", message, hint="Send smaller batches")
+
+
+def _admit(number: int, size: int, terms: Terms) -> None:
+    check_number(number, terms.most)
+    terms.memory.take(_RECORD_BYTES * number + _BYTES_PER_BYTE * size)
+
+
+def _check_array(array: bytes, most: int) -> None:
+    """Count the elements of an array, unless they cannot be many."""
+    if len(array) > _SMALL_ARRAY and count_byte(array, b",") > _FEW_COMMAS * most:
+        check_number(count_elements(array, most), most)
+
+
+def _reserve_long(line: Any, memory: MemoryReservation) -> None:
+    size = len(line) if isinstance(line, bytes) else len(memoryview(line))
+    if size > _LONG:
+        memory.take(_BYTES_PER_LONG_BYTE * size)
 
 
 def _stretches(body: bytes) -> Iterator[bytes]:
@@ -65,16 +123,40 @@ def _stretches(body: bytes) -> Iterator[bytes]:
 
 
 def _one_by_one(
-    decode: Decoder[Any], numbered: Iterable[tuple[int, Any]], now: float, bounds: Bounds
+    decode: Decoder[Any], numbered: Iterable[tuple[int, Any]], terms: Terms
 ) -> DecodedBody:
     decoded = DecodedBody([], [], [])
     lines: list[int] = []
     sample: Any = b""
     for number, line in numbered:
         sample = sample or line
+        _reserve_long(line, terms.memory)
         try:
-            decoded.records.append(decode(line, now, bounds))
+            decoded.records.append(decode(line, terms.now, terms.bounds))
             lines.append(number)
         except RecordError as error:
             decoded.rejections.append(rejection(number, error))
     return decoded._replace(lines=lines, sample=sample)
+
+
+class RejectedLines:
+    """Refused lines of a request: the first of them, and how many there are of each reason."""
+
+    def __init__(self, most: int) -> None:
+        self.listed: list[Rejection] = []
+        self.by_reason: dict[str, int] = {}
+        self._most = most
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.by_reason.values())
+
+    def add(self, rejections: Sequence[Rejection]) -> None:
+        """Take in more; those of the first lines are listed."""
+        for refused in rejections:
+            self.by_reason[refused.reason] = self.by_reason.get(refused.reason, 0) + 1
+        if not rejections:
+            return
+        merged = sorted([*self.listed, *rejections[: self._most]], key=lambda each: each.line)
+        self.listed = merged[: self._most]

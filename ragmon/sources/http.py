@@ -25,11 +25,12 @@ from ragmon.asgi import (
     send_problem,
     unavailable,
 )
-from ragmon.decode import Bounds, Decoder, Rejection, ignored_fields, reasons
+from ragmon.decode import Bounds, Decoder, Rejection, ignored_fields
 from ragmon.errors import MemoryLimitError, RecordError
+from ragmon.memory import MemoryReservation
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission, commit
-from ragmon.sources.bodies import decode_body
+from ragmon.sources.bodies import TOO_MANY, RejectedLines, Terms, decode_body
 
 _STRETCHES = 8  # of a body, decoded before other requests get a turn
 
@@ -38,6 +39,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """Limits of the routes."""
 
     limits: BodyLimits
+    records: int  # of one request
     listed_errors: int
     retention_s: float
     max_skew_s: float
@@ -64,7 +66,7 @@ class BodyContents(NamedTuple):
 
     records: list[Any]
     lines: list[int]
-    rejections: list[Rejection]
+    refusals: RejectedLines
     ignored: dict[str, str | None]
 
 
@@ -110,8 +112,9 @@ class HttpSource:
             limits = self._options.limits
             with limits.memory.open() as memory:
                 body = await read_body(scope, receive, limits, memory)
-                contents = await self._decode(endpoint, body, header(scope, b"content-type"))
-                permit.charge(len(contents.records) + len(contents.rejections))
+                content_type = header(scope, b"content-type")
+                contents = await self._decode(endpoint, body, content_type, memory)
+                permit.charge(len(contents.records) + contents.refusals.total)
                 if permit.pipelines is not None and endpoint.kind is QueryRecord:
                     contents = _permitted(contents, permit.pipelines)
                 counts = await self._answer(endpoint, contents, len(body), permit, send)
@@ -128,23 +131,25 @@ class HttpSource:
         self._counters.rejected(endpoint.source, problem.reason)
         await send_problem(send, problem)
 
-    async def _decode(self, endpoint: IngestPath, body: bytes, content_type: str) -> BodyContents:
-        now = self._now()
-        bounds = Bounds(now - self._options.retention_s, now + self._options.max_skew_s)
-        contents = BodyContents([], [], [], {})
+    async def _decode(
+        self, endpoint: IngestPath, body: bytes, content_type: str, memory: MemoryReservation
+    ) -> BodyContents:
+        now, options = self._now(), self._options
+        bounds = Bounds(now - options.retention_s, now + options.max_skew_s)
+        terms = Terms(now, bounds, options.records, memory)
+        contents = BodyContents([], [], RejectedLines(options.listed_errors), {})
         try:
-            for at, part in enumerate(
-                decode_body(endpoint.decode, body, content_type, now, bounds)
-            ):
+            for at, part in enumerate(decode_body(endpoint.decode, body, content_type, terms)):
                 if at == 0:
                     contents.ignored.update(ignored_fields(part.sample, endpoint.kind))
                 contents.records.extend(part.records)
                 contents.lines.extend(part.lines)
-                contents.rejections.extend(part.rejections)
+                contents.refusals.add(part.rejections)
                 if at % _STRETCHES == _STRETCHES - 1:
                     await asyncio.sleep(0)
         except RecordError as error:
-            raise Problem(400, str(error), reason=error.reason) from None
+            status = 413 if error.reason == TOO_MANY else 400
+            raise Problem(status, str(error), reason=error.reason) from None
         return contents
 
     async def _answer(
@@ -159,23 +164,22 @@ class HttpSource:
         outcome = IngestOutcome()
         if contents.records:
             outcome = await self._commit(endpoint, contents.records, size_bytes, permit)
-        late = [_late_rejection(contents.lines[at], reason) for at, reason in outcome.refused]
-        rejections = sorted(contents.rejections + late, key=lambda each: each.line)
-        self._count(endpoint.source, outcome, rejections)
-        listed = self._options.listed_errors
+        refusals = contents.refusals
+        refusals.add(
+            [_late_rejection(contents.lines[at], reason) for at, reason in outcome.refused]
+        )
+        self._count(endpoint.source, outcome, refusals.by_reason)
+        total = refusals.total
         answer = IngestAnswer(
             accepted=outcome.accepted,
             duplicates=outcome.duplicates,
-            rejected=[_listed(rejection) for rejection in rejections[:listed]],
-            rejected_total=len(rejections) if len(rejections) > listed else None,
+            rejected=[_listed(rejection) for rejection in refusals.listed],
+            rejected_total=total if total > len(refusals.listed) else None,
             ignored_fields=contents.ignored or None,
         )
-        nothing_good = rejections and not outcome.accepted and not outcome.duplicates
+        nothing_good = total and not outcome.accepted and not outcome.duplicates
         await send_json(send, 422 if nothing_good else 200, answer)
-        return (
-            f"{outcome.accepted} accepted, {outcome.duplicates} duplicates, "
-            f"{len(rejections)} rejected"
-        )
+        return f"{outcome.accepted} accepted, {outcome.duplicates} duplicates, {total} rejected"
 
     async def _commit(
         self, endpoint: IngestPath, records: Sequence[Any], size_bytes: int, permit: Permit
@@ -189,16 +193,17 @@ class HttpSource:
 
         return await commit(self._sink, make)
 
-    def _count(self, source: str, outcome: IngestOutcome, rejections: list[Rejection]) -> None:
+    def _count(self, source: str, outcome: IngestOutcome, refused: dict[str, int]) -> None:
         self._counters.accepted(source, outcome.accepted)
         self._counters.duplicated(source, outcome.duplicates)
-        for reason, count in reasons(rejections).items():
+        for reason, count in refused.items():
             self._counters.rejected(source, reason, count)
 
 
 def _permitted(contents: BodyContents, pipelines: Pipelines) -> BodyContents:
     """The same, with the queries refused that are of other pipelines."""
-    kept = BodyContents([], [], list(contents.rejections), contents.ignored)
+    kept = BodyContents([], [], contents.refusals, contents.ignored)
+    refused: list[Rejection] = []
     for line, record in zip(contents.lines, contents.records, strict=True):
         if pipelines(record.pipeline):
             kept.records.append(record)
@@ -206,7 +211,8 @@ def _permitted(contents: BodyContents, pipelines: Pipelines) -> BodyContents:
         else:
             error = f"this token may write the pipelines {pipelines} only"
             remedy = "send it with another token, or add the pipeline to the token's `pipelines`"
-            kept.rejections.append(Rejection(line, "pipeline", error, remedy, "pipeline_forbidden"))
+            refused.append(Rejection(line, "pipeline", error, remedy, "pipeline_forbidden"))
+    kept.refusals.add(refused)
     return kept
 
 

@@ -6,9 +6,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ragmon.decode import Bounds, Decoder, ignored_fields, rejection
-from ragmon.errors import RecordError
+from ragmon.errors import MemoryLimitError, RecordError
+from ragmon.memory import MemoryBudget, MemoryReservation
 from ragmon.records import Feedback, QueryRecord
-from ragmon.sources.bodies import decode_body
+from ragmon.sources.bodies import RejectedLines, Terms, decode_body
 
 NOW = 1_750_000_000.0
 BOUNDS = Bounds(NOW - 7 * 86_400, NOW + 300)
@@ -16,9 +17,13 @@ BOUNDS = Bounds(NOW - 7 * 86_400, NOW + 300)
 query = Decoder(QueryRecord)
 
 
+def terms(most: int = 10_000, limit: int = 1 << 40) -> Terms:
+    return Terms(NOW, BOUNDS, most, MemoryReservation(MemoryBudget(limit)))
+
+
 def found(body, content_type="", decode=query):
     """(line, record), then (line, reason) of every line that was refused."""
-    parts = list(decode_body(decode, body, content_type, NOW, BOUNDS))
+    parts = list(decode_body(decode, body, content_type, terms()))
     good = [pair for part in parts for pair in zip(part.lines, part.records, strict=True)]
     bad = [(each.line, each.reason) for part in parts for each in part.rejections]
     return good, bad
@@ -77,7 +82,7 @@ def test_a_broken_array_is_no_body(body):
 @example(b"[" * 200)
 def test_any_bytes_are_records_or_a_refusal(body):
     try:
-        for part in decode_body(query, body, "", NOW, BOUNDS):
+        for part in decode_body(query, body, "", terms()):
             ignored_fields(part.sample, QueryRecord)
     except RecordError:
         return
@@ -183,3 +188,80 @@ def test_what_is_left_out_is_filled_in_together_too():
     assert len({each.query_id for each in records}) == 2
     old = b'{"query_id":"q","rating":1,"timestamp":5}'
     assert Decoder(Feedback).whole(old, NOW, BOUNDS)[0].timestamp == 5.0
+
+
+# --------------------------------------------------------------------------- bounds
+
+
+def refusal(body, content_type="", most=10_000, limit=1 << 40):
+    with pytest.raises((RecordError, MemoryLimitError)) as caught:
+        list(decode_body(query, body, content_type, terms(most, limit)))
+    return caught.value
+
+
+LARGE = 300_000  # elements: beyond what is taken apart before it is counted
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        pytest.param(b"{}\n" * 11, NDJSON, id="lines"),
+        pytest.param(b"1\n" * 11, NDJSON, id="lines that are no records"),
+        pytest.param(b"\n" * 11, NDJSON, id="blank lines"),
+        pytest.param(b"[" + b"{}," * 10 + b"{}]", "", id="elements"),
+        pytest.param(b"[" + b"{}," * LARGE + b"{}]", "", id="elements of a large array"),
+        pytest.param(b"[" + b"1," * LARGE + b"1]", "", id="numbers"),
+        pytest.param(b"[" + b"1," * LARGE + b"1]", NDJSON, id="an array that says NDJSON"),
+        pytest.param(b"[oops\n" + b"{}\n" * 10, NDJSON, id="lines after a broken one"),
+    ],
+)
+def test_more_records_than_allowed_are_refused_before_they_are_decoded(body, content_type):
+    error = refusal(body, content_type, most=10)
+    assert isinstance(error, RecordError)
+    assert error.reason == "too_many_records"
+    assert "limits.records allows 10" in str(error)
+    assert "smaller batches" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        pytest.param(b"{}\n" * 10, NDJSON, id="lines"),
+        pytest.param(b"\n".join([b"{}"] * 10), NDJSON, id="lines without a last line feed"),
+        pytest.param(b"[" + b"{}," * 9 + b"{}]", "", id="elements"),
+        pytest.param(b"{" + b"\n" * 50 + b"}", "", id="one object over many lines"),
+        pytest.param(b"[{}" + b"\n" * 50 + b"]", "", id="an array over many lines"),
+        pytest.param(
+            b'[{"query":"' + b"a,{" * (1 << 18) + b'"},{}]', "", id="a text like a large array"
+        ),
+    ],
+)
+def test_as_many_records_as_allowed_pass(body, content_type):
+    assert found(body, content_type)[1] == []
+    assert list(decode_body(query, body, content_type, terms(10)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"{}\n" * 1_000, id="many records"),
+        pytest.param(b'{"query":"' + b"a" * 900_000 + b'"}', id="a long text"),
+        pytest.param(b'{"tags":{' + b'"a":1,' * 200_000 + b'"b":1}}', id="a long line"),
+    ],
+)
+def test_what_decoding_takes_is_reserved_before(body):
+    assert not refusal(body, limit=2_000_000).retryable
+
+
+def test_refusals_keep_the_first_lines_and_count_all():
+    refusals = RejectedLines(2)
+    made = {
+        line: rejection(line, RecordError(reason, "", "is bad"))
+        for line, reason in ((1, "invalid"), (2, "malformed"), (3, "invalid"), (4, "invalid"))
+    }
+    refusals.add([made[2], made[3], made[4]])
+    refusals.add([])
+    refusals.add([made[1]])  # told by the commit, later
+    assert [each.line for each in refusals.listed] == [1, 2]
+    assert refusals.by_reason == {"invalid": 3, "malformed": 1}
+    assert refusals.total == 4

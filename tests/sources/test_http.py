@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import zstandard
 
+from ragmon.access import ANONYMOUS
 from ragmon.clock import SystemClock
 from ragmon.errors import StoreError, StoreFullError
 from ragmon.sources.http import HttpSource, Options
@@ -129,6 +130,24 @@ def test_the_position_in_an_array_is_its_line(daemon):
     answer = daemon.post("/v1/queries", b'[{"pipeline":"array"},3,{"pipeline":"array"}]')
     assert answer.json["accepted"] == 2
     assert [each["line"] for each in answer.json["rejected"]] == [2]
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "body", "content_type"),
+    [
+        pytest.param("/v1/queries", "http", b"{}\n" * 10_001, NDJSON, id="queries"),
+        pytest.param("/v1/queries", "http", b"[" + b"1," * 300_000 + b"1]", "", id="an array"),
+        pytest.param("/v1/feedback", "feedback", b"1\n" * 10_001, NDJSON, id="feedback"),
+        pytest.param("/v1/labels", "label", b"1\n" * 10_001, NDJSON, id="labels"),
+    ],
+)
+def test_too_many_records_are_413(daemon, path, source, body, content_type):
+    before = refusals(daemon, source, "too_many_records")
+    packed = gzip.compress(body)
+    answer = daemon.post(path, packed, content_type=content_type, content_encoding="gzip")
+    assert answer.status == 413
+    assert "limits.records allows 10000" in answer.json["detail"]
+    assert refusals(daemon, source, "too_many_records") == before + 1
 
 
 def test_a_batch_without_a_good_line_is_422(daemon):
@@ -424,8 +443,8 @@ def test_a_request_that_the_end_cuts_off_is_told_to_come_again():
 
     counted, sent = [], []
     limits = body_limits()
-    options = Options(limits=limits, listed_errors=1, retention_s=1e9, max_skew_s=300)
-    source = HttpSource(options, Silent(), Silent(), lambda *_: None, SystemClock().now)
+    options = Options(limits=limits, records=10, listed_errors=1, retention_s=1e9, max_skew_s=300)
+    source = HttpSource(options, Silent(), Silent(), lambda *_: ANONYMOUS, SystemClock().now)
     scope = {"path": "/v1/queries", "method": "POST", "headers": [], "query_string": b""}
 
     async def receive():

@@ -73,6 +73,7 @@ class Rig:
         self.source = OtlpSource(
             Options(
                 limits=_LIMITS,
+                records=10_000,
                 retention_s=7 * 86_400.0,
                 max_skew_s=300.0,
                 timeouts=TraceTimeouts(),

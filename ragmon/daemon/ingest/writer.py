@@ -12,12 +12,14 @@ import structlog
 from msgspec import Struct
 
 from ragmon.clock import Clock
+from ragmon.daemon.ingest.parts import size_of, split
 from ragmon.errors import OverloadedError, StoreError
 from ragmon.loops import BEAT_EVERY_S, Loop, LoopOptions
 from ragmon.sources import IngestOutcome, Submission
 from ragmon.threads import Call, WriterThread
 
 _GROUP_RECORDS = 4_000
+_PART_RECORDS = 2_000  # of a submission that is larger than a group
 _LINGER_S = 0.002  # under load a group this much larger costs less than it waits
 _RETRY_AFTER_S = 2
 _LOOP = LoopOptions(failed="writer_failed", first_pause_s=0.05, longest_pause_s=5.0)
@@ -192,11 +194,21 @@ class Writer:
         self._fail_taken(StoreError(_ENDED))
 
     def _take(self) -> list[Submission]:
+        """Take the next group; of a large submission a part, and the rest waits behind others.
+
+        A submission with an offset is whole: the offset stands for all of it.
+        """
         group: list[Submission] = []
-        records = 0
-        while self._submissions and records < _GROUP_RECORDS:
+        room = _GROUP_RECORDS
+        while self._submissions and room > 0:
+            size = size_of(self._submissions[0])
+            if group and size > room:
+                break
             submission = self._submissions.popleft()
-            records += len(submission.records) + len(submission.changes)
+            if size > _GROUP_RECORDS and submission.offset is None:
+                submission, rest = split(submission, _PART_RECORDS)
+                self._submissions.append(rest)
+            room -= size_of(submission)
             group.append(submission)
         self._busy = len(group) > 1
         return group

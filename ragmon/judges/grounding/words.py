@@ -91,8 +91,15 @@ def fold(token: str) -> str:
     return word.removesuffix("'s")
 
 
+MAX_TOKEN = 64
+"""Characters of the longest token that is remembered; no word of a language is longer."""
+
+
 class Vocabulary(dict[str, Term]):
-    """Terms by token, worked out once a token. Bounded: past ``limit`` it starts afresh."""
+    """Terms by token, worked out once a token. Bounded: past ``limit`` it starts afresh.
+
+    Longer tokens than a word (keys, encoded data) are worked out each time they are met.
+    """
 
     def __init__(self, rarity: Mapping[str, float], limit: int = 100_000) -> None:
         """``rarity`` gives a weight in (0, 1] by stem; a stem it does not hold weighs 1."""
@@ -101,6 +108,8 @@ class Vocabulary(dict[str, Term]):
         self._limit = limit
 
     def __missing__(self, token: str) -> Term:
+        if len(token) > MAX_TOKEN:
+            return self._term(fold(token))
         if len(self) >= self._limit:
             self.clear()
         term = self[token] = self._term(fold(token))

@@ -82,9 +82,9 @@ class DecodedSpans(Struct):
     refused: dict[str, int] = msgspec.field(default_factory=dict)  # spans, by reason
     dropped: dict[str, int] = msgspec.field(default_factory=dict)  # attributes, by reason
 
-    def refuse(self, reason: str) -> None:
-        """Count a span that is left out."""
-        self.refused[reason] = self.refused.get(reason, 0) + 1
+    def refuse(self, reason: str, count: int = 1) -> None:
+        """Count spans that are left out."""
+        self.refused[reason] = self.refused.get(reason, 0) + count
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count an attribute that is left out or cut."""

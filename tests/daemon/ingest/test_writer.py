@@ -6,6 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ragmon.clock import SystemClock
+from ragmon.daemon.ingest.parts import split
 from ragmon.daemon.ingest.writer import Writer
 from ragmon.errors import OverloadedError, StoreError, StoreFullError
 from ragmon.records import Feedback, QueryRecord
@@ -91,7 +92,7 @@ def test_a_batch_is_answered_once_it_is_committed(box):
     ("records", "groups"),
     [
         pytest.param(1, [["a", "b", "c"]], id="what waits is one group"),
-        pytest.param(3_000, [["a", "b"], ["c"]], id="a group is bounded and nobody is forgotten"),
+        pytest.param(1_500, [["a", "b"], ["c"]], id="a group is bounded and nobody is forgotten"),
     ],
 )
 def test_groups(box, records, groups):
@@ -266,3 +267,53 @@ def test_after_the_end_a_call_fails_rather_than_wait_for_ever():
     assert writer.stop(10)
     with pytest.raises(StoreError):
         writer.thread.submit(lambda: 1)
+
+
+def test_a_large_batch_is_committed_in_parts_and_answered_once(box):
+    commits = Commits()
+    writer = held_up(commits, box, queue_bytes=10_000)
+    writer.submit(box.batch("large", records=10_000, size_bytes=1_000))
+    writer.submit(box.batch("small"))
+    between: list[list[list[str]]] = []
+    writer.thread.submit(lambda: between.append([*commits.groups]))
+    commits.go.set()
+    (large, _) = box.hears("large", "small")
+    assert large.accepted == 10_000
+    assert commits.groups[0] == ["first"]
+    assert sum(group.count("large") for group in commits.groups) == 4
+    assert commits.groups.index(["large", "small"]) == 1  # it waits for one part, not for all
+    assert len(between[0]) < len(commits.groups)  # so do those who ask
+    assert writer.queued_bytes == 0
+    assert writer.stop(10)
+
+
+def test_a_large_batch_fails_with_any_of_its_parts(box):
+    writer = writing(Commits({"large": StoreFullError("no space")}))
+    writer.submit(box.batch("large", records=5_000))
+    (large,) = box.hears("large")
+    assert isinstance(large.error, StoreFullError)
+    assert writer.stop(10)
+
+
+def test_a_batch_with_an_offset_is_committed_whole(box):
+    commits = Commits()
+    writer = writing(commits)
+    writer.submit(box.batch("file", records=10_000, offset=("file", b"10")))
+    assert box.hears("file")[0].accepted == 10_000
+    assert commits.groups == [["file"]]
+    assert writer.stop(10)
+
+
+def test_refusals_keep_their_positions_in_parts(box):
+    changes = [Feedback(query_id=str(at), rating=1.0) for at in range(7)]
+    outcomes: list[IngestOutcome] = []
+    pending = [Submission("feedback", 70, outcomes.append, changes=changes)]
+    while pending:
+        part = pending.pop(0)
+        if len(part.changes) > 3:
+            pending += split(part, 3)
+            continue
+        names = [each.query_id for each in part.changes]
+        refused = [(names.index(name), "late") for name in ("2", "3", "6") if name in names]
+        part.reply(IngestOutcome(len(names) - len(refused), 0, refused))
+    assert outcomes == [IngestOutcome(4, 0, [(2, "late"), (3, "late"), (6, "late")])]

@@ -100,3 +100,12 @@ def test_markers_are_blanked_in_place():
 )
 def test_language(text, language):
     assert language_of(text) == language
+
+
+def test_what_is_remembered_is_bounded_in_characters():
+    vocabulary = Vocabulary({})
+    for at in range(300):
+        assert vocabulary[f"{at}" + "ab" * 75_000].weight == 1.0
+    assert sum(map(len, vocabulary)) == 0
+    assert vocabulary["longest" + "x" * 57].stem
+    assert len(vocabulary) == 1

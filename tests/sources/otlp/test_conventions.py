@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ragmon.decode import Bounds
+from ragmon.sources.otlp import conventions as conventions_package
 from ragmon.sources.otlp.conventions import conventions
 from ragmon.sources.otlp.reading.values import resource_of
 from ragmon.sources.otlp.receiver.results import Results
@@ -13,6 +14,14 @@ from ragmon.sources.otlp.spans import ERROR, Event
 from ragmon.sources.otlp.traces.mapping import map_trace
 from tests.support.otlp import NOW, TRACE, span
 from tests.support.otlp_spans import KIND, OP, record_of, retriever, root
+
+
+def test_long_names_are_not_remembered():
+    before = conventions_package._cached_spoken.cache_info().currsize
+    for at in range(20):
+        names = {f"llm.{at}.{part}" + "x" * 240: 1 for part in range(50)}
+        conventions_package.read(span(at, attributes=names))
+    assert conventions_package._cached_spoken.cache_info().currsize == before
 
 
 def test_each_convention_is_found():

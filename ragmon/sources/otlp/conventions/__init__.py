@@ -13,7 +13,9 @@ from typing import Protocol, cast
 from ragmon.sources.otlp.reading.facts import OTHER, SpanFacts
 from ragmon.sources.otlp.spans import Span
 
-_MOST_CACHED = 100  # names of one span; it bounds the memory of the cache
+# Of one span; together they bound the memory of the cache.
+_MOST_CACHED = 100  # names
+_MOST_CACHED_CHARACTERS = 5_000  # of all names
 
 
 class Convention(Protocol):
@@ -52,7 +54,8 @@ def read(span: Span) -> SpanFacts:
     """Read the facts of a span by all conventions that it follows."""
     names = (*span.attributes, *(event.name for event in span.events))
     facts = SpanFacts()
-    spoken = _cached_spoken(*names) if len(names) <= _MOST_CACHED else _spoken(*names)
+    few = len(names) <= _MOST_CACHED and sum(map(len, names)) <= _MOST_CACHED_CHARACTERS
+    spoken = _cached_spoken(*names) if few else _spoken(*names)
     facts.role = next((role for convention in spoken if (role := convention.role(span))), OTHER)
     for convention in spoken:
         convention.read(span, facts)

@@ -7,9 +7,11 @@ most need no fetching.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ragmon.sources.otlp.spans import DecodedSpans
 from ragmon.stores.protocols import SpanRow
 
 
@@ -66,6 +68,32 @@ class Counts(Struct):
     late: int = 0  # spans of traces that were complete before
 
 
+class TraceSizes:
+    """Sizes of the traces of one request, with what waits of them already.
+
+    Spans beyond the most that a trace may have are refused before they are stored: they could only
+    be thrown away later.
+    """
+
+    def __init__(self, assembly: "Assembly") -> None:
+        self._assembly = assembly
+        self._spans: dict[bytes, int] = {}
+
+    def admit(self, parts: Sequence[SpanRow], decoded: DecodedSpans) -> list[SpanRow]:
+        """The parts that fit into their traces; the others are counted as refused."""
+        admitted: list[SpanRow] = []
+        for part in parts:
+            spans = self._spans.get(part.trace_id)
+            if spans is None:
+                spans = self._assembly.spans_of(part.trace_id)
+            if spans + part.spans > self._assembly.most_spans:
+                decoded.refuse("trace_too_large", part.spans)
+            else:
+                self._spans[part.trace_id] = spans + part.spans
+                admitted.append(part)
+        return admitted
+
+
 class Assembly:
     """The traces that wait, by the time of their last span."""
 
@@ -83,6 +111,16 @@ class Assembly:
 
     def __len__(self) -> int:
         return len(self._rooted) + len(self._rootless)
+
+    @property
+    def most_spans(self) -> int:
+        """Spans of one trace; beyond it the trace is taken as complete."""
+        return self._timeouts.most_spans
+
+    def spans_of(self, trace_id: bytes) -> int:
+        """Spans of a trace that wait; safe to ask on any thread."""
+        pending = self._rooted.get(trace_id) or self._rootless.get(trace_id)
+        return pending.spans if pending is not None else 0
 
     def add(self, part: SpanRow, now: float) -> bool:
         """Take in spans that are durable; False when their trace was complete before."""

@@ -1,18 +1,21 @@
 """OTLP over gRPC (port 4317), behind the extra ``ragmon[grpc]``: the same path as HTTP.
 
-Requests are handed to the event loop as bytes, so that both ways decode and answer alike.
+Requests are handed to the event loop as bytes, so that both ways decode and answer alike. A call is
+authorised by its metadata and its memory is reserved before its message is read, which is why the
+handlers are those of a stream of messages, of which the first is read.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from ragmon.access import Permit
-from ragmon.asgi import Problem, Scope
+from ragmon.asgi import Problem, Scope, over_memory
+from ragmon.errors import MemoryLimitError
 from ragmon.sources.otlp.receiver.source import OtlpSource
 
 _PACKAGE = "opentelemetry.proto.collector"
@@ -25,8 +28,12 @@ _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
     403: grpc.StatusCode.PERMISSION_DENIED,
+    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
-_THREADS = 8
+_THREADS = 8  # messages that are read at a time
+_MOST_CALLS = 128  # of all clients; beyond it they are refused with RESOURCE_EXHAUSTED
+_MOST_STREAMS = 100  # calls of one connection; beyond it they wait at the client
+_LEAST_READS = 16  # messages of unknown size that fit into limits.memory
 _ANSWER_S = 30.0
 
 
@@ -42,11 +49,19 @@ class GrpcServer:
         *,
         most_bytes: int,
     ) -> None:
-        options = [("grpc.max_receive_message_length", most_bytes)]
+        options = [
+            ("grpc.max_receive_message_length", most_bytes),
+            ("grpc.max_concurrent_streams", _MOST_STREAMS),
+        ]
+        self._most_bytes = most_bytes
         self._source = source
         self._authorize = authorize
         self._loop = loop
-        self._server = grpc.server(ThreadPoolExecutor(_THREADS, "grpc"), options=options)
+        self._server = grpc.server(
+            ThreadPoolExecutor(_THREADS, "grpc"),
+            options=options,
+            maximum_concurrent_rpcs=_MOST_CALLS,
+        )
         self._server.add_generic_rpc_handlers((_Routes(self._export),))
         self.port: int = self._server.add_insecure_port(address)
 
@@ -58,14 +73,21 @@ class GrpcServer:
         """Answer what is under way, then end."""
         self._server.stop(grace_s).wait()
 
-    def _export(self, path: str, body: bytes, context: grpc.ServicerContext) -> bytes:
+    def _export(self, path: str, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         try:
             permit = self._authorize(_as_scope(context), "ingest")
-            taking = self._source.take_whole(path, body, permit)
-            refused = asyncio.run_coroutine_threadsafe(taking, self._loop).result(_ANSWER_S)
+            with self._source.memory.open() as memory:
+                reserved = min(self._most_bytes, self._source.memory.limit // _LEAST_READS)
+                memory.take(reserved)
+                body = next(messages, b"")
+                memory.give_back(reserved)
+                memory.take(len(body))
+                taking = self._source.take(path, body, "protobuf", permit, memory)
+                refused = asyncio.run_coroutine_threadsafe(taking, self._loop).result(_ANSWER_S)
+        except MemoryLimitError as error:
+            self._abort(context, over_memory(error))
         except Problem as problem:
-            self._source.count_refused(problem.reason)
-            context.abort(_CODES.get(problem.status, grpc.StatusCode.UNAVAILABLE), str(problem))
+            self._abort(context, problem)
         except TimeoutError:
             context.abort(grpc.StatusCode.UNAVAILABLE, "the store did not answer in time")
         response = ExportTraceServiceResponse()
@@ -74,11 +96,17 @@ class GrpcServer:
             response.partial_success.error_message = ", ".join(refused)
         return response.SerializeToString()
 
+    def _abort(self, context: grpc.ServicerContext, problem: Problem) -> NoReturn:
+        self._source.count_refused(problem.reason)
+        context.abort(_CODES.get(problem.status, grpc.StatusCode.UNAVAILABLE), str(problem))
+
 
 class _Routes(grpc.GenericRpcHandler):
     """The three services, without generated stubs: requests stay bytes."""
 
-    def __init__(self, export: Callable[[str, bytes, grpc.ServicerContext], bytes]) -> None:
+    def __init__(
+        self, export: Callable[[str, Iterator[bytes], grpc.ServicerContext], bytes]
+    ) -> None:
         self._export = export
 
     def service(self, handler_call_details: Any) -> Any:
@@ -86,8 +114,8 @@ class _Routes(grpc.GenericRpcHandler):
         path = _PATHS.get(handler_call_details.method)
         if path is None:
             return None
-        return grpc.unary_unary_rpc_method_handler(
-            lambda body, context: self._export(path, body, context)
+        return grpc.stream_unary_rpc_method_handler(
+            lambda messages, context: self._export(path, messages, context)
         )
 
 

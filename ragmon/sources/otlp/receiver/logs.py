@@ -4,13 +4,16 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import ScopeLogs
 
+from ragmon.memory import MemoryReservation
 from ragmon.sources.otlp.conventions.genai import EVALUATION, evaluation_of
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.receiver.responses import Encoding
 from ragmon.sources.otlp.spans import Attributes, DecodedSpans, Event
 from ragmon.sources.otlp.wire import json, protobuf
+from ragmon.sources.otlp.wire.limits import UNLIMITED, reserve_records
+from ragmon.sources.otlp.wire.outline import LOG_RECORD, Outline, ScopeOutline
 
 
 class Logged(NamedTuple):
@@ -45,13 +48,25 @@ class _LogRequest(msgspec.Struct, frozen=True, rename="camel"):
 _decoder = msgspec.json.Decoder(_LogRequest)
 
 
-def evaluations(body: bytes, encoding: Encoding) -> list[Logged]:
+def evaluations(
+    body: bytes,
+    encoding: Encoding,
+    most: int = UNLIMITED,
+    memory: MemoryReservation | None = None,
+) -> list[Logged]:
     """The evaluation results in an export request.
 
+    Args:
+        body: of the request.
+        encoding: of the body.
+        most: log records that it may have.
+        memory: reserved of; none: nothing is.
+
     Raises:
-        RecordError: it is no such request.
+        RecordError: it is no such request, or has more log records.
+        MemoryLimitError: it would take too much memory.
     """
-    read = _from_json(body) if encoding == "json" else _from_protobuf(body)
+    read = _from_json if encoding == "json" else _from_protobuf
     return [
         Logged(
             evaluation_of(Event(EVALUATION, time_ns, attributes)),
@@ -59,7 +74,7 @@ def evaluations(body: bytes, encoding: Encoding) -> list[Logged]:
             span_id,
             str(attributes.get("gen_ai.response.id", "")),
         )
-        for name, trace_id, span_id, time_ns, attributes in read
+        for name, trace_id, span_id, time_ns, attributes in read(body, most, memory)
         if EVALUATION in (name, attributes.get("event.name"))
     ]
 
@@ -67,17 +82,24 @@ def evaluations(body: bytes, encoding: Encoding) -> list[Logged]:
 _Read = tuple[str, bytes, bytes, int, Attributes]
 
 
-def _from_protobuf(body: bytes) -> Iterator[_Read]:
-    request: Any = protobuf.parse(body, ExportLogsServiceRequest)
-    for resource in request.resource_logs:
-        for scope in resource.scope_logs:
-            for record in scope.log_records:
+def _from_protobuf(body: bytes, most: int, memory: MemoryReservation | None) -> Iterator[_Read]:
+    outline = Outline(body, LOG_RECORD, most)
+    reserve_records(memory, outline.records, len(body))
+    for resource in outline.resources:
+        for scope in resource.scopes:
+            for record in _records(outline, scope):
                 read = protobuf.attributes(record.attributes, DecodedSpans([]))
                 name, time_ns = record.event_name, record.time_unix_nano
                 yield name, record.trace_id, record.span_id, time_ns, read
 
 
-def _from_json(body: bytes) -> Iterator[_Read]:
+def _records(outline: Outline, scope: ScopeOutline) -> Iterator[Any]:
+    for stretch in scope.stretches:
+        yield from protobuf.parse(outline.cut(stretch), ScopeLogs).log_records
+
+
+def _from_json(body: bytes, most: int, memory: MemoryReservation | None) -> Iterator[_Read]:
+    json.check(body, most, memory)
     request: _LogRequest = json.parse(body, _decoder)
     for resource in request.resource_logs or ():
         for scope in resource.scope_logs or ():

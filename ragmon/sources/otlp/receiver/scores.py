@@ -6,14 +6,30 @@ from typing import Any
 import msgspec
 
 from ragmon.errors import RecordError
+from ragmon.memory import MemoryReservation
+from ragmon.sources.bodies import check_number
+from ragmon.sources.json_scan import count_byte, count_objects
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.reading.values import number
 from ragmon.sources.otlp.receiver.targets import Targets
+from ragmon.sources.otlp.wire.limits import reserve_json
 
 LANGFUSE = "/api/public/scores"
 PHOENIX = {"/v1/span_annotations": "span_id", "/v1/trace_annotations": "trace_id"}
 
 Scored = tuple[str, SpanEvaluation, str]  # query id, evaluation, the sender's own id
+
+
+def check(path: str, body: bytes, most: int, memory: MemoryReservation) -> None:
+    """Refuse a request that is too large to be decoded.
+
+    Raises:
+        RecordError: it has more scores than ``most``.
+        MemoryLimitError: it would take too much memory.
+    """
+    if count_byte(body, b"{") > most:
+        check_number(count_objects(body, 2 if path == LANGFUSE else 3, most), most)
+    reserve_json(memory, body)
 
 
 def read(path: str, body: bytes, targets: Targets) -> tuple[list[Scored], list[str]]:

@@ -29,6 +29,7 @@ from ragmon.asgi import (
 )
 from ragmon.clock import Clock
 from ragmon.errors import MemoryLimitError, RecordError, StoreError
+from ragmon.memory import MemoryBudget, MemoryReservation
 from ragmon.records import Feedback, Label
 from ragmon.sources import (
     IngestCounters,
@@ -39,10 +40,11 @@ from ragmon.sources import (
     count_outcome,
     resolver,
 )
+from ragmon.sources.bodies import TOO_MANY
 from ragmon.sources.otlp import doctor
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.receiver import logs, scores
-from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
+from ragmon.sources.otlp.receiver.assembly import TraceSizes, TraceTimeouts
 from ragmon.sources.otlp.receiver.journal import Journal
 from ragmon.sources.otlp.receiver.permitted import admit
 from ragmon.sources.otlp.receiver.responses import (
@@ -68,6 +70,9 @@ PATHS = SIGNALS | {scores.LANGFUSE} | scores.PHOENIX.keys()
 """Every path that is answered here."""
 
 _MOST_SHOWN = 100
+_PER_RECORD = 10
+"""Spans or log records for each record of ``limits.records``: the OpenTelemetry Collector sends
+batches of 8,192 and, where it joins those of others, more; ragmon's default allows 100,000."""
 _CHANGE_BYTES = 200  # about, for the queue's account
 
 
@@ -75,6 +80,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """Limits and privacy of the routes."""
 
     limits: BodyLimits
+    records: int  # scores of one request; of spans and log records ten times as many
     retention_s: float
     max_skew_s: float
     timeouts: TraceTimeouts = TraceTimeouts()
@@ -139,7 +145,7 @@ class OtlpSource:
             with limits.memory.open() as memory:
                 body = await read_body(scope, receive, limits, memory)
                 encoding = encoding_of(header(scope, b"content-type"))
-                refused = await self.take(path, body, encoding, permit)
+                refused = await self.take(path, body, encoding, permit, memory)
             total = sum(refused.values())
             message = ", ".join(f"{count} spans: {reason}" for reason, count in refused.items())
             await send_answer(send, success(encoding, total, message))
@@ -148,46 +154,48 @@ class OtlpSource:
             self._counters.rejected("otlp", problem.reason)
             await send_answer(send, failure(encoding, problem), problem.headers)
 
-    async def take_whole(self, path: str, body: bytes, permit: Permit) -> dict[str, int]:
-        """As ``take``, for protobuf that was received already.
-
-        Raises:
-            Problem: 400, 413 or 503.
-        """
-        try:
-            with self._options.limits.memory.open() as memory:
-                memory.take(len(body))
-                return await self.take(path, body, "protobuf", permit)
-        except MemoryLimitError as error:
-            raise over_memory(error) from None
+    @property
+    def memory(self) -> MemoryBudget:
+        """The account that requests reserve from."""
+        return self._options.limits.memory
 
     async def take(
-        self, path: str, body: bytes, encoding: Encoding, permit: Permit
+        self,
+        path: str,
+        body: bytes,
+        encoding: Encoding,
+        permit: Permit,
+        memory: MemoryReservation,
     ) -> dict[str, int]:
         """Make a request durable; returns the spans refused, by reason.
 
         Raises:
-            Problem: 400 or 503.
+            Problem: 400, 413 or 503.
+            MemoryLimitError: it would take too much memory.
         """
         try:
             if path in TRACES:
-                return await self._take_traces(body, encoding, permit)
+                return await self._take_traces(body, encoding, permit, memory)
             if path in LOGS:
-                await self._take_logs(body, encoding, permit)
+                await self._take_logs(body, encoding, permit, memory)
         except RecordError as error:
-            raise Problem(400, str(error), reason=error.reason) from None
+            raise _refusal(error) from None
         return {}
 
-    async def _take_traces(self, body: bytes, encoding: Encoding, permit: Permit) -> dict[str, int]:
+    async def _take_traces(
+        self, body: bytes, encoding: Encoding, permit: Permit, memory: MemoryReservation
+    ) -> dict[str, int]:
         decode = json.decode if encoding == "json" else protobuf.decode
         parts: list[SpanRow] = []
         refused: dict[str, int] = {}
-        for decoded in decode(body):
+        door = TraceSizes(self.worker.assembly)
+        for decoded in decode(body, _PER_RECORD * self._options.records, memory):
             permit.charge(len(decoded.spans))
             if permit.pipelines is not None:
                 admit(decoded, permit.pipelines)
             redact = self._options.redact
-            parts += pack(decoded.spans if redact is None else scrub(decoded.spans, redact))
+            packed = pack(decoded.spans if redact is None else scrub(decoded.spans, redact))
+            parts += door.admit(packed, decoded)
             self._count(decoded, refused)
             await asyncio.sleep(0)  # other requests get a turn
         if parts:
@@ -225,10 +233,13 @@ class OtlpSource:
             raise unavailable(str(problem), problem.reason)
         self._counters.accepted("otlp_spans", sum(part.spans for part in parts))
 
-    async def _take_logs(self, body: bytes, encoding: Encoding, permit: Permit) -> None:
+    async def _take_logs(
+        self, body: bytes, encoding: Encoding, permit: Permit, memory: MemoryReservation
+    ) -> None:
         targets = self.worker.targets
         by_query: dict[str, list[SpanEvaluation]] = {}
-        for logged in logs.evaluations(body, encoding):
+        most = _PER_RECORD * self._options.records
+        for logged in logs.evaluations(body, encoding, most, memory):
             query_id = logged.response_id and targets.find(f"response:{logged.response_id}")
             if not query_id and any(logged.trace_id):
                 query_id = targets.of_span(logged.trace_id, logged.span_id)
@@ -244,6 +255,7 @@ class OtlpSource:
             limits = self._options.limits
             with limits.memory.open() as memory:
                 body = await read_body(scope, receive, limits, memory)
+                scores.check(path, body, self._options.records, memory)
                 accepted, refused = scores.read(path, body, self.worker.targets)
                 by_query: dict[str, list[SpanEvaluation]] = {}
                 for query_id, evaluation, _ in accepted:
@@ -258,7 +270,7 @@ class OtlpSource:
             await send_json(send, 200, ids[0] if one else {"data": ids})
         except RecordError as error:
             self._counters.rejected("otlp_feedback", error.reason)
-            await send_problem(send, Problem(400, str(error), reason=error.reason))
+            await send_problem(send, _refusal(error))
         except (Problem, MemoryLimitError) as error:
             problem = over_memory(error) if isinstance(error, MemoryLimitError) else error
             self._counters.rejected("otlp_feedback", problem.reason)
@@ -310,6 +322,12 @@ class OtlpSource:
         if scope["method"] != "POST":
             raise Problem(405, "use POST", reason="method", headers={"allow": "POST"})
         return self._authorize(_with_bearer(scope), "ingest")
+
+
+def _refusal(error: RecordError) -> Problem:
+    """400, or 413 for a request that holds too much."""
+    status = 413 if error.reason == TOO_MANY else 400
+    return Problem(status, str(error), reason=error.reason)
 
 
 def _with_bearer(scope: Scope) -> Scope:

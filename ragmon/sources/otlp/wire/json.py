@@ -11,6 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from ragmon.errors import RecordError
+from ragmon.memory import MemoryReservation
+from ragmon.sources.json_scan import count_byte, count_objects
 from ragmon.sources.otlp.reading.values import resource_of
 from ragmon.sources.otlp.spans import (
     MAX_ATTRIBUTES,
@@ -24,11 +26,13 @@ from ragmon.sources.otlp.spans import (
     SpanLink,
     drop_bulk,
 )
+from ragmon.sources.otlp.wire.limits import STRETCH_RECORDS, UNLIMITED, reserve_json
 
 _SCALARS = frozenset({str, bool, int, float})
 _INT64 = 1 << 63
 _FLOAT64 = 1 << 1023
 _MAX_DEPTH = 32
+_RECORD_DEPTH = 7  # {resourceSpans: [{scopeSpans: [{spans: [{ and the same of log records
 _Whole = int | str | float | None
 
 
@@ -103,18 +107,50 @@ def parse(body: bytes, decoder: msgspec.json.Decoder[Any] = _decode_request) -> 
         raise RecordError("malformed", "", f"no OTLP JSON: {error}", hint=hint) from None
 
 
-def decode(body: bytes) -> Iterator[DecodedSpans]:
-    """The spans of an export request, one instrumentation scope after another.
+def check(body: bytes, most: int = UNLIMITED, memory: MemoryReservation | None = None) -> None:
+    """Refuse a request that is too large to be decoded.
+
+    Args:
+        body: of the request.
+        most: spans or log records that it may have.
+        memory: reserved of; none: nothing is.
 
     Raises:
-        RecordError: it is no such message.
+        RecordError: it has more.
+        MemoryLimitError: it would take too much memory.
     """
+    if count_byte(body, b"{") > most:
+        records = count_objects(body, _RECORD_DEPTH, most)
+        if records > most:
+            message = f"the request has {records} spans or log records or more"
+            detail = f"{message}; ten times limits.records allow {most}"
+            raise RecordError("too_many_records", "", detail, hint="Send smaller batches")
+    reserve_json(memory, body)
+
+
+def decode(
+    body: bytes, most: int = UNLIMITED, memory: MemoryReservation | None = None
+) -> Iterator[DecodedSpans]:
+    """The spans of an export request, some hundreds at a time.
+
+    Args:
+        body: of the request.
+        most: see ``check``.
+        memory: see ``check``.
+
+    Raises:
+        RecordError: it is no such message, or has more spans.
+        MemoryLimitError: it would take too much memory.
+    """
+    check(body, most, memory)
     for resource_spans in parse(body).resource_spans or ():
         about = resource_spans.resource
         resource = resource_of(attributes(about.attributes if about else None, DecodedSpans([])))
         for scope_spans in resource_spans.scope_spans or ():
             scope = scope_spans.scope.name[:MAX_NAME] if scope_spans.scope else ""
-            yield _scope(scope_spans.spans or [], scope, resource)
+            spans = scope_spans.spans or []
+            for at in range(0, len(spans), STRETCH_RECORDS):
+                yield _scope(spans[at : at + STRETCH_RECORDS], scope, resource)
 
 
 def _scope(wire: list[_Span], scope: str, resource: Resource) -> DecodedSpans:

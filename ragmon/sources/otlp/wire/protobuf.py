@@ -4,13 +4,15 @@ Most attributes are strings, and an unset string reads as empty: taking the stri
 asking for the kind of value only when it is empty is twice as fast as asking always.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 
-from ragmon.errors import RecordError
+from ragmon.memory import MemoryReservation
 from ragmon.sources.otlp.reading.values import resource_of
 from ragmon.sources.otlp.spans import (
     MAX_ATTRIBUTES,
@@ -19,18 +21,52 @@ from ragmon.sources.otlp.spans import (
     Attributes,
     DecodedSpans,
     Event,
-    Resource,
     Span,
     SpanLink,
     drop_bulk,
+)
+from ragmon.sources.otlp.spans import Resource as KnownResource
+from ragmon.sources.otlp.wire.limits import (
+    UNLIMITED,
+    reserve_records,
+)
+from ragmon.sources.otlp.wire.outline import (
+    SPAN,
+    Outline,
+    ScopeOutline,
+    malformed,
 )
 
 _NO_ID = bytes(16)
 _MAX_DEPTH = 32
 
 
-def parse(body: bytes, kind: Any = ExportTraceServiceRequest) -> Any:
-    """Parse the message of a request.
+def decode(
+    body: bytes, most: int = UNLIMITED, memory: MemoryReservation | None = None
+) -> Iterator[DecodedSpans]:
+    """The spans of an ``ExportTraceServiceRequest``, some hundreds at a time.
+
+    Args:
+        body: of the request.
+        most: spans that it may have.
+        memory: reserved of, before the spans are decoded; none: nothing is.
+
+    Raises:
+        RecordError: it is no such message, or has more spans.
+        MemoryLimitError: they would take too much memory.
+    """
+    outline = Outline(body, SPAN, most)
+    reserve_records(memory, outline.records, len(body))
+    for resource_outline in outline.resources:
+        about = parse(resource_outline.resource, Resource)
+        resource = resource_of(attributes(about.attributes, DecodedSpans([])))
+        for scope_outline in resource_outline.scopes:
+            scope = parse(scope_outline.scope, InstrumentationScope).name[:MAX_NAME]
+            yield from _stretches(outline, scope_outline, scope, resource)
+
+
+def parse(body: bytes, kind: Any) -> Any:
+    """Parse one message.
 
     Raises:
         RecordError: it is no such message.
@@ -38,39 +74,34 @@ def parse(body: bytes, kind: Any = ExportTraceServiceRequest) -> Any:
     try:
         return kind.FromString(body)
     except DecodeError as error:
-        hint = "send an OTLP export request, or fix the Content-Type"
-        raise RecordError("malformed", "", f"no OTLP protobuf: {error}", hint=hint) from None
+        raise malformed(error) from None
 
 
-def decode(body: bytes) -> Iterator[DecodedSpans]:
-    """The spans of an ``ExportTraceServiceRequest``, one instrumentation scope after another.
-
-    Raises:
-        RecordError: it is no such message.
-    """
-    request = parse(body)
-    for resource_spans in request.resource_spans:
-        unused = DecodedSpans([])
-        resource = resource_of(attributes(resource_spans.resource.attributes, unused))
-        for scope_spans in resource_spans.scope_spans:
-            scope = scope_spans.scope.name[:MAX_NAME]
-            yield _scope(scope_spans.spans, scope, resource)
-
-
-def _scope(wire: Iterable[Any], scope: str, resource: Resource) -> DecodedSpans:
-    decoded = DecodedSpans([])
-    for span in wire:
-        trace_id, span_id = span.trace_id, span.span_id
-        if len(trace_id) != 16 or trace_id == _NO_ID:
-            decoded.refuse("bad_trace_id")
-        elif len(span_id) != 8 or span_id == _NO_ID[:8]:
-            decoded.refuse("bad_span_id")
-        else:
-            decoded.spans.append(_span(span, scope, resource, decoded))
-    return decoded
+def _stretches(
+    outline: Outline, outlined: ScopeOutline, scope: str, resource: KnownResource
+) -> Iterator[DecodedSpans]:
+    for stretch in outlined.stretches:
+        decoded = DecodedSpans([])
+        for span in parse(outline.cut(stretch), ScopeSpans).spans:
+            _add(span, scope, resource, decoded)
+        yield decoded
+    if outlined.refused:
+        decoded = DecodedSpans([])
+        decoded.refuse("too_many_fields", outlined.refused)
+        yield decoded
 
 
-def _span(span: Any, scope: str, resource: Resource, decoded: DecodedSpans) -> Span:
+def _add(span: Any, scope: str, resource: KnownResource, decoded: DecodedSpans) -> None:
+    trace_id, span_id = span.trace_id, span.span_id
+    if len(trace_id) != 16 or trace_id == _NO_ID:
+        decoded.refuse("bad_trace_id")
+    elif len(span_id) != 8 or span_id == _NO_ID[:8]:
+        decoded.refuse("bad_span_id")
+    else:
+        decoded.spans.append(_span(span, scope, resource, decoded))
+
+
+def _span(span: Any, scope: str, resource: KnownResource, decoded: DecodedSpans) -> Span:
     parent_id = span.parent_span_id
     if parent_id == _NO_ID[:8]:
         parent_id = b""

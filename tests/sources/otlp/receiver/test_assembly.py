@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmon.sources.otlp.receiver.assembly import Assembly, TraceTimeouts
+from ragmon.sources.otlp.receiver.assembly import Assembly, TraceSizes, TraceTimeouts
+from ragmon.sources.otlp.spans import DecodedSpans
 from ragmon.stores.protocols import SpanRow
 
 TIMEOUTS = TraceTimeouts(linger_s=2.0, idle_s=60.0, longest_s=900.0)
@@ -116,3 +117,14 @@ def test_every_span_ends_in_exactly_one_complete_trace_or_is_late(arrivals):
     assert assembly.kept_bytes == 0
     assert len({each.trace_id for each in complete}) == len(complete)
     assert sum(len(each.bodies or ()) for each in complete) + assembly.counts.late == sent
+
+
+def test_spans_beyond_the_most_of_a_trace_are_refused_at_the_door():
+    assembly = Assembly(TraceTimeouts(most_spans=10))
+    assembly.add(SpanRow(b"a", 4, False, b"body"), 0.0)
+    sizes, decoded = TraceSizes(assembly), DecodedSpans([])
+    parts = [SpanRow(b"a", 4, False, b""), SpanRow(b"b", 10, False, b"")]
+    assert sizes.admit(parts, decoded) == parts
+    assert sizes.admit([SpanRow(b"a", 3, False, b""), SpanRow(b"b", 1, False, b"")], decoded) == []
+    assert sizes.admit([SpanRow(b"a", 2, False, b"")], decoded)
+    assert decoded.refused == {"trace_too_large": 4}

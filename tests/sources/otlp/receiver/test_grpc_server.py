@@ -83,3 +83,34 @@ def test_metrics_and_logs_are_taken(site):
     assert call(SERVICE.format("metrics", "Metrics"), b"") == b""
     assert call(SERVICE.format("logs", "Logs"), b"") == b""
     assert built.pending() == 0
+
+
+def test_a_refused_call_is_not_read(site):
+    built, call = site
+    wrong = (("authorization", "Bearer wrong"),)
+    with pytest.raises(grpc.RpcError) as raised:
+        call(TRACES, bytes(5 << 20), metadata=wrong)  # larger than what may be read
+    assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert built.counters.counts["otlp", "unauthorized"] == 1
+
+
+@pytest.mark.parametrize(
+    ("taken", "code"),
+    [
+        pytest.param(True, grpc.StatusCode.UNAVAILABLE, id="others hold the memory"),
+        pytest.param(False, None, id="there is memory"),
+    ],
+)
+def test_a_message_is_read_only_when_there_is_memory_for_it(site, taken, code):
+    built, call = site
+    budget = built.source.memory
+    with budget.open() as others:
+        others.take(budget.room if taken else 0)
+        if code is None:
+            assert call(TRACES, b"") == b""
+        else:
+            with pytest.raises(grpc.RpcError) as raised:
+                call(TRACES, b"")
+            assert raised.value.code() is code
+            assert built.counters.counts["otlp", "memory"] == 1
+    assert budget.reserved == 0

@@ -500,3 +500,80 @@ class Undeletable:
 
     def delete(self, trace_ids):
         raise StoreFullError("no space left")
+
+
+JSON_SPANS = b'{"resourceSpans":[{"scopeSpans":[{"spans":['
+JSON_LOGS = b'{"resourceLogs":[{"scopeLogs":[{"logRecords":['
+
+
+def wired(tag: int, body: bytes) -> bytes:
+    """A protobuf field of less than two megabytes."""
+    size = len(body)
+    return bytes([tag, size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14]) + body
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers", "source"),
+    [
+        pytest.param(
+            "/v1/traces",
+            wired(0x0A, wired(0x12, b"\x12\x00" * 100_001)),
+            {},
+            "otlp",
+            id="spans in protobuf",
+        ),
+        pytest.param(
+            "/v1/traces", JSON_SPANS + b"{}," * 100_000 + b"{}]}]}]}", JSON, "otlp", id="in JSON"
+        ),
+        pytest.param(
+            "/v1/logs",
+            wired(0x0A, wired(0x12, b"\x12\x00" * 100_001)),
+            {},
+            "otlp",
+            id="log records in protobuf",
+        ),
+        pytest.param(
+            "/v1/logs", JSON_LOGS + b"{}," * 100_000 + b"{}]}]}]}", JSON, "otlp", id="and in JSON"
+        ),
+        pytest.param(
+            "/api/public/scores",
+            b"[" + b"{}," * 10_000 + b"{}]",
+            JSON,
+            "otlp_feedback",
+            id="scores",
+        ),
+        pytest.param(
+            "/v1/span_annotations",
+            b'{"data":[' + b"{}," * 10_000 + b"{}]}",
+            JSON,
+            "otlp_feedback",
+            id="annotations",
+        ),
+    ],
+)
+def test_too_much_in_one_request_is_refused_and_counted(site, path, body, headers, source):
+    content_type = headers or "application/x-protobuf"
+    answer = site.send(
+        gzip.compress(body), path, content_type=content_type, content_encoding="gzip"
+    )
+    assert answer.status == 413
+    assert site.counters.counts == {(source, "too_many_records"): 1}
+
+
+def test_what_decoding_would_take_is_refused_and_counted(site):
+    memory = site.source.memory
+    with memory.open() as others:
+        others.take(memory.room - 1_000)
+        answer = site.send(JSON_SPANS + b"{}," * 1_000 + b"{}]}]}]}", content_type=JSON)
+    assert answer.status == 503
+    assert answer.headers["retry-after"]
+    assert site.counters.counts == {("otlp", "memory"): 1}
+
+
+def test_spans_beyond_the_most_of_a_trace_are_refused_and_counted(site):
+    spans = b",".join(b'{"traceId":"%032x","spanId":"%016x"}' % (1, at + 1) for at in range(12_000))
+    answer = site.send(JSON_SPANS + spans + b"]}]}]}", content_type=JSON)
+    assert answer.status == 200
+    refused = site.counters.counts["otlp_spans", "trace_too_large"]
+    assert 2_000 <= refused <= 2_512
+    assert site.counters.counts["otlp_spans", "accepted"] == 12_000 - refused

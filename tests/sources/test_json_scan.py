@@ -1,0 +1,58 @@
+"""Counts in JSON without decoding it: as many as the decoder finds, whatever the texts hold."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmon.sources import json_scan
+from ragmon.sources.json_scan import count_byte, count_elements, count_objects
+
+MANY = 1 << 40
+TRICKY = st.text('ab"\\\\,[]{}\n', max_size=8)
+VALUES = st.recursive(
+    st.none() | st.integers() | TRICKY,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TRICKY, inner, max_size=4),
+    max_leaves=30,
+)
+
+
+def objects(value, depth: int) -> int:
+    """The objects at a depth, by walking through the value."""
+    if isinstance(value, dict):
+        return (depth == 1) + sum(objects(each, depth - 1) for each in value.values())
+    return sum(objects(each, depth - 1) for each in value) if isinstance(value, list) else 0
+
+
+@given(st.lists(VALUES, min_size=1, max_size=5), st.integers(1, 9))
+def test_counts_are_those_of_the_decoder(values, stretch):
+    text = msgspec.json.encode(values)
+    whole = json_scan._STRETCH
+    json_scan._STRETCH = stretch
+    try:
+        assert count_elements(text, MANY) == len(values)
+        assert [count_objects(text, depth, MANY) for depth in (1, 2, 3)] == [
+            objects(values, depth) for depth in (1, 2, 3)
+        ]
+        assert count_byte(text, b",") == text.count(b",")
+    finally:
+        json_scan._STRETCH = whole
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        pytest.param(b"[" + b"1," * 999 + b"1]", 1_000, id="numbers"),
+        pytest.param(b"[" + b"{}, \n" * 999 + b"{}]", 1_000, id="objects"),
+        pytest.param(b'["' + b"," * 999 + b'"]', 1, id="commas of a text"),
+        pytest.param(b'["' + b'\\",' * 999 + b'"]', 1, id="commas after escaped quotes"),
+        pytest.param(b"[[" + b"1," * 999 + b"1]]", 1, id="commas of an inner array"),
+        pytest.param(b"[[[", 1, id="no JSON at all"),
+    ],
+)
+def test_count_elements(text, counted):
+    assert count_elements(text, MANY) == counted
+
+
+def test_counting_ends_soon_beyond_the_limit():
+    assert 10 < count_elements(b"[" + b"1," * (1 << 20), 10) <= json_scan._STRETCH
