@@ -23,7 +23,7 @@ from ragmon.signals.catalogue import build, by_batch, by_record, modules
 from ragmon.signals.facts import extract
 from ragmon.sinks import Repeating, SinkContext
 from ragmon.stores import Reader, Store
-from ragmon.windows.moments import expand
+from ragmon.windows.batch_rows import added
 from tests.support.alerts import event
 from tests.support.examples import NOON, query_records, record, windows
 from tests.support.stores import KINDS, opened
@@ -171,10 +171,12 @@ def test_the_batch_form_of_a_signal_agrees_with_its_record_form(
 @settings(deadline=None)
 @given(known_queries, st.integers(0, 12))
 def test_sums_of_parts_are_the_sum_of_the_whole(queries, cut):
-    values = observed(queries)
-    first, second = expand(values[:cut]).sum(axis=0), expand(values[cut:]).sum(axis=0)
-    np.testing.assert_allclose(first + second, expand(values).sum(axis=0))
-    np.testing.assert_allclose(second + first, expand(values).sum(axis=0))
+    values, proportions = observed(queries), np.zeros(len(PIPELINE.columns), dtype=np.bool_)
+    first, second, whole = (
+        added(part, proportions) for part in (values[:cut], values[cut:], values)
+    )
+    sums = [part.widened(part.rows.sum(axis=0)[None]) for part in (first, second, whole)]
+    np.testing.assert_allclose(sums[0] + sums[1], sums[2])
 
 
 def test_a_plain_signal_is_found_by_its_file(tmp_path, monkeypatch):

@@ -5,17 +5,18 @@ New codes wait uncounted in a list, because most are read only much later.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragmon.stats.latency import BINS
 from ragmon.windows.kept import KeptTotals
-from ragmon.windows.tiers import Run, Tier
+from ragmon.windows.tiers import Run, Tier, split
 
 Codes = NDArray[np.int32]
 _WAITING = 1 << 17  # codes that may wait in a bucket before they are counted
+_LARGE = 255
 _DENSE = 16  # below this many counters a code, counting beats sorting
 
 
@@ -39,7 +40,7 @@ class Bucket:
 
     def counted(self) -> tuple[Codes, Codes]:
         """Sorted distinct codes, and how often each was seen."""
-        codes, counts = np.cumsum(self._gaps, dtype=np.int32), self._counts.astype(np.int32)
+        codes, counts = np.cumsum(_wide(self._gaps), dtype=np.int32), _wide(self._counts)
         if self._waiting:
             codes, counts = _merged(codes, counts, *_distinct(np.concatenate(self._waiting)))
             self._set(codes, counts)
@@ -53,13 +54,27 @@ class Bucket:
         self._set(codes[kept], counts[kept])
 
     def _set(self, codes: Codes, counts: Codes) -> None:
-        """Most gaps and counts are small: in narrow integers a bucket takes half the memory."""
         self._gaps = _narrow(np.diff(codes, prepend=np.int32(0)))
         self._counts = _narrow(counts)
 
 
-def _narrow(values: Codes) -> NDArray[np.unsignedinteger[Any]]:
-    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
+class _Narrow(NamedTuple):
+    """Integers that are mostly small: a byte each, and the others apart."""
+
+    small: NDArray[np.uint8]  # 255: the next of the large ones
+    large: Codes
+
+
+def _narrow(values: Codes) -> _Narrow:
+    """The small form of integers of zero or more."""
+    return _Narrow(np.minimum(values, _LARGE).astype(np.uint8), values[values >= _LARGE])
+
+
+def _wide(values: _Narrow) -> Codes:
+    """The integers again."""
+    wide = values.small.astype(np.int32)
+    wide[values.small == _LARGE] = values.large
+    return wide
 
 
 def _merged(
@@ -90,14 +105,17 @@ class LatencyRing:
         self.stages = stages
         self.buckets: dict[int, Bucket] = {}
         self._newest = -1
-        self._kept: KeptTotals[np.int64] = KeptTotals()
+        self._kept: KeptTotals[np.int32] = KeptTotals()
 
-    def add(self, bucket: int, codes: Codes) -> None:
-        """Count codes in a bucket that the ring still holds."""
-        if bucket > self._newest - self.tier.slots:
-            self.buckets.setdefault(bucket, Bucket()).add(codes)
-            self._kept.add(np.full(len(codes), bucket), codes, 1)
-            self._advance(bucket)
+    def add(self, buckets: NDArray[np.int64], codes: Codes) -> None:
+        """Count each code in its bucket, unless the ring has moved past that."""
+        self._advance(int(buckets.max()))
+        kept = buckets > self._newest - self.tier.slots
+        if not kept.all():
+            buckets, codes = buckets[kept], codes[kept]
+        for bucket, mine in split(buckets):
+            self.buckets.setdefault(bucket, Bucket()).add(codes[mine])
+        self._kept.add(buckets, codes, 1)
 
     def put(self, bucket: int, codes: Codes, counts: Codes) -> None:
         """Set one bucket as it was saved."""
@@ -110,7 +128,7 @@ class LatencyRing:
         stored = self.buckets.get(bucket)
         return stored.counted() if stored else (np.empty(0, np.int32), np.empty(0, np.int32))
 
-    def total(self, run: Run, series: int) -> NDArray[np.int64]:
+    def total(self, run: Run, series: int) -> NDArray[np.int32]:
         """Counts over a run of buckets; shape (series, stages, BINS)."""
         size = series * self.stages * BINS
         kept = self._kept.get(run, size)
@@ -119,18 +137,16 @@ class LatencyRing:
             self._kept.keep(run, kept)
         return kept.reshape(series, self.stages, BINS)
 
-    def _count(self, run: Run, size: int) -> NDArray[np.int64]:
+    def _count(self, run: Run, size: int) -> Codes:
         near = self._kept.near(run, size)
         if near is None:
-            return self._counted_in(range(run.first, run.end), np.zeros(size, dtype=np.int64))
+            return self._counted_in(range(run.first, run.end), np.zeros(size, dtype=np.int32))
         other, total = near
         before, after = set(range(other.first, other.end)), set(range(run.first, run.end))
         self._counted_in(before - after, total, sign=-1)
         return self._counted_in(after - before, total)
 
-    def _counted_in(
-        self, buckets: Iterable[int], total: NDArray[np.int64], sign: int = 1
-    ) -> NDArray[np.int64]:
+    def _counted_in(self, buckets: Iterable[int], total: Codes, sign: int = 1) -> Codes:
         """The total with the counts of some buckets added, in place."""
         for bucket in buckets:
             if bucket in self.buckets:

@@ -1,36 +1,19 @@
-"""Dense rings of sums: one row a series and bucket, mergeable by addition.
+"""Rings of sums: one row a series and bucket, mergeable by addition."""
 
-Rings are allocated at once as untouched small pages, so memory follows what is used.
-"""
-
-import math
-import mmap
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragmon.windows.bucket_rows import BucketRows, Rows
 from ragmon.windows.kept import KeptTotals
 from ragmon.windows.row_layout import RowLayout
-from ragmon.windows.tiers import Run, Tier
+from ragmon.windows.tiers import Run, Tier, split
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+_MOST_OPEN = 8_000  # rows of a ring that are not packed: some 10 MB
 _SHORT = 8  # up to so many rows, one pass for each takes half the time of reduceat
-
-
-def expand(values: Floats) -> Floats:
-    """Observations (n, columns) with NaN for unknown, as addable rows (n, ``RowLayout.width``)."""
-    layout = RowLayout(values.shape[1])
-    rows = np.empty((len(values), layout.width))
-    n, x, xx = (rows[:, part] for part in layout.moments)
-    known = ~np.isnan(values)
-    n[:] = known
-    x[:] = 0.0
-    np.copyto(x, values, where=known)
-    np.multiply(x, x, out=xx)
-    rows[:, layout.queries] = 1.0
-    return rows
 
 
 def group(keys: Ints, rows: Floats, of: Ints | None = None) -> tuple[Ints, Floats]:
@@ -73,50 +56,76 @@ def _sum_stretches(rows: Floats, starts: Ints) -> Floats:
 
 
 class Ring:
-    """The buckets of one tier for every series."""
+    """The buckets of one tier for every series.
 
-    def __init__(self, tier: Tier, capacity: int, layout: RowLayout) -> None:
+    A bucket that rests is packed. To add to it opens it again, so that late records cost more
+    than timely ones, and memory follows what is stored.
+    """
+
+    def __init__(self, tier: Tier, layout: RowLayout) -> None:
         self.tier = tier
-        self.cells = _zeros((tier.slots, capacity, layout.width))
-        self.queries = self.cells[:, :, layout.queries]  # a view, (slots, capacity)
-        self.epochs = np.full(tier.slots, -1, dtype=np.int64)  # bucket number held by each slot
+        self._width = layout.width
+        self._queries = layout.queries
+        self._newest = -1  # bucket
+        self._buckets: dict[int, BucketRows] = {}  # by number; the longest untouched first
         self._kept: KeptTotals[np.float64] = KeptTotals()
 
-    def add(self, series: Ints, buckets: Ints, rows: Floats, *, restating: bool = False) -> Ints:
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buckets."""
+        return sum(bucket.nbytes for bucket in self._buckets.values())
+
+    def add(
+        self, series: Ints, buckets: Ints, rows: Floats, *, restating: bool = False
+    ) -> list[int]:
         """Add rows to distinct pairs of series and bucket; returns the buckets that took part.
 
-        Buckets that the ring has already overwritten are left out: a coarser tier has them.
+        Buckets that the ring has moved past are left out: a coarser tier has them.
         Restating leaves out cells without records too, where there is nothing to correct.
         """
-        distinct = np.unique(buckets)
-        self._open(distinct)
-        slots = buckets % self.tier.slots
-        kept = buckets == self.epochs[slots]
+        self._advance(int(buckets.max()))
+        kept = buckets > self._oldest
         if restating:
-            kept &= self.queries[slots, series] > 0.0
+            kept &= self.counted(series, buckets)
         if not kept.all():
-            series, buckets, slots, rows = series[kept], buckets[kept], slots[kept], rows[kept]
-            distinct = np.unique(buckets)
-        self.cells[slots, series] += rows
+            series, buckets, rows = series[kept], buckets[kept], rows[kept]
+        touched = []
+        for number, mine in split(buckets):
+            bucket = self._buckets.pop(number, None) or BucketRows(self._width)
+            bucket.add(series[mine], rows[mine])
+            self._buckets[number] = bucket
+            touched.append(number)
+        self._rest_longest_untouched()
         self._kept.add(buckets, series, rows)
-        return distinct
+        return touched
 
     def put(self, bucket: int, series: Ints, rows: Floats) -> None:
         """Set one bucket as it was saved."""
-        self._open(np.array([bucket]))
         self._kept.clear()
-        self.cells[bucket % self.tier.slots, series] = rows
+        self._buckets[bucket] = BucketRows(self._width)
+        self._buckets[bucket].put(series, rows)
+        self._advance(bucket)
 
     def is_current(self, bucket: int) -> bool:
-        """True while no newer bucket has taken the slot."""
-        return bool(self.epochs[bucket % self.tier.slots] == bucket)
+        """True for a bucket that the ring holds."""
+        return bucket in self._buckets
 
-    def get(self, bucket: int, count: int) -> tuple[Ints, Floats]:
-        """Series numbers below ``count`` that have records in the bucket, and their rows."""
-        slot = bucket % self.tier.slots
-        used = self.queries[slot, :count]
-        series = np.flatnonzero(used) if self.is_current(bucket) else np.arange(0)
-        return series, self.cells[slot, series]
+    def get(self, bucket: int) -> Rows:
+        """The series that have records in the bucket, ascending, and their rows."""
+        stored = self._buckets.get(bucket)
+        if stored is None:
+            return Rows(np.arange(0), np.empty((0, self._width)))
+        series, rows = stored.get()
+        used = rows[:, self._queries] != 0.0
+        return Rows(series[used], rows[used])
+
+    def counted(self, series: Ints, buckets: Ints) -> NDArray[np.bool_]:
+        """True for the pairs of series and bucket that have records."""
+        counted = np.zeros(len(series), dtype=np.bool_)
+        for number, mine in split(buckets):
+            if number in self._buckets:
+                counted[mine] = self._buckets[number].has(series[mine], self._queries)
+        return counted
 
     def total(self, run: Run, count: int) -> Floats:
         """Sum over a run of buckets, for the first ``count`` series; shape (count, width)."""
@@ -126,53 +135,45 @@ class Ring:
             self._kept.keep(run, kept)
         return kept
 
-    def _sum(self, run: Run, count: int) -> Floats:
-        result = np.zeros((count, self.cells.shape[2]))
-        buckets = np.arange(run.first, run.first + run.length)[-self.tier.slots :]
-        slots = buckets % self.tier.slots
-        current = slots[self.epochs[slots] == buckets]
-        for first, last in _stretches(np.sort(current)):
-            result += self.cells[first:last, :count].sum(axis=0)
-        return result
-
     def clear(self, series: Sequence[int]) -> None:
         """Forget everything about some series."""
         self._kept.clear()
-        for number in series:
-            used = np.flatnonzero(self.queries[:, number])
-            self.cells[used, number] = 0.0
+        for bucket in self._buckets.values():
+            bucket.drop(np.array(series))
 
-    def _open(self, buckets: Ints) -> None:
-        """Make room for those of the distinct buckets that are newer than what their slots hold."""
-        for bucket in buckets:
-            slot = bucket % self.tier.slots
-            previous = int(self.epochs[slot])
-            if previous >= bucket:
-                continue
-            if previous >= 0:
-                self._kept.forget(previous)
-                used = np.flatnonzero(self.queries[slot])
-                self.cells[slot, used] = 0.0  # untouched pages stay untouched
-            self.epochs[slot] = bucket
+    def rest(self, touched: Container[int]) -> None:
+        """Pack all buckets but those that were touched lately."""
+        for number, bucket in self._buckets.items():
+            if number not in touched:
+                bucket.rest()
 
+    def _sum(self, run: Run, count: int) -> Floats:
+        result = np.zeros((count, self._width))
+        for number in range(run.first, run.end):
+            if number in self._buckets:
+                series, rows = self._buckets[number].get()
+                within = np.searchsorted(series, count)
+                result[series[:within]] += rows[:within]
+        return result
 
-def _zeros(shape: tuple[int, int, int]) -> Floats:
-    """Zeros that take memory only where written.
+    @property
+    def _oldest(self) -> int:
+        """The last bucket that the ring has moved past."""
+        return self._newest - self.tier.slots
 
-    numpy asks for huge pages, of which one row would touch two megabytes.
-    """
-    # Private, because a shared page takes memory when it is only read.
-    pages = mmap.mmap(-1, math.prod(shape) * 8, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):
-        pages.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(pages, dtype=np.float64).reshape(shape)
+    def _advance(self, bucket: int) -> None:
+        if bucket <= self._newest:
+            return
+        self._newest = bucket
+        for stale in [number for number in self._buckets if number <= self._oldest]:
+            del self._buckets[stale]
+            self._kept.forget(stale)
 
-
-def _stretches(slots: Ints) -> list[tuple[int, int]]:
-    """Sorted slots as half-open intervals of neighbours, so that sums run over slices."""
-    if not len(slots):
-        return []
-    breaks = np.flatnonzero(np.diff(slots) != 1)
-    firsts = slots[np.r_[0, breaks + 1]]
-    lasts = slots[np.r_[breaks, len(slots) - 1]] + 1
-    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+    def _rest_longest_untouched(self) -> None:
+        """Pack what was not touched for longest, while too many rows are open."""
+        open_rows = sum(bucket.open_rows for bucket in self._buckets.values())
+        for bucket in self._buckets.values():
+            if open_rows <= _MOST_OPEN:
+                return
+            open_rows -= bucket.open_rows
+            bucket.rest()

@@ -61,12 +61,15 @@ class _Totals(Struct, array_like=True, frozen=True):
 def dump_dirty(windows: Windows) -> Iterator[SavedBucket]:
     """Every bucket changed since the last dump; then they count as clean.
 
-    A bucket that the rings have moved past stays as it was last saved.
+    A bucket that the rings have moved past stays as it was last saved. One that was not touched
+    since the last dump is packed.
     """
+    windows.settle()
     for tier, dirty in enumerate(windows.dirty):
         for bucket in sorted(dirty):
             if windows.rings[tier].is_current(bucket):
                 yield SavedBucket(tier, bucket, _dump_bucket(windows, tier, bucket))
+        windows.rings[tier].rest(dirty)
         dirty.clear()
 
 
@@ -135,6 +138,7 @@ def add_saved(
 
 def dump_totals(windows: Windows) -> bytes:
     """The cumulative counters."""
+    windows.settle()
     totals = windows.totals
     keys = sorted(windows.series.keys.items(), key=lambda item: item[1])
     numbers = [number for _, number in keys]
@@ -171,7 +175,7 @@ def load_totals(windows: Windows, body: bytes) -> None:
 
 
 def _dump_bucket(windows: Windows, tier: int, bucket: int) -> bytes:
-    numbers, rows = windows.rings[tier].get(bucket, len(windows.series))
+    numbers, rows = windows.rings[tier].get(bucket)
     codes, counts = windows.latencies[tier].get(bucket)
     position = np.full(windows.series.capacity, -1)
     position[numbers] = np.arange(len(numbers))

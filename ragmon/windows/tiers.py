@@ -4,8 +4,11 @@ Every observation is counted once in each tier. A window is then covered by wide
 its middle and narrow ones at its edges, so a week costs about two hundred cells a series.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 MINUTE_S = 60
 HOUR_S = 3_600
@@ -39,6 +42,18 @@ def tiers_for(longest_window_s: float) -> tuple[Tier, ...]:
     """
     hours = max(8 * DAY_S, int(longest_window_s) + DAY_S) // HOUR_S
     return (Tier(10, 90), Tier(MINUTE_S, 100), Tier(10 * MINUTE_S, 150), Tier(HOUR_S, hours))
+
+
+def split(buckets: NDArray[np.int64]) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
+    """Each distinct bucket, ascending, and where it stands among the buckets."""
+    if not len(buckets):
+        return
+    if buckets.min() == buckets.max():
+        yield int(buckets[0]), slice(None)
+        return
+    order = np.argsort(buckets, kind="stable")
+    distinct, starts = np.unique(buckets[order], return_index=True)
+    yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
 
 
 def cover(tiers: Sequence[Tier], start: float, end: float, now: float) -> list[Run]:

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmon.windows.kept import KeptTotals
-from ragmon.windows.moments import Ring, expand, group
+from ragmon.windows.moments import Ring, group
 from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.tiers import Run, Tier
+from tests.support.rows import expand
 
 LAYOUT = RowLayout(1)
 TIER = Tier(10, 12)
@@ -28,16 +29,6 @@ def test_group_sums_rows_of_equal_key(keys, ordered, through_an_index):
         np.testing.assert_array_equal(sums[at], taken[keys == key].sum(axis=0))
 
 
-def test_expanded_rows_add_up_to_moments():
-    rows = expand(np.array([[2.0, np.nan], [3.0, 0.0]]))
-    assert rows.shape == (2, RowLayout(2).width)
-    total, layout = rows.sum(axis=0), RowLayout(2)
-    assert total[layout.n].tolist() == [2, 1]
-    assert total[layout.sum].tolist() == [5, 0]
-    assert total[layout.sum_sq].tolist() == [13, 0]
-    assert total[layout.queries] == 2
-
-
 def test_the_parts_of_a_row_are_views_that_cover_it():
     layout = RowLayout(3)
     row = np.zeros(layout.width)
@@ -50,18 +41,19 @@ batches = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), max_size=6,
 
 
 class Model:
-    """Cells by bucket and series; of two buckets that share a slot the newer is held."""
+    """Cells by bucket and series, of the newest buckets."""
 
     def __init__(self) -> None:
         self.cells: dict[int, dict[int, float]] = {}
+        self.newest = -1
 
     def add(self, pairs) -> set[int]:
-        for bucket in {bucket for _, bucket in pairs}:
-            rivals = [each for each in self.cells if each % TIER.slots == bucket % TIER.slots]
-            if all(bucket > each for each in rivals):
-                for each in rivals:
-                    del self.cells[each]
-                self.cells[bucket] = {}
+        self.newest = max(self.newest, *(bucket for _, bucket in pairs))
+        for _, bucket in pairs:
+            if bucket > self.newest - TIER.slots:
+                self.cells.setdefault(bucket, {})
+        for bucket in [each for each in self.cells if each <= self.newest - TIER.slots]:
+            del self.cells[bucket]
         held = [(series, bucket) for series, bucket in pairs if bucket in self.cells]
         for series, bucket in held:
             self.cells[bucket][series] = self.cells[bucket].get(series, 0) + 1
@@ -71,12 +63,13 @@ class Model:
 @settings(deadline=None)
 @given(st.lists(st.tuples(batches, st.integers(0, 40), st.integers(0, TIER.slots)), max_size=8))
 def test_a_ring_holds_its_newest_buckets(life):
-    ring, model = Ring(TIER, capacity=4, layout=LAYOUT), Model()
+    ring, model = Ring(TIER, LAYOUT), Model()
     for pairs, first, length in life:
+        ring.rest({first})
         if pairs:
             series, buckets = np.array(pairs).T
             touched = ring.add(series, buckets, np.ones((len(pairs), LAYOUT.width)))
-            assert sorted(touched.tolist()) == sorted(model.add(sorted(pairs, key=lambda p: p[1])))
+            assert sorted(touched) == sorted(model.add(sorted(pairs, key=lambda p: p[1])))
         run = Run(0, first, length)
         total = ring.total(run, 4)[:, 0]
         for number in range(4):
@@ -84,17 +77,17 @@ def test_a_ring_holds_its_newest_buckets(life):
             assert total[number] == sum(expected)
         for bucket in range(41):
             assert ring.is_current(bucket) == (bucket in model.cells)
-            numbers, rows = ring.get(bucket, 4)
+            numbers, rows = ring.get(bucket)
             found = dict(zip(numbers.tolist(), rows[:, 0].tolist(), strict=True))
             assert found == model.cells.get(bucket, {})
 
 
 def test_restating_moves_only_cells_with_records():
-    ring = Ring(TIER, capacity=4, layout=LAYOUT)
+    ring = Ring(TIER, LAYOUT)
     ring.add(np.array([1]), np.array([3]), expand(np.array([[5.0]])))
     delta = np.array([[0.0, -2.0, 0.0, 0.0], [0.0, 9.0, 0.0, 0.0]])
     touched = ring.add(np.array([1, 2]), np.array([3, 3]), delta, restating=True)
-    assert touched.tolist() == [3]
+    assert touched == [3]
     assert ring.total(Run(0, 3, 1), 4)[:, LAYOUT.sum].tolist() == [[0], [3], [0], [0]]
 
 

@@ -88,6 +88,7 @@ def test_a_bounded_table_counts_every_query_once_in_each_dimension(limit, stream
     ]
     if queries:
         held.fold(PIPELINE.observe(queries))
+        held.settle()
     keys = held.series.keys
     assert len(set(keys.values())) == len(keys)
     assert max(keys.values()) < held.series.capacity
@@ -109,6 +110,7 @@ def test_dropped_observations_are_counted_once():
     assert held.dropped == 0
     late = [record(pipeline="support", at=NOON - at) for at in range(5)]
     held.fold(PIPELINE.observe(late))
+    held.settle()
     assert held.dropped == 5
     held.restate(PIPELINE.observe(late), PIPELINE.observe(late))
     assert held.dropped == 5

@@ -114,6 +114,7 @@ def test_latency_buckets_of_before_go_on_under_their_own_edges():
     upper = dict(zip([*LATENCY_EDGES_MS.tolist(), np.inf], counts.tolist(), strict=True))
     assert {edge: count for edge, count in upper.items() if count} == {50: 3, 100: 1, np.inf: 1}
     again.fold(PIPELINE.observe([record("q", latency_ms=Latency(total=7))]))
+    again.settle()
     assert counts.tolist()[:4] == [0, 1, 0, 3]
 
 
@@ -270,6 +271,7 @@ def test_saved_hours_and_held_hours_make_one_window(stream, cut):
     held = windows(PIPELINE)
     if stream:
         held.fold(PIPELINE.observe(stream))
+        held.settle()
     everything = held.merge(7.95 * DAY_S, NOON)
     border = (int(NOON) // 3_600 - cut) * 3_600
     saved = [
@@ -281,6 +283,7 @@ def test_saved_hours_and_held_hours_make_one_window(stream, cut):
     kept = [query for query in stream if query.timestamp >= border]
     if kept:
         newer.fold(PIPELINE.observe(kept))
+        newer.settle()
     merged, keys = add_saved(
         newer.merge(7.95 * DAY_S, NOON), newer.series.keys, saved, newer.columns
     )

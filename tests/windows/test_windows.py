@@ -1,8 +1,5 @@
 """Windows against a plain list of everything they were given."""
 
-import resource
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,12 +10,13 @@ from ragmon.pipeline import Pipeline
 from ragmon.records import Latency, QueryRecord
 from ragmon.stats.latency import BINS, count, quantiles
 from ragmon.windows import Merged, Windows
-from ragmon.windows.moments import expand
 from ragmon.windows.observations import Observations
 from ragmon.windows.series import SeriesKey, dims_of
+from ragmon.windows.snapshot import dump_dirty
 from ragmon.windows.tiers import cover
 from ragmon.windows.totals import STAGES
 from tests.support.examples import DAY_S, NOON, chunks, pipeline, query_records, record, windows
+from tests.support.rows import expand
 
 PIPELINE = pipeline(slices=("tenant",), ks=(1, 3), relevant_score=0.5)
 LENGTHS = (10.0, 37.0, 300.0, 600.0, 850.0, 3_600.0, 20_000.0, DAY_S, 7 * DAY_S)
@@ -269,6 +267,7 @@ def test_windows_that_move_on_drop_what_leaves_them_and_gain_what_enters():
     held, anew = windows(PIPELINE), windows(PIPELINE)
     held.fold(PIPELINE.observe(hours))
     anew.fold(PIPELINE.observe(hours))
+    anew.settle()
     for step in range(70):
         now = NOON + 600.0 * step
         for length in LENGTHS:
@@ -321,20 +320,33 @@ def test_restating_leaves_alone_what_never_counted_the_query():
     assert whole[negative] == 1
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from /proc")
-def test_looking_at_a_window_takes_no_memory():
+def test_rings_take_memory_for_what_is_stored_and_pack_what_rests():
     held = windows(PIPELINE, limit=2_000)
-    held.fold(PIPELINE.observe([record(at=NOON - 60.0 * minute) for minute in range(1_500)]))
-    before = resident_bytes()
-    for length in LENGTHS:
-        held.merge(length, NOON)
-    held.fold(PIPELINE.observe([record(at=NOON + 10.0 * step) for step in range(200)]))
-    whole = sum(ring.cells.nbytes for ring in held.rings)
-    assert resident_bytes() - before < whole / 20
+    every_minute = [record(at=NOON - 60.0 * minute) for minute in range(1_500)]
+    held.fold(PIPELINE.observe(every_minute))
+    list(dump_dirty(held))  # touched until now,
+    list(dump_dirty(held))  # and no longer
+    cells = sum(tier.slots for tier in held.tiers) * len(held.series)
+    assert sum(ring.nbytes for ring in held.rings) < cells * 8 * held.row_layout.width / 10
 
 
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+def test_windows_that_wait_to_be_counted_are_counted_before_they_are_read():
+    at_once, waiting = windows(PIPELINE), windows(PIPELINE)
+    logged = PIPELINE.observe([record(at=NOON - 60.0 * minute) for minute in range(50)])
+    liked = PIPELINE.observe(
+        [record(at=NOON - 60.0 * minute, feedback=1.0) for minute in range(50)]
+    )
+    for held in (at_once, waiting):
+        for at in range(50):
+            one = np.array([at])
+            held.fold(logged.select(one))
+            held.restate(logged.select(one), liked.select(one))
+            if held is at_once:
+                held.settle()
+    assert_same(
+        by_key(waiting, waiting.merge(DAY_S, NOON)), by_key(at_once, at_once.merge(DAY_S, NOON))
+    )
+    np.testing.assert_allclose(waiting.totals.rows, at_once.totals.rows, rtol=1e-12)
 
 
 def test_nothing_to_fold_and_nothing_to_restate():

@@ -86,6 +86,7 @@ class Engine:
         position = Position(self.store.next_sequence, self.store.last_restatement)
         if position == self._saved and self.writer.last_error is None:
             return
+        self.windows.settle()
         dirty = [set(each) for each in self.windows.dirty]
         try:
             self.store.index()
