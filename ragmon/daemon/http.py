@@ -57,20 +57,7 @@ def configure(
 ) -> uvicorn.Config:
     """Configure the server: routes, limits and timeouts."""
     limits, own = limits_of(context), context.own
-    source = HttpSource(
-        Options(
-            limits=limits,
-            records=context.settings.limits.records,
-            listed_errors=context.settings.limits.errors,
-            retention_s=context.settings.retention.records,
-            max_skew_s=context.settings.max_clock_skew,
-        ),
-        context.engine.writer,
-        own,
-        context.authorizer,
-        context.clock.now,
-        labelled=context.audit.labelled,
-    )
+    source = _source(context, limits)
     api = Api(
         monitor,
         lambda reason: own.rejected("api", reason),
@@ -109,6 +96,23 @@ def _watch_descriptors(own: OwnMetrics) -> DescriptorWatch:
         lambda: watch.seconds,
     )
     return watch
+
+
+def _source(context: Context, limits: BodyLimits) -> HttpSource:
+    return HttpSource(
+        Options(
+            limits=limits,
+            records=context.settings.limits.records,
+            listed_errors=context.settings.limits.errors,
+            retention_s=context.settings.retention.records,
+            max_skew_s=context.settings.max_clock_skew,
+        ),
+        context.engine.writer,
+        context.own,
+        context.authorizer,
+        context.clock.now,
+        labelled=context.audit.labelled,
+    )
 
 
 def limits_of(context: Context) -> BodyLimits:

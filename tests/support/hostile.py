@@ -1,0 +1,50 @@
+"""Requests of kilobytes that unpack to megabytes of the smallest things that can be sent."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+SIZE = 16 << 20
+NDJSON, JSON, PROTOBUF = "application/x-ndjson", "application/json", "application/x-protobuf"
+
+
+class Attack(NamedTuple):
+    """One hostile request."""
+
+    name: str
+    path: str
+    media: str
+    body: Callable[[], bytes]
+
+
+def repeated(part: bytes, before: bytes = b"", after: bytes = b"") -> Callable[[], bytes]:
+    """A body of ``SIZE`` bytes that is mostly the same part again and again."""
+    return lambda: before + part * ((SIZE - len(before) - len(after)) // len(part)) + after
+
+
+def empty_spans() -> bytes:
+    """Spans of two bytes in protobuf."""
+    return _field(0x0A, _field(0x12, b"\x12\x00" * (SIZE // 2)))
+
+
+def _field(tag: int, body: bytes) -> bytes:
+    size, length = len(body), bytearray()
+    while size > 0x7F:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes([tag, *length, size]) + body
+
+
+SPANS = b'{"resourceSpans":[{"scopeSpans":[{"spans":['
+QUERIES, TRACES = "/v1/queries", "/v1/traces"
+ATTACKS = (
+    Attack("lines {}", QUERIES, NDJSON, repeated(b"{}\n")),
+    Attack("lines 1", QUERIES, NDJSON, repeated(b"1\n")),
+    Attack("labels 1", "/v1/labels", NDJSON, repeated(b"1\n")),
+    Attack("array of 1", QUERIES, JSON, repeated(b"1,", b"[", b"1]")),
+    Attack("array of {}", QUERIES, JSON, repeated(b"{},", b"[", b"{}]")),
+    Attack("one long field name", QUERIES, JSON, repeated(b"a", b'{"', b'":1}')),
+    Attack("nested lists", QUERIES, JSON, repeated(b"[],", b'{"x":[', b"[]]}")),
+    Attack("OTLP JSON spans {}", TRACES, JSON, repeated(b"{},", SPANS, b"{}]}]}]}")),
+    Attack("OTLP protobuf, empty spans", TRACES, PROTOBUF, empty_spans),
+    Attack("scores {}", "/api/public/scores", JSON, repeated(b"{},", b"[", b"{}]")),
+)
