@@ -25,6 +25,7 @@ from ragmon.judges.llm.options import Options as LlmOptions
 from ragmon.sampling import SamplingOptions
 from ragmon.signals import SignalOptions
 from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
+from ragmon.stores.quarantine import QuarantineBounds
 
 Listed = BeforeValidator(listed)
 Positive = Annotated[Seconds, Field(gt=0)]
@@ -34,6 +35,7 @@ _SIGNALS = SignalOptions()
 _SAMPLING = SamplingOptions()
 _TRACES = TraceTimeouts()
 _DETECTION = DetectionOptions()
+_QUARANTINE = QuarantineBounds()
 
 
 class SettingsSection(BaseModel):
@@ -52,6 +54,17 @@ class RetentionSettings(SettingsSection):
     max_disk: Bytes | None = None
     """Size limit of the store, for example 20GB: the oldest queries are deleted to stay below
     it; none: no limit."""
+
+
+class QuarantineSettings(SettingsSection):
+    """Keeping what could not be decoded, mapped or judged (`ragmon quarantine`)."""
+
+    keep: Positive = 7 * 86_400.0
+    """Time that an entry is kept, unless a retry succeeds before."""
+    max_entries: Annotated[int, Field(ge=1, le=100_000)] = _QUARANTINE.entries
+    """Most entries kept; beyond it the oldest are deleted."""
+    max_size: Bytes = _QUARANTINE.size_bytes
+    """Most disk space for all entries together; beyond it the oldest are deleted."""
 
 
 class RetrievalSettings(SettingsSection):
@@ -184,6 +197,10 @@ class OtlpSettings(SettingsSection):
     """Time without a new span after which a trace without a root span is taken as complete."""
     max_traces: Annotated[int, Field(ge=1)] = _TRACES.most_traces
     """Most incomplete traces kept; beyond it the oldest is taken as complete."""
+    mapping_timeout: Annotated[Seconds, Field(ge=0.1, le=60)] = 10.0
+    """Longest time that one trace may take to be mapped to queries; then it goes to the quarantine.
+    A trace that stops the whole process for three times as long, and at least 30 seconds, ends
+    it, so that it is started again and maps that trace apart from all others."""
     grpc: str = ""
     """Address for OTLP over gRPC, for example 127.0.0.1:4317; needs ragmon[grpc]; empty: off."""
 

@@ -21,6 +21,7 @@ from ragmon.config.sections import (
     Positive,
     PrivacySettings,
     ProbeSettings,
+    QuarantineSettings,
     RetentionSettings,
     RetrievalSettings,
     SamplingSettings,
@@ -79,6 +80,7 @@ class Settings(BaseSettings):
     max_clock_skew: Positive = 300.0
     """Longest time that the timestamp of a query may lie in the future; later ones are refused."""
     retention: RetentionSettings = RetentionSettings()
+    quarantine: QuarantineSettings = QuarantineSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     latency: LatencySettings = LatencySettings()
     privacy: PrivacySettings = PrivacySettings()

@@ -70,6 +70,7 @@ def build_sources(context: Context) -> list[Source]:
         offset=lambda name: thread.ask(lambda: store.offset(name)),
         retention_s=context.settings.retention.records,
         max_skew_s=context.settings.max_clock_skew,
+        text=context.settings.privacy.text,
     )
     sources: list[Source] = []
     for at, entry in enumerate(context.settings.sources):

@@ -249,6 +249,10 @@ class LiveMonitor:
         error = writer.last_error
         return [] if error is None else [f"{error} (since {instant(writer.failing_since)})"]
 
+    def quarantined(self) -> int:
+        """Number of entries in quarantine, without notifications."""
+        return sum(self._engine.quarantine.counts.values())
+
     def stalled(self) -> list[str]:
         """Loops that have ended or hang, and since when; none when all is well."""
         ended = self._ended()

@@ -16,6 +16,7 @@ from ragmon.privacy import redact_text
 from ragmon.records import QueryRecord, Verdict
 from ragmon.sources.otlp import export
 from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
+from ragmon.sources.otlp.receiver.batch import MappingOptions
 from ragmon.sources.otlp.receiver.source import Options, OtlpSource
 from ragmon.web.auth import Authorizer
 
@@ -33,8 +34,8 @@ class OtlpIn:
 
     @property
     def loops(self) -> Sequence[Loop]:
-        """The one that maps traces."""
-        return (self.source.worker.loop,)
+        """The one that maps traces, and the one that interrupts it."""
+        return (self.source.worker.loop, self.source.worker.limit.loop)
 
     def start(self) -> None:
         """Begin; called on the event loop."""
@@ -71,8 +72,13 @@ def build_source(
         Options(
             limits=limits,
             records=settings.limits.records,
-            retention_s=settings.retention.records,
-            max_skew_s=settings.max_clock_skew,
+            mapping=MappingOptions(
+                retention_s=settings.retention.records,
+                max_skew_s=settings.max_clock_skew,
+                timeout_s=otlp.mapping_timeout,
+                text=settings.privacy.text,
+                ends_frozen=True,
+            ),
             redact=None if settings.privacy.text == "keep" else redact_text,
             timeouts=TraceTimeouts(
                 linger_s=otlp.linger, idle_s=otlp.idle_timeout, most_traces=otlp.max_traces

@@ -37,6 +37,7 @@ from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.notify.delivery import build_delivery
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_exporter
 from ragmon.daemon.process_memory import default_limit, measure
+from ragmon.daemon.quarantine import QuarantineApi
 from ragmon.daemon.schedule import Schedule
 from ragmon.errors import StoreError
 from ragmon.exposition.own import OwnMetrics
@@ -50,6 +51,7 @@ from ragmon.web.audit import AuditSection
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
+from ragmon.web.quarantine import QuarantineSection
 from ragmon.web.tokens import TokenSection
 
 if TYPE_CHECKING:
@@ -301,6 +303,7 @@ class Daemon:
             TokenSection(self._access.tokens.listed),
             ErasureSection(self._erasures),
             AuditSection(self._access.audit.entries, self._clock.now),
+            QuarantineSection(QuarantineApi(self._context, self._delivery)),
         ]
 
     def _build_components(self) -> list[Component]:

@@ -97,6 +97,16 @@ class OwnMetrics:
         """Counters kept elsewhere and told apart by one label, asked for at each scrape."""
         self.registry.register(_WatchedCounters(name, text, label, values))
 
+    def watch_labelled(
+        self,
+        name: str,
+        text: str,
+        labels: tuple[str, ...],
+        values: Callable[[], Mapping[tuple[str, ...], float]],
+    ) -> None:
+        """Counters kept elsewhere, told apart by labels, asked for at each scrape."""
+        self.registry.register(_LabelledCounters(name, text, labels, values))
+
     def accepted(self, source: str, count: int) -> None:
         """Records, feedback or labels made durable."""
         if count:
@@ -122,6 +132,12 @@ class OwnMetrics:
     def notified(self, sink: str, outcome: str, count: int = 1) -> None:
         """An attempt to deliver an alert ended: delivered, retried or dead."""
         self._notifications.labels(sink, outcome).inc(count)
+
+    @property
+    def dead_letters(self) -> float:
+        """Notifications given up since the start."""
+        samples = (sample for family in self._notifications.collect() for sample in family.samples)
+        return sum(each.value for each in samples if each.labels.get("outcome") == "dead")
 
     def render(self, *, openmetrics: bool) -> bytes:
         """Everything, without the closing line of OpenMetrics."""
@@ -152,6 +168,25 @@ class _WatchedCounter(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(self._name, self._text, self._value())
+
+
+class _LabelledCounters(Collector):
+    """Counters whose values live elsewhere, by the values of their labels."""
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        labels: tuple[str, ...],
+        values: Callable[[], Mapping[tuple[str, ...], float]],
+    ) -> None:
+        self._name, self._text, self._labels, self._values = name, text, labels, values
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(self._name, self._text, labels=self._labels)
+        for values, number in self._values().items():
+            family.add_metric(values, number)
+        yield family
 
 
 class _WatchedEach(Collector):

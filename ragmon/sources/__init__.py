@@ -17,7 +17,9 @@ from ragmon.asgi import unavailable
 from ragmon.clock import Clock
 from ragmon.errors import OverloadedError, StoreError
 from ragmon.loops import beat, wait_for
+from ragmon.privacy import Policy
 from ragmon.records import Draw, Feedback, Label, QueryRecord, Verdict
+from ragmon.stores.quarantine import QuarantinedItem
 
 _RETRY_S = 1.0
 
@@ -44,6 +46,7 @@ class Submission:
     changes: Sequence[Feedback | Label | Verdict | Draw] = ()
     offset: tuple[str, bytes] | None = None  # (source, position) to remember with the batch
     pipelines: Pipelines | None = None  # whose queries the changes may be about; None: all
+    quarantined: Sequence[QuarantinedItem] = ()  # kept with the batch
     duplicates: int = 0
     is_answered: bool = False
     refused: list[tuple[int, str]] = field(default_factory=list)
@@ -86,6 +89,7 @@ class SourceContext(Struct, frozen=True, kw_only=True):
     offset: Callable[[str], bytes | None]  # how far a source was read, by its name
     retention_s: float
     max_skew_s: float
+    text: Policy = "keep"  # for what is quarantined
 
 
 class Source(Protocol):

@@ -6,7 +6,7 @@ nor skips a line.
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -19,13 +19,16 @@ from pydantic import BaseModel, Field
 from ragmon.decode import Bounds, Decoder
 from ragmon.errors import RecordError
 from ragmon.loops import Loop, LoopOptions
+from ragmon.quarantine import AGES, LineContent, line_item
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import IngestOutcome, SourceContext, Submission, count_outcome, deliver
+from ragmon.stores.quarantine import QuarantinedItem
 
 _READ_BYTES = 1 << 20
 _MOST_LINE_BYTES = 16 << 20
 _HEAD_BYTES = 256
 _LONGEST_PAUSE_S = 30.0  # of a file that cannot be read
+_MOST_QUARANTINED = 100  # lines of one batch: a file of another format must not push out the rest
 _ROTATION_S = 5.0  # writers may reopen their log only some time after it was renamed
 _AGE = r"[0-9][0-9T_.:-]*"  # what rotation adds to a name: a number or a date
 _KINDS: dict[str, Any] = {"queries": QueryRecord, "feedback": Feedback, "labels": Label}
@@ -165,30 +168,46 @@ class JsonlSource:
 
     def _deliver(self, lines: list[bytes], offset: int, reached: FilePosition) -> bool:
         """Submit a batch with its position, and wait; False when stopped first."""
-        records = list(self._records(lines, offset))
+        records, quarantined = self._decoded(lines, offset)
         position = (self._name, msgspec.msgpack.encode(reached))
         size_bytes = sum(map(len, lines))
 
         def make(reply: Callable[[IngestOutcome], None]) -> Submission:
-            if self._options.records == "queries":
-                return Submission("jsonl", size_bytes, reply, records=records, offset=position)
-            return Submission("jsonl", size_bytes, reply, changes=records, offset=position)
+            is_queries = self._options.records == "queries"
+            return Submission(
+                "jsonl",
+                size_bytes,
+                reply,
+                records=records if is_queries else (),
+                changes=() if is_queries else records,
+                offset=position,
+                quarantined=quarantined,
+            )
 
         outcome = deliver(self._context.sink, make, self.loop.stopping)
         if outcome is not None:
             count_outcome(self._context.counters, "jsonl", outcome)
         return outcome is not None
 
-    def _records(self, lines: list[bytes], offset: int) -> Iterator[Any]:
+    def _decoded(self, lines: list[bytes], offset: int) -> tuple[list[Any], list[QuarantinedItem]]:
+        """The records of lines, and the refused lines, as many as the quarantine should take."""
+        records: list[Any] = []
+        quarantined: list[QuarantinedItem] = []
         now = self._context.clock.now()
         bounds = Bounds(now - self._context.retention_s, now + self._context.max_skew_s)
         for line in lines:
             if line.strip():
                 try:
-                    yield self._decode(line, now, bounds)
+                    records.append(self._decode(line, now, bounds))
                 except RecordError as error:
                     self._refuse(error, offset)
+                    if error.reason not in AGES and len(quarantined) < _MOST_QUARANTINED:
+                        name = f"{self._options.path}, byte {offset}"
+                        content = LineContent(self._options.records, line)
+                        text = self._context.text
+                        quarantined.append(line_item(now, name, error, content, text))
             offset += len(line)
+        return records, quarantined
 
     def _refuse(self, error: RecordError, offset: int) -> None:
         self._context.counters.rejected("jsonl", error.reason)

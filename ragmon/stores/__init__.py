@@ -24,6 +24,7 @@ from ragmon.stores.protocols import (
     ProbeRuns,
     Spans,
 )
+from ragmon.stores.quarantine import Quarantine, QuarantineBounds, QuarantinedItem
 from ragmon.windows.snapshot import SavedBucket
 
 Hashes = NDArray[np.uint64]
@@ -60,6 +61,7 @@ class Commit(Struct, kw_only=True):
     offsets: Sequence[tuple[str, bytes]] = ()  # how far each followed source was read
     awaited: Sequence[Awaited] = ()  # drawn for the sampled judge
     judged: Sequence[int] = ()  # sequence numbers whose verdict is no longer awaited
+    quarantined: Sequence[QuarantinedItem] = ()
 
 
 class Block(NamedTuple):
@@ -215,6 +217,10 @@ class Store(Protocol):
 
     def let_go(self) -> None:
         """Let go of what is cached, because records were erased."""
+        ...
+
+    def quarantine(self, bounds: QuarantineBounds | None = None) -> Quarantine:
+        """Entries that could not be processed; the first call sets their limits."""
         ...
 
     def close(self) -> None:

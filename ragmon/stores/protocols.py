@@ -24,8 +24,22 @@ class SpanRow(NamedTuple):
     body: bytes
 
 
+class MarkedTrace(NamedTuple):
+    """A trace that was being mapped when the process died."""
+
+    trace_id: bytes
+    deaths: int  # of the process while the results of this trace alone were being stored
+
+
+class UnreadableSpans(NamedTuple):
+    """Spans that cannot be read any more."""
+
+    body: bytes  # as far as it could be read, packed
+    error: str
+
+
 class Spans(Protocol):
-    """Spans of traces that are not complete."""
+    """Spans of traces that are not complete, and marks on those that are being mapped."""
 
     def append(self, rows: Iterable[SpanRow]) -> None:
         """Make them durable, or raise StoreError and change nothing."""
@@ -40,7 +54,23 @@ class Spans(Protocol):
         ...
 
     def delete(self, trace_ids: Iterable[bytes]) -> None:
-        """Forget these traces."""
+        """Forget these traces, and their marks."""
+        ...
+
+    def salvage(self, trace_id: bytes) -> tuple[list[bytes], list[UnreadableSpans]]:
+        """Bodies that can still be read, and the rows that cannot."""
+        ...
+
+    def mark(self, trace_ids: Iterable[bytes], now: float) -> None:
+        """Note that these traces are about to be mapped; it outlives the process, not the power."""
+        ...
+
+    def marked(self) -> list[MarkedTrace]:
+        """Traces whose mapping was begun and not ended."""
+        ...
+
+    def note_risk(self, trace_id: bytes) -> None:
+        """Count a death of the process for a marked trace, in advance."""
         ...
 
 
@@ -104,6 +134,7 @@ class DeadLetter(NamedTuple):
     attempts: int
     buried_at: float
     reason: str
+    number: int
 
 
 class Outbox(Protocol):
@@ -135,6 +166,18 @@ class Outbox(Protocol):
 
     def dead(self, limit: int) -> list[DeadLetter]:
         """Notifications that were given up, the newest first."""
+        ...
+
+    def dead_letter(self, number: int) -> DeadLetter | None:
+        """One notification that was given up; None when there is none."""
+        ...
+
+    def revive(self, number: int, now: float) -> bool:
+        """Send one again, as if it were new; False when there is none."""
+        ...
+
+    def forget_dead(self, number: int) -> bool:
+        """Delete one that was given up; False when there is none."""
         ...
 
 

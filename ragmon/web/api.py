@@ -92,6 +92,10 @@ class MonitorSource(Protocol):
         """Reasons why ragmon is not ready; empty when it is."""
         ...
 
+    def quarantined(self) -> int:
+        """Number of entries in quarantine."""
+        ...
+
     def stalled(self) -> list[str]:
         """Loops that no longer turn; empty when all do."""
         ...
@@ -177,7 +181,8 @@ class Api:
         report = await self._report(window, "", None, readable)
         since = self._monitor.now() - min(report.window_seconds, _RECENT_S)
         failing = await self._failing(since, readable)
-        html = status_page(report, self._monitor.problems(), failing)
+        quarantined = self._monitor.quarantined() if readable is None else 0
+        html = status_page(report, self._monitor.problems(), failing, quarantined)
         return HTMLResponse(html, headers=HEADERS)
 
     async def _failing(self, since: float, readable: Readable | None) -> list[QueryDetail] | None:

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from ragmon import api_schema as schema
 from ragmon.stores.protocols import BaselineRow
+from ragmon.web import quarantine_endpoints
 from ragmon.web.endpoint import HTML, OPENMETRICS, TEXT, Endpoint, Parameter
 
 MOST_LISTED = 1_000
@@ -373,5 +374,6 @@ EVERY = (
     *(JUDGE_PROGRESS, JUDGE),
     *(FORGET_USER, FORGET_SESSION, FORGOTTEN, RECEIPT),
     *(TOKENS, AUDIT),
+    *quarantine_endpoints.EVERY,
 )
 """All of them, in the order of the document."""

@@ -48,7 +48,10 @@ td,th{padding:.25rem .35rem}td:first-child{white-space:normal}td.said{min-width:
 
 
 def status_page(
-    report: Report, problems: Sequence[str], failing: Sequence[QueryDetail] | None
+    report: Report,
+    problems: Sequence[str],
+    failing: Sequence[QueryDetail] | None,
+    quarantined: int = 0,
 ) -> str:
     """The page as HTML.
 
@@ -56,6 +59,7 @@ def status_page(
         report: of one window.
         problems: reasons why ragmon is not ready.
         failing: newest queries that went wrong; None: they could not be read now.
+        quarantined: entries in quarantine.
     """
     window, alerts = escape(report.window), report.alerts
     sections = [pipeline_section(each, report.window) for each in report.pipelines]
@@ -65,10 +69,21 @@ def status_page(
 <meta http-equiv="refresh" content="15"><title>{_title(alerts)}</title>
 <style>{_STYLE}</style></head><body>
 <h1>ragmon {_state(problems)}, {_alarm(alerts)}</h1>
-<p>{query_count(report.queries)} in the last {window}, newest {when(report.watermark)}.</p>
+<p>{query_count(report.queries)} in the last {window}, newest {when(report.watermark)}.
+{_aside(quarantined)}</p>
 {_navigation(window)}
 {alert_cards(alerts)}{"".join(sections) or empty}{failing_queries(failing)}
 </body></html>"""
+
+
+def _aside(quarantined: int) -> str:
+    if not quarantined:
+        return ""
+    number = "1 entry is" if quarantined == 1 else f"{quarantined:,} entries are"
+    return (
+        f'<b class="bad">{number} in <a href="/v1/quarantine">quarantine</a></b>:'
+        " missing from all metrics."
+    )
 
 
 def _title(alerts: Sequence[AlertView]) -> str:

@@ -18,6 +18,7 @@ from ragmon.daemon.ingest.engine import Engine
 from ragmon.queries import describe
 from ragmon.records import QueryRecord
 from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
+from ragmon.sources.otlp.receiver.batch import MappingOptions
 from ragmon.sources.otlp.receiver.source import Options, OtlpSource
 from ragmon.sources.otlp.spans import Resource, Span
 from tests.support.limits import body_limits
@@ -74,8 +75,7 @@ class Rig:
             Options(
                 limits=_LIMITS,
                 records=10_000,
-                retention_s=7 * 86_400.0,
-                max_skew_s=300.0,
+                mapping=MappingOptions(retention_s=7 * 86_400.0, max_skew_s=300.0, timeout_s=10.0),
                 timeouts=TraceTimeouts(),
                 redact=redact,
             ),

@@ -15,6 +15,7 @@ from ragmon.web.audit import AuditSection
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
+from ragmon.web.quarantine import QuarantineSection
 from ragmon.web.tokens import TokenSection
 from tests.support import golden
 from tests.support.limits import body_limits
@@ -49,6 +50,7 @@ def test_every_route_is_in_it():
         TokenSection(None),
         ErasureSection(None),
         AuditSection(None, None),
+        QuarantineSection(None),
     ]
     api = Api(None, None, None, limits=body_limits(), protect_metrics=False, more=sections)
     routes = {

@@ -98,9 +98,10 @@ class Committer:
             judged=changes.judged,
             arrived=sorted({waiting.query_hash for waiting in arrived}),
             offsets=[each.offset for each in group if each.offset is not None],
+            quarantined=[item for each in group for item in each.quarantined],
         )
         late = (commit.amendments, commit.waiting, commit.offsets, commit.judged)
-        if fresh.records or any(late):
+        if fresh.records or any(late) or commit.quarantined:
             first = self._store.next_sequence
             self._store.commit(commit)
             self._record_cache.keep(first, commit.hashes, fresh.records)

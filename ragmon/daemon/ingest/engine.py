@@ -13,6 +13,7 @@ from ragmon.loops import beat
 from ragmon.pipeline import Pipeline
 from ragmon.records import Position
 from ragmon.stores import Restatement, Store
+from ragmon.stores.quarantine import QuarantineBounds
 from ragmon.windows import Windows
 from ragmon.windows.observations import unpack
 from ragmon.windows.snapshot import dump_dirty, dump_totals, load_bucket, load_totals
@@ -52,6 +53,11 @@ class Engine:
         self._saved = Position()
         self._compacted = 0
         self.record_cache = RecordCache()
+        self.quarantine = store.quarantine(
+            QuarantineBounds(
+                entries=settings.quarantine.max_entries, size_bytes=settings.quarantine.max_size
+            )
+        )
         self.committer = Committer(
             store,
             pipeline,
@@ -110,7 +116,7 @@ class Engine:
         return deleted
 
     def forget(self, now: float) -> None:
-        """Let go of windows and series that nobody can ask for any more."""
+        """Let go of windows, series and quarantined entries that are too old."""
         retention = self._settings.retention
         coarsest = len(self.windows.tiers) - 1
         oldest = [
@@ -119,6 +125,7 @@ class Engine:
             for level, tier in enumerate(self.windows.tiers)
         ]
         self.store.expire_windows(oldest, now - retention.records)
+        self.quarantine.expire(now - self._settings.quarantine.keep)
         self.windows.forget(now)
 
     def compact(self) -> int:

@@ -96,6 +96,23 @@ class Database:
                     self.connection.execute("ROLLBACK")
                 raise
 
+    @contextmanager
+    def unsynced_transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, safe from the death of the process, but not waited for the disk.
+
+        Raises:
+            StoreError: nothing was changed.
+        """
+        level = self.number("PRAGMA synchronous")
+        with translated(self.path):
+            self.connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            with self.transaction() as db:
+                yield db
+        finally:
+            with translated(self.path):
+                self.connection.execute(f"PRAGMA synchronous = {level}")
+
     def size_bytes(self) -> int:
         """The file and its write-ahead log."""
         return sum(

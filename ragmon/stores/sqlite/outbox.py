@@ -32,6 +32,14 @@ _BURY = (
     " SELECT sink, event_id, fingerprint, at, body, attempts + 1, ?, ? FROM outbox"
     " WHERE number = ?"
 )
+_DEAD = (
+    "SELECT sink, event_id, fingerprint, at, body, attempts, buried_at, reason, number"
+    " FROM dead_letters"
+)
+_REVIVE = (  # counted from now, or it would be given up again at the first failure
+    "INSERT OR IGNORE INTO outbox (sink, event_id, fingerprint, at, body)"
+    " SELECT sink, event_id, fingerprint, ?, body FROM dead_letters WHERE number = ?"
+)
 
 
 class SqliteOutbox:
@@ -91,12 +99,28 @@ class SqliteOutbox:
 
     def dead(self, limit: int) -> list[DeadLetter]:
         """Notifications that were given up, the newest first."""
-        rows = self._db.rows(
-            "SELECT sink, event_id, fingerprint, at, body, attempts, buried_at, reason"
-            " FROM dead_letters ORDER BY buried_at DESC, number DESC LIMIT ?",
-            limit,
-        )
+        rows = self._db.rows(f"{_DEAD} ORDER BY buried_at DESC, number DESC LIMIT ?", limit)
         return [DeadLetter(*row) for row in rows]
+
+    def dead_letter(self, number: int) -> DeadLetter | None:
+        """One notification that was given up; None when there is none."""
+        rows = self._db.rows(f"{_DEAD} WHERE number = ?", number)
+        return DeadLetter(*rows[0]) if rows else None
+
+    def revive(self, number: int, now: float) -> bool:
+        """Send one again, as if it were new; False when there is none."""
+        with self._db.transaction() as db:
+            db.execute(_REVIVE, (now, number))
+            return _delete_dead(db, number)
+
+    def forget_dead(self, number: int) -> bool:
+        """Delete one that was given up; False when there is none."""
+        with self._db.transaction() as db:
+            return _delete_dead(db, number)
+
+
+def _delete_dead(db: sqlite3.Connection, number: int) -> bool:
+    return db.execute("DELETE FROM dead_letters WHERE number = ?", (number,)).rowcount > 0
 
 
 def _forget_dead(db: sqlite3.Connection, now: float) -> None:

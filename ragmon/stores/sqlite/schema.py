@@ -15,7 +15,8 @@ _SINCE_FORMAT_3 = """
 CREATE TABLE quarantine (
     number INTEGER PRIMARY KEY AUTOINCREMENT, stage TEXT, reason TEXT, at REAL, name TEXT,
     error TEXT, body BLOB, attempts INTEGER);
-CREATE TABLE mapping (trace BLOB PRIMARY KEY, since REAL);
+CREATE INDEX quarantine_by_name ON quarantine (stage, name);
+CREATE TABLE mapping (trace BLOB PRIMARY KEY, since REAL, deaths INTEGER) WITHOUT ROWID;
 CREATE TABLE forgotten (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, subject TEXT, body BLOB);
 """

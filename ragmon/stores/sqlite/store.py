@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ragmon.errors import StoreCorruptError
 from ragmon.records import Position
 from ragmon.stores import Commit, Hashes, Restatement, Waiting
+from ragmon.stores.quarantine import QuarantineBounds
 from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.alerting import SqliteAlertLog
 from ragmon.stores.sqlite.baselines import SqliteBaselines
@@ -25,6 +26,7 @@ from ragmon.stores.sqlite.identity import IdIndex, hash_id, signed, unsigned
 from ragmon.stores.sqlite.judging import SqliteJudging
 from ragmon.stores.sqlite.outbox import SqliteOutbox
 from ragmon.stores.sqlite.probes import SqliteProbeRuns
+from ragmon.stores.sqlite.quarantine import SqliteQuarantine
 from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.rows import (
     read_amendment,
@@ -68,6 +70,7 @@ class SqliteStore:
         self._count_waiting()
         self._saved = self._position()  # what the saved windows have counted
         self._alerts: SqliteAlertLog | None = None
+        self._quarantine: SqliteQuarantine | None = None
         # Numbers go on also where the newest records and restatements are already gone.
         self.next_sequence = max(
             self._db.number(_END),
@@ -114,6 +117,9 @@ class SqliteStore:
             if commit.offsets:
                 db.executemany("REPLACE INTO offsets VALUES (?, ?)", commit.offsets)
             self._judging.write(db, commit)
+            aside = self.quarantine().insert(db, commit.quarantined) if commit.quarantined else None
+        if aside is not None:
+            self.quarantine().apply(aside)
         for query_hash in commit.arrived:
             self._waiting.pop(query_hash, None)
         self._waiting.update(waiting.query_hash for waiting in commit.waiting)
@@ -321,6 +327,12 @@ class SqliteStore:
         """Let go of what is cached, because records were erased."""
         self._block = (0, [])
         self._count_waiting()
+
+    def quarantine(self, bounds: QuarantineBounds | None = None) -> SqliteQuarantine:
+        """Entries that could not be processed; the first call sets their limits."""
+        if self._quarantine is None:
+            self._quarantine = SqliteQuarantine(self._db, bounds or QuarantineBounds())
+        return self._quarantine
 
     def close(self) -> None:
         """Checkpoint and close."""

@@ -6,6 +6,7 @@ import msgspec
 
 from ragmon.decode import Bounds, Decoder
 from ragmon.errors import RecordError
+from ragmon.quarantine import AGES
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.receiver.permitted import FORBIDDEN, strangers
@@ -17,8 +18,6 @@ from ragmon.sources.otlp.traces.tree import everything
 
 _encode = msgspec.json.Encoder().encode
 _decode = Decoder(QueryRecord)
-DEFECTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Errors that an unexpected payload may raise in the mapping; only its trace is lost."""
 
 
 class Results:
@@ -32,13 +31,14 @@ class Results:
         self._now = now
         self._bounds = bounds
 
-    def add(self, spans: Sequence[Span]) -> None:
-        """Map a complete trace."""
+    def add(self, spans: Sequence[Span]) -> RecordError | None:
+        """Map a complete trace; returns why a query of it was refused, unless by its age."""
         trace = map_trace(spans, self._now)
         while foreign := strangers(trace.queries):
             self.refuse(FORBIDDEN, len(foreign))
             spans = [span for span in spans if span.span_id not in foreign]
             trace = map_trace(spans, self._now)
+        refusal = None
         for _ in range(trace.circles):
             self.refuse("parent_cycle")
         for query in trace.queries:
@@ -46,10 +46,12 @@ class Results:
                 record = _decode(_encode(query.record), self._now, self._bounds)
             except RecordError as error:
                 self.refuse(error.reason)
+                refusal = refusal if error.reason in AGES else error
                 continue
             self.records.append(record)
             self._targets.learn(query)
         self.add_feedback(trace)
+        return refusal
 
     def add_feedback(self, trace: Trace) -> None:
         """Add the feedback of a trace alone; for spans that come after their trace."""
@@ -75,3 +77,11 @@ class Results:
     def refuse(self, reason: str, count: int = 1) -> None:
         """Count results that are left out."""
         self.refused[reason] = self.refused.get(reason, 0) + count
+
+    def size(self) -> tuple[int, int]:
+        """Numbers of records and of changes."""
+        return len(self.records), len(self.changes)
+
+    def cut(self, size: tuple[int, int]) -> None:
+        """Take back what came after ``size`` was asked for."""
+        del self.records[size[0] :], self.changes[size[1] :]

@@ -45,6 +45,7 @@ from ragmon.sources.otlp import doctor
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.receiver import logs, scores
 from ragmon.sources.otlp.receiver.assembly import TraceSizes, TraceTimeouts
+from ragmon.sources.otlp.receiver.batch import MappingOptions
 from ragmon.sources.otlp.receiver.journal import Journal
 from ragmon.sources.otlp.receiver.permitted import admit
 from ragmon.sources.otlp.receiver.responses import (
@@ -55,7 +56,7 @@ from ragmon.sources.otlp.receiver.responses import (
     success,
 )
 from ragmon.sources.otlp.receiver.scrub import scrub
-from ragmon.sources.otlp.receiver.worker import Bounding, MappingWorker
+from ragmon.sources.otlp.receiver.worker import MappingWorker
 from ragmon.sources.otlp.spans import DecodedSpans, pack
 from ragmon.sources.otlp.traces.feedback import changes_for
 from ragmon.sources.otlp.wire import json, protobuf
@@ -81,8 +82,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
     limits: BodyLimits
     records: int  # scores of one request; of spans and log records ten times as many
-    retention_s: float
-    max_skew_s: float
+    mapping: MappingOptions
     timeouts: TraceTimeouts = TraceTimeouts()
     redact: Callable[[str], str] | None = None  # of texts that wait on disk; None: keep them
 
@@ -100,14 +100,13 @@ class OtlpSource:
         clock: Clock,
         spans: OnWriter[Spans],
     ) -> None:
-        bounding = Bounding(retention_s=options.retention_s, max_skew_s=options.max_skew_s)
         self.worker = MappingWorker(
             sink=sink,
             counters=counters,
             clock=clock,
             spans=spans,
             timeouts=options.timeouts,
-            bounding=bounding,
+            options=options.mapping,
         )
         self._options = options
         self._sink = sink

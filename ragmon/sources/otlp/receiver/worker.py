@@ -4,27 +4,29 @@ A query is committed before its spans are deleted. A crash between the two maps 
 and its query id makes that a duplicate.
 """
 
+import contextlib
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
 
 import structlog
-from msgspec import Struct
 
 from ragmon.clock import Clock
-from ragmon.decode import Bounds
-from ragmon.errors import OverloadedError, StoreError
+from ragmon.errors import OverloadedError, StoreCorruptError, StoreError
 from ragmon.loops import Loop, beat, wait_for
 from ragmon.privacy.erasure import Subject
 from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission, count_outcome
 from ragmon.sources.otlp.receiver.assembly import Assembly, Complete, TraceTimeouts
+from ragmon.sources.otlp.receiver.batch import MappingBatch, MappingOptions
 from ragmon.sources.otlp.receiver.erasure import is_owned
-from ragmon.sources.otlp.receiver.results import DEFECTS, Results
+from ragmon.sources.otlp.receiver.suspects import Suspects, damaged_items, no_reply
 from ragmon.sources.otlp.receiver.targets import Targets
-from ragmon.sources.otlp.spans import Span, unpack
-from ragmon.sources.otlp.traces.mapping import map_trace
-from ragmon.stores.protocols import SpanRow, Spans
+from ragmon.sources.otlp.receiver.time_limit import FreezeGuard, TimeLimit
+from ragmon.stores.protocols import SpanRow, Spans, UnreadableSpans
+from ragmon.stores.quarantine import QuarantinedItem
 from ragmon.threads import OnWriter
 
 SOURCE = "otlp"
@@ -35,13 +37,6 @@ _RECENT = 100
 _RECENT_BYTES = 8 << 20
 _MOST_BEHIND = 8 << 20
 _PART_BYTES = 400  # what a part takes besides its body
-
-
-class Bounding(Struct, frozen=True, kw_only=True):
-    """Accepted ages of queries; older and future ones are refused."""
-
-    retention_s: float
-    max_skew_s: float
 
 
 class MappingWorker:
@@ -55,7 +50,7 @@ class MappingWorker:
         clock: Clock,
         spans: OnWriter[Spans],
         timeouts: TraceTimeouts,
-        bounding: Bounding,
+        options: MappingOptions,
     ) -> None:
         self.assembly = Assembly(timeouts)
         self.targets = Targets()
@@ -65,7 +60,8 @@ class MappingWorker:
         self._counters = counters
         self._clock = clock
         self._spans = spans
-        self._bounding = bounding
+        self._options = options
+        guard = FreezeGuard(clock, options.timeout_s) if options.ends_frozen else None
         self._inbox: deque[SpanRow] = deque()
         self._delivered = 0  # bytes; written by the thread that delivers
         self._drained = 0  # bytes; written by this thread
@@ -73,14 +69,20 @@ class MappingWorker:
         self._erasures: deque[tuple[Subject, bool, Future[list[bytes]]]] = deque()
         self._log = structlog.get_logger("otlp")
         self.loop = Loop("otlp", self._turn, self._log)
+        self.limit = TimeLimit(options.timeout_s, clock, guard)
+        self._suspects = Suspects(
+            spans, self._submit, clock, options, is_ending=self.loop.stopping.is_set
+        )
 
     def start(self) -> None:
         """Begin, without waiting."""
+        self.limit.loop.start()
         self.loop.start()
 
     def stop(self) -> None:
         """End; traces that are not complete stay in the store."""
         self.loop.stop()
+        self.limit.stop()
 
     @property
     def is_behind(self) -> bool:
@@ -128,27 +130,45 @@ class MappingWorker:
     def restore(self) -> None:
         """Wait again for the traces that were incomplete when ragmon ended."""
         now = self._clock.monotonic()
+        self._suspects.restore()
         for trace_id, spans, has_entry in self._spans.ask(lambda stored: stored.pending()):
-            self.assembly.restore(trace_id, spans, bool(has_entry), now)
+            if trace_id not in self._suspects:
+                self.assembly.restore(trace_id, spans, bool(has_entry), now)
 
     def step(self) -> bool:
         """Map everything that is complete; False when the results could not be stored."""
         now = self._clock.monotonic()
-        late = [part for part in self._drain() if not self.assembly.add(part, now)]
+        late = [
+            part
+            for part in self._drain()
+            # Spans of a suspect are in the store and are mapped with it.
+            if part.trace_id not in self._suspects and not self.assembly.add(part, now)
+        ]
         while (complete := self.assembly.due(now, _BATCH)) or late:
             if not self._finish(complete, late, now):
                 return False
             late = []
-        return True
+        return self._suspects.step()
 
     def _finish(self, complete: Sequence[Complete], late: Sequence[SpanRow], now: float) -> bool:
         """Map, store and delete traces; those that cannot be stored wait again."""
         try:
-            bodies = self._fetch(complete)
-            results = self._map(bodies, late)
-            self._submit(results, sum(len(body) for trace in bodies for body in trace))
-            gone = {trace.trace_id for trace in complete} | {part.trace_id for part in late}
-            self._spans.ask(lambda stored: stored.delete(gone))
+            bodies, damaged = self._fetch(complete)
+            known = {trace.trace_id for trace in complete} | {part.trace_id for part in late}
+            # Written before: what ends the process is then known after the restart.
+            self._spans.ask(lambda stored: stored.mark(known, self._clock.now()))
+            batch = self._map(complete, bodies, late)
+            results = batch.results
+            submission = Submission(
+                SOURCE,
+                sum(len(body) for trace in bodies for body in trace),
+                no_reply,
+                records=results.records,
+                changes=results.changes,
+                quarantined=[*damaged, *batch.quarantined],
+            )
+            self._submit(submission, results.refused | _count(damaged))
+            self._delete(known)
         except (OverloadedError, StoreError) as error:
             self._log.warning("traces_wait", error=str(error), traces=len(complete))
             for trace in complete:
@@ -178,69 +198,75 @@ class MappingWorker:
         self._drained += _size_of(parts)
         return parts
 
-    def _fetch(self, complete: Sequence[Complete]) -> list[tuple[bytes, ...]]:
-        """The bodies of each trace; those no longer in memory come from the store."""
+    def _fetch(
+        self, complete: Sequence[Complete]
+    ) -> tuple[list[tuple[bytes, ...]], list[QuarantinedItem]]:
+        """The bodies of each trace, from the store where need be, and what cannot be read there."""
         missing = [trace.trace_id for trace in complete if trace.bodies is None]
         stored: dict[bytes, list[bytes]] = {}
+        damaged: list[QuarantinedItem] = []
         if missing:
-            bodies = self._bodies(missing)
-            stored = dict(zip(missing, bodies, strict=True))
+            try:
+                stored = dict(zip(missing, self._bodies(missing), strict=True))
+            except StoreCorruptError:  # then one by one
+                for trace_id in missing:
+                    stored[trace_id], rows = self._spans.ask(partial(_salvage, trace_id))
+                    damaged += damaged_items(trace_id, rows, self._clock.now())
         return [
             tuple(stored[trace.trace_id]) if trace.bodies is None else trace.bodies
             for trace in complete
-        ]
+        ], damaged
 
     def _bodies(self, trace_ids: Sequence[bytes]) -> list[list[bytes]]:
         return self._spans.ask(lambda spans: spans.bodies(trace_ids))
 
-    def _map(self, bodies: Sequence[Sequence[bytes]], late: Sequence[SpanRow]) -> Results:
-        now = self._clock.now()
-        bounding = self._bounding
-        bounds = Bounds(now - bounding.retention_s, now + bounding.max_skew_s)
-        results = Results(self.targets, now, bounds)
-        for trace_bodies in bodies:
-            self._try(results, trace_bodies, is_late=False)
+    def _map(
+        self,
+        complete: Sequence[Complete],
+        bodies: Sequence[Sequence[bytes]],
+        late: Sequence[SpanRow],
+    ) -> MappingBatch:
+        batch = MappingBatch(self.targets, self._clock.now(), self._options, self.limit)
+        for trace, trace_bodies in zip(complete, bodies, strict=True):
+            batch.add(trace.trace_id, trace_bodies)
         for part in late:
-            self._try(results, (part.body,), is_late=True)
-        return results
+            batch.add(part.trace_id, (part.body,), is_late=True)
+        self.limit.rest()
+        return batch
 
-    def _try(self, results: Results, bodies: Sequence[bytes], *, is_late: bool) -> None:
-        beat()
-        spans = unpack(bodies)
-        try:
-            if is_late:
-                results.add_feedback(map_trace(spans, self._clock.now()))
-            else:
-                results.add(spans)
-        except DEFECTS:
-            self._log.exception("mapping_defect", trace_id=_name(spans))
-            results.refuse("defect")
-
-    def _submit(self, results: Results, size_bytes: int) -> None:
+    def _submit(self, submission: Submission, refused: Mapping[str, int]) -> None:
         """Hand over and wait until it is durable.
 
         Raises:
             OverloadedError: the queue is full.
             StoreError: the store refused.
         """
-        for reason, count in results.refused.items():
+        if submission.records or submission.changes or submission.quarantined:
+            done = threading.Event()
+            outcomes: list[IngestOutcome] = []
+
+            def reply(outcome: IngestOutcome) -> None:
+                outcomes.append(outcome)
+                done.set()
+
+            self._sink.submit(replace(submission, reply=reply))
+            wait_for(done)
+            if outcomes[0].error is not None:
+                raise outcomes[0].error
+            count_outcome(self._counters, SOURCE, outcomes[0])
+        for reason, count in refused.items():
             self._counters.rejected(SOURCE, reason, count)
-        if not results.records and not results.changes:
-            return
-        done = threading.Event()
-        outcomes: list[IngestOutcome] = []
 
-        def reply(outcome: IngestOutcome) -> None:
-            outcomes.append(outcome)
-            done.set()
-
-        self._sink.submit(
-            Submission(SOURCE, size_bytes, reply, records=results.records, changes=results.changes)
-        )
-        wait_for(done)
-        if outcomes[0].error is not None:
-            raise outcomes[0].error
-        count_outcome(self._counters, SOURCE, outcomes[0])
+    def _delete(self, trace_ids: Iterable[bytes]) -> None:
+        """Delete traces that are done; of a damaged store what can be deleted."""
+        gone = list(trace_ids)
+        try:
+            self._spans.ask(lambda stored: stored.delete(gone))
+        except StoreCorruptError as error:
+            self._log.error("cannot_delete_spans", traces=len(gone), error=str(error))
+            for trace_id in gone:
+                with contextlib.suppress(StoreCorruptError):
+                    self._spans.ask(partial(_delete_one, trace_id))
 
     def _remember(self, complete: Sequence[Complete], bodies: Sequence[tuple[bytes, ...]]) -> None:
         """Keep the newest for ``ragmon trace-doctor --last``."""
@@ -257,5 +283,13 @@ def _size_of(parts: Iterable[SpanRow]) -> int:
     return sum(_PART_BYTES + len(part.body) for part in parts)
 
 
-def _name(spans: Sequence[Span]) -> str:
-    return spans[0].trace_id.hex() if spans else ""
+def _count(damaged: Sequence[QuarantinedItem]) -> dict[str, int]:
+    return {"damaged": len(damaged)} if damaged else {}
+
+
+def _salvage(trace_id: bytes, stored: Spans) -> tuple[list[bytes], list[UnreadableSpans]]:
+    return stored.salvage(trace_id)
+
+
+def _delete_one(trace_id: bytes, stored: Spans) -> None:
+    stored.delete([trace_id])

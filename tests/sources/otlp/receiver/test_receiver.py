@@ -496,7 +496,7 @@ class Undeletable:
     """The span store of a process that dies before it deletes."""
 
     def __init__(self, spans):
-        self.append, self.bodies = spans.append, spans.bodies
+        self.append, self.bodies, self.mark = spans.append, spans.bodies, spans.mark
 
     def delete(self, trace_ids):
         raise StoreFullError("no space left")

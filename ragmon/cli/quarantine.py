@@ -1,0 +1,156 @@
+"""List, show, retry or delete what could not be decoded, mapped, judged or sent.
+
+Such an entry costs only itself: everything else goes on. It is missing from all metrics until a
+retry succeeds, and deleted after a week (`quarantine.keep`). Notifications that were given up are
+listed, too, as send-NUMBER.
+"""
+
+import argparse
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import to_builtins
+from rich import box
+from rich.table import Table
+
+from ragmon.cli import remote
+from ragmon.cli.console import say_json
+from ragmon.errors import SettingsError
+from ragmon.evaluate.report.table import standard_output
+from ragmon.quarantine_schema import (
+    DeletedEntry,
+    QuarantineDetail,
+    QuarantineEntry,
+    QuarantineList,
+    RetriedEntry,
+)
+from ragmon.stores.quarantine import STAGES
+
+NAME = "quarantine"
+HELP = "list, show, retry or delete what could not be decoded, mapped, judged or sent"
+
+_PATH = "/v1/quarantine"
+_MOST = 1_000
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    remote.arguments(parser)
+    add = parser.add_argument
+    add(
+        "action",
+        choices=("list", "show", "retry", "delete"),
+        help="list the newest, show one with its content, try some again, or delete some",
+    )
+    add("ids", nargs="*", metavar="ID", help="entries, as list shows them: 7 or send-7")
+    add("--all", action="store_true", help="with retry or delete: every entry (of --stage)")
+    add("--stage", choices=STAGES, default="", help="only entries of this stage")
+    add("--limit", type=int, default=50, metavar="N", help="with list: entries at most")
+    add("--json", action="store_true", help="print JSON instead of tables")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the action and print its result."""
+    if args.action == "list":
+        _refuse(bool(args.ids), "list takes no ID")
+    elif args.action == "show":
+        _refuse(len(args.ids) != 1, "show needs one ID")
+    else:
+        _refuse(bool(args.ids) is args.all, f"{args.action} needs IDs, or --all")
+    content, text, status = _ACTIONS[args.action](args)
+    if args.json:
+        say_json(to_builtins(content))
+    else:
+        standard_output(markup=False).print(text)
+    return status
+
+
+def _refuse(is_wrong: bool, message: str) -> None:
+    if is_wrong:
+        raise SettingsError(f"quarantine {message}", hint="`ragmon quarantine list` shows the ids")
+
+
+def _list(args: argparse.Namespace) -> tuple[Any, Any, int]:
+    listed = _listed(args, args.limit)
+    if not listed.entries:
+        return listed, "Nothing is in quarantine.", 0
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("id", no_wrap=True)
+    for name in ("stage", "reason", "since", "of", "error"):
+        table.add_column(name, overflow="fold")
+    table.add_column("tries", justify="right")
+    for entry in listed.entries:
+        table.add_row(*_cells(entry))
+    return listed, table, 0
+
+
+def _cells(entry: QuarantineEntry) -> tuple[str, ...]:
+    moment = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    error = entry.error if len(entry.error) <= 200 else f"{entry.error[:200]}…"
+    return entry.id, entry.stage, entry.reason, moment, entry.name, error, str(entry.attempts)
+
+
+def _show(args: argparse.Namespace) -> tuple[Any, Any, int]:
+    detail = remote.get(
+        remote.session(args), args.url, f"{_PATH}/{quote(args.ids[0], safe='')}", QuarantineDetail
+    )
+    _, stage, reason, moment, name, _, attempts = _cells(detail)
+    lines = [
+        f"{detail.id}: {stage}, {reason}, {name}, since {moment}, retried {attempts} times",
+        detail.error,
+        detail.note,
+        "" if detail.content is None else json.dumps(detail.content, indent=2, ensure_ascii=False),
+    ]
+    return detail, "\n".join(filter(None, lines)), 0
+
+
+def _retry(args: argparse.Namespace) -> tuple[Any, Any, int]:
+    session = remote.session(args)
+    retried = [
+        remote.ask(session, "POST", args.url, f"{_PATH}/{quote(name, safe='')}/retry", RetriedEntry)
+        for name in _ids(args)
+    ]
+    lines = [
+        f"{entry.id}: {'done' if entry.done else 'failed again'}: {entry.detail}"
+        for entry in retried
+    ]
+    failed = any(not entry.done for entry in retried)
+    return retried, "\n".join(lines) or "Nothing is in quarantine.", int(failed)
+
+
+def _delete(args: argparse.Namespace) -> tuple[Any, Any, int]:
+    session = remote.session(args)
+    deleted = [
+        remote.ask(session, "DELETE", args.url, f"{_PATH}/{quote(name, safe='')}", DeletedEntry)
+        for name in _ids(args)
+    ]
+    names = ", ".join(entry.deleted for entry in deleted)
+    return deleted, f"Deleted {names}." if names else "Nothing is in quarantine.", 0
+
+
+def _ids(args: argparse.Namespace) -> list[str]:
+    if args.ids:
+        return list(args.ids)
+    return [entry.id for entry in _listed(args, _MOST).entries]
+
+
+def _listed(args: argparse.Namespace, limit: int) -> QuarantineList:
+    return remote.get(
+        remote.session(args),
+        args.url,
+        _PATH,
+        QuarantineList,
+        stage=args.stage,
+        limit=str(limit),
+    )
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace], tuple[Any, Any, int]]] = {
+    "list": _list,
+    "show": _show,
+    "retry": _retry,
+    "delete": _delete,
+}

@@ -1,0 +1,77 @@
+"""Mapping of a group of traces, each of which can only spoil itself."""
+
+from collections.abc import Sequence
+
+import structlog
+from msgspec import Struct
+
+from ragmon.decode import Bounds
+from ragmon.errors import RecordError
+from ragmon.privacy import Policy
+from ragmon.quarantine import explain, trace_item
+from ragmon.sources.otlp.receiver.results import Results
+from ragmon.sources.otlp.receiver.targets import Targets
+from ragmon.sources.otlp.receiver.time_limit import MappingTimeoutError, TimeLimit
+from ragmon.sources.otlp.spans import unpack
+from ragmon.sources.otlp.traces.mapping import map_trace
+from ragmon.stores.quarantine import QuarantinedItem, Stage
+
+
+class MappingOptions(Struct, frozen=True, kw_only=True):
+    """Limits of mapping, and what may be written of a trace that fails."""
+
+    retention_s: float  # older queries are refused
+    max_skew_s: float  # and those further in the future
+    timeout_s: float  # for one trace
+    text: Policy = "keep"  # for errors, which can quote a trace
+    ends_frozen: bool = False  # ends the process when a trace stops all of its threads
+
+    def bounds(self, now: float) -> Bounds:
+        """Range of accepted timestamps."""
+        return Bounds(now - self.retention_s, now + self.max_skew_s)
+
+
+class MappingBatch:
+    """The results of several traces, and those of them that go to the quarantine."""
+
+    def __init__(
+        self, targets: Targets, now: float, options: MappingOptions, limit: TimeLimit
+    ) -> None:
+        self.results = Results(targets, now, options.bounds(now))
+        self.quarantined: list[QuarantinedItem] = []
+        self._now = now
+        self._text = options.text
+        self._limit = limit
+        self._log = structlog.get_logger("otlp")
+
+    def add(self, trace_id: bytes, bodies: Sequence[bytes], *, is_late: bool = False) -> None:
+        """Map one trace, or only read the feedback of spans that came after it."""
+        size = self.results.size()
+        try:
+            refusal = self._limit.run(lambda: self._map(bodies, is_late))
+        except MappingTimeoutError as error:
+            self._spoil(trace_id, bodies, ("map", "timeout", str(error)))
+        except Exception as error:  # noqa: BLE001 - a defect of ours costs this trace alone
+            self._log.exception("mapping_defect", trace_id=trace_id.hex())
+            self._spoil(trace_id, bodies, ("map", "defect", explain(error, self._text)))
+        else:
+            if refusal is not None:
+                cause: tuple[Stage, str, str] = (
+                    "decode", refusal.reason, explain(refusal, self._text)
+                )  # fmt: skip
+                self.quarantined.append(trace_item(self._now, trace_id, cause, bodies))
+            return
+        self.results.cut(size)
+
+    def _map(self, bodies: Sequence[bytes], is_late: bool) -> RecordError | None:
+        spans = unpack(bodies)
+        if is_late:
+            self.results.add_feedback(map_trace(spans, self._now))
+            return None
+        return self.results.add(spans)
+
+    def _spoil(
+        self, trace_id: bytes, bodies: Sequence[bytes], cause: tuple[Stage, str, str]
+    ) -> None:
+        self.results.refuse(cause[1])
+        self.quarantined.append(trace_item(self._now, trace_id, cause, bodies))
