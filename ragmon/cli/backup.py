@@ -1,6 +1,7 @@
 """Copy the embedded store into a new file while the daemon keeps running."""
 
 import argparse
+import os
 from pathlib import Path
 
 from ragmon.cli import flags
@@ -22,6 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Copy it; to restore, put the file into an empty data_dir under the store's name."""
+    os.umask(0o077)  # it holds questions and answers of users
     settings = flags.settings(args).settings
     source = settings.data_dir / FILE
     if not source.exists():

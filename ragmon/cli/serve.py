@@ -19,6 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
+    os.umask(0o077)  # the store holds questions and answers of users
     malloc.share(os.environ)
     from ragmon.daemon.serve import Daemon  # noqa: PLC0415 - other commands start faster without
 

@@ -44,7 +44,7 @@ class Damage:
         self._counts: Counter[str] = Counter()
         self._listeners: list[Callable[[DamagedRow], None]] = []
 
-    def note(self, what: str, name: object, error: Exception | str) -> None:
+    def note(self, what: str, name: object, error: BaseException | str) -> None:
         """Count one row; the same row counts once."""
         row = DamagedRow(what, str(name), str(error))
         with self._lock:
@@ -64,7 +64,7 @@ class Damage:
         try:
             yield
         except StoreCorruptError as error:
-            self.note(what, name, error)
+            self.note(what, name, error.__cause__ or error)  # without what to do about a file
 
     def listen(self, listener: Callable[[DamagedRow], None]) -> None:
         """Have a function called with each row, also with those met before."""

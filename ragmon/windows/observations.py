@@ -117,6 +117,16 @@ def unpack(packed: bytes, columns: Sequence[str]) -> Observations:
     return Observations(stored.slices, stored.dims, dim_index, timestamps, values, judged)
 
 
+def count(packed: bytes) -> int:
+    """Number of records of a packed batch, every part of which can be read.
+
+    Raises:
+        ValueError: its parts do not fit together.
+        msgspec.MsgspecError: it is damaged.
+    """
+    return len(unpack(packed, ()))
+
+
 def _pack_sparse(sparse: Sparse | None) -> tuple[tuple[str, ...], bytes, bytes] | None:
     if sparse is None:
         return None

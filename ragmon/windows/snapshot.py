@@ -97,6 +97,20 @@ def load_bucket(windows: Windows, saved: SavedBucket) -> None:
         windows.judged[saved.tier].put(saved.bucket, numbers[at][kept], judged[kept])
 
 
+def saved_queries(body: bytes) -> float:
+    """Number of queries that a saved bucket counts.
+
+    Raises:
+        ValueError: its parts do not fit together.
+        msgspec.MsgspecError: it is damaged.
+    """
+    stored = msgspec.msgpack.decode(body, type=_Bucket)
+    layout = RowLayout(len(stored.columns))
+    rows = np.frombuffer(stored.rows).reshape(len(stored.series), layout.width)
+    whole = [at for at, key in enumerate(stored.series) if not key.dimension]
+    return float(rows[whole, layout.queries].sum())
+
+
 def add_saved(
     merged: Merged, keys: Mapping[SeriesKey, int], saved: Iterable[bytes], columns: Sequence[Column]
 ) -> tuple[Merged, dict[SeriesKey, int]]:

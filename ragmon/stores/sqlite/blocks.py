@@ -1,4 +1,4 @@
-"""Rows of the table of blocks: packed with checksums, and read where others are damaged."""
+"""Executor of the table of blocks: packed with checksums, and read where others are damaged."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _NEXT = (
 _BY_TIME = "SELECT first_sequence FROM blocks INDEXED BY blocks_by_time WHERE last_timestamp "
 
 
-class Rows(Protocol):
+class Executor(Protocol):
     """A connection, or a cursor."""
 
     def execute(self, sql: str, values: tuple[object, ...] = ..., /) -> sqlite3.Cursor:
@@ -102,7 +102,7 @@ def read_records(stored: bytes, first: int, count: int) -> list[msgspec.Raw]:
 class BlockTable:
     """Reads of one connection that go on after a row, or an index, that is damaged."""
 
-    def __init__(self, db: Rows, path: Path, damage: Damage) -> None:
+    def __init__(self, db: Executor, path: Path, damage: Damage) -> None:
         self._db = db
         self._path = path
         self._damage = damage

@@ -46,7 +46,7 @@ class Database:
             1, window_log=20, hash_log=15, write_checksum=True
         )
         self._zip = zstandard.ZstdCompressor(compression_params=usual)
-        with translated(path):
+        with decoded(path):
             self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare(synchronous)

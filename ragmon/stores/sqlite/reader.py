@@ -39,6 +39,11 @@ class SqliteReader:
             )
         self._table = BlockTable(self._db, path, self.damage)
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """For checks that go beyond reading."""
+        return self._db
+
     def __enter__(self) -> Self:
         return self
 

@@ -1,0 +1,80 @@
+"""Check a store: its structure, every checksum and record, its id index and its windows.
+
+It runs beside the daemon or on a store at rest, and changes nothing. Exit status: 0 sound,
+1 damaged, 2 the store cannot be checked.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TimeRemainingColumn
+
+from ragmon.cli import flags
+from ragmon.errors import RagmonError, SettingsError
+from ragmon.stores.sqlite.store import FILE
+from ragmon.stores.sqlite.verification import Verification, verify
+
+NAME = "verify"
+HELP = "check a store for damage"
+_SOUND, _DAMAGED, _UNUSABLE = 0, 1, 2
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    flags.arguments(parser)
+    parser.usage = (
+        f"{parser.prog} [--json] [--quiet] [--file FILE] [--config FILE] [--data-dir DIR]"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument(
+        "--file", type=Path, metavar="FILE", help="store to check (default: that of data_dir)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check it and print what is wrong."""
+    try:
+        path = args.file or flags.settings(args).settings.data_dir / FILE
+        if not path.is_file():
+            raise SettingsError(f"{path} does not exist", hint="Set data_dir to that of the daemon")
+        result = _verify(path, quiet=args.quiet or not sys.stderr.isatty())
+    except RagmonError as error:
+        print(f"ragmon: {error}", file=sys.stderr)
+        return _UNUSABLE
+    if args.json:
+        content = msgspec.to_builtins(result) | {"sound": result.sound}
+        print(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+    else:
+        _print(result)
+    return _SOUND if result.sound else _DAMAGED
+
+
+def _verify(path: Path, *, quiet: bool) -> Verification:
+    console = Console(stderr=True)
+    columns = ("{task.description}", BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+        task = progress.add_task("")
+        return verify(
+            path,
+            lambda stage, done, total: progress.update(
+                task, description=stage, completed=done, total=max(1, total)
+            ),
+        )
+
+
+def _print(result: Verification) -> None:
+    for finding in result.findings:
+        print(f"{finding.what} {finding.row}: {finding.problem}. {finding.remedy}.")
+    if result.more_findings:
+        print(f"and {result.more_findings:,} more")
+    print(
+        f"{result.store}: format {result.format}, {result.blocks:,} blocks,"
+        f" {result.records:,} queries, {result.indexed:,} ids in the index on disk"
+    )
+    if result.without_checksum:
+        print(f"{result.without_checksum:,} rows of an older format have no checksum")
+    print("sound" if result.sound else "damaged")
