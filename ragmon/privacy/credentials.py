@@ -28,6 +28,7 @@ _KEY = re.compile(
     r"|(?:AIza|GOCSPX-|ya29\.)[\w-]{20}"  # Google
     r"|(?:gh[opusr]_|github_pat_)\w{22}"
     r"|gl(?:pat|dt|rt|cbt|ptt|ft|imt|oas|soat|agent|ffct)-[\w.-]{20}"  # GitLab
+    r"|SK[0-9a-f]{32}(?![A-Za-z0-9])"  # Twilio
     r"|xapp-[\w-]{20}|(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10}"  # Slack, Stripe
     r"|[sp]k-(?=[A-Za-z_-]{0,64}[0-9])[\w-]{20}"  # OpenAI, Anthropic, Langfuse and more
     r"|(?:hf|gsk|r8|npm|lsv2|lin_api|ntn|dop_v1|shpat|glsa|glc|sntrys)_"
