@@ -101,7 +101,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(_shown(each) for each in value) or "none"
     if isinstance(value, BaseModel):
-        inner = (f"{name}={_shown(each)}" for name, each in value if each is not None)
+        fields = type(value).model_fields
+        inner = (f"{name}={value_text(fields[name], v)}" for name, v in value if v is not None)
         return "{" + ", ".join(inner) + "}"
     if type(value) is dict:  # others hide what they hold
         return "{" + ", ".join(f"{name}: {_shown(each)}" for name, each in value.items()) + "}"

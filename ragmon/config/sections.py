@@ -44,6 +44,13 @@ class SettingsSection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
+class PipelineRetentionSettings(SettingsSection):
+    """Time for which the queries of some pipelines are kept."""
+
+    records: Positive
+    """Time that the content of individual queries is kept; at most `retention.records`."""
+
+
 class RetentionSettings(SettingsSection):
     """Time and disk space for stored data."""
 
@@ -54,6 +61,20 @@ class RetentionSettings(SettingsSection):
     max_disk: Bytes | None = None
     """Size limit of the store, for example 20GB: the oldest queries are deleted to stay below
     it; none: no limit."""
+    pipelines: dict[str, PipelineRetentionSettings] = {}
+    """Shorter times for some pipelines, by name or glob, for example {support: {records: 2d},
+    "hr-*": {records: 1d}}; a name counts before a glob, the first glob before the next. The content
+    of older queries is erased within minutes; their counts stay."""
+
+    @model_validator(mode="after")
+    def _shorter(self) -> "RetentionSettings":
+        for name, pipeline in self.pipelines.items():
+            if pipeline.records > self.records:
+                raise ValueError(
+                    f"pipelines.{name}.records is longer than retention.records: raise that instead"
+                    " and give the other pipelines less"
+                )
+        return self
 
 
 class QuarantineSettings(SettingsSection):

@@ -29,6 +29,7 @@ from ragmon.daemon.build import build_engine, check_exposure
 from ragmon.daemon.component import Component, Context, build_sources, loops_of
 from ragmon.daemon.ending import BoundedSteps, Ending, begin, ends_within
 from ragmon.daemon.erasure.requests import ErasureRequests
+from ragmon.daemon.erasure.retention import PipelineRetention
 from ragmon.daemon.ingest.maintenance import StoreMaintenance
 from ragmon.daemon.ingest.metrics import watch, watch_loops, watch_memory
 from ragmon.daemon.judging.build import Judges
@@ -85,7 +86,7 @@ class Daemon:
             self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
             self._memory = MemoryBudget(settings.limits.memory or default_limit())
             self._context = self._build_context(own)
-            self._maintenance = StoreMaintenance(self._engine, clock, lambda: self.ending)
+            self._maintenance = StoreMaintenance(self._engine, lambda: self.ending)
             self._traces = self._build_traces()
             self.url = http.url_of(self._socket)
             self._delivery = build_delivery(self._context, self._socket.getsockname()[1])
@@ -316,6 +317,7 @@ class Daemon:
             *build_sources(self._context),
             self._traces,
             self._erasures,
+            PipelineRetention(self._context, self._erasures.evidence),
             *((self._exporter,) if self._exporter is not None else ()),
             self._judges,
             *((self._probes,) if self._probes is not None else ()),

@@ -83,6 +83,15 @@ class StoredBlock(NamedTuple):
     records: bytes  # one msgpack array
 
 
+class BlockTimes(NamedTuple):
+    """Place and times of a block."""
+
+    first_sequence: int
+    records: int
+    first_timestamp: float
+    last_timestamp: float
+
+
 class Migration(NamedTuple):
     """A change of the store's format, made when it was opened."""
 
@@ -167,8 +176,12 @@ class Store(Protocol):
         """
         ...
 
-    def expire_windows(self, oldest: Sequence[int], waiting_before: float) -> None:
-        """Delete saved buckets below the ``oldest`` of their tier, and feedback nobody claims."""
+    def expire_windows(self, oldest: Sequence[int], waiting_before: float) -> int:
+        """Delete saved buckets below the ``oldest`` of their tier, and feedback nobody claims.
+
+        Returns:
+            How much feedback, labels included.
+        """
         ...
 
     def compact(self, start: int, below: int) -> tuple[int, int]:
@@ -249,6 +262,10 @@ class Reader(Protocol):
 
     def hashes_from(self, sequence: int) -> tuple[int, Hashes] | None:
         """First number and id hashes of the block with that record, or of the next block."""
+        ...
+
+    def block_times(self) -> list[BlockTimes]:
+        """Place and times of every block, in order."""
         ...
 
     def stored_block(self, sequence: int) -> StoredBlock | None:

@@ -173,7 +173,10 @@ class Alerting:
 
     def forget(self) -> None:
         """Delete alerts that retention no longer covers."""
-        before = self._context.clock.now() - self._context.settings.retention.windows
+        now = self._engine.ages.now(self._engine.windows.watermark)
+        if now is None:
+            return  # the clock has jumped ahead
+        before = now - self._context.settings.retention.windows
         self._alerts.ask(lambda alerts: alerts.expire(before))
 
     def silence(self, silence: Silence) -> None:

@@ -126,6 +126,14 @@ def owned(subject: Subject) -> Chooser:
     return choose
 
 
+def with_content(block: StoredBlock, positions: Sequence[int]) -> list[int]:
+    """Those of the positions whose records still have content."""
+    if not positions:
+        return []
+    owners = _owners.decode(block.records)
+    return [at for at in positions if not is_erased(owners[at].query_id)]
+
+
 def rewrite(block: StoredBlock, positions: Sequence[int], counts: ErasureCounts) -> _Rewritten:
     """The block without the content of some of its records.
 

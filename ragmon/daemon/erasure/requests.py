@@ -48,7 +48,7 @@ class ErasureRequests:
         self._engine = context.engine
         self._traces = traces
         self._blocks = BlockEraser(context.engine)
-        self._evidence = EvidenceEraser(context.engine, alerting)
+        self.evidence = EvidenceEraser(context.engine, alerting)
         self._rows = context.engine.thread.bind(context.engine.store.erasure())
         self._dry: OrderedDict[str, tuple[ErasureReceipt, Subject]] = OrderedDict()
         self._dry_number = 0
@@ -172,7 +172,7 @@ class ErasureRequests:
                 return None
             beat()
         _add(removed, records=counts.records, changes=counts.changes)
-        _add(removed, alerts=self._evidence.erase())
+        _add(removed, alerts=self.evidence.erase())
         return replace(receipt, removed=removed)
 
     def _erase_traces(self, subject: Subject, *, dry_run: bool) -> Sequence[bytes]:

@@ -7,6 +7,7 @@ from ragmon.config import Settings
 from ragmon.daemon.ingest.committer import Committer
 from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.ingest.record_cache import RecordCache
+from ragmon.daemon.ingest.retention import RetentionClock
 from ragmon.daemon.ingest.writer import Writer
 from ragmon.errors import StoreError
 from ragmon.loops import beat
@@ -50,6 +51,8 @@ class Engine:
         self.windows = windows
         self.exemplars = ExemplarStore()
         self._settings = settings
+        self.ages = RetentionClock(clock)
+        self.waiting_expired = 0  # feedback and labels whose query never came
         self._saved = Position()
         self._compacted = 0
         self.record_cache = RecordCache()
@@ -124,7 +127,7 @@ class Engine:
             // tier.width_s
             for level, tier in enumerate(self.windows.tiers)
         ]
-        self.store.expire_windows(oldest, now - retention.records)
+        self.waiting_expired += self.store.expire_windows(oldest, now - retention.records)
         self.quarantine.expire(now - self._settings.quarantine.keep)
         self.windows.forget(now)
 

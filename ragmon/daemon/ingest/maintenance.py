@@ -3,24 +3,25 @@
 import itertools
 from collections.abc import Callable
 
-from ragmon.clock import Clock
 from ragmon.daemon import malloc
 from ragmon.daemon.ingest.engine import Engine
-from ragmon.daemon.ingest.retention import RetentionClock
 from ragmon.daemon.schedule import Schedule
 
 _EXPIRE_EVERY_S = 30.0
 _COMPACT_EVERY_S = 20.0
 _TRIM_EVERY_S = 10.0  # it takes some milliseconds
 _COMPACT_STEPS = 200
+_SAVE_EVERY_S = 600.0  # of what retention counts; a restart may lose so much
+_REACHED = "retention_reached"
 
 
 class StoreMaintenance:
     """Maintenance in short steps; commits go on in between."""
 
-    def __init__(self, engine: Engine, clock: Clock, ending: Callable[[], bool]) -> None:
+    def __init__(self, engine: Engine, ending: Callable[[], bool]) -> None:
         self._engine = engine
-        self._retention = RetentionClock(clock)
+        self._remembered = engine.thread.bind(engine.store.judging())
+        self._saved_at = 0.0  # of the time that retention has reached
         self._ending = ending  # then the step under way is the last
 
     def plan(self, schedule: Schedule, snapshot_every_s: float) -> None:
@@ -37,9 +38,17 @@ class StoreMaintenance:
 
     def expire(self) -> None:
         """Delete what retention no longer covers."""
-        now = self._retention.now(self._engine.windows.watermark)
+        ages = self._engine.ages
+        if not self._saved_at:
+            saved = self._remembered.ask(lambda stored: stored.remembered(_REACHED))
+            ages.resume(float(saved or 0.0))
+        now = ages.now(self._engine.windows.watermark)
         if now is None:
             return
+        if abs(now - self._saved_at) >= _SAVE_EVERY_S:
+            body = str(now).encode()
+            self._remembered.ask(lambda stored: stored.remember(_REACHED, body))
+            self._saved_at = now
         self._step(lambda: self._engine.expire(now))
         self._engine.thread.ask(lambda: self._engine.forget(now))
 

@@ -44,17 +44,7 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
         "Timestamp of the newest query counted.",
         lambda: engine.windows.watermark,
     )
-    own.watch(
-        "ragmon_waiting_changes",
-        "Feedback and labels that wait for their query; beyond limits.waiting more are refused.",
-        engine.store.waiting_count,
-    )
-    own.watch_total(
-        "ragmon_waiting_changes_forbidden",
-        "Feedback and labels dropped because the query they waited for is of a pipeline that "
-        "their token may not write.",
-        lambda: engine.committer.forbidden,
-    )
+    _watch_waiting(own, engine)
     own.watch_total(
         "ragmon_window_restatements",
         "Queries whose counts were corrected after late feedback or labels.",
@@ -72,6 +62,26 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
         lambda: engine.writer.stats.failures,
     )
     _watch_damage(own, engine.store)
+
+
+def _watch_waiting(own: OwnMetrics, engine: Engine) -> None:
+    own.watch(
+        "ragmon_waiting_changes",
+        "Feedback and labels that wait for their query; beyond limits.waiting more are refused.",
+        engine.store.waiting_count,
+    )
+    own.watch_total(
+        "ragmon_waiting_changes_forbidden",
+        "Feedback and labels dropped because the query they waited for is of a pipeline that "
+        "their token may not write.",
+        lambda: engine.committer.forbidden,
+    )
+    own.watch_total(
+        "ragmon_waiting_expired",
+        "Feedback and labels deleted because their query never came within retention.records. An "
+        "increase is bad: they carry a query_id that no query has; see deploy/docs/guides/send.md.",
+        lambda: engine.waiting_expired,
+    )
 
 
 def _watch_damage(own: OwnMetrics, store: Store) -> None:

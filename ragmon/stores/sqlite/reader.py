@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from ragmon.errors import StoreError
-from ragmon.stores import Block, Hashes, StoredBlock
+from ragmon.stores import Block, BlockTimes, Hashes, StoredBlock
 from ragmon.stores.damage import Damage
 from ragmon.stores.sqlite.blocks import BlockTable, read_observations
 from ragmon.stores.sqlite.database import decoded, translated, unzip
@@ -92,6 +92,15 @@ class SqliteReader:
             if hashes is not None and first + len(hashes) > sequence:
                 return first, hashes
         return None
+
+    def block_times(self) -> list[BlockTimes]:
+        """Place and times of every block, in order."""
+        with decoded(self._path):
+            rows = self._db.execute(
+                "SELECT first_sequence, records, first_timestamp, last_timestamp FROM blocks"
+                " ORDER BY first_sequence"
+            )
+            return [BlockTimes(*row) for row in rows]
 
     def stored_block(self, sequence: int) -> StoredBlock | None:
         """The block with that record, or the next one, as it is stored."""

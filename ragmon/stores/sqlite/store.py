@@ -265,13 +265,15 @@ class SqliteStore:
                 self._ids.drop_runs(self.next_sequence if oldest is None else oldest)
         return deleted
 
-    def expire_windows(self, oldest: Sequence[int], waiting_before: float) -> None:
+    def expire_windows(self, oldest: Sequence[int], waiting_before: float) -> int:
         """Delete saved buckets below the ``oldest`` of their tier, and feedback nobody claims."""
         with self._db.transaction() as db:
             db.executemany("DELETE FROM windows WHERE tier = ? AND bucket < ?", enumerate(oldest))
-            db.execute("DELETE FROM waiting WHERE received < ?", (waiting_before,))
+            sql = "DELETE FROM waiting WHERE received < ?"
+            expired = db.execute(sql, (waiting_before,)).rowcount
         self._count_waiting()
         self._db.empty_log()
+        return expired
 
     def compact(self, start: int, below: int) -> tuple[int, int]:
         """Join one stretch of small blocks; returns how many, and where to look next."""

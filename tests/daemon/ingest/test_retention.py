@@ -45,11 +45,33 @@ def test_without_data_the_clock_counts(clock):
     assert RetentionClock(clock).now(0.0) == NOW
 
 
-def test_without_new_data_nothing_more_ages(clock):
+def test_without_new_data_the_time_that_was_measured_ages_the_old(clock):
     retention = RetentionClock(clock)
     retention.now(NOW)
     clock.run(3 * DAY)
-    assert retention.now(NOW) == NOW
+    assert retention.now(NOW) == NOW + 3 * DAY
+
+
+def test_time_while_it_did_not_run_is_not_measured(clock):
+    first = RetentionClock(clock)
+    first.now(NOW)
+    clock.run(600.0)
+    first.now(NOW)
+    clock.run(1_800.0)  # it is down
+    second = RetentionClock(clock)
+    second.resume(first.reached)
+    assert second.now(NOW) == NOW + 600.0
+    clock.run(60.0)
+    assert second.now(NOW) == NOW + 660.0
+
+
+def test_a_jump_ahead_without_new_data_never_counts(clock):
+    retention = RetentionClock(clock)
+    retention.now(NOW)
+    clock.run(30.0, step=8 * DAY)
+    assert retention.now(NOW) is None
+    clock.run(PAUSE_S + 1.0)
+    assert retention.now(NOW) == NOW + 30.0 + PAUSE_S + 1.0
 
 
 def test_a_jump_ahead_deletes_nothing_for_an_hour(clock):
@@ -76,7 +98,7 @@ def test_a_clock_that_is_ahead_at_the_start_is_doubted(clock):
     retention = RetentionClock(clock)
     assert retention.now(NOW - 8 * DAY) is None
     clock.run(PAUSE_S + 1.0)
-    assert retention.now(NOW - 8 * DAY) == NOW - 8 * DAY
+    assert retention.now(NOW - 8 * DAY) == NOW - 8 * DAY + PAUSE_S + 1.0
 
 
 def test_small_steps_are_the_work_of_ntp(clock):
