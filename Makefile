@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo check test golden docs pictures bench fuzz lock tools clean kubernetes
+.PHONY: demo check test golden docs pictures bench fuzz lock sbom tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -51,6 +51,10 @@ lock: $(INSTALLED)
 	$(RUN)/uv pip compile pyproject.toml -c requirements.lock --extra demo --extra grpc \
 		--universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header -q -o deploy/requirements.lock
+
+# What the image holds, for scanners: grype sbom:sbom.cdx.json
+sbom: $(INSTALLED)
+	$(RUN)/python deploy/bill_of_materials.py sbom > sbom.cdx.json
 
 # Real programs for the end-to-end tests, where they can be had.
 tools:

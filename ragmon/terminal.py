@@ -37,7 +37,7 @@ def one_line_each(value: T) -> T:
     """The same struct, or list of them, with every text in it on one line."""
     if isinstance(value, list):
         return [one_line_each(item) for item in value]  # type: ignore[return-value]
-    cleaned: T = msgspec.convert(_each(msgspec.to_builtins(value)), type(value))
+    cleaned: T = msgspec.convert(_cleaned(msgspec.to_builtins(value)), type(value))
     return cleaned
 
 
@@ -55,11 +55,11 @@ def _visible(text: str) -> str:
     return text.translate(_IN_JSON)
 
 
-def _each(value: Any) -> Any:
+def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, dict):
-        return {_each(key): _each(item) for key, item in value.items()}
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_each(item) for item in value]
+        return [_cleaned(item) for item in value]
     return value
