@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import structlog
 import uvicorn
@@ -67,11 +67,7 @@ def configure(
         more=more,
     )
     return uvicorn.Config(
-        _guarded(
-            _guard_of(context.settings),
-            lambda reason: own.rejected("http", reason),
-            _route(source, traces, _paced(api.application(_auditor(context.audit)))),
-        ),
+        _guarded(context, _route(source, traces, _paced(api.application(_auditor(context.audit))))),
         http=bounded_protocol(limits, lambda reason: own.rejected("http", reason)),
         ws="none",
         proxy_headers=False,
@@ -192,13 +188,15 @@ def _guard_of(settings: Settings) -> BrowserGuard:
     return BrowserGuard(settings.external_url, None if open_to_all else (settings.host,))
 
 
-def _guarded(guard: BrowserGuard, refused: Callable[[str], None], app: App) -> App:
+def _guarded(context: Context, app: App) -> App:
+    guard = _guard_of(context.settings)
+
     async def check(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             check_framing(scope)
             guard.check(scope)
         except Problem as problem:
-            refused(problem.reason)
+            context.own.rejected("http", problem.reason)
             await send_problem(send, problem)
         else:
             await app(scope, receive, send)
