@@ -74,8 +74,9 @@ def opened(args: argparse.Namespace, settings: Settings) -> Iterator[BaselineAcc
     try:
         lock = DirectoryLock(settings.data_dir)
     except StoreBusyError:  # a daemon runs there: it is the one to ask
+        scheme = "http" if settings.tls.cert_file is None else "https"
         host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
-        yield RemoteBaselines(f"http://{host}:{settings.port}", remote.session(args))
+        yield RemoteBaselines(f"{scheme}://{host}:{settings.port}", remote.session(args))
         return
     try:
         module, options = resolve("ragmon.stores", "store", settings.store)

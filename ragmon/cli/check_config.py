@@ -19,9 +19,11 @@ from ragmon.daemon.build import build_pipeline, check_exposure
 from ragmon.daemon.judging.build import check_judges
 from ragmon.daemon.notify.routing import build_routes
 from ragmon.daemon.otlp import build_exporter
+from ragmon.daemon.tls import build_certificates
 from ragmon.daemon.tokens import grants
 from ragmon.durations import duration_text
 from ragmon.evaluate.report.table import standard_output
+from ragmon.exposition.own import OwnMetrics
 from ragmon.judges.llm.options import Options as LlmOptions
 from ragmon.plugins import resolve
 
@@ -42,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     settings = loaded.settings
     check_exposure(settings)
     grants(settings)
+    build_certificates(settings.tls, OwnMetrics())
     resolve("ragmon.stores", "store", settings.store)
     build_exporter(settings)
     check_judges(settings)

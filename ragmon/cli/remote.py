@@ -36,6 +36,19 @@ def arguments(parser: argparse.ArgumentParser, flag: str = "--url") -> None:
         metavar="FILE",
         help=f"file that holds the bearer token (or set {CLIENT_TOKEN})",
     )
+    parser.add_argument(
+        "--ca-file",
+        type=Path,
+        metavar="FILE",
+        help="PEM file of the authorities to trust, where the daemon has tls and a CA of your own",
+    )
+    parser.add_argument(
+        "--cert-file",
+        type=Path,
+        metavar="FILE",
+        help="PEM file of the certificate to show, where the daemon has tls.client_ca_file",
+    )
+    parser.add_argument("--key-file", type=Path, metavar="FILE", help="PEM file of its key")
 
 
 def session(args: argparse.Namespace) -> requests.Session:
@@ -53,9 +66,28 @@ def session(args: argparse.Namespace) -> requests.Session:
             raise RemoteError(f"cannot read {args.token_file}: {reason}") from error
     opened = timed_session()
     opened.max_redirects = 0
+    _trust(opened, args)
     if token:
         opened.headers["Authorization"] = f"Bearer {token}"
     return opened
+
+
+def _trust(opened: requests.Session, args: argparse.Namespace) -> None:
+    """Take the certificates of the command line.
+
+    Raises:
+        RemoteError: one is no file, or a certificate has no key.
+    """
+    paths = {name: getattr(args, name, None) for name in ("ca_file", "cert_file", "key_file")}
+    for path in filter(None, paths.values()):
+        if not path.is_file():
+            raise RemoteError(f"{path} is not a file")
+    if (paths["cert_file"] is None) is not (paths["key_file"] is None):
+        raise RemoteError("give --cert-file and --key-file")
+    if paths["ca_file"] is not None:
+        opened.verify = str(paths["ca_file"])
+    if paths["cert_file"] is not None:
+        opened.cert = (str(paths["cert_file"]), str(paths["key_file"]))
 
 
 def user() -> str:
@@ -109,11 +141,17 @@ def ask(
     Raises:
         RemoteError: no answer, one that is no success, or one of another form.
     """
+    sent["verify"] = opened.verify  # told here, or REQUESTS_CA_BUNDLE would overrule it
     try:
         answer = opened.request(method, url.rstrip("/") + path, timeout=_TIMEOUT_S, **sent)
     except (InvalidURL, InvalidSchema, MissingSchema) as error:
         hint = f"Write for example {DEFAULT_URL}"
         raise RemoteError(f"{url!r} is not a URL", hint=hint) from error
+    except requests.exceptions.SSLError as error:
+        raise RemoteError(
+            f"no TLS with {url}: {error.args[0] if error.args else error}"[:500],
+            hint="Pass its authority with --ca-file; if it asks for one, your own certificate too",
+        ) from error
     except requests.RequestException as error:
         raise RemoteError(
             f"no answer from {url} ({type(error).__name__})",

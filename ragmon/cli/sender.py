@@ -115,6 +115,7 @@ class Sender:
                 headers={"Content-Type": "application/x-ndjson"},
                 timeout=(5.0, 60.0),
                 allow_redirects=False,
+                verify=self.session.verify,  # or REQUESTS_CA_BUNDLE would overrule it
             )
         except requests.RequestException as error:
             return error

@@ -25,6 +25,7 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         blocked_wait_s: the wait after an answer that only an operator can change, such as 401.
         gzip_over_bytes: compress larger requests; ``None`` never, which costs least CPU.
         spool_max_bytes: what all processes together may keep in ``spool_dir``.
+        ca_file: PEM file of the authorities to trust for https; ``None``: those of the system.
         spool_scan_s: how often the files of processes that have died are looked for.
 
     Raises:
@@ -45,8 +46,9 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gzip_over_bytes: int | None = None
     spool_max_bytes: int = 256 * MIB
     spool_scan_s: float = 30.0
+    ca_file: str | None = None
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if value is not None and not value > 0:
+            if not isinstance(value, str | None) and not value > 0:
                 raise ValueError(f"Options.{name} must be positive, got {value!r}")

@@ -4,6 +4,7 @@ import gzip
 import http.client
 import os
 import socket
+import ssl
 from contextlib import suppress
 from typing import Protocol
 
@@ -134,10 +135,19 @@ class HttpTransport:
             self._connection.sock.settimeout(min(options.read_timeout_s, limit))
         return self._connection
 
+    def _trusted(self) -> ssl.SSLContext:
+        """The certificates to trust; read anew for each connection, as they are renewed."""
+        return ssl.create_default_context(cafile=self._options.ca_file)
+
     def _unconnected(self, timeout_s: float) -> http.client.HTTPConnection:
         address = self._address
-        kind = http.client.HTTPSConnection if address.tls else http.client.HTTPConnection
-        connection = kind(address.host, address.port, timeout=timeout_s)
+        connection = (
+            http.client.HTTPSConnection(
+                address.host, address.port, timeout=timeout_s, context=self._trusted()
+            )
+            if address.tls
+            else http.client.HTTPConnection(address.host, address.port, timeout=timeout_s)
+        )
         if address.tunnel is not None:
             connection.set_tunnel(*address.tunnel, headers=address.proxy_headers)
         return connection

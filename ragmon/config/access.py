@@ -81,3 +81,24 @@ class AuditSettings(SettingsSection):
     """Size at which the file is rotated."""
     files: Annotated[int, Field(ge=1, le=100)] = 5
     """Rotated files that are kept; older ones are deleted."""
+
+
+class TlsSettings(SettingsSection):
+    """TLS of ragmon's own ports, HTTP and OTLP over gRPC; 1.2 or later."""
+
+    cert_file: Path | None = None
+    """PEM file of the certificate and the chain up to its issuer; none: plain HTTP. Certificate,
+    key and authorities are read again when they are renewed."""
+    key_file: Path | None = None
+    """PEM file of the certificate's private key, without a passphrase."""
+    client_ca_file: Path | None = None
+    """PEM file of authorities: every client, probes and Prometheus too, then needs a certificate
+    that one of them signed; none: clients need no certificate."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> "TlsSettings":
+        if (self.cert_file is None) is not (self.key_file is None):
+            raise ValueError("tls: give cert_file and key_file")
+        if self.client_ca_file is not None and self.cert_file is None:
+            raise ValueError("tls: client_ca_file needs cert_file and key_file")
+        return self

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from ragmon.config.access import AuditSettings, AuthSettings
+from ragmon.config.access import AuditSettings, AuthSettings, TlsSettings
 from ragmon.config.masked import masked
 from ragmon.config.sections import (
     AlertSettings,
@@ -85,6 +85,7 @@ class Settings(BaseSettings):
     latency: LatencySettings = LatencySettings()
     privacy: PrivacySettings = PrivacySettings()
     auth: AuthSettings = AuthSettings()
+    tls: TlsSettings = TlsSettings()
     audit: AuditSettings = AuditSettings()
     limits: LimitSettings = LimitSettings()
     judge: JudgeSettings = JudgeSettings()

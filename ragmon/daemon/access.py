@@ -6,16 +6,22 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.audit import AuditLog, build_audit
 from ragmon.daemon.secret_files import SecretWatch
+from ragmon.daemon.tls import Certificates, build_certificates
 from ragmon.daemon.tokens import AccessTokens
 from ragmon.exposition.own import OwnMetrics
 
 
 class AccessControl(NamedTuple):
-    """Parts in the order in which they start."""
+    """Rights, and the record of their use."""
 
     audit: AuditLog
     tokens: AccessTokens
     secrets: SecretWatch
+    certificates: Certificates | None  # None: plain HTTP
+
+    def components(self) -> tuple[AuditLog, AccessTokens, SecretWatch]:
+        """Parts that are started and stopped, in this order."""
+        return self.audit, self.tokens, self.secrets
 
 
 def build_access(settings: Settings, clock: Clock, own: OwnMetrics) -> AccessControl:
@@ -26,4 +32,6 @@ def build_access(settings: Settings, clock: Clock, own: OwnMetrics) -> AccessCon
     """
     audit = build_audit(settings, clock, own)
     tokens = AccessTokens(settings, clock, own, audit.refused)
-    return AccessControl(audit, tokens, SecretWatch(tokens.files(), own, audit.note))
+    certificates = build_certificates(settings.tls, own)
+    files = tokens.files() + ([] if certificates is None else [certificates.files()])
+    return AccessControl(audit, tokens, SecretWatch(files, own, audit.note), certificates)

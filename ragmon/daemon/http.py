@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator, Sequence
+import ssl
+from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 import uvicorn
@@ -26,6 +27,7 @@ from ragmon.daemon.audit import AuditLog
 from ragmon.daemon.component import Context
 from ragmon.daemon.descriptors import DescriptorWatch, connection_limit, raise_limit
 from ragmon.daemon.monitor import LiveMonitor
+from ragmon.daemon.tls import Certificates
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.sources.http import ENDPOINTS, HttpSource, Options
@@ -53,6 +55,7 @@ def configure(
     traces: App,
     *,
     drain_s: float,
+    certificates: Certificates | None = None,
     more: Sequence[RouteSection] = (),
 ) -> uvicorn.Config:
     """Configure the server: routes, limits and timeouts."""
@@ -80,6 +83,7 @@ def configure(
         timeout_graceful_shutdown=int(drain_s),
         callback_notify=_watch_descriptors(own).look,
         timeout_notify=1,
+        ssl_context_factory=_tls(certificates),
     )
 
 
@@ -160,10 +164,16 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def url_of(bound: socket.socket) -> str:
+def url_of(bound: socket.socket, certificates: Certificates | None = None) -> str:
     """The URL at which clients reach a listening socket."""
     host, port = bound.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "http" if certificates is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _tls(certificates: Certificates | None) -> Callable[..., ssl.SSLContext] | None:
+    """A factory as uvicorn wants it; None: plain HTTP."""
+    return None if certificates is None else lambda _config, _default: certificates.context
 
 
 def _auditor(audit: AuditLog) -> Audited:

@@ -8,6 +8,7 @@ from ragmon.asgi import BodyLimits
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
+from ragmon.daemon.tls import Certificates
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Loop
@@ -24,7 +25,14 @@ from ragmon.web.auth import Authorizer
 class OtlpIn:
     """The HTTP routes, the thread that completes traces and, when set, the gRPC server."""
 
-    def __init__(self, settings: Settings, source: OtlpSource, authorizer: Authorizer) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        source: OtlpSource,
+        authorizer: Authorizer,
+        certificates: Certificates | None = None,
+    ) -> None:
+        self._certificates = certificates
         self.source = source
         self._address = settings.otlp.grpc
         self._most_bytes = settings.limits.body
@@ -40,6 +48,7 @@ class OtlpIn:
     def start(self) -> None:
         """Begin; called on the event loop."""
         self.source.start()
+        certificates = self._certificates
         if self._server_type is not None:
             self._server = self._server_type(
                 self._address,
@@ -47,6 +56,7 @@ class OtlpIn:
                 self._authorizer,
                 asyncio.get_running_loop(),
                 most_bytes=self._most_bytes,
+                pem=None if certificates is None else lambda: certificates.pem,
             )
             self._server.start()
 

@@ -88,7 +88,7 @@ class Daemon:
             self._context = self._build_context(own)
             self._maintenance = StoreMaintenance(self._engine, lambda: self.ending)
             self._traces = self._build_traces()
-            self.url = http.url_of(self._socket)
+            self.url = http.url_of(self._socket, self._access.certificates)
             self._delivery = build_delivery(self._context, self._socket.getsockname()[1])
             self._probes = self._build_probes()
             self._alerting = self._build_alerting()
@@ -274,6 +274,7 @@ class Daemon:
                 self._monitor,
                 self._traces.source,
                 drain_s=_DRAIN_S,
+                certificates=self._access.certificates,
                 more=self._build_sections(),
             )
         )
@@ -288,7 +289,7 @@ class Daemon:
             authorizer=context.authorizer,
             clock=context.clock,
         )
-        return OtlpIn(context.settings, source, context.authorizer)
+        return OtlpIn(context.settings, source, context.authorizer, self._access.certificates)
 
     def _build_alert_api(self) -> AlertApi:
         links = Links(self.settings.external_url or self.url, self.settings.runbooks_url)
@@ -310,7 +311,7 @@ class Daemon:
     def _build_components(self) -> list[Component]:
         """In the order in which they start."""
         return [
-            *self._access,
+            *self._access.components(),
             self._delivery,
             self._alerting,
             self._baselines,

@@ -31,6 +31,7 @@ from ragmon.asgi import (
 
 _LINGER_BYTES = 4 << 20
 _LINGER_S = 2.0
+_FAREWELL_S, _ANSWER_S = 0.2, 2.5  # of TLS connections when the server ends
 _REST_BYTES = 128 << 20  # of a body after its answer
 _SPARE = 32  # connections beyond the limit, for one probe each
 _SPARE_S = 2.0  # for the headers on one of them
@@ -94,6 +95,13 @@ class BoundedProtocol(HttpToolsProtocol):
         """Refuse what is no HTTP."""
         self.refused("malformed")
         super().send_400_response(msg)
+
+    def shutdown(self) -> None:
+        """End soon, as the server ends: TLS would wait half a minute for the client's farewell."""
+        super().shutdown()
+        if self.transport.get_extra_info("sslcontext") is not None:
+            is_idle = self.cycle is None or self.cycle.response_complete
+            self.loop.call_later(_FAREWELL_S if is_idle else _ANSWER_S, self.transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, and refuse what goes on too long."""
@@ -208,7 +216,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False  # earlier requests are answered first, then it is closed
             return
         self.transport.write(_answer(problem))
-        self.transport.write_eof()
+        if self.transport.can_write_eof():  # TLS has no half of a connection
+            self.transport.write_eof()
         self._timeout = self.loop.call_later(_LINGER_S, self.transport.close)
 
     def _ignore(self, data: bytes) -> None:

@@ -272,6 +272,9 @@ TOKEN = {"scopes": ["read"], "existingSecret": "a", "key": "b"}
             {"config": {"auth": {"protect_metrics": True}}}, "probes", id="probes without a token"
         ),
         pytest.param(
+            {"config": {"tls": {"cert_file": "/a", "key_file": "/b"}}}, "config.tls", id="TLS"
+        ),
+        pytest.param(
             {"persistence": {"enabled": False, "existingClaim": "a"}},
             "existingClaim",
             id="a claim, unused",

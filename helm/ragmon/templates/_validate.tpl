@@ -28,6 +28,9 @@
 {{- if $auth.protect_metrics -}}
 {{- fail "config.auth.protect_metrics: the kubelet's probes cannot send a token; use networkPolicy.enabled" -}}
 {{- end -}}
+{{- if dig "tls" "cert_file" "" $config -}}
+{{- fail "config.tls: probes, monitors and `helm test` of this chart speak HTTP; end TLS at the Ingress, the gateway or a mesh" -}}
+{{- end -}}
 {{- $text := toYaml $config -}}
 {{- range $secret := list "api_key" "routing_key" "webhook_url" "secret" "password" "token" -}}
 {{- if regexMatch (printf "(?m)^[ -]*['\"]?%s['\"]?: ." $secret) $text -}}

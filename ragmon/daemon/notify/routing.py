@@ -51,7 +51,7 @@ def build_routes(settings: Settings, clock: Clock, port: int) -> tuple[Route, ..
         SettingsError: an unknown kind, options it does not know, a name that is taken, or a
             secret that cannot be read.
     """
-    links = Links(settings.external_url or _url(settings.host, port), settings.runbooks_url)
+    links = Links(settings.external_url or _url(settings, port), settings.runbooks_url)
     routes: list[Route] = []
     for at, entry in enumerate(settings.sinks):
         setting, name = f"sinks.{at}", entry.name or entry.kind
@@ -73,11 +73,13 @@ def build_routes(settings: Settings, clock: Clock, port: int) -> tuple[Route, ..
     return tuple(routes)
 
 
-def _url(host: str, port: int) -> str:
+def _url(settings: Settings, port: int) -> str:
     """The URL for links; the host's name stands for every address."""
+    host = settings.host
+    scheme = "http" if settings.tls.cert_file is None else "https"
     if host in _EVERYWHERE:
         host = socket.gethostname()
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _build(setting: str, entry: dict[str, Any], context: SinkContext) -> Sink:

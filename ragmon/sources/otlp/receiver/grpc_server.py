@@ -16,6 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragmon.access import Permit
 from ragmon.asgi import Problem, Scope, over_memory
 from ragmon.errors import MemoryLimitError
+from ragmon.sources.otlp.receiver.certificate import PemFiles
 from ragmon.sources.otlp.receiver.source import OtlpSource
 
 _PACKAGE = "opentelemetry.proto.collector"
@@ -48,7 +49,18 @@ class GrpcServer:
         loop: asyncio.AbstractEventLoop,
         *,
         most_bytes: int,
+        pem: Callable[[], PemFiles] | None = None,
     ) -> None:
+        """Listen; nothing is answered before ``start``.
+
+        Args:
+            address: to listen on.
+            source: takes the requests.
+            authorize: checks a request for a scope.
+            loop: on which ``source`` runs.
+            most_bytes: of one request.
+            pem: the certificate in use, asked for at each connection; None: without TLS.
+        """
         options = [
             ("grpc.max_receive_message_length", most_bytes),
             ("grpc.max_concurrent_streams", _MOST_STREAMS),
@@ -63,7 +75,11 @@ class GrpcServer:
             maximum_concurrent_rpcs=_MOST_CALLS,
         )
         self._server.add_generic_rpc_handlers((_Routes(self._export),))
-        self.port: int = self._server.add_insecure_port(address)
+        self.port: int = (
+            self._server.add_insecure_port(address)
+            if pem is None
+            else self._server.add_secure_port(address, _credentials(pem))
+        )
 
     def start(self) -> None:
         """Begin, without waiting."""
@@ -99,6 +115,20 @@ class GrpcServer:
     def _abort(self, context: grpc.ServicerContext, problem: Problem) -> NoReturn:
         self._source.count_refused(problem.reason)
         context.abort(_CODES.get(problem.status, grpc.StatusCode.UNAVAILABLE), str(problem))
+
+
+def _credentials(pem: Callable[[], PemFiles]) -> grpc.ServerCredentials:
+    """Credentials that follow a renewed certificate."""
+
+    def configured() -> Any:
+        files = pem()
+        return grpc.ssl_server_certificate_configuration(
+            [(files.key, files.chain)], root_certificates=files.client_ca
+        )
+
+    return grpc.dynamic_ssl_server_credentials(
+        configured(), configured, require_client_authentication=pem().client_ca is not None
+    )
 
 
 class _Routes(grpc.GenericRpcHandler):
