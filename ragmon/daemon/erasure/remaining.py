@@ -23,6 +23,13 @@ def remaining_places(
             action="delete them, or let them expire; after a restore, ask again for the erasure",
         )
     ]
+    places.append(
+        RemainingPlace(
+            place="what lies in quarantine, which is not searched",
+            action="`ragmon quarantine list` shows it, and `ragmon quarantine delete` deletes it;"
+            " it expires after quarantine.keep",
+        )
+    )
     places += [_copy(path) for path in _copies(settings.data_dir)]
     places += [
         RemainingPlace(place=f"the followed file {source['path']} and its rotated copies",
