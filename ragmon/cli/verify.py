@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from ragmon.cli import flags
+from ragmon.cli.console import complain, say, say_json
 from ragmon.errors import RagmonError, SettingsError
+from ragmon.evaluate.report.table import standard_error
 from ragmon.stores.sqlite.store import FILE
 from ragmon.stores.sqlite.verification import Verification, verify
 
@@ -43,18 +44,18 @@ def run(args: argparse.Namespace) -> int:
             raise SettingsError(f"{path} does not exist", hint="Set data_dir to that of the daemon")
         result = _verify(path, quiet=args.quiet or not sys.stderr.isatty())
     except RagmonError as error:
-        print(f"ragmon: {error}", file=sys.stderr)
+        complain(error)
         return _UNUSABLE
     if args.json:
         content = msgspec.to_builtins(result) | {"sound": result.sound}
-        print(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+        say_json(content)
     else:
         _print(result)
     return _SOUND if result.sound else _DAMAGED
 
 
 def _verify(path: Path, *, quiet: bool) -> Verification:
-    console = Console(stderr=True)
+    console = standard_error()
     columns = ("{task.description}", BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         task = progress.add_task("")
@@ -68,13 +69,13 @@ def _verify(path: Path, *, quiet: bool) -> Verification:
 
 def _print(result: Verification) -> None:
     for finding in result.findings:
-        print(f"{finding.what} {finding.row}: {finding.problem}. {finding.remedy}.")
+        say(f"{finding.what} {finding.row}: {finding.problem}. {finding.remedy}.")
     if result.more_findings:
-        print(f"and {result.more_findings:,} more")
-    print(
+        say(f"and {result.more_findings:,} more")
+    say(
         f"{result.store}: format {result.format}, {result.blocks:,} blocks,"
         f" {result.records:,} queries, {result.indexed:,} ids in the index on disk"
     )
     if result.without_checksum:
-        print(f"{result.without_checksum:,} rows of an older format have no checksum")
-    print("sound" if result.sound else "damaged")
+        say(f"{result.without_checksum:,} rows of an older format have no checksum")
+    say("sound" if result.sound else "damaged")
