@@ -10,6 +10,11 @@ from ragmon.privacy.erasure import Subject
 from ragmon.windows import Windows
 
 _BESIDE = ("-wal", "-shm", "-journal")
+_QUARANTINE = RemainingPlace(
+    place="what lies in quarantine, which is not searched",
+    action="`ragmon quarantine list` shows it, and `ragmon quarantine delete` deletes it;"
+    " it expires after quarantine.keep",
+)
 
 
 def remaining_places(
@@ -23,13 +28,7 @@ def remaining_places(
             action="delete them, or let them expire; after a restore, ask again for the erasure",
         )
     ]
-    places.append(
-        RemainingPlace(
-            place="what lies in quarantine, which is not searched",
-            action="`ragmon quarantine list` shows it, and `ragmon quarantine delete` deletes it;"
-            " it expires after quarantine.keep",
-        )
-    )
+    places.append(_QUARANTINE)
     places += [_copy(path) for path in _copies(settings.data_dir)]
     places += [
         RemainingPlace(place=f"the followed file {source['path']} and its rotated copies",
