@@ -29,10 +29,15 @@ class AnswerToRead(NamedTuple):
     chunks: list[str]
 
 
+def frame(content: object) -> bytes:
+    """One frame."""
+    body = msgspec.msgpack.encode(content)
+    return _LENGTH.pack(len(body)) + body
+
+
 def write(stream: IO[bytes], content: object) -> None:
     """Send one frame."""
-    body = msgspec.msgpack.encode(content)
-    stream.write(_LENGTH.pack(len(body)) + body)
+    stream.write(frame(content))
     stream.flush()
 
 
@@ -69,4 +74,6 @@ def _cpu_s() -> float:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches it too, but is for the daemon
     os.nice(10)
-    serve(sys.stdin.buffer, sys.stdout.buffer, float(sys.argv[1]), SystemClock())
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library may print must not come between the answers
+    serve(sys.stdin.buffer, answers, float(sys.argv[1]), SystemClock())

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from ragmon.clock import SystemClock
 from ragmon.config import Settings
 from ragmon.daemon.component import Component, Context, loops_of
 from ragmon.daemon.judging import grounding_follower, selection
@@ -12,6 +13,7 @@ from ragmon.daemon.judging.anchors import AnchorPlan, AnchorRounds
 from ragmon.daemon.judging.calibration import NAME as CALIBRATIONS
 from ragmon.daemon.judging.calibration import Calibrations, Calibrator
 from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
+from ragmon.daemon.judging.grounding_process import GroundingProcess
 from ragmon.daemon.judging.judge_queue import JudgeQueue
 from ragmon.daemon.judging.on_demand import JudgeRuns
 from ragmon.daemon.judging.sampled_judge import SampledJudge, SampledJudgeOptions
@@ -323,7 +325,7 @@ def _follower(
     follower = grounding_follower.GroundingFollower(
         committed,
         context.engine.writer,
-        grounding_follower.GroundingProcess(judge.max_cpu) if judge.enabled else None,
+        GroundingProcess(judge.max_cpu, SystemClock()) if judge.enabled else None,
         context.clock,
         grounding_follower.VerdictHooks(
             on_verdict=on_verdict,
@@ -332,4 +334,10 @@ def _follower(
         ),
     )
     metrics.watch_queue(EMBEDDED_JUDGE, lambda: follower.backlog)
+    context.own.watch_total(
+        "ragmon_judge_restarts",
+        "Times that the embedded judge's process was started again because it ended or hung; "
+        "answers that it cannot read count in ragmon_judged_total as judge_hung or judge_crashed.",
+        lambda: follower.restarts,
+    )
     return follower

@@ -7,9 +7,6 @@ nothing. While the judge keeps up every answer is read; behind its capacity a sh
 hash of the query id is, and the probability of being drawn is kept with each verdict.
 """
 
-import contextlib
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -18,8 +15,9 @@ from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
+from ragmon.daemon.judging.grounding_process import JudgeHungError, JudgeProcess
 from ragmon.judges.grounding import GroundingResult
-from ragmon.judges.worker import AnswerToRead, read, results, write
+from ragmon.judges.worker import AnswerToRead
 from ragmon.loops import Loop, LoopOptions
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.evidence import EMBEDDED_JUDGE
@@ -34,6 +32,9 @@ _FIRST_RATE = 100.0  # answers a second, until measured
 _POLL_S = 0.5
 _VERDICT_BYTES = 1_000  # about, for the queue's account
 _RETRY_S = 2.0
+_TRIES = 2  # of an answer on its own, before it is left out
+HUNG, CRASHED = "judge_hung", "judge_crashed"
+"""Reasons why an answer was left out."""
 
 
 class Progress(NamedTuple):
@@ -52,6 +53,10 @@ def _as_it_is(_: str, verdict: Verdict) -> Verdict:
     return verdict
 
 
+def _keep_nothing(_: QueryRecord, __: str) -> None:
+    """The answer stays in the store, with a verdict that says why it was not judged."""
+
+
 class VerdictHooks(Struct, frozen=True, kw_only=True):
     """Functions through which verdicts pass."""
 
@@ -60,6 +65,8 @@ class VerdictHooks(Struct, frozen=True, kw_only=True):
     """For the sampled judge; committed together with the verdicts."""
     calibrated: Callable[[str, Verdict], Verdict] = _as_it_is
     """The verdict as its pipeline reads the score."""
+    on_skip: Callable[[QueryRecord, str], None] = _keep_nothing
+    """Called with an answer that the judge was not able to read, and the reason."""
 
 
 class GroundingFollower:
@@ -69,7 +76,7 @@ class GroundingFollower:
         self,
         committed: CommittedReader,
         sink: RecordSink,
-        worker: "GroundingProcess | None",
+        worker: "JudgeProcess | None",
         clock: Clock,
         hooks: VerdictHooks,
     ) -> None:
@@ -81,6 +88,7 @@ class GroundingFollower:
         self._log = structlog.get_logger("grounding")
         self._rate = _FIRST_RATE
         self.progress = Progress(0, 1.0)
+        self.restarts = 0  # of the process, after it ended or hung
         self._reader: Reader | None = None
         self.loop = Loop(
             "grounding",
@@ -167,7 +175,7 @@ class GroundingFollower:
         if self._worker is None:
             return []
         started = self._clock.monotonic()
-        scored = self._worker.judge([_case(record) for record in drawn])
+        scored = self._scored(self._worker, drawn)
         took = max(1e-3, self._clock.monotonic() - started)
         self._rate += 0.2 * (len(drawn) / took - self._rate)
         now = self._clock.now()
@@ -175,6 +183,33 @@ class GroundingFollower:
             self._hooks.calibrated(record.pipeline, _verdict(record, result, share, now))
             for record, result in zip(drawn, scored, strict=True)
         ]
+
+    def _scored(
+        self, worker: JudgeProcess, drawn: Sequence[QueryRecord], tries: int = _TRIES
+    ) -> list[GroundingResult]:
+        """Results in order; what ends or stops the process is found by halves, and left out.
+
+        Raises:
+            OSError: the process cannot be started.
+            EOFError: told to stop meanwhile.
+        """
+        try:
+            return worker.judge([_case(record) for record in drawn])
+        except (EOFError, JudgeHungError) as error:
+            if self.loop.stopping.is_set():
+                raise
+            self.restarts += 1
+            worker.restart()
+            reason = HUNG if isinstance(error, JudgeHungError) else CRASHED
+            self._log.warning("judge_restarted", reason=reason, answers=len(drawn))
+            if len(drawn) > 1:
+                half = len(drawn) // 2
+                return [*self._scored(worker, drawn[:half]), *self._scored(worker, drawn[half:])]
+            if tries > 1:  # it may have been ended or stopped by somebody else
+                return self._scored(worker, drawn, tries - 1)
+            self._log.error("answer_not_judged", query_id=drawn[0].query_id, reason=reason)
+            self._hooks.on_skip(drawn[0], reason)
+            return [GroundingResult(None, reason, (), (), "")]
 
     def _deliver(self, verdicts: Sequence[Verdict | Draw], end: int) -> bool:
         """Commit the verdicts and draws with the position; False when told to stop."""
@@ -185,49 +220,6 @@ class GroundingFollower:
             return Submission(SOURCE, size_bytes, reply, changes=verdicts, offset=position)
 
         return deliver(self._sink, make, self.loop.stopping) is not None
-
-
-class GroundingProcess:
-    """The process that judges; started when first needed."""
-
-    def __init__(self, max_cpu: float) -> None:
-        self._command = [sys.executable, "-m", "ragmon.judges.worker", str(max_cpu)]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def judge(self, cases: list[AnswerToRead]) -> list[GroundingResult]:
-        """Scores, in order.
-
-        Raises:
-            EOFError: the process ended.
-            OSError: it cannot be reached.
-        """
-        if self._process is None:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        write(process.stdin, cases)
-        body = read(process.stdout)
-        if body is None:
-            raise EOFError("the judge's process ended")
-        return results(body)
-
-    def restart(self) -> None:
-        """Let the next batch start a new process."""
-        self.stop()
-
-    def stop(self) -> None:
-        """End the process."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    with contextlib.suppress(BrokenPipeError):  # what it never read
-                        stream.close()
 
 
 def _case(record: QueryRecord) -> AnswerToRead:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from ragmon.clock import SystemClock
 from ragmon.daemon.judging.calibration import MOST_PIPELINES, Calibrations, Calibrator
-from ragmon.daemon.judging.grounding_follower import GroundingProcess
+from ragmon.daemon.judging.grounding_process import GroundingProcess
 from ragmon.judges.grounding.fitting import LEAST, CalibrationExample
 from ragmon.judges.worker import AnswerToRead
 from ragmon.records import Verdict
@@ -258,7 +259,7 @@ def test_labels_calibrate_a_running_daemon(tmp_path):
         site.post("/v1/queries", [queries[1] | {"query_id": "later"}])
         eventually(lambda: site.get("/v1/queries/later").json["verdicts"], "read")
         (read,) = site.get("/v1/queries/later").json["verdicts"]
-    worker = GroundingProcess(1.0)
+    worker = GroundingProcess(1.0, SystemClock())
     try:
         (shipped,) = worker.judge(
             [AnswerToRead("", queries[1]["answer"], [queries[1]["chunks"][0]["text"]])]

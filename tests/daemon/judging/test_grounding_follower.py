@@ -1,5 +1,7 @@
 """The follower reads every answer once, or a known share; crashes repeat and skip nothing."""
 
+import os
+import signal
 import sys
 import threading
 
@@ -7,14 +9,20 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from ragmon.clock import ManualClock
+from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import Settings
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
 from ragmon.daemon.judging.grounding_follower import (
+    CRASHED,
+    HUNG,
     GroundingFollower,
-    GroundingProcess,
     VerdictHooks,
+)
+from ragmon.daemon.judging.grounding_process import (
+    ANSWER_S,
+    GroundingProcess,
+    JudgeHungError,
 )
 from ragmon.judges.grounding import GroundingResult
 from ragmon.judges.worker import AnswerToRead
@@ -218,7 +226,7 @@ def test_what_expired_meanwhile_is_not_restated(site):
 
 
 def test_the_real_worker_judges_in_a_process_and_comes_back_after_its_end():
-    worker = GroundingProcess(1.0)
+    worker = GroundingProcess(1.0, SystemClock())
     supported = AnswerToRead(
         "capital?",
         "Paris is the capital of France.",
@@ -257,3 +265,73 @@ def test_an_end_in_the_middle_of_a_batch_is_no_trouble(site):
         assert asked.wait(10)
         site.follower.stop()
     assert logged == []
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        pytest.param(JudgeHungError("no answer"), HUNG, id="it hangs"),
+        pytest.param(EOFError("it ended"), CRASHED, id="it crashes"),
+    ],
+)
+def test_an_answer_that_the_judge_cannot_read_costs_itself_only(site, error, reason):
+    judge = site.worker.judge
+
+    def unless_poisoned(cases):
+        if any(case.answer == "It is 20." for case in cases):
+            raise error
+        return judge(cases)
+
+    site.worker.judge = unless_poisoned
+    site.log(*(answered(number) for number in range(40)))
+    with capture_logs() as logged:
+        site.follow()
+    assert sorted(site.counted) == sorted([reason, *["scored"] * 39])
+    (skipped,) = [each for each in logged if each["event"] == "answer_not_judged"]
+    assert (skipped["query_id"], skipped["reason"]) == ("q20", reason)
+    assert site.follower.restarts >= 2
+    assert site.follower.backlog == 0
+
+
+def test_a_process_that_is_ended_three_times_costs_no_answer(site):
+    site.worker.ends_after = 0
+    site.log(*(answered(number) for number in range(40)))
+    site.follow()
+    assert site.counted == ["scored"] * 40
+
+
+CASE = AnswerToRead("capital?", "It is Paris.", ["Paris is the capital of France."])
+
+
+def test_a_process_that_is_stopped_is_noticed_and_started_again():
+    worker = GroundingProcess(1.0, SystemClock())
+    try:
+        before = worker.judge([CASE])
+        worker._batch_s = 0.2 - ANSWER_S
+        os.kill(worker._process.pid, signal.SIGSTOP)
+        with pytest.raises(JudgeHungError, match="does not answer"):
+            worker.judge([CASE])
+        worker.restart()
+        worker._batch_s = 30.0
+        assert worker.judge([CASE]) == before
+    finally:
+        worker.stop()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(b"Warning: something a library prints, longer than a head", id="a text"),
+        pytest.param(b"\x01\x00\x00\x00\xc1", id="no message"),
+        pytest.param(b"\x01\x00\x00\x00\x90", id="too few results"),
+    ],
+)
+def test_nonsense_on_the_pipe_is_noticed(written):
+    worker = GroundingProcess(1.0, SystemClock())
+    program = f"import os, time; os.write(1, {written!r}); time.sleep(60)"
+    worker._command = [sys.executable, "-c", program]
+    try:
+        with pytest.raises(JudgeHungError):
+            worker.judge([CASE])
+    finally:
+        worker.stop()
