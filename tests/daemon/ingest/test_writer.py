@@ -317,3 +317,56 @@ def test_refusals_keep_their_positions_in_parts(box):
         refused = [(names.index(name), "late") for name in ("2", "3", "6") if name in names]
         part.reply(IngestOutcome(len(names) - len(refused), 0, refused))
     assert outcomes == [IngestOutcome(4, 0, [(2, "late"), (3, "late"), (6, "late")])]
+
+
+# ------------------------------------------------------------------------ a thread that ends
+
+
+@pytest.mark.parametrize("error", [SystemExit("ended"), RuntimeError("ours")])
+def test_whoever_waits_is_answered_when_a_turn_fails_and_the_writer_goes_on(box, error):
+    writer = Writer(Commits(), SystemClock(), queue_bytes=1_000)
+    take, failing = writer._take, [error]
+
+    def once():
+        if failing:
+            raise failing.pop()
+        return take()
+
+    writer._take = once
+    with capture_logs() as logged:
+        writer.submit(box.batch("waits"))
+        called = writer.thread.submit(lambda: 1)
+        writer.start()
+        with pytest.raises(StoreError):
+            called.result(10)
+        assert box.hears("waits") == [IngestOutcome(accepted=1)]
+    assert [each["event"] for each in logged] == ["writer_failed"]
+    assert writer.loop.heartbeat.failures == 1
+    assert writer.stop(10)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_without_its_thread_everybody_is_answered_at_once(box, monkeypatch):
+    writer = Writer(Commits(), SystemClock(), queue_bytes=1_000)
+
+    def end(_turn):
+        raise SystemExit
+
+    monkeypatch.setattr(writer.loop, "_try", end)
+    writer.submit(box.batch("waits"))
+    called = writer.thread.submit(lambda: 1)
+    writer.start()
+    eventually(lambda: writer.loop.has_ended, "the thread has ended")
+    with pytest.raises(OverloadedError, match="the writer has ended"):
+        writer.submit(box.batch("late"))
+    with pytest.raises(StoreError, match="the writer has ended"):
+        writer.thread.ask(lambda: 1)
+    monkeypatch.undo()
+    writer.loop.revive()
+    with pytest.raises(StoreError):
+        called.result(10)
+    (waited,) = box.hears("waits")
+    assert isinstance(waited.error, StoreError)
+    writer.submit(box.batch("again"))
+    assert box.hears("again") == [IngestOutcome(accepted=1)]
+    assert writer.stop(10)
