@@ -48,15 +48,18 @@ def unknown_metrics(text: str) -> list[str]:
 
 
 def settings_named(page: Page) -> list[str]:
-    """Code in prose that looks like a setting: dotted words of which the first is a group."""
+    """Code in prose that looks like a setting: dotted words of which the first is a group.
+
+    Values of the chart are written in camel case.
+    """
     words = [re.split(r"[:=]", code)[0].strip() for code in page.codes]
     first = {group.partition(".")[0] for group in GROUPS}
     return [
         word
         for word in words
-        if re.fullmatch(r"[a-z]\w*(?:\.\w+)+", word)
+        if re.fullmatch(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+", word)
         and word.partition(".")[0] in first
-        and not word.endswith((".py", ".md", ".yaml", ".json", ".log"))
+        and not word.endswith((".py", ".md", ".yaml", ".json", ".jsonl", ".log"))
     ]
 
 
