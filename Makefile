@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo check test golden docs pictures bench fuzz lock sbom tools clean kubernetes
+.PHONY: demo check test golden docs pictures bench fuzz faults lock sbom tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -42,6 +42,10 @@ bench: $(INSTALLED)
 MINUTES ?= 15
 fuzz: $(INSTALLED)
 	$(RUN)/python -m tests.fuzz --minutes $(MINUTES)
+
+# A hundred kill -9, a hundred losses of power, every fault of disk and clock: half an hour.
+faults: $(INSTALLED)
+	$(RUN)/python -m tests.faults
 
 # The lock names no index, so that any mirror serves it.
 lock: $(INSTALLED)

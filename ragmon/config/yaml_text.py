@@ -41,6 +41,8 @@ class _Loader(yaml.SafeLoader):
     """Loader that refuses duplicate keys, as YAML demands and the library does not."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        if not isinstance(node, yaml.MappingNode):  # a text with the tag `!!map`
+            raise _refused(node, "this is not a mapping")
         names = [name.value for name, _ in node.value if isinstance(name, yaml.ScalarNode)]
         if len(set(names)) < len(names):
             twice = next(name for name, _ in node.value if names.count(name.value) > 1)

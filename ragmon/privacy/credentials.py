@@ -52,6 +52,8 @@ _ASSIGNED = re.compile(
     r"[:=](?<![:=][:=])[:=>]{0,2}(?=(?P<gap>[ \t]{0,3})\\?(?:\"([^\"\n]{3,256})|'([^'\n]{3,256})"
     r"|`([^`\n]{3,256})|(?P<bare>[^\s\"'`&;,<>\[\]{}|\\]{3,128}+)))"
 )
+_MOST_BARE, _MOST_QUOTED = 128, 256  # characters that the pattern looks at
+_REST = re.compile(r"[^\s\"'`&;,<>\[\]{}|\\]*+")  # of a secret that is longer
 _CLOSING = " \t\"'`]\\"
 _NAMES = (
     *("word", "wd", "phrase", "code", "wort", "number"),
@@ -89,7 +91,8 @@ def _assigned(match: re.Match[str]) -> Span | None:
     if not _is_secret(name.lastgroup or "", value, match, after=text[last : last + 1]):
         return None
     placeholder = "[password]" if name["pin"] else f"[{name.lastgroup}]"
-    return first, first + len(value), placeholder
+    most = _MOST_QUOTED if match["bare"] is None else _MOST_BARE
+    return first, _end(text, first, first + len(value), most), placeholder
 
 
 def _is_secret(kind: str, value: str, match: re.Match[str], *, after: str) -> bool:
@@ -115,7 +118,14 @@ def _spelled_out(match: re.Match[str]) -> Span | None:
         secret = value.isdigit() and len(value) <= 8
     else:
         secret = bool(_STRONG.match(value)) and not _UNSET.match(value)
-    return (start, start + len(value), "[password]") if secret else None
+    end = _end(match.string, start, start + len(value), _MOST_BARE)
+    return (start, end, "[password]") if secret else None
+
+
+def _end(text: str, start: int, end: int, most: int) -> int:
+    """The end of a secret: where the pattern stopped looking it may go on."""
+    rest = _REST.match(text, end) if end - start >= most else None
+    return rest.end() if rest else end
 
 
 RULES = (

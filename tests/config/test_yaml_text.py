@@ -36,6 +36,7 @@ ODD = (
         pytest.param("? [1]\n: 2", "line 1", "unhashable", id="a list for a key"),
         pytest.param("port: !!python/name:os.system x", "line 1", "port", id="foreign tag"),
         pytest.param("a: 1\na: 2", "line 1, column 1", "`a` is given twice", id="a key twice"),
+        pytest.param("log: !!map x", "line 1, column 6", "log: this is not a", id="no mapping"),
     ],
 )
 def test_a_value_that_is_none_of_its_type_is_named_with_line_and_key(tmp_path, text, place, key):
