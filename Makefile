@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo check test golden docs pictures bench fuzz faults lock sbom tools clean kubernetes
+.PHONY: demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -39,13 +39,18 @@ bench: $(INSTALLED)
 	$(RUN)/python tests/benchmarks/run.py
 
 # All fuzz targets, two at a time; what they find lies in .fuzz/failing.
-MINUTES ?= 15
+fuzz: MINUTES ?= 15
 fuzz: $(INSTALLED)
 	$(RUN)/python -m tests.fuzz --minutes $(MINUTES)
 
 # A hundred kill -9, a hundred losses of power, every fault of disk and clock: half an hour.
 faults: $(INSTALLED)
 	$(RUN)/python -m tests.faults
+
+# A month of simulated traffic in an hour; MINUTES=15 is a week of it.
+soak: MINUTES ?= 60
+soak: $(INSTALLED)
+	$(RUN)/python -m tests.soak --minutes $(MINUTES)
 
 # The lock names no index, so that any mirror serves it.
 lock: $(INSTALLED)
