@@ -14,8 +14,9 @@ from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.spans import pack as pack_spans
 from ragmon.sources.otlp.spans import unpack as unpack_spans
 from ragmon.stores import amendments
+from ragmon.stores.sqlite.blocks import read_records
 from ragmon.stores.sqlite.identity import find_in_page, pack_run
-from ragmon.stores.sqlite.reader import unpack_records
+from ragmon.stores.sqlite.sealing import MARK, seal
 from ragmon.windows.observations import join, pack, unpack
 from tests.fuzz import json_text
 from tests.fuzz.source import Source
@@ -24,6 +25,7 @@ from tests.fuzz.worlds import NOW, pipeline
 REFUSALS = (msgspec.MsgspecError, ValueError, TypeError, zstandard.ZstdError)
 """Errors that the store reports as damage."""
 WORDS: list[bytes] = []
+_COUNT = 5  # records of the example
 _zip = zstandard.ZstdCompressor().compress
 
 
@@ -52,12 +54,19 @@ def _observations(body: bytes) -> None:
 
 
 def _records(body: bytes) -> None:
-    for record in unpack_records(_zip(body)):
+    for record in read_records(_zip(body), 0, _COUNT):
         queries.describe(bytes(record), None, pipeline())
 
 
 def _compressed(body: bytes) -> None:
-    unpack_records(body)
+    read_records(body, 0, _COUNT)
+
+
+def _sealed(body: bytes) -> None:
+    """A changed body is refused; without its mark it may pass for one of an older format."""
+    whole = _kinds()[-1][1]
+    read_records(body, 0, _COUNT)
+    assert body == whole or body[:1] != MARK, "a damaged block is read"
 
 
 def _amendment(body: bytes) -> None:
@@ -83,14 +92,14 @@ def _record(query_id: str) -> QueryRecord:
 
 
 _KINDS: tuple[Callable[[bytes], None], ...] = (
-    _observations, _records, _compressed, _amendment, _page, _spans,
+    _observations, _records, _compressed, _amendment, _page, _spans, _sealed,
 )  # fmt: skip
 
 
 @functools.cache
 def _kinds() -> tuple[tuple[Callable[[bytes], None], bytes], ...]:
     of = pipeline()
-    records = [of.admit(_record(f"q-{at}")) for at in range(5)]
+    records = [of.admit(_record(f"q-{at}")) for at in range(_COUNT)]
     observed = of.observe(records)
     known = Amendments()
     for change in (
@@ -108,5 +117,6 @@ def _kinds() -> tuple[tuple[Callable[[bytes], None], bytes], ...]:
     bodies = (
         pack(observed, of.columns), encoded, _zip(encoded), amended, page,
         pack_spans([span])[0].body,
+        seal(_zip(encoded), "body", 0),
     )  # fmt: skip
     return tuple(zip(_KINDS, bodies, strict=True))

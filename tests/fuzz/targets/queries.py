@@ -8,9 +8,10 @@ import numpy as np
 from ragmon import queries
 from ragmon.decode import Decoder, Rejection, elements, ignored_fields, rejection
 from ragmon.errors import RecordError
+from ragmon.memory import MemoryBudget, MemoryReservation
 from ragmon.pipeline import Pipeline
 from ragmon.records import QueryRecord
-from ragmon.sources.bodies import decode_body
+from ragmon.sources.bodies import Terms, decode_body
 from ragmon.windows import Windows
 from ragmon.windows.observations import Observations, pack, unpack
 from tests.fuzz import json_text as json
@@ -20,6 +21,7 @@ from tests.fuzz.worlds import BOUNDS, NOW, PRIVACIES, pipeline, windows
 DECODE = Decoder(QueryRecord)
 CONTENT_TYPES = ("", "application/json", "application/x-ndjson", "application/jsonl", "text/plain")
 REASONS = {"malformed", "encoding", "too_deep", "invalid", "too_old", "future"}
+_MOST_RECORDS, _MOST_BYTES = 10_000, 1 << 30  # limits.records and limits.memory
 _CHUNK = json.fields(
     {
         "id": json.text,
@@ -119,8 +121,9 @@ def decoded(
     records: list[Any] = []
     refused: list[Rejection] = []
     lines: list[int] = []
+    terms = Terms(NOW, BOUNDS, _MOST_RECORDS, MemoryReservation(MemoryBudget(_MOST_BYTES)))
     try:
-        for at, part in enumerate(decode_body(decode, body, content_type, NOW, BOUNDS)):
+        for at, part in enumerate(decode_body(decode, body, content_type, terms)):
             if at == 0:
                 msgspec.json.encode(ignored_fields(part.sample, kind))
             records += part.records

@@ -150,9 +150,10 @@ class _World:
 
     def close(self) -> None:
         """Release what it holds."""
-        self._daemon._started = []
-        self._daemon._monitor.restored = False
-        self._daemon._end()
+        self._daemon._engine.writer.stop(5.0)
+        self._daemon._engine.store.close()
+        self._daemon._lock.release()
+        self._daemon._socket.close()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
