@@ -75,7 +75,7 @@ class Faults:
         variables = {
             "LD_PRELOAD": str(built()),
             "FAULTS_CONTROL": str(self._path),
-            "FAULTS_UNDER": f"{self.under}",
+            "FAULTS_UNDER": f"{self.under}/",  # and not the log beside it
         }
         return variables | ({"FAULTS_DURABLE": str(self.durable)} if losing_power else {})
 

@@ -1,7 +1,7 @@
 /* Faults of disk and clock for a program that does not know of them (LD_PRELOAD).
  *
  * FAULTS_CONTROL  a file of one page, mapped: what is to go wrong now, and what has happened
- * FAULTS_UNDER    folder whose files are meant; -shm files never are
+ * FAULTS_UNDER    folder whose files are meant, with a slash at its end; -shm files never are
  * FAULTS_DURABLE  folder of what a loss of power leaves: one file of the same name each, which
  *                 gets what was written when it is synced; <name>.entry once the folder is synced
  *
@@ -78,6 +78,12 @@ __attribute__((constructor)) static void begin(void) {
   }
 }
 
+/* The folder itself: its path has no slash at its end. */
+static int is_folder(const char *path) {
+  size_t length = strlen(under) - 1;
+  return strlen(path) == length && strncmp(path, under, length) == 0;
+}
+
 /* The file's path if it is meant; its name is what follows the last slash. */
 static const char *meant(int fd, char *path, size_t size) {
   char link[48];
@@ -87,7 +93,7 @@ static const char *meant(int fd, char *path, size_t size) {
   length = readlink(link, path, size - 1);
   if (length <= 0) return NULL;
   path[length] = 0;
-  if (strncmp(path, under, strlen(under)) != 0) return NULL;
+  if (strncmp(path, under, strlen(under)) != 0 && !is_folder(path)) return NULL;
   if (length > 4 && strcmp(path + length - 4, "-shm") == 0) return NULL;
   return path;
 }
