@@ -26,9 +26,15 @@ MOST_WITH_TEXTS = 100
 """Queries of one answer that come with their texts; those after them come without."""
 MOST_TEXT_BYTES = 4 << 20
 """Stored bytes of the queries of one answer that come with their texts."""
+_BATCH = 64  # queries that are described together: one alone costs ten times as much
+_BATCH_BYTES = 1 << 20  # of stored queries, from which on they are not kept for more
 _BARE_BYTES = 16 << 10  # of a query without texts; what is larger keeps its identity alone
 _KEPT_BYTES = 64 << 10  # of amendments, while it is not known whether they are shown
 _ERROR_LENGTH = 200  # characters of an error where texts are left out
+
+
+StoredPair = tuple[bytes, bytes | None]
+"""A record, and its amendments, as the store holds them."""
 
 
 class QueryFilter(NamedTuple):
@@ -65,6 +71,30 @@ def failures(pipeline: Pipeline) -> dict[str, tuple[int, float]]:
     return named
 
 
+class _Criterion:
+    """Columns that a filter looks at, so that no others are unpacked, and what fits in them."""
+
+    def __init__(self, pipeline: Pipeline, query_filter: QueryFilter) -> None:
+        named = failures(pipeline)
+        failing = [named[name] for name in dict.fromkeys(query_filter.failing)]
+        self.by_score = query_filter.failing == ("unfaithful",)
+        scores = [
+            pipeline.catalogue.index("faithfulness", judge=judge)
+            for judge in ("grounding", "human")
+            if self.by_score
+        ]
+        self.columns = [*(column for column, _ in failing), *scores]
+        self._bad = np.array([bad for _, bad in failing])
+
+    def fits(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Mask of the rows that fail in one of the ways; shape (n,)."""
+        count = len(self._bad)
+        if not count:
+            return np.ones(len(values), dtype=np.bool_)
+        mask: NDArray[np.bool_] = (values[:, :count] == self._bad).any(axis=1)
+        return mask
+
+
 class _Hit(NamedTuple):
     """A record that fits; of two, the greater one comes first in the answer."""
 
@@ -94,43 +124,69 @@ def newest(
     by_block: dict[int, list[int]] = {}  # places in the answer
     for place, hit in enumerate(hits):
         by_block.setdefault(hit.block, []).append(place)
-    room = MOST_TEXT_BYTES
-    details: dict[int, QueryDetail] = {}
+    described = _Described(pipeline)
     for block, places in by_block.items():
         on_block()
-        records = reader.records(block)
+        stored = reader.some_records(block, [hits[place].sequence - block for place in places])
         for place in places:
-            hit = hits[place]
-            if hit.sequence - block >= len(records):
+            sequence, body = hits[place].sequence, hits[place].body
+            if sequence - block not in stored:
                 continue  # it has expired meanwhile
-            stored, body = records[hit.sequence - block], hit.body
             if body == b"":
-                _, body = reader.record(hit.sequence) or (stored, None)
-            detail = describe(stored, body, pipeline)
-            size = len(stored) + len(body or b"")
-            if place < MOST_WITH_TEXTS and size <= room:
-                room -= size
-            else:
-                detail = without_texts(detail)
-            details[place] = detail
-    return [details[place] for place in sorted(details)]
+                body = (reader.record(sequence) or (b"", None))[1]
+            described.add(place, stored[sequence - block], body)
+    return described.whole()
+
+
+class _Described:
+    """Queries of an answer, described a batch at a time."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._room = MOST_TEXT_BYTES
+        self._batch: list[tuple[int, StoredPair]] = []
+        self._size = 0
+        self._details: dict[int, QueryDetail] = {}
+
+    def add(self, place: int, stored: bytes, body: bytes | None) -> None:
+        """Take in the query at one place of the answer."""
+        self._batch.append((place, (stored, body)))
+        self._size += _size((stored, body))
+        if len(self._batch) == _BATCH or self._size > _BATCH_BYTES:
+            self._describe()
+
+    def whole(self) -> list[QueryDetail]:
+        """All of them, in order."""
+        self._describe()
+        return [self._details[place] for place in sorted(self._details)]
+
+    def _describe(self) -> None:
+        batch, self._batch, self._size = self._batch, [], 0
+        details = describe([pair for _, pair in batch], self._pipeline) if batch else []
+        for (place, pair), detail in zip(batch, details, strict=True):
+            shows_texts = place < MOST_WITH_TEXTS and _size(pair) <= self._room
+            self._room -= _size(pair) if shows_texts else 0
+            self._details[place] = detail if shows_texts else without_texts(detail)
+
+
+def _size(pair: StoredPair) -> int:
+    return len(pair[0]) + len(pair[1] or b"")
 
 
 def _hits(
     reader: Reader, pipeline: Pipeline, query_filter: QueryFilter, on_block: Callable[[], None]
 ) -> list[_Hit]:
-    limit, by_score = query_filter.limit, query_filter.failing == ("unfaithful",)
+    limit, criterion = query_filter.limit, _Criterion(pipeline, query_filter)
     best: list[_Hit] = []  # a heap with the first to go on top
     for block in reader.blocks(query_filter.since, query_filter.until):
-        if not by_score and len(best) == limit and block.last_timestamp < best[0].rank:
+        if not criterion.by_score and len(best) == limit and block.last_timestamp < best[0].rank:
             break
         on_block()
-        for at, timestamp, badness in _matches(reader, pipeline, block, query_filter):
+        for at, rank in _matches(reader, pipeline, block, query_filter, criterion):
             sequence = block.first_sequence + at
             body = block.amendments.get(sequence)
             if body is not None and len(body) > _KEPT_BYTES:
                 body = b""
-            rank = badness if by_score else timestamp
             hit = _Hit(rank, sequence, block.first_sequence, body)
             if len(best) < limit:
                 heapq.heappush(best, hit)
@@ -169,39 +225,45 @@ def without_texts(detail: QueryDetail) -> QueryDetail:
     return replace(bare, record=identity, verdicts=(), labels=())
 
 
-def describe(stored: bytes, body: bytes | None, pipeline: Pipeline) -> QueryDetail:
-    """One query with everything known of it.
+def describe(stored: Sequence[StoredPair], pipeline: Pipeline) -> list[QueryDetail]:
+    """Queries with everything known of them.
 
     Args:
-        stored: the record as the store holds it.
-        body: its amendments as the store holds them.
+        stored: records with their amendments, as the store holds them.
         pipeline: whose signals are shown.
     """
-    record = _decode_stored(stored)
-    known = amendments.decode(body).known if body else Amendments()
-    values = pipeline.observe([record], [known]).values[0]
+    records = [_decode_stored(record) for record, _ in stored]
+    known = [amendments.decode(body).known if body else Amendments() for _, body in stored]
     modes = [pipeline.catalogue.index("failure_mode", mode=mode) for mode in MODES]
-    signals = {
-        metric_key(column): float(value)
-        for column, value in zip(pipeline.catalogue.columns, values, strict=True)
-        if not np.isnan(value) and column.metric is not None and column.name != "failure_mode"
-    }
-    return QueryDetail(
-        record=record,
-        signals=signals,
-        verdicts=known.verdicts,
-        draw=known.draw,
-        feedback=known.feedback or record.feedback,
-        labels=known.labels,
-        failure_mode=MODES[int(np.argmax(values[modes]))],
-    )
+    shown = [
+        (at, metric_key(column))
+        for at, column in enumerate(pipeline.catalogue.columns)
+        if column.metric is not None and column.name != "failure_mode"
+    ]
+    matrix = pipeline.observe(records, known).values
+    return [
+        QueryDetail(
+            record=record,
+            signals={name: row[at] for at, name in shown if row[at] == row[at]},  # not NaN
+            verdicts=later.verdicts,
+            draw=later.draw,
+            feedback=later.feedback or record.feedback,
+            labels=later.labels,
+            failure_mode=MODES[max(range(len(modes)), key=lambda at: row[modes[at]])],
+        )
+        for record, later, row in zip(records, known, matrix.tolist(), strict=True)
+    ]
 
 
 def _matches(
-    reader: Reader, pipeline: Pipeline, block: Block, query_filter: QueryFilter
-) -> Iterator[tuple[int, float, float]]:
-    """Positions, timestamps and unfaithfulness of the records of a block that fit."""
-    observations = current(reader, pipeline, block)
+    reader: Reader,
+    pipeline: Pipeline,
+    block: Block,
+    query_filter: QueryFilter,
+    criterion: _Criterion,
+) -> Iterator[tuple[int, float]]:
+    """Positions and ranks of the records of a block that fit."""
+    observations = current(reader, pipeline, block, criterion.columns)
     values, timestamps = observations.values, observations.timestamps
     fits = (timestamps >= query_filter.since) & (timestamps <= query_filter.until)
     if query_filter.pipeline:
@@ -209,20 +271,17 @@ def _matches(
         fits &= chosen[observations.dim_index]
     if (readable := query_filter.readable) is not None:
         fits &= np.array([readable(dims[0]) for dims in observations.dims])[observations.dim_index]
-    if query_filter.failing:
-        named = failures(pipeline)
-        columns, bad = zip(*(named[name] for name in query_filter.failing), strict=True)
-        fits &= (values[:, columns] == np.array(bad)).any(axis=1)
-    judged, human = (
-        values[:, pipeline.catalogue.index("faithfulness", judge=judge)]
-        for judge in ("grounding", "human")
-    )
-    score = np.where(np.isnan(human), judged, human)
+    fits &= criterion.fits(values)
     for at in np.flatnonzero(fits).tolist():
-        best = float(score[at])
-        if np.isnan(human[at]):
-            best = _sampled_score(block.amendments.get(block.first_sequence + at), best)
-        yield at, float(timestamps[at]), 1.0 - best
+        if not criterion.by_score:
+            yield at, float(timestamps[at])
+            continue
+        judged, human = values[at, -2:].tolist()
+        if np.isnan(human):
+            body = block.amendments.get(block.first_sequence + at)
+            yield at, 1.0 - _sampled_score(body, otherwise=judged)
+        else:
+            yield at, 1.0 - human
 
 
 def _sampled_score(body: bytes | None, otherwise: float) -> float:
@@ -231,32 +290,48 @@ def _sampled_score(body: bytes | None, otherwise: float) -> float:
     return otherwise if verdict is None or verdict.score is None else verdict.score
 
 
-def current(reader: Reader, pipeline: Pipeline, block: Block) -> Observations:
-    """Observations of a block, with later feedback, labels and verdicts in place."""
-    observations = unpack(block.observations, pipeline.columns)
+def current(
+    reader: Reader, pipeline: Pipeline, block: Block, columns: Sequence[int] | None = None
+) -> Observations:
+    """Observations of a block, with later feedback, labels and verdicts in place.
+
+    Args:
+        reader: of the store.
+        pipeline: whose signals they are.
+        block: of the store.
+        columns: distinct positions of the signals that are unpacked, in this order; None: all.
+    """
+    columns = range(len(pipeline.columns)) if columns is None else columns
+    observations = unpack(block.observations, [pipeline.columns[at] for at in columns])
     if not block.amendments:
         return observations
-    return replace(observations, values=_amended(reader, pipeline, block, observations.values))
+    values = observations.values.copy()
+    _amend(reader, pipeline, block, values, columns)
+    return replace(observations, values=values)
 
 
-def _amended(
-    reader: Reader, pipeline: Pipeline, block: Block, values: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _amend(
+    reader: Reader,
+    pipeline: Pipeline,
+    block: Block,
+    values: NDArray[np.float64],
+    columns: Sequence[int],
+) -> None:
     layout = amendments.layout_of(pipeline.columns)
-    values = values.copy()
-    outdated: dict[int, Amendments] = {}  # by position: written when other signals were in force
+    places = np.full(len(pipeline.columns), -1)
+    places[columns] = np.arange(len(columns))
+    outdated: dict[int, bytes] = {}  # by position: written when other signals were in force
     for sequence, body in block.amendments.items():
-        at, amendment = sequence - block.first_sequence, amendments.decode(body)
-        if amendment.layout == layout:
-            amendments.apply(amendment, values[at])
+        at, moved = sequence - block.first_sequence, amendments.decode_moved(body)
+        if moved.layout == layout:
+            amendments.apply(moved, values[at], places)
         else:
-            outdated[at] = amendment.known
-    records = reader.records(block.first_sequence) if outdated else []
+            outdated[at] = body
+    records = reader.some_records(block.first_sequence, list(outdated)) if outdated else {}
     if records:
-        opened = [_decode(records[at]) for at in outdated]
-        known = list(outdated.values())
-        values[list(outdated)] = pipeline.observe(opened, known).values
-    return values
+        opened = [_decode(record) for record in records.values()]
+        known = [amendments.decode(outdated[at]).known for at in records]
+        values[list(records)] = pipeline.observe(opened, known).values[:, columns]
 
 
 def check_failing(names: Sequence[str], pipeline: Pipeline) -> tuple[str, ...]:

@@ -235,7 +235,7 @@ class LiveMonitor:
     def _described(self, sequence: int) -> QueryDetail | None:
         with self._engine.store.reader() as reader:
             stored = reader.record(sequence)
-        return None if stored is None else queries.describe(*stored, self._engine.pipeline)
+        return None if stored is None else queries.describe([stored], self._engine.pipeline)[0]
 
     def problems(self) -> list[str]:
         """Reasons why ragmon is not ready; none when it is."""

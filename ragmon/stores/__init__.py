@@ -256,6 +256,10 @@ class Reader(Protocol):
         """The records of one block."""
         ...
 
+    def some_records(self, first_sequence: int, places: Sequence[int]) -> dict[int, bytes]:
+        """Records of one block by their place in it; those that are damaged or gone are missing."""
+        ...
+
     def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
         """One record with its amendments."""
         ...

@@ -27,7 +27,18 @@ class Amended(Struct, array_like=True, frozen=True):
     values: bytes  # float64
 
 
+class Moved(Struct, array_like=True, frozen=True):
+    """An amended query of which the signals alone were read."""
+
+    known: msgspec.Raw
+    layout: int
+    at: bytes
+    values: bytes
+
+
 _decode = msgspec.msgpack.Decoder(Amended).decode
+decode_moved = msgspec.msgpack.Decoder(Moved).decode
+"""Read the signals of what ``encode`` wrote, for a tenth of what ``decode`` costs."""
 
 
 def layout_of(columns: tuple[str, ...]) -> int:
@@ -79,13 +90,19 @@ def _mended_time(seconds: float) -> float:
     return seconds if 0.0 <= seconds <= LATEST else 0.0  # any readable one is newer
 
 
-def apply(amended: Amended, row: Row) -> None:
+def apply(amended: Moved, row: Row, places: NDArray[np.intp]) -> None:
     """Move the observations of a block, in place, to what they are now.
+
+    Args:
+        amended: of one record.
+        row: its observations, of some columns.
+        places: of every column in the row; -1 for those that the row leaves out.
 
     Raises:
         ValueError: the amendment is damaged.
     """
     at = np.frombuffer(amended.at, dtype=np.uint16)
-    if at.size and at.max() >= len(row):
-        raise ValueError(f"an amendment of column {at.max()}, of {len(row)}")
-    row[at] = np.frombuffer(amended.values)
+    if at.size and at.max() >= len(places):
+        raise ValueError(f"an amendment of column {at.max()}, of {len(places)}")
+    to, values = places[at], np.frombuffer(amended.values)
+    row[to[to >= 0]] = values[to >= 0]

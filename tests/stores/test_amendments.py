@@ -13,17 +13,26 @@ KNOWN = Amendments(feedback=Feedback(query_id="q", rating=1.0, timestamp=5.0))
 
 def test_what_moved_is_put_back():
     original, row = np.array([1.0, np.nan, 3.0]), np.array([1.0, 2.0, np.nan])
-    stored = amendments.decode(amendments.encode(KNOWN, 7, original, row))
+    body = amendments.encode(KNOWN, 7, original, row)
+    stored = amendments.decode(body)
     assert (stored.known, stored.layout) == (KNOWN, 7)
-    amendments.apply(stored, original)
+    amendments.apply(amendments.decode_moved(body), original, np.arange(3))
     assert np.array_equal(original, row, equal_nan=True)
 
 
+def test_columns_that_are_left_out_are_not_moved():
+    original, row = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+    body = amendments.encode(KNOWN, 7, original, row)
+    some = original[[2, 0]]
+    amendments.apply(amendments.decode_moved(body), some, np.array([1, -1, 0]))
+    assert some.tolist() == [6.0, 4.0]
+
+
 def test_a_column_that_there_is_not_is_damage():
-    stored = amendments.decode(amendments.encode(KNOWN, 7, np.zeros(3), np.ones(3)))
+    stored = amendments.decode_moved(amendments.encode(KNOWN, 7, np.zeros(3), np.ones(3)))
     damaged = replace(stored, at=np.array([0, 1, 3], dtype=np.uint16).tobytes())
     with pytest.raises(ValueError, match="column 3, of 3"):
-        amendments.apply(damaged, np.zeros(3))
+        amendments.apply(damaged, np.zeros(3), np.arange(3))
 
 
 def test_bytes_that_are_no_amendment_are_refused():

@@ -179,8 +179,11 @@ class BlockTable:
             return row is not None and bool(sequence < row[0] + row[1])
         return True
 
-    def holding(self, sequence: int) -> tuple[int, list[bytes]] | None:
-        """The block that holds a record, and its records; None where it is damaged or gone."""
+    def holding(self, sequence: int) -> tuple[int, list[msgspec.Raw]] | None:
+        """The block that holds a record, and its records; None where it is damaged or gone.
+
+        The records are views of the whole block: what is kept of them must be copied.
+        """
         place = self.locate(sequence)
         if place is None:
             return None
@@ -190,5 +193,5 @@ class BlockTable:
                 "SELECT body FROM blocks WHERE first_sequence = ?", (first,)
             ).fetchone()
             if row is not None:
-                return first, [bytes(each) for each in read_records(row[0], first, count)]
+                return first, read_records(row[0], first, count)
         return None

@@ -1,7 +1,7 @@
 """Reading beside the writer: SQLite's write-ahead log gives every reader its own snapshot."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -76,14 +76,22 @@ class SqliteReader:
         """The records of one block; none when it was deleted meanwhile, or is damaged."""
         block = self._table.holding(first_sequence)
         # It may also have been joined to its neighbours: then some of theirs follow.
-        return [] if block is None else block[1][first_sequence - block[0] :]
+        return [] if block is None else [*map(bytes, block[1][first_sequence - block[0] :])]
+
+    def some_records(self, first_sequence: int, places: Sequence[int]) -> dict[int, bytes]:
+        """Records of one block by their place in it; those that are damaged or gone are missing."""
+        block = self._table.holding(first_sequence)
+        if block is None:
+            return {}
+        before, records = first_sequence - block[0], block[1]
+        return {at: bytes(records[before + at]) for at in places if before + at < len(records)}
 
     def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
         """One record with its amendments; None where it is damaged or gone."""
         block = self._table.holding(sequence)
         if block is None:
             return None
-        return block[1][sequence - block[0]], self._amended(sequence, 1).get(sequence)
+        return bytes(block[1][sequence - block[0]]), self._amended(sequence, 1).get(sequence)
 
     def hashes_from(self, sequence: int) -> tuple[int, Hashes] | None:
         """First number and id hashes of the block with that record, or of the next block."""

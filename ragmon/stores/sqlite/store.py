@@ -134,7 +134,7 @@ class SqliteStore:
             block = self._table.holding(sequence)
             if block is None:
                 return None
-            self._block = first, records = block
+            self._block = first, records = block[0], [bytes(each) for each in block[1]]
         return records[sequence - first]
 
     def amendments(self, sequences: Sequence[int]) -> dict[int, bytes]:

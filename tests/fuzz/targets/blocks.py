@@ -55,7 +55,7 @@ def _observations(body: bytes) -> None:
 
 def _records(body: bytes) -> None:
     for record in read_records(_zip(body), 0, _COUNT):
-        queries.describe(bytes(record), None, pipeline())
+        queries.describe([(bytes(record), None)], pipeline())
 
 
 def _compressed(body: bytes) -> None:
@@ -71,9 +71,10 @@ def _sealed(body: bytes) -> None:
 
 def _amendment(body: bytes) -> None:
     of = pipeline()
-    stored = amendments.decode(body)
-    amendments.apply(stored, np.zeros(len(of.columns)))
-    queries.describe(msgspec.msgpack.encode(_record("q")), body, of)
+    amendments.decode(body)
+    row = np.zeros(len(of.columns))
+    amendments.apply(amendments.decode_moved(body), row, np.arange(len(row)))
+    queries.describe([(msgspec.msgpack.encode(_record("q")), body)], of)
 
 
 def _page(body: bytes) -> None:

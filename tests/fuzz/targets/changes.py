@@ -88,8 +88,8 @@ def _check(changes: list[Feedback | Label], privacy: str) -> None:
     stored = amendments.decode(body)
     assert stored.known == known
     row = before.values[0].copy()
-    amendments.apply(stored, row)
+    amendments.apply(amendments.decode_moved(body), row, np.arange(len(row)))
     assert np.array_equal(row, after.values[0], equal_nan=True)
-    described = queries.describe(msgspec.msgpack.encode(_QUERY), body, of)
+    described = queries.describe([(msgspec.msgpack.encode(_QUERY), body)], of)[0]
     assert described.feedback in (known.feedback, None)
     msgspec.json.decode(msgspec.json.encode(described))

@@ -165,7 +165,7 @@ def check_records(records: list[QueryRecord], of: Pipeline, privacy: str) -> Non
     observations = of.observe(admitted)
     assert_equal(unpack(pack(observations, of.columns), of.columns), observations)
     check_fold(observations, of, privacy)
-    described = queries.describe(stored[0], None, of)
+    described = queries.describe([(stored[0], None)], of)[0]
     assert described.record.query_id == admitted[0].query_id
     msgspec.json.decode(msgspec.json.encode(described))
 
