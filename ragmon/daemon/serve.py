@@ -40,12 +40,12 @@ from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_expor
 from ragmon.daemon.process_memory import default_limit, measure
 from ragmon.daemon.quarantine import QuarantineApi
 from ragmon.daemon.schedule import Schedule
+from ragmon.daemon.store_log import log_store
 from ragmon.errors import StoreError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervised, Supervisor
 from ragmon.memory import MemoryBudget
 from ragmon.sources import resolver
-from ragmon.stores.damage import DamagedRow
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import RouteSection
 from ragmon.web.audit import AuditSection
@@ -170,7 +170,7 @@ class Daemon:
 
     async def _start(self, ready: Callable[[str], None] | None) -> None:
         """Restore, then begin what needs the windows."""
-        self._log_store()
+        log_store(self._engine.store, self._log)
         started = self._clock.monotonic()
         counted = await self._engine.thread.ask_async(self._engine.restore)
         took = round(self._clock.monotonic() - started, 3)
@@ -225,20 +225,6 @@ class Daemon:
         self._lock.release()
         self._socket.close()
         return steps.hung
-
-    def _log_store(self) -> None:
-        """Log what was found when the store was opened, and what is found damaged from now on."""
-        if migration := self._engine.store.migration:
-            self._log.warning(
-                "store_format_changed",
-                before=migration.from_format,
-                now=migration.to_format,
-                backup=str(migration.backup),
-            )
-        self._engine.store.damage.listen(self._log_damage)
-
-    def _log_damage(self, row: DamagedRow) -> None:
-        self._log.error("store_row_damaged", what=row.what, row=row.name, error=row.error)
 
     def _report(self, hung: list[str]) -> None:
         """Log the end; what hangs would hold up the interpreter, so the process ends by force."""

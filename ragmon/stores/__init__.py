@@ -100,6 +100,25 @@ class Migration(NamedTuple):
     backup: Path  # the store as it was
 
 
+class Lost(NamedTuple):
+    """Acknowledged content that a store no longer has."""
+
+    commits: int = 0
+    queries: int = 0
+    corrections: int = 0  # of queries, by feedback, labels or verdicts
+
+    def __bool__(self) -> bool:
+        return bool(self.commits)
+
+
+class Recovery(NamedTuple):
+    """The end of the process before, as found when the store was opened."""
+
+    commits: int = 0  # brought back from the write-ahead log
+    unread_bytes: int = 0  # of the log after the last of them
+    lost: Lost = Lost()
+
+
 class Store(Protocol):
     """One store, owned by the writer's thread (``ragmon.threads.WriterThread``).
 
@@ -110,6 +129,7 @@ class Store(Protocol):
     next_sequence: int
     last_restatement: int
     migration: Migration | None  # made when it was opened
+    recovery: Recovery
     damage: Damage  # rows that cannot be read: skipped, counted
 
     def hash(self, query_id: str, attempt: int = 0) -> int:

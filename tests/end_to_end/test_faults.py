@@ -5,6 +5,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -117,6 +118,16 @@ def test_windows_that_cannot_be_read_end_the_start(filled):
     done = serve_once(filled.parent, *QUICK, "--log.format", "json")
     assert done.returncode == 1
     assert '"start_failed"' in done.stderr
+
+
+def test_a_daemon_starts_on_a_store_with_a_damaged_row_and_says_so(filled):
+    with sqlite3.connect(filled) as database:
+        assert database.execute("UPDATE windows SET body = x'00' WHERE tier = 3").rowcount > 0
+    database.close()
+    with Process(filled.parent, *QUICK) as site:
+        rows = [each for each in site.events() if each["event"] == "store_row_damaged"]
+        assert {row["what"] for row in rows} == {"windows"}
+        assert site.total("ragmon_store_undecodable_total", what="windows") == len(rows)
 
 
 def test_a_store_of_another_format_is_left_alone(filled):
@@ -287,4 +298,18 @@ def test_memory_is_bounded_while_bodies_pour_in(tmp_path):
         for wire in wires:
             wire.close()
         eventually(lambda: site.post("/v1/queries", b"{}").status == 200, "it takes batches again")
-        assert site.total("ragmon_rejected_total", reason="overloaded") >= 15
+        refused = ("overloaded", "memory")
+        assert sum(site.total("ragmon_rejected_total", reason=each) for each in refused) >= 15
+
+
+def test_what_is_written_is_for_its_owner_alone(tmp_path):
+    data, copy = tmp_path / "data", tmp_path / "copy.sqlite"
+    with Process(data, *QUICK):
+        pass
+    command = [sys.executable, "-m", "ragmon", "backup", str(copy), "--data-dir", str(data)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (data, *data.iterdir(), copy)}
+    assert modes.keys() >= {"data", "ragmon.sqlite", "copy.sqlite"}
+    assert modes.pop("data") == 0o700
+    written = {name: mode for name, mode in modes.items() if "sqlite" in name or name == "lock"}
+    assert set(written.values()) == {0o600}

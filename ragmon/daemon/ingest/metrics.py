@@ -62,6 +62,7 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
         lambda: engine.writer.stats.failures,
     )
     _watch_damage(own, engine.store)
+    _watch_recovery(own, engine.store)
 
 
 def _watch_waiting(own: OwnMetrics, engine: Engine) -> None:
@@ -91,6 +92,27 @@ def _watch_damage(own: OwnMetrics, store: Store) -> None:
         "disk or its memory is failing. Run ragmon verify, and restore a backup if much is lost.",
         "what",
         store.damage.counts,
+    )
+
+
+def _watch_recovery(own: OwnMetrics, store: Store) -> None:
+    own.watch(
+        "ragmon_store_recovered_commits",
+        "Commits that the last start read back from the write-ahead log; more than 0 means that "
+        "ragmon was killed, or the machine failed, which is safe.",
+        lambda: store.recovery.commits,
+    )
+    own.watch(
+        "ragmon_store_lost_commits",
+        "Acknowledged commits that the last start did not find in the store. More than 0 is bad: "
+        "the disk is failing, or an older copy was put in its place; see the runbook "
+        "RagmonStoreLostCommits.",
+        lambda: store.recovery.lost.commits,
+    )
+    own.watch(
+        "ragmon_store_lost_queries",
+        "Acknowledged queries in ragmon_store_lost_commits; have their senders send them again.",
+        lambda: store.recovery.lost.queries,
     )
 
 

@@ -3,11 +3,21 @@
 Format 2 wrote them without; what has none is decoded here, so that damage is found where it is.
 """
 
+import sqlite3
+
 import msgspec
 
+from ragmon.records import Position
 from ragmon.stores import Restatement, Waiting, amendments
 from ragmon.stores.sqlite.database import unzip
 from ragmon.stores.sqlite.sealing import is_sealed, seal, unseal
+
+_END = """
+SELECT
+    (SELECT first_sequence + records FROM blocks ORDER BY first_sequence DESC LIMIT 1),
+    (SELECT max(number) FROM restatements),
+    (SELECT CAST(value AS BLOB) FROM meta WHERE name = 'position')
+"""
 
 
 def read_amendment(stored: bytes, sequence: int) -> bytes:
@@ -63,3 +73,12 @@ def read_restatement(old: bytes, new: bytes, number: int) -> Restatement:
         zstandard.ZstdError: likewise.
     """
     return Restatement(unzip(unseal(old, "old", number)), unzip(unseal(new, "new", number)))
+
+
+def read_end(db: sqlite3.Connection) -> Position:
+    """The position after the newest commit, at one moment."""
+    sequence, restatement, stored = db.execute(_END).fetchone()
+    saved = Position()
+    if stored is not None:
+        saved = msgspec.json.decode(unseal(stored, "meta", "position"), type=Position)
+    return Position(max(sequence or 0, saved.sequence), max(restatement or 0, saved.restatement))

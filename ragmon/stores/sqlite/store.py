@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from ragmon.errors import StoreCorruptError
 from ragmon.records import Position
-from ragmon.stores import Commit, Hashes, Restatement, Waiting
+from ragmon.stores import Commit, Hashes, Recovery, Restatement, Waiting
 from ragmon.stores.quarantine import QuarantineBounds
 from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.alerting import SqliteAlertLog
 from ragmon.stores.sqlite.baselines import SqliteBaselines
 from ragmon.stores.sqlite.blocks import BlockSpan, BlockTable, block_row
+from ragmon.stores.sqlite.commit_log import CommitLog, lost_since
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 from ragmon.stores.sqlite.erasure import SqliteErasure
 from ragmon.stores.sqlite.identity import IdIndex, hash_id, signed, unsigned
@@ -37,6 +38,7 @@ from ragmon.stores.sqlite.rows import (
 )
 from ragmon.stores.sqlite.sealing import seal
 from ragmon.stores.sqlite.spans import SqliteSpans
+from ragmon.stores.sqlite.wal import wal_content
 from ragmon.windows.snapshot import SavedBucket
 
 FILE = "ragmon.sqlite"
@@ -51,9 +53,14 @@ class SqliteStore:
     """One file, one writer; see ``Store`` for what the methods promise."""
 
     def __init__(self, directory: Path, *, synchronous: str = "FULL") -> None:
+        written = wal_content(directory / FILE)
         self._db = Database(directory / FILE, synchronous)
         try:
             self._load()
+            self._log = CommitLog(directory, self._seed)
+            position = Position(self.next_sequence, self.last_restatement)
+            self.recovery = Recovery(*written, lost_since(self._log.entries(), position))
+            self._log.begin(position)
         except BaseException:
             self._db.close()
             raise
@@ -126,6 +133,7 @@ class SqliteStore:
         self._ids.add(commit.hashes, first)
         self.next_sequence = first + len(commit.hashes)
         self.last_restatement = restatement
+        self._log.enter(self.next_sequence, restatement)
 
     def record(self, sequence: int) -> bytes | None:
         """One stored record; None where it is damaged or gone."""
@@ -339,6 +347,7 @@ class SqliteStore:
     def close(self) -> None:
         """Checkpoint and close."""
         self._db.close()
+        self._log.close()
 
     def _counted(self, windows: Position | None = None) -> Position:
         """The position up to which windows and detectors, if there are any, have both counted."""

@@ -22,12 +22,20 @@ from ragmon.stores.sqlite.blocks import (
     read_observations,
     read_records,
 )
+from ragmon.stores.sqlite.commit_log import CommitLog, lost_since
 from ragmon.stores.sqlite.database import decoded, unzip
 from ragmon.stores.sqlite.identity import ENTRY, hash_id, signed
 from ragmon.stores.sqlite.reader import SqliteReader
-from ragmon.stores.sqlite.rows import read_amendment, read_bucket, read_restatement, read_waiting
+from ragmon.stores.sqlite.rows import (
+    read_amendment,
+    read_bucket,
+    read_end,
+    read_restatement,
+    read_waiting,
+)
 from ragmon.stores.sqlite.schema import FORMAT
 from ragmon.stores.sqlite.sealing import is_sealed, unseal
+from ragmon.stores.sqlite.store import FILE
 from ragmon.windows.observations import count
 from ragmon.windows.snapshot import saved_queries
 from ragmon.windows.tiers import tiers_for
@@ -43,6 +51,7 @@ _REMEDIES = {
     "block": "Its queries are left out until they expire; restore a backup to have them again",
     "index": "Start ragmon: it writes a damaged run of the id index anew from the blocks",
     "duplicate": "The query counts twice until it expires; report this",
+    "lost": "Send these queries again, or restore a backup; check the disk",
     "windows": "That time shows too few queries until it expires; restore a backup if it matters",
 }
 
@@ -118,6 +127,7 @@ class _Check:
         self._check_index()
         self._check_duplicates()
         self._check_small_tables()
+        self._check_commit_log()
         for row in self._damage.rows():  # indexes that could not be walked through
             self._find("structure", f"{row.what} {row.name}", row.error)
 
@@ -318,6 +328,19 @@ class _Check:
             for (key,) in self._keys(f"SELECT rowid FROM {table}", table) if there else ():  # noqa: S608
                 sql = f"SELECT {column} FROM {table} WHERE rowid = ?"  # noqa: S608 - ours
                 self._check_row(table, sql, key, lambda row, _: unzip(*row))
+
+    def _check_commit_log(self) -> None:
+        """All that was acknowledged is there; of a store in its place, since a copy may be old."""
+        if self._path.name != FILE:
+            return
+        entries = CommitLog(self._path.parent, self._seed).entries()  # first: a daemon goes on
+        with self._finding("structure", "position"):
+            if lost := lost_since(entries, read_end(self._db)):
+                problem = (
+                    f"{lost.commits:,} acknowledged commits with {lost.queries:,} queries and"
+                    f" {lost.corrections:,} corrections are not in it"
+                )
+                self._find("lost", "commits", problem)
 
     def _check_row(
         self, what: str, sql: str, key: int, read: Callable[[tuple[Any, ...], int], object]
