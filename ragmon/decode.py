@@ -4,16 +4,16 @@ import difflib
 import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from ragmon.durations import duration_text, rounded_duration_text
 from ragmon.errors import RecordError
-from ragmon.records import UNSTAMPED, Chunk, Feedback, Label, Latency, QueryRecord, Tokens
+from ragmon.event_time import Bounds, event_time
+from ragmon.records import Chunk, Feedback, Label, Latency, QueryRecord, Tokens
 
 Record = TypeVar("Record", QueryRecord, Feedback, Label)
 
@@ -42,13 +42,6 @@ class Rejection(Struct, frozen=True):
     error: str
     remedy: str
     reason: str
-
-
-class Bounds(NamedTuple):
-    """Range of accepted timestamps, in unix seconds."""
-
-    oldest: float
-    newest: float
 
 
 def elements(
@@ -264,43 +257,13 @@ def _first_bad_byte(line: bytes) -> int:
 def _stamp(record: Record, now: float, bounds: Bounds) -> Record:
     """Fill in what the client may leave out; the record is not yet shared with anyone."""
     timestamp = record.timestamp
-    if timestamp == UNSTAMPED:
-        force_setattr(record, "timestamp", now)
-    elif timestamp < 0.0:
-        raise RecordError(
-            "too_old",
-            "timestamp",
-            "lies before 1970",
-            hint="send the time of the event, or leave the field out where there is none",
-        )
-    elif timestamp > bounds.newest:
-        raise _out_of_bounds(timestamp, now, bounds)  # a change, too: its newest version counts
-    elif timestamp < bounds.oldest and isinstance(record, QueryRecord):
-        raise _out_of_bounds(timestamp, now, bounds)
+    if not max(0.0, bounds.oldest) <= timestamp <= bounds.newest:
+        may_be_old = not isinstance(record, QueryRecord)
+        stamped = event_time(timestamp, now, bounds, may_be_old=may_be_old)
+        force_setattr(record, "timestamp", stamped)
     if not record.query_id:
         force_setattr(record, "query_id", uuid.uuid4().hex)
     return record
-
-
-def _out_of_bounds(timestamp: float, now: float, bounds: Bounds) -> RecordError:
-    if timestamp > bounds.newest:
-        return RecordError(
-            "future",
-            "timestamp",
-            f"lies {rounded_duration_text(timestamp - now)} in the future",
-            hint=f"check the sender's clock; max_clock_skew is {_limit(bounds.newest - now)}",
-        )
-    return RecordError(
-        "too_old",
-        "timestamp",
-        f"is more than {rounded_duration_text(now - timestamp)} old",
-        hint=f"retention.records keeps {_limit(now - bounds.oldest)}; raise it to back-fill",
-    )
-
-
-def _limit(value: float) -> str:
-    """A setting again: the difference of two timestamps is off by some 1e-7 s."""
-    return duration_text(round(value, 3))
 
 
 _TEXTS = {"query", "retrieval_query", "answer", "error", "comment"}

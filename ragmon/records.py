@@ -8,6 +8,7 @@ every string, list and number, so that one bad client cannot exhaust memory or p
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
@@ -75,6 +76,15 @@ else:
     Rating = Annotated[float, Meta(ge=-1.0, le=1.0)] | Literal["positive", "negative"]
 
 _RATINGS = {"positive": 1.0, "negative": -1.0}
+
+
+def timestamp_of(value: Any) -> float:
+    """The unix seconds of decoded JSON: what ``timestamp`` of a record would be.
+
+    Raises:
+        msgspec.ValidationError: it is no time.
+    """
+    return _unix_seconds(msgspec.convert(value, Timestamp))
 
 
 def _unix_seconds(value: Any) -> float:

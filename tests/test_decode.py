@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragmon.decode import Bounds, Decoder, ignored_fields, rejection
+from ragmon.decode import Decoder, ignored_fields, rejection
 from ragmon.errors import RecordError
+from ragmon.event_time import Bounds
 from ragmon.records import Feedback, Label, QueryRecord
 
 NOW = 1_750_000_000.0

@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 
 from ragmon.backtest.queries import Gatherer, Queries, Refusal
-from ragmon.decode import Bounds, Decoder
+from ragmon.decode import Decoder
 from ragmon.durations import rounded_duration_text
 from ragmon.errors import RecordError, SettingsError
+from ragmon.event_time import Bounds
 from ragmon.files import BROKEN, chunks, unpacked
 from ragmon.pipeline import Pipeline
 from ragmon.records import UNSTAMPED, QueryRecord

@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     """Interval at which the windows are saved. A restart reads the queries since then again: raise
     it to write less, lower it to start faster."""
     max_clock_skew: Positive = 300.0
-    """Longest time that the timestamp of a query may lie in the future; later ones are refused."""
+    """Longest time that a query, feedback, label or score may lie ahead; later ones are refused."""
     retention: RetentionSettings = RetentionSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
     retrieval: RetrievalSettings = RetrievalSettings()

@@ -18,8 +18,9 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.component import Context
 from ragmon.daemon.notify.delivery import Delivery
-from ragmon.decode import Bounds, Decoder
+from ragmon.decode import Decoder
 from ragmon.errors import RecordError
+from ragmon.event_time import Bounds
 from ragmon.exposition.own import OwnMetrics
 from ragmon.quarantine import Content, DamagedContent, LineContent, TraceContent
 from ragmon.quarantine_schema import (

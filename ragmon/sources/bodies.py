@@ -6,8 +6,9 @@ How many there are is known before they are decoded, and what that will take is 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ragmon.decode import Bounds, Decoder, Rejection, elements, rejection
+from ragmon.decode import Decoder, Rejection, elements, rejection
 from ragmon.errors import RecordError
+from ragmon.event_time import Bounds
 from ragmon.memory import MemoryReservation
 from ragmon.sources.json_scan import count_byte, count_elements
 

@@ -25,8 +25,9 @@ from ragmon.asgi import (
     send_problem,
     unavailable,
 )
-from ragmon.decode import Bounds, Decoder, Rejection, ignored_fields
+from ragmon.decode import Decoder, Rejection, ignored_fields
 from ragmon.errors import MemoryLimitError, RecordError
+from ragmon.event_time import Bounds
 from ragmon.memory import MemoryReservation
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission, commit

@@ -16,8 +16,9 @@ import xxhash
 from msgspec import Struct
 from pydantic import BaseModel, Field
 
-from ragmon.decode import Bounds, Decoder
+from ragmon.decode import Decoder
 from ragmon.errors import RecordError
+from ragmon.event_time import Bounds
 from ragmon.loops import Loop, LoopOptions
 from ragmon.quarantine import AGES, LineContent, line_item
 from ragmon.records import Feedback, Label, QueryRecord

@@ -5,7 +5,7 @@ from typing import Literal
 
 from ragmon.config import load
 from ragmon.daemon.build import build_pipeline
-from ragmon.decode import Bounds
+from ragmon.event_time import Bounds
 from ragmon.pipeline import Pipeline
 from ragmon.windows import Windows
 

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ragmon.decode import Bounds, Decoder, ignored_fields, rejection
+from ragmon.decode import Decoder, ignored_fields, rejection
 from ragmon.errors import MemoryLimitError, RecordError
+from ragmon.event_time import Bounds
 from ragmon.memory import MemoryBudget, MemoryReservation
 from ragmon.records import Feedback, QueryRecord
 from ragmon.sources.bodies import RejectedLines, Terms, decode_body

@@ -108,7 +108,7 @@ class Rig:
                 (name.replace("_", "-").encode(), value.encode()) for name, value in named.items()
             ],
         }
-        return asyncio.run(_exchange(self.source, scope, _split(body, chunks)))
+        return asyncio.run(exchange(self.source, scope, _split(body, chunks)))
 
     def wait(self, seconds: float = 61.0) -> None:
         """Let time pass, and complete what is complete then."""
@@ -264,7 +264,8 @@ def _split(body: bytes, chunks: int) -> list[bytes]:
     return [body[at : at + size] for at in range(0, len(body), size)] or [b""]
 
 
-async def _exchange(app: Any, scope: dict[str, Any], parts: list[bytes]) -> Answer:
+async def exchange(app: Any, scope: dict[str, Any], parts: list[bytes]) -> Answer:
+    """One request to an ASGI application, and what came back."""
     sent: list[dict[str, Any]] = []
     waiting = list(parts)
 

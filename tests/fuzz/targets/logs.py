@@ -4,11 +4,11 @@ import msgspec
 
 from ragmon.errors import RecordError
 from ragmon.sources.otlp.receiver import logs
-from ragmon.sources.otlp.traces.feedback import changes_for
+from ragmon.sources.otlp.traces.feedback import changes_for, stamped
 from tests.fuzz import json_text, otlp
 from tests.fuzz.guard import said_why
 from tests.fuzz.source import Source
-from tests.fuzz.worlds import NOW
+from tests.fuzz.worlds import BOUNDS, NOW
 
 WORDS = [b'"logRecords":[', b'"eventName":"gen_ai.evaluation.result"', b'"attributes":[',
          b'"gen_ai.evaluation.score.value"', b'"traceId":"']  # fmt: skip
@@ -39,6 +39,11 @@ def run(data: bytes) -> None:
         said_why(error)
         return
     for each in logged:
-        for change in changes_for("q", [each.evaluation], NOW):
+        try:
+            evaluation = stamped(each.evaluation, NOW, BOUNDS)
+        except RecordError as error:
+            said_why(error)
+            continue
+        for change in changes_for("q", [evaluation]):
             stored = msgspec.msgpack.encode(change)
             assert msgspec.msgpack.decode(stored, type=type(change)) == change

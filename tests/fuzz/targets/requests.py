@@ -134,7 +134,8 @@ class _World:
         self._loop = asyncio.new_event_loop()
 
     def _fill(self) -> None:
-        from ragmon.decode import Bounds, Decoder
+        from ragmon.decode import Decoder
+        from ragmon.event_time import Bounds
         from ragmon.records import QueryRecord
 
         decode, bounds = Decoder(QueryRecord), Bounds(0.0, 4 * NOW)

@@ -1,6 +1,7 @@
 """Langfuse scores and Phoenix annotations: refused with a reason, or feedback to be stored."""
 
 import json
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -8,14 +9,16 @@ import msgspec
 from ragmon.errors import RecordError
 from ragmon.sources.otlp.receiver import scores
 from ragmon.sources.otlp.receiver.targets import Targets
-from ragmon.sources.otlp.traces.feedback import changes_for
+from ragmon.sources.otlp.traces.feedback import changes_for, stamped
 from tests.fuzz import json_text as text
 from tests.fuzz.guard import said_why
 from tests.fuzz.source import Source
-from tests.fuzz.worlds import NOW
+from tests.fuzz.worlds import BOUNDS, NOW
 
+_STAMP = partial(stamped, now=NOW, bounds=BOUNDS)
 _PATHS = (scores.LANGFUSE, *sorted(scores.PHOENIX))
 _ID = text.literal('"' + "a" * 32 + '"', '"' + "b" * 16 + '"', '""', '"\\u0000"')
+_TIME: text.Value = text.literal('"0001-01-01T00:00:00Z"', '"noon"', "1795000000", "-1", "1e30")
 _LANGFUSE: text.Value = text.fields(
     {
         "traceId": _ID,
@@ -26,6 +29,7 @@ _LANGFUSE: text.Value = text.fields(
         "comment": text.text,
         "source": text.literal('"ANNOTATION"', '"API"', "1"),
         "id": text.text,
+        "timestamp": _TIME,
         "dataType": text.literal('"NUMERIC"', '"CATEGORICAL"', '"BOOLEAN"'),
     }
 )
@@ -36,6 +40,7 @@ _PHOENIX = text.fields(
         "name": text.literal('"correctness"', '"user"', '"faithfulness"', '""'),
         "annotator_kind": text.literal('"HUMAN"', '"LLM"', '"CODE"', "1"),
         "identifier": text.text,
+        "created_at": _TIME,
         "result": text.fields({"score": text.number, "label": text.text, "explanation": text.text}),
     }
 )
@@ -58,13 +63,13 @@ def run(data: bytes) -> None:
     is_raw, path = source.byte() & 1, source.choose(_PATHS)
     body = source.rest() if is_raw else _generated(source, path)
     try:
-        accepted, refused = scores.read(path, body, Targets())
+        accepted, refused = scores.read(path, body, Targets(), _STAMP)
     except RecordError as error:
         said_why(error)
         return
     assert len(accepted) + len(refused) == _count(path, body)
     for query_id, evaluation, own_id in accepted:
-        for change in changes_for(query_id, [evaluation], NOW):
+        for change in changes_for(query_id, [evaluation]):
             stored = msgspec.msgpack.encode(change)
             assert msgspec.msgpack.decode(stored, type=type(change)) == change
         msgspec.json.encode({"id": own_id})

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragmon.decode import Bounds
+from ragmon.event_time import Bounds
 from ragmon.sources.otlp import conventions as conventions_package
 from ragmon.sources.otlp.conventions import conventions
 from ragmon.sources.otlp.reading.values import resource_of

@@ -6,6 +6,7 @@ Source: open-telemetry/semantic-conventions-genai.
 
 from typing import Any
 
+from ragmon.event_time import from_nanoseconds
 from ragmon.sources.otlp.reading.documents import passages_in, some_documents_in
 from ragmon.sources.otlp.reading.facts import (
     CHAIN,
@@ -176,5 +177,5 @@ def evaluation_of(event: Event) -> SpanEvaluation:
         number(attributes.get("gen_ai.evaluation.score.value")),
         None if label is None else str(label),
         None if explanation is None else str(explanation),
-        time_ns=event.time_ns,
+        timestamp=from_nanoseconds(event.time_ns),
     )

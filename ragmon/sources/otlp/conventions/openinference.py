@@ -6,6 +6,7 @@ Source: Arize-ai/openinference, spec/semantic_conventions.md.
 from collections.abc import Callable
 from typing import Any
 
+from ragmon.event_time import from_nanoseconds
 from ragmon.sources.otlp.reading.documents import (
     Document,
     document_of,
@@ -202,7 +203,7 @@ def evaluations(span: Span) -> list[SpanEvaluation]:
     if not any("annotation" in key or "evaluation." in key for key in keys):
         return []
     return [
-        _evaluation(item, scope.rstrip(".") or "span", span.end_ns)
+        _evaluation(item, scope.rstrip(".") or "span", from_nanoseconds(span.end_ns))
         for scope in ("", "trace.", "session.")
         for plural in ("annotation", "evaluation")
         for item in strip_prefix(indexed(keys, f"{scope}{plural}s"), f"{plural}.")
@@ -210,7 +211,7 @@ def evaluations(span: Span) -> list[SpanEvaluation]:
     ]
 
 
-def _evaluation(item: dict[str, Any], scope: str, time_ns: int) -> SpanEvaluation:
+def _evaluation(item: dict[str, Any], scope: str, timestamp: float) -> SpanEvaluation:
     label, explanation = item.get("label"), item.get("explanation")
     return SpanEvaluation(
         str(item["name"]),
@@ -220,5 +221,5 @@ def _evaluation(item: dict[str, Any], scope: str, time_ns: int) -> SpanEvaluatio
         str(item.get("annotator_kind") or "").upper(),
         str(item.get("identifier") or ""),
         scope,
-        time_ns,
+        timestamp,
     )

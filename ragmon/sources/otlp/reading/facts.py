@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from ragmon.records import UNSTAMPED
 from ragmon.sources.otlp.reading.documents import Document
 
 RETRIEVER = "retriever"
@@ -43,7 +44,7 @@ class SpanEvaluation(Struct, frozen=True):
     annotator: str = ""  # HUMAN, LLM, CODE, or empty when not recorded
     identifier: str = ""
     scope: str = "span"  # span, trace or session
-    time_ns: int = 0
+    timestamp: float = UNSTAMPED  # NaN: what was sent is no time
 
 
 class SpanFacts:

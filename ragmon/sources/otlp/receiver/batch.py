@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import structlog
 from msgspec import Struct
 
-from ragmon.decode import Bounds
 from ragmon.errors import RecordError
+from ragmon.event_time import Bounds
 from ragmon.privacy import Policy
 from ragmon.quarantine import explain, trace_item
 from ragmon.sources.otlp.receiver.results import Results

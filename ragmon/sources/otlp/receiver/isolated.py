@@ -22,7 +22,7 @@ from typing import IO
 import msgspec
 from msgspec import Struct
 
-from ragmon.decode import Bounds
+from ragmon.event_time import Bounds
 from ragmon.loops import beat
 from ragmon.privacy import Policy
 from ragmon.quarantine import explain

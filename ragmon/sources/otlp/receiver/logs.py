@@ -30,6 +30,7 @@ class _Record(msgspec.Struct, frozen=True, rename="camel"):
     trace_id: str = ""
     span_id: str = ""
     time_unix_nano: int | str | float | None = 0
+    observed_time_unix_nano: int | str | float | None = 0
     attributes: list[json.KeyValue] | None = None
 
 
@@ -89,8 +90,8 @@ def _from_protobuf(body: bytes, most: int, memory: MemoryReservation | None) -> 
         for scope in resource.scopes:
             for record in _records(outline, scope):
                 read = protobuf.attributes(record.attributes, DecodedSpans([]))
-                name, time_ns = record.event_name, record.time_unix_nano
-                yield name, record.trace_id, record.span_id, time_ns, read
+                time_ns = record.time_unix_nano or record.observed_time_unix_nano
+                yield record.event_name, record.trace_id, record.span_id, time_ns, read
 
 
 def _records(outline: Outline, scope: ScopeOutline) -> Iterator[Any]:
@@ -108,6 +109,6 @@ def _from_json(body: bytes, most: int, memory: MemoryReservation | None) -> Iter
                     record.event_name,
                     json.unhex(record.trace_id, 16) or b"",
                     json.unhex(record.span_id, 8) or b"",
-                    json.whole(record.time_unix_nano),
+                    json.moment(record.time_unix_nano or record.observed_time_unix_nano),
                     json.attributes(record.attributes, DecodedSpans([])),
                 )

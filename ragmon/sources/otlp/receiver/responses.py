@@ -3,6 +3,8 @@
 Source: opentelemetry-proto, docs/specification.md.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -11,10 +13,16 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragmon.asgi import Problem, Send
 
 Encoding = Literal["protobuf", "json"]
+Kind = Literal["spans", "logs"]
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _CODES = {401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 8, 429: 8, 431: 8, 503: 14}
 _INVALID_ARGUMENT = 3
+_REJECTED: dict[Kind, tuple[str, str]] = {
+    "spans": ("rejectedSpans", "spans"),
+    "logs": ("rejectedLogRecords", "log records"),
+}
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 
 class OtlpResponse(NamedTuple):
@@ -40,12 +48,23 @@ def encoding_of(content_type: str) -> Encoding:
     raise Problem(415, detail, reason="unsupported_media")
 
 
-def success(encoding: Encoding, rejected: int = 0, message: str = "") -> OtlpResponse:
-    """200, with the number of refused spans, which must not be sent again."""
+def success(
+    encoding: Encoding, refused: Mapping[str, int] = _NONE, kind: Kind = "spans"
+) -> OtlpResponse:
+    """200, with the number of what was refused, which must not be sent again.
+
+    Args:
+        encoding: of the request.
+        refused: spans or log records, by reason.
+        kind: of what was sent. In protobuf the field has the same number for both.
+    """
+    rejected = sum(refused.values())
+    field, noun = _REJECTED[kind]
+    message = ", ".join(f"{count} {noun}: {reason}" for reason, count in refused.items())
     if encoding == "json":
         content = {}
         if rejected:
-            content = {"partialSuccess": {"rejectedSpans": str(rejected), "errorMessage": message}}
+            content = {"partialSuccess": {field: str(rejected), "errorMessage": message}}
         return OtlpResponse(200, JSON, msgspec.json.encode(content))
     response = ExportTraceServiceResponse()
     if rejected:

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ragmon.decode import Bounds, Decoder
+from ragmon.decode import Decoder
 from ragmon.errors import RecordError
+from ragmon.event_time import Bounds
 from ragmon.quarantine import AGES
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.receiver.permitted import FORBIDDEN, strangers
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.spans import Span
-from ragmon.sources.otlp.traces.feedback import changes_for, targeted_evaluations
+from ragmon.sources.otlp.traces.feedback import changes_for, stamped, targeted_evaluations
 from ragmon.sources.otlp.traces.mapping import Trace, map_trace
 from ragmon.sources.otlp.traces.tree import everything
 
@@ -70,9 +71,14 @@ class Results:
                 self.refuse(FORBIDDEN)  # the pipeline of another query is not known here
                 continue
             target = own_query or self._targets.of_span(targeted.trace_id, targeted.span_id)
-            by_query.setdefault(target, []).append(targeted.evaluation)
+            try:
+                evaluation = stamped(targeted.evaluation, self._now, self._bounds)
+            except RecordError as error:
+                self.refuse(error.reason)
+                continue
+            by_query.setdefault(target, []).append(evaluation)
         for query_id, evaluations in by_query.items():
-            self.changes += changes_for(query_id, evaluations, self._now)
+            self.changes += changes_for(query_id, evaluations)
 
     def refuse(self, reason: str, count: int = 1) -> None:
         """Count results that are left out."""

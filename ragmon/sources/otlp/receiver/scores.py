@@ -1,12 +1,14 @@
 """Feedback as the SDKs of tracing tools send it: Langfuse scores and Phoenix annotations."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from ragmon.errors import RecordError
 from ragmon.memory import MemoryReservation
+from ragmon.records import timestamp_of
 from ragmon.sources.bodies import check_number
 from ragmon.sources.json_scan import count_byte, count_objects
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
@@ -18,6 +20,7 @@ LANGFUSE = "/api/public/scores"
 PHOENIX = {"/v1/span_annotations": "span_id", "/v1/trace_annotations": "trace_id"}
 
 Scored = tuple[str, SpanEvaluation, str]  # query id, evaluation, the sender's own id
+Stamp = Callable[[SpanEvaluation], SpanEvaluation]
 
 
 def check(path: str, body: bytes, most: int, memory: MemoryReservation) -> None:
@@ -32,8 +35,16 @@ def check(path: str, body: bytes, most: int, memory: MemoryReservation) -> None:
     reserve_json(memory, body)
 
 
-def read(path: str, body: bytes, targets: Targets) -> tuple[list[Scored], list[str]]:
-    """The evaluations of a request with the query of each, and the reasons of refused ones.
+def read(
+    path: str, body: bytes, targets: Targets, stamp: Stamp
+) -> tuple[list[Scored], list[RecordError]]:
+    """The evaluations of a request with the query of each, and the errors of refused ones.
+
+    Args:
+        path: of the request.
+        body: of the request.
+        targets: to find queries by their spans.
+        stamp: gives an evaluation the time that it is stored with, or raises RecordError.
 
     Raises:
         RecordError: it is no JSON of this kind.
@@ -43,10 +54,10 @@ def read(path: str, body: bytes, targets: Targets) -> tuple[list[Scored], list[s
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError("malformed", "", f"no JSON: {error}") from None
     if path == LANGFUSE:
-        return _collect(map(_langfuse, _items(content)), targets)
+        return _collect(map(_langfuse, _items(content)), targets, stamp)
     data = content.get("data") if isinstance(content, dict) else None
     key = PHOENIX[path]
-    return _collect((_phoenix(each, key) for each in _items(data)), targets)
+    return _collect((_phoenix(each, key) for each in _items(data)), targets, stamp)
 
 
 _Named = tuple[str, str, SpanEvaluation, str]  # trace id, span id, evaluation, own id
@@ -59,17 +70,30 @@ def _items(content: Any) -> list[dict[str, Any]]:
     return items
 
 
-def _collect(named: Iterable[_Named], targets: Targets) -> tuple[list[Scored], list[str]]:
+def _collect(
+    named: Iterable[_Named], targets: Targets, stamp: Stamp
+) -> tuple[list[Scored], list[RecordError]]:
     accepted, refused = [], []
     for trace_id, span_id, evaluation, own_id in named:
-        query_id = targets.find(span_id) or trace_id
-        if not query_id:
-            refused.append("unknown_span" if span_id else "no_target")
-        elif not evaluation.name:
-            refused.append("invalid")
-        else:
-            accepted.append((query_id, evaluation, own_id))
+        try:
+            query_id = _query_id(trace_id, span_id, targets)
+            if not evaluation.name:
+                raise RecordError("invalid", "name", "is empty", hint="name the score")
+            accepted.append((query_id, stamp(evaluation), own_id))
+        except RecordError as error:
+            refused.append(error)
     return accepted, refused
+
+
+def _query_id(trace_id: str, span_id: str, targets: Targets) -> str:
+    query_id = targets.find(span_id) or trace_id
+    if query_id:
+        return query_id
+    if span_id:
+        hint = "name the trace as well, or send the score once its trace was received"
+        raise RecordError("unknown_span", "", "no query is known of this span", hint=hint)
+    hint = "name the trace or the span that is scored"
+    raise RecordError("no_target", "", "names neither a trace nor a span", hint=hint)
 
 
 def _langfuse(item: dict[str, Any]) -> _Named:
@@ -84,6 +108,7 @@ def _langfuse(item: dict[str, Any]) -> _Named:
             str(value) if worded else _text(item.get("stringValue")),
             _text(item.get("comment")),
             "HUMAN" if item.get("source") == "ANNOTATION" else "",
+            timestamp=_time(item.get("timestamp")),
         ),
         str(item.get("id") or ""),
     )
@@ -103,9 +128,18 @@ def _phoenix(item: dict[str, Any], key: str) -> _Named:
             _text(result.get("explanation")),
             str(item.get("annotator_kind") or "").upper(),
             str(item.get("identifier") or ""),
+            timestamp=_time(item.get("created_at")),
         ),
         "",
     )
+
+
+def _time(value: Any) -> float:
+    """Unix seconds as exports of both tools write them; NaN for what is no time."""
+    try:
+        return timestamp_of(value)
+    except msgspec.ValidationError:
+        return math.nan
 
 
 def _number(value: Any) -> float | None:

@@ -7,6 +7,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -50,6 +51,7 @@ from ragmon.sources.otlp.receiver.journal import Journal
 from ragmon.sources.otlp.receiver.permitted import admit
 from ragmon.sources.otlp.receiver.responses import (
     Encoding,
+    Kind,
     encoding_of,
     failure,
     send_answer,
@@ -58,7 +60,7 @@ from ragmon.sources.otlp.receiver.responses import (
 from ragmon.sources.otlp.receiver.scrub import scrub
 from ragmon.sources.otlp.receiver.worker import MappingWorker
 from ragmon.sources.otlp.spans import DecodedSpans, pack
-from ragmon.sources.otlp.traces.feedback import changes_for
+from ragmon.sources.otlp.traces.feedback import changes_for, stamped
 from ragmon.sources.otlp.wire import json, protobuf
 from ragmon.stores.protocols import SpanRow, Spans
 from ragmon.threads import OnWriter
@@ -145,9 +147,8 @@ class OtlpSource:
                 body = await read_body(scope, receive, limits, memory)
                 encoding = encoding_of(header(scope, b"content-type"))
                 refused = await self.take(path, body, encoding, permit, memory)
-            total = sum(refused.values())
-            message = ", ".join(f"{count} spans: {reason}" for reason, count in refused.items())
-            await send_answer(send, success(encoding, total, message))
+            kind: Kind = "logs" if path in LOGS else "spans"
+            await send_answer(send, success(encoding, refused, kind))
         except (Problem, MemoryLimitError) as error:
             problem = over_memory(error) if isinstance(error, MemoryLimitError) else error
             self._counters.rejected("otlp", problem.reason)
@@ -166,7 +167,7 @@ class OtlpSource:
         permit: Permit,
         memory: MemoryReservation,
     ) -> dict[str, int]:
-        """Make a request durable; returns the spans refused, by reason.
+        """Make a request durable; returns the spans or log records refused, by reason.
 
         Raises:
             Problem: 400, 413 or 503.
@@ -176,7 +177,7 @@ class OtlpSource:
             if path in TRACES:
                 return await self._take_traces(body, encoding, permit, memory)
             if path in LOGS:
-                await self._take_logs(body, encoding, permit, memory)
+                return await self._take_logs(body, encoding, permit, memory)
         except RecordError as error:
             raise _refusal(error) from None
         return {}
@@ -234,19 +235,28 @@ class OtlpSource:
 
     async def _take_logs(
         self, body: bytes, encoding: Encoding, permit: Permit, memory: MemoryReservation
-    ) -> None:
+    ) -> dict[str, int]:
         targets = self.worker.targets
+        stamp = self._stamp()
+        refused: dict[str, int] = {}
         by_query: dict[str, list[SpanEvaluation]] = {}
         most = _PER_RECORD * self._options.records
         for logged in logs.evaluations(body, encoding, most, memory):
             query_id = logged.response_id and targets.find(f"response:{logged.response_id}")
             if not query_id and any(logged.trace_id):
                 query_id = targets.of_span(logged.trace_id, logged.span_id)
-            if query_id and logged.evaluation.name:
-                by_query.setdefault(query_id, []).append(logged.evaluation)
-            else:
+            if not query_id or not logged.evaluation.name:
                 self._counters.rejected("otlp_feedback", "no_target")
-        await self._commit(self._changes(by_query), permit)
+                continue
+            try:
+                evaluation = stamp(logged.evaluation)
+            except RecordError as error:
+                refused[error.reason] = refused.get(error.reason, 0) + 1
+                self._counters.rejected("otlp_feedback", error.reason)
+                continue
+            by_query.setdefault(query_id, []).append(evaluation)
+        await self._commit(_changes(by_query), permit)
+        return refused
 
     async def _answer_scores(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -255,15 +265,16 @@ class OtlpSource:
             with limits.memory.open() as memory:
                 body = await read_body(scope, receive, limits, memory)
                 scores.check(path, body, self._options.records, memory)
-                accepted, refused = scores.read(path, body, self.worker.targets)
+                accepted, refused = scores.read(path, body, self.worker.targets, self._stamp())
                 by_query: dict[str, list[SpanEvaluation]] = {}
                 for query_id, evaluation, _ in accepted:
                     by_query.setdefault(query_id, []).append(evaluation)
-                await self._commit(self._changes(by_query), permit)
-            for reason in refused:
-                self._counters.rejected("otlp_feedback", reason)
+                await self._commit(_changes(by_query), permit)
+            for refusal in refused:
+                self._counters.rejected("otlp_feedback", refusal.reason)
             if refused and not accepted:
-                raise Problem(404, f"nothing was kept: {refused[0]}", reason=refused[0])
+                await send_problem(send, _nothing_kept(refused[0]))
+                return
             ids = [{"id": own_id} for _, _, own_id in accepted]
             one = path == scores.LANGFUSE and len(ids) == 1
             await send_json(send, 200, ids[0] if one else {"data": ids})
@@ -275,13 +286,9 @@ class OtlpSource:
             self._counters.rejected("otlp_feedback", problem.reason)
             await send_problem(send, problem)
 
-    def _changes(self, by_query: dict[str, list[SpanEvaluation]]) -> list[Feedback | Label]:
+    def _stamp(self) -> scores.Stamp:
         now = self._clock.now()
-        return [
-            change
-            for query_id, evaluations in by_query.items()
-            for change in changes_for(query_id, evaluations, now)
-        ]
+        return partial(stamped, now=now, bounds=self._options.mapping.bounds(now))
 
     async def _commit(self, changes: Sequence[Feedback | Label], permit: Permit) -> None:
         permit.charge(len(changes))
@@ -321,6 +328,21 @@ class OtlpSource:
         if scope["method"] != "POST":
             raise Problem(405, "use POST", reason="method", headers={"allow": "POST"})
         return self._authorize(_with_bearer(scope), "ingest")
+
+
+def _nothing_kept(error: RecordError) -> Problem:
+    """400 for a time that is not accepted, 404 for what names nothing that is known."""
+    status = 400 if error.field == "timestamp" else 404
+    detail = f"nothing was kept: {error.field} {error}".replace("  ", " ")
+    return Problem(status, detail, reason=error.reason)
+
+
+def _changes(by_query: dict[str, list[SpanEvaluation]]) -> list[Feedback | Label]:
+    return [
+        change
+        for query_id, evaluations in by_query.items()
+        for change in changes_for(query_id, evaluations)
+    ]
 
 
 def _refusal(error: RecordError) -> Problem:

@@ -7,6 +7,9 @@ is a label by that evaluator; its other scores have no place in a record and are
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from ragmon.event_time import Bounds, event_time
 from ragmon.records import MAX_FEEDBACK_TEXT, MAX_ID, Feedback, Label
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.traces.tree import Node, everything
@@ -67,15 +70,22 @@ def targeted_evaluations(tops: Sequence[Node]) -> list[TargetedEvaluation]:
     return list(by_target.values())
 
 
-def changes_for(
-    query_id: str, evaluations: Sequence[SpanEvaluation], now: float
-) -> list[Feedback | Label]:
+def stamped(evaluation: SpanEvaluation, now: float, bounds: Bounds) -> SpanEvaluation:
+    """The evaluation with the time that it is stored with.
+
+    Raises:
+        RecordError: it has a time that is not accepted.
+    """
+    timestamp = event_time(evaluation.timestamp, now, bounds, may_be_old=True)
+    return replace(evaluation, timestamp=timestamp)
+
+
+def changes_for(query_id: str, evaluations: Sequence[SpanEvaluation]) -> list[Feedback | Label]:
     """Feedback and labels from the evaluations of one query; those by people are preferred.
 
     Args:
         query_id: the query.
-        evaluations: of it, in the order in which they were made.
-        now: unix seconds, for those that have no time.
+        evaluations: of it, ``stamped``, in the order in which they were made.
     """
     people = [evaluation for evaluation in evaluations if evaluation.annotator == "HUMAN"]
     ratings = people or [
@@ -90,7 +100,7 @@ def changes_for(
                     query_id=query_id,
                     rating=rating,
                     comment=comment,
-                    timestamp=_time(evaluation, now),
+                    timestamp=evaluation.timestamp,
                 )
             )
     for evaluation in evaluations:
@@ -102,7 +112,7 @@ def changes_for(
                     query_id=query_id,
                     labeller=labeller,
                     faithful=faithful,
-                    timestamp=_time(evaluation, now),
+                    timestamp=evaluation.timestamp,
                 )
             )
     return changes
@@ -154,12 +164,3 @@ def _comment(evaluation: SpanEvaluation) -> str | None:
     parts = (evaluation.label, evaluation.explanation)
     text = ": ".join(part for part in parts if part)
     return text[:MAX_FEEDBACK_TEXT] or None
-
-
-def _time(evaluation: SpanEvaluation, now: float) -> float:
-    """Unix seconds; now for a time of zero, before 1970 or in the future, which no rating has.
-
-    A rating from the future would win over every later one.
-    """
-    seconds = evaluation.time_ns / 1e9
-    return seconds if 0.0 < seconds <= now else now

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ragmon.errors import RecordError
+from ragmon.event_time import NO_TIME
 from ragmon.memory import MemoryReservation
 from ragmon.sources.json_scan import count_byte, count_objects
 from ragmon.sources.otlp.reading.values import resource_of
@@ -29,6 +30,7 @@ from ragmon.sources.otlp.spans import (
 from ragmon.sources.otlp.wire.limits import STRETCH_RECORDS, UNLIMITED, reserve_json
 
 _SCALARS = frozenset({str, bool, int, float})
+_LAST_MOMENT = (1 << 64) - 1  # the largest of the wire
 _INT64 = 1 << 63
 _FLOAT64 = 1 << 1023
 _MAX_DEPTH = 32
@@ -161,6 +163,8 @@ def _scope(wire: list[_Span], scope: str, resource: Resource) -> DecodedSpans:
             decoded.refuse("bad_trace_id")
         elif span_id is None:
             decoded.refuse("bad_span_id")
+        elif (start := moment(span.start_time_unix_nano)) < 0:
+            decoded.refuse("invalid" if start == NO_TIME else "too_old")
         else:
             decoded.spans.append(_span(span, (trace_id, span_id), (scope, resource), decoded))
     return decoded
@@ -174,8 +178,8 @@ def _span(
         *ids,
         unhex(span.parent_span_id or "", 8) or b"",
         span.name[:MAX_NAME],
-        whole(span.start_time_unix_nano),
-        whole(span.end_time_unix_nano),
+        moment(span.start_time_unix_nano),
+        max(0, moment(span.end_time_unix_nano)),
         attributes(span.attributes, decoded),
         whole(status.code),
         status.message[:MAX_VALUE],
@@ -183,7 +187,7 @@ def _span(
         tuple(
             Event(
                 event.name[:MAX_NAME],
-                whole(event.time_unix_nano),
+                moment(event.time_unix_nano),
                 attributes(event.attributes, decoded),
             )
             for event in (span.events or ())[:MAX_ATTRIBUTES]
@@ -258,3 +262,12 @@ def whole(value: _Whole) -> int:
     except (TypeError, ValueError, OverflowError):
         return 0
     return number if abs(number) < _INT64 else 0
+
+
+def moment(value: _Whole) -> int:
+    """A time in nanoseconds; 0 where none was sent, NO_TIME for what is none."""
+    try:
+        number = int(value or 0)
+    except (TypeError, ValueError, OverflowError):
+        return NO_TIME
+    return max(NO_TIME + 1, min(number, _LAST_MOMENT))

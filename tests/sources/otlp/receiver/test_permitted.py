@@ -38,7 +38,7 @@ def test_without_a_service_the_default_pipeline_is_meant():
 
 def results(tmp_path, *spans):
     """Queries and refusals of one trace with spans of several senders."""
-    from ragmon.decode import Bounds
+    from ragmon.event_time import Bounds
     from ragmon.sources.otlp.receiver.results import Results
     from ragmon.sources.otlp.receiver.targets import Targets
     from tests.support.examples import NOON

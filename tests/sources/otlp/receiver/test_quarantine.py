@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from ragmon.clock import SystemClock
-from ragmon.decode import Bounds
+from ragmon.event_time import Bounds
 from ragmon.quarantine import DamagedContent, TraceContent, decode
 from ragmon.sources.otlp.conventions import openinference
 from ragmon.sources.otlp.receiver.batch import MappingBatch, MappingOptions

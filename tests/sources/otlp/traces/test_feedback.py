@@ -2,14 +2,22 @@
 
 import pytest
 
+from ragmon.errors import RecordError
+from ragmon.event_time import NO_TIME, Bounds, from_nanoseconds
 from ragmon.records import Feedback, Label
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.spans import SpanLink
-from ragmon.sources.otlp.traces.feedback import changes_for, rating_of, targeted_evaluations
+from ragmon.sources.otlp.traces.feedback import (
+    changes_for,
+    rating_of,
+    stamped,
+    targeted_evaluations,
+)
 from ragmon.sources.otlp.traces.tree import build
 from tests.support.otlp import NOW, TRACE, as_json, rig, span
 
 KIND = "openinference.span.kind"
+BOUNDS = Bounds(NOW - 7 * 86_400.0, NOW + 300.0)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +87,7 @@ def test_ratings(score, label, rating):
 )
 def test_changes(given, expected):
     found = []
-    for change in changes_for("q", given, NOW):
+    for change in changes_for("q", [stamped(each, NOW, BOUNDS) for each in given]):
         assert change.query_id == "q"
         assert change.timestamp == NOW
         if isinstance(change, Feedback):
@@ -95,15 +103,29 @@ def test_changes(given, expected):
     [
         pytest.param(int((NOW - 60) * 1e9), NOW - 60, id="a minute ago"),
         pytest.param(0, NOW, id="no time"),
-        pytest.param(-1, NOW, id="before 1970: the store could not read it again"),
-        pytest.param(int((NOW + 3e9) * 1e9), NOW, id="a future that would win for ever"),
-        pytest.param(2**64 - 1, NOW, id="the largest time of the wire"),
+        pytest.param(int((NOW + 60) * 1e9), NOW + 60, id="a minute ahead"),
     ],
 )
 @pytest.mark.parametrize("name", ["user_feedback", "Faithfulness"])
-def test_the_time_of_an_evaluation_is_one_that_can_have_been(name, time_ns, seconds):
-    (change,) = changes_for("q", [SpanEvaluation(name, 1.0, time_ns=time_ns)], NOW)
+def test_the_time_of_an_evaluation(name, time_ns, seconds):
+    sent = SpanEvaluation(name, 1.0, timestamp=from_nanoseconds(time_ns))
+    (change,) = changes_for("q", [stamped(sent, NOW, BOUNDS)])
     assert change.timestamp == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "reason"),
+    [
+        pytest.param(NO_TIME, "invalid", id="no time at all"),
+        pytest.param(-1, "too_old", id="before 1970: the store could not read it again"),
+        pytest.param(int((NOW + 3e9) * 1e9), "future", id="a future that would win for ever"),
+        pytest.param(2**64 - 1, "future", id="the largest time of the wire"),
+    ],
+)
+def test_a_time_that_cannot_have_been_is_refused(time_ns, reason):
+    with pytest.raises(RecordError) as caught:
+        stamped(SpanEvaluation("x", 1.0, timestamp=from_nanoseconds(time_ns)), NOW, BOUNDS)
+    assert caught.value.reason == reason
 
 
 def test_trace_feedback_counts_once_however_often_it_is_said():
