@@ -16,6 +16,7 @@ from ragmon.cli import _commands, main
 from ragmon.cli.flags import overrides
 from ragmon.client.fake import FakeServer
 from ragmon.config import load
+from tests.support.certificates import Authority
 from tests.support.markdown import pages
 from tests.support.paths import ROOT
 from tests.support.reference_pages import parser_of
@@ -93,6 +94,12 @@ def prepared(text: str, folder: Path) -> str:
         local = folder / Path(path).name
         local.write_text(SECRET if local.name == "webhook" else f"https://{local.name}.example")
         text = text.replace(path, str(local))
+    if "/etc/ragmon/tls/" in text:
+        authority = Authority(folder / "authority")
+        pair = authority.issue("tls")
+        for name, path in (("crt", pair.cert), ("key", pair.key)):
+            text = text.replace(f"/etc/ragmon/tls/tls.{name}", str(path))
+        text = text.replace("/etc/ragmon/tls/ca.crt", str(authority.cert))
     return text
 
 

@@ -13,7 +13,7 @@ from ragmon.api_schema import (
     TraceExplanation,
 )
 from ragmon.records import QueryRecord
-from ragmon.sources.otlp.reading.facts import EMBEDDING, EVALUATOR, MODEL, RETRIEVER
+from ragmon.sources.otlp.reading.facts import EMBEDDING, EVALUATOR, MODEL, RETRIEVER, SpanEvaluation
 from ragmon.sources.otlp.spans import ERROR, Span, unpack
 from ragmon.sources.otlp.traces.feedback import targeted_evaluations
 from ragmon.sources.otlp.traces.mapping import MappedQuery, map_trace
@@ -59,10 +59,18 @@ def explain(spans: Sequence[Span], now: float) -> TraceExplanation:
         spans=[_outline(node) for node in nodes],
         queries=[_explain_query(query) for query in trace.queries],
         feedback=[
-            TraceEvaluation(**msgspec.structs.asdict(targeted.evaluation))
+            _explain_evaluation(targeted.evaluation)
             for targeted in targeted_evaluations(trace.tops)
         ],
         verdict=_verdict(trace.queries, nodes),
+    )
+
+
+def _explain_evaluation(evaluation: SpanEvaluation) -> TraceEvaluation:
+    fields = msgspec.structs.asdict(evaluation)
+    timestamp = fields.pop("timestamp")
+    return TraceEvaluation(
+        time_ns=round(timestamp * 1e6) * 1_000 if timestamp > 0.0 else 0, **fields
     )
 
 
