@@ -336,8 +336,8 @@ def _piece(raw: bytes, at: int, size: int) -> bytes:
     return raw[at : at + size]
 
 
-_GZIP_STEP = 1 << 13  # which can grow to 8 MB
-_PAUSE_BYTES = 4 << 20
+_GZIP_STEP = 1 << 12  # which can grow to 4 MB
+_PAUSE_BYTES = 1 << 20
 _ZSTD_STEP = 256  # a frame of unknown size can grow by 128 KB with every 4 bytes
 _MOST_STREAMS = 1_000  # joined in one body; each costs much more time than its bytes
 _TOO_MANY = f"it has more than {_MOST_STREAMS} concatenated gzip or zstd streams"

@@ -10,7 +10,7 @@ from ragmon.decode import Decoder, Rejection, elements, rejection
 from ragmon.errors import RecordError
 from ragmon.event_time import Bounds
 from ragmon.memory import MemoryReservation
-from ragmon.sources.json_scan import count_byte, count_elements
+from ragmon.sources.json_scan import count_byte, count_elements, count_values
 
 TOO_MANY = "too_many_records"
 """Reason of a request with more than ``limits.records``."""
@@ -25,6 +25,9 @@ _RECORD_BYTES = 3_000
 _BYTES_PER_BYTE = 3
 _LONG = 1 << 20
 _BYTES_PER_LONG_BYTE = 13  # of a line that is not even a record: a dictionary of short names
+
+_WIDE = 1 << 18  # a line from here on may hold more than can be decoded in one go
+_MOST_VALUES = 50_000  # of such a line; a query has some thousands. A million tags took 0.9 s
 
 _FEW_COMMAS = 50  # for each record allowed: so many elements may be taken apart before they count
 _SMALL_ARRAY = 1 << 19
@@ -70,11 +73,12 @@ def decode_body(
             numbered = enumerate(parts[at : at + _STRETCH_ELEMENTS], at + 1)
             yield _one_by_one(decode, numbered, terms)
         return
-    _admit(body.count(b"\n") + (not body.endswith(b"\n")), len(body), terms)
+    _admit(count_byte(body, b"\n") + (not body.endswith(b"\n")), len(body), terms)
     first = 1
     for text in _stretches(body):
         _reserve_long(text, terms.memory)
-        records = decode.whole(text, terms.now, terms.bounds) if len(text) > _FEW_BYTES else None
+        is_usual = _FEW_BYTES < len(text) <= _WIDE
+        records = decode.whole(text, terms.now, terms.bounds) if is_usual else None
         if records is not None:
             sample = text[: text.find(b"\n") + 1 or None]
             yield DecodedBody(records, range(first, first + len(records)), [], sample)
@@ -114,6 +118,20 @@ def _reserve_long(line: Any, memory: MemoryReservation) -> None:
         memory.take(_BYTES_PER_LONG_BYTE * size)
 
 
+def _check_wide(line: Any) -> None:
+    """Refuse a record of so many values that nothing else could run while it is decoded.
+
+    Raises:
+        RecordError: it has more than any query.
+    """
+    view = memoryview(line)
+    if len(view) > _WIDE and count_values(bytes(view), _MOST_VALUES) > _MOST_VALUES:
+        most = f"{_MOST_VALUES:,} texts, lists and objects, or a million numbers"
+        message = f"the record has more than {most}"
+        hint = "leave out fields that ragmon does not know, and send fewer chunks or tags"
+        raise RecordError("too_many_values", "", message, hint=hint)
+
+
 def _stretches(body: bytes) -> Iterator[bytes]:
     """The body in pieces of whole lines."""
     start = 0
@@ -133,6 +151,7 @@ def _one_by_one(
         sample = sample or line
         _reserve_long(line, terms.memory)
         try:
+            _check_wide(line)
             decoded.records.append(decode(line, terms.now, terms.bounds))
             lines.append(number)
         except RecordError as error:

@@ -7,11 +7,13 @@ much more as an object than as text. So they are counted first, a stretch at a t
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 _STRETCH = 1 << 17
 _MARKS = b'"[]{},'
 _OTHERS = bytes(set(range(256)) - set(_MARKS))
 _QUOTE, _COMMA, _BRACE = (ord(mark) for mark in '",{')
+_COMMAS_EACH = 20
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")] = 1
 _STEPS[list(b"]}")] = -1
@@ -54,6 +56,25 @@ def count_objects(text: bytes, depth: int, most: int) -> int:
     return _count(text, _BRACE, depth, most)
 
 
+def count_values(text: bytes, most: int) -> int:
+    """Texts, lists and objects of a JSON value, names of fields included; twenty commas count one.
+
+    Commas stand for numbers, which take less time each. What stands within texts does not count.
+
+    Args:
+        text: JSON.
+        most: counting ends somewhere beyond this number.
+    """
+    place, counted = _Place(), 0
+    for start in range(0, len(text), _STRETCH):
+        place, quotes, structure = _scan(text[start : start + _STRETCH], place)
+        opened, commas = (_STEPS[structure] == 1).sum(), (structure == _COMMA).sum()
+        counted += quotes // 2 + int(opened) + int(commas) // _COMMAS_EACH
+        if counted > most:
+            break
+    return counted
+
+
 def _count(text: bytes, mark: int, depth: int, most: int) -> int:
     place, counted = _Place(), 0
     for start in range(0, len(text), _STRETCH):
@@ -65,6 +86,14 @@ def _count(text: bytes, mark: int, depth: int, most: int) -> int:
 
 
 def _count_stretch(stretch: bytes, place: _Place, mark: int, depth: int) -> tuple[_Place, int]:
+    began = place.depth
+    place, _, structure = _scan(stretch, place)
+    depths = began + np.cumsum(_STEPS[structure], dtype=np.int64)
+    return place, int(((structure == mark) & (depths == depth)).sum())
+
+
+def _scan(stretch: bytes, place: _Place) -> tuple[_Place, int, NDArray[np.uint8]]:
+    """The state after a stretch, its quotes that begin or end a text, and its marks outside."""
     if place.escaped:
         stretch = stretch[1:]
     escaped = bool((len(stretch) - len(stretch.rstrip(b"\\"))) & 1)
@@ -72,11 +101,9 @@ def _count_stretch(stretch: bytes, place: _Place, mark: int, depth: int) -> tupl
         stretch = stretch.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = np.frombuffer(stretch.translate(None, _OTHERS), np.uint8)
     if not len(marks):
-        return place._replace(escaped=escaped), 0
+        return place._replace(escaped=escaped), 0, marks
     quotes = marks == _QUOTE
     in_text = (np.cumsum(quotes, dtype=np.int32) + place.in_text) & 1
     structure = marks[(in_text == 0) & ~quotes]
-    depths = place.depth + np.cumsum(_STEPS[structure], dtype=np.int64)
-    counted = int(((structure == mark) & (depths == depth)).sum())
-    last = int(depths[-1]) if len(depths) else place.depth
-    return _Place(last, bool(in_text[-1]), escaped), counted
+    depth = place.depth + int(_STEPS[structure].sum(dtype=np.int64))
+    return _Place(depth, bool(in_text[-1]), escaped), int(quotes.sum()), structure

@@ -10,7 +10,9 @@ from ragmon.errors import MemoryLimitError, RecordError
 from ragmon.event_time import Bounds
 from ragmon.memory import MemoryBudget, MemoryReservation
 from ragmon.records import Feedback, QueryRecord
+from ragmon.sources import bodies
 from ragmon.sources.bodies import RejectedLines, Terms, decode_body
+from tests.support.hostile import ATTACKS
 
 NOW = 1_750_000_000.0
 BOUNDS = Bounds(NOW - 7 * 86_400, NOW + 300)
@@ -266,3 +268,44 @@ def test_refusals_keep_the_first_lines_and_count_all():
     assert [each.line for each in refusals.listed] == [1, 2]
     assert refusals.by_reason == {"invalid": 3, "malformed": 1}
     assert refusals.total == 4
+
+
+# ---- one record that holds a million values ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        pytest.param(each, id=each.name)
+        for each in ATTACKS
+        if each.name in ("nested lists", "numbers", "tags", "chunks")
+    ],
+)
+@pytest.mark.parametrize("content_type", ["", "application/x-ndjson"])
+def test_a_record_of_a_million_values_is_refused_before_it_is_decoded(hostile, content_type):
+    """Its decoding would hold the interpreter for up to a second, in any thread."""
+
+    def decode(*_):
+        pytest.fail("it was decoded")
+
+    decode.whole = decode
+    terms = Terms(1e9, Bounds(0.0, 2e9), 10, MemoryReservation(MemoryBudget(1 << 40)))
+    (part,) = decode_body(decode, hostile.body(), content_type, terms)
+    (refused,) = part.rejections
+    assert (refused.reason, refused.line) == ("too_many_values", 1)
+    assert "50,000 texts, lists and objects" in refused.error
+    assert refused.remedy.startswith("leave out fields")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"answer":"%s"}' % (rb"{\"a\": [1, 2]}, " * 40_000), id="JSON as text"),
+        pytest.param(b'{"embedding":[%s0.25]}' % (b"0.25," * 200_000), id="embeddings"),
+    ],
+)
+def test_long_texts_and_vectors_pass(body):
+    assert len(body) > bodies._WIDE
+    terms = Terms(1e9, Bounds(0.0, 2e9), 10, MemoryReservation(MemoryBudget(1 << 40)))
+    (part,) = decode_body(Decoder(QueryRecord), body, "", terms)
+    assert len(part.records) == 1

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmon.sources import json_scan
-from ragmon.sources.json_scan import count_byte, count_elements, count_objects
+from ragmon.sources.json_scan import count_byte, count_elements, count_objects, count_values
 
 MANY = 1 << 40
 TRICKY = st.text('ab"\\\\,[]{}\n', max_size=8)
@@ -56,3 +56,35 @@ def test_count_elements(text, counted):
 
 def test_counting_ends_soon_beyond_the_limit():
     assert 10 < count_elements(b"[" + b"1," * (1 << 20), 10) <= json_scan._STRETCH
+
+
+@given(
+    st.recursive(
+        st.integers() | st.sampled_from(["", "a,b", 'quoted "[x]"', "back\\", "{"]),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text('a\\"'), inner),
+        max_leaves=60,
+    ),
+    st.integers(1, 9),
+)
+def test_values_are_counted_outside_of_texts(value, stretch):
+    def counted(value) -> int:
+        if isinstance(value, list):
+            return 1 + sum(map(counted, value))
+        if isinstance(value, dict):
+            return 1 + len(value) + sum(map(counted, value.values()))
+        return isinstance(value, str)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_scan, "_STRETCH", stretch)
+        patch.setattr(json_scan, "_COMMAS_EACH", 1 << 30)
+        found = count_values(msgspec.json.encode(value), 1 << 30)
+    assert abs(found - counted(value)) <= _halves(value, stretch)
+
+
+def _halves(value, stretch: int) -> int:
+    """Quotes that stretches part from the other end of their text: half a text each."""
+    return len(msgspec.json.encode(value)) // stretch + 1
+
+
+def test_twenty_numbers_count_as_one_value():
+    assert count_values(b"[" + b"1," * 100_000 + b"1]", 1 << 30) == 5_000

@@ -21,6 +21,11 @@ def repeated(part: bytes, before: bytes = b"", after: bytes = b"") -> Callable[[
     return lambda: before + part * ((SIZE - len(before) - len(after)) // len(part)) + after
 
 
+def many_tags() -> bytes:
+    """A query with a million tags, each of its own name."""
+    return b'{"tags":{' + b",".join(b'"%d":"a"' % at for at in range(1 << 20)) + b"}}"
+
+
 def empty_spans() -> bytes:
     """Spans of two bytes in protobuf."""
     return _field(0x0A, _field(0x12, b"\x12\x00" * (SIZE // 2)))
@@ -44,6 +49,9 @@ ATTACKS = (
     Attack("array of {}", QUERIES, JSON, repeated(b"{},", b"[", b"{}]")),
     Attack("one long field name", QUERIES, JSON, repeated(b"a", b'{"', b'":1}')),
     Attack("nested lists", QUERIES, JSON, repeated(b"[],", b'{"x":[', b"[]]}")),
+    Attack("numbers", QUERIES, JSON, repeated(b"1,", b'{"x":[', b"1]}")),
+    Attack("tags", QUERIES, JSON, many_tags),
+    Attack("chunks", QUERIES, JSON, repeated(b'{"id":"a"},', b'{"chunks":[', b'{"id":"a"}]}')),
     Attack("OTLP JSON spans {}", TRACES, JSON, repeated(b"{},", SPANS, b"{}]}]}]}")),
     Attack("OTLP protobuf, empty spans", TRACES, PROTOBUF, empty_spans),
     Attack("scores {}", "/api/public/scores", JSON, repeated(b"{},", b"[", b"{}]")),
