@@ -49,22 +49,28 @@ class Windows:
     ) -> None:
         self.columns = tuple(columns)
         self.slices = slices
-        self._series = SeriesTable(limit, slices)
+        self._limit = limit
         self.tiers = tiers_for(longest_s)
         self.row_layout = RowLayout(len(self.columns))
+        self.verdict_layout = layout_of(self.columns)
+        names = [column.name for column in self.columns]
+        self._latency = [index for index, name in enumerate(names) if name == LATENCY]
+        self._score = names.index(TOP_SCORE)
+        self._proportions = np.array([column.kind == "proportion" for column in columns])
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything, to be counted anew."""
+        self._series = SeriesTable(self._limit, self.slices)
         self.rings = [Ring(tier, self.row_layout) for tier in self.tiers]
         self.latencies = [LatencyRing(tier, STAGES) for tier in self.tiers]
-        self.verdict_layout = layout_of(self.columns)
         self.judged = [SparseRing(tier, self.verdict_layout.width) for tier in self.tiers]
         self._totals = Totals(self._series.capacity, self.row_layout)
         self.dirty: list[set[int]] = [set() for _ in self.tiers]
         self.watermark = 0.0  # newest timestamp counted
         self.dropped = 0  # observations that went to `other` because max_series was reached
         self.restatements = 0
-        names = [column.name for column in self.columns]
-        self._latency = [index for index, name in enumerate(names) if name == LATENCY]
-        self._score = names.index(TOP_SCORE)
-        self._proportions = np.array([column.kind == "proportion" for column in columns])
+        self.is_incomplete = False  # counting failed half-way: nothing here can be relied on
         self._folded: list[Observations] = []  # not counted yet, nor are the restated ones
         self._restated: list[tuple[Observations, Observations]] = []
         self._waiting = 0  # records of both
@@ -109,11 +115,15 @@ class Windows:
         """
         folded, restated = self._folded, self._restated
         self._folded, self._restated, self._waiting = [], [], 0
-        for batches in _alike(folded, _layout):
-            self._fold(Observations.concatenate(batches))
-        for pairs in _alike(restated, lambda pair: (_layout(pair[0]), _layout(pair[1]))):
-            old, new = zip(*pairs, strict=True)
-            self._restate(Observations.concatenate(old), Observations.concatenate(new))
+        try:
+            for batches in _alike(folded, _layout):
+                self._fold(Observations.concatenate(batches))
+            for pairs in _alike(restated, lambda pair: (_layout(pair[0]), _layout(pair[1]))):
+                old, new = zip(*pairs, strict=True)
+                self._restate(Observations.concatenate(old), Observations.concatenate(new))
+        except BaseException:
+            self.is_incomplete = True
+            raise
 
     def merge(self, window_s: float, now: float, end: float | None = None) -> Merged:
         """The window that ends now, or ended at ``end``, for series 0 to ``len(series) - 1``.

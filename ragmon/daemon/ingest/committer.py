@@ -5,7 +5,7 @@ a failed commit leaves no trace.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -70,6 +70,7 @@ class Committer:
         self._exemplars = exemplars
         self._most_waiting = most_waiting
         self._listeners: list[Callable[[Counted], None]] = []
+        self._report: Callable[[Exception], None] = _ignore
         self.forbidden = 0  # changes that waited for a query which their sender may not change
         self._encoded = bytearray()  # fresh memory for every commit would cost more than encoding
 
@@ -106,14 +107,15 @@ class Committer:
             self._store.commit(commit)
             self._record_cache.keep(first, commit.hashes, fresh.records)
         self._count(observations, restated)
-        self._exemplars.observe(fresh.records)
-        arrivals = [(each.source, len(each.records)) for each in group if each.records]
-        for listener in self._listeners:
-            listener(Counted(observations, restated, arrivals))
+        self._tell(fresh, Counted(observations, restated, _arrivals(group)))
 
     def listen(self, listener: Callable[[Counted], None]) -> None:
         """Have a function called with what each commit adds, on the thread that commits."""
         self._listeners.append(listener)
+
+    def report(self, report: Callable[[Exception], None]) -> None:
+        """Have a function called with what went wrong after a commit was durable."""
+        self._report = report
 
     def _record(self, sequence: int) -> bytes | None:
         cached = self._record_cache.record(sequence)
@@ -194,7 +196,32 @@ class Committer:
         )
 
     def _count(self, observations: Observations | None, restated: Restated) -> None:
-        if observations is not None:
-            self._windows.fold(observations)
-        if restated.old is not None and restated.new is not None:
-            self._windows.restate(restated.old, restated.new)
+        """Add it to the windows. From here on nothing is refused: what is durable is accepted."""
+        try:
+            if observations is not None:
+                self._windows.fold(observations)
+            if restated.old is not None and restated.new is not None:
+                self._windows.restate(restated.old, restated.new)
+        except Exception as error:  # noqa: BLE001 - they are counted anew from the store
+            self._windows.is_incomplete = True
+            self._report(error)
+
+    def _tell(self, fresh: Fresh, counted: Counted) -> None:
+        """Have others count it; a defect of one of them costs only its own."""
+        self._try(self._exemplars.observe, fresh.records)
+        for listener in self._listeners:
+            self._try(listener, counted)
+
+    def _try(self, function: Callable[[Any], None], argument: object) -> None:
+        try:
+            function(argument)
+        except Exception as error:  # noqa: BLE001 - the commit is durable, and others count it
+            self._report(error)
+
+
+def _ignore(_: Exception) -> None:
+    """Nobody asked."""
+
+
+def _arrivals(group: Sequence[Submission]) -> list[tuple[str, int]]:
+    return [(each.source, len(each.records)) for each in group if each.records]

@@ -1,23 +1,24 @@
 """Store, windows and writer put together: what a restart rebuilds and a snapshot saves."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+
+import structlog
 
 from ragmon.clock import Clock
 from ragmon.config import Settings
-from ragmon.daemon.ingest.committer import Committer
+from ragmon.daemon.ingest.committer import Committer, Counted
+from ragmon.daemon.ingest.counting import WindowCounting
 from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.ingest.record_cache import RecordCache
 from ragmon.daemon.ingest.retention import RetentionClock
 from ragmon.daemon.ingest.writer import Writer
 from ragmon.errors import StoreError
-from ragmon.loops import beat
 from ragmon.pipeline import Pipeline
 from ragmon.records import Position
-from ragmon.stores import Restatement, Store
+from ragmon.stores import Store
 from ragmon.stores.quarantine import QuarantineBounds
 from ragmon.windows import Windows
-from ragmon.windows.observations import unpack
-from ragmon.windows.snapshot import dump_dirty, dump_totals, load_bucket, load_totals
+from ragmon.windows.snapshot import dump_dirty, dump_totals
 
 
 class Engine:
@@ -56,11 +57,8 @@ class Engine:
         self._saved = Position()
         self._compacted = 0
         self.record_cache = RecordCache()
-        self.quarantine = store.quarantine(
-            QuarantineBounds(
-                entries=settings.quarantine.max_entries, size_bytes=settings.quarantine.max_size
-            )
-        )
+        self.counting = WindowCounting(store, windows)
+        self.quarantine = store.quarantine(_bounds(settings))
         self.committer = Committer(
             store,
             pipeline,
@@ -73,18 +71,27 @@ class Engine:
             self.committer, clock, queue_bytes=settings.limits.queue, on_commit=on_commit
         )
         self.thread = self.writer.thread
+        self._log = structlog.get_logger("windows")
+        self.committer.report(self._note_defect)
+        self.committer.listen(self._mend_after)
 
     def restore(self) -> int:
         """Load the last snapshot and count what came after it; returns how many records."""
-        position, totals, buckets = self.store.load_windows()
-        if totals is not None:
-            load_totals(self.windows, totals)
-        for bucket in buckets:
-            beat()
-            load_bucket(self.windows, bucket)
-        counted = self._replay(self.store.replay(position))
-        self._saved = position
-        return counted
+        self._saved, records = self.counting.count()
+        return records
+
+    def mend(self) -> None:
+        """Count the windows anew if that failed half-way, as a restart would.
+
+        Until it succeeds no snapshot is saved, so that none lacks what was committed.
+
+        Raises:
+            StoreError: the store could not be read.
+        """
+        if self.windows.is_incomplete:
+            self._log.error("windows_incomplete", remedy="they are counted anew from the store")
+            records = self.restore()
+            self._log.info("windows_counted_anew", replayed=records)
 
     def snapshot(self) -> None:
         """Save the buckets that changed, and the position they stand for.
@@ -92,6 +99,7 @@ class Engine:
         It also tries a store that refused the last write, since whoever is not ready gets no
         traffic that would.
         """
+        self.mend()
         position = Position(self.store.next_sequence, self.store.last_restatement)
         if position == self._saved and self.writer.last_error is None:
             return
@@ -139,15 +147,18 @@ class Engine:
             return 0
         return joined
 
-    def _replay(self, committed: Iterable[bytes | Restatement]) -> int:
-        counted = 0
-        columns = self.pipeline.columns
-        for entry in committed:
-            beat()
-            if isinstance(entry, Restatement):
-                self.windows.restate(unpack(entry.old, columns), unpack(entry.new, columns))
-            else:
-                observations = unpack(entry, columns)
-                self.windows.fold(observations)
-                counted += len(observations)
-        return counted
+    def _note_defect(self, error: Exception) -> None:
+        self.writer.loop.heartbeat.fail()
+        self._log.error("counting_failed", error=repr(error), exc_info=error)
+
+    def _mend_after(self, _: Counted) -> None:
+        try:
+            self.mend()
+        except Exception:  # noqa: BLE001 - what was committed is durable; a snapshot tries again
+            self._log.exception("windows_still_incomplete")
+
+
+def _bounds(settings: Settings) -> QuarantineBounds:
+    return QuarantineBounds(
+        entries=settings.quarantine.max_entries, size_bytes=settings.quarantine.max_size
+    )

@@ -57,6 +57,12 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
         lambda: engine.windows.dropped,
     )
     own.watch_total(
+        "ragmon_commits_uncounted",
+        "Commits that are stored and in no window, because counting them failed again and again: "
+        "a defect of ragmon; report it with the traceback of commit_left_out in the log.",
+        lambda: engine.counting.left_out,
+    )
+    own.watch_total(
         "ragmon_commit_failures",
         "Commits that the store refused; senders were told to retry.",
         lambda: engine.writer.stats.failures,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from ragmon.clock import ManualClock
 from ragmon.config import Settings
@@ -67,6 +68,7 @@ class Site:
     def shown(self) -> dict:
         """Everything that windows and counters show, by name."""
         held = self.engine.windows
+        held.settle()
         found: dict = {
             "watermark": held.watermark,
             "restatements": held.restatements,
@@ -197,6 +199,100 @@ def test_restatements_are_replayed_after_what_they_restate(site):
     assert site.replayed == 0
     assert site.shown() == before
     assert before["restatements"] == 2
+
+
+# ---- counting that fails --------------------------------------------------------------------
+
+
+def fail(*_, **__):
+    raise ZeroDivisionError("a defect")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([], id="a batch"),
+        pytest.param([Feedback(query_id="a", rating=1.0, timestamp=NOON)], id="and feedback"),
+    ],
+)
+@pytest.mark.parametrize("saved", [True, False], ids=["after a snapshot", "before any"])
+def test_what_is_durable_is_counted_although_counting_failed_half_way(
+    tmp_path, monkeypatch, changes, saved
+):
+    site, reference = Site(tmp_path / "a"), Site(tmp_path / "b")
+    heard = []
+    site.engine.committer.listen(lambda counted: heard.append(len(counted.logged)))
+    for each in (site, reference):
+        each.log(record("a", feedback=-1.0))
+        if saved:
+            each.engine.snapshot()
+    monkeypatch.setattr("ragmon.windows._MOST_WAITING", 1)  # counted at once
+    monkeypatch.setattr(site.engine.windows.rings[1], "add", fail)
+    with capture_logs() as logged:
+        for each in (site, reference):
+            each.log(record("b"), record("c"), changes=changes)
+    assert "windows_counted_anew" in {each["event"] for each in logged}
+    assert heard == [1, 2]
+    assert site.engine.writer.loop.heartbeat.failures == 1
+    assert site.shown() == reference.shown()
+    site.restart()
+    assert site.shown() == reference.shown()
+
+
+def test_a_listener_that_fails_costs_only_its_own(site):
+    heard = []
+    site.engine.committer.listen(fail)
+    site.engine.committer.listen(heard.append)
+    site.log(record("a"))
+    assert (len(heard), site.engine.writer.loop.heartbeat.failures) == (1, 1)
+    assert not site.engine.windows.is_incomplete
+
+
+def test_a_failure_to_count_that_a_read_meets_is_mended_by_the_next_snapshot(site, monkeypatch):
+    site.log(record("a"), record("b"))
+    before = site.shown()
+    site.log(record("c"))
+    monkeypatch.setattr(site.engine.windows.rings[1], "add", fail)
+    with pytest.raises(ZeroDivisionError):
+        site.engine.windows.merge(300.0, NOON)
+    site.engine.snapshot()
+    whole = site.engine.windows.series.keys[SeriesKey("default")]
+    assert site.engine.windows.merge(300.0, NOON).rows[whole, -1] == 3
+    assert site.shown() != before
+
+
+def test_a_commit_that_can_never_be_counted_costs_only_itself(site, monkeypatch):
+    fold = type(site.engine.windows)._fold
+
+    def pick(windows, observations):
+        if any("odd" in dims for dims in observations.dims):
+            fail()
+        fold(windows, observations)
+
+    monkeypatch.setattr(type(site.engine.windows), "_fold", pick)
+    site.log(record("a"))
+    site.log(record("b", pipeline="odd"))
+    site.log(record("c"))
+    for _ in range(2):
+        site.engine.windows.is_incomplete = True
+        site.engine.mend()
+        keys = site.engine.windows.series.keys
+        whole = keys[SeriesKey("default")]
+        assert site.engine.windows.merge(300.0, NOON).rows[whole, -1] == 2
+        assert SeriesKey("odd") not in keys
+    site.crash()
+    assert (site.replayed, site.engine.counting.left_out) == (2, 1)
+    assert site.engine.store.next_sequence == 3
+
+
+def test_no_snapshot_is_saved_of_windows_that_could_not_be_mended(site, monkeypatch):
+    site.log(record("a"))
+    site.engine.windows.is_incomplete = True
+    monkeypatch.setattr(site.engine.store, "load_windows", fail)
+    site.engine.store.save_windows = None  # not to be called
+    with pytest.raises(ZeroDivisionError):
+        site.engine.snapshot()
+    assert site.engine.windows.is_incomplete
 
 
 def test_a_snapshot_of_nothing_new_writes_nothing(site):

@@ -1,0 +1,101 @@
+"""Counting of the windows anew: the last snapshot, and what was committed after it.
+
+A start does it, and a daemon in which counting failed half-way: what is durable is never lost to
+the windows. A commit that cannot be counted costs only itself.
+"""
+
+from collections.abc import Container
+
+import structlog
+
+from ragmon.errors import StoreError
+from ragmon.loops import beat
+from ragmon.records import Position
+from ragmon.stores import Restatement, Store
+from ragmon.windows import Windows
+from ragmon.windows.observations import unpack
+from ragmon.windows.snapshot import load_bucket, load_totals
+
+_MOST_LEFT_OUT = 8  # each costs a pass; so many are no longer one odd commit
+
+
+class _UncountableError(Exception):
+    """One commit could not be counted; the windows hold a part of it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class WindowCounting:
+    """Fills windows from a store; on the writer's thread."""
+
+    def __init__(self, store: Store, windows: Windows) -> None:
+        self.left_out = 0  # commits that are stored and in no window
+        self._store = store
+        self._windows = windows
+        self._columns = [column.key for column in windows.columns]
+        self._log = structlog.get_logger("windows")
+
+    def count(self) -> tuple[Position, int]:
+        """Count everything anew; returns the snapshot's position and how many records followed.
+
+        Raises:
+            StoreError: the store could not be read.
+        """
+        left_out: set[int] = set()
+        try:
+            return self._pass(left_out, is_careful=False)
+        except (StoreError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - the passes below find and log its cause
+            self._log.warning("counting_failed", error=repr(error))
+        while True:
+            try:
+                counted = self._pass(left_out, is_careful=True)
+            except _UncountableError as error:
+                left_out.add(error.number)
+                self._log.exception("commit_left_out", remedy="report it with this traceback")
+                if len(left_out) > _MOST_LEFT_OUT:
+                    raise
+            else:
+                self.left_out += len(left_out)
+                return counted
+
+    def _pass(self, left_out: Container[int], *, is_careful: bool) -> tuple[Position, int]:
+        """Count everything but some commits; with care it is known which one fails."""
+        windows = self._windows
+        windows.clear()
+        windows.is_incomplete = True  # until the last of them is counted
+        position, totals, buckets = self._store.load_windows()
+        if totals is not None:
+            load_totals(windows, totals)
+        for bucket in buckets:
+            beat()
+            load_bucket(windows, bucket)
+        records = 0
+        for number, entry in enumerate(self._store.replay(position)):
+            beat()
+            if number in left_out:
+                continue
+            try:
+                records += self._count(entry)
+                if is_careful:
+                    windows.settle()
+            except Exception as error:
+                if is_careful and not isinstance(error, StoreError | MemoryError):
+                    raise _UncountableError(number) from error
+                raise
+        windows.settle()
+        windows.is_incomplete = False
+        return position, records
+
+    def _count(self, entry: bytes | Restatement) -> int:
+        """Count one commit; returns how many records it holds."""
+        if isinstance(entry, Restatement):
+            old, new = unpack(entry.old, self._columns), unpack(entry.new, self._columns)
+            self._windows.restate(old, new)
+            return 0
+        observations = unpack(entry, self._columns)
+        self._windows.fold(observations)
+        return len(observations)
