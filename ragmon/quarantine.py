@@ -1,13 +1,14 @@
 """Content of quarantined items: pure, with the texts as ``privacy.text`` lets them be kept."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from ragmon.errors import RecordError
 from ragmon.privacy import Policy, redact_text
+from ragmon.records import Amendments, QueryRecord, Verdict
 from ragmon.stores.quarantine import QuarantinedItem, Stage
 
 MOST_LINE_BYTES = 1 << 20
@@ -22,9 +23,21 @@ AGES = frozenset({"too_old", "future"})
 REASONS: dict[Stage, tuple[str, ...]] = {
     "decode": ("invalid", "malformed", "damaged", "too_large"),
     "map": ("defect", "timeout", "killed"),
+    "judge": ("judge_crashed", "judge_hung", "judging_defect"),
     "send": ("dead_letter",),
 }
 """The usual reasons of each stage, whose counters are there from the start."""
+
+
+class RetryFailedError(Exception):
+    """It failed again; the message says why."""
+
+
+class AnswerRetry(NamedTuple):
+    """A judge that can be asked again about one answer."""
+
+    judge: Callable[[QueryRecord, Amendments], Verdict]  # raises RetryFailedError
+    on_verdict: Callable[[QueryRecord, Verdict], None]  # called once it is durable
 
 
 class LineContent(Struct, frozen=True, tag="line"):
@@ -48,7 +61,14 @@ class DamagedContent(Struct, frozen=True, tag="damaged"):
     packed: bytes
 
 
-Content = LineContent | TraceContent | DamagedContent
+class AnswerContent(Struct, frozen=True, tag="answer"):
+    """An answer that a judge failed on; its texts are those of the stored query."""
+
+    query_id: str
+    judge: str
+
+
+Content = LineContent | TraceContent | DamagedContent | AnswerContent
 
 encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Content).decode
@@ -99,6 +119,20 @@ def trace_item(
     stage, reason, error = cause
     content = encode(TraceContent(list(bodies)))
     return QuarantinedItem(stage, reason, at, trace_id.hex(), error, content)
+
+
+def answer_item(at: float, query_id: str, judge: str, cause: tuple[str, str]) -> QuarantinedItem:
+    """An answer that a judge failed on.
+
+    Args:
+        at: unix seconds.
+        query_id: of the answer.
+        judge: the one that failed.
+        cause: reason and error.
+    """
+    reason, error = cause
+    content = encode(AnswerContent(query_id, judge))
+    return QuarantinedItem("judge", reason, at, query_id, error, content)
 
 
 def explain(error: BaseException, policy: Policy) -> str:

@@ -6,6 +6,7 @@ they stay where they are, in the dead letters of the outbox.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,41 +18,61 @@ from ragmon.alerts.as_json import transition
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.component import Context
+from ragmon.daemon.ingest.identities import stored_id
+from ragmon.daemon.ingest.lookup import stored_query
 from ragmon.daemon.notify.delivery import Delivery
 from ragmon.decode import Decoder
 from ragmon.errors import RecordError
 from ragmon.event_time import Bounds
 from ragmon.exposition.own import OwnMetrics
-from ragmon.quarantine import Content, DamagedContent, LineContent, TraceContent
+from ragmon.quarantine import (
+    AnswerContent,
+    AnswerRetry,
+    Content,
+    DamagedContent,
+    LineContent,
+    RetryFailedError,
+    TraceContent,
+)
 from ragmon.quarantine_schema import (
     QuarantineDetail,
     QuarantineEntry,
     QuarantineList,
     RetriedEntry,
 )
-from ragmon.records import Feedback, Label, QueryRecord
+from ragmon.records import Amendments, Feedback, Label, QueryRecord
 from ragmon.sources import IngestOutcome, Submission, commit, count_outcome
 from ragmon.sources.otlp.receiver import isolated
 from ragmon.sources.otlp.receiver.shown import shown_spans
+from ragmon.stores import amendments
 from ragmon.stores.protocols import DeadLetter
 from ragmon.stores.quarantine import QuarantineRow
 
 SEND = "send-"
+_VERDICT_BYTES = 2_000  # about, for the queue's account
 _KINDS: Mapping[str, Any] = {"queries": QueryRecord, "feedback": Feedback, "labels": Label}
 _DROPPED = "no text is shown or kept, since privacy.text is drop"
 
+_decode_record = msgspec.msgpack.Decoder(QueryRecord).decode
 _decode_event = msgspec.msgpack.Decoder(AlertEvent).decode
-
-
-class RetryFailedError(Exception):
-    """It failed again."""
 
 
 class QuarantineApi:
     """Implements ``ragmon.web.quarantine.QuarantineSource``."""
 
-    def __init__(self, context: Context, delivery: Delivery) -> None:
+    def __init__(
+        self, context: Context, delivery: Delivery, judges: Mapping[str, AnswerRetry]
+    ) -> None:
+        """Make it.
+
+        Args:
+            context: of the daemon.
+            delivery: of notifications.
+            judges: those that are configured, by name.
+        """
         engine = context.engine
+        self._engine = engine
+        self._judges = judges
         self._settings: Settings = context.settings
         self._clock: Clock = context.clock
         self._own: OwnMetrics = context.own
@@ -135,6 +156,8 @@ class QuarantineApi:
                 return await self._decode_again(content)
             case TraceContent():
                 return await self._map_again(content)
+            case AnswerContent():
+                return await self._judge_again(content)
             case DamagedContent():
                 raise RetryFailedError("these spans cannot be read any more; delete the entry")
             case None:
@@ -174,6 +197,27 @@ class QuarantineApi:
         size_bytes = sum(map(len, content.bodies))
         changes = [*mapped.feedback, *mapped.labels]
         return await self._commit("otlp", size_bytes, records=mapped.records, changes=changes)
+
+    async def _judge_again(self, content: AnswerContent) -> str:
+        judge = self._judges.get(content.judge)
+        if judge is None:
+            raise RetryFailedError(f"the judge {content.judge} is not configured any more")
+        record, known = await asyncio.to_thread(self._stored, content.query_id)
+        verdict = await asyncio.to_thread(judge.judge, record, known)
+        make = partial(Submission, f"judge:{content.judge}", _VERDICT_BYTES, changes=[verdict])
+        outcome = await commit(self._writer, make)
+        if not outcome.accepted:
+            raise RetryFailedError("the query was deleted or erased meanwhile; delete the entry")
+        judge.on_verdict(record, verdict)
+        return "judged"
+
+    def _stored(self, query_id: str) -> tuple[QueryRecord, Amendments]:
+        with self._engine.store.reader() as reader:
+            stored = stored_query(self._engine, reader, query_id)
+        if stored is None or stored_id(stored[0]) != query_id:
+            raise RetryFailedError("the query is no longer stored; delete the entry")
+        known = amendments.decode(stored[1]).known if stored[1] else Amendments()
+        return _decode_record(stored[0]), known
 
     async def _commit(self, source: str, size_bytes: int, **batch: Any) -> str:
         def make(reply: Callable[[IngestOutcome], None]) -> Submission:
@@ -227,6 +271,9 @@ class QuarantineApi:
                 spans, left_out = shown_spans(content.bodies, text)
                 note = f"{left_out} more spans are not shown" if left_out else ""
                 return {"spans": spans}, note
+            case AnswerContent():
+                shown = {"query_id": content.query_id, "judge": content.judge}
+                return shown, "its texts are those of the stored query"
             case DamagedContent():
                 return {"size_bytes": len(content.packed)}, "these spans cannot be read"
             case None:

@@ -291,7 +291,7 @@ class Daemon:
             TokenSection(self._access.tokens.listed),
             ErasureSection(self._erasures),
             AuditSection(self._access.audit.entries, self._clock.now),
-            QuarantineSection(QuarantineApi(self._context, self._delivery)),
+            QuarantineSection(QuarantineApi(self._context, self._delivery, self._judges.retries)),
         ]
 
     def _build_components(self) -> list[Component]:

@@ -4,7 +4,7 @@ Traces that are not complete, notifications, answers to judge, detectors and ale
 golden probes. All belong to the writer's thread: others hold them as ``OnWriter[Outbox]``.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -156,8 +156,8 @@ class Outbox(Protocol):
         """Write down how attempts ended, all or nothing."""
         ...
 
-    def abandon(self, known: Sequence[str], now: float, reason: str) -> int:
-        """Bury what waits for sinks that are not among the known; returns how many."""
+    def abandon(self, known: Sequence[str], now: float, reason: str) -> Mapping[str, int]:
+        """Bury what waits for sinks that are not among the known; returns how many of each."""
         ...
 
     def undelivered(self) -> Undelivered:

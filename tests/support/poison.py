@@ -1,4 +1,4 @@
-"""A trace convention that harms the process that maps a trace, installed for a test."""
+"""Traces that harm the process that maps them and answers that end the judge, for tests."""
 
 import os
 import textwrap
@@ -29,6 +29,40 @@ def read(span, facts):
     elif kind == "raise":
         raise RuntimeError("an error that no list of errors names")
 """
+
+
+_JUDGE = """
+import os, signal, sys
+
+if "ragmon.judges.worker" in sys.orig_argv:
+    from ragmon.judges.grounding import GroundingJudge
+
+    score = GroundingJudge.score
+
+    def poisoned(self, query, answer, chunks):
+        if "poison" in answer and os.path.exists({marker!r}):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return score(self, query, answer, chunks)
+
+    GroundingJudge.score = poisoned
+"""
+
+
+class PoisonedAnswers:
+    """An embedded judge whose process dies of some answers, until it is cured."""
+
+    def __init__(self, directory: Path) -> None:
+        site = directory / "site"
+        site.mkdir(parents=True)
+        self._marker = directory / "poisonous"
+        self._marker.touch()
+        (site / "sitecustomize.py").write_text(_JUDGE.format(marker=str(self._marker)))
+        paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.environment = {"PYTHONPATH": os.pathsep.join(paths)}
+
+    def cure(self) -> None:
+        """Let every answer be judged from now on."""
+        self._marker.unlink()
 
 
 class Poison:

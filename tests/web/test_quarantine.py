@@ -1,10 +1,11 @@
 """The quarantine over HTTP and from the command line: lines of files, traces, notifications."""
 
+import msgspec
 import pytest
 
 from ragmon.cli import main
 from ragmon.daemon.notify.routing import notifications
-from ragmon.quarantine import LineContent, TraceContent, encode
+from ragmon.quarantine import LineContent, TraceContent, answer_item, encode
 from ragmon.sources.otlp.spans import pack
 from ragmon.stores.quarantine import QuarantinedItem
 from tests.support.alerts import story
@@ -159,6 +160,59 @@ def test_a_notification_of_a_sink_that_is_gone_cannot_be_sent_again(tmp_path):
         assert "no sink 'gone'" in answer["detail"]
         assert site.request("DELETE", "/v1/quarantine/send-1").status == 200
         assert listed(site) == []
+
+
+def test_notifications_of_a_removed_sink_are_counted(tmp_path):
+    firing, _ = story(1)
+    sinks = [{"kind": "stdout", "name": "out"}]
+    with running(tmp_path / "data", sinks=sinks) as site:
+        engine, routes = site.daemon._engine, site.daemon._delivery.routes
+        rows = [row._replace(sink="gone") for row in notifications([firing], routes)]
+        engine.thread.ask(lambda: engine.store.outbox().put(rows))
+    with running(tmp_path / "data", sinks=sinks) as site:
+        counted = 'ragmon_quarantined_total{reason="dead_letter",stage="send"} 1.0'
+        eventually(lambda: counted in site.get("/metrics").text, "it is counted")
+        assert listed(site)[0]["name"].startswith("gone: ")
+
+
+def test_an_answer_whose_query_or_judge_is_gone_cannot_be_judged_again(tmp_path):
+    with running(tmp_path / "data", judge__grounding__enabled=True) as site:
+        now = site.daemon._clock.now()
+        put(
+            site,
+            answer_item(now, "q1", "llm", ("judging_defect", "an error")),
+            answer_item(now, "q2", "grounding", ("judge_hung", "an error")),
+        )
+        missing, unconfigured = listed(site, "/v1/quarantine?stage=judge")
+        for entry, reason in (
+            (missing, "the query is no longer stored; delete the entry"),
+            (unconfigured, "the judge llm is not configured any more"),
+        ):
+            answer = site.post(f"/v1/quarantine/{entry['id']}/retry", b"").json
+            assert (answer["done"], answer["detail"]) == (False, reason)
+            assert site.request("DELETE", f"/v1/quarantine/{entry['id']}").status == 200
+        assert listed(site) == []
+
+
+def test_retries_and_deletions_stand_in_the_audit_log(tmp_path):
+    with running(tmp_path / "data") as site:
+        put(site, answer_item(site.daemon._clock.now(), "q1", "llm", ("judging_defect", "")))
+        [entry] = listed(site)
+        site.post(f"/v1/quarantine/{entry['id']}/retry", b"")
+        site.request("DELETE", f"/v1/quarantine/{entry['id']}")
+        site.request("DELETE", f"/v1/quarantine/{entry['id']}")
+        logged = [msgspec.json.decode(line) for line in audit_lines(tmp_path)]
+        path = f"/v1/quarantine/{entry['id']}"
+        assert [(line["what"], line["outcome"], line["path"]) for line in logged] == [
+            ("retryQuarantineEntry", "200", f"POST {path}/retry"),
+            ("deleteQuarantineEntry", "200", f"DELETE {path}"),
+            ("deleteQuarantineEntry", "404", f"DELETE {path}"),
+        ]
+
+
+def audit_lines(tmp_path):
+    lines = (tmp_path / "data" / "audit.jsonl").read_bytes().splitlines()
+    return [line for line in lines if b"uarantine" in line]
 
 
 @pytest.mark.parametrize("name", ["7", "send-7", "none", "send-", "-1", "9" * 30, "²"])

@@ -1,7 +1,5 @@
 """Erasure from alerts: the worst queries in their evidence hold questions and error texts."""
 
-import itertools
-
 import msgspec
 from msgspec.structs import replace
 
@@ -10,6 +8,7 @@ from ragmon.alerts.machine import AlertBook
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.ingest.identities import stored_id
+from ragmon.daemon.ingest.lookup import stored_query
 from ragmon.loops import beat
 from ragmon.privacy.erasure import is_erased
 from ragmon.stores import Reader
@@ -77,17 +76,8 @@ class EvidenceEraser:
 
     def _is_gone(self, reader: Reader, query_id: str) -> bool:
         """True for a query that is erased or not stored."""
-        store = self._engine.store
-        for attempt in itertools.count():  # another id may have the first hash
-            query_hash = store.hash(query_id, attempt)
-            sequence = self._engine.thread.ask(lambda: store.find(query_hash))  # noqa: B023
-            row = None if sequence is None else reader.record(sequence)
-            if row is None:
-                return True
-            stored = stored_id(row[0])
-            if stored == query_id or is_erased(stored):
-                return is_erased(stored)
-        raise AssertionError("every id has a place")  # pragma: no cover
+        row = stored_query(self._engine, reader, query_id)
+        return row is None or is_erased(stored_id(row[0]))
 
 
 def without_quotes(alert: Alert, gone: dict[str, bool]) -> Alert:

@@ -20,6 +20,7 @@ from ragmon.daemon.judging.sampled_judge import SampledJudge, SampledJudgeOption
 from ragmon.daemon.judging.selection import TRAFFIC, AnswerFacts, JudgeSelection, sampler_of
 from ragmon.daemon.judging.shared_budget import NAME as BUDGET
 from ragmon.daemon.judging.shared_budget import SharedBudget
+from ragmon.daemon.judging.skipped import SkippedAnswers
 from ragmon.daemon.judging.verdicts import case_of
 from ragmon.daemon.otlp import judged
 from ragmon.errors import SettingsError
@@ -29,6 +30,7 @@ from ragmon.judges.budget import BudgetLimits
 from ragmon.judges.grounding import load_artefact
 from ragmon.judges.llm import LlmJudge, anchors
 from ragmon.loops import Supervised
+from ragmon.quarantine import AnswerRetry
 from ragmon.records import QueryRecord, Verdict
 from ragmon.sampling import SamplingOptions
 from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE
@@ -50,16 +52,32 @@ class Judges:
         on_verdict = _verdict_listener(context, exporter)
         draws = None
         self.on_demand: JudgeRuns | None = None
+        self.retries: dict[str, AnswerRetry] = {}  # by name of the judge
         if context.settings.judge.llm is not None:
             sampled = SampledJudging(context, self._metrics, context.settings.judge.llm, on_verdict)
             self._components.append(sampled)
             draws = sampled.draws
             self.on_demand = sampled.on_demand
+            self.retries[SAMPLED_JUDGE] = AnswerRetry(sampled.judge.judge_again, on_verdict)
         reading = Calibrations(context.settings.judge.unfaithful_below)
         if context.settings.judge.grounding.enabled:
             self._components.append(LearningComponent(context, reading))
+        skipped = SkippedAnswers(
+            context.engine,
+            context.clock,
+            lambda: GroundingProcess(context.settings.judge.grounding.max_cpu, SystemClock()),
+            reading,
+        )
+        if context.settings.judge.grounding.enabled:
+            self.retries[EMBEDDED_JUDGE] = AnswerRetry(skipped.judge_again, on_verdict)
         if context.settings.judge.grounding.enabled or draws is not None:
-            self._components.append(_follower(context, self._metrics, on_verdict, draws, reading))
+            hooks = grounding_follower.VerdictHooks(
+                on_verdict=on_verdict,
+                draws=draws or grounding_follower.no_draws,
+                calibrated=reading,
+                on_skip=skipped.keep,
+            )
+            self._components.append(_follower(context, self._metrics, hooks))
 
     @property
     def loops(self) -> Sequence[Supervised]:
@@ -105,7 +123,10 @@ class SampledJudging:
             context.clock,
             metrics,
             options=SampledJudgeOptions(
-                max_age_s=settings.judge.max_age, threads=options.concurrency, on_verdict=on_verdict
+                max_age_s=settings.judge.max_age,
+                threads=options.concurrency,
+                on_verdict=on_verdict,
+                text=settings.privacy.text,
             ),
         )
         self.on_demand = JudgeRuns(self._queue, self._llm, self._budget, self.judge, context.clock)
@@ -310,9 +331,7 @@ def _verdict_listener(context: Context, exporter: Exporter | None) -> OnVerdict:
 def _follower(
     context: Context,
     metrics: JudgeMetrics,
-    on_verdict: OnVerdict,
-    draws: JudgeSelection | None,
-    calibrations: Calibrations,
+    hooks: grounding_follower.VerdictHooks,
 ) -> grounding_follower.GroundingFollower:
     judge = context.settings.judge.grounding
     store, thread = context.engine.store, context.engine.thread
@@ -327,11 +346,7 @@ def _follower(
         context.engine.writer,
         GroundingProcess(judge.max_cpu, SystemClock()) if judge.enabled else None,
         context.clock,
-        grounding_follower.VerdictHooks(
-            on_verdict=on_verdict,
-            draws=draws or grounding_follower.no_draws,
-            calibrated=calibrations,
-        ),
+        hooks,
     )
     metrics.watch_queue(EMBEDDED_JUDGE, lambda: follower.backlog)
     context.own.watch_total(

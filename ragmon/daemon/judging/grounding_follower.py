@@ -180,7 +180,7 @@ class GroundingFollower:
         self._rate += 0.2 * (len(drawn) / took - self._rate)
         now = self._clock.now()
         return [
-            self._hooks.calibrated(record.pipeline, _verdict(record, result, share, now))
+            self._hooks.calibrated(record.pipeline, grounding_verdict(record, result, share, now))
             for record, result in zip(drawn, scored, strict=True)
         ]
 
@@ -194,7 +194,7 @@ class GroundingFollower:
             EOFError: told to stop meanwhile.
         """
         try:
-            return worker.judge([_case(record) for record in drawn])
+            return worker.judge([grounding_case(record) for record in drawn])
         except (EOFError, JudgeHungError) as error:
             if self.loop.stopping.is_set():
                 raise
@@ -222,12 +222,16 @@ class GroundingFollower:
         return deliver(self._sink, make, self.loop.stopping) is not None
 
 
-def _case(record: QueryRecord) -> AnswerToRead:
+def grounding_case(record: QueryRecord) -> AnswerToRead:
+    """The texts that the embedded judge reads."""
     texts = [chunk.text for chunk in record.chunks or () if chunk.text]
     return AnswerToRead(record.query or "", record.answer or "", texts)
 
 
-def _verdict(record: QueryRecord, result: GroundingResult, share: float, now: float) -> Verdict:
+def grounding_verdict(
+    record: QueryRecord, result: GroundingResult, share: float, now: float
+) -> Verdict:
+    """The verdict of a result, of an answer that was drawn with a share of all."""
     return Verdict(
         query_id=record.query_id,
         judge=EMBEDDED_JUDGE,

@@ -9,6 +9,7 @@ from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.sources import IngestOutcome, RecordSink, Submission, deliver
 from ragmon.stores import Reader, amendments
 from ragmon.stores.protocols import Awaited, JudgeStore
+from ragmon.stores.quarantine import QuarantinedItem
 from ragmon.threads import OnWriter
 
 SOURCE = "judge:llm"
@@ -71,11 +72,22 @@ class JudgeQueue:
         """
         self._store.ask(lambda store: store.remember(name, dump()))
 
-    def commit(self, changes: Sequence[Draw] | Sequence[Verdict], stop: threading.Event) -> bool:
-        """Commit draws or verdicts, waiting for room; False when told to stop before."""
+    def commit(
+        self,
+        changes: Sequence[Draw] | Sequence[Verdict],
+        stop: threading.Event,
+        quarantined: Sequence[QuarantinedItem] = (),
+    ) -> bool:
+        """Commit draws or verdicts, waiting for room; False when told to stop before.
+
+        Args:
+            changes: all draws, or all verdicts.
+            stop: is set when ragmon ends.
+            quarantined: answers without a verdict, kept with the changes.
+        """
 
         def make(reply: Callable[[IngestOutcome], None]) -> Submission:
             size = sum(_CHANGE_BYTES[type(each)] for each in changes)
-            return Submission(SOURCE, size, reply, changes=changes)
+            return Submission(SOURCE, size, reply, changes=changes, quarantined=quarantined)
 
         return deliver(self._sink, make, stop) is not None

@@ -24,12 +24,16 @@ from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges.budget import Reservation
 from ragmon.judges.llm import Failure, JudgedAnswer, Judgement
 from ragmon.loops import BEAT_EVERY_S, Loop, LoopOptions
-from ragmon.records import Draw, QueryRecord, Verdict
+from ragmon.privacy import Policy
+from ragmon.quarantine import RetryFailedError, answer_item, explain
+from ragmon.records import Amendments, Draw, QueryRecord, Verdict
 from ragmon.signals.evidence import SAMPLED_JUDGE
 from ragmon.stores import Reader
 from ragmon.stores.protocols import Awaited
+from ragmon.stores.quarantine import QuarantinedItem
 
 EXPIRED = "expired"
+DEFECT = "judging_defect"
 
 _MOST_EXPIRED = 500  # in one turn
 _QUEUED_EACH = 2  # answers a thread has before it at most: a crash has paid for them in vain
@@ -83,6 +87,7 @@ class SampledJudgeOptions(Struct, frozen=True, kw_only=True):
     max_age_s: float  # an answer that waits for longer is given up
     threads: int  # requests at a time
     on_verdict: Callable[[QueryRecord, Verdict], None]  # called once it is durable
+    text: Policy = "keep"  # for errors, which can quote an answer
 
 
 class SampledJudge:
@@ -243,9 +248,36 @@ class SampledJudge:
             self._under_way.discard(task.sequence)
         return 0.0
 
-    def _grade(self, task: Task) -> None:
+    def judge_again(self, record: QueryRecord, known: Amendments) -> Verdict:
+        """Grade an answer on which grading failed before, on the caller's thread.
+
+        Raises:
+            RetryFailedError: it fails again, or the budget is used up.
+            StoreError: what it may cost cannot be written down.
+        """
+        if known.draw is None:
+            raise RetryFailedError("the answer was never drawn; delete the entry")
+        reservation = self._budget.admit(self._judge.forecast_usd(verdicts.case_of(record)))
+        if reservation is None:
+            raise RetryFailedError("the budget of the judge is used up for now; retry it later")
+        self._save_spent()
+        try:
+            got = self._ask(record)
+            verdict = verdicts.verdict_of(record, known.draw, got, self._clock.now())
+        except Exception as error:  # noqa: BLE001 - of this answer
+            self._log.exception("judging_defect", query_id=record.query_id)
+            raise RetryFailedError(explain(error, self._options.text)) from None
+        if _was_not_asked(got):
+            self._budget.cancel(reservation)
+        else:
+            self._budget.settle(reservation, got.cost_usd or 0.0)
+        if isinstance(got, Failure):
+            raise RetryFailedError(f"{got.reason}: {got.detail}")
+        return verdict
+
+    def _ask(self, record: QueryRecord) -> Judgement | Failure:
         started = self._clock.monotonic()
-        got = self._judge.judge(verdicts.case_of(task.record))
+        got = self._judge.judge(verdicts.case_of(record))
         self._metrics.observe_seconds(SAMPLED_JUDGE, self._clock.monotonic() - started)
         self._metrics.add_usage(
             SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd
@@ -253,15 +285,34 @@ class SampledJudge:
         self._log_pause(got)
         if isinstance(got, Failure):
             self._metrics.failed(SAMPLED_JUDGE, got.cause or got.reason)
-            if got.reason == "circuit_open" and not got.tokens.prompt:
-                self._budget.cancel(task.reservation)
-                return
+        return got
+
+    def _grade(self, task: Task) -> None:
+        try:
+            got = self._ask(task.record)
+            verdict = verdicts.verdict_of(task.record, task.draw, got, self._clock.now())
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of one answer, which must not be tried for ever
+            self._log.exception("judging_defect", query_id=task.record.query_id)
+            self._set_aside(task, error)
+            return
+        if _was_not_asked(got):
+            self._budget.cancel(task.reservation)
+            return
         self._budget.settle(task.reservation, got.cost_usd or 0.0)
         if isinstance(got, Failure) and got.retryable and self._tries_again(task.sequence):
             return
         self._tried.pop(task.sequence, None)
-        verdict = verdicts.verdict_of(task.record, task.draw, got, self._clock.now())
         self._commit(task.record, verdict)
+
+    def _set_aside(self, task: Task, error: Exception) -> None:
+        """Put an answer into quarantine; what it may have cost stays in the budget as spent."""
+        now, record = self._clock.now(), task.record
+        cause = (DEFECT, explain(error, self._options.text))
+        item = answer_item(now, record.query_id, SAMPLED_JUDGE, cause)
+        self._tried.pop(task.sequence, None)
+        self._commit(record, verdicts.unjudged(task.draw, DEFECT, now), [item])
 
     def _log_pause(self, got: Judgement | Failure) -> None:
         """Log once an outage why the endpoint is left alone."""
@@ -281,6 +332,13 @@ class SampledJudge:
         self._tried[sequence] = Tried(times, self._clock.monotonic() + pause)
         return times < _TRIES
 
-    def _commit(self, record: QueryRecord, verdict: Verdict) -> None:
-        if self._judge_queue.commit([verdict], self._stop):
+    def _commit(
+        self, record: QueryRecord, verdict: Verdict, quarantined: Sequence[QuarantinedItem] = ()
+    ) -> None:
+        if self._judge_queue.commit([verdict], self._stop, quarantined):
             self._options.on_verdict(record, verdict)
+
+
+def _was_not_asked(got: Judgement | Failure) -> bool:
+    """True while the endpoint is left alone."""
+    return isinstance(got, Failure) and got.reason == "circuit_open" and not got.tokens.prompt

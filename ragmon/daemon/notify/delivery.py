@@ -74,6 +74,7 @@ class Delivery:
         self._open_alerts: Callable[[], Sequence[Alert]] = tuple  # nothing is known yet
         self._outbox = outbox
         self._clock = clock
+        self._counters = counters
         self._log = structlog.get_logger("delivery")
         common = DeliveryContext(
             outbox=outbox, clock=clock, counters=counters, open_alerts=self._notifying
@@ -134,5 +135,9 @@ class Delivery:
         except StoreError as error:
             self._log.warning("cannot_reach_outbox", error=str(error))
             return
+        for sink, count in dead.items():
+            self._counters.notified(sink, "dead", count)
         if dead:
-            self._log.error("notifications_of_removed_sinks", dead=dead, configured=names)
+            self._log.error(
+                "notifications_of_removed_sinks", dead=sum(dead.values()), configured=names
+            )

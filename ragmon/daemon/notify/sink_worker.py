@@ -39,8 +39,8 @@ _DEFECTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 class DeliveryCounters(Protocol):
     """Counters of delivery."""
 
-    def notified(self, sink: str, outcome: str) -> None:
-        """An attempt ended: delivered, retried or dead."""
+    def notified(self, sink: str, outcome: str, count: int = 1) -> None:
+        """Attempts ended: delivered, retried or dead."""
         ...
 
 

@@ -1,7 +1,8 @@
 """Notifications that no receiver has yet: written with what they tell of, gone once delivered."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from ragmon.stores.protocols import (
     DeadLetter,
@@ -84,13 +85,13 @@ class SqliteOutbox:
             if dead:
                 _forget_dead(db, max(at for at, _, _ in dead))
 
-    def abandon(self, known: Sequence[str], now: float, reason: str) -> int:
-        """Bury what waits for sinks that are not among the known; returns how many."""
+    def abandon(self, known: Sequence[str], now: float, reason: str) -> Mapping[str, int]:
+        """Bury what waits for sinks that are not among the known; returns how many of each."""
         marks = ", ".join("?" * len(known))
-        sql = f"SELECT number FROM outbox WHERE sink NOT IN ({marks})"  # noqa: S608 - only marks
+        sql = f"SELECT number, sink FROM outbox WHERE sink NOT IN ({marks})"  # noqa: S608 - only marks
         strangers = self._db.rows(sql, *known)
-        self.settle([Settled(number, "dead", now, reason) for (number,) in strangers])
-        return len(strangers)
+        self.settle([Settled(number, "dead", now, reason) for number, _ in strangers])
+        return Counter(sink for _, sink in strangers)
 
     def undelivered(self) -> Undelivered:
         """Number of notifications that wait, since when, and how many were given up."""

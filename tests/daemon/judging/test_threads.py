@@ -12,6 +12,7 @@ from ragmon.exposition.own import OwnMetrics
 from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges.budget import BudgetLimits
 from ragmon.records import Chunk, Draw, QueryRecord
+from ragmon.sources import IngestOutcome
 from tests.support.threads import bound
 from tests.support.wait import eventually
 
@@ -29,6 +30,17 @@ class Broken:
 
     def opens_in(self):
         return 1.0
+
+
+class Committed:
+    """A sink that commits whatever it gets, and remembers it."""
+
+    def __init__(self):
+        self.submissions = []
+
+    def submit(self, submission):
+        self.submissions.append(submission)
+        submission.reply(IngestOutcome(accepted=1))
 
 
 class Nothing:
@@ -51,16 +63,16 @@ class Nothing:
 
 
 @pytest.mark.parametrize(
-    ("error", "event", "is_left_alone"),
+    ("error", "event", "set_aside"),
     [
-        pytest.param(ValueError("a defect"), "judging_defect", True, id="a defect of ours"),
-        pytest.param(StoreError("a full disk"), "judging_paused", False, id="a store that refuses"),
+        pytest.param(ValueError("a defect"), "judging_defect", 2, id="a defect of ours"),
+        pytest.param(StoreError("a full disk"), "judging_paused", 0, id="a store that refuses"),
     ],
 )
-def test_one_answer_does_not_end_the_thread(error, event, is_left_alone):
-    clock, judge = ManualClock(1.0), Broken(error)
+def test_one_answer_does_not_end_the_thread(error, event, set_aside):
+    clock, judge, sink = ManualClock(1.0), Broken(error), Committed()
     budget = SharedBudget(BudgetLimits(judgements_per_hour=10), clock)
-    judge_queue = JudgeQueue(bound(Nothing()), Nothing, sink=None)
+    judge_queue = JudgeQueue(bound(Nothing()), Nothing, sink=sink)
     metrics = JudgeMetrics(OwnMetrics())
     options = SampledJudgeOptions(max_age_s=60.0, threads=1, on_verdict=lambda *_: None)
     sampled = SampledJudge(judge, judge_queue, budget, clock, metrics, options=options)
@@ -71,8 +83,12 @@ def test_one_answer_does_not_end_the_thread(error, event, is_left_alone):
     with capture_logs() as logged:
         sampled.start()
         eventually(lambda: len(logged) == 2, "both were judged")
+        eventually(lambda: len(sink.submissions) == set_aside, "those with a defect are set aside")
         sampled.stop()
     assert judge.asked == ["A0", "A1"]
     assert [each["event"] for each in logged] == [event, event]
-    clock.sleep(86_400.0)
-    assert sampled._is_due(0) is not is_left_alone
+    for number, submission in enumerate(sink.submissions):
+        [verdict], [item] = submission.changes, submission.quarantined
+        assert (verdict.query_id, verdict.reason) == (f"q{number}", "judging_defect")
+        assert (item.stage, item.reason, item.name) == ("judge", "judging_defect", f"q{number}")
+        assert item.error == "ValueError: a defect"
