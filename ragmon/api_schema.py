@@ -174,7 +174,7 @@ class ErasureReceipt(Struct, frozen=True, kw_only=True):
     pipeline: str  # empty: all
     requested_at: float  # unix seconds, as is the next
     finished_at: float | None = None
-    removed: dict[str, int]  # by kind: records, changes, traces, waiting, alerts
+    removed: dict[str, int]  # by kind: records, changes, traces, waiting, alerts, quarantine
     remaining: list[RemainingPlace] = []
 
 

@@ -1,7 +1,8 @@
 """Erase what a running ragmon stored of one user or session, and print the receipt.
 
-Texts, ids, tags and comments are removed from queries, waiting traces and alerts; counts stay,
-and hold no personal data. The receipt names the places that ragmon cannot reach, such as backups.
+Texts, ids, tags and comments are removed from queries, waiting traces, alerts and the quarantine;
+counts stay, and hold no personal data. The receipt names the places that ragmon cannot reach, such
+as backups.
 """
 
 import argparse
@@ -27,6 +28,7 @@ _KINDS = {
     "traces": "traces that were not complete",
     "waiting": "feedback and labels that waited for such a trace",
     "alerts": "quotations in alerts and notifications",
+    "quarantine": "entries in quarantine",
 }
 
 

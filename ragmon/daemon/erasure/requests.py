@@ -21,6 +21,7 @@ from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.component import Context
 from ragmon.daemon.erasure.blocks import BlockEraser, ErasureCounts, owned
 from ragmon.daemon.erasure.evidence import EvidenceEraser
+from ragmon.daemon.erasure.quarantine import QuarantineEraser
 from ragmon.daemon.erasure.remaining import remaining_places
 from ragmon.errors import StoreError
 from ragmon.loops import BEAT_EVERY_S, Loop, beat
@@ -49,6 +50,7 @@ class ErasureRequests:
         self._traces = traces
         self._blocks = BlockEraser(context.engine)
         self.evidence = EvidenceEraser(context.engine, alerting)
+        self._quarantine = QuarantineEraser(context.engine)
         self._rows = context.engine.thread.bind(context.engine.store.erasure())
         self._dry: OrderedDict[str, tuple[ErasureReceipt, Subject]] = OrderedDict()
         self._dry_number = 0
@@ -130,6 +132,7 @@ class ErasureRequests:
                 return
             beat()
             removed["records"] += records
+        removed["quarantine"] = self._quarantine.erase(subject, dry_run=True)
         self._dry[request] = (self._finished(replace(receipt, removed=removed), subject), subject)
 
     def _carry_out(self, row: ErasureRow) -> bool:
@@ -173,6 +176,8 @@ class ErasureRequests:
             beat()
         _add(removed, records=counts.records, changes=counts.changes)
         _add(removed, alerts=self.evidence.erase())
+        # Behind the records: entries are found by whose queries they are about.
+        _add(removed, quarantine=self._quarantine.erase(subject, dry_run=False))
         return replace(receipt, removed=removed)
 
     def _erase_traces(self, subject: Subject, *, dry_run: bool) -> Sequence[bytes]:

@@ -113,6 +113,15 @@ class Database:
             with translated(self.path):
                 self.connection.execute(f"PRAGMA synchronous = {level}")
 
+    @contextmanager
+    def zeroing(self) -> Iterator[None]:
+        """Have what is deleted overwritten, which the usual deletions do not wait for."""
+        self.connection.execute("PRAGMA secure_delete = ON")
+        try:
+            yield
+        finally:
+            self.connection.execute("PRAGMA secure_delete = FAST")
+
     def size_bytes(self) -> int:
         """The file and its write-ahead log."""
         return sum(

@@ -1,8 +1,7 @@
 """Erasure of content, block by block, with a receipt, until no byte of it is left in the files."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 
 from ragmon.stores.erasure import AlertRow, ErasedBlock, ErasureRow
 from ragmon.stores.sqlite.database import Database, decoded, unzip
@@ -33,13 +32,13 @@ class SqliteErasure:
 
     def update(self, row: ErasureRow) -> None:
         """Replace a request by what it is now; nothing of what it was stays on its page."""
-        with self._zeroing(), self._db.transaction() as db:
+        with self._db.zeroing(), self._db.transaction() as db:
             self._update(db, row)
 
     def swap(self, block: ErasedBlock, row: Callable[[], ErasureRow] | None) -> bool:
         """Replace the records of a block, all or nothing; False when it changed meanwhile."""
         body = seal(self._db.zip(block.records), "body", block.first_sequence)
-        with self._zeroing(), self._db.transaction() as db:
+        with self._db.zeroing(), self._db.transaction() as db:
             swapped = db.execute(
                 "UPDATE blocks SET body = ? WHERE first_sequence = ? AND body = ?",
                 (body, block.first_sequence, block.stored),
@@ -55,7 +54,7 @@ class SqliteErasure:
     def delete_waiting(self, hashes: Iterable[int]) -> int:
         """Delete feedback and labels that wait for these queries; returns how many."""
         keys = [(signed(query_hash),) for query_hash in hashes]
-        with self._zeroing(), self._db.transaction() as db:
+        with self._db.zeroing(), self._db.transaction() as db:
             return db.executemany("DELETE FROM waiting WHERE query_hash = ?", keys).rowcount
 
     def alert_rows(self, after: tuple[int, int], limit: int) -> list[AlertRow]:
@@ -74,7 +73,7 @@ class SqliteErasure:
 
     def update_alerts(self, rows: Sequence[AlertRow]) -> None:
         """Replace the bodies of alert events and notifications, all or nothing."""
-        with self._zeroing(), self._db.transaction() as db:
+        with self._db.zeroing(), self._db.transaction() as db:
             for (at, number), event in rows:
                 table = _TABLES[at]
                 body = self._db.zip(event) if table == "alert_events" else event
@@ -91,7 +90,7 @@ class SqliteErasure:
 
     def update_book(self, body: bytes) -> None:
         """Replace the alerts as they were saved."""
-        with self._zeroing(), self._db.transaction() as db:
+        with self._db.zeroing(), self._db.transaction() as db:
             sql = "UPDATE detection SET body = ? WHERE name = 'book'"
             db.execute(sql, (self._db.zip(body),))
 
@@ -123,12 +122,3 @@ class SqliteErasure:
     def _update(db: sqlite3.Connection, row: ErasureRow) -> None:
         sql = "UPDATE forgotten SET subject = ?, body = ? WHERE number = ?"
         db.execute(sql, (row.subject, row.body, row.number))
-
-    @contextmanager
-    def _zeroing(self) -> Iterator[None]:
-        """Have pages that become free overwritten, which the usual deletions do not wait for."""
-        self._db.connection.execute("PRAGMA secure_delete = ON")
-        try:
-            yield
-        finally:
-            self._db.connection.execute("PRAGMA secure_delete = FAST")

@@ -118,7 +118,7 @@ class SqliteQuarantine:
         """Forget entries; returns how many there were."""
         gone = sorted({number for number in numbers if number in self._sizes})
         if gone:
-            with self._db.transaction() as db:
+            with self._db.zeroing(), self._db.transaction() as db:  # it may be an erasure
                 _delete(db, gone)
             self.apply(QuarantineChange({}, gone, Counter()))
         return len(gone)

@@ -56,6 +56,10 @@ class Suspects:
     def __contains__(self, trace_id: object) -> bool:
         return trace_id in self._traces
 
+    def discard(self, trace_id: bytes) -> None:
+        """Forget a trace that was deleted from the store."""
+        self._traces.pop(trace_id, None)
+
     def restore(self) -> None:
         """Find the traces whose mapping was begun and not ended."""
         marked = self._spans.ask(lambda spans: spans.marked())

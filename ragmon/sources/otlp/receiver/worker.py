@@ -115,12 +115,18 @@ class MappingWorker:
         for start in range(0, len(waiting), _BATCH):
             beat()
             batch = waiting[start : start + _BATCH]
-            pairs = zip(batch, self._bodies(batch), strict=True)
-            owned += [trace_id for trace_id, parts in pairs if is_owned(parts, subject)]
+            pairs = zip(batch, self._spans.ask(partial(_salvage_all, batch)), strict=True)
+            owned += [
+                trace_id
+                for trace_id, (bodies, damaged) in pairs
+                # Whose unreadable spans are, nobody can tell, and nobody can use them.
+                if damaged or is_owned(bodies, subject)
+            ]
         if not dry_run:
             self._spans.ask(lambda stored: stored.delete(owned))
             for trace_id in owned:
                 self.assembly.discard(trace_id)
+                self._suspects.discard(trace_id)
             kept = [(name, parts) for name, parts in self.recent if not is_owned(parts, subject)]
             self.recent.clear()
             self.recent.extend(kept)
@@ -293,3 +299,9 @@ def _salvage(trace_id: bytes, stored: Spans) -> tuple[list[bytes], list[Unreadab
 
 def _delete_one(trace_id: bytes, stored: Spans) -> None:
     stored.delete([trace_id])
+
+
+def _salvage_all(
+    trace_ids: Sequence[bytes], spans: Spans
+) -> list[tuple[list[bytes], list[UnreadableSpans]]]:
+    return [spans.salvage(trace_id) for trace_id in trace_ids]
