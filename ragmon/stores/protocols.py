@@ -113,6 +113,7 @@ class Settled(NamedTuple):
     fate: Fate
     at: float  # unix seconds: when it ended; for retried, when it is due again
     error: str = ""
+    is_doubted: bool = False  # the clock may have jumped ahead: nothing is deleted by its age
 
 
 class Undelivered(NamedTuple):

@@ -95,6 +95,15 @@ def test_dead_letters_are_bounded(store, monkeypatch):
     assert [letter.fingerprint for letter in outbox.dead(9)] == ["late"]
 
 
+def test_a_clock_that_is_doubted_deletes_no_dead_letter(store):
+    outbox = store.outbox()
+    for name, at, is_doubted in (("a", NOW, False), ("b", NOW + 90 * 86_400.0, True)):
+        outbox.put([notification(name)])
+        [row] = outbox.due("chat", NOW, 9).rows
+        outbox.settle([Settled(row.number, "dead", at, "", is_doubted)])
+    assert [letter.fingerprint for letter in outbox.dead(9)] == ["b", "a"]
+
+
 def test_what_waits_for_a_removed_sink_is_buried(store):
     outbox = store.outbox()
     outbox.put([notification("a"), notification("a", sink="gone"), notification("b", sink="old")])

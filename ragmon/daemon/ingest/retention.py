@@ -37,6 +37,19 @@ class RetentionClock:
         """Go on from the last answer of the run before."""
         self._reached = max(self._reached, reached)
 
+    def is_doubted(self) -> bool:
+        """True while nothing may be deleted or given up by its age.
+
+        That is for an hour after a jump ahead, and at the start until ``now`` compared the clock
+        with the newest query.
+        """
+        with self._lock:
+            if self._offset is None:
+                return True
+            monotonic = self._clock.monotonic()
+            self._watch(self._clock.now(), monotonic, 0.0)
+            return monotonic < self._paused_until
+
     def now(self, newest: float) -> float | None:
         """Unix seconds to count ages from; None while nothing may be deleted.
 

@@ -37,7 +37,9 @@ def build_delivery(context: Context, port: int) -> "Delivery":
     engine, own = context.engine, context.own
     routes = build_routes(context.settings, context.clock, port)
     outbox = engine.thread.bind(engine.store.outbox())
-    delivery = Delivery(outbox, routes, context.clock, counters=own)
+    delivery = Delivery(
+        outbox, routes, context.clock, counters=own, is_doubted=engine.ages.is_doubted
+    )
     for route in routes:
         for outcome in _OUTCOMES:
             own.notified(route.name, outcome, 0)  # there from the first scrape on
@@ -69,6 +71,7 @@ class Delivery:
         clock: Clock,
         *,
         counters: DeliveryCounters,
+        is_doubted: Callable[[], bool] = lambda: False,
     ) -> None:
         self.routes = tuple(routes)
         self._open_alerts: Callable[[], Sequence[Alert]] = tuple  # nothing is known yet
@@ -77,7 +80,11 @@ class Delivery:
         self._counters = counters
         self._log = structlog.get_logger("delivery")
         common = DeliveryContext(
-            outbox=outbox, clock=clock, counters=counters, open_alerts=self._notifying
+            outbox=outbox,
+            clock=clock,
+            counters=counters,
+            open_alerts=self._notifying,
+            is_doubted=is_doubted,
         )
         self._workers = [SinkWorker(route, common) for route in routes]
 

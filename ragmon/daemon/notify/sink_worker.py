@@ -60,12 +60,25 @@ def wait_s(event_id: str, attempts: int) -> float:
 
 
 def settle(
-    row: PendingNotification, error: SinkError, give_up_after_s: float, now: float
+    row: PendingNotification,
+    error: SinkError,
+    give_up_after_s: float,
+    now: float,
+    *,
+    is_doubted: bool = False,
 ) -> Settled:
-    """The outcome of an attempt that was not accepted: tried again, or given up."""
+    """The outcome of an attempt that was not accepted: tried again, or given up.
+
+    Args:
+        row: the notification.
+        error: of the attempt.
+        give_up_after_s: age at which it is given up.
+        now: unix seconds.
+        is_doubted: the clock may have jumped ahead, so that its age is not known.
+    """
     if not error.retryable:
-        return Settled(row.number, "dead", now, str(error))
-    if now - row.at > give_up_after_s:
+        return Settled(row.number, "dead", now, str(error), is_doubted)
+    if now - row.at > give_up_after_s and not is_doubted:
         reason = f"given up after {length(give_up_after_s)}: {error}"
         return Settled(row.number, "dead", now, reason)
     asked = min(error.retry_after_s, _LONGEST_ASKED_S)
@@ -80,6 +93,7 @@ class DeliveryContext(Struct, frozen=True, kw_only=True):
     clock: Clock
     counters: DeliveryCounters
     open_alerts: Callable[[], Sequence[Alert]]
+    is_doubted: Callable[[], bool]  # the clock may have jumped ahead
 
 
 class SinkWorker:
@@ -166,7 +180,13 @@ class SinkWorker:
         return Settled(row.number, "delivered", self._clock.now())
 
     def _failed(self, row: PendingNotification, error: SinkError) -> Settled:
-        settled = settle(row, error, self._route.give_up_after_s, self._clock.now())
+        settled = settle(
+            row,
+            error,
+            self._route.give_up_after_s,
+            self._clock.now(),
+            is_doubted=self._context.is_doubted(),
+        )
         if error.retryable:
             self._pause(error)
         else:

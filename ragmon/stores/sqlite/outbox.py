@@ -83,14 +83,15 @@ class SqliteOutbox:
             db.executemany(_BURY, dead)
             db.executemany("DELETE FROM outbox WHERE number = ?", over)
             if dead:
-                _forget_dead(db, max(at for at, _, _ in dead))
+                sure = [each.at for each in outcomes if each.fate == "dead" and not each.is_doubted]
+                _forget_dead(db, max(sure, default=0.0))
 
     def abandon(self, known: Sequence[str], now: float, reason: str) -> Mapping[str, int]:
         """Bury what waits for sinks that are not among the known; returns how many of each."""
         marks = ", ".join("?" * len(known))
         sql = f"SELECT number, sink FROM outbox WHERE sink NOT IN ({marks})"  # noqa: S608 - only marks
         strangers = self._db.rows(sql, *known)
-        self.settle([Settled(number, "dead", now, reason) for number, _ in strangers])
+        self.settle([Settled(number, "dead", now, reason, True) for number, _ in strangers])
         return Counter(sink for _, sink in strangers)
 
     def undelivered(self) -> Undelivered:

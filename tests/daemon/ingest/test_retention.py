@@ -106,3 +106,26 @@ def test_small_steps_are_the_work_of_ntp(clock):
     retention.now(NOW)
     clock.run(1.0, step=600.0)
     assert retention.now(clock.wall) == clock.wall
+
+
+def test_a_jump_is_doubted_for_an_hour_by_whoever_asks_first(clock):
+    retention = RetentionClock(clock)
+    assert retention.is_doubted()  # nothing is known of the clock yet
+    retention.now(NOW)
+    assert not retention.is_doubted()
+    clock.run(30.0, step=8 * DAY)
+    assert retention.is_doubted()
+    assert retention.now(NOW) is None  # a jump that another saw first pauses deletion as well
+    clock.run(PAUSE_S - 1.0)
+    assert retention.is_doubted()
+    clock.run(2.0)
+    assert not retention.is_doubted()
+
+
+def test_a_clock_that_is_right_again_is_believed_at_once(clock):
+    retention = RetentionClock(clock)
+    retention.now(NOW)
+    clock.run(30.0, step=8 * DAY)
+    assert retention.is_doubted()
+    clock.run(30.0, step=-8 * DAY)
+    assert not retention.is_doubted()

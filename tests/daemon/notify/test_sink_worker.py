@@ -37,6 +37,7 @@ class Rig:
         self.outbox = self.store.outbox()
         self.counters = OutcomeCounter()
         self.open = []
+        self.doubted = False
         self.sink = sink
         self.route = Route(name="chat", sink=sink, **route)
         common = DeliveryContext(
@@ -44,6 +45,7 @@ class Rig:
             clock=self.clock,
             counters=self.counters,
             open_alerts=lambda: self.open,
+            is_doubted=lambda: self.doubted,
         )
         self.worker = SinkWorker(self.route, common)
 
@@ -116,6 +118,12 @@ def test_what_failed_together_does_not_come_back_together():
 def test_what_becomes_of_a_failure(error, age, fate, due, reason):
     now = NOW + age
     assert settle(PENDING, error, 3_600.0, now) == Settled(1, fate, now + due, reason)
+
+
+def test_nothing_is_given_up_while_the_clock_is_doubted():
+    settled = settle(PENDING, DOWN, 3_600.0, NOW + 8 * 86_400.0, is_doubted=True)
+    assert settled.fate == "retried"
+    assert settle(PENDING, GONE, 3_600.0, NOW, is_doubted=True).is_doubted
 
 
 # ---- a worker -------------------------------------------------------------------------------
