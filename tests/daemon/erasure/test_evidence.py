@@ -5,6 +5,7 @@ import pytest
 from ragmon.daemon.erasure.blocks import BlockEraser, ErasureCounts, owned
 from ragmon.daemon.erasure.evidence import EvidenceEraser
 from ragmon.privacy.erasure import Subject
+from ragmon.stores.protocols import Notification
 from tests.support.carve import carved
 from tests.support.examples import NOON, chunks, record
 from tests.support.vigil import Vigil
@@ -48,6 +49,15 @@ def alarmed(root, user):
     return vigil
 
 
+def buried(vigil):
+    """Dead letters of all that waits, which waits on beside them."""
+    outbox = vigil.engine.store.outbox()
+    outbox.abandon([], vigil.clock.now(), "the sink was removed")
+    letters = outbox.dead(100)
+    outbox.put([Notification(*letter[:5]) for letter in letters])
+    return letters
+
+
 @pytest.fixture(scope="module")
 def vigil(tmp_path_factory):
     opened = alarmed(tmp_path_factory.mktemp("alarmed"), "jane")
@@ -59,6 +69,9 @@ def test_what_an_alert_quotes_goes_with_the_query(vigil):
     assert any(TYPED in str(event) for event in vigil.events())
     assert TYPED in str(vigil.alerting.book)
     assert vigil.notified()
+    assert any(
+        TYPED.encode() in letter.body for letter in vigil.engine.thread.ask(lambda: buried(vigil))
+    )
     counts, eraser = ErasureCounts(), BlockEraser(vigil.engine)
     list(eraser.erase(owned(Subject(kind="user", id="jane")), counts))
     assert counts.records == 120

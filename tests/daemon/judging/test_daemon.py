@@ -11,6 +11,7 @@ from ragmon.cli import main
 from ragmon.config import load
 from ragmon.daemon.judging.build import check_judges, limits_of
 from ragmon.errors import SettingsError
+from ragmon.judges.llm import LlmJudge
 from tests.support.daemons import running
 from tests.support.golden import same
 from tests.support.llm_server import Fault, error, says, serving, with_fields
@@ -99,6 +100,38 @@ def test_answers_are_drawn_judged_and_estimated(tmp_path, llm):
     assert values(page, "ragmon_judge_budget_remaining_ratio", judge="llm") == [
         pytest.approx(1 - 12 / 100_000)
     ]
+
+
+def test_an_answer_whose_judging_raises_is_set_aside_and_judged_when_retried(
+    tmp_path, llm, monkeypatch
+):
+    judge, is_mended = LlmJudge.judge, []
+
+    def failing(self, case):
+        if "case 1 " in case.answer and not is_mended:
+            raise ValueError(f"a defect at {case.answer[:12]}")
+        return judge(self, case)
+
+    monkeypatch.setattr(LlmJudge, "judge", failing)
+    with running(tmp_path / "data", **settings(llm)) as site:
+        site.post("/v1/queries", [answered(number) for number in range(3)])
+        eventually(lambda: judged(site, outcome="scored") == 2, "the others were judged")
+        eventually(lambda: judged(site, outcome="judging_defect") == 1, "it was given up")
+        [entry] = site.get("/v1/quarantine?stage=judge").json["entries"]
+        assert (entry["name"], entry["reason"]) == ("q1", "judging_defect")
+        assert entry["error"] == "ValueError: a defect at The fee of c"
+        eventually(
+            lambda: values(site.page(), "ragmon_judge_queue_length", judge="llm") == [0],
+            "it waits no longer",
+        )
+        retry = f"/v1/quarantine/{entry['id']}/retry"
+        assert site.post(retry, b"").json["detail"] == "ValueError: a defect at The fee of c"
+        is_mended.append(True)
+        assert site.post(retry, b"").json["detail"] == "judged"
+        (verdict,) = site.get("/v1/queries/q1").json["verdicts"]
+        assert (verdict["score"], verdict["probability"]) == (0.5, 1.0)
+        assert site.get("/v1/quarantine").json["entries"] == []
+        assert judged(site, outcome="scored") == 3
 
 
 def test_without_the_embedded_judge_answers_are_drawn_all_the_same(tmp_path, llm):
