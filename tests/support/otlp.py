@@ -126,7 +126,7 @@ class Rig:
             stored = reader.record(sequence)
         if stored is None:
             return None
-        detail: dict[str, Any] = msgspec.to_builtins(describe(*stored, self.engine.pipeline))
+        detail: dict[str, Any] = msgspec.to_builtins(describe([stored], self.engine.pipeline)[0])
         return detail
 
     def record(self, query_id: str) -> QueryRecord | None:
