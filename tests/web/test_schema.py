@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from ragmon.access import ANONYMOUS
 from ragmon.alerts.message import Links
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.baselines import BaselineService, LiveBaselines, Minutes
@@ -56,7 +57,7 @@ class Site:
         api = Api(
             monitor,
             lambda _reason: None,
-            lambda *_: None,
+            lambda *_: ANONYMOUS,
             limits=LIMITS,
             protect_metrics=False,
             more=[AlertSection(alerts, LIMITS), BaselineSection(baselines, LIMITS)],
