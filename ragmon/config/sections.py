@@ -133,7 +133,7 @@ class LimitSettings(SettingsSection):
     """Time within which a client must take each MiB of an answer; otherwise its connection is
     closed."""
     connections: Annotated[int, Field(ge=1, le=65_536)] = 512
-    """Most connections over HTTP at a time (503); 32 more are taken for probes and `/metrics`."""
+    """Most connections at a time, over HTTP (503; 32 more for probes) and as many over gRPC."""
     reads: Annotated[int, Field(ge=1, le=64)] = 4
     """Reads of stored queries at a time, and as many reports; others wait up to 5s (503)."""
     query_timeout: Positive = 60.0

@@ -98,6 +98,23 @@ def _watch_descriptors(own: OwnMetrics) -> DescriptorWatch:
     return watch
 
 
+def watch_connections(own: OwnMetrics, server: Server, limit: int) -> None:
+    """Have the server asked at each scrape how many connections are open."""
+    own.watch(
+        "ragmon_http_connections",
+        "Open connections over HTTP, those of probes and scrapes included. Near "
+        "ragmon_http_connections_limit new ones will be refused: find who opens them, or raise "
+        "limits.connections.",
+        lambda: len(server.server_state.connections),
+    )
+    own.watch(
+        "ragmon_http_connections_limit",
+        "Connections over HTTP that are taken (limits.connections, or fewer where the limit of "
+        'open files is lower); those beyond count as ragmon_rejected_total{reason="connections"}.',
+        lambda: limit,
+    )
+
+
 def _source(context: Context, limits: BodyLimits) -> HttpSource:
     return HttpSource(
         Options(

@@ -35,7 +35,6 @@ class OtlpIn:
         self._certificates = certificates
         self.source = source
         self._address = settings.otlp.grpc
-        self._most_bytes = settings.limits.body
         self._authorizer = authorizer
         self._server_type = _grpc_server() if self._address else None
         self._server: Any = None
@@ -55,7 +54,7 @@ class OtlpIn:
                 self.source,
                 self._authorizer,
                 asyncio.get_running_loop(),
-                most_bytes=self._most_bytes,
+                limits=self.source.limits,
                 pem=None if certificates is None else lambda: certificates.pem,
             )
             self._server.start()

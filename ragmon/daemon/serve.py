@@ -254,16 +254,18 @@ class Daemon:
         )
 
     def _build_server(self) -> http.Server:
-        return http.Server(
-            http.configure(
-                self._context,
-                self._monitor,
-                self._traces.source,
-                drain_s=_DRAIN_S,
-                certificates=self._access.certificates,
-                more=self._build_sections(),
-            )
+        config = http.configure(
+            self._context,
+            self._monitor,
+            self._traces.source,
+            drain_s=_DRAIN_S,
+            certificates=self._access.certificates,
+            more=self._build_sections(),
         )
+        server = http.Server(config)
+        limit = http.limits_of(self._context).connections
+        http.watch_connections(self._context.own, server, limit)
+        return server
 
     def _build_traces(self) -> OtlpIn:
         context = self._context

@@ -1,5 +1,7 @@
 """The daemon as a whole: starting, housekeeping beside commits, recovering, ending."""
 
+import contextlib
+import re
 import socket
 import threading
 
@@ -10,8 +12,10 @@ from ragmon.clock import SystemClock
 from ragmon.config import load
 from ragmon.daemon.serve import Daemon
 from ragmon.errors import SettingsError, StoreBusyError, StoreError, StoreFullError
+from ragmon.loops import Loop
 from tests.support.daemons import running
 from tests.support.http import Site
+from tests.support.paths import ROOT
 from tests.support.wait import eventually
 
 
@@ -210,3 +214,77 @@ def test_after_the_end_nobody_listens(tmp_path):
         url = site.url
     with pytest.raises(OSError, match="refused"):
         Site(url).wire()
+
+
+# --------------------------------------------------------------------------------- loops
+
+_LOOPS = (
+    "writer",
+    "schedule",
+    "clock-watch",
+    "secrets",
+    "token-use",
+    "audit",
+    "sink-",
+    "jsonl",
+    "otlp",
+    "otlp-export",
+    "otlp-limit",
+    "erasure",
+    "grounding",
+    "judge-",
+    "anchors",
+)
+_ANCHOR = (
+    '{"query": "q", "answer": "It is 1.", "faithful": 1.0, "chunks": [{"id": "c", "text": "1"}]}'
+)
+
+
+def test_every_loop_that_starts_is_watched(tmp_path, monkeypatch):
+    """One that was left out would hang, or end, unseen by ``/livez`` and ``ragmon_loop_*``."""
+    started: list[Loop] = []
+    start = Loop.start
+    monkeypatch.setattr(Loop, "start", lambda loop: (started.append(loop), start(loop))[1])
+    for name, content in (("token", "secret\n"), ("anchors", _ANCHOR), ("log", "")):
+        (tmp_path / name).write_text(content)
+    everything = {
+        "auth__tokens": [
+            {"name": "app", "token_file": str(tmp_path / "token"), "scopes": ["read"]}
+        ],
+        "sinks": [{"kind": "stdout"}],
+        "sources": [{"kind": "jsonl", "path": str(tmp_path / "log")}],
+        "otlp_export": {"endpoint": "http://127.0.0.1:9/v1/traces"},
+        "judge__grounding__enabled": True,
+        "judge__llm__base_url": "http://127.0.0.1:9/v1",
+        "judge__llm__model": "tiny",
+        "judge__anchors": str(tmp_path / "anchors"),
+    }
+    with running(tmp_path / "data", **everything) as site:
+        supervisor = site.daemon._supervisor
+        missing = {loop.heartbeat.loop for loop in started} - set(supervisor.last_turns())
+        page = site.with_token("secret").get("/metrics").text
+        assert site.get("/livez").status == 200
+    assert not missing
+    for name in _LOOPS:
+        assert any(loop.heartbeat.loop.startswith(name) for loop in started), f"{name} is missing"
+        assert f'ragmon_loop_last_turn_timestamp_seconds{{loop="{name}' in page
+
+
+def test_no_kind_of_loop_is_left_out_of_the_test_above():
+    """Every place that makes a loop, by the beginning of its name."""
+    made = "\n".join(path.read_text() for path in (ROOT / "ragmon").rglob("*.py"))
+    names = re.findall(r'\bLoop\(\s*f?"([a-z-]+)', made)
+    assert {*names, "jsonl"} == {*_LOOPS, "probes"}  # a golden set has a test of its own
+
+
+# --------------------------------------------------------------------------------- connections
+
+
+def test_open_connections_are_shown_beside_their_limit(tmp_path):
+    with running(tmp_path / "data", limits__connections=40) as site:
+        with contextlib.ExitStack() as clients:
+            for _ in range(5):
+                clients.enter_context(site.wire())
+            assert eventually(lambda: site.total("ragmon_http_connections") >= 5, "are counted")
+            assert "ragmon_http_connections_limit 40.0" in site.get("/metrics").text
+        assert eventually(lambda: site.total("ragmon_http_connections") < 5, "are closed")

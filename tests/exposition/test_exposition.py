@@ -92,8 +92,9 @@ def masked(page: str) -> str:
     """
     page = re.sub(r'(ragmon_build_info\{.*version=)"[^"]*"', r'\1"masked"', page)
     page = re.sub(
-        r"(?m)^(ragmon_store_bytes|ragmon_memory_\w+|ragmon_limit_bytes.*disk.*) .*$", r"\1 0", page
+        r"(?m)^(ragmon_(?:store_bytes|memory_\w+|http_connections\w*)) .*$", r"\1 0", page
     )
+    page = re.sub(r"(?m)^(ragmon_limit_bytes.*disk.*) .*$", r"\1 0", page)
     page = re.sub(r"(?m)^(ragmon_loop_last_turn.*\}) .*$", r"\1 0", page)
     page = re.sub(r"(?m)^(ragmon_.*(?:grounding|faithful).*\}) \S+$", r"\1 0", page)
     return re.sub(r"(?m)(?<= )\d+\.\d{10,}$", lambda found: f"{float(found[0]):.12g}", page)

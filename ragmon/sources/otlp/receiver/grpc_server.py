@@ -14,7 +14,7 @@ import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from ragmon.access import Permit
-from ragmon.asgi import Problem, Scope, over_memory
+from ragmon.asgi import BodyLimits, Problem, Scope, over_memory
 from ragmon.errors import MemoryLimitError
 from ragmon.sources.otlp.receiver.certificate import PemFiles
 from ragmon.sources.otlp.receiver.source import OtlpSource
@@ -48,7 +48,7 @@ class GrpcServer:
         authorize: Callable[[Scope, str], Permit],
         loop: asyncio.AbstractEventLoop,
         *,
-        most_bytes: int,
+        limits: BodyLimits,
         pem: Callable[[], PemFiles] | None = None,
     ) -> None:
         """Listen; nothing is answered before ``start``.
@@ -58,14 +58,15 @@ class GrpcServer:
             source: takes the requests.
             authorize: checks a request for a scope.
             loop: on which ``source`` runs.
-            most_bytes: of one request.
+            limits: of requests, and of connections: those beyond are closed at once.
             pem: the certificate in use, asked for at each connection; None: without TLS.
         """
         options = [
-            ("grpc.max_receive_message_length", most_bytes),
+            ("grpc.max_receive_message_length", limits.body),
             ("grpc.max_concurrent_streams", _MOST_STREAMS),
+            ("grpc.max_allowed_incoming_connections", limits.connections),
         ]
-        self._most_bytes = most_bytes
+        self._most_bytes = limits.body
         self._source = source
         self._authorize = authorize
         self._loop = loop

@@ -155,6 +155,11 @@ class OtlpSource:
             await send_answer(send, failure(encoding, problem), problem.headers)
 
     @property
+    def limits(self) -> BodyLimits:
+        """Limits of requests and connections."""
+        return self._options.limits
+
+    @property
     def memory(self) -> MemoryBudget:
         """The account that requests reserve from."""
         return self._options.limits.memory

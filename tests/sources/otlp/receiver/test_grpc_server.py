@@ -1,10 +1,12 @@
 """OTLP over gRPC takes the same road as OTLP over HTTP."""
 
 import asyncio
+import socket
 import threading
 
 import grpc
 import pytest
+from msgspec.structs import replace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from ragmon.access import ANONYMOUS
@@ -14,6 +16,7 @@ from tests.support.otlp import captured, rig, truth
 
 SERVICE = "/opentelemetry.proto.collector.{0}.v1.{1}Service/Export"
 TRACES = SERVICE.format("trace", "Trace")
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"  # with empty settings
 
 
 def authorize(scope, needed):
@@ -23,13 +26,17 @@ def authorize(scope, needed):
     return ANONYMOUS
 
 
+def limits(built):
+    return replace(built.source.limits, body=4 << 20, connections=3)
+
+
 @pytest.fixture
 def site(tmp_path):
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     with rig(tmp_path) as built:
-        server = GrpcServer("127.0.0.1:0", built.source, authorize, loop, most_bytes=4 << 20)
+        server = GrpcServer("127.0.0.1:0", built.source, authorize, loop, limits=limits(built))
         server.start()
         with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
             yield built, lambda method, body, **call: channel.unary_unary(method)(body, **call)
@@ -114,3 +121,19 @@ def test_a_message_is_read_only_when_there_is_memory_for_it(site, taken, code):
             assert raised.value.code() is code
             assert built.counters.counts["otlp", "memory"] == 1
     assert budget.reserved == 0
+
+
+def test_connections_beyond_the_limit_are_closed(tmp_path):
+    loop = asyncio.new_event_loop()
+    with rig(tmp_path) as built:
+        server = GrpcServer("127.0.0.1:0", built.source, authorize, loop, limits=limits(built))
+        server.start()
+        clients = [socket.create_connection(("127.0.0.1", server.port), 10) for _ in range(5)]
+        for client in clients:
+            client.sendall(PREFACE)
+        answered = [bool(client.recv(100)) for client in clients]
+        for client in clients:
+            client.close()
+        server.stop(1.0)
+    loop.close()
+    assert answered == [True] * 3 + [False] * 2
