@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -116,15 +117,35 @@ def test_a_sink_that_hangs_is_left(tmp_path):
 
 def test_a_client_that_does_not_read_is_cut_off(tmp_path):
     with Process(tmp_path / "data", *QUIET) as site:
-        batch = [(at, {"query": "x" * 3_000}) for at in range(1_000)]
-        for part in range(5):
-            site.post("/v1/queries", [{**each, "query_id": f"{part}-{at}"} for at, each in batch])
+        for part in range(10):
+            batch = [{"query_id": f"{part}-{at}", "query": "x" * 15_000} for at in range(100)]
+            assert site.post("/v1/queries", batch).json["accepted"] == 100
         with contextlib.ExitStack() as wires:
-            for _ in range(3):
-                wire = wires.enter_context(site.wire())
-                wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            slow = [wires.enter_context(_silent(site)) for _ in range(3)]
+            for wire in slow:
                 wire.sendall(b"GET /v1/queries?limit=1000 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                assert wire.recv(12) == b"HTTP/1.1 200"
             assert site.terminate(LIMIT_S) == 0
+            for wire in slow:
+                assert _received(wire) < 15_000_000  # the kernel held so much at the end
+
+
+def _silent(site: Process) -> socket.socket:
+    """A connection whose client takes a little at a time."""
+    parts = urlsplit(site.url)
+    wire = socket.socket()
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    wire.settimeout(10.0)
+    wire.connect((parts.hostname, parts.port))
+    return wire
+
+
+def _received(wire: socket.socket) -> int:
+    size = 0
+    with contextlib.suppress(ConnectionError):
+        while part := wire.recv(65_536):
+            size += len(part)
+    return size
 
 
 def test_a_judge_that_is_stopped_does_not_hold_it_up(tmp_path):
@@ -140,3 +161,15 @@ def test_a_judge_that_is_stopped_does_not_hold_it_up(tmp_path):
         assert site.terminate(LIMIT_S) == 0
         with pytest.raises(ProcessLookupError):
             os.kill(judge, 0)
+
+
+def test_a_read_of_the_store_that_hangs_is_left(tmp_path):
+    with Hanging(tmp_path, "ragmon.stores.sqlite.reader:SqliteReader:blocks", *QUIET) as site:
+        assert site.post("/v1/queries", {"query_id": "kept"}).json["accepted"] == 1
+        site.hang()
+        with site.wire() as wire:
+            wire.sendall(b"GET /v1/queries HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            site.wait_until_it_hangs()
+            assert site.terminate(LIMIT_S) == HUNG
+        assert site.forced()["hung"] == ["reads"]
+    assert stored(tmp_path / "data", "kept")
