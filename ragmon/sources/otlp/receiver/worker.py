@@ -158,9 +158,9 @@ class MappingWorker:
 
     def _finish(self, complete: Sequence[Complete], late: Sequence[SpanRow], now: float) -> bool:
         """Map, store and delete traces; those that cannot be stored wait again."""
+        known = {trace.trace_id for trace in complete} | {part.trace_id for part in late}
         try:
             bodies, damaged = self._fetch(complete)
-            known = {trace.trace_id for trace in complete} | {part.trace_id for part in late}
             # Written before: what ends the process is then known after the restart.
             self._spans.ask(lambda stored: stored.mark(known, self._clock.now()))
             batch = self._map(complete, bodies, late)
@@ -182,6 +182,10 @@ class MappingWorker:
             self._inbox.extendleft(reversed(late))
             self._drained -= _size_of(late)
             return False
+        except Exception:  # a defect of ours: they are mapped again, each by itself
+            self._spans.ask(lambda stored: stored.mark(known, self._clock.now()))
+            self._suspects.restore()
+            raise
         self._remember(complete, bodies)
         return True
 
