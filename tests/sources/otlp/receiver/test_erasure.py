@@ -1,13 +1,14 @@
 """Whose an incomplete trace is, without mapping it: its mapping may end the process."""
 
 import json
+import sqlite3
 
 import pytest
 
 from ragmon.privacy.erasure import Subject
 from ragmon.sources.otlp.receiver.erasure import is_owned
 from ragmon.sources.otlp.spans import Resource, pack
-from tests.support.otlp import span
+from tests.support.otlp import NOW, as_json, rig, span
 
 JANE = Subject(kind="user", id="jane")
 
@@ -58,3 +59,41 @@ def test_a_number_is_an_id():
 def test_bytes_that_are_no_spans_go_when_they_hold_the_id():
     assert is_owned([b"no spans of jane"], JANE)
     assert not is_owned([b"no spans of john"], JANE)
+
+
+def trace(number, user):
+    attributes = {"user.id": user, "openinference.span.kind": "CHAIN", "input.value": "a question"}
+    attributes["output.value"] = "an answer"
+    return span(number, trace_id=number.to_bytes(16, "big"), attributes=attributes)
+
+
+def erase(site, subject=JANE):
+    future = site.source.worker.erase(subject, dry_run=False)
+    site.source.worker._erase_all()
+    return [int.from_bytes(trace_id, "big") for trace_id in future.result(0)]
+
+
+def test_a_suspect_is_erased_and_not_mapped_any_more(tmp_path):
+    with rig(tmp_path) as site:
+        site.send(as_json(trace(1, "jane"), trace(2, "john")), content_type="application/json")
+        marked = [number.to_bytes(16, "big") for number in (1, 2)]
+        site.engine.thread.ask(lambda: site.engine.store.spans().mark(marked, NOW))
+    with rig(tmp_path) as site:
+        assert erase(site) == [1]
+        assert site.source.worker.step()
+        assert site.stored() == 1
+        assert site.pending() == 0
+
+
+def test_spans_that_cannot_be_read_do_not_stop_an_erasure(tmp_path):
+    with rig(tmp_path) as site:
+        for number, user in ((1, "jane"), (2, "john"), (3, "john")):
+            site.send(as_json(trace(number, user)), content_type="application/json")
+        site.engine.thread.ask(lambda: None)
+    other = sqlite3.connect(tmp_path / "ragmon.sqlite")
+    other.execute("UPDATE spans SET body = 'no bytes at all' WHERE number = 2")
+    other.commit()
+    other.close()
+    with rig(tmp_path) as site:
+        assert erase(site) == [1, 2]  # whose the second was, nobody can tell
+        assert site.pending() == 1
