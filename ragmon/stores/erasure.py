@@ -27,7 +27,7 @@ class ErasedBlock(Struct, frozen=True, kw_only=True):
 
     first_sequence: int
     stored: bytes  # the block as it was read, to tell whether it changed meanwhile
-    records: bytes  # one msgpack array
+    body: bytes  # the block from now on, as ``pack`` made it
     sequences: Sequence[int]  # of the erased records
     amend: Callable[[int, bytes], bytes]  # erases amendments of one of them
 
@@ -45,6 +45,10 @@ class Erasure(Protocol):
 
     def update(self, row: ErasureRow) -> None:
         """Replace a request by what it is now."""
+        ...
+
+    def pack(self, records: bytes, first_sequence: int) -> bytes:
+        """The body of a block from one msgpack array; may be called beside the writer."""
         ...
 
     def swap(self, block: ErasedBlock, row: Callable[[], ErasureRow] | None) -> bool:

@@ -16,6 +16,9 @@ Chooser = Callable[[StoredBlock], Sequence[int]]
 """Positions of the records of a block whose content is to go."""
 
 
+Pack = Callable[[bytes, int], bytes]
+
+
 class _Owner(Struct):
     query_id: str = ""
     pipeline: str = "default"
@@ -74,7 +77,7 @@ class BlockEraser:
         for block in self._blocks(start, until):
             while positions := choose(block):
                 before = counts.records, counts.changes
-                rewritten = rewrite(block, positions, counts)
+                rewritten = rewrite(block, positions, counts, self._erasure.pack)
                 if self._engine.thread.ask(partial(self._swap, rewritten, row)):
                     break
                 counts.records, counts.changes = before
@@ -134,13 +137,16 @@ def with_content(block: StoredBlock, positions: Sequence[int]) -> list[int]:
     return [at for at in positions if not is_erased(owners[at].query_id)]
 
 
-def rewrite(block: StoredBlock, positions: Sequence[int], counts: ErasureCounts) -> _Rewritten:
+def rewrite(
+    block: StoredBlock, positions: Sequence[int], counts: ErasureCounts, pack: Pack
+) -> _Rewritten:
     """The block without the content of some of its records.
 
     Args:
         block: as stored.
         positions: of the records.
         counts: of erased records, added to; the changes only when the block is swapped.
+        pack: makes the body of a block, see ``Erasure``.
     """
     records = _raw.decode(block.records)
     aliases: dict[int, Aliases] = {}
@@ -165,7 +171,7 @@ def rewrite(block: StoredBlock, positions: Sequence[int], counts: ErasureCounts)
     erased_block = ErasedBlock(
         first_sequence=block.first_sequence,
         stored=block.stored,
-        records=_encode(records),
+        body=pack(_encode(records), block.first_sequence),
         sequences=sorted(names),
         amend=change,
     )

@@ -1,5 +1,6 @@
 """Places that ragmon cannot reach, where content that it erased may still be."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,8 +8,10 @@ from ragmon.api_schema import RemainingPlace
 from ragmon.config import Settings
 from ragmon.privacy import redact_text
 from ragmon.privacy.erasure import Subject
+from ragmon.stores.damage import DamagedRow
 from ragmon.windows import Windows
 
+_MOST_NAMED = 20
 _BESIDE = ("-wal", "-shm", "-journal")
 _QUARANTINE = RemainingPlace(
     place="what lies in quarantine, which is not searched",
@@ -67,6 +70,22 @@ def remaining_places(
             )
         )
     return places
+
+
+def damaged_places(rows: Iterable[DamagedRow]) -> list[RemainingPlace]:
+    """The damaged blocks, which cannot be searched."""
+    blocks = [row.name for row in rows if row.what == "block"]
+    if not blocks:
+        return []
+    names = ", ".join(blocks[:_MOST_NAMED]) + (", …" if len(blocks) > _MOST_NAMED else "")
+    return [
+        RemainingPlace(
+            place=f"{len(blocks)} damaged blocks of records, which cannot be read"
+            f" (by their first sequence number: {names})",
+            action="restore a sound backup and ask again, or let them expire with"
+            " retention.records; `ragmon verify` lists them",
+        )
+    ]
 
 
 def _copies(data_dir: Path) -> list[Path]:

@@ -22,7 +22,7 @@ from ragmon.daemon.component import Context
 from ragmon.daemon.erasure.blocks import BlockEraser, ErasureCounts, owned
 from ragmon.daemon.erasure.evidence import EvidenceEraser
 from ragmon.daemon.erasure.quarantine import QuarantineEraser
-from ragmon.daemon.erasure.remaining import remaining_places
+from ragmon.daemon.erasure.remaining import damaged_places, remaining_places
 from ragmon.errors import StoreError
 from ragmon.loops import BEAT_EVERY_S, Loop, beat
 from ragmon.privacy.erasure import Subject
@@ -178,6 +178,8 @@ class ErasureRequests:
         _add(removed, alerts=self.evidence.erase())
         # Behind the records: entries are found by whose queries they are about.
         _add(removed, quarantine=self._quarantine.erase(subject, dry_run=False))
+        for let_go in self._engine.on_erased:
+            let_go()
         return replace(receipt, removed=removed)
 
     def _erase_traces(self, subject: Subject, *, dry_run: bool) -> Sequence[bytes]:
@@ -200,6 +202,7 @@ class ErasureRequests:
         now = self._context.clock.now()
         settings, windows = self._context.settings, self._engine.windows
         places = self._engine.thread.ask(lambda: remaining_places(settings, windows, subject, now))
+        places += damaged_places(self._engine.store.damage.rows())
         return replace(receipt, state="done", finished_at=now, remaining=places)
 
     def _save(self, row: ErasureRow, receipt: ErasureReceipt) -> None:

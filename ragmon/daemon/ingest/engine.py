@@ -71,6 +71,7 @@ class Engine:
             self.committer, clock, queue_bytes=settings.limits.queue, on_commit=on_commit
         )
         self.thread = self.writer.thread
+        self.on_erased: list[Callable[[], None]] = []  # lets go of content beside the store
         self._log = structlog.get_logger("windows")
         self.committer.report(self._note_defect)
         self.committer.listen(self._mend_after)

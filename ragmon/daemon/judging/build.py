@@ -111,7 +111,9 @@ class SampledJudging:
         self._context = context
         store = context.engine.store.judging()
         self._store = context.engine.thread.bind(store)
-        self._llm: LlmJudge = llm.build(options, context.clock)
+        replies = llm.LruCache(options.cache_entries)
+        self._llm: LlmJudge = llm.build(options, context.clock, replies)
+        context.engine.on_erased.append(replies.clear)
         self._budget = SharedBudget(limits_of(settings), context.clock)
         self._budget.load(store.remembered(BUDGET))  # nothing runs yet
         self.draws = self._selection(settings, store.remembered(TRAFFIC))

@@ -43,6 +43,11 @@ class LruCache:
             while len(self._replies) > self._entries:
                 self._replies.popitem(last=False)
 
+    def clear(self) -> None:
+        """Let go of every reply."""
+        with self._lock:
+            self._replies.clear()
+
 
 def content_key(parts: Iterable[str]) -> bytes:
     """A key of 16 bytes; parts are told apart by their lengths."""

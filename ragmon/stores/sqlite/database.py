@@ -40,12 +40,7 @@ class Database:
         self.path = path
         self.migration: Migration | None = None
         self.damage = Damage()
-        # Level 1, except that it remembers twice as much, and finds a passage that many answers
-        # were built on: a tenth less to write for a twentieth more to compute.
-        usual = zstandard.ZstdCompressionParameters.from_level(
-            1, window_log=20, hash_log=15, write_checksum=True
-        )
-        self._zip = zstandard.ZstdCompressor(compression_params=usual)
+        self._zip = compressor()
         with decoded(path):
             self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
@@ -192,6 +187,18 @@ class Database:
         db.execute("INSERT INTO meta VALUES ('seed', ?)", (seed,))
         db.execute(f"PRAGMA user_version = {FORMAT}")
         db.execute("COMMIT")
+
+
+def compressor() -> zstandard.ZstdCompressor:
+    """A compressor of blocks, for one thread.
+
+    It is of level 1, except that it remembers twice as much, and finds a passage that many answers
+    were built on: a tenth less to write for a twentieth more to compute.
+    """
+    usual = zstandard.ZstdCompressionParameters.from_level(
+        1, window_log=20, hash_log=15, write_checksum=True
+    )
+    return zstandard.ZstdCompressor(compression_params=usual)
 
 
 def unzip(body: bytes) -> bytes:
