@@ -86,7 +86,7 @@ def _covers(name: str, key: str) -> bool:
 def value_text(field: FieldInfo, value: Any) -> str:
     """The value of a setting as YAML writes it, with its unit."""
     parsers = repr(field.metadata) + repr(field.annotation)
-    if "function seconds " in parsers:
+    if "function seconds " in parsers and value is not None:
         return _durations(value)
     if "function size " in parsers and isinstance(value, int):
         return size_text(value)

@@ -4,6 +4,7 @@ The help texts are printed by ``ragmon check-config`` and stand in the settings 
 default that a core option has as well is taken from there, so that it is written once.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -13,6 +14,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    field_validator,
     model_validator,
 )
 
@@ -86,6 +88,34 @@ class QuarantineSettings(SettingsSection):
     """Most entries kept; beyond it the oldest are deleted."""
     max_size: Bytes = _QUARANTINE.size_bytes
     """Most disk space for all entries together; beyond it the oldest are deleted."""
+
+
+class BackupSettings(SettingsSection):
+    """Backups of the store by `ragmon backup`, which runs beside the daemon."""
+
+    to: str | None = None
+    """Place of the backups, a directory or s3://bucket/prefix; `ragmon backup` and `ragmon restore`
+    use it, and receipts of erasures name it. S3 takes its credentials from AWS_ACCESS_KEY_ID,
+    AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or from the shared credentials file; none: only
+    what a command names."""
+    every: Positive | None = None
+    """Interval at which `ragmon backup` goes on making backups; none: it makes one and ends."""
+    keep: Annotated[int, Field(ge=1, le=10_000)] = 28
+    """Backups to keep in that place; the oldest of the others are deleted after each new one."""
+    endpoint: str = ""
+    """URL of an S3 server other than AWS, for example http://minio:9000; empty: AWS_ENDPOINT_URL_S3
+    or AWS_ENDPOINT_URL, else AWS."""
+    region: str = ""
+    """Region of the bucket; empty: AWS_REGION or AWS_DEFAULT_REGION, else us-east-1."""
+
+    @field_validator("to")
+    @classmethod
+    def _place(cls, value: str | None) -> str | None:
+        if value is not None and (
+            "://" in value and not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]+(/[^?#]*)?", value)
+        ):
+            raise ValueError("write a directory or s3://bucket/prefix")
+        return value
 
 
 class RetrievalSettings(SettingsSection):

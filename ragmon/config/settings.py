@@ -11,6 +11,7 @@ from ragmon.config.access import AuditSettings, AuthSettings, TlsSettings
 from ragmon.config.masked import masked
 from ragmon.config.sections import (
     AlertSettings,
+    BackupSettings,
     DetectorSettings,
     JudgeSettings,
     LatencySettings,
@@ -81,6 +82,7 @@ class Settings(BaseSettings):
     """Longest time that a query, feedback, label or score may lie ahead; later ones are refused."""
     retention: RetentionSettings = RetentionSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
+    backup: BackupSettings = BackupSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     latency: LatencySettings = LatencySettings()
     privacy: PrivacySettings = PrivacySettings()

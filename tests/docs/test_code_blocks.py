@@ -127,6 +127,17 @@ def check_collector(text, _folder, _monkeypatch):
     assert set(pipeline["exporters"]) <= set(yaml.safe_load(text)["exporters"])
 
 
+def check_backup(text, folder, _monkeypatch):
+    """A Deployment whose words are a command that the parser takes."""
+    pod = yaml.safe_load(text)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    mounted = {each["name"] for each in container["volumeMounts"]}
+    assert mounted == {each["name"] for each in pod["volumes"]}
+    command, *words = container["args"]
+    flags = {flag for action in COMMANDS[command]._actions for flag in action.option_strings}
+    assert {word for word in words if word.startswith("--")} <= flags
+
+
 def checked_elsewhere(text, _folder, _monkeypatch):
     """`tests/cli/test_evaluate.py` loads these."""
     assert yaml.safe_load(text)
@@ -137,6 +148,7 @@ YAML = {
     "values.yaml": check_values,
     "prometheus.yml": check_scrape,
     "otel-collector.yaml": check_collector,
+    "backup.yaml": check_backup,
     "ragmon evaluate golden.jsonl --request ask.yaml": checked_elsewhere,
     "ragmon gate now.json --baseline live --rules rules.yaml": checked_elsewhere,
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ragmon.api_schema import RemainingPlace
 from ragmon.config import Settings
+from ragmon.config.sections import BackupSettings
 from ragmon.privacy import redact_text
 from ragmon.privacy.erasure import Subject
 from ragmon.stores.damage import DamagedRow
@@ -25,13 +26,7 @@ def remaining_places(
 ) -> list[RemainingPlace]:
     """Everything that is left for the operator to do; on the writer's thread."""
     when = _text(finished_at)
-    places = [
-        RemainingPlace(
-            place=f"backups and volume snapshots made before {when}",
-            action="delete them, or let them expire; after a restore, ask again for the erasure",
-        )
-    ]
-    places.append(_QUARANTINE)
+    places = [_backups(settings.backup, when), _QUARANTINE]
     places += [_copy(path) for path in _copies(settings.data_dir)]
     places += [
         RemainingPlace(place=f"the followed file {source['path']} and its rotated copies",
@@ -86,6 +81,14 @@ def damaged_places(rows: Iterable[DamagedRow]) -> list[RemainingPlace]:
             " retention.records; `ragmon verify` lists them",
         )
     ]
+
+
+def _backups(backup: BackupSettings, when: str) -> RemainingPlace:
+    known = f", such as those in {backup.to} (backup.to)" if backup.to else ""
+    return RemainingPlace(
+        place=f"backups and volume snapshots made before {when}{known}",
+        action="delete them, or let them expire; after a restore, ask again for the erasure",
+    )
 
 
 def _copies(data_dir: Path) -> list[Path]:

@@ -140,7 +140,7 @@ def test_a_dry_run_changes_nothing_and_keeps_no_receipt(tmp_path):
 
 
 def test_the_receipt_proves_whose_it_was_and_does_not_tell(tmp_path):
-    with running(tmp_path / "data") as site:
+    with running(tmp_path / "data", backup__to="s3://copies/ragmon") as site:
         (tmp_path / "data" / "ragmon.sqlite.format2.bak").write_bytes(b"as it was")
         send(site)
         forget(site, f"/v1/users/{JANE}")
@@ -150,6 +150,7 @@ def test_the_receipt_proves_whose_it_was_and_does_not_tell(tmp_path):
         assert JANE not in str(receipt)
         places = " ".join(each["place"] for each in receipt["remaining"])
         assert "backups and volume snapshots made before" in places
+        assert "such as those in s3://copies/ragmon (backup.to)" in places
         assert "ragmon.sqlite.format2.bak" in places
 
 

@@ -1,0 +1,93 @@
+"""Put a backup in the place of the store: fetched, checked by its SHA-256, and verified before.
+
+FROM is a place that `ragmon backup --to` wrote to, or one backup in it. ragmon must not run. A
+store that is there is only replaced with --force, and kept beside the new one under another name.
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+from ragmon.backups import Backup, BackupPlace, complete, is_backup
+from ragmon.backups.restoring import choose, fetch, put_in_place
+from ragmon.cli import flags
+from ragmon.cli.backup_place import data_dir_argument, place_of, take_data_dir
+from ragmon.cli.console import say
+from ragmon.clock import Clock, SystemClock
+from ragmon.daemon.lock import DirectoryLock
+from ragmon.durations import rounded_duration_text
+from ragmon.errors import SettingsError
+from ragmon.stores.sqlite.store import FILE
+
+NAME = "restore"
+HELP = "put a backup in the place of the store"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    flags.arguments(parser)
+    parser.usage = f"{parser.prog} [FROM] [--list] [--force] [--config FILE] [--data-dir DIR]"
+    parser.add_argument(
+        "place",
+        nargs="?",
+        metavar="FROM",
+        help="directory, s3://bucket/prefix, or one backup in it; the newest is taken"
+        " (default: the setting backup.to)",
+    )
+    parser.add_argument("--list", action="store_true", help="list the backups that are there")
+    parser.add_argument(
+        "--force", action="store_true", help="replace a store; it is kept under another name"
+    )
+    data_dir_argument(parser)
+
+
+def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
+    """Restore it, or list what there is."""
+    os.umask(0o077)
+    clock = clock or SystemClock()
+    name = None
+    if args.place is not None:
+        parent, slash, last = args.place.rpartition("/")
+        name = last if is_backup(last) else None
+        args.rest.append(f"--backup.to={parent + slash or '.' if name else args.place}")
+    take_data_dir(args)
+    settings = flags.settings(args).settings
+    if settings.backup.to is None:
+        args.parser.error("say FROM which place")
+    place = place_of(settings.backup, clock)
+    if args.list:
+        return _list(place, clock.now())
+    _check_empty(settings.data_dir, force=args.force)
+    backup = choose(place, name)
+    say(f"{backup.name}: {backup.size_bytes:,} bytes, made {_age(backup, clock.now())} ago")
+    lock = DirectoryLock(settings.data_dir)
+    try:
+        restored, result = fetch(place, backup, settings.data_dir)
+        aside = put_in_place(restored, settings.data_dir, clock.now())
+    finally:
+        lock.release()
+    if aside is not None:
+        say(f"The store before is now {aside}; delete it when you are content.")
+    say(
+        f"{settings.data_dir / FILE}: {result.records:,} queries, sound. What arrived in the"
+        f" {_age(backup, clock.now())} since is not in it; ask again for erasures of that time."
+    )
+    return 0
+
+
+def _list(place: BackupPlace, now: float) -> int:
+    for backup in complete(place):
+        say(f"{backup.name}  {backup.size_bytes:>15,} bytes  {_age(backup, now)} ago")
+    return 0
+
+
+def _age(backup: Backup, now: float) -> str:
+    return rounded_duration_text(max(0.0, now - backup.made_at))
+
+
+def _check_empty(data_dir: Path, *, force: bool) -> None:
+    if (data_dir / FILE).exists() and not force:
+        raise SettingsError(
+            f"{data_dir / FILE} exists",
+            hint="Use --force to replace it (it is kept under another name), or another data_dir",
+        )
