@@ -12,7 +12,7 @@ from tests.support.daemons import Process
 
 pytestmark = pytest.mark.end_to_end
 
-TOKENS = {"chart": "of-the-chart", "checkout": "of-checkout"}
+TOKENS = {"chart": "of-the-chart", "chart-ingest": "of-senders", "checkout": "of-checkout"}
 
 
 @pytest.fixture(scope="module")
@@ -58,5 +58,6 @@ def test_the_pod_answers_its_probes_and_helm_test(chart, served, variant):
         assert helm_test(chart, variant, site.url, TOKENS["chart"]) == 0
         assert helm_test(chart, variant, site.url, "a guess") != 0
         assert site.get("/v1/report").status == 401
-        sent = site.with_token(TOKENS["chart" if variant == "settings" else "checkout"])
+        sent = site.with_token(TOKENS["chart-ingest" if variant == "settings" else "checkout"])
         assert sent.post("/v1/queries", {"query_id": "a"}).status == 200
+        assert sent.get("/v1/report").status == 403

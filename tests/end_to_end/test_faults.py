@@ -276,7 +276,7 @@ def test_ten_thousand_pipelines_are_bounded(tmp_path):
 
 def test_memory_is_bounded_while_bodies_pour_in(tmp_path):
     # 40 connections that each announce 30 MB would be more than a gigabyte.
-    limits = ("--limits.queue", "20MB", "--judge.grounding.enabled", "false")
+    limits = ("--limits.memory", "120MB", "--judge.grounding.enabled", "false")
     with Process(tmp_path / "data", *limits) as site:
         before = site.rss_bytes()
         wires = [site.wire() for _ in range(40)]
@@ -298,8 +298,7 @@ def test_memory_is_bounded_while_bodies_pour_in(tmp_path):
         for wire in wires:
             wire.close()
         eventually(lambda: site.post("/v1/queries", b"{}").status == 200, "it takes batches again")
-        refused = ("overloaded", "memory")
-        assert sum(site.total("ragmon_rejected_total", reason=each) for each in refused) >= 15
+        assert site.total("ragmon_rejected_total", reason="memory") >= 15
 
 
 def test_what_is_written_is_for_its_owner_alone(tmp_path):
