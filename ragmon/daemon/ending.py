@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import structlog
 
-from ragmon.clock import Clock, SystemClock
+from ragmon.clock import SystemClock
 from ragmon.loops import Loop, Supervised
 
 LIMIT_S = 9.0
@@ -35,19 +35,19 @@ _OURS = f"{os.sep}ragmon{os.sep}"
 class Ending:
     """Signal handlers and the limit of time; for the process that is a daemon and nothing else."""
 
-    def __init__(self, stop: Callable[[], None], abort: Callable[[], None], clock: Clock) -> None:
+    def __init__(self, stop: Callable[[], None], abort: Callable[[], None]) -> None:
         """Make it; ``listen`` begins.
 
         Args:
             stop: asks the daemon to end.
             abort: kills the processes that it started; called before the process ends by force.
-            clock: of the daemon.
         """
         self._stop = stop
         self._abort = abort
-        self._clock = clock
         self._lock = threading.Lock()
         self._deadline: threading.Thread | None = None
+        self._finished = threading.Event()
+        self._former: dict[int, Any] = {}  # signal handlers
         self._log = structlog.get_logger("daemon")
 
     def listen(self) -> None:
@@ -56,7 +56,13 @@ class Ending:
         Python's own handlers: they run on the main thread even when its event loop is busy.
         """
         for number in _SIGNALS:
-            signal.signal(number, self._on_signal)
+            self._former[number] = signal.signal(number, self._on_signal)
+
+    def finish(self) -> None:
+        """Lift the limit and give the signals back: all has ended in time."""
+        self._finished.set()
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
 
     def begin(self, reason: str) -> None:
         """Set the limit from now on; once."""
@@ -89,8 +95,8 @@ class Ending:
 
     def _watch(self, reason: str) -> None:
         self._log.info("ending", signal=reason)
-        self._clock.sleep(LIMIT_S)
-        self.force([f"the end took longer than {LIMIT_S:g} s"])
+        if not self._finished.wait(LIMIT_S):
+            self.force([f"the end took longer than {LIMIT_S:g} s"])
 
 
 def busy_threads() -> list[str]:

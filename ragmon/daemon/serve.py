@@ -136,7 +136,7 @@ class Daemon:
     async def _serve(self, ready: Callable[[str], None] | None) -> None:
         loop = asyncio.get_running_loop()
         if threading.current_thread() is threading.main_thread():
-            self._ending = Ending(self.stop, self._abort, self._clock)
+            self._ending = Ending(self.stop, self._abort)
             self._ending.listen()
         reads = ThreadPoolExecutor(thread_name_prefix="reads")
         loop.set_default_executor(reads)
@@ -234,6 +234,8 @@ class Daemon:
             self._log.error("hung_at_end", hung=hung)
         else:
             self._ending.force(hung)
+        if self._ending is not None:
+            self._ending.finish()
 
     def _abort(self) -> None:
         """Kill the processes that were started."""
