@@ -12,6 +12,7 @@ from ragmon.clock import ManualClock
 from ragmon.daemon.audit import AuditFile, AuditLog
 from ragmon.web import openapi
 from tests.support.daemons import running
+from tests.support.wait import eventually
 
 ADMIN, READ = "admin-secret", "read-secret"
 TOKENS = [
@@ -186,8 +187,13 @@ def test_labels_are_recorded_by_their_counts(site):
     admin.post("/v1/queries", [{"query_id": "labelled"}])
     labels = [{"query_id": "labelled", "faithful": 1.0}, {"query_id": "labelled", "faithful": 7}]
     assert admin.post("/v1/labels", labels).status == 200
-    (line,) = admin.get("/v1/audit?limit=1").json["entries"]
-    assert (line["what"], line["outcome"]) == ("sendLabels", "1 accepted, 0 duplicates, 1 rejected")
+    expected = ("sendLabels", "1 accepted, 0 duplicates, 1 rejected")
+
+    def is_recorded() -> bool:
+        (line,) = admin.get("/v1/audit?limit=1").json["entries"]
+        return (line["what"], line["outcome"]) == expected
+
+    eventually(is_recorded, "the counts are recorded, after the answer")
 
 
 def test_refused_tokens_are_recorded_and_no_secret_is(site):

@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import pytest
+from structlog.testing import capture_logs
 
 from ragmon.cli import main
 from ragmon.config import load
@@ -248,10 +249,10 @@ def test_an_open_breaker_leaves_the_endpoint_alone(tmp_path, llm):
         assert len(llm.chats) <= 8
 
 
-def test_why_the_endpoint_is_left_alone_is_counted_and_said_once(tmp_path, llm, capfd):
+def test_why_the_endpoint_is_left_alone_is_counted_and_said_once(tmp_path, llm):
     llm.always = error(500, "out of memory")
     given = settings(llm, judge__llm__attempts=3, judge__llm__breaker_failures=2)
-    with running(tmp_path / "data", **given) as site:
+    with capture_logs() as logged, running(tmp_path / "data", **given) as site:
         site.post("/v1/queries", [answered(number) for number in range(40)])
         eventually(
             lambda: site.total("ragmon_judge_failures_total", reason="server_error"), "said why"
@@ -259,9 +260,8 @@ def test_why_the_endpoint_is_left_alone_is_counted_and_said_once(tmp_path, llm, 
         eventually(
             lambda: site.total("ragmon_judge_failures_total", reason="circuit_open"), "left alone"
         )
-    said = [line for line in "".join(capfd.readouterr()).splitlines() if "judge_paused" in line]
-    assert len(said) == 1
-    assert "500: out of memory" in said[0]
+    (said,) = [event for event in logged if event["event"] == "judge_paused"]
+    assert "500: out of memory" in str(said)
 
 
 def test_what_waited_for_too_long_is_counted_as_expired(tmp_path, llm):
