@@ -1,4 +1,6 @@
-"""Durations as people write and read them: ``90s``, ``24h``, ``7d``."""
+"""Durations and moments as people write and read them: ``24h``, ``2026-11-21 03:02 UTC``."""
+
+from datetime import UTC, datetime
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 """Seconds in a unit."""
@@ -19,3 +21,8 @@ def rounded_duration_text(value: float) -> str:
         if value >= 2.0 * UNITS[unit]:
             return f"{int(value // UNITS[unit])}{unit}"
     return f"{int(value)}s"
+
+
+def minute_text(moment: float) -> str:
+    """The minute of a moment in unix seconds: ``2026-11-21 03:02 UTC``."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")

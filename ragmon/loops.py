@@ -293,6 +293,21 @@ class Loop:
         return wait_s
 
 
+class LoopOwner:
+    """Base of a component that runs one loop: it begins with it, and is watched by it."""
+
+    loop: Loop
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """The one."""
+        return (self.loop,)
+
+    def start(self) -> None:
+        """Begin, without waiting."""
+        self.loop.start()
+
+
 class Supervisor:
     """All loops of the daemon: their health, and the restart of threads that ended."""
 

@@ -24,6 +24,7 @@ from ragmon.alerts.sentences import (
 )
 from ragmon.detectors import Finding, Severity
 from ragmon.detectors.losses import INDEX, LOSSES, MODES
+from ragmon.durations import minute_text
 
 _FAILING = {
     "hit": "miss",
@@ -169,11 +170,6 @@ def clip(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def utc(when: float) -> str:
-    """``2026-11-21 03:02 UTC``."""
-    return datetime.fromtimestamp(when, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
 def rfc3339(when: float) -> str:
     """``2026-11-21T03:02:00Z``; whole milliseconds."""
     text = datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds")
@@ -208,7 +204,7 @@ def _facts(alert: Alert, now: float) -> Iterator[Fact]:
     yield Fact("since", "Since", _since(alert))
     if alert.ended_at is not None:
         lasted = length(alert.ended_at - (alert.fired_at or alert.began_at))
-        yield Fact("over_since", "Ended", f"{utc(alert.ended_at)}, after {lasted}")
+        yield Fact("over_since", "Ended", f"{minute_text(alert.ended_at)}, after {lasted}")
     elif now - (alert.fired_at or now) >= 60.0:
         yield Fact("firing_for", "Firing for", length(now - (alert.fired_at or now)))
     if evidence.excess is not None and evidence.excess >= 1.0:
@@ -239,9 +235,11 @@ def _expected(finding: Finding) -> str:
 def _since(alert: Alert) -> str:
     fired = alert.fired_at if alert.fired_at is not None else alert.began_at
     if alert.finding.changed_at is not None:
-        return f"{utc(alert.finding.changed_at)} (estimated), alert fired {utc(fired)}"
+        return (
+            f"{minute_text(alert.finding.changed_at)} (estimated), alert fired {minute_text(fired)}"
+        )
     window = alert.finding.window_s
-    return f"{utc(fired)}" + (f", over the last {length(window)}" if window else "")
+    return f"{minute_text(fired)}" + (f", over the last {length(window)}" if window else "")
 
 
 def _share(part: SliceShare, *, good: bool) -> str:

@@ -1,7 +1,6 @@
 """Alerts for the terminal: the open ones in brief, or one with all its evidence."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -12,6 +11,7 @@ from ragmon.alerts.as_json import AlertView, LinkedEvidence
 from ragmon.alerts.message import clip, mode_shifts
 from ragmon.alerts.sentences import MOST_SENTENCE
 from ragmon.alerts.timeline import HISTORY
+from ragmon.durations import minute_text
 from ragmon.terminal import one_line_each
 from ragmon.web.fragments import BACKFILLED
 
@@ -39,7 +39,7 @@ def alert_view(alert: AlertView) -> RenderableType:
     if alert.evidence is not None:
         lines += _facts(alert.evidence)
     if alert.ended_at is not None:
-        lines.append(Text.assemble(("Ended: ", "bold"), _when(alert.ended_at)))
+        lines.append(Text.assemble(("Ended: ", "bold"), minute_text(alert.ended_at)))
     if alert.evidence is not None:
         lines += _details(alert.evidence)
     return Group(_title(alert), Padding(Group(*lines), (0, 0, 1, 2)))
@@ -84,7 +84,7 @@ def _about(alert: AlertView) -> Iterator[Text]:
     facts: list[str] = [alert.name, alert.severity, alert.state.replace("_", " ")]
     if alert.fired_at is not None:
         word = "fired" if alert.state == "resolved" else "since"
-        facts.append(f"{word} {_when(alert.fired_at)}")
+        facts.append(f"{word} {minute_text(alert.fired_at)}")
     if alert.silenced_by:
         facts.append(_silenced(alert.silenced_by))
     yield Text(", ".join(facts), "dim")
@@ -92,7 +92,3 @@ def _about(alert: AlertView) -> Iterator[Text]:
 
 def _silenced(by: str) -> str:
     return BACKFILLED if by == HISTORY.name else f"silenced by {by}"
-
-
-def _when(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")

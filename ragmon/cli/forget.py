@@ -6,7 +6,6 @@ as backups.
 """
 
 import argparse
-from datetime import UTC, datetime
 from urllib.parse import quote
 
 from rich.console import Group
@@ -16,6 +15,7 @@ from ragmon.api_schema import ErasureReceipt
 from ragmon.cli import remote
 from ragmon.cli.console import say_json
 from ragmon.clock import Clock, SystemClock
+from ragmon.durations import minute_text
 from ragmon.evaluate.report.table import standard_output
 
 NAME = "forget"
@@ -74,7 +74,9 @@ def _described(receipt: ErasureReceipt, name: str) -> Group:
     if receipt.state != "done":
         return Group(Text(f"Request {receipt.request} for {of}{where} is {receipt.state}."))
     done = "would be erased" if receipt.dry_run else "erased"
-    lines = [f"{done[0].upper()}{done[1:]} of {of}{where} ({_when(receipt.finished_at or 0.0)}):"]
+    lines = [
+        f"{done[0].upper()}{done[1:]} of {of}{where} ({minute_text(receipt.finished_at or 0.0)}):"
+    ]
     lines += [f"  {count:,} {_KINDS.get(key, key)}" for key, count in receipt.removed.items()]
     if receipt.remaining:
         lines.append("Out of ragmon's reach:")
@@ -82,7 +84,3 @@ def _described(receipt: ErasureReceipt, name: str) -> Group:
     if not receipt.dry_run:
         lines.append(f"Receipt {receipt.request}, subject sha256 {receipt.subject_sha256}")
     return Group(*map(Text, lines))
-
-
-def _when(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")

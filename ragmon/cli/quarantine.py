@@ -8,7 +8,6 @@ listed, too, as send-NUMBER.
 import argparse
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +17,7 @@ from rich.table import Table
 
 from ragmon.cli import remote
 from ragmon.cli.console import say_json
+from ragmon.durations import minute_text
 from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_output
 from ragmon.quarantine_schema import (
@@ -88,7 +88,7 @@ def _list(args: argparse.Namespace) -> tuple[Any, Any, int]:
 
 
 def _cells(entry: QuarantineEntry) -> tuple[str, ...]:
-    moment = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    moment = minute_text(entry.at)
     error = entry.error if len(entry.error) <= 200 else f"{entry.error[:200]}…"
     return entry.id, entry.stage, entry.reason, moment, entry.name, error, str(entry.attempts)
 

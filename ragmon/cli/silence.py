@@ -6,7 +6,6 @@ one that is still firing when its silence ends is notified then.
 """
 
 import argparse
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +15,7 @@ from rich.table import Table
 from ragmon.api_schema import DeletedSilence, SilenceList, SilenceView
 from ragmon.cli import remote
 from ragmon.cli.console import say_json
+from ragmon.durations import minute_text
 from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_output
 
@@ -73,7 +73,7 @@ def _add(args: argparse.Namespace) -> tuple[Any, Any]:
         "comment": args.comment,
     }
     silence = remote.post(remote.session(args), args.url, "/v1/silences", SilenceView, request)
-    return silence, f"Silenced until {_when(silence.ends_at)}: {silence.id}"
+    return silence, f"Silenced until {minute_text(silence.ends_at)}: {silence.id}"
 
 
 def _delete(args: argparse.Namespace) -> tuple[Any, Any]:
@@ -98,7 +98,7 @@ def _list(args: argparse.Namespace) -> tuple[Any, Any]:
             f"{matcher.name}{'=~' if matcher.regex else '='}{matcher.value}"
             for matcher in silence.matchers
         )
-        until = _when(silence.ends_at)
+        until = minute_text(silence.ends_at)
         by, comment = silence.created_by, silence.comment
         table.add_row(silence.id, silence.state, until, conditions, by, comment)
     return silences, table if silences else "There are no silences."
@@ -115,7 +115,3 @@ def _matcher(text: str) -> dict[str, Any]:
         )
     regex = value.startswith("~")
     return {"name": name, "value": value.removeprefix("~") if regex else value, "regex": regex}
-
-
-def _when(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -8,7 +8,6 @@ token and never shows a secret.
 import argparse
 import json
 import secrets
-from datetime import UTC, datetime
 from typing import get_args
 
 from rich import box
@@ -19,6 +18,7 @@ from ragmon.cli import remote
 from ragmon.cli.console import say, say_json
 from ragmon.config.access import Scope
 from ragmon.config.units import moment
+from ragmon.durations import minute_text
 from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_output
 from ragmon.web.auth import digest
@@ -107,4 +107,4 @@ def _rate(token: TokenView) -> str:
 def _when(seconds: float | None) -> str:
     if seconds is None:
         return "never"
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return minute_text(seconds)

@@ -6,7 +6,7 @@ A loop of its own writes, so that the event loop never waits for the disk.
 import contextlib
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from ragmon.asgi import Scope
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.exposition.own import OwnMetrics
-from ragmon.loops import Loop
+from ragmon.loops import Loop, LoopOwner
 
 FILE = "audit.jsonl"
 _MOST_WAITING = 10_000  # entries
@@ -96,7 +96,7 @@ class AuditFile:
         return self._path.with_name(f"{self._path.name}.{number}")
 
 
-class AuditLog:
+class AuditLog(LoopOwner):
     """Takes entries from any thread, and writes them on its own."""
 
     def __init__(self, file: AuditFile, clock: Clock) -> None:
@@ -107,15 +107,6 @@ class AuditLog:
         self._log = structlog.get_logger("audit")
         self.lost = 0  # entries that could not be written
         self.loop = Loop("audit", self._turn, self._log, finish=self.flush)
-
-    @property
-    def loops(self) -> Sequence[Loop]:
-        """The one that writes."""
-        return (self.loop,)
-
-    def start(self) -> None:
-        """Begin."""
-        self.loop.start()
 
     def stop(self) -> None:
         """Write what waits, and end."""

@@ -271,7 +271,6 @@ class LiveMonitor:
 
     def _collect(self) -> Collected:
         windows = self._engine.windows
-        windows.settle()
         now = self._clock.now()
         return Collected(
             self._engine.writer.stats.version,

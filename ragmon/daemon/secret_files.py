@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ragmon.errors import RagmonError
 from ragmon.exposition.own import OwnMetrics
-from ragmon.loops import Loop
+from ragmon.loops import Loop, LoopOwner
 
 _EVERY_S = 5.0
 
@@ -22,7 +22,7 @@ class SecretFiles(Struct, frozen=True, kw_only=True):
     apply: Callable[[], None]  # raises RagmonError, OSError or ValueError: the old ones stay
 
 
-class SecretWatch:
+class SecretWatch(LoopOwner):
     """Reads files again when their content changes, also behind a link that leads elsewhere."""
 
     def __init__(
@@ -51,11 +51,6 @@ class SecretWatch:
             "files",
             lambda: {group.name: float(group.name not in self._failed) for group in groups},
         )
-
-    @property
-    def loops(self) -> Sequence[Loop]:
-        """The one that looks for changed files."""
-        return (self.loop,)
 
     def start(self) -> None:
         """Begin."""

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,7 +14,7 @@ from ragmon.config.access import TokenSettings
 from ragmon.daemon.secret_files import SecretFiles
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
-from ragmon.loops import Loop
+from ragmon.loops import Loop, LoopOwner
 from ragmon.web.auth import Authorizer, Failed, Grant, digest
 
 _FILE = "token-use.json"
@@ -43,7 +42,7 @@ def grants(settings: Settings) -> list[Grant]:
     ]
 
 
-class AccessTokens:
+class AccessTokens(LoopOwner):
     """The tokens of one daemon."""
 
     def __init__(
@@ -77,11 +76,6 @@ class AccessTokens:
             "token",
             self.authorizer.expiries,
         )
-
-    @property
-    def loops(self) -> Sequence[Loop]:
-        """The one that saves when tokens were used."""
-        return (self.loop,)
 
     def start(self) -> None:
         """Begin to remember when tokens are used."""

@@ -79,23 +79,18 @@ class OwnMetrics:
         self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
     ) -> None:
         """Gauges told apart by one label, asked for at each scrape."""
-        self.registry.register(_WatchedEach(name, text, label, values))
+        gauges = _Watched(GaugeMetricFamily, name, text, (label,), lambda: _by_label(values()))
+        self.registry.register(gauges)
 
     def watch_each_total(
         self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
     ) -> None:
         """Counters kept elsewhere, told apart by one label, asked for at each scrape."""
-        self.registry.register(_WatchedEach(name, text, label, values, CounterMetricFamily))
+        self.watch_labelled(name, text, (label,), lambda: _by_label(values()))
 
     def watch_total(self, name: str, text: str, value: Callable[[], float]) -> None:
         """A counter kept elsewhere, asked for at each scrape."""
-        self.registry.register(_WatchedCounter(name, text, value))
-
-    def watch_totals(
-        self, name: str, text: str, label: str, values: Callable[[], Mapping[str, int]]
-    ) -> None:
-        """Counters kept elsewhere and told apart by one label, asked for at each scrape."""
-        self.registry.register(_WatchedCounters(name, text, label, values))
+        self.watch_labelled(name, text, (), lambda: {(): value()})
 
     def watch_labelled(
         self,
@@ -105,7 +100,7 @@ class OwnMetrics:
         values: Callable[[], Mapping[tuple[str, ...], float]],
     ) -> None:
         """Counters kept elsewhere, told apart by labels, asked for at each scrape."""
-        self.registry.register(_LabelledCounters(name, text, labels, values))
+        self.registry.register(_Watched(CounterMetricFamily, name, text, labels, values))
 
     def accepted(self, source: str, count: int) -> None:
         """Records, feedback or labels made durable."""
@@ -160,66 +155,27 @@ class OwnMetrics:
         return Gauge(name, text, registry=self.registry)
 
 
-class _WatchedCounter(Collector):
-    """A counter whose value lives elsewhere."""
-
-    def __init__(self, name: str, text: str, value: Callable[[], float]) -> None:
-        self._name, self._text, self._value = name, text, value
-
-    def collect(self) -> Iterator[Metric]:
-        yield CounterMetricFamily(self._name, self._text, self._value())
-
-
-class _LabelledCounters(Collector):
-    """Counters whose values live elsewhere, by the values of their labels."""
+class _Watched(Collector):
+    """Gauges or counters whose values live elsewhere, by the values of their labels."""
 
     def __init__(
         self,
+        kind: type[GaugeMetricFamily] | type[CounterMetricFamily],
         name: str,
         text: str,
         labels: tuple[str, ...],
         values: Callable[[], Mapping[tuple[str, ...], float]],
     ) -> None:
-        self._name, self._text, self._labels, self._values = name, text, labels, values
+        self._kind, self._name, self._text = kind, name, text
+        self._labels, self._values = labels, values
 
     def collect(self) -> Iterator[Metric]:
-        family = CounterMetricFamily(self._name, self._text, labels=self._labels)
+        family = self._kind(self._name, self._text, labels=self._labels)
         for values, number in self._values().items():
             family.add_metric(values, number)
         yield family
 
 
-class _WatchedEach(Collector):
-    """Gauges or counters whose values live elsewhere."""
-
-    def __init__(
-        self,
-        name: str,
-        text: str,
-        label: str,
-        values: Callable[[], Mapping[str, float]],
-        kind: type[GaugeMetricFamily] | type[CounterMetricFamily] = GaugeMetricFamily,
-    ) -> None:
-        self._name, self._text, self._label, self._values = name, text, label, values
-        self._kind = kind
-
-    def collect(self) -> Iterator[Metric]:
-        family = self._kind(self._name, self._text, labels=[self._label])
-        for value, number in self._values().items():
-            family.add_metric([value], number)
-        yield family
-
-
-class _WatchedCounters(Collector):
-    """Counters whose values live elsewhere."""
-
-    def __init__(
-        self, name: str, text: str, label: str, values: Callable[[], Mapping[str, int]]
-    ) -> None:
-        self._name, self._text, self._label, self._values = name, text, label, values
-
-    def collect(self) -> Iterator[Metric]:
-        family = CounterMetricFamily(self._name, self._text, labels=[self._label])
-        for value, number in self._values().items():
-            family.add_metric([value], number)
-        yield family
+def _by_label(values: Mapping[str, float]) -> dict[tuple[str, ...], float]:
+    """The same by the values of all labels, which are one."""
+    return {(value,): number for value, number in values.items()}

@@ -6,7 +6,7 @@ nor skips a line.
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from ragmon.decode import Decoder
 from ragmon.errors import RecordError
 from ragmon.event_time import Bounds
-from ragmon.loops import Loop, LoopOptions
+from ragmon.loops import Loop, LoopOptions, LoopOwner
 from ragmon.quarantine import AGES, LineContent, line_item
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import IngestOutcome, SourceContext, Submission, count_outcome, deliver
@@ -60,7 +60,7 @@ class FilePosition(Struct, frozen=True):
     head_bytes: int
 
 
-class JsonlSource:
+class JsonlSource(LoopOwner):
     """One thread that reads, submits, and waits until it is durable."""
 
     def __init__(self, options: Options, context: SourceContext) -> None:
@@ -80,15 +80,6 @@ class JsonlSource:
                 failed="cannot_read", first_pause_s=options.poll_s, longest_pause_s=_LONGEST_PAUSE_S
             ),
         )
-
-    @property
-    def loops(self) -> Sequence[Loop]:
-        """The one that reads."""
-        return (self.loop,)
-
-    def start(self) -> None:
-        """Begin, without waiting."""
-        self.loop.start()
 
     def stop(self) -> None:
         """End after the batch under way."""

@@ -9,13 +9,13 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from msgspec import Struct
 
 from ragmon.access import ANONYMOUS, Permit, Pipelines, TokenBucket, whole_seconds
 from ragmon.asgi import Problem, Scope, header
 from ragmon.clock import Clock
+from ragmon.durations import minute_text
 
 _BEARER = 'Bearer realm="ragmon"'
 _BASIC = 'Basic realm="ragmon: any user name, and a token as password", charset="UTF-8"'
@@ -177,7 +177,7 @@ def _unauthorized(scope: Scope, detail: str, reason: str = "unauthorized") -> Pr
 
 
 def _expired(scope: Scope, name: str, expires: float) -> Problem:
-    day = datetime.fromtimestamp(expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    day = minute_text(expires)
     detail = f"token {name!r} expired at {day}; ask the operator of ragmon for a new one"
     return _unauthorized(scope, detail, "token_expired")
 

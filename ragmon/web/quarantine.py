@@ -39,7 +39,7 @@ class QuarantineSection:
         self._source = source
 
     def pages(self) -> Sequence[Page]:
-        """Its quarantine_endpoints."""
+        """Its endpoints."""
         return (
             Page(quarantine_endpoints.QUARANTINE, self.listed),
             Page(quarantine_endpoints.QUARANTINE_ENTRY, self.shown),

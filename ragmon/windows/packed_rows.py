@@ -29,7 +29,7 @@ class PackedRows(Struct, frozen=True):
 
 def pack(rows: Floats) -> PackedRows:
     """The small form of rows (n, width), whatever they hold."""
-    first, place = distinct_columns(rows)
+    first, place = _distinct(rows)
     columns = np.ascontiguousarray(rows.T[first])
     narrowest = _narrowest(columns)
     order = np.argsort(narrowest, kind="stable")
@@ -56,7 +56,7 @@ def column(packed: PackedRows, index: int) -> Floats:
     return values
 
 
-def distinct_columns(rows: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _distinct(rows: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Indices of the distinct columns, and for each column which of these it equals."""
     weights = (2 * np.arange(len(rows), dtype=np.uint64) + np.uint64(1)) * _ODD
     digests = (np.ascontiguousarray(rows).view(np.uint64) * weights[:, None]).sum(axis=0)

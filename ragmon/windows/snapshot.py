@@ -152,7 +152,6 @@ def add_saved(
 
 def dump_totals(windows: Windows) -> bytes:
     """The cumulative counters."""
-    windows.settle()
     totals = windows.totals
     keys = sorted(windows.series.keys.items(), key=lambda item: item[1])
     numbers = [number for _, number in keys]

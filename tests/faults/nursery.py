@@ -15,12 +15,13 @@ from typing import Any, Self
 
 import msgspec
 
+from tests.support.closing import Closing
 from tests.support.http import Site
 from tests.support.paths import ROOT
 from tests.support.wait import eventually
 
 
-class Nursery:
+class Nursery(Closing):
     """The process that forks."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -33,17 +34,6 @@ class Nursery:
             env=plain | {"OPENBLAS_NUM_THREADS": "1"} | dict(environment),
             text=True,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End it; daemons that still run are killed."""

@@ -6,8 +6,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import msgspec
 import requests
@@ -20,6 +19,7 @@ from tests.faults import power
 from tests.faults.library import Faults
 from tests.faults.nursery import Daemon, Nursery
 from tests.faults.workload import Workload, expected, query_id, trace_id
+from tests.support.closing import Closing
 from tests.support.metrics import samples
 from tests.support.receiver import Receiver
 from tests.support.wait import eventually
@@ -49,7 +49,7 @@ class Totals(NamedTuple):
     lost_bytes: int  # written and not synced, thrown away by the losses of power
 
 
-class Crashes:
+class Crashes(Closing):
     """One data directory, its daemons one after another, and all that they promised."""
 
     def __init__(
@@ -83,15 +83,8 @@ class Crashes:
         self._alarms = 0
         self._sinks = f"[{{kind: webhook, name: hook, url: '{receiver.url}/'}}]"
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End it."""
         self.nursery.close()
         self.faults.close()
 

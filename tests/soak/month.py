@@ -10,8 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +18,7 @@ from ragmon.clock import SystemClock
 from ragmon.stores.sqlite.store import FILE
 from tests.faults.library import Faults
 from tests.faults.nursery import Daemon, Nursery
+from tests.support.closing import Closing
 from tests.support.receiver import Receiver
 from tests.support.wait import eventually
 
@@ -41,7 +41,7 @@ class Sample(NamedTuple):
     disk_bytes: int
 
 
-class Month:
+class Month(Closing):
     """One daemon, restarted now and then, and its traffic."""
 
     def __init__(self, folder: Path, receiver: Receiver, *, max_disk: int, records: str) -> None:
@@ -80,15 +80,8 @@ class Month:
         )
         self.site = self._start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End it."""
         self._nursery.close()
         self._faults.close()
 

@@ -1,12 +1,12 @@
 """Places that ragmon cannot reach, where content that it erased may still be."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 
 from ragmon.api_schema import RemainingPlace
 from ragmon.config import Settings
 from ragmon.config.sections import BackupSettings
+from ragmon.durations import minute_text
 from ragmon.privacy import redact_text
 from ragmon.privacy.erasure import Subject
 from ragmon.stores.damage import DamagedRow
@@ -25,7 +25,7 @@ def remaining_places(
     settings: Settings, windows: Windows, subject: Subject, finished_at: float
 ) -> list[RemainingPlace]:
     """Everything that is left for the operator to do; on the writer's thread."""
-    when = _text(finished_at)
+    when = minute_text(finished_at)
     places = [_backups(settings.backup, when), _QUARANTINE]
     places += [_copy(path) for path in _copies(settings.data_dir)]
     places += [
@@ -102,14 +102,10 @@ def _is_log(path: Path) -> bool:
 
 
 def _copy(path: Path) -> RemainingPlace:
-    made = _text(path.stat().st_mtime)
+    made = minute_text(path.stat().st_mtime)
     return RemainingPlace(place=f"the copy {path.name} of the store, made {made}",
                           action="delete it")  # fmt: skip
 
 
 def _values(key: object) -> tuple[object, ...]:
     return key if isinstance(key, tuple) else ()
-
-
-def _text(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -24,7 +24,7 @@ from ragmon.daemon.erasure.evidence import EvidenceEraser
 from ragmon.daemon.erasure.quarantine import QuarantineEraser
 from ragmon.daemon.erasure.remaining import damaged_places, remaining_places
 from ragmon.errors import StoreError
-from ragmon.loops import BEAT_EVERY_S, Loop, beat
+from ragmon.loops import BEAT_EVERY_S, Loop, LoopOwner, beat
 from ragmon.privacy.erasure import Subject
 from ragmon.sources.otlp.receiver.worker import MappingWorker
 from ragmon.stores.erasure import ErasureRow
@@ -41,7 +41,7 @@ _receipt = msgspec.json.Decoder(ErasureReceipt)
 _subject = msgspec.json.Decoder(Subject)
 
 
-class ErasureRequests:
+class ErasureRequests(LoopOwner):
     """Component that carries out requests, one after the other; implements ``ErasureSource``."""
 
     def __init__(self, context: Context, alerting: Alerting, traces: MappingWorker) -> None:
@@ -63,15 +63,6 @@ class ErasureRequests:
             lambda: self.unfinished,
         )
         self.unfinished = 0
-
-    @property
-    def loops(self) -> Sequence[Loop]:
-        """The one that erases."""
-        return (self.loop,)
-
-    def start(self) -> None:
-        """Begin, with what a restart interrupted."""
-        self.loop.start()
 
     def stop(self) -> None:
         """End after the block under way; the next start goes on."""

@@ -92,7 +92,7 @@ def _watch_waiting(own: OwnMetrics, engine: Engine) -> None:
 
 
 def _watch_damage(own: OwnMetrics, store: Store) -> None:
-    own.watch_totals(
+    own.watch_each_total(
         "ragmon_store_undecodable",
         "Rows of the store that were found damaged and are left out since the start, by kind: the "
         "disk or its memory is failing. Run ragmon verify, and restore a backup if much is lost.",

@@ -4,7 +4,7 @@ The first round stands for what the judge was; each later one is compared with i
 or another model begins anew. Rounds are paid for by the same budget, and wait until it has room.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 import structlog
@@ -18,7 +18,7 @@ from ragmon.errors import StoreError
 from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges.llm import Failure, JudgedAnswer, Judgement, LlmJudge
 from ragmon.judges.llm.anchors import Anchor, Round, drift, judge_anchors
-from ragmon.loops import Loop, LoopOptions, beat
+from ragmon.loops import Loop, LoopOptions, LoopOwner, beat
 from ragmon.signals.evidence import SAMPLED_JUDGE
 
 NAME = "judge.anchors"
@@ -47,7 +47,7 @@ class AnchorPlan(Struct, frozen=True, kw_only=True):
     model: str
 
 
-class AnchorRounds:
+class AnchorRounds(LoopOwner):
     """Thread that judges a round of anchors whenever one is due."""
 
     def __init__(
@@ -76,15 +76,6 @@ class AnchorRounds:
         """Go on with the rounds of before a restart, if they are of these anchors."""
         saved = msgspec.msgpack.decode(body, type=SavedRounds) if body else None
         self.rounds = saved if saved is not None and saved.of == self._of else None
-
-    @property
-    def loops(self) -> Sequence[Loop]:
-        """The one that judges."""
-        return (self.loop,)
-
-    def start(self) -> None:
-        """Begin, without waiting."""
-        self.loop.start()
 
     def stop(self) -> None:
         """End, without waiting; a round under way is not counted."""

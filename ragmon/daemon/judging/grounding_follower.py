@@ -18,7 +18,7 @@ from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
 from ragmon.daemon.judging.grounding_process import JudgeHungError, JudgeProcess
 from ragmon.judges.grounding import GroundingResult
 from ragmon.judges.worker import AnswerToRead
-from ragmon.loops import Loop, LoopOptions
+from ragmon.loops import Loop, LoopOptions, LoopOwner
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.signals.evidence import EMBEDDED_JUDGE
 from ragmon.sources import IngestOutcome, RecordSink, Submission, deliver
@@ -69,7 +69,7 @@ class VerdictHooks(Struct, frozen=True, kw_only=True):
     """Called with an answer that the judge was not able to read, and the reason."""
 
 
-class GroundingFollower:
+class GroundingFollower(LoopOwner):
     """One thread that reads, asks the worker, and submits verdicts."""
 
     def __init__(
@@ -97,15 +97,6 @@ class GroundingFollower:
             options=LoopOptions(failed="grounding_failed", first_pause_s=_RETRY_S),
             finish=self._close,
         )
-
-    @property
-    def loops(self) -> Sequence[Loop]:
-        """The one that follows."""
-        return (self.loop,)
-
-    def start(self) -> None:
-        """Go on from where the last run ended."""
-        self.loop.start()
 
     def stop(self) -> None:
         """End; a batch under way is finished or comes again after the restart."""

@@ -26,7 +26,7 @@ from ragmon.errors import SettingsError, StoreError
 from ragmon.evaluate.run.endpoint import Template
 from ragmon.evaluate.run.probe import ProbeJob, ProbeOutcome
 from ragmon.exposition.probes import Fall, ProbeMetrics, ProbeView, Quality
-from ragmon.loops import BEAT_EVERY_S, Loop, LoopOptions
+from ragmon.loops import BEAT_EVERY_S, Loop, LoopOptions, LoopOwner
 from ragmon.stores.protocols import ProbeRuns
 from ragmon.threads import OnWriter
 
@@ -49,7 +49,7 @@ class Runner(Protocol):
         ...
 
 
-class Probes:
+class Probes(LoopOwner):
     """Runs each probe when it is due, one run at a time."""
 
     def __init__(
@@ -78,15 +78,6 @@ class Probes:
         )
         self.loop = Loop("probes", self._turn, self._log, options=options)
         self.states: dict[str, ProbeState] = {name: ProbeState() for name in self._planned}
-
-    @property
-    def loops(self) -> Sequence[Loop]:
-        """The one that waits for runs."""
-        return (self.loop,)
-
-    def start(self) -> None:
-        """Load what was found before, then look every few seconds whether a run is due."""
-        self.loop.start()
 
     def stop(self) -> None:
         """End; a run under way is given up and comes again after the restart."""

@@ -1,11 +1,11 @@
 """One HTML file that needs nothing else: no script, no font, no network."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from html import escape
 
 import numpy as np
 
+from ragmon.durations import minute_text
 from ragmon.evaluate.document import Curves, Evaluation, Stratum, Summary
 from ragmon.evaluate.report import plots
 from ragmon.evaluate.report.cases import worst_cases
@@ -34,7 +34,7 @@ def html(evaluation: Evaluation, scored: Scored | None = None) -> str:
         _judges(evaluation),
         _absent(evaluation.absent),
     ]
-    when = datetime.fromtimestamp(evaluation.created_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    when = minute_text(evaluation.created_at)
     name = escape(evaluation.name)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">

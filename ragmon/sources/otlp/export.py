@@ -16,7 +16,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from pydantic import BaseModel, Field, SecretStr
 
 from ragmon.http_client import timed_session
-from ragmon.loops import Loop, LoopOptions
+from ragmon.loops import Loop, LoopOptions, LoopOwner
 from ragmon.sources.otlp.conventions.genai import EVALUATION
 from ragmon.sources.otlp.traces.feedback import OURS
 from ragmon.sources.otlp.wire.json import unhex
@@ -101,7 +101,7 @@ def _pair(key: str, value: str | float) -> KeyValue:
     return KeyValue(key=key, value=AnyValue(double_value=value))
 
 
-class Exporter:
+class Exporter(LoopOwner):
     """A bounded queue and the thread that empties it; what does not fit is dropped and counted."""
 
     def __init__(self, options: ExportOptions) -> None:
@@ -115,15 +115,6 @@ class Exporter:
         self._waiting: deque[ExportedVerdict] = deque()
         self._log = structlog.get_logger("otlp_export")
         self.loop = Loop("otlp-export", self.step, self._log, options=_LOOP)
-
-    @property
-    def loops(self) -> Sequence[Loop]:
-        """The one that sends."""
-        return (self.loop,)
-
-    def start(self) -> None:
-        """Begin, without waiting."""
-        self.loop.start()
 
     def stop(self) -> None:
         """Send what waits once more, then end."""
