@@ -29,6 +29,7 @@ DROPPED = "[dropped]"
 """Stands for an error text, because a query without one would count as answered."""
 
 _MAX_SOURCE = 4096
+_MOST_PASSES = 8  # a short placeholder may bring a name and what follows within reach
 _RULES = (*credentials.RULES, *personal.RULES)
 
 
@@ -62,8 +63,12 @@ def redact_text(text: str) -> str:
     Redacting twice changes nothing more. Full-width characters, digits of any script and
     invisible characters within a secret do not hide it.
     """
-    spans = find(text, _RULES)
-    return rewrite(text, spans, lambda span: span[2]) if spans else text
+    for _ in range(_MOST_PASSES):
+        spans = find(text, _RULES)
+        if not spans:
+            break
+        text = rewrite(text, spans, lambda span: span[2])
+    return text
 
 
 def _drop_texts(record: QueryRecord) -> QueryRecord:
@@ -111,7 +116,7 @@ def _alias(name: str) -> str | None:
 
 def _suspects(texts: list[str]) -> set[str]:
     """The texts that hold something: one search through all, as most records hold nothing."""
-    spans = find("\n".join(texts), _RULES, rounds=1)
+    spans = find("\n".join(texts), _RULES)
     suspects, start = set(), 0
     for text in texts if spans else ():
         end = start + len(text)

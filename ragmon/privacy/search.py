@@ -24,38 +24,27 @@ class RedactionRule(NamedTuple):
     judge: Judge
 
 
-def find(text: str, rules: Sequence[RedactionRule], *, rounds: int = 4) -> list[Span]:
+def find(text: str, rules: Sequence[RedactionRule]) -> list[Span]:
     """The spans that the rules replace, in order and apart from each other.
+
+    With these replaced others may show beside them: search again until there is none.
 
     Args:
         text: of any length and script.
         rules: in the order in which they choose.
-        rounds: with one secret masked another may show beside it, and then hardly ever more;
-            one round tells whether there is any.
     """
     folded, positions = _fold(text)
+    lower = folded.lower()
     spans: list[Span] = []
-    for _ in range(rounds):
-        folded, fresh = _round(folded, rules)
-        spans += fresh
-        if not fresh:
-            break
+    for rule in rules:
+        if not rule.needles or any(map(lower.__contains__, rule.needles)):
+            fresh = _scan(rule, folded)
+            if fresh:
+                folded = rewrite(folded, fresh, _mask)
+                spans += fresh
     if positions:
         spans = [(positions[start], positions[end - 1] + 1, name) for start, end, name in spans]
     return _merge(spans) if len(spans) > 1 else spans
-
-
-def _round(text: str, rules: Sequence[RedactionRule]) -> tuple[str, list[Span]]:
-    """The text with the secrets of one pass masked, and their spans."""
-    lower = text.lower()
-    masked: list[Span] = []
-    for rule in rules:
-        if not rule.needles or any(map(lower.__contains__, rule.needles)):
-            spans = _scan(rule, text)
-            if spans:
-                text = rewrite(text, spans, _mask)
-                masked += spans
-    return text, masked
 
 
 def _scan(rule: RedactionRule, text: str) -> list[Span]:

@@ -26,7 +26,7 @@ def main() -> int:
             print(f"{name}: {corpora.keep(name, campaign.minimised(name))} inputs kept")
         return 0
     seconds = 60.0 * asked.minutes * asked.at_once / len(names)
-    outcomes = campaign.fuzz(names, seconds, asked.at_once)
+    outcomes = campaign.fuzz(names, campaign.lasting(seconds), asked.at_once)
     print(campaign.table(outcomes))
     for outcome in outcomes:
         if outcome.finding:

@@ -39,20 +39,32 @@ class Outcome(NamedTuple):
         return self.inputs / max(self.seconds, 1e-9)
 
 
-def fuzz(names: Sequence[str], seconds: float, at_once: int, work: Path = WORK) -> list[Outcome]:
-    """Run each target for so long.
+def lasting(seconds: float) -> list[str]:
+    """The limit of a run that lasts so long, from chances of its own."""
+    return [f"-max_total_time={max(1, round(seconds))}"]
+
+
+def repeatable(inputs: int) -> list[str]:
+    """The limit of a run of so many inputs, the same ones each time."""
+    return [f"-runs={inputs}", "-seed=1"]
+
+
+def fuzz(
+    names: Sequence[str], limit: Sequence[str], at_once: int, work: Path = WORK
+) -> list[Outcome]:
+    """Run each target up to a limit.
 
     Args:
         names: of the targets.
-        seconds: of each.
+        limit: of each, ``lasting`` or ``repeatable``.
         at_once: processes that run beside one another.
         work: folder of corpora, logs and failing inputs.
     """
     with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(lambda name: fuzz_one(name, seconds, work), names))
+        return list(pool.map(lambda name: fuzz_one(name, limit, work), names))
 
 
-def fuzz_one(name: str, seconds: float, work: Path) -> Outcome:
+def fuzz_one(name: str, limit: Sequence[str], work: Path) -> Outcome:
     """Run one target."""
     corpus, seeds, failing = work / "corpus" / name, work / "seeds" / name, work / "failing" / name
     for folder in (corpus, failing):
@@ -60,7 +72,7 @@ def fuzz_one(name: str, seconds: float, work: Path) -> Outcome:
     shutil.rmtree(seeds, ignore_errors=True)
     corpora.unpack(name, seeds)
     flags = [
-        f"-max_total_time={max(1, round(seconds))}",
+        *limit,
         f"-timeout={_HANG_S}",
         f"-rss_limit_mb={_MOST_MB}",
         f"-max_len={_MOST_INPUT}",
@@ -92,7 +104,7 @@ def _run(name: str, arguments: Sequence[str], work: Path) -> tuple[int, bytes]:
         done = subprocess.run(
             [sys.executable, "-m", "tests.fuzz.worker", name, *arguments],
             cwd=ROOT,
-            env=os.environ | {"TMPDIR": scratch},
+            env=os.environ | {"TMPDIR": scratch, "PYTHONHASHSEED": "0"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,

@@ -11,7 +11,7 @@ from tests.fuzz.guard import HungryInputError, SlowInputError, guarded
 from tests.fuzz.source import Source
 
 IN_CI = os.environ.get("CI") == "true"
-SECONDS = 60.0 if IN_CI else 1.0  # of each target
+LIMIT = campaign.lasting(60.0) if IN_CI else campaign.repeatable(400)  # of each target
 
 
 def inputs(name: str) -> list[bytes]:
@@ -54,7 +54,7 @@ def engine() -> None:
 @pytest.mark.end_to_end
 def test_a_campaign_finds_nothing(tmp_path):
     engine()
-    outcomes = campaign.fuzz(corpora.TARGETS, SECONDS, at_once=2, work=tmp_path)
+    outcomes = campaign.fuzz(corpora.TARGETS, LIMIT, at_once=2, work=tmp_path)
     print("\n" + campaign.table(outcomes))
     assert [outcome for outcome in outcomes if outcome.finding] == []
     assert all(outcome.inputs > 10 and outcome.covered > 20 for outcome in outcomes)
@@ -63,7 +63,7 @@ def test_a_campaign_finds_nothing(tmp_path):
 @pytest.mark.end_to_end
 def test_a_planted_defect_is_found(tmp_path):
     engine()
-    outcome = campaign.fuzz_one("planted", 30.0, tmp_path)
+    outcome = campaign.fuzz_one("planted", campaign.lasting(30.0), tmp_path)
     assert "PlantedError" in outcome.finding
     assert outcome.artifact is not None
     assert outcome.artifact.read_bytes().startswith(b"boom")
