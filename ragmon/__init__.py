@@ -24,8 +24,8 @@ and answers are read by
 Around it: ``cli`` the commands, ``config`` the settings, ``web`` what is asked over HTTP,
 ``backtest`` the detectors over past queries, ``evaluate`` the same metrics over a golden set,
 ``client`` the library for applications, ``demo`` a small real application to watch, ``backups``
-the copies of the store, ``stats`` the intervals and tests, ``privacy`` the redaction. Imports go
-down only, from ``cli`` to ``records``, ``errors`` and ``clock``.
+the copies of the store, ``stats`` the intervals and tests, ``privacy`` the redaction, ``charts``
+the SVG. Imports go down only, from ``cli`` to ``records``, ``errors`` and ``clock``.
 """
 
 __version__ = "0.1.0"

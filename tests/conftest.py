@@ -5,8 +5,14 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The first draw of a test fills caches for seconds on a busy machine; that is no defect.
-settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The first draw of a test fills caches for seconds on a busy machine; that is no defect. A change
+# is judged by the same examples as the one before it; EXPLORE=1 draws others.
+settings.register_profile(
+    "shared",
+    deadline=None,
+    derandomize=os.environ.get("EXPLORE") != "1",
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("shared")
 
 

@@ -206,7 +206,8 @@ def test_the_page_holds_everything_and_runs_nothing():
     assert not re.search(r"(?:src|href)=|url\(|@import", page)  # needs nothing from elsewhere
     for wanted in ("Metrics at k", "Precision and recall", "By stratum", "Worst cases", "<svg"):
         assert wanted in page
-    assert page.count("<svg") == page.count("</svg>") > 6
+    assert page.count("<svg") == page.count("</svg>")
+    assert page.count('class="chart"') > 6
     assert "Not measured" in page
     assert "Worst cases" not in html(BAD)
 
@@ -242,8 +243,8 @@ def test_a_browser_draws_it_on_a_narrow_screen(chromium, tmp_path):
     probe = (
         "<iframe id=f style='width:360px;height:2000px;border:0' src='report.html'></iframe>"
         "<script>f.onload=()=>{const d=f.contentDocument;"
-        "document.title=[d.documentElement.scrollWidth,d.querySelectorAll('svg').length,"
-        "Math.min(...[...d.querySelectorAll('svg')].map(s=>s.getBoundingClientRect().height)),"
+        "document.title=[d.documentElement.scrollWidth,d.querySelectorAll('svg.chart').length,"
+        "Math.min(...[...d.querySelectorAll('svg.chart')].map(s=>s.getBoundingClientRect().height)),"
         "d.body.scrollHeight].join(' ')}</script>"
     )
     (tmp_path / "probe.html").write_text(probe)
@@ -262,7 +263,7 @@ def test_a_browser_draws_it_on_a_narrow_screen(chromium, tmp_path):
     title = re.search(r"<title>(.*?)</title>", browse("--dump-dom").stdout)
     wide, plots, smallest, tall = map(float, title[1].split())
     assert wide == 360
-    assert plots == html(BAD, BAD_SCORED).count("<svg")
+    assert plots == html(BAD, BAD_SCORED).count('class="chart"')
     assert smallest > 40
     assert tall > 2000
     browse(f"--screenshot={shot}")

@@ -5,15 +5,21 @@ from html import escape
 
 import numpy as np
 
+from ragmon.charts import axes
+from ragmon.charts.bars import Bar, bars, histogram
+from ragmon.charts.line import NARROW, Curve, Mark, line_chart
+from ragmon.charts.style import CHART_STYLE
 from ragmon.durations import minute_text
 from ragmon.evaluate.document import Curves, Evaluation, Stratum, Summary
-from ragmon.evaluate.report import plots
 from ragmon.evaluate.report.cases import worst_cases
 from ragmon.evaluate.report.style import STYLE
 from ragmon.evaluate.report.text import agreement, grouped, headlines, interval, number
 from ragmon.evaluate.score.metrics import GUIDES, Guide, base_of
 from ragmon.evaluate.score.scoring import Scored
 from ragmon.evaluate.score.strata import SMALL
+
+_SCORES = axes.numbers(0.0, 1.0, "score", most=4)
+_BINS = 10
 
 
 def html(evaluation: Evaluation, scored: Scored | None = None) -> str:
@@ -39,7 +45,7 @@ def html(evaluation: Evaluation, scored: Scored | None = None) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1">
-<title>{name}: RAG evaluation</title><style>{STYLE}</style></head><body>
+<title>{name}: RAG evaluation</title><style>{CHART_STYLE}{STYLE}</style></head><body>
 <header><h1>{name}</h1><p class="dim">{len(evaluation.cases):,} cases · {when} ·
 ragmon {escape(evaluation.ragmon)}</p></header>
 {"".join(sections)}
@@ -85,29 +91,28 @@ def _absent(absent: Mapping[str, str]) -> str:
 
 
 def _curves(curves: Curves) -> str:
-    drawn = [
-        plots.Line(name, list(zip(map(float, curves.ks), values, strict=True)))
-        for name, values in curves.at_k.items()
-    ]
-    by_k = plots.lines(
-        drawn,
-        title="Mean of each metric at k",
-        x_name="k, results looked at",
-        ticks=_ticks(curves.ks),
-        mark=curves.enough_k,
-    )
-    enough = ""
+    ks = [float(k) for k in curves.ks]
+    enough, marks = "", []
     if curves.enough_k is not None:
+        marks = [Mark(float(curves.enough_k), f"k = {curves.enough_k}")]
         enough = (
             f"<p>After <b>k = {curves.enough_k}</b> (dashed) recall gains less than 5 % of its "
             "highest value.</p>"
         )
-    points = list(zip(curves.recall_levels, curves.precision, strict=True))
-    by_recall = plots.lines(
-        [plots.Line("precision", points)],
+    by_k = line_chart(
+        [Curve(name, ks, values) for name, values in curves.at_k.items()],
+        title="Mean of each metric at k",
+        x_axis=axes.fixed(_ticks(curves.ks), "k, results looked at"),
+        y_axis=_SCORES,
+        marks=marks,
+        size=NARROW,
+    )
+    by_recall = line_chart(
+        [Curve("precision", curves.recall_levels, curves.precision)],
         title="Interpolated precision at each level of recall",
-        x_name="recall",
-        ticks=(0.0, 0.25, 0.5, 0.75, 1.0),
+        x_axis=axes.fixed((0.0, 0.25, 0.5, 0.75, 1.0), "recall"),
+        y_axis=_SCORES,
+        size=NARROW,
     )
     return (
         f'<section class="pair"><div><h2>Metrics at k</h2>{by_k}{enough}</div>'
@@ -129,10 +134,10 @@ def _strata(evaluation: Evaluation) -> str:
     shown = [metrics[-1] for metrics in grouped(_drawable(evaluation)).values()][:2]
     keys = dict.fromkeys(stratum.key for stratum in evaluation.strata)
     blocks = [
-        f"<div><h3>{_breakable(metric.name)} by {escape(key)}</h3>{bars}</div>"
+        f"<div><h3>{_breakable(metric.name)} by {escape(key)}</h3>{chart}</div>"
         for key in keys
         for metric in shown
-        if (bars := _bars(evaluation.strata, key, metric))
+        if (chart := _bars(evaluation.strata, key, metric))
     ]
     few = any(stratum.small for stratum in evaluation.strata)
     note = (
@@ -151,7 +156,7 @@ def _drawable(evaluation: Evaluation) -> list[Summary]:
 
 def _bars(strata: Sequence[Stratum], key: str, metric: Summary) -> str:
     rows = [
-        plots.Bar(
+        Bar(
             f"{stratum.value} ({mean.samples}{'*' if stratum.small else ''})",
             mean.mean,
             mean.lower,
@@ -160,17 +165,20 @@ def _bars(strata: Sequence[Stratum], key: str, metric: Summary) -> str:
         for stratum in strata
         if stratum.key == key and (mean := stratum.metrics.get(metric.name)) is not None
     ]
-    return plots.bars(rows, title=f"{metric.name} by {key}") if len(rows) > 1 else ""
+    title = f"{metric.name} by {key}"
+    return bars(rows, title=title, unit="score") if len(rows) > 1 else ""
 
 
 def _distributions(evaluation: Evaluation) -> str:
     def drawn() -> Iterator[str]:
         for metric in headlines(evaluation):
             column = evaluation.matrix([metric.name])[:, 0]
-            known = column[~np.isnan(column)].tolist()
-            if metric.kind == "fraction" and known:
-                plot = plots.histogram(known, title=f"Distribution of {metric.name}")
-                yield f"<div><h3>{_breakable(metric.name)}</h3>{plot}</div>"
+            known = column[~np.isnan(column)]
+            if metric.kind == "fraction" and len(known):
+                counts = np.histogram(known, _BINS, (0.0, 1.0))[0].tolist()
+                title = f"Distribution of {metric.name}"
+                chart = histogram(counts, title=title, ends=("0", "1"))
+                yield f"<div><h3>{_breakable(metric.name)}</h3>{chart}</div>"
 
     figures = "".join(drawn())
     title = "<h2>Distribution of scores</h2>"

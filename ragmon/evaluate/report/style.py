@@ -2,11 +2,9 @@
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#111827;--dim:#5b6472;--line:#d5dae1;--paper:#fff;
---soft:#f3f5f8;
---c1:#2563eb;--c2:#c2410c;--c3:#047857;--c4:#7c3aed;--good:#047857;--fair:#a16207;--poor:#b91c1c}
+--soft:#f3f5f8;--good:#047857;--fair:#a16207;--poor:#b91c1c}
 @media(prefers-color-scheme:dark){:root{--ink:#e5e9f0;--dim:#9aa4b2;--line:#39424f;
---paper:#12161c;--soft:#1c222b;--c1:#60a5fa;--c2:#fb923c;--c3:#34d399;--c4:#a78bfa;--good:#34d399;--fair:#facc15;
---poor:#f87171}}
+--paper:#12161c;--soft:#1c222b;--good:#34d399;--fair:#facc15;--poor:#f87171}}
 *{box-sizing:border-box}
 body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:0 auto;
 max-width:60rem;padding:1rem}
@@ -22,14 +20,6 @@ white-space:nowrap}.good{color:var(--good)}.fair{color:var(--fair)}.poor{color:v
 .notes{background:var(--soft);border-radius:.5rem;padding:.6rem .8rem .6rem 1.6rem;font-size:.9rem}
 .pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,21rem),1fr));gap:0 2rem}
 .small{display:grid;grid-template-columns:repeat(auto-fill,minmax(9.5rem,1fr));gap:.4rem 1rem}
-svg{width:100%;height:auto;display:block}
-svg text{font:12px system-ui,sans-serif;fill:var(--ink)}
-svg .end{text-anchor:end}svg .middle{text-anchor:middle}
-polyline{fill:none;stroke-width:2}.grid{stroke:var(--line)}
-.mark{stroke:var(--dim);stroke-dasharray:4 3}
-.track{fill:var(--soft)}.bar{fill:var(--c1);opacity:.75}.whisker{stroke:var(--ink);stroke-width:1.5}
-.legend{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.85rem;margin:.2rem 0}
-.legend i{display:inline-block;width:.8rem;height:.2rem;margin-right:.35rem;vertical-align:middle}
 summary{cursor:pointer}summary h2{display:inline-block}
 .family{padding:.5rem 0;border-bottom:1px solid var(--line);font-size:.92rem}
 .family p{margin:.15rem 0}

@@ -1,0 +1,66 @@
+"""Elements of SVG as text."""
+
+import re
+from html import escape
+
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+
+
+def text_of(value: str) -> str:
+    """A text that no reader can take for markup; characters that XML forbids become a mark."""
+    return escape(_CONTROL.sub("\ufffd", value))
+
+
+def element(name: str, *children: str, **attributes: str | float | None) -> str:
+    """One element.
+
+    Args:
+        name: of the element.
+        children: finished elements and escaped texts.
+        attributes: without their values' quotes; ``class_`` and ``text_anchor`` are ``class``
+            and ``text-anchor``. None leaves an attribute out.
+    """
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inner = "".join(children)
+    return f"<{name}{written}>{inner}</{name}>" if inner else f"<{name}{written}/>"
+
+
+def picture(width: float, height: float, title: str, *children: str) -> str:
+    """The whole picture; ``title`` is read out by screen readers."""
+    return element(
+        "svg",
+        *children,
+        viewBox=f"0 0 {width:g} {height:g}",
+        class_="chart",
+        role="img",
+        aria_label=title,
+    )
+
+
+def label(x: float, y: float, text: str, *, anchor: str = "start", class_: str = "") -> str:
+    """A text whose baseline is at y."""
+    return element(
+        "text",
+        text_of(text),
+        x=x,
+        y=y,
+        text_anchor=None if anchor == "start" else anchor,
+        class_=class_ or None,
+    )
+
+
+def points(pairs: list[tuple[float, float]]) -> str:
+    """Coordinates of a polyline or polygon."""
+    return " ".join(f"{_number(x)},{_number(y)}" for x, y in pairs)
+
+
+def _value(value: str | float) -> str:
+    return text_of(value) if isinstance(value, str) else _number(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
