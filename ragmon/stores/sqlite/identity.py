@@ -5,6 +5,8 @@ a dictionary; every ``RUN`` of them is sorted and written once as a run of packe
 Bloom filter in memory answers for the runs, so that a new id almost never touches the disk.
 """
 
+import operator
+
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
@@ -178,7 +180,7 @@ class IdIndex:
         self._generations = [each for each in self._generations if each[1]]
 
     def _load(self) -> None:
-        for (run,) in self._database.rows("SELECT DISTINCT run FROM runs ORDER BY run"):
+        for run in self._runs():
             try:
                 hashes = self._read_run(run)
             except StoreCorruptError as error:
@@ -191,6 +193,12 @@ class IdIndex:
             if block is not None:
                 skip = max(0, self._indexed_to - first)
                 self.add(block[skip:], first + skip)
+
+    def _runs(self) -> list[int]:
+        rows = self._database.rows("SELECT DISTINCT run FROM runs ORDER BY run")
+        with decoded(self._database.path):
+            # No number: rows of another table, and to write the run anew would delete them.
+            return [operator.index(run) for (run,) in rows]
 
     def _read_run(self, run: int) -> Hashes:
         """The hashes of a run, every page of it verified."""

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from ragmon.asgi import App
-from ragmon.clock import SystemClock
+from ragmon.clock import ManualClock
 from ragmon.config import load
 from ragmon.daemon.serve import Daemon
 from ragmon.sources import IngestOutcome, Submission
@@ -123,9 +123,12 @@ class _World:
         folder = Path(tempfile.mkdtemp())
         flags = {"port": 0, "data_dir": str(folder), "judge.grounding.enabled": False,
                  "external_url": "", "log.level": "error"}  # fmt: skip
-        self._daemon = Daemon(load(None, flags, {}).settings, SystemClock())
+        # Its time stands still: /metrics waits five times as long as its last rendering took, and
+        # what is answered must depend on nothing but the input.
+        self._daemon = Daemon(load(None, flags, {}).settings, ManualClock(NOW))
         engine = self._daemon._engine
         engine.writer.start()
+        self._daemon._access.audit.loop.start()  # an answer waits for its entry
         engine.thread.ask(engine.restore)
         self._fill()
         self._daemon._monitor.begin()
@@ -151,6 +154,7 @@ class _World:
 
     def close(self) -> None:
         """Release what it holds."""
+        self._daemon._access.audit.stop()
         self._daemon._engine.writer.stop(5.0)
         self._daemon._engine.store.close()
         self._daemon._lock.release()
