@@ -114,8 +114,7 @@ class LiveMonitor:
                 collected = await self._engine.thread.ask_async(self._collect, _ANSWER_S)
                 kept = await asyncio.to_thread(self._render, collected, started)
         openmetrics = wants_openmetrics(accept)
-        own = self._own.render(openmetrics=openmetrics)
-        text = page(kept.families, own, openmetrics=openmetrics)
+        text = page([*kept.families, *self._own.families()], openmetrics=openmetrics)
         return text, OPENMETRICS if openmetrics else TEXT
 
     async def report(

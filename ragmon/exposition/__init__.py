@@ -13,7 +13,7 @@ def wants_openmetrics(accept: str) -> bool:
     return "application/openmetrics-text" in accept
 
 
-def page(families: Iterable[Family], own: bytes, *, openmetrics: bool) -> bytes:
+def page(families: Iterable[Family], *, openmetrics: bool) -> bytes:
     """The whole answer of ``/metrics``."""
-    text = render(families, openmetrics=openmetrics) + own
+    text = render(families, openmetrics=openmetrics)
     return text + b"# EOF\n" if openmetrics else text

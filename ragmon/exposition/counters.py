@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ragmon.exposition.text import Exemplar, Family, Labels, histogram_lines, labelled, number
+from ragmon.exposition.text import Exemplar, Family, HistogramSample, Labels, series
 from ragmon.signals.failure_mode import MODES
 from ragmon.signals.latency import STAGES
 from ragmon.windows import LATENCY, TOP_SCORE, Windows
@@ -78,37 +78,35 @@ class Counters:
     def _durations(self, exemplars: Exemplars) -> Family:
         totals = self._windows.totals
         edges = (LATENCY_EDGES_MS / 1000).tolist()
-        lines: list[str] = []
-        shown: dict[int, Exemplar] = {}
-        for key, at in self._numbers(lambda key: not key.dimension):
-            for stage, name in enumerate(STAGES):
-                if totals.latency[at, stage].any():
-                    for bucket, exemplar in exemplars.get((key.pipeline, name), {}).items():
-                        shown[len(lines) + bucket] = exemplar
-                    lines += histogram_lines(
-                        "ragmon_query_duration_seconds",
-                        (("pipeline", key.pipeline), ("stage", name)),
-                        edges,
-                        totals.latency[at, stage].tolist(),
-                        self._sum(at, LATENCY, stage=name) / 1000,
-                    )
+        histograms = [
+            HistogramSample(
+                (("pipeline", key.pipeline), ("stage", name)),
+                edges,
+                totals.latency[at, stage].tolist(),
+                self._sum(at, LATENCY, stage=name) / 1000,
+                dict(exemplars.get((key.pipeline, name), {})),
+            )
+            for key, at in self._numbers(lambda key: not key.dimension)
+            for stage, name in enumerate(STAGES)
+            if totals.latency[at, stage].any()
+        ]
         text = "Latency of queries by stage: total, retrieval, generation."
-        return Family("ragmon_query_duration_seconds", "histogram", text, lines, shown)
+        return Family("ragmon_query_duration_seconds", "histogram", text, (), histograms)
 
     def _scores(self) -> Family:
         totals = self._windows.totals
-        lines: list[str] = []
-        for key, at in self._numbers(lambda key: not key.dimension):
-            if totals.score[at].any():
-                lines += histogram_lines(
-                    "ragmon_retrieval_top_score",
-                    (("pipeline", key.pipeline),),
-                    SCORE_EDGES.tolist(),
-                    totals.score[at].tolist(),
-                    self._sum(at, TOP_SCORE),
-                )
+        histograms = [
+            HistogramSample(
+                (("pipeline", key.pipeline),),
+                SCORE_EDGES.tolist(),
+                totals.score[at].tolist(),
+                self._sum(at, TOP_SCORE),
+            )
+            for key, at in self._numbers(lambda key: not key.dimension)
+            if totals.score[at].any()
+        ]
         text = "Best retrieval score of each query, on the scale of the retriever."
-        return Family("ragmon_retrieval_top_score", "histogram", text, lines)
+        return Family("ragmon_retrieval_top_score", "histogram", text, (), histograms)
 
     def _numbers(self, fits: Callable[[SeriesKey], bool]) -> list[tuple[SeriesKey, int]]:
         """Series with records that fit, by name."""
@@ -123,5 +121,6 @@ def _by_version(key: SeriesKey) -> Labels:
 
 def _counter(metric: str, text: str, samples: list[tuple[Labels, float]]) -> Family:
     name = f"ragmon_{metric}_total"
-    lines = [f"{labelled(name, labels)} {number(float(value))}" for labels, value in samples]
-    return Family(name, "counter", text, lines)
+    return Family(
+        name, "counter", text, [(series(name, labels), value) for labels, value in samples]
+    )

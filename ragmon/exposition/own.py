@@ -1,19 +1,18 @@
-"""Metrics of the monitor itself, through prometheus_client."""
+"""Metrics of the monitor itself, kept by prometheus_client."""
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import generate_latest
-from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
 
 from ragmon import __version__
+from ragmon.exposition.text import Family, HistogramSample, Labels, Series, series
 
 REASONS = ("invalid", "malformed", "too_old", "future", "overloaded", "too_large")
 SOURCES = ("http", "feedback", "label")
 
-_EOF = b"# EOF\n"
 _COMMIT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
@@ -23,6 +22,7 @@ class OwnMetrics:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        self._series: dict[tuple[str, Labels], Series] = {}
         info = Gauge("ragmon_build_info", "Version of ragmon.", ["version"], registry=self.registry)
         info.labels(__version__).set(1)
         self._ingested = self._counter(
@@ -52,11 +52,8 @@ class OwnMetrics:
         self.evaluation_seconds = self._gauge(
             "ragmon_evaluation_duration_seconds", "Duration of the last evaluation of the windows."
         )
-        self.skipped_runs = self._counter(
-            "ragmon_scheduled_runs_skipped",
-            "Scheduled runs skipped because the previous run had not finished.",
-            "task",
-        )
+        text = "Scheduled runs skipped because the previous run had not finished."
+        self.skipped_runs = self._counter("ragmon_scheduled_runs_skipped", text, "task")
         self._judged = self._counter(
             "ragmon_judged",
             "Answers judged, by outcome: scored, or the reason why not.",
@@ -134,11 +131,25 @@ class OwnMetrics:
         samples = (sample for family in self._notifications.collect() for sample in family.samples)
         return sum(each.value for each in samples if each.labels.get("outcome") == "dead")
 
-    def render(self, *, openmetrics: bool) -> bytes:
-        """Everything, without the closing line of OpenMetrics."""
-        if openmetrics:
-            return bytes(generate_openmetrics(self.registry)).removesuffix(_EOF)  # type: ignore[no-untyped-call]
-        return bytes(generate_latest(self.registry))
+    def families(self) -> Iterator[Family]:
+        """Everything, as it is now."""
+        for metric in self.registry.collect():
+            if metric.type == "histogram":
+                yield Family(metric.name, "histogram", metric.documentation, (), histograms(metric))
+                continue
+            samples = [
+                (self._known(sample.name, tuple(sorted(sample.labels.items()))), sample.value)
+                for sample in metric.samples
+            ]
+            name = metric.name + ("_total" if metric.type == "counter" else "")
+            yield Family(name, metric.type, metric.documentation, samples)
+
+    def _known(self, name: str, labels: Labels) -> Series:
+        """The series, of which the text is made once."""
+        known = self._series.get((name, labels))
+        if known is None:
+            known = self._series[name, labels] = series(name, labels)
+        return known
 
     def _start_at_zero(self) -> None:
         """Show the usual series before they count anything, so that rate() sees the first."""
@@ -179,3 +190,26 @@ class _Watched(Collector):
 def _by_label(values: Mapping[str, float]) -> dict[tuple[str, ...], float]:
     """The same by the values of all labels, which are one."""
     return {(value,): number for value, number in values.items()}
+
+
+def histograms(metric: Metric) -> list[HistogramSample]:
+    """The histograms of one metric, whose buckets prometheus_client has as cumulative samples."""
+    edges: dict[Labels, list[float]] = {}
+    below: dict[Labels, list[int]] = {}
+    totals: dict[Labels, float] = {}
+    for sample in metric.samples:
+        labels = tuple(item for item in sample.labels.items() if item[0] != "le")
+        if sample.name.endswith("_bucket"):
+            edges.setdefault(labels, []).append(float(sample.labels["le"]))
+            below.setdefault(labels, []).append(int(sample.value))
+        elif sample.name.endswith("_sum"):
+            totals[labels] = sample.value
+    return [
+        HistogramSample(
+            labels,
+            edges[labels][:-1],
+            [count - before for before, count in pairwise((0, *counts))],
+            totals[labels],
+        )
+        for labels, counts in below.items()
+    ]

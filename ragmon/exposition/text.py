@@ -1,13 +1,14 @@
-"""Prometheus text, written by hand where the client library would take seconds.
+"""Families of samples, and the two text formats, written by hand.
 
 At 50,000 series prometheus_client holds the interpreter for half a second; lines whose labels
 are built once and kept cost a thirtieth of that.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-_EXACT = 2.0**53
+_SPECIAL = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -19,70 +20,96 @@ class Exemplar(NamedTuple):
     timestamp: float
 
 
+class Series(NamedTuple):
+    """Identity of a series; made once by ``series`` and kept, because its text is what costs."""
+
+    name: str
+    labels: Labels  # none with an empty value
+    text: str  # of its line up to the value: ``name{a="b"}``
+
+
+Sample = tuple[Series, float]
+
+
+class HistogramSample(NamedTuple):
+    """Observations of one series of a family, by bucket."""
+
+    labels: Labels
+    edges: Sequence[float]  # upper bounds, ascending, without +Inf
+    counts: Sequence[int]  # of each bucket by itself, one more than edges
+    total: float  # sum of all observations; a negative one can fall, and is not shown
+    exemplars: Mapping[int, Exemplar] = {}  # by bucket
+
+    @property
+    def observations(self) -> int:
+        """Observations of all buckets."""
+        return sum(self.counts)
+
+
 class Family(NamedTuple):
-    """Lines of one metric; ``lines`` are finished samples."""
+    """Samples of one metric; every format is made of it."""
 
     name: str
     kind: str  # counter, gauge, histogram or summary
     help: str
-    lines: Sequence[str]
-    exemplars: Mapping[int, Exemplar] = {}  # by line; only OpenMetrics can say them
+    samples: Sequence[Sample]  # of a histogram there are none
+    histograms: Sequence[HistogramSample] = ()
+
+
+def series(name: str, labels: Labels) -> Series:
+    """A series; labels with an empty value are left out, as Prometheus reads them."""
+    labels = tuple(label for label in labels if label[1])
+    return Series(name, labels, labelled(name, labels))
 
 
 def labelled(name: str, labels: Labels) -> str:
-    """``name{a="b"}``; labels with an empty value are left out, as Prometheus reads them."""
+    """``name{a="b"}``; labels with an empty value are left out."""
     inner = ",".join(f'{key}="{_escape(value)}"' for key, value in labels if value)
     return f"{name}{{{inner}}}" if inner else name
 
 
 def number(value: float) -> str:
     """A sample value."""
-    if value.is_integer() and abs(value) < _EXACT:
-        return str(int(value))
-    return repr(value)
+    text = repr(float(value))  # of an int or of numpy, too
+    if text.endswith(".0"):
+        return text[:-2]
+    return _SPECIAL.get(text, text)
 
 
-def histogram_lines(
-    name: str, labels: Labels, edges: Sequence[float], counts: Sequence[int], total: float
-) -> list[str]:
-    """Cumulative buckets, sum and count; a negative sum can fall, so both are then left out.
-
-    Args:
-        name: metric name.
-        labels: of the series.
-        edges: upper bounds, ascending, without +Inf.
-        counts: observations of each bucket, one more than edges.
-        total: sum of all observations.
-    """
-    lines = []
-    below = 0
-    for at, count in enumerate(counts):
-        below += count
-        bound = number(edges[at]) if at < len(edges) else "+Inf"
-        lines.append(f"{labelled(name + '_bucket', (*labels, ('le', bound)))} {below}")
-    if total >= 0:
-        lines.append(f"{labelled(name + '_sum', labels)} {number(total)}")
-        lines.append(f"{labelled(name + '_count', labels)} {below}")
-    return lines
+def bound(edge: float) -> str:
+    """Value of the label ``le``: canonical, the same in every format, as OpenMetrics asks."""
+    return repr(float(edge)) if math.isfinite(edge) else "+Inf"
 
 
 def render(families: Iterable[Family], *, openmetrics: bool) -> bytes:
     """The families as one text, without the closing ``# EOF`` of OpenMetrics."""
     out: list[str] = []
     for family in families:
-        if not family.lines:
+        if not family.samples and not family.histograms:
             continue
         name = family.name
         if openmetrics and family.kind == "counter":
             name = name.removesuffix("_total")
-        out.append(f"# HELP {name} {_escape_help(family.help)}")
+        out.append(f"# HELP {name} {_escape_help(family.help, openmetrics=openmetrics)}")
         out.append(f"# TYPE {name} {family.kind}")
-        start = len(out)
-        out.extend(family.lines)
-        if openmetrics:
-            for line, exemplar in family.exemplars.items():
-                out[start + line] += _exemplar(exemplar)
+        out.extend([f"{text} {number(value)}" for (_, _, text), value in family.samples])
+        for histogram in family.histograms:
+            out.extend(_histogram_lines(family.name, histogram, openmetrics=openmetrics))
     return ("\n".join(out) + "\n").encode() if out else b""
+
+
+def _histogram_lines(name: str, histogram: HistogramSample, *, openmetrics: bool) -> Iterator[str]:
+    """Cumulative buckets, sum and count; both are left out where the sum is negative."""
+    below = 0
+    for at, edge in enumerate((*histogram.edges, math.inf)):
+        below += histogram.counts[at]
+        line = f"{labelled(name + '_bucket', (*histogram.labels, ('le', bound(edge))))} {below}"
+        if openmetrics and at in histogram.exemplars:
+            line += _exemplar(histogram.exemplars[at])
+        yield line
+    if histogram.total >= 0:
+        yield f"{labelled(name + '_sum', histogram.labels)} {number(histogram.total)}"
+        yield f"{labelled(name + '_count', histogram.labels)} {below}"
 
 
 def _exemplar(exemplar: Exemplar) -> str:
@@ -96,5 +123,6 @@ def _escape(value: str) -> str:
     return value
 
 
-def _escape_help(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n")
+def _escape_help(text: str, *, openmetrics: bool) -> str:
+    text = text.replace("\\", "\\\\").replace("\n", "\\n")
+    return text.replace('"', '\\"') if openmetrics else text

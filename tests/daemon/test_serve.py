@@ -286,5 +286,5 @@ def test_open_connections_are_shown_beside_their_limit(tmp_path):
             for _ in range(5):
                 clients.enter_context(site.wire())
             assert eventually(lambda: site.total("ragmon_http_connections") >= 5, "are counted")
-            assert "ragmon_http_connections_limit 40.0" in site.get("/metrics").text
+            assert "ragmon_http_connections_limit 40\n" in site.get("/metrics").text
         assert eventually(lambda: site.total("ragmon_http_connections") < 5, "are closed")

@@ -70,8 +70,8 @@ def test_a_trace_that_kills_the_process_is_set_aside_and_all_others_are_mapped(t
         assert "SIGKILL" in entry["error"]
         assert site.get("/livez").status == 200
         metrics = site.get("/metrics").text
-        assert 'ragmon_quarantined_total{reason="killed",stage="map"} 1.0' in metrics
-        assert 'ragmon_quarantine_entries{stage="map"} 1.0' in metrics
+        assert 'ragmon_quarantined_total{reason="killed",stage="map"} 1\n' in metrics
+        assert 'ragmon_quarantine_entries{stage="map"} 1\n' in metrics
         site.kill()
     with serve(tmp_path, poison) as site:
         send(site, trace(30))

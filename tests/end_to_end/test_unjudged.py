@@ -32,7 +32,7 @@ def test_an_answer_that_kills_the_judge_is_set_aside_and_judged_when_retried(tmp
         ]  # fmt: skip
         shown = site.get(f"/v1/quarantine/{entry['id']}").json
         assert shown["content"] == {"query_id": "q1", "judge": "grounding"}
-        counted = 'ragmon_quarantined_total{reason="judge_crashed",stage="judge"} 1.0'
+        counted = 'ragmon_quarantined_total{reason="judge_crashed",stage="judge"} 1\n'
         assert counted in site.page()
 
         again = site.post(f"/v1/quarantine/{entry['id']}/retry", b"").json

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,10 +11,10 @@ from ragmon.exposition import page, wants_openmetrics
 from ragmon.exposition.text import (
     Exemplar,
     Family,
-    histogram_lines,
-    labelled,
+    HistogramSample,
     number,
     render,
+    series,
 )
 from tests.support.metrics import openmetrics, plain, samples
 
@@ -28,12 +29,20 @@ from tests.support.metrics import openmetrics, plain, samples
         (1e-9, "1e-09"),
         (2.0**53 - 1, "9007199254740991"),
         (1e300, "1e+300"),
+        (math.inf, "+Inf"),
+        (-math.inf, "-Inf"),
         (0.1 + 0.2, "0.30000000000000004"),
     ],
 )
 def test_numbers_are_exact_and_short(value, expected):
     assert number(value) == expected
     assert float(expected) == value
+
+
+def test_numbers_of_other_types_are_numbers():
+    assert [number(value) for value in (np.float64(0.5), np.float64(3.0), np.int64(4), 7)] == [
+        "0.5", "3", "4", "7",
+    ]  # fmt: skip
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -46,35 +55,43 @@ LABEL_VALUES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max
 
 @given(st.lists(LABEL_VALUES, min_size=1, max_size=5, unique=True))
 def test_any_label_value_survives_both_formats(values):
-    lines = [f"{labelled('ragmon_x', (('pipeline', value),))} 1" for value in values]
-    families = [Family("ragmon_x", "gauge", "Help.", lines)]
+    given = [(series("ragmon_x", (("pipeline", value),)), 1.0) for value in values]
+    families = [Family("ragmon_x", "gauge", "Help.", given)]
     text = render(families, openmetrics=False).decode()
     assert [s.labels["pipeline"] for f in plain(text) for s in f.samples] == values
-    text = page(families, b"", openmetrics=True).decode()
+    text = page(families, openmetrics=True).decode()
     assert [s.labels["pipeline"] for f in openmetrics(text) for s in f.samples] == values
 
 
 def test_empty_labels_are_left_out():
-    assert labelled("a", (("b", ""), ("c", "d"))) == 'a{c="d"}'
-    assert labelled("a", (("b", ""),)) == "a"
-    assert labelled("a", ()) == "a"
+    assert series("a", (("b", ""), ("c", "d"))) == ("a", (("c", "d"),), 'a{c="d"}')
+    assert series("a", (("b", ""),)).text == "a"
+    assert series("a", ()).text == "a"
 
 
 def test_help_is_escaped():
-    family = Family("ragmon_x", "gauge", "One\\two\nthree.", ["ragmon_x 1"])
-    assert b"# HELP ragmon_x One\\\\two\\nthree.\n" in render([family], openmetrics=False)
+    family = Family("ragmon_x", "gauge", 'One\\two\n"three".', [(series("ragmon_x", ()), 1.0)])
+    assert b'# HELP ragmon_x One\\\\two\\n"three".\n' in render([family], openmetrics=False)
+    assert b'One\\\\two\\n\\"three\\".\n' in render([family], openmetrics=True)
 
 
 def test_a_family_without_samples_is_absent():
     assert render([Family("ragmon_x", "gauge", "Help.", [])], openmetrics=False) == b""
-    assert page([], b"", openmetrics=True) == b"# EOF\n"
+    assert page([], openmetrics=True) == b"# EOF\n"
+
+
+def histogram(*given) -> Family:
+    return Family("h", "histogram", "Help.", (), [HistogramSample(*given)])
+
+
+def lines(family: Family) -> list[str]:
+    return render([family], openmetrics=False).decode().splitlines()[2:]
 
 
 def test_histograms_are_cumulative():
-    lines = histogram_lines("h", (("a", "b"),), [0.5, 1.0], [1, 2, 3], 9.5)
-    assert lines == [
+    assert lines(histogram((("a", "b"),), [0.5, 1.0], [1, 2, 3], 9.5)) == [
         'h_bucket{a="b",le="0.5"} 1',
-        'h_bucket{a="b",le="1"} 3',
+        'h_bucket{a="b",le="1.0"} 3',
         'h_bucket{a="b",le="+Inf"} 6',
         'h_sum{a="b"} 9.5',
         'h_count{a="b"} 6',
@@ -82,14 +99,14 @@ def test_histograms_are_cumulative():
 
 
 def test_a_sum_of_zero_is_a_sum():
-    assert "h_sum 0" in histogram_lines("h", (), [0.0], [3, 0], 0.0)
+    assert "h_sum 0" in lines(histogram((), [0.0], [3, 0], 0.0))
 
 
 def test_a_negative_sum_is_left_out_of_a_histogram():
     # A sum that can fall is no counter: OpenMetrics forbids it, and rate() would be wrong.
-    lines = histogram_lines("h", (), [0.0, 1.0], [3, 1, 0], -7.5)
-    assert [line for line in lines if "_bucket" not in line] == []
-    text = page([Family("h", "histogram", "Help.", lines)], b"", openmetrics=True).decode()
+    family = histogram((), [0.0, 1.0], [3, 1, 0], -7.5)
+    assert [line for line in lines(family) if "_bucket" not in line] == []
+    text = page([family], openmetrics=True).decode()
     assert {sample.name for sample in samples(text)} == {"h_bucket"}
 
 
@@ -97,28 +114,33 @@ TRACED = Family(
     "ragmon_h_seconds",
     "histogram",
     "Help.",
-    histogram_lines("ragmon_h_seconds", (), [1.0, 2.0], [1, 1, 0], 2.0),
-    {1: Exemplar("4bf92f", 1.5, 1_750_000_000.123)},
+    (),
+    [
+        HistogramSample(
+            (), [1.0, 2.0], [1, 1, 0], 2.0, {1: Exemplar("4bf92f", 1.5, 1_750_000_000.123)}
+        )
+    ],
 )
 
 
 def test_exemplars_stand_in_openmetrics_only():
     assert b"trace_id" not in render([TRACED], openmetrics=False)
-    text = page([TRACED], b"", openmetrics=True).decode()
+    text = page([TRACED], openmetrics=True).decode()
     [traced] = [sample for sample in samples(text) if sample.exemplar]
-    assert traced.labels == {"le": "2"}
+    assert traced.labels == {"le": "2.0"}
     assert traced.exemplar.labels == {"trace_id": "4bf92f"}
     assert traced.exemplar.value == 1.5
     assert math.isclose(traced.exemplar.timestamp, 1_750_000_000.123)
 
 
 def test_exemplars_are_escaped():
-    family = TRACED._replace(exemplars={0: Exemplar('a"b\\', 0.5, 1.0)})
+    traced = TRACED.histograms[0]._replace(exemplars={0: Exemplar('a"b\\', 0.5, 1.0)})
+    family = TRACED._replace(histograms=[traced])
     assert b' # {trace_id="a\\"b\\\\"} 0.5 1.000\n' in render([family], openmetrics=True)
 
 
 def test_openmetrics_names_counters_without_their_suffix():
-    family = Family("ragmon_x_total", "counter", "Help.", ["ragmon_x_total 1"])
+    family = Family("ragmon_x_total", "counter", "Help.", [(series("ragmon_x_total", ()), 1.0)])
     assert b"# TYPE ragmon_x counter\nragmon_x_total 1\n" in render([family], openmetrics=True)
     assert b"# TYPE ragmon_x_total counter\n" in render([family], openmetrics=False)
 

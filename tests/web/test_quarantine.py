@@ -50,8 +50,8 @@ def test_refused_lines_of_a_file_are_kept_and_the_others_counted(tmp_path):
         shown = site.get(f"/v1/quarantine/{malformed['id']}").json
         assert shown["content"]["line"] == "no JSON at all of jane@example.org\n"
         metrics = site.get("/metrics").text
-        assert 'ragmon_quarantined_total{reason="malformed",stage="decode"} 1.0' in metrics
-        assert 'ragmon_quarantine_entries{stage="decode"} 2.0' in metrics
+        assert 'ragmon_quarantined_total{reason="malformed",stage="decode"} 1\n' in metrics
+        assert 'ragmon_quarantine_entries{stage="decode"} 2\n' in metrics
         assert '2 entries are in <a href="/v1/quarantine">quarantine</a>' in site.get("/").text
         again = site.post(f"/v1/quarantine/{invalid['id']}/retry", b"").json
         assert not again["done"]
@@ -116,7 +116,7 @@ def test_a_file_of_another_format_does_not_push_out_everything_else(tmp_path):
     with following(tmp_path, b"nonsense\n" * 5_000 + LINES) as site:
         eventually(lambda: site.get("/v1/report?window=1h").json["queries"] == 2, "it is read")
         assert site.get("/v1/quarantine").json["counts"]["decode"] == 100
-        rejected = 'ragmon_rejected_total{reason="malformed",source="jsonl"} 5001.0'
+        rejected = 'ragmon_rejected_total{reason="malformed",source="jsonl"} 5001\n'
         assert rejected in site.get("/metrics").text
 
 
@@ -138,7 +138,7 @@ def test_notifications_that_were_given_up_are_listed_and_sent_again(tmp_path):
             shown = site.get("/v1/quarantine/send-1").json
             assert shown["content"]["id"] == firing.id
             metrics = site.get("/metrics").text
-            assert 'ragmon_quarantined_total{reason="dead_letter",stage="send"} 1.0' in metrics
+            assert 'ragmon_quarantined_total{reason="dead_letter",stage="send"} 1\n' in metrics
             receiver.answer = lambda _: Reply(200)
             assert site.post("/v1/quarantine/send-1/retry", b"").json["done"]
             eventually(lambda: len(receiver.posts) == 2, "it is sent again")
@@ -170,7 +170,7 @@ def test_notifications_of_a_removed_sink_are_counted(tmp_path):
         rows = [row._replace(sink="gone") for row in notifications([firing], routes)]
         engine.thread.ask(lambda: engine.store.outbox().put(rows))
     with running(tmp_path / "data", sinks=sinks) as site:
-        counted = 'ragmon_quarantined_total{reason="dead_letter",stage="send"} 1.0'
+        counted = 'ragmon_quarantined_total{reason="dead_letter",stage="send"} 1\n'
         eventually(lambda: counted in site.get("/metrics").text, "it is counted")
         assert listed(site)[0]["name"].startswith("gone: ")
 

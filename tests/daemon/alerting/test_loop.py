@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ragmon.alerts.silences import Matcher, Silence
 from ragmon.errors import StoreFullError
+from ragmon.exposition.text import render
 from ragmon.records import Feedback, QueryRecord
 from tests.support.examples import DAY_S, NOON, chunks, record
 from tests.support.vigil import Vigil
@@ -292,12 +293,12 @@ def test_metrics_of_alerts_and_detectors(known, tmp_path):
     for minute in range(12):
         vigil.commit(traffic(NOON + 60 * minute, 1, empty=1.0))
         vigil.tick(60.0)
-    page = vigil.own.render(openmetrics=False).decode()
+    page = render(vigil.own.families(), openmetrics=False).decode()
     labels = '{alert="RagmonZeroResults",pipeline="docs",severity="warning"}'
-    assert f"ragmon_alert_state{labels} 2.0" in page
+    assert f"ragmon_alert_state{labels} 2\n" in page
     assert f"ragmon_alerts_fired_total{labels} " in page
     until = vigil.alerting.detection.log.frontier * 60.0
     (line,) = (x for x in page.splitlines() if x.startswith("ragmon_detection_timestamp_seconds"))
     assert float(line.split()[1]) == until
-    assert "ragmon_detection_streams_dropped_total 0.0" in page
+    assert "ragmon_detection_streams_dropped_total 0\n" in page
     vigil.end()

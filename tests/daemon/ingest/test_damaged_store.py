@@ -8,6 +8,7 @@ from ragmon.clock import ManualClock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.ingest.metrics import watch
+from ragmon.exposition import page
 from ragmon.exposition.own import OwnMetrics
 from ragmon.queries import QueryFilter, newest
 from ragmon.stores.sqlite import SqliteStore
@@ -164,8 +165,11 @@ def test_damage_is_a_counter_by_kind(restart):
     restart.start()
     own = OwnMetrics()
     watch(own, restart.engine, restart.settings)
-    assert b'ragmon_store_undecodable_total{what="block"} 0.0' in own.render(openmetrics=False)
+    assert b'ragmon_store_undecodable_total{what="block"} 0\n' in shown(own)
     restart.newest()
-    shown = own.render(openmetrics=False)
-    assert b'ragmon_store_undecodable_total{what="block"} 1.0' in shown
-    assert b'ragmon_store_undecodable_total{what="windows"} 0.0' in shown
+    assert b'ragmon_store_undecodable_total{what="block"} 1\n' in shown(own)
+    assert b'ragmon_store_undecodable_total{what="windows"} 0\n' in shown(own)
+
+
+def shown(own: OwnMetrics) -> bytes:
+    return page(own.families(), openmetrics=False)
