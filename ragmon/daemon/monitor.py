@@ -282,7 +282,7 @@ class LiveMonitor:
                 (duration_text(length), windows.merge(length, now))
                 for length in self._settings.windows
             ],
-            list(self._counters.families(self._engine.exemplars.latest)),
+            list(self._counters.families(self._engine.exemplars.latest, windows.series.keys)),
         )
 
     def _render(self, collected: Collected, started: float) -> _Page:

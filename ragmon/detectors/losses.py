@@ -14,7 +14,8 @@ from msgspec import Struct
 from ragmon.detectors.arrays import Bools, Floats, Ints
 
 _GRID = float(1 << 20)
-_HIT_K = 5
+HIT_K = 5
+"""Hits are watched at the configured k nearest to it."""
 
 Shape = Literal["binary", "fraction", "weighted", "count"]
 """binary: 0 or 1; fraction: in [0, 1]; weighted: Horvitz-Thompson, unbounded; count: always 0."""
@@ -159,5 +160,5 @@ def _hit_columns(columns: Sequence[str]) -> list[str]:
     ks = {int(name[len("hit{k=") : name.index(",")]) for name in hits}
     if not ks:
         return []
-    k = min(ks, key=lambda each: (abs(each - _HIT_K), each))
+    k = min(ks, key=lambda each: (abs(each - HIT_K), each))
     return [f"hit{{k={k},evidence={evidence}}}" for evidence in _EVIDENCE]

@@ -1,11 +1,11 @@
 """Counters and classic histograms over all time, which PromQL can rate and sum."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
-from ragmon.exposition.text import Exemplar, Family, HistogramSample, Labels, series
-from ragmon.signals.failure_mode import MODES
+from ragmon.exposition.counted import Table, by_slice, by_version
+from ragmon.exposition.text import Exemplar, Family, HistogramSample, Labels, Series, series
 from ragmon.signals.latency import STAGES
 from ragmon.windows import LATENCY, TOP_SCORE, Windows
 from ragmon.windows.series import VERSION, SeriesKey
@@ -14,66 +14,78 @@ from ragmon.windows.totals import LATENCY_EDGES_MS, SCORE_EDGES
 Exemplars = dict[tuple[str, str], dict[int, Exemplar]]
 """(pipeline, stage) to bucket to exemplar."""
 
-COUNTERS = (
-    # metric, column, help
-    ("query_errors", "error", "Queries logged with an error."),
-    ("zero_result_queries", "zero_result", "Queries whose retrieval returned no chunk."),
-    ("slow_queries", "slow", "Queries that took longer than latency.slow_ms."),
-    ("chunks_retrieved", "retrieved_chunks", "Chunks retrieved for all queries."),
-    ("chunks_cited", "cited_chunks", "Retrieved chunks that an answer cites."),
-)
-RATINGS = ("positive", "negative", "neutral")
-
 
 class Counters:
-    """Reads the totals of the windows."""
+    """Reads the totals of the windows; the text of a series is put together once."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._columns = {
             (column.name, column.labels): at for at, column in enumerate(windows.columns)
         }
+        self._by_version = by_version(windows.columns)
+        self._by_slice = by_slice(windows.columns)
+        self._named: dict[SeriesKey, list[Series]] = {}
 
-    def families(self, exemplars: Exemplars) -> Iterator[Family]:
-        """Every counter and histogram."""
-        counted = self._windows.totals.queries
-        versions = self._numbers(lambda key: key.dimension == VERSION)
-        queries = [(_by_version(key), counted[at]) for key, at in versions]
-        yield _counter("queries", "Queries counted, by pipeline and version.", queries)
-        for metric, column, text in COUNTERS:
-            samples = [(_by_version(key), self._sum(at, column)) for key, at in versions]
-            yield _counter(metric, text, samples)
-        yield _counter(
-            "feedback",
-            "User ratings of answers: positive, negative or neutral.",
-            self._ratings(versions),
-        )
-        modes = [
-            ((*_by_version(key), ("mode", mode)), self._sum(at, "failure_mode", mode=mode))
-            for key, at in versions
-            for mode in MODES
-        ]
-        text = "Queries by failure mode; one that is reclassified later counts in both modes."
-        yield _counter("failure_mode", text, modes)
+    def families(self, exemplars: Exemplars, slices: Collection[SeriesKey]) -> Iterator[Family]:
+        """Every counter and histogram.
+
+        Args:
+            exemplars: of the latencies.
+            slices: the values of tags to show. Versions are always shown, under names of their
+                own.
+        """
+        counted = self._numbers(lambda key: bool(key.dimension))
+        versions = [(key, at) for key, at in counted if key.dimension == VERSION]
+        shown = [(key, at) for key, at in counted if _is_tag(key) and key in slices]
+        known = self._named
+        self._named = {key: known.get(key) or self._series(key) for key, _ in versions + shown}
+        yield from self._counters(self._by_version, versions)
+        yield from self._counters(self._by_slice, shown)
         yield self._durations(exemplars)
         yield self._scores()
+
+    def sizes(self, slices: Sequence[SeriesKey]) -> list[int]:
+        """Number of counters that each of these values of tags comes to."""
+        keys = self._windows.series.keys
+        _, known = self._by_slice.values(self._windows.totals, [keys[key] for key in slices])
+        sizes: list[int] = known.sum(axis=1).tolist()
+        return [size if _is_tag(key) else 0 for key, size in zip(slices, sizes, strict=True)]
+
+    def _counters(self, table: Table, numbered: list[tuple[SeriesKey, int]]) -> Iterator[Family]:
+        """The families of one table, their samples by series."""
+        values, known = table.values(self._windows.totals, [at for _, at in numbered])
+        names = [self._named[key] for key, _ in numbered]
+        begin = 0
+        for counter in table.counters:
+            end = begin + len(counter.readings)
+            rows, columns = np.nonzero(known[:, begin:end])
+            numbers = values[rows, begin + columns].tolist()
+            places = zip(rows.tolist(), columns.tolist(), numbers, strict=True)
+            samples = [(names[row][begin + at], value) for row, at, value in places]
+            yield Family(table.name(counter), "counter", table.help(counter), samples)
+            begin = end
+
+    def _series(self, key: SeriesKey) -> list[Series]:
+        """The series of one key, for each reading of its table."""
+        table = self._by_slice if _is_tag(key) else self._by_version
+        labels: Labels = (("pipeline", key.pipeline), ("version", key.value))
+        if _is_tag(key):
+            labels = (
+                ("pipeline", key.pipeline),
+                ("dimension", key.dimension),
+                ("value", key.value),
+            )
+        return [
+            series(table.name(counter), (*labels, *reading.labels))
+            for counter in table.counters
+            for reading in counter.readings
+        ]
 
     def _sum(self, series: int, name: str, **labels: str) -> float:
         """Sum of a column over everything a series ever had."""
         column = self._columns[name, tuple(labels.items())]
         return float(self._windows.totals.sums[series, column])
-
-    def _ratings(self, versions: list[tuple[SeriesKey, int]]) -> list[tuple[Labels, float]]:
-        rated = self._columns["positive_feedback", ()]
-        samples: list[tuple[Labels, float]] = []
-        for key, at in versions:
-            liked = self._sum(at, "positive_feedback")
-            disliked = self._sum(at, "negative_feedback")
-            ratings = float(self._windows.totals.n[at, rated])
-            neutral = max(0.0, ratings - liked - disliked)
-            for rating, value in zip(RATINGS, (liked, disliked, neutral), strict=True):
-                samples.append(((*_by_version(key), ("rating", rating)), value))
-        return samples
 
     def _durations(self, exemplars: Exemplars) -> Family:
         totals = self._windows.totals
@@ -115,12 +127,5 @@ class Counters:
         return sorted((key, at) for key, at in keys if at in counted and fits(key))
 
 
-def _by_version(key: SeriesKey) -> Labels:
-    return (("pipeline", key.pipeline), ("version", key.value))
-
-
-def _counter(metric: str, text: str, samples: list[tuple[Labels, float]]) -> Family:
-    name = f"ragmon_{metric}_total"
-    return Family(
-        name, "counter", text, [(series(name, labels), value) for labels, value in samples]
-    )
+def _is_tag(key: SeriesKey) -> bool:
+    return key.dimension not in ("", VERSION)

@@ -71,6 +71,10 @@ class VerdictLayout(Struct, frozen=True):
         end = len(SHARED) + len(SCORED) * len(self.scores)
         return rows[..., len(SHARED) : end].reshape(*rows.shape[:-1], len(self.scores), len(SCORED))
 
+    def weighted(self, rows: Floats) -> Floats:
+        """Weight of the scored answers, and weighted sum of scores; shape (..., scores, 2)."""
+        return self.scored(rows)[..., [SCORED.index("weight"), SCORED.index("weight_y")]]
+
     def confusion(self, rows: Floats) -> Floats:
         """Counts over ``CONFUSION``; shape (..., len(JUDGES), len(CONFUSION))."""
         begin = len(SHARED) + len(SCORED) * len(self.scores)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ragmon.signals import Column
 from ragmon.signals.verdict_sums import layout_of
 from ragmon.stats.latency import BINS, bins
-from ragmon.windows.batch_rows import BatchRows, added, changed
+from ragmon.windows.batch_rows import BatchRows, added, on_grid, restated
 from ragmon.windows.latencies import LatencyRing
 from ragmon.windows.moments import Ring, group
 from ragmon.windows.observations import Observations, Sparse
@@ -57,6 +57,12 @@ class Windows:
         self._latency = [index for index, name in enumerate(names) if name == LATENCY]
         self._score = names.index(TOP_SCORE)
         self._proportions = np.array([column.kind == "proportion" for column in columns])
+        families = {column.name for column in columns if column.kind == "quantity"}
+        self._moments = [
+            np.array([at for at, name in enumerate(names) if name == family])
+            for family in sorted(families)
+            if names.count(family) > 1
+        ]
         self.clear()
 
     def clear(self) -> None:
@@ -65,7 +71,9 @@ class Windows:
         self.rings = [Ring(tier, self.row_layout) for tier in self.tiers]
         self.latencies = [LatencyRing(tier, STAGES) for tier in self.tiers]
         self.judged = [SparseRing(tier, self.verdict_layout.width) for tier in self.tiers]
-        self._totals = Totals(self._series.capacity, self.row_layout)
+        self._totals = Totals(
+            self._series.capacity, self.row_layout, len(self.verdict_layout.scores)
+        )
         self.dirty: list[set[int]] = [set() for _ in self.tiers]
         self.watermark = 0.0  # newest timestamp counted
         self.dropped = 0  # observations that went to `other` because max_series was reached
@@ -98,8 +106,9 @@ class Windows:
     def restate(self, old: Observations, new: Observations) -> None:
         """Replace what was counted of some records by what is known of them now.
 
-        Counters only grow: they gain what is new and keep what was. A series that counted none
-        of them, because its slice was configured later, is left alone.
+        Totals only grow: they gain what is new and keep what was (``batch_rows.restated``). A
+        series that counted none of the records, because its slice was configured later, is left
+        alone.
         """
         if not len(new):
             return
@@ -178,11 +187,13 @@ class Windows:
 
     def _restate(self, old: Observations, new: Observations) -> None:
         members, _ = self._members(new)
-        batch = changed(old.values, new.values, self._proportions)
-        self._add(new, members, batch, growth=np.maximum(batch.rows, 0.0))
+        batch = restated(old.values, new.values, self._proportions, self._moments)
+        self._add(new, members, batch.change, batch.growth)
         for sign, observations in ((-1.0, old), (1.0, new)):
             if observations.judged is not None:
                 self._add_judged(new, members, observations.judged, sign)
+        if new.judged is not None:
+            self._add_sampled(new, members, old.judged, new.judged)
 
     def _members(self, observations: Observations) -> tuple[NDArray[np.int64], int]:
         """The series of each distinct dims, and how many observations went to ``other``.
@@ -207,7 +218,7 @@ class Windows:
         observations: Observations,
         members: NDArray[np.int64],
         batch: BatchRows,
-        growth: NDArray[np.float64] | None = None,
+        growth: BatchRows | None = None,
     ) -> None:
         """Add rows to every series, tier and bucket they belong to, and growth to the totals."""
         restating = growth is not None
@@ -226,7 +237,8 @@ class Windows:
                 touched = ring.add(sums.series, sums.buckets, rows, restating=restating)
                 self.dirty[level].update(touched)
         if growth is not None:
-            sums = _by_series(dim_index, np.zeros_like(seconds), members, growth)
+            batch = growth
+            sums = _by_series(dim_index, np.zeros_like(seconds), members, batch.rows)
             sums.rows[self._totals.queries[sums.series] == 0.0] = 0.0
         ever = _widened(sums, _EVER)
         self._totals.rows[ever.series] += batch.widened(ever.rows)
@@ -253,6 +265,26 @@ class Windows:
             present = ring.counted(series, buckets)
             if present.any():
                 judged.add(series[present], buckets[present], rows[pair][present])
+
+    def _add_sampled(
+        self, of: Observations, members: NDArray[np.int64], old: Sparse | None, new: Sparse
+    ) -> None:
+        """Add the sampled verdicts that are new, or other than before, to the totals."""
+        gained = self._weighted(of, new)
+        before = np.zeros_like(gained) if old is None else self._weighted(of, old)
+        gained[(gained == before).all(axis=2)] = 0.0
+        series, pair = _pairs(members[of.dim_index[new.record]])
+        counted = self._totals.queries[series] > 0.0
+        growth = gained[new.record][pair[counted]]
+        np.add.at(self._totals.sampled, series[counted], growth)
+
+    def _weighted(self, of: Observations, sparse: Sparse) -> NDArray[np.float64]:
+        """Weights and weighted scores of every record, shape (n, scores, 2); zero without any."""
+        layout = self.verdict_layout
+        weighted = np.zeros((len(of), len(layout.scores), 2))
+        rows = layout.converted(sparse.names, sparse.rows)
+        weighted[sparse.record] = on_grid(layout.weighted(rows))
+        return weighted
 
     def _add_latency(self, observations: Observations, members: NDArray[np.int64]) -> None:
         latency = observations.values[:, self._latency]

@@ -5,6 +5,7 @@ all hits share their number of known values, and the square of a proportion is i
 grouped and summed is therefore about a third as wide as what is stored.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from ragmon.windows.row_layout import RowLayout
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+_GRID = float(1 << 20)
 
 
 class BatchRows(NamedTuple):
@@ -48,15 +50,58 @@ def added(values: Floats, proportions: Mask) -> BatchRows:
     return BatchRows(np.concatenate([rows, np.ones((len(values), 1))], axis=1), place)
 
 
-def changed(old: Floats, new: Floats, proportions: Mask) -> BatchRows:
-    """Rows whose sum makes records count as ``new`` and no longer as ``old``."""
+class RestatedRows(NamedTuple):
+    """Rows of records whose observations changed."""
+
+    change: BatchRows  # new less old
+    growth: BatchRows  # for sums that only grow; see ``restated``
+
+
+def restated(
+    old: Floats, new: Floats, proportions: Mask, moments: Sequence[NDArray[np.intp]] = ()
+) -> RestatedRows:
+    """Rows whose sum makes records count as ``new`` and no longer as ``old``.
+
+    Totals cannot take anything back. Of a proportion, a new outcome counts beside the old one: n
+    is the number of records, Σx those that were ever 1, and n - Σx² those that were ever 0. Of
+    everything else, a new value counts like that of another record, so that means stay means.
+
+    Args:
+        old: observations (n, columns), NaN for unknown.
+        new: of the same records.
+        proportions: the columns of which every value is 0 or 1.
+        moments: columns that count anew together, because their sums are divided by each other.
+    """
     old_known, known = ~np.isnan(old), ~np.isnan(new)
     old_x, x = np.where(old_known, old, 0.0), np.where(known, new, 0.0)
-    active = np.flatnonzero(((x != old_x) | (known != old_known)).any(axis=0))
-    counts = known[:, active].astype(np.int8) - old_known[:, active]
+    differs = ((x != old_x) | (known != old_known)).any(axis=0)
+    for together in moments:
+        differs[together] = differs[together].any()
+    active = np.flatnonzero(differs)
+    layout, binary = RowLayout(new.shape[1]), proportions[active]
+    known, old_known = known[:, active], old_known[:, active]
     x, old_x = x[:, active], old_x[:, active]
-    moments = (counts, x - old_x, x**2 - old_x**2)
-    return _side_by_side(RowLayout(new.shape[1]), active, moments, ~proportions[active])
+    counts = known.astype(np.int8) - old_known
+    change = _side_by_side(layout, active, (counts, x - old_x, x**2 - old_x**2), ~binary)
+
+    fresh = known & ~old_known
+    again = known & old_known & (x != old_x)
+    for together in moments:
+        at = np.flatnonzero(np.isin(active, together))
+        again[:, at] = again[:, at].any(axis=1, keepdims=True) & known[:, at]
+    gained = on_grid(np.where(fresh | again, x, 0.0))
+    squares = np.where(binary, np.where(fresh, x, 0.0) - (again & (x == 0.0)), gained**2)
+    growth = (fresh | (again & ~binary), gained, squares)
+    return RestatedRows(change, _side_by_side(layout, active, growth, np.ones(len(active), bool)))
+
+
+def on_grid(values: Floats) -> Floats:
+    """Multiples of 2^-20, whose sums do not depend on their order.
+
+    A restart adds up in another order. Were a counter less than before by its last digit,
+    Prometheus would take it for a reset.
+    """
+    return np.round(values * _GRID) / _GRID
 
 
 def _side_by_side(

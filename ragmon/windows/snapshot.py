@@ -56,6 +56,8 @@ class _Totals(Struct, array_like=True, frozen=True):
     restatements: int
     dropped: int
     latency_edges_ms: tuple[float, ...] = (50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4)
+    scores: list[str] = []  # of the sampled judge
+    sampled: bytes = b""  # float64, (series, scores, 2)
 
 
 def dump_dirty(windows: Windows) -> Iterator[SavedBucket]:
@@ -166,6 +168,8 @@ def dump_totals(windows: Windows) -> bytes:
             windows.restatements,
             windows.dropped,
             tuple(LATENCY_EDGES_MS.tolist()),
+            _names(windows.verdict_layout.scores),
+            totals.sampled[numbers].tobytes(),
         )
     )
 
@@ -182,6 +186,10 @@ def load_totals(windows: Windows, body: bytes) -> None:
     score = np.frombuffer(stored.score, dtype=np.int64).reshape(count, -1)
     totals.latency[kept] = rebin(latency[known], stored.latency_edges_ms)
     totals.score[kept] = score[known]
+    sampled = np.frombuffer(stored.sampled).reshape(count, len(stored.scores), 2)
+    for at, column in enumerate(windows.verdict_layout.scores):
+        if column.key in stored.scores:
+            totals.sampled[kept, at] = sampled[known, stored.scores.index(column.key)]
     windows.watermark = stored.watermark
     windows.restatements = stored.restatements
     windows.dropped = stored.dropped

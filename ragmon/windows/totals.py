@@ -1,4 +1,7 @@
-"""Cumulative sums behind the Prometheus counters and histograms; they only grow."""
+"""Cumulative sums behind the Prometheus counters and histograms; they only grow.
+
+Records that are restated gain what ``ragmon.windows.batch_rows.restated`` says.
+"""
 
 from collections.abc import Sequence
 
@@ -34,13 +37,19 @@ def rebin(counts: NDArray[np.int64], edges_ms: Sequence[float]) -> NDArray[np.in
 
 
 class Totals:
-    """Cumulative rows of each series, and classic histograms (the last bin is +Inf)."""
+    """Cumulative rows of each series, and classic histograms (the last bin is +Inf).
 
-    def __init__(self, capacity: int, layout: RowLayout) -> None:
+    Args:
+        capacity: series.
+        layout: of their rows.
+        scores: of the sampled judge.
+    """
+
+    def __init__(self, capacity: int, layout: RowLayout, scores: int) -> None:
         self.rows = np.zeros((capacity, layout.width))
-        self.n = self.rows[:, layout.n]  # views, (capacity, columns)
-        self.sums = self.rows[:, layout.sum]
+        self.sums = self.rows[:, layout.sum]  # a view, (capacity, columns)
         self.queries = self.rows[:, layout.queries]  # a view, (capacity,)
+        self.sampled = np.zeros((capacity, scores, 2))  # weights of the scored answers; times score
         self.latency = np.zeros((capacity, STAGES, len(LATENCY_EDGES_MS) + 1), dtype=np.int64)
         self.score = np.zeros((capacity, len(SCORE_EDGES) + 1), dtype=np.int64)
 
@@ -64,5 +73,6 @@ class Totals:
     def clear(self, series: list[int]) -> None:
         """Forget some series."""
         self.rows[series] = 0.0
+        self.sampled[series] = 0.0
         self.latency[series] = 0
         self.score[series] = 0

@@ -1,0 +1,239 @@
+"""Counters as places in the totals of a series: their names, labels and sums."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ragmon.detectors.losses import HIT_K
+from ragmon.exposition.text import Labels
+from ragmon.signals import EVIDENCE, Column
+from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE
+from ragmon.signals.failure_mode import MODES
+from ragmon.signals.verdict_sums import layout_of
+from ragmon.windows.row_layout import RowLayout
+from ragmon.windows.totals import Totals
+
+Floats = NDArray[np.float64]
+
+_RATINGS = ("positive", "negative", "neutral")
+_AGAIN = "one that is corrected later counts under both"
+
+
+class CounterReading(NamedTuple):
+    """One value of a series: a sum less another, absent until a third is positive."""
+
+    labels: Labels  # beside those of the series
+    plus: int
+    minus: int
+    known: int
+
+
+class Counter(NamedTuple):
+    """One metric, without ``ragmon_`` and ``_total``."""
+
+    metric: str
+    help: str
+    readings: tuple[CounterReading, ...]
+
+
+class Table(Struct, frozen=True):
+    """The counters of one kind of series, and all their readings side by side."""
+
+    stem: str  # of names
+    of: str  # before each help
+    counters: tuple[Counter, ...]
+    readings: tuple[CounterReading, ...]
+
+    def name(self, counter: Counter) -> str:
+        """Name of its series."""
+        return f"{self.stem}{counter.metric}_total"
+
+    def help(self, counter: Counter) -> str:
+        """Help of its metric."""
+        return f"{self.of}: {counter.help}" if self.of else counter.help
+
+    def values(self, totals: Totals, series: Sequence[int]) -> tuple[Floats, NDArray[np.bool_]]:
+        """Every reading of some series, and whether it is shown; shapes (series, readings)."""
+        at = np.array(series, dtype=np.intp)
+        rows = totals.rows[at]
+        sums = np.concatenate(
+            [rows, totals.sampled.reshape(len(totals.sampled), -1)[at], np.zeros((len(at), 1))],
+            axis=1,
+        )
+        plus, minus, known = (
+            np.array([reading[part] for reading in self.readings], dtype=np.intp)
+            for part in (1, 2, 3)
+        )
+        # Digits beyond the sixth say nothing; rounding keeps a growing sum growing.
+        return np.round(sums[:, plus] - sums[:, minus], 6), sums[:, known] > 0.0
+
+
+class _Places:
+    """Places in a row of totals, the sums of the sampled judge after it, and a zero at the end."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = {(column.name, column.labels): at for at, column in enumerate(columns)}
+        layout = RowLayout(len(columns))
+        self._n, self._sum, self._sum_sq = (int(part.start) for part in layout.moments)
+        self._width = layout.width
+        scores = layout_of(columns).scores
+        self._scores = {(column.name, column.labels): at for at, column in enumerate(scores)}
+        self.queries = layout.queries
+        self.zero = self._width + 2 * len(scores)
+        self.ks = sorted(
+            {int(dict(column.labels)["k"]) for column in columns if column.name == "hit"}
+        )
+
+    def known(self, name: str, **labels: str) -> int:
+        return self._n + self._columns[name, tuple(labels.items())]
+
+    def sum(self, name: str, **labels: str) -> int:
+        return self._sum + self._columns[name, tuple(labels.items())]
+
+    def never_zero(self, name: str, **labels: str) -> int:
+        """Records of a proportion that were never 0; see ``batch_rows.restated``."""
+        return self._sum_sq + self._columns[name, tuple(labels.items())]
+
+    def sampled(self, name: str, **labels: str) -> tuple[int, int]:
+        """Weight of the scored answers, and weighted sum of their scores."""
+        first = self._width + 2 * self._scores[name, tuple(labels.items())]
+        return first, first + 1
+
+
+def by_version(columns: Sequence[Column]) -> Table:
+    """The counters of each version of a pipeline; what happens to every query begins at 0."""
+    places = _Places(columns)
+    counters = [
+        *_queries(places, always=True),
+        _slow(places),
+        *_chunks(places, always=True),
+        _feedback(places, always=True),
+        _modes(places),
+        *_hits(places, places.ks),
+        *_judged(places),
+    ]
+    return _table("ragmon_", "", counters)
+
+
+def by_slice(columns: Sequence[Column]) -> Table:
+    """The headline counters, for each value of a tag; hits at the k that alerts speak of."""
+    places = _Places(columns)
+    headline = min(places.ks, key=lambda k: (abs(k - HIT_K), k))
+    counters = [
+        *_queries(places, always=False),
+        *_chunks(places, always=False),
+        _feedback(places, always=False),
+        *_hits(places, [headline]),
+        *_judged(places),
+    ]
+    return _table("ragmon_slice_", "Of one value of a tag", counters)
+
+
+def _table(stem: str, of: str, counters: Sequence[Counter]) -> Table:
+    readings = (reading for counter in counters for reading in counter.readings)
+    return Table(stem, of, tuple(counters), tuple(readings))
+
+
+def _plain(places: _Places, metric: str, column: str, text: str, *, always: bool) -> Counter:
+    known = places.queries if always else places.known(column)
+    return Counter(metric, text, (CounterReading((), places.sum(column), places.zero, known),))
+
+
+def _queries(places: _Places, *, always: bool) -> Iterator[Counter]:
+    total = CounterReading((), places.queries, places.zero, places.queries)
+    yield Counter("queries", "Queries counted.", (total,))
+    text = "Queries logged with an error."
+    yield _plain(places, "query_errors", "error", text, always=always)
+    text = "Queries whose retrieval returned no chunk."
+    yield _plain(places, "zero_result_queries", "zero_result", text, always=always)
+
+
+def _slow(places: _Places) -> Counter:
+    text = "Queries that took longer than latency.slow_ms."
+    return _plain(places, "slow_queries", "slow", text, always=True)
+
+
+def _chunks(places: _Places, *, always: bool) -> Iterator[Counter]:
+    text = "Chunks retrieved for all queries."
+    yield _plain(places, "chunks_retrieved", "retrieved_chunks", text, always=always)
+    text = "Retrieved chunks that an answer cites."
+    yield _plain(places, "chunks_cited", "cited_chunks", text, always=always)
+
+
+def _feedback(places: _Places, *, always: bool) -> Counter:
+    known = places.queries if always else places.known("positive_feedback")
+    readings = (
+        CounterReading((("rating", rating),), places.sum(f"{rating}_feedback"), places.zero, known)
+        for rating in _RATINGS
+    )
+    text = f"User ratings of answers: positive, negative or neutral; {_AGAIN}."
+    return Counter("feedback", text, tuple(readings))
+
+
+def _modes(places: _Places) -> Counter:
+    readings = (
+        CounterReading(
+            (("mode", mode),), places.sum("failure_mode", mode=mode), places.zero, places.queries
+        )
+        for mode in MODES
+    )
+    text = f"Queries by failure mode; {_AGAIN}."
+    return Counter("failure_mode", text, tuple(readings))
+
+
+def _hits(places: _Places, ks: Sequence[int]) -> Iterator[Counter]:
+    """Hits and misses at each k, by each evidence."""
+    hits, misses = [], []
+    for evidence in EVIDENCE:
+        for k in ks:
+            labels = (("evidence", evidence), ("k", str(k)))
+            of = {"k": str(k), "evidence": evidence}
+            known = places.known("hit", **of)
+            hits.append(CounterReading(labels, places.sum("hit", **of), places.zero, known))
+            misses.append(CounterReading(labels, known, places.never_zero("hit", **of), known))
+    for k in ks:
+        labels = (("evidence", "judge"), ("k", str(k)))
+        weight, weighted = places.sampled("hit", k=str(k), evidence="judge")
+        hits.append(CounterReading(labels, weighted, places.zero, weight))
+        misses.append(CounterReading(labels, weight, weighted, weight))
+    text = (
+        "Queries with {} relevant chunk among the first k, by evidence: label, citation, score, "
+        f"or judge, whose sample counts for all; {_AGAIN}. {{}}"
+    )
+    rate = "hits / (hits + misses) is the hit rate."
+    yield Counter("query_hits", text.format("a", f"Few are bad: {rate}"), tuple(hits))
+    yield Counter("query_misses", text.format("no", f"Many are bad: {rate}"), tuple(misses))
+
+
+def _judged(places: _Places) -> Iterator[Counter]:
+    """Faithfulness by judge: answers, and the sum of their scores."""
+    weight, weighted = places.sampled("faithfulness", judge=SAMPLED_JUDGE)
+    human = {"judge": "human"}
+    judges = {
+        EMBEDDED_JUDGE: (
+            places.sum("grounding_moment", of="w"),
+            places.sum("grounding_moment", of="wy"),
+        ),
+        SAMPLED_JUDGE: (weight, weighted),
+        "human": (places.known("faithfulness", **human), places.sum("faithfulness", **human)),
+    }
+    answers, scores = (
+        tuple(
+            CounterReading((("judge", judge),), sums[part], places.zero, sums[0])
+            for judge, sums in judges.items()
+        )
+        for part in (0, 1)
+    )
+    text = (
+        "Answers judged for faithfulness, by judge: one drawn for a sample counts for those that "
+        "were not drawn, and one whose verdict changes counts again."
+    )
+    yield Counter("judged_answers", text, answers)
+    text = (
+        "Sum of the faithfulness (0 to 1) of the judged answers, by judge; their mean, this sum "
+        "divided by judged answers, is bad when low."
+    )
+    yield Counter("judged_score", text, scores)
