@@ -30,7 +30,7 @@ from ragmon.queries import QueryFilter
 from ragmon.windows import Merged
 from ragmon.windows.estimates import estimate
 from ragmon.windows.series import SeriesKey
-from ragmon.windows.snapshot import add_saved
+from ragmon.windows.snapshot import SavedBucket, add_saved
 
 _ANSWER_S = 10.0  # of the writer to a scrape, which waits no longer
 _NOT_READY_S = 15.0  # without a turn of the writer
@@ -171,10 +171,10 @@ class LiveMonitor:
         first, last = int(start // width), int(end // width) - 1
         check = self._deadline()
 
-        def checked(bodies: Iterable[bytes]) -> Iterator[bytes]:
-            for body in bodies:
+        def checked(buckets: Iterable[SavedBucket]) -> Iterator[bytes]:
+            for bucket in buckets:
                 check()
-                yield body
+                yield bucket.body
 
         with self._engine.store.reader() as reader:
             saved = checked(reader.saved_buckets(tier, first, last))

@@ -34,6 +34,7 @@ from ragmon.daemon.ingest.maintenance import StoreMaintenance
 from ragmon.daemon.ingest.metrics import watch, watch_loops, watch_memory
 from ragmon.daemon.judging.build import Judges
 from ragmon.daemon.lock import DirectoryLock
+from ragmon.daemon.metric_series import LiveSeries
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.notify.delivery import build_delivery
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_exporter
@@ -53,6 +54,7 @@ from ragmon.web.baselines import BaselineSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
 from ragmon.web.quarantine import QuarantineSection
+from ragmon.web.series import SeriesSection
 from ragmon.web.tokens import TokenSection
 
 if TYPE_CHECKING:
@@ -289,6 +291,7 @@ class Daemon:
         """The API besides metrics, report and queries."""
         limits = http.limits_of(self._context)
         return [
+            SeriesSection(LiveSeries(self._engine, self._clock)),
             AlertSection(self._alerts, limits),
             BaselineSection(self._baselines, limits),
             JudgeSection(self._judges.on_demand, self._clock.now, limits),

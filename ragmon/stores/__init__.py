@@ -296,8 +296,8 @@ class Reader(Protocol):
         """The block with that record, or the next one, as it is stored."""
         ...
 
-    def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[bytes]:
-        """Bodies of the saved buckets ``first`` to ``last`` of a tier, from old to new."""
+    def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[SavedBucket]:
+        """The saved buckets ``first`` to ``last`` of a tier, from old to new."""
         ...
 
     def backup(self, target: Path) -> None:

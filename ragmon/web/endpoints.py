@@ -11,6 +11,7 @@ from ragmon import api_schema as schema
 from ragmon.stores.protocols import BaselineRow
 from ragmon.web import quarantine_endpoints
 from ragmon.web.endpoint import HTML, OPENMETRICS, TEXT, Endpoint, Parameter
+from ragmon.web.series_endpoint import SERIES
 
 MOST_LISTED = 1_000
 STATES = ("open", "resolved", "all")
@@ -368,7 +369,7 @@ RECEIPT = Endpoint(
 )
 
 EVERY = (
-    *(PAGE, METRICS, LIVE, READY, REPORT, QUERIES, QUERY, OPENAPI),
+    *(PAGE, METRICS, LIVE, READY, REPORT, SERIES, QUERIES, QUERY, OPENAPI),
     *(ALERTS, ALERT, NOTIFICATIONS, SILENCES, ADD_SILENCE, DELETE_SILENCE),
     *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),
     *(JUDGE_PROGRESS, JUDGE),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragmon.windows.packed_rows import PackedRows, column, pack, unpack
+from ragmon.windows.packed_rows import PackedRows, column, pack, row, unpack
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -66,6 +66,16 @@ class BucketRows:
             rows = self._rows[: len(self._series)].reshape(-1, self._width)
         order = np.argsort(self._series, kind="stable")
         return Rows(self._series[order].astype(np.int64), rows[order])
+
+    def row(self, series: int) -> Floats | None:
+        """The row of one series; None when it has none."""
+        at = np.flatnonzero(self._series == series)
+        if not len(at):
+            return None
+        if self._packed is not None:
+            return row(self._packed, int(at[0]))
+        open_row: Floats = self._rows[int(at[0])]
+        return open_row
 
     def has(self, series: Ints, at: int) -> NDArray[np.bool_]:
         """True for the series whose row is above zero in column ``at``."""

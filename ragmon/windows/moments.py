@@ -119,6 +119,11 @@ class Ring:
         used = rows[:, self._queries] != 0.0
         return Rows(series[used], rows[used])
 
+    def row(self, bucket: int, series: int) -> Floats | None:
+        """The row of one series in a bucket, not to be changed; None when it has none."""
+        stored = self._buckets.get(bucket)
+        return None if stored is None else stored.row(series)
+
     def counted(self, series: Ints, buckets: Ints) -> NDArray[np.bool_]:
         """True for the pairs of series and bucket that have records."""
         counted = np.zeros(len(series), dtype=np.bool_)

@@ -56,6 +56,12 @@ def column(packed: PackedRows, index: int) -> Floats:
     return values
 
 
+def row(packed: PackedRows, index: int) -> Floats:
+    """One row, shape (width,)."""
+    stored = [part[:, index].astype(np.float64) for part in packed.parts]
+    return np.concatenate(stored)[packed.place]
+
+
 def _distinct(rows: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Indices of the distinct columns, and for each column which of these it equals."""
     weights = (2 * np.arange(len(rows), dtype=np.uint64) + np.uint64(1)) * _ODD

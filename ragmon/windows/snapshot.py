@@ -152,6 +152,34 @@ def add_saved(
     return Merged(np.stack(rows), total, np.stack(judged)), numbers
 
 
+class SavedSums(NamedTuple):
+    """A saved bucket's sums of one series."""
+
+    row: NDArray[np.float64]  # (RowLayout.width,)
+    bins: NDArray[np.int32]  # of (stage, bin), flat
+    counts: NDArray[np.int32]  # of ``bins``
+    judged: NDArray[np.float64]  # (width of the layout,)
+
+
+def saved_sums(body: bytes, key: SeriesKey, columns: Sequence[Column]) -> SavedSums | None:
+    """The sums of one series in a saved bucket, over the columns in force now; None: none."""
+    stored = msgspec.msgpack.decode(body, type=_Bucket)
+    if key not in stored.series:
+        return None
+    at, layout = stored.series.index(key), layout_of(columns)
+    width = RowLayout(len(stored.columns)).width
+    own = stored.rows[8 * at * width : 8 * (at + 1) * width]
+    codes = np.frombuffer(stored.codes, dtype=np.int32)
+    mine = slice(*np.searchsorted(codes, (at * PER_SERIES, (at + 1) * PER_SERIES)))
+    judged = np.zeros(layout.width)
+    if stored.judged is not None:
+        series, rows = _judged_rows(stored.judged, layout)
+        judged += rows[series == at].sum(axis=0)
+    counts = np.frombuffer(stored.counts, dtype=np.int32)[mine]
+    row = _rows(own, stored.columns, _names(columns), 1)[0]
+    return SavedSums(row, codes[mine] % PER_SERIES, counts, judged)
+
+
 def dump_totals(windows: Windows) -> bytes:
     """The cumulative counters."""
     totals = windows.totals

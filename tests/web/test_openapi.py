@@ -16,6 +16,7 @@ from ragmon.web.baselines import BaselineSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
 from ragmon.web.quarantine import QuarantineSection
+from ragmon.web.series import SeriesSection
 from ragmon.web.tokens import TokenSection
 from tests.support import golden
 from tests.support.limits import body_limits
@@ -44,6 +45,7 @@ def test_it_is_served_without_a_token(daemon):
 
 def test_every_route_is_in_it():
     sections = [
+        SeriesSection(None),
         AlertSection(None, None),
         BaselineSection(None, None),
         JudgeSection(None, None, None),

@@ -13,6 +13,7 @@ from ragmon.stores.sqlite.blocks import BlockTable, read_observations
 from ragmon.stores.sqlite.database import decoded, translated, unzip
 from ragmon.stores.sqlite.rows import read_amendment, read_bucket
 from ragmon.stores.sqlite.sealing import unseal
+from ragmon.windows.snapshot import SavedBucket
 
 _BLOCK = (
     "SELECT records, first_timestamp, last_timestamp, observations FROM blocks"
@@ -123,8 +124,8 @@ class SqliteReader:
                     return StoredBlock(first, hashes, observations, row[0], body)
         return None
 
-    def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[bytes]:
-        """Bodies of the saved buckets ``first`` to ``last`` of a tier, from old to new."""
+    def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[SavedBucket]:
+        """The saved buckets ``first`` to ``last`` of a tier, from old to new."""
         keys: list[tuple[int]] = []
         with self.damage.tolerated("index", "windows"), decoded(self._path):
             keys = self._db.execute(_BUCKETS, (tier, first, last)).fetchall()
@@ -132,7 +133,7 @@ class SqliteReader:
             with self.damage.tolerated("windows", f"{tier}/{bucket}"), decoded(self._path):
                 row = self._db.execute(_BUCKET, (tier, bucket)).fetchone()
                 if row is not None:
-                    yield read_bucket(row[0], tier, bucket)
+                    yield SavedBucket(tier, bucket, read_bucket(row[0], tier, bucket))
 
     @contextmanager
     def _moment(self) -> Iterator[None]:

@@ -1,0 +1,86 @@
+"""Metrics over time of a running engine, from memory and, beyond that, from saved buckets."""
+
+import asyncio
+import difflib
+from typing import NamedTuple
+
+from ragmon.clock import Clock
+from ragmon.daemon.ingest.engine import Engine
+from ragmon.metric_series import MetricSeries, SeriesMetric, metrics, points
+from ragmon.web.series import SeriesQuery
+from ragmon.windows import Merged
+from ragmon.windows.history import Steps, add_saved_buckets, of_series, steps
+from ragmon.windows.series import SeriesKey
+
+
+class _Memory(NamedTuple):
+    """The part of an answer that comes from the rings."""
+
+    over: Steps
+    merged: Merged
+    first_held: int  # bucket of the tier; older ones are only saved
+    is_known: bool  # the series is in memory
+
+
+class LiveSeries:
+    """Implements ``ragmon.web.series.SeriesSource``."""
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._metrics = metrics(engine.windows.columns)
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._clock.now()
+
+    async def series(self, query: SeriesQuery) -> MetricSeries:
+        """The metric for each step, the last of which may still be in progress.
+
+        Raises:
+            ValueError: no metric has that name.
+            KeyError: no such pipeline or slice has queries.
+        """
+        metric = self._metric(query.metric)
+        key = SeriesKey(query.pipeline, query.dimension, query.value)
+        memory = await self._engine.thread.ask_async(lambda: self._from_memory(query, key, metric))
+        return await asyncio.to_thread(self._answer, metric, key, memory)
+
+    def _metric(self, name: str) -> SeriesMetric:
+        if name not in self._metrics:
+            near = difflib.get_close_matches(name, self._metrics, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "; /v1/report names those there are"
+            raise ValueError(f"metric: {name[:100]!r} is unknown{hint}")
+        return self._metrics[name]
+
+    def _from_memory(self, query: SeriesQuery, key: SeriesKey, metric: SeriesMetric) -> _Memory:
+        windows = self._engine.windows
+        number = windows.series.keys.get(key)
+        newest = max(self._clock.now(), windows.watermark)
+        over = steps(windows.tiers, query.start, query.end, query.step_s, newest)
+        tier = windows.tiers[over.tier]
+        first_held = int(windows.watermark // tier.width_s) - tier.slots + 1
+        merged = of_series(windows, number, over, latencies=metric.needs_latencies)
+        return _Memory(over, merged, first_held, is_known=number is not None)
+
+    def _answer(self, metric: SeriesMetric, key: SeriesKey, memory: _Memory) -> MetricSeries:
+        over, merged, first_held, is_known = memory
+        columns = self._engine.windows.columns
+        if over.first < first_held:
+            with self._engine.store.reader() as reader:
+                last = min(first_held, over.end) - 1
+                saved = reader.saved_buckets(over.tier, over.first, last)
+                add_saved_buckets(merged, key, over, saved, columns)
+        if not is_known and not merged.rows.any():
+            of = f" with {key.dimension}={key.value}" if key.dimension else ""
+            raise KeyError(f"no query of pipeline {key.pipeline[:100]!r}{of[:200]} is counted")
+        return MetricSeries(
+            metric=metric.name,
+            pipeline=key.pipeline,
+            dimension=key.dimension,
+            value=key.value,
+            start=float(over.start),
+            to=float(over.start + over.length * over.step_s),
+            step=float(over.step_s),
+            points=points(metric, merged, columns, over),
+        )

@@ -1,0 +1,150 @@
+"""``/v1/series``: a metric over time, from memory and from disk."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from ragmon.clock import ManualClock, SystemClock
+from ragmon.config import Settings
+from ragmon.daemon.build import build_engine
+from ragmon.daemon.metric_series import LiveSeries
+from ragmon.records import QueryRecord
+from ragmon.sources import Submission
+from ragmon.web.series import SeriesQuery
+from tests.support.daemons import running
+
+HOUR, DAY = 3_600.0, 86_400.0
+NOW = 1_750_000_000.0 // DAY * DAY
+
+
+def send(site, pipeline, count, **fields):
+    now = SystemClock().now() - 30.0
+    body = [
+        {"query_id": f"{pipeline}-{at}", "pipeline": pipeline, "timestamp": now + at / 100} | fields
+        for at in range(count)
+    ]
+    assert site.post("/v1/queries", body).json["accepted"] == count
+
+
+def test_a_metric_of_the_last_hour(daemon):
+    send(daemon, "over-time", 40, chunks=[], version="v1", latency_ms=120)
+    answer = daemon.get("/v1/series?metric=zero_result&pipeline=over-time&from=1h&step=1m").json
+    assert (answer["metric"], answer["pipeline"], answer["dimension"]) == (
+        "zero_result", "over-time", "",
+    )  # fmt: skip
+    assert answer["step"] == 60.0
+    assert len(answer["points"]) in (60, 61, 62)
+    assert answer["points"][0]["at"] == answer["from"]
+    known = [point for point in answer["points"] if point["samples"]]
+    assert sum(point["samples"] for point in known) == 40
+    assert all(point["value"] == 1.0 for point in known)
+    assert all(0.5 < point["lower"] < point["upper"] <= 1.0 for point in known)
+    empty = [point for point in answer["points"] if not point["samples"]]
+    assert {point["value"] for point in empty} == {None}
+
+
+@pytest.mark.parametrize(
+    ("metric", "of_slice", "expected"),
+    [
+        ("queries", "", 30.0),
+        ("queries", "version=v2", 30.0),
+        ("latency_ms@p95/total", "", pytest.approx(250.0, rel=0.02)),
+        ("latency_ms/total", "version=v2", pytest.approx(250.0, rel=0.01)),
+        ("failure_mode/retrieval", "", 1.0),
+    ],
+)
+def test_every_kind_of_metric(daemon, metric, of_slice, expected):
+    if daemon.get("/v1/series?metric=queries&pipeline=kinds").status == 404:
+        send(daemon, "kinds", 30, chunks=[], version="v2", latency_ms=250)
+    path = f"/v1/series?metric={metric}&pipeline=kinds&slice={of_slice}&from=1d&step=1d"
+    answer = daemon.get(path).json
+    known = [point for point in answer["points"] if point["samples"]]
+    values = [point["value"] for point in known]
+    assert (sum(values) if metric == "queries" else values[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ("pipeline=p", 400, "metric: is missing"),
+        ("metric=zero_result", 400, "pipeline: is missing"),
+        ("metric=zero_results&pipeline=p", 400, "did you mean zero_result?"),
+        ("metric=queries&pipeline=nobody", 404, "no query of pipeline 'nobody' is counted"),
+        ("metric=queries&pipeline=p&slice=v1", 400, "write it as dimension=value"),
+        ("metric=queries&pipeline=p&from=1m", 400, "at least 5 minutes"),
+        ("metric=queries&pipeline=p&from=400d", 400, "at most 90 days"),
+        ("metric=queries&pipeline=p&from=1h&to=2h", 400, "at least 5 minutes"),
+        ("metric=queries&pipeline=p&step=0s", 400, "is no duration"),
+        ("metric=queries&pipeline=p&step=x", 400, "is no duration"),
+        ("metric=queries&pipeline=p&from=30d&step=1m", 400, "at least 1296s fits"),
+        ("metric=queries&pipeline=p&from=later", 400, "neither unix seconds"),
+    ],
+)
+def test_refusals_say_what_to_write(daemon, query, status, words):
+    answer = daemon.get(f"/v1/series?{query}")
+    assert answer.status == status
+    assert words in answer.json["detail"]
+
+
+def test_a_token_sees_the_series_of_its_pipelines_alone(tmp_path):
+    tokens = [
+        {"name": "mine", "token": "a" * 32, "scopes": ["read", "ingest"], "pipelines": ["mine"]}
+    ]
+    with running(tmp_path / "data", auth__tokens=tokens) as site:
+        mine = site.with_token("a" * 32)
+        assert mine.get("/v1/series?metric=queries&pipeline=other").status == 403
+        assert mine.get("/v1/series?metric=queries&pipeline=mine").status == 404
+        assert mine.get("/v1/series?metric=queries").status == 400
+
+
+@pytest.fixture(scope="module")
+def forty_days(tmp_path_factory):
+    """One query an hour for forty days; memory has the last eight of them."""
+    settings = Settings(data_dir=tmp_path_factory.mktemp("data"))
+    clock = ManualClock(NOW - 40 * DAY)
+    engine = build_engine(settings, clock)
+    for day in range(40):
+        records = [
+            QueryRecord(
+                query_id=f"q{day}-{hour}",
+                timestamp=clock.now() + hour * HOUR + 1.0,
+                pipeline="docs" if day else "old",
+                chunks=[] if day % 10 == 0 else None,
+            )
+            for hour in range(24)
+        ]
+        clock.sleep(DAY)
+        group = [Submission("test", 1, lambda _: None, records=records)]
+        engine.writer.commits.commit(group, clock.now())
+        engine.snapshot()
+        engine.expire(clock.now())
+    engine.writer.start()
+    yield LiveSeries(engine, clock)
+    engine.writer.stop(5)
+    engine.store.close()
+
+
+def asked(series, metric, pipeline, days, step_s):
+    query = SeriesQuery(metric, pipeline, "", "", NOW - days * DAY, NOW, step_s)
+    return asyncio.run(series.series(query))
+
+
+@pytest.mark.parametrize("days", [7, 8, 9, 20, 39])
+@pytest.mark.parametrize("step_s", [HOUR, 6 * HOUR, DAY])
+def test_no_hour_is_missing_or_counted_twice(forty_days, days, step_s):
+    answer = asked(forty_days, "queries", "docs", days, step_s)
+    assert [point.value for point in answer.points] == [step_s / HOUR] * round(days * DAY / step_s)
+
+
+def test_a_pipeline_that_memory_has_forgotten_is_read_from_disk(forty_days):
+    answer = asked(forty_days, "zero_result", "old", 40, DAY)
+    assert [point.samples for point in answer.points] == [24] + [0] * 39
+    assert answer.points[0].value == 1.0
+    msgspec.json.encode(answer)
+
+
+def test_a_day_without_the_signal_is_a_gap(forty_days):
+    answer = asked(forty_days, "zero_result", "docs", 39, DAY)
+    known = [at for at, point in enumerate(answer.points) if point.value is not None]
+    assert known == [9, 19, 29]
