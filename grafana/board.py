@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from grafana.metrics import COUNTED
+from grafana.metrics import ACTIVE, COUNTED
 from grafana.panels import DATASOURCE, FULL, Json, Panel
 
 SCHEMA = 39  # what Grafana 10 writes; later releases migrate it as they load it
 
-_OPEN = f"ragmon_alert_state{{{COUNTED}}} == 2"
+_OPEN = f"ragmon_alert_state{{{COUNTED}, {ACTIVE}}} == 2"
 _RECENTLY = f"increase(ragmon_queries_total{{{COUNTED}}}[5m])"
 _BEFORE = f"increase(ragmon_queries_total{{{COUNTED}}}[1h] offset 5m)"
 # A version that is asked now and was not in the hour before, while its pipeline was.

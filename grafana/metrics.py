@@ -28,9 +28,12 @@ def quantile(q: float, histogram: str, by: str, *labels: str, of: str = COUNTED)
     return f"histogram_quantile({q}, {buckets})"
 
 
+ACTIVE = 'state="active"'  # of alerts: neither silenced nor explained by another one
+
+
 def alerts(state: int, *labels: str) -> str:
-    """Number of alerts in a state; 0 where ragmon answers and has had no alert yet."""
-    total = f"sum({selector('ragmon_alert_state', *labels, of=COUNTED)} == bool {state})"
+    """Number of active alerts in a state; 0 where ragmon answers and has had no alert yet."""
+    total = f"sum({selector('ragmon_alert_state', ACTIVE, *labels, of=COUNTED)} == bool {state})"
     return f"{total} or 0 * sum(ragmon_build_info{{{OWN}}})"
 
 

@@ -1,7 +1,7 @@
 """Dashboard *what broke?*: alerts, failure modes, and the slices and queries behind them."""
 
 from grafana.board import Board, Row, variable
-from grafana.metrics import COUNTED, alerts, increase, overall, rate, selector
+from grafana.metrics import ACTIVE, COUNTED, alerts, increase, overall, rate, selector
 from grafana.panels import (
     HALF,
     Panel,
@@ -17,6 +17,7 @@ from grafana.panels import (
 
 _FAILED = 'mode!~"none|unknown"'
 _STATE = f"ragmon_alert_state{{{COUNTED}}}"
+_ACTIVE_STATE = f"ragmon_alert_state{{{COUNTED}, {ACTIVE}}}"
 _PIPELINE = "${__data.fields.Pipeline:percentencode}"
 _ALERTS = link("Evidence", "${ragmon}/v1/alerts?state=open&pipeline=" + _PIPELINE)
 _QUERIES = "${ragmon}/v1/queries?since=${window}&pipeline=" + _PIPELINE
@@ -33,7 +34,7 @@ _OPEN = Row(
         ),
         stat(
             "Firing",
-            "Alerts that fire now, of every severity.",
+            "Alerts that fire now, of every severity, neither silenced nor explained.",
             "short",
             Query(alerts(2), "firing"),
             (1, "orange"),
@@ -69,20 +70,26 @@ _OPEN = Row(
         ),
         states(
             "Alerts over time",
-            "Every alert that was pending or firing, by its worst state.",
-            Query(f"max by (alert, pipeline) ({_STATE}) > 0", "{{alert}} {{pipeline}}"),
+            "Every alert that was pending or firing and neither silenced nor explained by another.",
+            Query(f"max by (alert, pipeline) ({_ACTIVE_STATE}) > 0", "{{alert}} {{pipeline}}"),
             {1: ("pending", "yellow"), 2: ("firing", "red")},
         ),
         table(
             "Open alerts",
-            "Alerts pending (1) or firing (2) now; the link shows their evidence.",
+            "Alerts pending (1) or firing (2) now, active or suppressed (silenced, or explained by "
+            "another); the link shows their evidence.",
             "short",
             {
                 "State": Query(
-                    f"max by (alert, pipeline, severity) ({_STATE}) > 0", "", instant=True
+                    f"max by (alert, pipeline, severity, state) ({_STATE}) > 0", "", instant=True
                 )
             },
-            {"alert": "Alert", "pipeline": "Pipeline", "severity": "Severity"},
+            {
+                "alert": "Alert",
+                "pipeline": "Pipeline",
+                "severity": "Severity",
+                "state": "Notified",
+            },
             overrides=(column("Alert", links=[_ALERTS]),),
             sorted_by="State",
             width=HALF,

@@ -15,8 +15,11 @@ from ragmon.detectors import AlertKey, Finding, Severity
 State = Literal["pending", "firing", "no_data", "resolved"]
 """inactive is no alert; no_data: it fired, and goes on while there is nothing to measure."""
 
-Change = Literal["pending", "inactive", "firing", "no_data", "notified", "renotified", "resolved"]
-"""notified: it fired inhibited or silenced, and is neither any more."""
+Change = Literal[
+    "pending", "inactive", "firing", "no_data", "notified", "escalated", "renotified", "resolved"
+]
+"""notified: it fired inhibited or silenced, and is neither any more; escalated: it is graver
+than its last notification said."""
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 LABELS = ("alertname", "pipeline", "metric", "type", "severity", "dimension", "value", "rule")
@@ -74,7 +77,10 @@ class Alert(Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
     bad_at: float  # last found bad or unknown
     notified_at: float | None = None  # of the last notification
+    notified_severity: Severity | None = None  # that the last notification named
+    escalated_from: Severity | None = None  # that the notification before the last one named
     inhibited_by: str = ""  # the fingerprint of the cause
+    explained_by: str = ""  # the same cause, for people
     silenced_by: str = ""  # id of the silence, or name of the maintenance window
     finding: Finding
     evidence: Evidence | None = None
@@ -93,6 +99,21 @@ class Alert(Struct, frozen=True, kw_only=True):
     def is_notifying(self) -> bool:
         """True when notifications of it are sent: nothing inhibits or silences it."""
         return not self.inhibited_by and not self.silenced_by
+
+    @property
+    def is_active(self) -> bool:
+        """True when people know of it, or shall: it is neither silenced nor left to its cause.
+
+        One that was notified goes on to be, whatever begins to explain it.
+        """
+        return not self.silenced_by and (self.notified_at is not None or not self.inhibited_by)
+
+    @property
+    def known_severity(self) -> Severity | None:
+        """Severity of the last notification; None when nobody was notified."""
+        if self.notified_at is None:
+            return None
+        return self.notified_severity or self.severity  # older releases stored none
 
     @property
     def labels(self) -> dict[str, str]:
@@ -117,6 +138,11 @@ def fingerprint(key: AlertKey) -> str:
     """Identity of an alert across its episodes, as 16 hexadecimal digits."""
     parts = "\x00".join((key.kind, *key.stream, key.rule))
     return hashlib.blake2b(parts.encode(), digest_size=8).hexdigest()
+
+
+def graver(one: Severity, other: Severity) -> bool:
+    """True when the first severity is above the second."""
+    return SEVERITIES.index(one) > SEVERITIES.index(other)
 
 
 def event(change: Change, alert: Alert, at: float, *, notify: bool) -> AlertEvent:

@@ -1,8 +1,12 @@
-"""Inhibition: an alert whose cause is open, or just over, sends no notification of its own."""
+"""Inhibition: an alert whose cause is open, and known to people, sends no notification of its own.
+
+The cause was notified at a severity that is at least the symptom's, or is itself inhibited by
+one that was. So for whatever fires somebody was notified of something as grave.
+"""
 
 from collections.abc import Iterable
 
-from ragmon.alerts import SEVERITIES, Alert
+from ragmon.alerts import Alert, graver
 from ragmon.detectors import AlertKey
 
 # From cause to symptom. An outage explains everything, an error an empty result, and so on.
@@ -24,13 +28,19 @@ _CHAIN = (
 # Slowness has causes and effects of its own, but for an outage; its metrics say the same.
 _LATENCY_CHAIN = (("traffic",), ("latency", "latency_p50", "slow"))
 _SLOWNESS = frozenset(_LATENCY_CHAIN[1])
-_AFTERMATH_S = 900.0  # or the symptom's own window: what began in an incident may outlast it
 
 
 def cause_of(alert: Alert, others: Iterable[Alert]) -> Alert | None:
-    """The alert that explains this one, open or just over; the first cause of all."""
-    causes = [each for each in others if explains(each, alert) and _at_work(each, alert)]
+    """The open alert that explains this one; the first cause of all."""
+    causes = [each for each in others if _is_known(each, alert) and explains(each, alert)]
     return min(causes, key=lambda each: (stage(each.key), each.key), default=None)
+
+
+def causal_order(alert: Alert) -> tuple[bool, int, bool, float, AlertKey]:
+    """Sort key that puts every alert behind all that may explain it."""
+    fired_at, key = _fired(alert)
+    dimension = key.stream.dimension
+    return dimension != "source", stage(key), bool(dimension), fired_at, key
 
 
 def explains(cause: Alert, symptom: Alert) -> bool:
@@ -39,7 +49,7 @@ def explains(cause: Alert, symptom: Alert) -> bool:
     This is a strict order, so no two alerts can inhibit one another. Nothing is explained by
     something less grave: a warning would keep a critical from being notified.
     """
-    if _graver(symptom, cause):
+    if graver(symptom.severity, cause.severity):
         return False
     one, other = cause.key, symptom.key
     if one.stream.dimension == "source" and other.kind == "no_data":
@@ -77,22 +87,16 @@ def _before(one: str, other: str) -> bool:
 
 def _fired_before(cause: Alert, symptom: Alert) -> bool:
     """True when of two alerts that say the same this cause was first."""
-    first, second = ((each.fired_at or each.began_at, each.key) for each in (cause, symptom))
-    return first < second
+    return _fired(cause) < _fired(symptom)
 
 
-def _graver(one: Alert, other: Alert) -> bool:
-    return SEVERITIES.index(one.severity) > SEVERITIES.index(other.severity)
+def _fired(alert: Alert) -> tuple[float, AlertKey]:
+    return alert.fired_at or alert.began_at, alert.key
 
 
-def _at_work(cause: Alert, symptom: Alert) -> bool:
-    """True when a cause fires, or fired when the symptom did and may still show in it."""
-    if cause.state == "pending":
+def _is_known(cause: Alert, symptom: Alert) -> bool:
+    """True when somebody was notified of a cause that is open and as grave as the symptom."""
+    if cause.state in ("pending", "resolved"):
         return False
-    if cause.ended_at is None:
-        return True
-    if symptom.began_at > cause.ended_at:
-        return False
-    window = max(_AFTERMATH_S, symptom.finding.window_s or 0.0)
-    # The fewer queries a symptom has the longer it takes to see that it is over, too.
-    return symptom.finding.recovered > 0.0 or symptom.bad_at - cause.ended_at <= window
+    severity = cause.severity if cause.inhibited_by else cause.known_severity
+    return severity is not None and not graver(symptom.severity, severity)

@@ -11,14 +11,17 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, AlertEvent, Change, Evidence, event
-from ragmon.alerts.inhibition import cause_of
+from ragmon.alerts import SEVERITIES, Alert, AlertEvent, Change, Evidence, event, graver
+from ragmon.alerts.inhibition import causal_order, cause_of
 from ragmon.alerts.remedies import name_of
 from ragmon.alerts.silences import Maintenance, Silence, silenced_by
 from ragmon.detectors import AlertKey, Finding
 
 MOST_RECENT = 200
 _MOSTLY = 0.5  # of the evidence that ends an incident; less comes and goes while it lasts
+# After its own end a cause waits so long for its symptoms, or for as long as their window is wide.
+_AFTERMATH_S = 900.0
+_FADING_S = 3_600.0  # while they recover: few queries take long to show that it is over
 
 Explain = Callable[[Finding], Evidence]
 
@@ -52,6 +55,7 @@ class _Minute(Struct, frozen=True):
     timing: Timing
     explain: Explain
     continuing: frozenset[str]  # fingerprints of alerts whose stream another detector finds bad
+    lingering: Mapping[str, float]  # by fingerprint of a cause, seconds to wait for its symptoms
 
 
 class AlertBook(Struct, frozen=True):
@@ -97,7 +101,8 @@ def step(
         The new book, and the transitions in the order of what they are about.
     """
     by_key = {finding.alert: finding for finding in findings}
-    minute = _Minute(now, timing, explain, _continuing(book, by_key))
+    lingering = _lingering(book, by_key, now, timing)
+    minute = _Minute(now, timing, explain, _continuing(book, by_key), lingering)
     open_alerts = {alert.key: alert for alert in book.open}
     events: list[AlertEvent] = []
     moved: list[Alert] = []
@@ -106,11 +111,7 @@ def step(
         events += changes
         if alert is not None:
             moved.append(alert)
-    causes = (*moved, *book.recent)
-    open_now = [
-        _suppress(alert, causes, suppressions, now) for alert in moved if alert.state != "resolved"
-    ]
-    return _notify(book, moved, open_now, events, minute)
+    return _notify(book, moved, events, suppressions, minute)
 
 
 def _advance(
@@ -144,7 +145,10 @@ def _begin(finding: Finding, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
 
 
 def _present(alert: Alert, finding: Finding, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
-    alert = replace(alert, finding=finding, bad_at=minute.now)
+    severity = max(alert.severity, finding.severity, key=SEVERITIES.index)
+    if severity != alert.severity and alert.evidence is not None:
+        alert = replace(alert, evidence=_renewed(alert.evidence, minute.explain(finding)))
+    alert = replace(alert, finding=finding, bad_at=minute.now, severity=severity)
     if alert.state == "pending":
         if minute.now - alert.began_at >= minute.timing.wait.get(alert.key.kind, 0.0):
             return _fire(alert, minute)
@@ -159,6 +163,11 @@ def _fire(alert: Alert, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
     evidence = minute.explain(alert.finding)
     alert = replace(alert, state="firing", fired_at=minute.now, evidence=evidence)
     return alert, [event("firing", alert, minute.now, notify=False)]
+
+
+def _renewed(old: Evidence, new: Evidence) -> Evidence:
+    """The new evidence, with the queries that were looked up for the old."""
+    return replace(new, worst=old.worst)
 
 
 def _unknown(alert: Alert, now: float) -> tuple[Alert, list[AlertEvent]]:
@@ -185,41 +194,83 @@ def _continuing(book: AlertBook, findings: Mapping[AlertKey, Finding]) -> frozen
     )
 
 
+def _lingering(
+    book: AlertBook, findings: Mapping[AlertKey, Finding], now: float, timing: Timing
+) -> dict[str, float]:
+    """Seconds to wait with the end of each cause whose symptoms still fire, by its fingerprint."""
+    lingering: dict[str, float] = {}
+    for alert in book.open:
+        finding = findings.get(alert.key)
+        kept = now - alert.bad_at < timing.keep.get(alert.key.kind, 0.0)
+        if not alert.inhibited_by or alert.state == "pending" or (finding is None and not kept):
+            continue
+        longest = max(_AFTERMATH_S, alert.finding.window_s or 0.0)
+        if finding is None or finding.recovered > 0.0:
+            longest = max(longest, _FADING_S)
+        cause = alert.inhibited_by
+        lingering[cause] = min(lingering.get(cause, longest), longest)
+    return lingering
+
+
 def _absent(alert: Alert, minute: _Minute) -> tuple[Alert | None, list[AlertEvent]]:
     now = minute.now
     if alert.state == "pending":
         return None, [event("inactive", alert, now, notify=False)]
-    if now - alert.bad_at < minute.timing.keep.get(alert.key.kind, 0.0):
+    keep = minute.timing.keep.get(alert.key.kind, 0.0)
+    if now - alert.bad_at < keep:
         return alert, []
     if alert.fingerprint in minute.continuing:
         return replace(alert, bad_at=now), []
+    # Its symptoms are known by its notification: it ends with them, or they speak for themselves.
+    if now - alert.bad_at < keep + minute.lingering.get(alert.fingerprint, 0.0):
+        return alert, []
     alert = replace(alert, state="resolved", ended_at=now)
     # Its end is notified to whoever was notified of its beginning, silenced meanwhile or not.
     return alert, [event("resolved", alert, now, notify=alert.notified_at is not None)]
 
 
 def _suppress(
-    alert: Alert, others: Sequence[Alert], suppressions: Suppressions, now: float
+    alert: Alert, causes: Sequence[Alert], suppressions: Suppressions, now: float
 ) -> Alert:
-    cause = cause_of(alert, others)
+    cause = cause_of(alert, causes)
     silence = silenced_by(alert.labels, suppressions.silences, suppressions.maintenance, now)
     by = cause.fingerprint if cause is not None else ""
     if (by, silence) == (alert.inhibited_by, alert.silenced_by):
         return alert
-    return replace(alert, inhibited_by=by, silenced_by=silence)
+    explained = f"{cause.name}, {_place(cause)}" if cause is not None else ""
+    return replace(alert, inhibited_by=by, explained_by=explained, silenced_by=silence)
+
+
+def _place(alert: Alert) -> str:
+    stream = alert.key.stream
+    return " ".join(filter(None, (stream.pipeline, stream.dimension, stream.value)))
+
+
+def _marked(
+    moved: Sequence[Alert], suppressions: Suppressions, minute: _Minute
+) -> dict[AlertKey, Alert]:
+    """Open alerts, marked with what suppresses them and when they were notified.
+
+    Causes come first: only one that is known to people suppresses its symptoms.
+    """
+    marked: list[Alert] = []
+    for alert in sorted(moved, key=causal_order):
+        if alert.state != "resolved":
+            suppressed = _suppress(alert, marked, suppressions, minute.now)
+            marked.append(_mark_notified(suppressed, minute.now, minute.timing.renotify))
+    return {alert.key: alert for alert in sorted(marked, key=lambda alert: alert.key)}
 
 
 def _notify(
     book: AlertBook,
     moved: Sequence[Alert],
-    open_now: Sequence[Alert],
     events: Sequence[AlertEvent],
+    suppressions: Suppressions,
     minute: _Minute,
 ) -> tuple[AlertBook, tuple[AlertEvent, ...]]:
     """Mark the events to notify, and add notifications that are due without a transition."""
     now = minute.now
-    marked = [_mark_notified(alert, now, minute.timing.renotify) for alert in open_now]
-    after = {alert.key: alert for alert in marked}
+    after = _marked(moved, suppressions, minute)
     transitions = [
         event(
             made.change,
@@ -230,21 +281,31 @@ def _notify(
         for made in events
     ]
     fresh = {made.alert.key for made in transitions if made.notify}
-    for old, new in zip(open_now, marked, strict=True):
-        if new.notified_at == now and new.key not in fresh:
-            change: Change = "notified" if old.notified_at is None else "renotified"
-            transitions.append(event(change, new, now, notify=True))
+    before = {alert.key: alert for alert in moved}
+    for key, new in after.items():
+        if new.notified_at == now and key not in fresh:
+            transitions.append(event(_news(before[key], new), new, now, notify=True))
     over = [alert for alert in moved if alert.state == "resolved"]
     recent = (*over, *book.recent)[:MOST_RECENT]
-    return AlertBook(tuple(marked), recent), tuple(transitions)
+    return AlertBook(tuple(after.values()), recent), tuple(transitions)
+
+
+def _news(old: Alert, new: Alert) -> Change:
+    """Reason of a notification without a transition."""
+    if old.known_severity is None:
+        return "notified"
+    return "escalated" if graver(new.severity, old.known_severity) else "renotified"
 
 
 def _mark_notified(alert: Alert, now: float, renotify_s: float) -> Alert:
     if alert.state != "firing" or not alert.is_notifying:
         return alert
-    if alert.notified_at is not None and now - alert.notified_at < renotify_s:
+    known = alert.known_severity
+    escalated = known is not None and graver(alert.severity, known)
+    if alert.notified_at is not None and now - alert.notified_at < renotify_s and not escalated:
         return alert
-    return replace(alert, notified_at=now)
+    before = known if escalated else None
+    return replace(alert, notified_at=now, notified_severity=alert.severity, escalated_from=before)
 
 
 def _notified_now(made: AlertEvent, after: dict[AlertKey, Alert], now: float) -> bool:

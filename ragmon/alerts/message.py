@@ -3,8 +3,9 @@
 Sinks lay these words out; none of them words anything itself.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -38,8 +39,13 @@ _FAILING = {
     for name in ("zero_result", "error", "slow", "uncited", "cited_unretrieved", "low_score")
 }
 _FAILING |= {mode: mode.removeprefix("mode_") for mode in MODES}
-_PREFIXES = {"renotified": "Still firing: ", "resolved": "Resolved: "}
+_PREFIXES = {
+    "escalated": "Escalated: ",
+    "renotified": "Still firing: ",
+    "resolved": "Resolved: ",
+}
 _MOST_NAME = 80
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _NOTHING = Evidence(sentence="")
 _LEAST = 0.005  # shift of a failure mode that is worth a word
 
@@ -103,10 +109,18 @@ class Links(Struct, frozen=True):
         return f"{self.runbooks_url.rstrip('/')}/{path.rpartition('/')[2]}" if path else None
 
 
-def message(event: AlertEvent, links: Links) -> Message:
-    """The notification of a transition; one of an end has no remedies."""
+def message(event: AlertEvent, links: Links, labels: Mapping[str, str] = NO_LABELS) -> Message:
+    """The notification of a transition; one of an end has no remedies.
+
+    Args:
+        event: the transition.
+        links: addresses for people.
+        labels: external labels, such as the name of a cluster.
+    """
     title = f"{_PREFIXES.get(event.change, '')}{headline(event.alert)}"
     firing = _message(event.alert, title, event.at, links)
+    external = tuple(Fact(name, name, value) for name, value in labels.items())
+    firing = replace(firing, facts=(*firing.facts, *external))
     return firing if firing.status == "firing" else replace(firing, tries=(), worst=())
 
 
@@ -129,6 +143,11 @@ def annotations(alert: Alert, links: Links) -> dict[str, str]:
     texts |= {fact.key: fact.value for fact in words.facts}
     runbook = links.runbook(alert)
     return texts | ({"runbook_url": runbook} if runbook else {})
+
+
+def known_labels(alert: Alert) -> dict[str, str]:
+    """Labels with the severity that receivers were told, so that they know the alert by them."""
+    return alert.labels | {"severity": alert.known_severity or alert.severity}
 
 
 def description(words: Message) -> str:
@@ -213,6 +232,8 @@ def _facts(alert: Alert, now: float) -> Iterator[Fact]:
             "Bad queries beyond expected",
             f"about {evidence.excess:,.0f} queries",
         )
+    if alert.explained_by and alert.ended_at is None:
+        yield Fact("explained_by", "Explained by", alert.explained_by)
     good = is_good(finding)
     if evidence.slices:
         drivers = "; ".join(_share(part, good=good) for part in evidence.slices)

@@ -65,10 +65,11 @@ def run(args: argparse.Namespace) -> int:
     if unknown := set(args.without) - texts.keys():
         raise SettingsError(f"--without: there is no alert {min(unknown)}")
     settings = flags.settings(args).settings
+    omitted = {*args.without, *_told_by_sinks(settings)}
     objectives = objectives_of(settings) | dict(args.objective)
     say("# Printed by `ragmon rules`.\ngroups:")
     for name, text in texts.items():
-        if name not in args.without:
+        if name not in omitted:
             fitted = fit(name, text, settings, objectives)
             fitted = fitted.replace('job="ragmon"', f'job="{args.job}"')
             say(joined(fitted.replace(RUNBOOKS, settings.runbooks_url.rstrip("/"))))
@@ -81,6 +82,12 @@ def sources() -> dict[str, str]:
     installed, checkout = package / "prometheus", package.parent / "deploy/prometheus/rules"
     folder = installed if installed.is_dir() else checkout
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.yaml"))}
+
+
+def _told_by_sinks(settings: Settings) -> tuple[str, ...]:
+    """Rules that would tell Alertmanager once more what a sink of these settings tells it."""
+    direct = any(sink.kind == "alertmanager" for sink in settings.sinks)
+    return ("RagmonAlertFiring",) if direct else ()
 
 
 def objectives_of(settings: Settings) -> dict[str, float]:

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from ragmon.alerts.machine import DEFAULT_TIMING
+from ragmon.config.external_labels import external_labels
 from ragmon.config.masked import masked
 from ragmon.config.units import Bytes, Seconds, listed, time_of_day
 from ragmon.detectors import Severity
@@ -317,6 +318,9 @@ class AlertSettings(SettingsSection):
     kinds resolve at once."""
     renotify: Positive = DEFAULT_TIMING.renotify
     """Interval at which the notification of a firing alert is repeated."""
+    labels: Annotated[dict[str, str], AfterValidator(external_labels)] = {}
+    """Labels of this installation that go into every notification, for example {cluster: eu-1};
+    receivers route and group by them. They cannot have the name of an alert's own label."""
     texts: Literal["keep", "redact", "drop"] = "redact"
     """Texts of example queries in notifications, which may go to other companies. keep: as
     stored; redact: personal data is replaced; drop: no texts."""

@@ -13,6 +13,7 @@ from ragmon.detectors import MINUTE_S
 from ragmon.detectors.detection import Detection
 
 _LABELS = ("alert", "pipeline", "severity")
+_ACTIVE, _SUPPRESSED = "active", "suppressed"  # as Alertmanager names them
 _VALUES = {"pending": 1.0, "firing": 2.0, "no_data": 2.0, "resolved": 0.0}
 
 _Labels = tuple[str, ...]
@@ -65,8 +66,9 @@ class AlertMetrics(Collector):
         view = self._view
         state = GaugeMetricFamily(
             "ragmon_alert_state",
-            "State of an alert: 0 inactive, 1 pending, 2 firing.",
-            labels=_LABELS,
+            "State of an alert: 0 inactive, 1 pending, 2 firing. state: active is what people are "
+            "notified of; suppressed is silenced, or explained by another alert that is active.",
+            labels=(*_LABELS, "state"),
         )
         for labels, value in sorted(view.states.items()):
             state.add_metric(labels, value)
@@ -111,7 +113,8 @@ class AlertMetrics(Collector):
         """The gravest state by labels; labels seen before stay, at 0."""
         states = dict.fromkeys(self._seen, 0.0)
         for alert in alerts:
-            labels = _labels(alert)
+            known = _ACTIVE if alert.is_active else _SUPPRESSED
+            labels = (*_labels(alert), known)
             states[labels] = max(states.get(labels, 0.0), _VALUES[alert.state])
         self._seen.update(states)
         return states

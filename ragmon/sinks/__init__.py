@@ -4,21 +4,22 @@ One thread hands a sink one transition at a time, in order per alert. The sink r
 receiver has it, or raises; a retry delivers the same event with the same id.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from ragmon.alerts import Alert, AlertEvent
-from ragmon.alerts.message import Links
+from ragmon.alerts.message import NO_LABELS, Links
 from ragmon.clock import Clock
 
 
 class SinkContext(Struct, frozen=True):
-    """Shared by all sinks: the clock, and addresses for people."""
+    """Shared by all sinks: the clock, addresses for people and labels of this installation."""
 
     clock: Clock
     links: Links
+    labels: Mapping[str, str] = NO_LABELS  # external ones; they go into every notification
 
 
 class Sink(Protocol):

@@ -7,7 +7,7 @@ import msgspec
 from pydantic import Field, SecretStr, model_validator
 
 from ragmon.alerts import AlertEvent
-from ragmon.alerts.message import Links, description, message, rfc3339
+from ragmon.alerts.message import description, message, rfc3339
 from ragmon.http_client import HttpOptions, Poster, Url, check_secret, secret
 from ragmon.sinks import SinkContext
 
@@ -46,14 +46,14 @@ class PagerDuty:
     def deliver(self, event: AlertEvent) -> None:
         """Trigger or resolve; a second trigger of an open incident sends no second page."""
         key = secret(self._options, "routing_key")
-        payload = {"routing_key": key} | body(event, self._context.links)
+        payload = {"routing_key": key} | body(event, self._context)
         self._poster.post(self._options.url, msgspec.json.encode(payload), {}, [key])
 
 
-def body(event: AlertEvent, links: Links) -> dict[str, Any]:
+def body(event: AlertEvent, context: SinkContext) -> dict[str, Any]:
     """The event without its routing key."""
-    alert = event.alert
-    words = message(event, links)
+    alert, links = event.alert, context.links
+    words = message(event, links, context.labels)
     if words.status == "resolved":
         return {"event_action": "resolve", "dedup_key": alert.episode}
     stream = alert.key.stream

@@ -65,7 +65,7 @@ class Slack:
             check_url(url)
         except ValueError as error:
             raise SettingsError(f"webhook_url: {error}") from None
-        payload = body(message(event, self._context.links), event.id)
+        payload = body(message(event, self._context.links, self._context.labels), event.id)
         self._poster.post(url, msgspec.json.encode(payload), {})
 
 

@@ -3,6 +3,7 @@
 import sys
 from typing import Literal
 
+from msgspec.structs import asdict
 from pydantic import BaseModel, ConfigDict
 
 from ragmon.alerts import AlertEvent
@@ -35,9 +36,11 @@ class Stdout:
 
     def deliver(self, event: AlertEvent) -> None:
         """Write one transition."""
-        text = plain(message(one_line_each(event), self._context.links)) + "\n"
+        context = self._context
+        text = plain(message(one_line_each(event), context.links, context.labels)) + "\n"
         if self._options.format == "json":
-            text = json_line(event) + "\n"
+            external = {"labels": dict(context.labels)} if context.labels else {}
+            text = json_line(asdict(event) | external) + "\n"
         try:
             sys.stdout.write(text)
             sys.stdout.flush()

@@ -14,7 +14,7 @@ import msgspec
 from pydantic import SecretStr, model_validator
 
 from ragmon.alerts import AlertEvent
-from ragmon.alerts.message import Links, annotations, rfc3339, status
+from ragmon.alerts.message import annotations, known_labels, rfc3339, status
 from ragmon.errors import SettingsError
 from ragmon.http_client import Access, Poster, Url, check_secret, secret
 from ragmon.sinks import SinkContext
@@ -62,7 +62,7 @@ class Webhook:
 
     def deliver(self, event: AlertEvent) -> None:
         """Post one transition; a repeat has the same ``webhook-id`` and a fresh signature."""
-        payload = msgspec.json.encode(body(event, self._context.links))
+        payload = msgspec.json.encode(body(event, self._context))
         now = int(self._context.clock.now())
         headers = {"webhook-id": event.id, "webhook-timestamp": str(now)}
         text = secret(self._options, "secret") if self._signed else ""
@@ -71,14 +71,15 @@ class Webhook:
         self._poster.post(self._options.url, payload, headers, text.split())
 
 
-def body(event: AlertEvent, links: Links) -> dict[str, Any]:
+def body(event: AlertEvent, context: SinkContext) -> dict[str, Any]:
     """The payload of one alert; its group is its own labels."""
-    alert = event.alert
+    alert, links = event.alert, context.links
     texts = annotations(alert, links)
-    group = ", ".join(f'{name}="{_quoted(value)}"' for name, value in sorted(alert.labels.items()))
+    labels = {**context.labels, **known_labels(alert)}
+    group = ", ".join(f'{name}="{_quoted(value)}"' for name, value in sorted(labels.items()))
     one = {
         "status": status(alert),
-        "labels": alert.labels,
+        "labels": labels,
         "annotations": texts,
         "startsAt": rfc3339(alert.fired_at or alert.began_at),
         "endsAt": _NEVER if alert.ended_at is None else rfc3339(alert.ended_at),
@@ -91,8 +92,8 @@ def body(event: AlertEvent, links: Links) -> dict[str, Any]:
         "truncatedAlerts": 0,
         "status": status(alert),
         "receiver": "ragmon",
-        "groupLabels": alert.labels,
-        "commonLabels": alert.labels,
+        "groupLabels": labels,
+        "commonLabels": labels,
         "commonAnnotations": texts,
         "externalURL": links.external_url,
         "alerts": [one],

@@ -87,19 +87,21 @@ PART, BELOW = finding(dimension="tenant"), finding(kind="regression")
     [
         pytest.param([[ZERO, HIT, FAITH]], ["0 zero_result"], id="a cause speaks for symptoms"),
         pytest.param([[HIT, FAITH]], ["0 hit"], id="whichever is nearest to the root"),
-        pytest.param([[ZERO], [ZERO, HIT], [HIT], [HIT]], ["0 zero_result", "2 zero_result"],
-                     id="also when it is just over"),
+        pytest.param([[ZERO], [ZERO, HIT], [HIT], [HIT], [], []],
+                     ["0 zero_result", "4 zero_result"], id="and ends with them"),
         pytest.param([[ZERO], [], [HIT]], ["0 zero_result", "1 zero_result", "2 hit"],
                      id="what comes later is news"),
-        pytest.param([[HIT, PART], *[[PART]] * 17], ["0 hit", "1 hit", "17 hit"],
+        pytest.param([[HIT, PART], *[[PART]] * 17], ["0 hit", "15 hit", "15 hit"],
                      id="what stays bad for a quarter of an hour after is news"),
-        pytest.param([[HIT, PART], *[[receding(PART)]] * 60, []], ["0 hit", "1 hit"],
+        pytest.param([[HIT, PART], *[[receding(PART)]] * 58, [], []], ["0 hit", "59 hit"],
                      id="but not while it gets better"),
+        pytest.param([[HIT, PART], *[[receding(PART)]] * 70], ["0 hit", "60 hit", "60 hit"],
+                     id="unless that takes more than an hour"),
         pytest.param([[HIT], [], *[[receding(PART)]] * 2], ["0 hit", "1 hit", "2 hit"],
                      id="and what began later is news either way"),
         pytest.param([[HIT], [HIT, BELOW], *[[BELOW]] * 20, []], ["0 hit", "22 hit"],
                      id="one alert until no detector finds its stream bad"),
-        pytest.param([[HIT], [HIT, BELOW], [receding(BELOW)], []], ["0 hit", "2 hit"],
+        pytest.param([[HIT], [HIT, BELOW], [receding(BELOW)], [], []], ["0 hit", "3 hit"],
                      id="or only still remembers it"),
         pytest.param([[HIT], [HIT, BELOW], [receding(BELOW, 0.2)], [BELOW], []],
                      ["0 hit", "4 hit"], id="a good minute of a bad hour is no end"),
@@ -127,6 +129,53 @@ PART, BELOW = finding(dimension="tenant"), finding(kind="regression")
 )  # fmt: skip
 def test_causes_speak_for_symptoms(minutes, heard):
     assert [f"{at} {metric}" for at, _, metric, told in run(minutes) if told] == heard
+
+
+CRITICAL = finding("zero_result", severity="critical")
+LIMIT = finding("zero_result", "threshold")
+
+
+@pytest.mark.parametrize(
+    ("minutes", "heard"),
+    [
+        pytest.param([[ZERO], [CRITICAL], [ZERO], []],
+                     ["0 firing warning", "1 escalated critical", "3 resolved critical"],
+                     id="what gets graver is told at once, and stays grave"),
+        pytest.param([[ZERO, HIT], [ZERO, replace(HIT, severity="critical")]],
+                     ["0 firing warning", "1 notified critical"],
+                     id="a symptom that gets graver than its cause is told"),
+        pytest.param([[ERROR], [replace(ERROR, severity="critical"), CRITICAL]],
+                     ["0 firing warning", "1 escalated critical"],
+                     id="a cause that gets as grave speaks for its symptom"),
+    ],
+)  # fmt: skip
+def test_severity_is_never_lost(minutes, heard):
+    book, told = AlertBook(), []
+    for at, findings in enumerate(minutes):
+        book, events = step(book, findings, NOW + 60.0 * at, explain)
+        told += [f"{at} {each.change} {each.alert.severity}" for each in events if each.notify]
+    assert told == heard
+
+
+def test_a_critical_is_heard_beside_a_threshold_in_both_outages():
+    """80 % zero results twice: the warning of a quarter of an hour outlasts the first outage."""
+    part = replace(CRITICAL, alert=replace_dimension(CRITICAL.alert, "channel", "chat"))
+    outage, between = [LIMIT, part], [replace(LIMIT, window_s=900.0), receding(part)]
+    begins = [LIMIT, replace(part, severity="warning")]  # of few queries, it is not yet grave
+    whole = [begins, *[outage] * 4]
+    minutes = [[LIMIT]] * 3 + whole + [between] * 10 + [[]] * 8 + whole
+    book, told = AlertBook(), []
+    for at, findings in enumerate(minutes):
+        book, events = step(book, findings, NOW + 60.0 * at, explain)
+        told += [each for each in events if each.notify]
+        grave = [each for each in book.open if each.severity == "critical"]
+        assert not any(each.inhibited_by for each in grave)
+    criticals = [each.change for each in told if each.alert.severity == "critical"]
+    assert criticals == ["notified", "resolved", "escalated"]
+
+
+def replace_dimension(key, dimension, value):
+    return key._replace(stream=key.stream._replace(dimension=dimension, value=value))
 
 
 def silence(start, end):

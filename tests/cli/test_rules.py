@@ -112,6 +112,14 @@ def test_alerts_can_be_left_out(capsys):
     assert "RagmonAbsent" in text
 
 
+@pytest.mark.parametrize(("kind", "passed_on"), [("alertmanager", False), ("stdout", True)])
+def test_what_a_sink_tells_alertmanager_is_not_passed_on_again(capsys, kind, passed_on):
+    url = ", url: 'http://alertmanager:9093'" if kind == "alertmanager" else ""
+    text = printed(capsys, f"--sinks=[{{kind: {kind}{url}}}]")
+    assert ("RagmonAlertFiring" in groups(text)) is passed_on
+    assert "RagmonDown" in groups(text)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -432,3 +432,23 @@ def test_settings_never_show_a_secret():
     assert SECRET not in repr(loaded)
     assert SECRET not in str(loaded.settings)
     assert SECRET not in loaded.settings.model_dump_json()
+
+
+def test_external_labels_are_checked(tmp_path):
+    text = "alerts: {labels: {cluster: eu-1}}"
+    assert load(file(tmp_path, text), {}, {}).settings.alerts.labels == {"cluster": "eu-1"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "reason"),
+    [
+        ("{severity: low}", "is a label that ragmon sets itself"),
+        ("{incident_id: x}", "is a label that ragmon sets itself"),
+        ("{a-b: x}", "is no name of a label"),
+        ("{__name: x}", "is no name of a label"),
+        ("{cluster: ''}", "write 1 to 200 characters"),
+        ("{" + ", ".join(f"l{number}: x" for number in range(21)) + "}", "at most 20 labels"),
+    ],
+)
+def test_an_external_label_that_receivers_refuse_is_refused(tmp_path, labels, reason):
+    assert reason in refused(tmp_path, f"alerts: {{labels: {labels}}}")

@@ -100,6 +100,15 @@ def test_the_rules_are_those_that_are_tested(chart):
     assert rule["spec"]["groups"] == expected
 
 
+@pytest.mark.parametrize(("kind", "passed_on"), [("alertmanager", False), ("slack", True)])
+def test_what_a_sink_tells_alertmanager_is_not_passed_on_again(chart, kind, passed_on):
+    config = {"sinks": [{"kind": kind, "url": "http://alertmanager:9093"}]}
+    rule = of_kind(chart, "PrometheusRule", prometheusRule={"enabled": True}, config=config)
+    names = {group["name"] for group in rule["spec"]["groups"]}
+    assert ("RagmonAlertFiring" in names) is passed_on
+    assert "RagmonDown" in names
+
+
 def test_what_the_user_says_of_rules_reaches_them(chart):
     rule = of_kind(chart, "PrometheusRule", **VARIANTS["monitoring"])
     alerts = {

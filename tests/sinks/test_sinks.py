@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 
 import msgspec
 import pytest
@@ -45,10 +46,10 @@ def page(content: object) -> str:
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
-        ("alertmanager", lambda told: [alertmanager.to_alert(told.alert, NOW + 240.0, LINKS)]),
-        ("webhook", lambda told: webhook.body(told, LINKS)),
+        ("alertmanager", lambda told: [alertmanager.to_alert(told.alert, NOW + 240.0, CONTEXT)]),
+        ("webhook", lambda told: webhook.body(told, CONTEXT)),
         ("slack", lambda told: slack.body(message(told, LINKS), told.id)),
-        ("pagerduty", lambda told: pagerduty.body(told, LINKS)),
+        ("pagerduty", lambda told: pagerduty.body(told, CONTEXT)),
     ],
 )
 def test_golden_bodies(kind, body, told):
@@ -66,16 +67,16 @@ CAPTURED_ALERT = {
 
 def test_the_webhook_has_the_shape_of_alertmanagers():
     for told in (FIRST, LAST):
-        body = webhook.body(told, LINKS)
+        body = webhook.body(told, CONTEXT)
         assert body.keys() == CAPTURED
         assert body["alerts"][0].keys() == CAPTURED_ALERT
         assert len(msgspec.json.encode(body)) < 20_000
-    assert webhook.body(FIRST, LINKS)["alerts"][0]["endsAt"] == "0001-01-01T00:00:00Z"
+    assert webhook.body(FIRST, CONTEXT)["alerts"][0]["endsAt"] == "0001-01-01T00:00:00Z"
 
 
 def test_an_alert_never_ends_before_it_begins():
     over = replace(LAST.alert, ended_at=NOW - 5.0)
-    posted = alertmanager.to_alert(over, NOW, LINKS)
+    posted = alertmanager.to_alert(over, NOW, CONTEXT)
     assert posted["endsAt"] == posted["startsAt"]
 
 
@@ -116,11 +117,11 @@ def test_texts_cannot_break_out_of_slack():
 
 
 def test_a_page_is_one_incident_from_trigger_to_resolve():
-    bodies = [pagerduty.body(each, LINKS) for each in (FIRST, LAST)]
+    bodies = [pagerduty.body(each, CONTEXT) for each in (FIRST, LAST)]
     assert [each["event_action"] for each in bodies] == ["trigger", "resolve"]
     assert len({each["dedup_key"] for each in bodies}) == 1
     long = replace(rich_alert(), name="x" * 3_000)
-    assert len(pagerduty.body(event("firing", long), LINKS)["payload"]["summary"]) <= 140
+    assert len(pagerduty.body(event("firing", long), CONTEXT)["payload"]["summary"]) <= 140
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -160,6 +161,44 @@ def test_alertmanager_is_told_again_what_is_open(receiver):
     assert {each["endsAt"] for each in again} == {"2025-02-19T21:24:00Z"}
     assert [each["labels"]["alertname"] for each in again] == ["RagmonHitRate", "RagmonOther"]
     assert receiver.posts[0].json[0]["endsAt"] == "2025-02-19T21:30:00Z"
+
+
+def test_alertmanager_knows_an_alert_by_the_severity_it_was_told(receiver):
+    sink = alertmanager.build(alertmanager.Options(url=receiver.url), CONTEXT)
+    graver = rich_alert(notified_severity="critical", escalated_from="warning")
+    sink.deliver(event("escalated", replace(graver, severity="critical")))
+    new, old = receiver.posts[0].json
+    assert (new["labels"]["severity"], old["labels"]["severity"]) == ("critical", "warning")
+    assert new["endsAt"] == "2025-02-19T21:24:00Z"
+    assert old["endsAt"] <= "2025-02-19T21:20:00Z"
+    untold = replace(rich_alert(notified_severity="warning"), severity="critical")
+    sink.repeat([untold])  # its new severity is silenced
+    assert receiver.posts[1].json[0]["labels"]["severity"] == "warning"
+
+
+def test_what_a_cause_explains_says_so():
+    explained = rich_alert(inhibited_by="f00d", explained_by="RagmonErrors, docs")
+    posted = alertmanager.to_alert(explained, NOW + 240.0, CONTEXT)
+    assert posted["annotations"]["explained_by"] == "RagmonErrors, docs"
+
+
+def test_external_labels_are_in_every_notification(receiver, capsys):
+    context = SinkContext(ManualClock(NOW), LINKS, {"cluster": "eu-1", "team": "search"})
+    url = receiver.url
+    alertmanager.build(alertmanager.Options(url=url), context).repeat([alert()])
+    webhook.build(webhook.Options(url=url), context).deliver(FIRST)
+    pagerduty.build(pagerduty.Options(url=url, routing_key="k"), context).deliver(FIRST)
+    slack.build(slack.Options(webhook_url=url), context).deliver(FIRST)
+    manager, hook, page, channel = (post.json for post in receiver.posts)
+    assert manager[0]["labels"].items() >= {("cluster", "eu-1"), ("team", "search")}
+    for labels in (hook["commonLabels"], hook["groupLabels"], hook["alerts"][0]["labels"]):
+        assert labels.items() >= {("cluster", "eu-1"), ("alertname", "RagmonHitRate")}
+    assert 'cluster="eu-1"' in hook["groupKey"]
+    assert page["payload"]["custom_details"]["cluster"] == "eu-1"
+    assert "*cluster*\\neu-1" in json.dumps(channel)
+    for form in ("text", "json"):
+        stdout.build(stdout.Options(format=form), context).deliver(FIRST)
+        assert re.search(r'cluster"?:? +"?eu-1|cluster":"eu-1', capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

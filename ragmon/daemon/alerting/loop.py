@@ -37,7 +37,7 @@ _FORGET_EVERY_S = 3_600.0
 Findings = Callable[[float], Sequence[Finding]]
 """By the end of a minute, in unix seconds."""
 
-_LOUD = ("firing", "notified", "renotified")
+_LOUD = ("firing", "notified", "escalated", "renotified")
 
 
 class _Turn(Struct):
@@ -106,12 +106,12 @@ class Alerting:
         return self._saved[0] * MINUTE_S if self._saved[0] >= 0 else None
 
     def notifying(self) -> Sequence[Alert]:
-        """Firing alerts that were notified and are not suppressed; for any thread."""
-        return [
-            alert
-            for alert in self.book.open
-            if alert.state != "pending" and alert.notified_at is not None and alert.is_notifying
-        ]
+        """Alerts that were notified and are not over; for any thread.
+
+        Silenced and explained ones are among them: a receiver that were no longer reminded of them
+        would call them resolved.
+        """
+        return [alert for alert in self.book.open if alert.notified_at is not None]
 
     def start(self) -> None:
         """Begin, without waiting."""

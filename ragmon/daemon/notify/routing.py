@@ -52,6 +52,7 @@ def build_routes(settings: Settings, clock: Clock, port: int) -> tuple[Route, ..
             secret that cannot be read.
     """
     links = Links(settings.external_url or _url(settings, port), settings.runbooks_url)
+    context = SinkContext(clock, links, settings.alerts.labels)
     routes: list[Route] = []
     for at, entry in enumerate(settings.sinks):
         setting, name = f"sinks.{at}", entry.name or entry.kind
@@ -62,9 +63,7 @@ def build_routes(settings: Settings, clock: Clock, port: int) -> tuple[Route, ..
         routes.append(
             Route(
                 name=name,
-                sink=_build(
-                    setting, {"kind": entry.kind} | entry.options, SinkContext(clock, links)
-                ),
+                sink=_build(setting, {"kind": entry.kind} | entry.options, context),
                 min_severity=entry.min_severity,
                 pipelines=entry.pipelines,
                 give_up_after_s=entry.give_up_after,

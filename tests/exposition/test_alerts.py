@@ -1,0 +1,38 @@
+"""Alerts as Prometheus sees them: what people were told of, and what is kept from them."""
+
+import pytest
+
+from ragmon.alerts.machine import AlertBook
+from ragmon.detectors.detection import Detection
+from ragmon.detectors.rules import DEFAULT_RULES, build
+from ragmon.exposition.alerts import AlertMetrics
+from tests.support.alerts import alert, finding
+
+
+def states(*alerts):
+    """Value by state of every alert that is not at 0."""
+    metrics = AlertMetrics()
+    metrics.show(AlertBook(open=alerts), Detection(("error",), build(DEFAULT_RULES)))
+    (family,) = (each for each in metrics.collect() if each.name == "ragmon_alert_state")
+    return {each.labels["state"]: each.value for each in family.samples if each.value}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({}, {"active": 2.0}, id="told"),
+        pytest.param({"state": "pending", "notified_at": None}, {"active": 1.0}, id="pending"),
+        pytest.param({"silenced_by": "s1"}, {"suppressed": 2.0}, id="told, then silenced"),
+        pytest.param({"inhibited_by": "f00d", "notified_at": None}, {"suppressed": 2.0},
+                     id="explained and never told"),
+        pytest.param({"inhibited_by": "f00d"}, {"active": 2.0},
+                     id="told, then explained: it is not called resolved"),
+    ],
+)  # fmt: skip
+def test_heard_and_muted_are_told_apart(given, expected):
+    assert states(alert(**given)) == expected
+
+
+def test_of_alerts_with_the_same_labels_each_state_has_its_gravest():
+    muted = alert(finding(part=("tenant", "acme")), inhibited_by="f00d", notified_at=None)
+    assert states(alert(), muted) == {"active": 2.0, "suppressed": 2.0}
