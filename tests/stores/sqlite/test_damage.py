@@ -72,7 +72,7 @@ def everything(store):
             "amended": sorted(at for block in blocks for at in block.amendments),
             "opened": sorted(at for at in range(40) if reader.record(at)),
             "hashes": walked(reader),
-            "buckets": list(reader.saved_buckets(0, 0, 9)),
+            "buckets": [bucket.body for bucket in reader.saved_buckets(0, 0, 9)],
         }
     _, totals, buckets = store.load_windows()
     replayed = list(store.replay(Position()))
