@@ -35,6 +35,7 @@ from ragmon.windows.snapshot import SavedBucket, add_saved
 _ANSWER_S = 10.0  # of the writer to a scrape, which waits no longer
 _NOT_READY_S = 15.0  # without a turn of the writer
 _REST = 5  # times as long as rendering the page took, before it is rendered again
+_LONGEST_REST_S = 2.0  # of a scrape, which Prometheus gives up after ten seconds
 
 
 class Collected(NamedTuple):
@@ -51,6 +52,16 @@ class _Page(NamedTuple):
     rendered_at: float  # monotonic
     took_s: float
     families: list[Family]
+
+
+def rest_s(took_s: float, age_s: float) -> float:
+    """Time until a page is rendered again.
+
+    Args:
+        took_s: the last rendering.
+        age_s: since then.
+    """
+    return max(0.0, min(took_s * _REST, _LONGEST_REST_S) - age_s)
 
 
 class LiveMonitor:
@@ -109,7 +120,7 @@ class LiveMonitor:
             if kept is None or not self._is_fresh(kept):
                 if kept is not None:
                     age = self._clock.monotonic() - kept.rendered_at
-                    await asyncio.sleep(max(0.0, kept.took_s * _REST - age))
+                    await asyncio.sleep(rest_s(kept.took_s, age))
                 started = self._clock.monotonic()
                 collected = await self._engine.thread.ask_async(self._collect, _ANSWER_S)
                 kept = await asyncio.to_thread(self._render, collected, started)

@@ -107,7 +107,7 @@ class Daemon(Site):
             assert not failed, failed
             return urls[0] if urls else ""
 
-        return eventually(url, "the daemon listens", 60)
+        return eventually(url, "the daemon listens", 300)
 
 
 def _serve() -> None:

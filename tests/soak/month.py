@@ -125,6 +125,7 @@ class Month(Closing):
     def _start(self) -> Daemon:
         site = self._nursery.start(self.data_dir, "--config", str(self._config))
         site._token = _TOKENS[self._tokens % 2]
+        site.timeout_s = 300.0  # an hour beside other work has slow moments
         return site
 
     def _restart(self) -> None:

@@ -30,6 +30,8 @@ class Answer(NamedTuple):
 class Site:
     """A daemon by its URL."""
 
+    timeout_s = 30.0
+
     def __init__(self, url: str, token: str = "") -> None:
         self.url = url
         self._token = token
@@ -42,7 +44,11 @@ class Site:
     ) -> Answer:
         sent = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         got = requests.request(
-            method, self.url + path, data=body, headers=sent | (headers or {}), timeout=30
+            method,
+            self.url + path,
+            data=body,
+            headers=sent | (headers or {}),
+            timeout=self.timeout_s,
         )
         return Answer(got.status_code, got.headers, got.content)
 

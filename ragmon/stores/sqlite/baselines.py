@@ -38,7 +38,9 @@ class SqliteBaselines:
     def rows(self) -> list[BaselineRow]:
         """Every version of every baseline, the newest first."""
         order = "ORDER BY created_at DESC, name, version DESC"
-        return [_row(values) for values in self._db.rows(_SELECT + order)]
+        rows = self._db.rows(_SELECT + order)
+        with decoded(self._db.path):
+            return [_row(values) for values in rows]
 
     def find(self, name: str, version: int | None = None) -> tuple[BaselineRow, bytes] | None:
         """One version; None: the promoted one, else the newest."""

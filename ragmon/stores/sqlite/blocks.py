@@ -10,6 +10,7 @@ import numpy as np
 
 from ragmon.stores import Hashes
 from ragmon.stores.damage import Damage
+from ragmon.stores.sqlite.columns import checked, checked_row
 from ragmon.stores.sqlite.database import decoded, unzip
 from ragmon.stores.sqlite.sealing import seal, unseal
 
@@ -22,6 +23,9 @@ _HOLDING = (
 _NEXT = (
     "SELECT first_sequence FROM blocks NOT INDEXED WHERE first_sequence >= ?"
     " ORDER BY first_sequence LIMIT 256"
+)
+_HASHES = (
+    "SELECT records, first_timestamp, last_timestamp, hashes FROM blocks WHERE first_sequence = ?"
 )
 _BY_TIME = "SELECT first_sequence FROM blocks INDEXED BY blocks_by_time WHERE last_timestamp "
 
@@ -136,20 +140,16 @@ class BlockTable:
                 yield first
             return
         with self._damage.tolerated("index", "blocks"), decoded(self._path):
-            rows = self._db.execute(
-                "SELECT last_timestamp, first_sequence FROM blocks NOT INDEXED"
-            ).fetchall()
+            rows = checked(
+                self._db.execute("SELECT last_timestamp, first_sequence FROM blocks NOT INDEXED")
+            )
             newest = sorted((row for row in rows if row[0] >= timestamp), reverse=True)
             yield from (first for _, first in newest if first not in seen)
 
     def hashes(self, first: int) -> Hashes | None:
         """The hashes of one block; None where it is damaged or gone."""
         with self._damage.tolerated(_BLOCK, first), decoded(self._path):
-            row = self._db.execute(
-                "SELECT records, first_timestamp, last_timestamp, hashes FROM blocks"
-                " WHERE first_sequence = ?",
-                (first,),
-            ).fetchone()
+            row = checked_row(self._db.execute(_HASHES, (first,)))
             return None if row is None else read_hashes(row[3], BlockSpan(first, *row[:3]))
         return None
 
@@ -165,7 +165,7 @@ class BlockTable:
     def locate(self, sequence: int) -> tuple[int, int] | None:
         """The block that holds a record: its first sequence number and how many it holds."""
         with self._damage.tolerated("index", "blocks"), decoded(self._path):
-            row = self._db.execute(_HOLDING, (sequence,)).fetchone()
+            row = checked_row(self._db.execute(_HOLDING, (sequence,)))
             return row if row is not None and 0 <= sequence - row[0] < row[1] else None
         return None
 
@@ -175,7 +175,7 @@ class BlockTable:
         A query that is sent again must not count twice because its block is damaged.
         """
         with self._damage.tolerated("index", "blocks"), decoded(self._path):
-            row = self._db.execute(_HOLDING, (sequence,)).fetchone()
+            row = checked_row(self._db.execute(_HOLDING, (sequence,)))
             return row is not None and bool(sequence < row[0] + row[1])
         return True
 

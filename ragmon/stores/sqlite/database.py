@@ -14,6 +14,7 @@ import zstandard
 from ragmon.errors import StoreBusyError, StoreCorruptError, StoreError, StoreFullError
 from ragmon.stores import Migration
 from ragmon.stores.damage import Damage
+from ragmon.stores.sqlite.columns import checked
 from ragmon.stores.sqlite.migration import migrate
 from ragmon.stores.sqlite.schema import FORMAT, SCHEMA, statements
 from ragmon.stores.sqlite.sealing import seal, unseal
@@ -54,9 +55,15 @@ class Database:
         return self._zip.compress(body)
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        """Every row of a query."""
+        """Every row of a query, the values of the types that their columns have.
+
+        Raises:
+            StoreCorruptError: one is of another type.
+        """
         with translated(self.path):
-            return self.connection.execute(sql, values).fetchall()
+            cursor = self.connection.execute(sql, values)
+        with decoded(self.path):
+            return checked(cursor)
 
     def number(self, sql: str, *values: Any) -> int:
         """The first value of a query; 0 for NULL or no row."""
@@ -241,7 +248,9 @@ def decoded(path: Path) -> Iterator[None]:
     with translated(path):
         try:
             yield
-        except (msgspec.MsgspecError, TypeError, ValueError, LookupError) as error:
+        except (
+            msgspec.MsgspecError, TypeError, ValueError, LookupError, OverflowError
+        ) as error:  # fmt: skip
             raise _damaged(path, str(error)) from error
 
 

@@ -5,8 +5,6 @@ a dictionary; every ``RUN`` of them is sorted and written once as a run of packe
 Bloom filter in memory answers for the runs, so that a new id almost never touches the disk.
 """
 
-import operator
-
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
@@ -23,6 +21,8 @@ PAGE = 240  # entries of 16 bytes: with its key it fits a 4 KB page of SQLite
 _GENERATION = 32 * RUN  # ids in one filter
 _WORDS = _GENERATION * 16 // 64  # 16 bits an id
 _PROBES = 5
+
+_RUNS = "SELECT DISTINCT run FROM runs ORDER BY run"
 
 ENTRY = np.dtype([("hash", "<u8"), ("sequence", "<i8")])
 
@@ -195,10 +195,8 @@ class IdIndex:
                 self.add(block[skip:], first + skip)
 
     def _runs(self) -> list[int]:
-        rows = self._database.rows("SELECT DISTINCT run FROM runs ORDER BY run")
-        with decoded(self._database.path):
-            # No number: rows of another table, and to write the run anew would delete them.
-            return [operator.index(run) for (run,) in rows]
+        # A key that is no number is of another table, whose row a run written anew would delete.
+        return [run for (run,) in self._database.rows(_RUNS)]
 
     def _read_run(self, run: int) -> Hashes:
         """The hashes of a run, every page of it verified."""

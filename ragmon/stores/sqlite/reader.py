@@ -10,6 +10,7 @@ from ragmon.errors import StoreError
 from ragmon.stores import Block, BlockTimes, Hashes, StoredBlock
 from ragmon.stores.damage import Damage
 from ragmon.stores.sqlite.blocks import BlockTable, read_observations
+from ragmon.stores.sqlite.columns import checked, checked_row
 from ragmon.stores.sqlite.database import decoded, translated, unzip
 from ragmon.stores.sqlite.rows import read_amendment, read_bucket
 from ragmon.stores.sqlite.sealing import unseal
@@ -18,6 +19,10 @@ from ragmon.windows.snapshot import SavedBucket
 _BLOCK = (
     "SELECT records, first_timestamp, last_timestamp, observations FROM blocks"
     " WHERE first_sequence = ?"
+)
+_TIMES = (
+    "SELECT first_sequence, records, first_timestamp, last_timestamp FROM blocks"
+    " ORDER BY first_sequence"
 )
 _BODY = "SELECT body FROM blocks WHERE first_sequence = ?"
 _AMENDED = "SELECT sequence, body FROM amendments WHERE sequence >= ? AND sequence < ?"
@@ -59,7 +64,7 @@ class SqliteReader:
         with translated(self._path), self._moment():
             for first in self._table.since(since):
                 with self.damage.tolerated("block", first), decoded(self._path):
-                    row = self._db.execute(_BLOCK, (first,)).fetchone()
+                    row = checked_row(self._db.execute(_BLOCK, (first,)))
                     if row is not None and row[1] <= until:
                         observations = read_observations(row[3], first)
                         yield Block(first, row[2], observations, self._amended(first, row[0]))
@@ -105,11 +110,7 @@ class SqliteReader:
     def block_times(self) -> list[BlockTimes]:
         """Place and times of every block, in order."""
         with decoded(self._path):
-            rows = self._db.execute(
-                "SELECT first_sequence, records, first_timestamp, last_timestamp FROM blocks"
-                " ORDER BY first_sequence"
-            )
-            return [BlockTimes(*row) for row in rows]
+            return [BlockTimes(*row) for row in checked(self._db.execute(_TIMES))]
 
     def stored_block(self, sequence: int) -> StoredBlock | None:
         """The block with that record, or the next one, as it is stored."""
@@ -128,7 +129,7 @@ class SqliteReader:
         """The saved buckets ``first`` to ``last`` of a tier, from old to new."""
         keys: list[tuple[int]] = []
         with self.damage.tolerated("index", "windows"), decoded(self._path):
-            keys = self._db.execute(_BUCKETS, (tier, first, last)).fetchall()
+            keys = checked(self._db.execute(_BUCKETS, (tier, first, last)))
         for (bucket,) in keys:
             with self.damage.tolerated("windows", f"{tier}/{bucket}"), decoded(self._path):
                 row = self._db.execute(_BUCKET, (tier, bucket)).fetchone()

@@ -22,6 +22,7 @@ from ragmon.stores.sqlite.blocks import (
     read_observations,
     read_records,
 )
+from ragmon.stores.sqlite.columns import checked
 from ragmon.stores.sqlite.commit_log import CommitLog, lost_since
 from ragmon.stores.sqlite.database import decoded, unzip
 from ragmon.stores.sqlite.identity import ENTRY, hash_id, signed
@@ -353,7 +354,7 @@ class _Check:
 
     def _keys(self, sql: str, what: str) -> list[tuple[int, ...]]:
         with self._finding(what, "keys"):
-            return self._db.execute(sql + " ORDER BY 1").fetchall()
+            return checked(self._db.execute(sql + " ORDER BY 1"))
         return []
 
     def _number(self, sql: str) -> int:
