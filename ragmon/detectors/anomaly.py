@@ -54,7 +54,7 @@ def step(state: AnomalyState, tick: Tick) -> list[Finding]:
     if tick.renewed:
         active = chosen(tick, state.options.metrics, slices=state.options.slices)
         active &= references.ready & ~(references.unseen & LATENCY[tick.streams.loss])
-        shares = budget.weights(tick.streams.keys, active)
+        shares = budget.weights(tick.streams, active)
         state.limits = budget.minutes_to_false_alarm(shares, tick.allowed)
     null = Null(
         references.mean,

@@ -121,27 +121,52 @@ def levels(baseline: Baseline) -> list[BaselineLevel]:
     return rows
 
 
-def limits(baseline: Baseline, streams: StreamTable, hour: int, phi: Floats) -> BaselineLimits:
-    """The saved level of each stream in an hour of day, with its upper confidence limit.
+class BaselineLookup:
+    """A baseline by the rows of a table of streams, looked up once for all hours to come."""
 
-    The limit is shared out over the hours, so that it holds in all of them at once: else one
-    unlucky hour in twenty would be in permanent alarm.
-    """
-    n, total, squares, cells = (np.zeros(len(streams)) for _ in range(4))
-    for saved in baseline.streams:
-        row = streams.rows.get(saved.stream)
-        if row is not None:
-            n[row], total[row], squares[row] = saved.cells[hour % len(saved.cells)]
-            cells[row] = sum(cell[0] >= ENOUGH for cell in saved.cells)
-    n[n < ENOUGH] = 0.0
-    mean = total / np.maximum(n, 1.0)
-    variance = np.maximum(squares / np.maximum(n, 1.0) - mean * mean, 0.0)
-    z = _one_sided(cells)
-    size = np.where(streams.binary, n, effective_n_fraction(n, mean, variance)) / phi
-    _, upper = wilson_cc(mean, np.maximum(size, 1e-9), z)
-    day = np.where(cells > 1, z * TAU, 0.0)  # from traffic: one day is not like another
-    upper = mean + np.hypot(upper - mean, day)
-    return BaselineLimits(n, mean, variance, np.where(n > 0.0, upper, 1.0))
+    def __init__(self, baseline: Baseline, streams: StreamTable) -> None:
+        self._baseline = baseline
+        self._streams = streams
+        self._version = streams.version
+        self._binary = streams.binary
+        self._cells: Floats = np.zeros((HOURS, len(streams), 3))
+        enough: Floats = np.zeros(len(streams))
+        for saved in baseline.streams:
+            row = streams.rows.get(saved.stream)
+            if row is not None:
+                cells = np.array(saved.cells)
+                self._cells[:, row] = cells[np.arange(HOURS) % len(cells)]
+                enough[row] = (cells[:, 0] >= ENOUGH).sum()
+        self._z = _one_sided(enough)
+        self._day = np.where(enough > 1, self._z * TAU, 0.0)  # one day is not like another
+
+    def is_of(self, baseline: Baseline, streams: StreamTable) -> bool:
+        """True while nothing changed that it was made of."""
+        same = baseline is self._baseline and streams is self._streams
+        return same and streams.version == self._version
+
+    def limits(self, hour: int, phi: Floats) -> BaselineLimits:
+        """The saved level of each stream in an hour of day, with its upper confidence limit.
+
+        The limit is shared out over the hours, so that it holds in all of them at once: else one
+        unlucky hour in twenty would be in permanent alarm.
+        """
+        n, total, squares = self._cells[hour].T.copy()
+        few = n < ENOUGH
+        n[few] = 0.0
+        mean = total / np.maximum(n, 1.0)
+        variance = np.maximum(squares / np.maximum(n, 1.0) - mean * mean, 0.0)
+        size = np.where(self._binary, n, effective_n_fraction(n, mean, variance)) / phi
+        _, upper = wilson_cc(mean, np.maximum(size, 1e-9), self._z)
+        upper = mean + np.hypot(upper - mean, self._day)
+        return BaselineLimits(n, mean, variance, np.where(n > 0.0, upper, 1.0))
+
+
+def lookup(baseline: Baseline, streams: StreamTable, last: BaselineLookup | None) -> BaselineLookup:
+    """The last one while nothing changed that it was made of, else another."""
+    if last is not None and last.is_of(baseline, streams):
+        return last
+    return BaselineLookup(baseline, streams)
 
 
 def _one_sided(cells: Floats) -> Floats:

@@ -6,31 +6,26 @@ false alarms in thirty days. Rates add up whatever the dependence between stream
 """
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from ragmon.detectors import StreamKey
 from ragmon.detectors.arrays import Bools, Floats
 from ragmon.detectors.core import MONTH_MINUTES
+from ragmon.detectors.streams import StreamTable
 
 SLICES_TOGETHER = 1.0  # all slices of a metric weigh as much as the whole
 
 
-def weights(keys: Sequence[StreamKey | None], active: Bools) -> Floats:
+def weights(streams: StreamTable, active: Bools) -> Floats:
     """The share of the allowance of each stream; they sum to one over the active ones.
 
     Within a pipeline and metric the whole weighs one and its slices one together.
     """
-    slices: dict[tuple[str, str], int] = {}
-    for key, counts in zip(keys, active.tolist(), strict=True):
-        if key is not None and counts and key.dimension:
-            slices[key.pipeline, key.metric] = slices.get((key.pipeline, key.metric), 0) + 1
-    raw = np.zeros(len(keys))
-    for row, (key, counts) in enumerate(zip(keys, active.tolist(), strict=True)):
-        if key is not None and counts:
-            several = slices.get((key.pipeline, key.metric), 1)
-            raw[row] = SLICES_TOGETHER / several if key.dimension else 1.0
+    raw = np.zeros(len(streams))
+    raw[active & ~streams.sliced] = 1.0
+    slices = np.flatnonzero(active & streams.sliced)
+    _, group, size = np.unique(streams.subject[slices], return_inverse=True, return_counts=True)
+    raw[slices] = SLICES_TOGETHER / size[group]
     total = math.fsum(raw.tolist())  # the same whatever the order of the streams
     return raw / total if total else raw
 

@@ -27,7 +27,8 @@ from ragmon.detectors import MINUTE_S, AlertKey, Finding, Severity, StreamKey, T
 from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
 from ragmon.detectors.core import CAP, RESOLVED, SHIFTS, SHORTEST_MINUTES, mixture
 from ragmon.detectors.episodes import measured
-from ragmon.detectors.losses import DETECTED, LOSSES
+from ragmon.detectors.losses import DETECTED, INDEX, LOSSES
+from ragmon.detectors.streams import StreamTable
 from ragmon.windows.series import OTHER, VERSION
 
 KIND = "canary"
@@ -70,9 +71,10 @@ class VersionPair(NamedTuple):
 
 
 class Minute(NamedTuple):
-    """Cells of every pair in one minute."""
+    """Cells of one minute, of the pairs of which both versions had traffic."""
 
     number: int  # unix minutes
+    rows: Ints  # (pairs,) of the tests
     canary: Floats  # (pairs, 3)
     stable: Floats
     phi: Floats  # (pairs,) over-dispersion
@@ -118,6 +120,7 @@ class CanaryState:
         self.pairs: list[VersionPair] = []
         self.tests = Tests()
         self.limits: Floats = np.zeros(0)  # 1 / alpha of each pair
+        self.matched: dict[tuple[str, str, str], int] = {}  # version of the streams, by comparison
 
     def grow(self, streams: int) -> None:
         """Nothing: rows are pairs, not streams."""
@@ -130,6 +133,9 @@ class CanaryState:
 
     def keep(self, kept: Bools) -> None:
         """Drop the comparisons for which ``kept`` is false."""
+        if kept.all():
+            return
+        self.matched.clear()  # the roles may be taken anew
         self.pairs = [pair for pair, each in zip(self.pairs, kept.tolist(), strict=True) if each]
         for name in self.tests._FIELDS:
             setattr(self.tests, name, getattr(self.tests, name)[kept])
@@ -144,6 +150,7 @@ class CanaryState:
         self.pairs, body = msgspec.msgpack.decode(data, type=tuple[list[VersionPair], bytes])
         self.tests.load(body)
         self.limits = _limits(self)
+        self.matched.clear()
 
 
 def build(options: Options) -> CanaryState:
@@ -159,15 +166,14 @@ def step(state: CanaryState, tick: Tick) -> list[Finding]:
         return []
     tests = state.tests
     a, b = tick.cells[tests.canary], tick.cells[tests.stable]
-    phi = _overdispersion(tests, tick.references.scatter[tests.stable])
-    calm = tick.references.caps[tests.stable] > CAP
-    caps = np.where(calm, CAP, _BURST_CAP)
-    minute = Minute(tick.minute, a, b, phi, caps)
+    rows = np.flatnonzero((a[:, 0] > 0.0) & (b[:, 0] > 0.0))  # nothing is learned of the others
+    minute = _minute(tests, tick, rows)
     compare(tests, minute, state.options.tolerance)
-    _observe_scatter(tests, a, b)
+    _observe_scatter(tests, minute)
     _recover(tests, minute)
-    worse = mixture(np.exp(np.minimum(tests.evidence, 600.0))) >= state.limits
-    fresh = np.flatnonzero(worse & ~tests.open & ~np.isnan(tests.theta))
+    judged = np.arange(len(tests)) if tick.renewed else rows  # a limit or theta may be new
+    worse = mixture(np.exp(np.minimum(tests.evidence[judged], 600.0))) >= state.limits[judged]
+    fresh = judged[worse & ~tests.open[judged] & ~np.isnan(tests.theta[judged])]
     if len(fresh):
         _open(tests, fresh, tick.minute)
     return [_describe(state, tick, row) for row in np.flatnonzero(tests.open).tolist()]
@@ -175,18 +181,16 @@ def step(state: CanaryState, tick: Tick) -> list[Finding]:
 
 def compare(tests: Tests, minute: Minute, tolerance: float) -> None:
     """Add one minute to the evidence of every pair that runs."""
-    a, b = minute.canary, minute.stable
-    both = (a[:, 0] > 0.0) & (b[:, 0] > 0.0) & ~np.isnan(tests.theta) & ~tests.open
-    if not both.any():
-        return
-    gain = np.zeros((len(a), len(SHIFTS)))
-    gain[both] = gains(a[both], b[both], tests.theta[both], tolerance)
-    tests.evidence += np.minimum(gain / minute.phi[:, None], minute.caps[:, None])
-    lower = both[:, None] & ((tests.evidence < tests.best) | (tests.since == 0))
-    np.copyto(tests.best, tests.evidence, where=lower)
-    np.copyto(tests.since, minute.number + 1, where=lower)
-    tests.seen[both, 0] += a[both]
-    tests.seen[both, 1] += b[both]
+    running = ~np.isnan(tests.theta[minute.rows]) & ~tests.open[minute.rows]
+    rows, a, b = minute.rows[running], minute.canary[running], minute.stable[running]
+    gain = gains(a, b, tests.theta[rows], tolerance) / minute.phi[running, None]
+    evidence = tests.evidence[rows] + np.minimum(gain, minute.caps[running, None])
+    tests.evidence[rows] = evidence
+    lower = (evidence < tests.best[rows]) | (tests.since[rows] == 0)
+    tests.best[rows] = np.where(lower, evidence, tests.best[rows])
+    tests.since[rows] = np.where(lower, minute.number + 1, tests.since[rows])
+    tests.seen[rows, 0] += a
+    tests.seen[rows, 1] += b
 
 
 def gains(a: Floats, b: Floats, theta: Floats, tolerance: float, shifts: Floats = SHIFTS) -> Floats:
@@ -212,7 +216,7 @@ def _match(state: CanaryState, tick: Tick) -> None:
     log, streams, tests = tick.log, tick.streams, state.tests
     recent = log.window(_GONE_MINUTES)[:, 0]
     state.keep((recent[tests.canary] > 0.0) & (recent[tests.stable] > 0.0))
-    for pipeline, versions in _versions(streams.rows, recent).items():
+    for pipeline, versions in _versions(streams, recent).items():
         stable = state.options.stable.get(pipeline) or _most_used(tick, versions)
         for version in sorted(versions):
             if version != stable and stable in versions:
@@ -239,17 +243,23 @@ def _most_used(tick: Tick, versions: dict[str, int]) -> str:
     return max(zip(week.tolist(), versions, strict=True))[1]
 
 
-def _versions(rows: dict[StreamKey, int], recent: Floats) -> dict[str, dict[str, int]]:
+def _versions(streams: StreamTable, recent: Floats) -> dict[str, dict[str, int]]:
     """Traffic rows of the versions that run now, by pipeline."""
     by_pipeline: dict[str, dict[str, int]] = {}
-    for key, row in rows.items():
-        running = key.metric == "traffic" and key.dimension == VERSION and recent[row] > 0.0
-        if running and key.value not in ("", OTHER):
+    traffic = streams.versioned & streams.used & (streams.loss == INDEX["traffic"])
+    # In the order in which the streams began, which decides between equals.
+    running = set(np.flatnonzero(traffic & (recent > 0.0)).tolist())
+    for key, row in streams.rows.items() if running else ():
+        if row in running and key.value not in ("", OTHER):
             by_pipeline.setdefault(key.pipeline, {})[key.value] = row
     return {pipeline: versions for pipeline, versions in by_pipeline.items() if len(versions) > 1}
 
 
 def _begin(state: CanaryState, tick: Tick, pipeline: str, canary: str, stable: str) -> None:
+    comparison = (pipeline, canary, stable)
+    if state.matched.get(comparison) == tick.streams.version:
+        return  # no stream has begun since
+    state.matched[comparison] = tick.streams.version
     known = {pair for pair in state.pairs if pair.pipeline == pipeline}
     if any((pair.canary, pair.stable) == (stable, canary) for pair in known):
         return  # the roles stay as they were when the comparison began
@@ -266,29 +276,36 @@ def _begin(state: CanaryState, tick: Tick, pipeline: str, canary: str, stable: s
         state.tests.canary[-1], state.tests.stable[-1] = mine, other
 
 
-def _overdispersion(tests: Tests, scatter: Floats) -> Floats:
+def _minute(tests: Tests, tick: Tick, rows: Ints) -> Minute:
+    """The minute of some pairs."""
+    canary, stable = tests.canary[rows], tests.stable[rows]
+    phi = _overdispersion(tests.dispersion[rows], tick.references.scatter[stable])
+    caps = np.where(tick.references.caps[stable] > CAP, CAP, _BURST_CAP)
+    return Minute(tick.minute, rows, tick.cells[canary], tick.cells[stable], phi, caps)
+
+
+def _overdispersion(dispersion: Floats, scatter: Floats) -> Floats:
     """The phi of each pair: what its minutes scatter more than independent losses would."""
     minutes = scatter[:, :, 0]
     known = ~np.isnan(minutes)
     own = np.where(known, minutes, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    n, total, squares = tests.dispersion.T
+    n, total, squares = dispersion.T
     beyond = squares - total * total / np.maximum(n, 1.0)
     phi = (_PRIOR_MINUTES * np.maximum(own, 1.0) + beyond) / (_PRIOR_MINUTES + n)
     return np.asarray(np.maximum(phi, 1.0), dtype=np.float64)
 
 
-def _observe_scatter(tests: Tests, a: Floats, b: Floats) -> None:
+def _observe_scatter(tests: Tests, minute: Minute) -> None:
     """Count the canary's standardised excess of this minute, for the minutes to come."""
+    known = ~np.isnan(tests.theta[minute.rows])
+    rows, a, b = minute.rows[known], minute.canary[known], minute.stable[known]
     n_a, n_b = a[:, 0], b[:, 0]
-    known = (n_a > 0.0) & (n_b > 0.0) & ~np.isnan(tests.theta)
-    if not known.any():
-        return
-    seen = tests.seen[known]
-    level = (seen[..., 1] + _ENOUGH * tests.theta[known, None]) / (seen[..., 0] + _ENOUGH)
+    seen = tests.seen[rows]
+    level = (seen[..., 1] + _ENOUGH * tests.theta[rows, None]) / (seen[..., 0] + _ENOUGH)
     variance = np.maximum(level * (1.0 - level), _LOWEST)  # a worse canary scatters more by itself
-    excess = a[known, 1] / n_a[known] - b[known, 1] / n_b[known]
-    z = excess / np.sqrt(variance[:, 0] / n_a[known] + variance[:, 1] / n_b[known])
-    tests.dispersion[known] += np.stack([np.ones_like(z), z, z * z], axis=1)
+    excess = a[:, 1] / n_a - b[:, 1] / n_b
+    z = excess / np.sqrt(variance[:, 0] / n_a + variance[:, 1] / n_b)
+    tests.dispersion[rows] += np.stack([np.ones_like(z), z, z * z], axis=1)
 
 
 def _open(tests: Tests, rows: Ints, minute: int) -> None:
@@ -304,17 +321,17 @@ def _recover(tests: Tests, minute: Minute) -> None:
 
     Version against version again: an hour in which both lose less than usual ends nothing.
     """
-    a, b = minute.canary, minute.stable
-    rows = np.flatnonzero(tests.open & (a[:, 0] > 0.0) & (b[:, 0] > 0.0))
-    if not len(rows):
+    is_open = tests.open[minute.rows]
+    if not is_open.any():
         return
+    rows, a, b = minute.rows[is_open], minute.canary[is_open], minute.stable[is_open]
     seen = tests.seen[rows]
     canary, stable = (seen[:, arm, 1] / np.maximum(seen[:, arm, 0], 1.0) for arm in (0, 1))
     half = np.maximum(canary - stable, 0.0)[:, None] / 2.0
     theta = np.where(np.isnan(tests.theta[rows]), stable, tests.theta[rows])
-    gain = -gains(a[rows], b[rows], theta, 0.0, half)[:, 0]
+    gain = -gains(a, b, theta, 0.0, half)[:, 0]
     before = np.maximum(tests.recovery[rows], 0.0)
-    tests.recovery[rows] = before + np.minimum(gain / minute.phi[rows], CAP)
+    tests.recovery[rows] = before + np.minimum(gain / minute.phi[is_open], CAP)
     age = minute.number - tests.opened[rows]
     over = rows[(tests.recovery[rows] >= RESOLVED) & (age >= SHORTEST_MINUTES)]
     for name in ("evidence", "best", "since", "open", "recovery", "seen"):

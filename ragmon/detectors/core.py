@@ -50,9 +50,9 @@ def coefficients(u0: Floats, variance: Floats, binary: Bools, phi: Floats) -> Fl
         Shape (s, 3, 8): the gain over k is ``cells @ coefficients``.
     """
     u = np.clip(u0, _LOWEST, _HIGHEST)[:, None]
-    weights = np.where(
-        binary[:, None, None], _likelihood(u), _bernstein(u, np.maximum(variance, 0.0)[:, None])
-    )
+    weights = np.empty((len(u), 3, len(SHIFTS)))
+    weights[binary] = _likelihood(u[binary])
+    weights[~binary] = _bernstein(u[~binary], np.maximum(variance[~binary], 0.0)[:, None])
     return np.asarray(weights / phi[:, None, None], dtype=np.float64)
 
 
@@ -132,16 +132,19 @@ class Charts(Arrays):
         Returns:
             The streams whose evidence reached their limit; they are open now.
         """
-        active = (cells[:, 0] > 0.0) & ~self.open & (limits < np.inf)
-        gain = np.minimum(gains(cells, weights), caps[:, None])
-        gain[~active] = 0.0
-        self._restart_cusum(minute, gain, active)
-        grown = (active[:, None] + self.evidence) * np.exp(gain)
-        np.minimum(grown, _FULL, out=self.evidence)
-        fired = np.flatnonzero(active & (mixture(self.evidence) >= limits))
+        rows = self.active(cells, limits)
+        gain = np.minimum(gains(cells[rows], weights[rows]), caps[rows, None])
+        self._restart_cusum(minute, gain, rows)
+        evidence = np.minimum((1.0 + self.evidence[rows]) * np.exp(gain), _FULL)
+        self.evidence[rows] = evidence
+        fired = rows[mixture(evidence) >= limits[rows]]
         if len(fired):
             self._open(fired, minute)
         return fired
+
+    def active(self, cells: Floats, limits: Floats) -> Ints:
+        """The streams that a minute adds evidence to: all others stay as they are."""
+        return np.flatnonzero((cells[:, 0] > 0.0) & ~self.open & (limits < np.inf))
 
     def recover(
         self, minute: int, cells: Floats, normal: Floats, tolerated: Floats, spread: Floats
@@ -192,10 +195,11 @@ class Charts(Arrays):
         for name, (_, _, fill) in Charts._FIELDS.items():
             getattr(self, name)[rows] = fill
 
-    def _restart_cusum(self, minute: int, gain: Floats, active: Bools) -> None:
-        restarts = (self.cusum <= 0.0) & active[:, None]
-        np.copyto(self.start, minute, where=restarts)
-        self.cusum = np.where(restarts, gain, self.cusum + gain)
+    def _restart_cusum(self, minute: int, gain: Floats, rows: Ints) -> None:
+        cusum = self.cusum[rows]
+        restarts = cusum <= 0.0
+        self.start[rows] = np.where(restarts, minute, self.start[rows])
+        self.cusum[rows] = np.where(restarts, gain, cusum + gain)
 
     def _open(self, rows: Ints, minute: int) -> None:
         self.open[rows] = True

@@ -26,6 +26,7 @@ from ragmon.windows.observations import Observations
 
 FORGET_DAYS = 8
 _PARTS = 9  # in which the streams learn from the hour that is over, a part a minute
+_MOST_SPREAD = 4_096  # pairs of dims and minute at once: some 10 MB
 _LATENCY_NAMES = ("latency", "latency_p50")
 _REFERENCES = ReferenceOptions()
 
@@ -206,21 +207,14 @@ class Detection:
 
     def _spread(self, new: Observations, minutes: Ints, dims: Ints, sums: Floats) -> None:
         """Add the sums of each (dims, minute) to the streams they belong to."""
-        changed: Bools = np.asarray(sums.any(axis=2), dtype=np.bool_)
-        rows, whens, values, firsts = [], [], [], []
-        for at in range(len(minutes)):
-            members = self.streams.members(new.dims[dims[at]], new.slices, changed[at])
-            series, loss = np.nonzero(changed[at] & (members >= 0))
-            rows.append(members[series, loss])
-            whens.append(np.full(len(series), minutes[at]))
-            values.append(sums[at, loss])
-            firsts.append((sums[at, loss, 0] > 0.0) | WEIGHTED[loss])
-        self.add_cells(
-            np.concatenate(whens),
-            np.concatenate(rows),
-            np.concatenate(values),
-            np.concatenate(firsts),
-        )
+        for at in range(0, len(minutes), _MOST_SPREAD):
+            part = slice(at, at + _MOST_SPREAD)
+            changed: Bools = np.asarray(sums[part].any(axis=2), dtype=np.bool_)
+            members = self.streams.members(new.dims, new.slices, dims[part], changed)
+            pair, series, loss = np.nonzero(changed[:, None] & (members >= 0))
+            values = sums[part][pair, loss]
+            first = (values[:, 0] > 0.0) | WEIGHTED[loss]
+            self.add_cells(minutes[part][pair], members[pair, series, loss], values, first)
 
     def _observe_latencies(
         self, new: Observations, pipelines: Sequence[str], minutes: Ints

@@ -8,8 +8,8 @@ from msgspec import Struct
 from ragmon.detectors import MINUTE_S, AlertKey, Finding, Measured, Severity, StreamKey, Tick
 from ragmon.detectors.arrays import Bools, Floats, Ints
 from ragmon.detectors.core import RESOLVED, Charts, capped
+from ragmon.detectors.losses import INDEX, LOSSES
 from ragmon.stats.intervals import effective_n_fraction, wilson_cc
-from ragmon.windows.series import VERSION
 
 
 class Null(Struct, frozen=True):
@@ -27,11 +27,13 @@ def follow(charts: Charts, tick: Tick, null: Null, limits: Floats) -> tuple[Ints
     Returns:
         Rows that opened and rows that closed.
     """
-    before = charts.since.copy()
+    before = charts.since.copy() if charts.open.any() else charts.since
     closed = charts.recover(tick.minute, tick.cells, null.mean, null.tolerated, null.spread)
     for row in closed.tolist():
         tick.log.exclude(np.array([row]), int(before[row]), tick.minute)
-    caps = capped(tick.references.caps, limits)
+    active = charts.active(tick.cells, limits)
+    caps = tick.references.caps.copy()
+    caps[active] = capped(caps[active], limits[active])
     opened = charts.watch(tick.minute, tick.cells, null.weights, limits, caps)
     for row in opened.tolist():
         charts.seen[row] = tick.log.span(int(charts.since[row]), tick.minute + 1)[row]
@@ -91,14 +93,10 @@ def finding(
 
 def chosen(tick: Tick, metrics: Sequence[str], *, slices: bool) -> Bools:
     """Streams of some metrics; slices too when asked, but versions, which ``canary`` compares."""
-    names = set(metrics)
-    return np.array(
-        [
-            row < tick.settled
-            and key is not None
-            and key.metric in names
-            and (not key.dimension or (slices and key.dimension != VERSION))
-            for row, key in enumerate(tick.streams.keys)
-        ],
-        dtype=np.bool_,
-    )
+    streams = tick.streams
+    of_metrics = np.zeros(len(LOSSES), dtype=np.bool_)
+    of_metrics[[INDEX[metric] for metric in metrics if metric in INDEX]] = True
+    mask = streams.used & of_metrics[streams.loss]
+    mask &= ~streams.versioned if slices else ~streams.sliced
+    mask[tick.settled :] = False
+    return mask

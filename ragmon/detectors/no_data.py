@@ -14,9 +14,9 @@ from pydantic import BaseModel, Field
 from ragmon.detectors import MINUTE_S, AlertKey, Finding, Measured, Severity, Tick
 from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
 from ragmon.detectors.core import MONTH_MINUTES
+from ragmon.detectors.episodes import chosen
 from ragmon.detectors.minutes import TEN, MinuteLog
 from ragmon.detectors.references import DAY_TENS, DAYS
-from ragmon.windows.series import VERSION
 
 KIND = "no_data"
 
@@ -61,6 +61,7 @@ class NoDataState(Arrays):
         super().__init__()
         self.options = options
         self.ready = False
+        self.watched_as = (-1, -1)  # version and number of the streams then
         self.watched: Ints = np.zeros(0, dtype=np.int64)
         self.traffic: Ints = np.zeros(0, dtype=np.int64)  # each one's pipeline; -1: itself
 
@@ -128,15 +129,14 @@ def usual_rate(log: MinuteLog, ten: int, streams: Ints, first: Ints) -> Floats:
 
 def _watch(state: NoDataState, tick: Tick) -> None:
     """Choose the streams to watch, and find the traffic that each depends on."""
-    keys, options = tick.streams.keys, state.options
+    seen = (tick.streams.version, tick.settled)
+    if state.ready and state.watched_as == seen:
+        return
+    state.watched_as = seen
     watched = [
         row
-        for row, key in enumerate(keys)
-        if row < tick.settled
-        and key is not None
-        and key.metric in options.metrics
-        and key.dimension != VERSION
-        and (not key.dimension or not key.pipeline)
+        for row in np.flatnonzero(chosen(tick, state.options.metrics, slices=True)).tolist()
+        if (key := tick.streams.keys[row]) and not (key.dimension and key.pipeline)
     ]
     state.watched = np.array(watched, dtype=np.int64)
     state.traffic = np.array([_traffic_of(tick, row) for row in watched], dtype=np.int64)

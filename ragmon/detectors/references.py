@@ -91,9 +91,9 @@ class References(Arrays):
 
         Incidents count too: a burst that raised a false alarm must not raise another.
         """
-        most = core.gains(cells, self.weights).max(axis=1)
-        most[~self.ready | (cells[:, 0] <= 0.0)] = np.nan
-        self.worth = np.fmax(self.worth, most)
+        rows = np.flatnonzero(self.ready & (cells[:, 0] > 0.0))
+        most = core.gains(cells[rows], self.weights[rows]).max(axis=1)
+        self.worth[rows] = np.fmax(self.worth[rows], most)
 
     def close_hour(
         self, log: MinuteLog, hour: int, incident: Bools, rows: slice = slice(None)
@@ -162,8 +162,10 @@ class References(Arrays):
         }
         for name, values in moments.items():
             np.copyto(getattr(self, name), values, where=~frozen)
-        weights = core.coefficients(self.tolerated, self.variance, binary, self.phi)
-        np.copyto(self.weights, weights, where=~frozen[:, None, None])
+        rows = np.flatnonzero(~frozen & (self.n > 0.0))
+        self.weights[rows] = core.coefficients(
+            self.tolerated[rows], self.variance[rows], binary[rows], self.phi[rows]
+        )
 
 
 def best_level(log: MinuteLog, ten: int) -> ExpectedLevel:
@@ -192,9 +194,13 @@ def same_time_of_day(log: MinuteLog, ten: int) -> ExpectedLevel:
     The best and the worst day are dropped from five days on: an incident that nobody noticed
     and an unusually good day count as little.
     """
-    near = np.arange(-HALF_WIDTH_TENS, HALF_WIDTH_TENS + 1)
-    tens = ten - DAY_TENS * np.arange(1, DAYS + 1)[:, None] + near
-    by_day = log.tens(tens.ravel()).reshape(DAYS, len(near), -1, 3).sum(axis=1)
+    middles = ten - DAY_TENS * np.arange(1, DAYS + 1)
+    by_day = np.stack(
+        [
+            log.tens_total(middle - HALF_WIDTH_TENS, middle + HALF_WIDTH_TENS + 1)
+            for middle in middles.tolist()
+        ]
+    )
     kept = _trimmed(by_day)
     days = (kept[..., 0] > 0.0).sum(axis=0).astype(np.float64)
     known_days = (by_day[..., 0] > 0.0).sum(axis=0)

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from ragmon.detectors import Finding, Severity, Tick, budget, core
 from ragmon.detectors.arrays import Floats
-from ragmon.detectors.baselines import HOURS, Baseline, BaselineLimits, limits
+from ragmon.detectors.baselines import HOURS, Baseline, BaselineLimits, BaselineLookup, lookup
 from ragmon.detectors.core import Charts
 from ragmon.detectors.episodes import Null, chosen, finding, follow, reference_of
 from ragmon.detectors.losses import DETECTED
@@ -37,6 +37,7 @@ class RegressionState(Charts):
         self.limits: Floats = np.zeros(0)
         self.null: Null | None = None
         self.saved: BaselineLimits | None = None
+        self.lookup: BaselineLookup | None = None
 
     def dump(self) -> bytes:
         """Everything, as bytes."""
@@ -74,11 +75,12 @@ def _renew(state: RegressionState, tick: Tick, baseline: Baseline) -> None:
         state.clear(np.arange(len(state)))  # evidence against another level does not count
     state.baseline = _identity(baseline)
     references, binary = tick.references, tick.streams.binary
-    saved = limits(baseline, tick.streams, tick.minute // 60 % HOURS, references.phi)
+    state.lookup = lookup(baseline, tick.streams, state.lookup)
+    saved = state.lookup.limits(tick.minute // 60 % HOURS, references.phi)
     tolerated = saved.upper + state.options.delta
     active = chosen(tick, state.options.metrics, slices=state.options.slices)
     active &= saved.n > 0.0
-    shares = budget.weights(tick.streams.keys, active)
+    shares = budget.weights(tick.streams, active)
     state.limits = budget.minutes_to_false_alarm(shares, tick.allowed)
     weights = core.coefficients(tolerated, saved.variance, binary, references.phi)
     spread = references.phi * references.spread

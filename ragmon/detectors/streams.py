@@ -15,6 +15,10 @@ from ragmon.detectors.losses import BINARY, INDEX, LOSSES
 from ragmon.windows.series import VERSION, Dims
 
 _BLOCK = 16
+ABSENT = -1
+"""In tables of rows: no such series, or no stream of it yet."""
+REFUSED = -2
+"""In tables of rows: the stream is not watched, because the table is full."""
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -27,10 +31,16 @@ class StreamTable:
         self.rows: dict[StreamKey, int] = {}
         self.keys: list[StreamKey | None] = []
         self.loss: Ints = np.zeros(0, dtype=np.int64)
+        self.used: Bools = np.zeros(0, dtype=np.bool_)  # there is a stream
+        self.sliced: Bools = np.zeros(0, dtype=np.bool_)  # of a slice or version
+        self.versioned: Bools = np.zeros(0, dtype=np.bool_)  # of a version
+        self.subject: Ints = np.zeros(0, dtype=np.int64)  # equal for one pipeline and metric
         self.first_minute: Ints = np.zeros(0, dtype=np.int64)
         self.last_minute: Ints = np.zeros(0, dtype=np.int64)
+        self.version = 0  # changes whenever a stream begins or ends
         self._free: list[int] = []  # the lowest last, which is taken next, after a restart too
         self._members: dict[tuple[Dims, tuple[str, ...]], Ints] = {}
+        self._subjects: dict[tuple[str, str], int] = {}
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -41,21 +51,9 @@ class StreamTable:
         return BINARY[self.loss]
 
     def row(self, key: StreamKey) -> int:
-        """The row of a stream, which begins to exist; -1 when the table is full."""
-        known = self.rows.get(key)
-        if known is not None:
-            return known
-        if not self._free:
-            self._extend()
-        if not self._free:
-            self.dropped += 1
-            return -1
-        row = self._free.pop()
-        self.keys[row] = key
-        self.rows[key] = row
-        self.loss[row] = INDEX[key.metric]
-        self.first_minute[row] = _NEVER
-        self.last_minute[row] = 0
+        """The row of a stream, which begins to exist; ``REFUSED`` when the table is full."""
+        row = self._row(key)
+        self.dropped += row == REFUSED
         return row
 
     def seen(self, rows: Ints, minutes: Ints) -> None:
@@ -63,26 +61,32 @@ class StreamTable:
         np.minimum.at(self.first_minute, rows, minutes)
         np.maximum.at(self.last_minute, rows, minutes)
 
-    def members(self, dims: Dims, slices: tuple[str, ...], observed: Bools) -> Ints:
-        """Rows of (pipeline, version, slices…) by loss, -1 where there is none; (series, losses).
+    def members(
+        self, dims: Sequence[Dims], slices: tuple[str, ...], which: Ints, observed: Bools
+    ) -> Ints:
+        """Rows of (pipeline, version, slices…) by loss, (m, series, losses).
+
+        ``ABSENT`` where there is none, ``REFUSED`` where one is not watched.
 
         Args:
-            dims: pipeline, version and the value of each slice.
+            dims: pipeline, version and the value of each slice; distinct.
             slices: names of the dims after pipeline and version.
-            observed: (losses,) those that have observations now; their streams begin to exist.
+            which: (m,) into ``dims``.
+            observed: (m, losses) those that have observations; their streams begin to exist.
         """
-        known = self._members.get((dims, slices))
-        if known is None:
-            if len(self._members) > 4 * self.limit:
-                self._members.clear()  # bounded, whatever the clients send
-            named = [("", ""), (VERSION, dims[1]), *zip(slices, dims[2:], strict=True)]
-            series = sum(not name or bool(value) for name, value in named)
-            known = np.full((series, len(LOSSES)), -1)
-            self._members[dims, slices] = known
-        missing = observed & (known < 0).any(axis=0)
-        if missing.any():
-            self._begin(known, dims, slices, np.flatnonzero(missing))
-        return known
+        tables = [self._table(each, slices) for each in dims]
+        unknown = np.array([(table == ABSENT).any(axis=0) for table in tables])
+        for at in np.flatnonzero((observed & unknown[which]).any(axis=1)).tolist():
+            table = tables[which[at]]
+            missing = observed[at] & (table == ABSENT).any(axis=0)
+            if missing.any():  # not since it was looked at
+                self._begin(table, dims[which[at]], slices, np.flatnonzero(missing))
+        rows = np.full((len(dims), 2 + len(slices), len(LOSSES)), ABSENT)
+        for at, table in enumerate(tables):
+            rows[at, : len(table)] = table
+        members: Ints = rows[which]
+        self.dropped += int((observed[:, None] & (members == REFUSED)).sum())
+        return members
 
     def forget(self, before: int) -> list[int]:
         """Drop the streams last seen before a minute; returns their rows."""
@@ -92,9 +96,12 @@ class StreamTable:
             assert key is not None
             del self.rows[key]
             self.keys[row] = None
+            self.used[row] = False
         self._free = sorted(self._free + stale, reverse=True)
         if stale:
+            self.version += 1
             self._members.clear()
+            self._describe_all()
         return stale
 
     def dump(self) -> bytes:
@@ -109,20 +116,65 @@ class StreamTable:
         self.keys = keys
         self.rows = {key: row for row, key in enumerate(keys) if key is not None}
         self._free = [row for row, key in enumerate(keys) if key is None][::-1]
-        self.loss = np.array([INDEX[key.metric] if key else 0 for key in keys], dtype=np.int64)
+        self.loss, self.subject = np.zeros((2, len(keys)), dtype=np.int64)
+        self.used, self.sliced, self.versioned = np.zeros((3, len(keys)), dtype=np.bool_)
+        self._describe_all()
         self.first_minute, self.last_minute = (
             np.frombuffer(times, dtype=np.int64).reshape(2, -1).copy()
         )
         self._members.clear()
+        self.version += 1
+
+    def _row(self, key: StreamKey) -> int:
+        known = self.rows.get(key)
+        if known is not None:
+            return known
+        if not self._free:
+            self._extend()
+        if not self._free:
+            return REFUSED
+        self.version += 1
+        row = self._free.pop()
+        self.keys[row] = key
+        self.rows[key] = row
+        self._describe(row, key)
+        self.first_minute[row] = _NEVER
+        self.last_minute[row] = 0
+        return row
+
+    def _describe(self, row: int, key: StreamKey) -> None:
+        self.loss[row] = INDEX[key.metric]
+        self.subject[row] = self._subjects.setdefault(key[:2], len(self._subjects))
+        self.used[row] = True
+        self.sliced[row] = bool(key.dimension)
+        self.versioned[row] = key.dimension == VERSION
+
+    def _describe_all(self) -> None:
+        self._subjects.clear()
+        for key, row in self.rows.items():
+            self._describe(row, key)
+
+    def _table(self, dims: Dims, slices: tuple[str, ...]) -> Ints:
+        """Rows of one dims as far as they were looked up, (series, losses)."""
+        known = self._members.get((dims, slices))
+        if known is None:
+            if len(self._members) > 4 * self.limit:
+                self._members.clear()  # bounded, whatever the clients send
+            series = 1 + sum(map(bool, dims[1:]))
+            known = np.full((series, len(LOSSES)), ABSENT)
+            self._members[dims, slices] = known
+        return known
 
     def _extend(self) -> None:
         """More rows at once, because every array of every detector grows with them."""
         before = len(self.keys)
+        if before >= self.limit:
+            return
         more = min(max(_BLOCK, before // 2), self.limit - before)
         self.keys += [None] * more
-        self.loss = grown(self.loss, before + more)
+        for name in ("loss", "subject", "used", "sliced", "versioned", "last_minute"):
+            setattr(self, name, grown(getattr(self, name), before + more))
         self.first_minute = grown(self.first_minute, before + more, _NEVER)
-        self.last_minute = grown(self.last_minute, before + more)
         self._free = list(range(before + more - 1, before - 1, -1))
 
     def _begin(self, known: Ints, dims: Dims, slices: Sequence[str], losses: Ints) -> None:
@@ -132,4 +184,4 @@ class StreamTable:
         for series, (dimension, value) in enumerate(names):
             for loss in losses.tolist():
                 key = StreamKey(dims[0], LOSSES[loss].metric, dimension, value)
-                known[series, loss] = self.row(key)
+                known[series, loss] = self._row(key)

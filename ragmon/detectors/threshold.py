@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from ragmon.detectors import AlertKey, Finding, Measured, Severity, Tick
 from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
-from ragmon.detectors.baselines import HOURS, limits
+from ragmon.detectors.baselines import HOURS, BaselineLookup, lookup
 from ragmon.detectors.episodes import chosen, measured, reference_of
 from ragmon.detectors.losses import INDEX
 from ragmon.stats.intervals import effective_n_fraction, wilson_cc
@@ -60,6 +60,7 @@ class ThresholdState(Arrays):
         self.watched: Ints = np.zeros(0, dtype=np.int64)
         self.limits: Floats = np.zeros(0)
         self.saved: list[Measured | None] = []
+        self.lookup: BaselineLookup | None = None
         self.baseline = -1.0  # when the one was made that the limits come from; 0: none
 
 
@@ -116,7 +117,8 @@ def _renew(state: ThresholdState, tick: Tick) -> None:
             watched[:] = False
         else:
             hour = tick.minute // 60 % HOURS
-            level = limits(tick.baseline, tick.streams, hour, np.ones(len(keys)))
+            state.lookup = lookup(tick.baseline, tick.streams, state.lookup)
+            level = state.lookup.limits(hour, np.ones(len(keys)))
             watched &= level.n > 0.0
             limit = (level.upper if options.sure else level.mean) + options.drop
             for row in np.flatnonzero(watched).tolist():

@@ -9,7 +9,9 @@ from ragmon.backtest.run import replay
 from ragmon.detectors import StreamKey, rules
 from ragmon.detectors.baselines import from_totals
 from ragmon.detectors.detection import Detection, DetectionOptions
+from ragmon.detectors.losses import LOSSES
 from ragmon.detectors.minutes import SavedMinute
+from ragmon.detectors.streams import ABSENT, REFUSED, StreamTable
 from ragmon.errors import SettingsError
 from ragmon.windows.observations import Observations
 from tests.scenarios.story import COLUMNS, START, STORIES, load, queries
@@ -152,7 +154,25 @@ def test_streams_are_bounded():
     stamps = np.full(100, START * 60.0)
     detection.fold(Observations((), dims, np.arange(100, dtype=np.int32), stamps, values))
     assert len(detection.streams) == 20
-    assert detection.streams.dropped > 0
+    dropped = detection.streams.dropped
+    assert dropped > 0
+    detection.fold(Observations((), dims, np.arange(100, dtype=np.int32), stamps, values))
+    assert detection.streams.dropped == 2 * dropped
+
+
+def test_a_stream_that_was_refused_begins_once_others_are_forgotten():
+    streams = StreamTable(len(LOSSES))
+    seen, slices = np.ones((1, len(LOSSES)), dtype=bool), ("tenant",)
+    old, new = [("docs", "", "a")], [("docs", "", "b")]
+    first = streams.members(old, slices, np.zeros(1, np.int64), seen)
+    streams.seen(first[0, 0], np.full(len(LOSSES), 5))
+    assert (first[0, 0] >= 0).all()  # the pipeline
+    assert (first[0, 1] == REFUSED).all()  # its tenant
+    assert (first[0, 2] == ABSENT).all()  # it has no version
+    streams.forget(6)
+    second = streams.members(new, slices, np.zeros(1, np.int64), seen)
+    assert (second[0, 0] >= 0).all()
+    assert streams.dropped == 2 * len(LOSSES)
 
 
 @pytest.mark.parametrize(

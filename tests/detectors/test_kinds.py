@@ -7,6 +7,7 @@ from ragmon.detectors import DetectorState, StreamKey, budget, rules
 from ragmon.detectors.baselines import from_log, from_totals
 from ragmon.detectors.canary import gains
 from ragmon.detectors.detection import Detection, DetectionOptions
+from ragmon.detectors.streams import StreamTable
 from ragmon.plugins import kinds
 
 START = 29_000_160
@@ -45,8 +46,10 @@ def test_the_shipped_rules_have_every_kind_and_its_state_can_be_saved():
 
 
 def test_shares_sum_to_one_and_slices_weigh_as_much_as_the_whole():
-    keys = [HIT, *(HIT._replace(dimension="tenant", value=str(at)) for at in range(4)), None]
-    shares = budget.weights(keys, np.ones(6, dtype=bool))
+    streams = StreamTable(6)
+    for key in (HIT, *(HIT._replace(dimension="tenant", value=str(at)) for at in range(4))):
+        streams.row(key)
+    shares = budget.weights(streams, streams.used)
     assert shares.tolist() == pytest.approx([0.5, 0.125, 0.125, 0.125, 0.125, 0.0])
     limits = budget.minutes_to_false_alarm(shares, 2.0)
     assert limits[0] == pytest.approx(43_200.0)
