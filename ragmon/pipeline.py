@@ -44,6 +44,30 @@ class Pipeline:
                 force_setattr(record, "citations", cited)  # not yet shared with anyone
         return record if self._privacy == "keep" else apply_privacy(record, self._privacy)
 
+    def revise(
+        self, record: QueryRecord, known: Amendments, mapped: QueryRecord
+    ) -> tuple[Amendments, bool]:
+        """The amendments after a query was mapped again, and whether that says anything new.
+
+        Its time and its series stay those that it was counted in. Verdicts about texts that were
+        not the whole go; a rating by its user stays.
+        """
+        slices = {name: value for name, value in (record.tags or {}).items() if name in self.slices}
+        others = {k: v for k, v in (mapped.tags or {}).items() if k not in self.slices}
+        before = known.revision or record
+        revision = replace(
+            self.admit(mapped),
+            query_id=record.query_id,
+            timestamp=record.timestamp,
+            pipeline=record.pipeline,
+            version=record.version,
+            tags={**others, **slices} or None,
+        )
+        if revision == before:
+            return known, False
+        verdicts = known.verdicts if _reads_alike(before, revision) else ()
+        return replace(known, revision=revision, verdicts=verdicts), True
+
     def admit_change(self, change: Change) -> Change:
         """Feedback, a label or a verdict as it may be stored: judges quote what users wrote."""
         if self._privacy == "keep" or isinstance(change, Draw):
@@ -118,7 +142,8 @@ def _previous(
 
 
 def effective(record: QueryRecord, known: Amendments) -> QueryRecord:
-    """The record as the signals see it, with later feedback and ground truth in place."""
+    """The record as the signals see it, with what came later in place."""
+    record = known.revision or record
     changes: dict[str, object] = {}
     if known.feedback is not None:
         changes["feedback"] = known.feedback.rating
@@ -128,6 +153,11 @@ def effective(record: QueryRecord, known: Amendments) -> QueryRecord:
         changes["relevant_ids"] = newest.relevant_ids
         changes["grades"] = newest.grades
     return replace(record, **changes) if changes else record
+
+
+def _reads_alike(before: QueryRecord, after: QueryRecord) -> bool:
+    """True for two records of which a judge reads the same."""
+    return (before.query, before.answer, before.chunks) == (after.query, after.answer, after.chunks)
 
 
 def _topics(label: Label) -> tuple[bool, bool]:

@@ -233,6 +233,7 @@ class Amendments(Struct, frozen=True, omit_defaults=True):
     labels: tuple[Label, ...] = ()  # one a labeller and what it speaks of
     verdicts: tuple[Verdict, ...] = ()  # one a judge
     draw: Draw | None = None
+    revision: QueryRecord | None = None  # the query as it was mapped again, in place of the first
 
 
 class Position(Struct, frozen=True):

@@ -119,7 +119,7 @@ _INGEST = Row(
         ),
         chart(
             "Late spans and evicted traces",
-            "Spans that came after their trace was counted, and traces evicted for lack of room.",
+            "Spans for which a trace was mapped again, and traces evicted for lack of room.",
             "reqps",
             Query(rate("ragmon_otlp_late_spans_total", "job", of=OWN), "late spans"),
             Query(rate("ragmon_otlp_evicted_traces_total", "job", of=OWN), "evicted traces"),

@@ -240,13 +240,21 @@ class SamplingSettings(SettingsSection):
 
 
 class OtlpSettings(SettingsSection):
-    """OpenTelemetry input: when a trace is complete."""
+    """OpenTelemetry input: when a trace is mapped to queries, and for how long again."""
 
     linger: Positive = _TRACES.linger_s
-    """Time without a new span after which a trace with its root span is complete. Raise it if
-    late spans are counted in ragmon_otlp_late_spans_total."""
+    """Time without a new span after which a trace with its root span is mapped. SDKs export every
+    5 seconds, so that a shorter time maps most traces of several services twice. Raise it if many
+    spans are counted in ragmon_otlp_late_spans_total."""
     idle_timeout: Positive = _TRACES.idle_s
-    """Time without a new span after which a trace without a root span is taken as complete."""
+    """Time without a new span after which a trace without a root span is mapped."""
+    late_for: Positive = _TRACES.late_s
+    """Time for which a trace is mapped again when more of its spans come. Its queries are then
+    corrected, and their time, pipeline, version and slices stay. Spans that come later are refused
+    as too_late. The spans stay on disk for as long."""
+    late_size: Annotated[Bytes, Field(ge=1_000_000)] = _TRACES.late_bytes
+    """Size on disk of the spans that are kept for late_for, at most a quarter of
+    retention.max_disk; beyond it those of the traces mapped longest ago are deleted earlier."""
     max_traces: Annotated[int, Field(ge=1)] = _TRACES.most_traces
     """Most incomplete traces kept; beyond it the oldest is taken as complete."""
     mapping_timeout: Annotated[Seconds, Field(ge=0.1, le=60)] = 10.0

@@ -89,9 +89,7 @@ def build_source(
                 ends_frozen=True,
             ),
             redact=None if settings.privacy.text == "keep" else redact_text,
-            timeouts=TraceTimeouts(
-                linger_s=otlp.linger, idle_s=otlp.idle_timeout, most_traces=otlp.max_traces
-            ),
+            timeouts=_timeouts(settings),
         ),
         sink=engine.writer,
         counters=own,
@@ -112,10 +110,28 @@ def build_source(
     )
     own.watch_total(
         "ragmon_otlp_late_spans",
-        "Spans that came after their trace was complete; only feedback is read of them.",
+        "Spans that came after their trace was mapped. The trace is mapped again with them, unless "
+        "otlp.late_for is over (ragmon_rejected_total, reason too_late). Many cost CPU: raise "
+        "otlp.linger above the export interval of your SDKs.",
         lambda: assembly.counts.late,
     )
+    own.watch_total(
+        "ragmon_otlp_restated_queries",
+        "Queries that were mapped again because spans of their trace came late.",
+        lambda: assembly.counts.restated,
+    )
     return source
+
+
+def _timeouts(settings: Settings) -> TraceTimeouts:
+    otlp, most_disk = settings.otlp, settings.retention.max_disk
+    return TraceTimeouts(
+        linger_s=otlp.linger,
+        idle_s=otlp.idle_timeout,
+        most_traces=otlp.max_traces,
+        late_s=otlp.late_for,
+        late_bytes=otlp.late_size if most_disk is None else min(otlp.late_size, most_disk // 4),
+    )
 
 
 def build_exporter(settings: Settings) -> export.Exporter | None:

@@ -107,6 +107,7 @@ def erase_amendments(known: Amendments, name: str, aliases: Aliases) -> Amendmen
         labels=tuple(_label(label, name, aliases) for label in known.labels),
         verdicts=tuple(_verdict(verdict, name, aliases) for verdict in known.verdicts),
         draw=known.draw and _draw(known.draw, name),
+        revision=known.revision and erase(known.revision, name, aliases),
     )
 
 

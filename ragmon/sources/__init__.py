@@ -44,6 +44,7 @@ class Submission:
     reply: Callable[[IngestOutcome], None]
     records: Sequence[QueryRecord] = ()
     changes: Sequence[Feedback | Label | Verdict | Draw] = ()
+    revisions: Sequence[QueryRecord] = ()  # queries as they are now, in place of the stored ones
     offset: tuple[str, bytes] | None = None  # (source, position) to remember with the batch
     pipelines: Pipelines | None = None  # whose queries the changes may be about; None: all
     quarantined: Sequence[QuarantinedItem] = ()  # kept with the batch

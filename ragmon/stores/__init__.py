@@ -4,8 +4,9 @@ A store keeps records in the order of their *sequence number*, finds them by the
 query id, and commits everything that one group of requests changes in one transaction.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
@@ -81,6 +82,7 @@ class StoredBlock(NamedTuple):
     observations: bytes
     stored: bytes  # tells whether it changed since
     records: bytes  # one msgpack array
+    revised: Mapping[int, bytes] = MappingProxyType({})  # by place: mapped again since
 
 
 class BlockTimes(NamedTuple):

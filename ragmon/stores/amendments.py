@@ -36,6 +36,7 @@ class Moved(Struct, array_like=True, frozen=True):
     values: bytes
 
 
+_REVISION = b"revision"  # the name of the field, which most amendments do not hold
 _decode = msgspec.msgpack.Decoder(Amended).decode
 decode_moved = msgspec.msgpack.Decoder(Moved).decode
 """Read the signals of what ``encode`` wrote, for a tenth of what ``decode`` costs."""
@@ -65,6 +66,14 @@ def rewrite(body: bytes, change: Callable[[Amendments], Amendments]) -> bytes:
     """A stored change with something else known of the query, which moves the same signals."""
     amended = decode(body)
     return msgspec.msgpack.encode(replace(amended, known=change(amended.known)))
+
+
+def revised(body: bytes) -> bytes | None:
+    """The record of an amended query that was mapped again; None where the stored one stands."""
+    if _REVISION not in body:
+        return None
+    revision = decode(body).known.revision
+    return None if revision is None else msgspec.msgpack.encode(revision)
 
 
 def mended(body: bytes) -> bytes:

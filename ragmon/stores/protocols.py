@@ -38,8 +38,19 @@ class UnreadableSpans(NamedTuple):
     error: str
 
 
+class MappedSpans(NamedTuple):
+    """A trace that was mapped, and may be mapped again when more of its spans come."""
+
+    trace_id: bytes
+    parts: int  # of its spans that were mapped: the first that were appended
+    spans: int
+    has_entry: bool
+    queries: bytes  # made of it, packed
+    is_closed: bool = False  # its spans are gone, and more are not taken
+
+
 class Spans(Protocol):
-    """Spans of traces that are not complete, and marks on those that are being mapped."""
+    """Spans of traces, of those that were mapped for a while, and marks on those being mapped."""
 
     def append(self, rows: Iterable[SpanRow]) -> None:
         """Make them durable, or raise StoreError and change nothing."""
@@ -50,7 +61,32 @@ class Spans(Protocol):
         ...
 
     def pending(self) -> list[tuple[bytes, int, bool]]:
-        """Every trace with its number of spans and whether it has an entry, oldest first."""
+        """Every trace that has spans to be mapped, oldest first.
+
+        With its number of spans, and whether it has an entry.
+        """
+        ...
+
+    def traces(self) -> list[bytes]:
+        """Every trace that has spans here, of those that were mapped too."""
+        ...
+
+    def mapped(self, trace_ids: Iterable[bytes]) -> dict[bytes, MappedSpans]:
+        """Those of the traces that were mapped before, by their id."""
+        ...
+
+    def keep(self, traces: Iterable[MappedSpans], now: float) -> None:
+        """Note what was mapped, and take the marks away; the spans of closed traces go."""
+        ...
+
+    def close(self, before: float, most_bytes: int, most: int) -> int:
+        """Let go of the spans of some traces mapped longest ago; returns how many traces.
+
+        Args:
+            before: unix seconds; spans of traces mapped earlier go.
+            most_bytes: of the spans that stay.
+            most: traces of this step.
+        """
         ...
 
     def delete(self, trace_ids: Iterable[bytes]) -> None:

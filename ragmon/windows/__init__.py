@@ -189,6 +189,7 @@ class Windows:
         members, _ = self._members(new)
         batch = restated(old.values, new.values, self._proportions, self._moments)
         self._add(new, members, batch.change, batch.growth)
+        self._restate_histograms(old, new, members)
         for sign, observations in ((-1.0, old), (1.0, new)):
             if observations.judged is not None:
                 self._add_judged(new, members, observations.judged, sign)
@@ -286,17 +287,45 @@ class Windows:
         weighted[sparse.record] = on_grid(layout.weighted(rows))
         return weighted
 
+    def _restate_histograms(
+        self, old: Observations, new: Observations, members: NDArray[np.int64]
+    ) -> None:
+        """Move latencies and scores that changed, as those of a trace that was not whole do."""
+        columns = [*self._latency, self._score]
+        before, after = old.values[:, columns], new.values[:, columns]
+        changed = (before != after) & ~(np.isnan(before) & np.isnan(after))
+        if not changed.any():
+            return
+        gone, come = np.where(changed, before, np.nan), np.where(changed, after, np.nan)
+        for sign, values in ((-1, gone[:, :-1]), (1, come[:, :-1])):
+            codes, seconds = self._latency_codes(new, members, values)
+            series = codes.astype(np.int64) // (STAGES * BINS)
+            for ring, latencies in zip(self.rings, self.latencies, strict=True):
+                buckets = seconds // ring.tier.width_s
+                present = ring.counted(series, buckets)
+                if present.any():
+                    latencies.add(buckets[present], codes[present], sign)
+        first = members[new.dim_index, 0]
+        seen = self._totals.queries[first] > 0.0
+        self._totals.observe(first[seen], come[seen, :-1], come[seen, -1])
+
     def _add_latency(self, observations: Observations, members: NDArray[np.int64]) -> None:
         latency = observations.values[:, self._latency]
-        record, stage = np.nonzero(~np.isnan(latency))
-        if not len(record):
+        codes, seconds = self._latency_codes(observations, members, latency)
+        if not len(codes):
             return
-        within = stage * BINS + bins(latency[record, stage])
-        series, pair = _pairs(members[observations.dim_index[record]])
-        codes = (series * (STAGES * BINS) + within[pair]).astype(np.int32)
-        seconds = observations.timestamps[record].astype(np.int64)[pair]
         for ring in self.latencies:
             ring.add(seconds // ring.tier.width_s, codes)
+
+    def _latency_codes(
+        self, of: Observations, members: NDArray[np.int64], latency: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Codes of known latencies in each series of their records, with their unix seconds."""
+        record, stage = np.nonzero(~np.isnan(latency))
+        within = stage * BINS + bins(latency[record, stage])
+        series, pair = _pairs(members[of.dim_index[record]])
+        codes = (series * (STAGES * BINS) + within[pair]).astype(np.int32)
+        return codes, of.timestamps[record].astype(np.int64)[pair]
 
 
 def _layout(observations: Observations) -> tuple[str, ...] | None:

@@ -38,6 +38,15 @@ class Bucket:
         if self._waiting_size > _WAITING:
             self.counted()
 
+    def remove(self, codes: Codes) -> None:
+        """Count each code once less, where it was counted."""
+        held, counts = self.counted()
+        gone, times = _distinct(codes)
+        _, at, of = np.intersect1d(held, gone, assume_unique=True, return_indices=True)
+        counts = counts.copy()
+        counts[at] = np.maximum(counts[at] - times[of], 0)
+        self._set(held[counts > 0], counts[counts > 0])
+
     def counted(self) -> tuple[Codes, Codes]:
         """Sorted distinct codes, and how often each was seen."""
         codes, counts = np.cumsum(_wide(self._gaps), dtype=np.int32), _wide(self._counts)
@@ -107,15 +116,25 @@ class LatencyRing:
         self._newest = -1
         self._kept: KeptTotals[np.int32] = KeptTotals()
 
-    def add(self, buckets: NDArray[np.int64], codes: Codes) -> None:
-        """Count each code in its bucket, unless the ring has moved past that."""
+    def add(self, buckets: NDArray[np.int64], codes: Codes, sign: int = 1) -> None:
+        """Count each code in its bucket, unless the ring has moved past that.
+
+        Args:
+            buckets: (n,) by number.
+            codes: (n,).
+            sign: -1 takes back what was counted.
+        """
         self._advance(int(buckets.max()))
         kept = buckets > self._newest - self.tier.slots
         if not kept.all():
             buckets, codes = buckets[kept], codes[kept]
         for bucket, mine in split(buckets):
-            self.buckets.setdefault(bucket, Bucket()).add(codes[mine])
-        self._kept.add(buckets, codes, 1)
+            held = self.buckets.setdefault(bucket, Bucket())
+            (held.add if sign > 0 else held.remove)(codes[mine])
+        if sign > 0:
+            self._kept.add(buckets, codes, 1)
+        else:
+            self._kept.clear()  # rare: only what was there is taken back
 
     def put(self, bucket: int, codes: Codes, counts: Codes) -> None:
         """Set one bucket as it was saved."""

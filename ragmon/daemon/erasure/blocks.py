@@ -38,6 +38,7 @@ class _Rewritten(Struct, frozen=True):
     trace_ids: frozenset[str]
 
 
+_owner = msgspec.msgpack.Decoder(_Owner)
 _owners = msgspec.msgpack.Decoder(list[_Owner])
 _raw = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _record = msgspec.msgpack.Decoder(QueryRecord)
@@ -116,17 +117,21 @@ def owned(subject: Subject) -> Chooser:
     needle = subject.id.encode()
 
     def choose(block: StoredBlock) -> list[int]:
-        if needle not in block.records:
-            return []
-        owners = _owners.decode(block.records)
-        return [
-            at
-            for at, owner in enumerate(owners)
-            if subject.owns(owner.user_id, owner.session_id, owner.pipeline)
-            and not is_erased(owner.query_id)
-        ]
+        chosen = set()
+        if needle in block.records:
+            owners = _owners.decode(block.records)
+            chosen = {at for at, owner in enumerate(owners) if _is_of(subject, owner)}
+        for at, record in block.revised.items():
+            if needle in record and _is_of(subject, _owner.decode(record)):
+                chosen.add(at)
+        return sorted(chosen)
 
     return choose
+
+
+def _is_of(subject: Subject, owner: _Owner) -> bool:
+    is_owner = subject.owns(owner.user_id, owner.session_id, owner.pipeline)
+    return is_owner and not is_erased(owner.query_id)
 
 
 def with_content(block: StoredBlock, positions: Sequence[int]) -> list[int]:

@@ -63,6 +63,7 @@ class Changes:
         self._records: dict[int, QueryRecord] = {}
         self.awaited: list[Awaited] = []  # drawn for the sampled judge
         self.judged: list[int] = []  # no longer awaited
+        self.revised: list[int] = []  # records that are others now
 
     def apply(self, sequence: int, change: Change, pipelines: Pipelines | None = None) -> Fate:
         """Fold one change in; a duplicate says nothing new, or its record is gone.
@@ -86,6 +87,22 @@ class Changes:
         elif isinstance(change, Verdict) and change.judge == SAMPLED_JUDGE:
             self.judged.append(sequence)
         return "accepted" if is_new else "duplicate"
+
+    def revise(self, sequence: int, mapped: QueryRecord) -> None:
+        """Put a query that was mapped again in the place of the stored one."""
+        if sequence not in self._records and not self._open(sequence, mapped.query_id):
+            return
+        before = self._after[sequence]
+        self._after[sequence], is_new = self._pipeline.revise(
+            self._records[sequence], before, mapped
+        )
+        if not is_new:
+            return
+        self.revised.append(sequence)
+        judged_before = verdict_of(before, SAMPLED_JUDGE) is not None
+        is_unjudged = verdict_of(self._after[sequence], SAMPLED_JUDGE) is None
+        if judged_before and is_unjudged and before.draw is not None:
+            self.awaited.append(Awaited(sequence, before.draw.timestamp))  # it is asked again
 
     def restated(self) -> Restated:
         """The difference that all changes together make."""

@@ -87,6 +87,7 @@ class Committer:
         postponed = Postponed(self._store, room)
         arrived = self._store.waiting(fresh.hashes)
         self._apply_arrived(arrived, changes, postponed, fresh)
+        self._revise(group, changes, fresh)
         self._apply(group, changes, postponed, fresh, now)
         restated = changes.restated()
         observations = self._pipeline.observe(fresh.records) if fresh.records else None
@@ -106,6 +107,7 @@ class Committer:
             first = self._store.next_sequence
             self._store.commit(commit)
             self._record_cache.keep(first, commit.hashes, fresh.records)
+            self._record_cache.discard(changes.revised)
         self._count(observations, restated)
         self._tell(fresh, Counted(observations, restated, _arrivals(group)))
 
@@ -180,6 +182,16 @@ class Committer:
                 submission.duplicates += fate == "duplicate"
                 if fate in REFUSED:
                     submission.refused.append((position, fate))
+
+    def _revise(self, group: Sequence[Submission], changes: Changes, fresh: Fresh) -> None:
+        """Put queries that were mapped again in the place of the stored ones; some are gone."""
+        for submission in group:
+            for mapped in submission.revisions:
+                sequence = fresh.sequences.get(mapped.query_id)
+                if sequence is None:
+                    _, sequence = self._identities.find(mapped.query_id, fresh.hashes)
+                if sequence is not None:
+                    changes.revise(sequence, mapped)
 
     def _block(self, fresh: Fresh, observations: Observations | None) -> Commit:
         """A commit of the new records alone."""

@@ -5,7 +5,7 @@ draws one in hundreds, and each would cost a block of hundreds to decompress, tw
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -56,6 +56,11 @@ class RecordCache:
         """One of them; None when the store has to be asked."""
         record = self._records.get(sequence)
         return self._lent.get(sequence) if record is None else record
+
+    def discard(self, sequences: Iterable[int]) -> None:
+        """Forget records that are others now."""
+        for sequence in sequences:
+            self._size -= len(self._records.pop(sequence, b""))
 
     def clear(self) -> None:
         """Forget them, because records were deleted from the store."""

@@ -93,6 +93,7 @@ class DecodedSpans(Struct):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Span]).decode
+_decode_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
 def pack(spans: Iterable[Span]) -> list[SpanRow]:
@@ -110,6 +111,11 @@ def unpack(bodies: Sequence[bytes]) -> list[Span]:
     """The spans of one trace in the order of their arrival, each once."""
     spans = itertools.chain.from_iterable(map(_decode, bodies))
     return list({span.span_id: span for span in reversed(list(spans))}.values())[::-1]
+
+
+def count_packed(body: bytes) -> int:
+    """Number of spans in one part."""
+    return len(_decode_raw(body))
 
 
 _VECTORS = (".embedding.vector", ".embeddings.vector", "query.embeddings", ".vector", "embeddings")

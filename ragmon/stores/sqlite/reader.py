@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from ragmon.errors import StoreError
-from ragmon.stores import Block, BlockTimes, Hashes, StoredBlock
+from ragmon.stores import Block, BlockTimes, Hashes, StoredBlock, amendments
 from ragmon.stores.damage import Damage
 from ragmon.stores.sqlite.blocks import BlockTable, read_observations
 from ragmon.stores.sqlite.columns import checked, checked_row
@@ -26,6 +26,7 @@ _TIMES = (
 )
 _BODY = "SELECT body FROM blocks WHERE first_sequence = ?"
 _AMENDED = "SELECT sequence, body FROM amendments WHERE sequence >= ? AND sequence < ?"
+_REVISED = f"{_AMENDED} AND instr(body, x'7265766973696f6e')"  # the name of the field
 _BUCKETS = "SELECT bucket FROM windows WHERE tier = ? AND bucket BETWEEN ? AND ? ORDER BY bucket"
 _BUCKET = "SELECT body FROM windows WHERE tier = ? AND bucket = ?"
 
@@ -78,11 +79,28 @@ class SqliteReader:
                     bodies[sequence] = read_amendment(body, sequence)
         return bodies
 
+    def _revised(self, first: int, records: int) -> dict[int, bytes]:
+        """The records of a block that were mapped again, by their place in it."""
+        revised: dict[int, bytes] = {}
+        with self.damage.tolerated("index", "amendments"), decoded(self._path):
+            rows = self._db.execute(_REVISED, (first, first + records)).fetchall()
+            for sequence, body in rows:
+                with self.damage.tolerated("amendment", sequence), decoded(self._path):
+                    record = amendments.revised(read_amendment(body, sequence))
+                    if record is not None:
+                        revised[sequence - first] = record
+        return revised
+
     def records(self, first_sequence: int) -> list[bytes]:
         """The records of one block; none when it was deleted meanwhile, or is damaged."""
         block = self._table.holding(first_sequence)
         # It may also have been joined to its neighbours: then some of theirs follow.
-        return [] if block is None else [*map(bytes, block[1][first_sequence - block[0] :])]
+        if block is None:
+            return []
+        records = [*map(bytes, block[1][first_sequence - block[0] :])]
+        for at, revised in self._revised(first_sequence, len(records)).items():
+            records[at] = revised
+        return records
 
     def some_records(self, first_sequence: int, places: Sequence[int]) -> dict[int, bytes]:
         """Records of one block by their place in it; those that are damaged or gone are missing."""
@@ -90,14 +108,18 @@ class SqliteReader:
         if block is None:
             return {}
         before, records = first_sequence - block[0], block[1]
-        return {at: bytes(records[before + at]) for at in places if before + at < len(records)}
+        some = {at: bytes(records[before + at]) for at in places if before + at < len(records)}
+        revised = self._revised(first_sequence, max(some, default=-1) + 1)
+        return {at: revised.get(at, record) for at, record in some.items()}
 
     def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
         """One record with its amendments; None where it is damaged or gone."""
         block = self._table.holding(sequence)
         if block is None:
             return None
-        return bytes(block[1][sequence - block[0]]), self._amended(sequence, 1).get(sequence)
+        body = self._amended(sequence, 1).get(sequence)
+        revised = None if body is None else amendments.revised(body)
+        return revised or bytes(block[1][sequence - block[0]]), body
 
     def hashes_from(self, sequence: int) -> tuple[int, Hashes] | None:
         """First number and id hashes of the block with that record, or of the next block."""
@@ -122,7 +144,8 @@ class SqliteReader:
                     continue
                 if first + len(hashes) > sequence:
                     body = unzip(unseal(row[0], "body", first))
-                    return StoredBlock(first, hashes, observations, row[0], body)
+                    revised = self._revised(first, len(hashes))
+                    return StoredBlock(first, hashes, observations, row[0], body, revised)
         return None
 
     def saved_buckets(self, tier: int, first: int, last: int) -> Iterator[SavedBucket]:

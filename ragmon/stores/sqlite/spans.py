@@ -1,16 +1,44 @@
-"""Spans of traces that are not complete: written before they are acknowledged, gone afterwards."""
+"""Spans of traces: written before they are acknowledged, and kept until no more are awaited.
 
+Of a trace that was mapped its queries are noted, so that it can be mapped again; of one whose spans
+are gone remains that it was, for a day.
+"""
+
+import sqlite3
 from collections.abc import Iterable, Sequence
 
 from ragmon.errors import StoreCorruptError
-from ragmon.stores.protocols import MarkedTrace, SpanRow, UnreadableSpans
+from ragmon.stores.protocols import MappedSpans, MarkedTrace, SpanRow, UnreadableSpans
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS spans (
     number INTEGER PRIMARY KEY, trace_id BLOB, spans INTEGER, has_entry INTEGER, body BLOB)""",
-    "CREATE INDEX IF NOT EXISTS spans_by_trace ON spans (trace_id)",
+    "CREATE INDEX IF NOT EXISTS spans_of_trace ON spans (trace_id, spans, has_entry)",
+    "DROP INDEX IF EXISTS spans_by_trace",  # of an older release
+    """CREATE TABLE IF NOT EXISTS mapped_traces (
+    trace_id BLOB PRIMARY KEY, at REAL, closed INTEGER, parts INTEGER, spans INTEGER,
+    has_entry INTEGER, queries BLOB, size INTEGER) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS mapped_by_age ON mapped_traces (closed, at)",
 )
+_PENDING = """
+SELECT s.trace_id, sum(s.spans), max(s.has_entry) FROM spans s
+LEFT JOIN mapped_traces m ON m.trace_id = s.trace_id
+GROUP BY s.trace_id HAVING m.trace_id IS NULL OR (count(*) > m.parts AND NOT m.closed)
+ORDER BY max(s.number)"""
+_MAPPED = (
+    "SELECT trace_id, parts, spans, has_entry, queries, closed FROM mapped_traces"
+    " WHERE trace_id = ?"
+)
+_KEEP = """
+REPLACE INTO mapped_traces SELECT ?, ?, 0, ?, ?, ?, ?,
+coalesce((SELECT sum(length(body)) FROM spans WHERE trace_id = ?), 0)"""
+_CLOSE = "REPLACE INTO mapped_traces VALUES (?, ?, 1, 0, 0, 0, x'', 0)"
+_FORGET = """
+DELETE FROM mapped_traces WHERE trace_id IN (
+    SELECT trace_id FROM mapped_traces WHERE closed = 1 ORDER BY at DESC LIMIT -1 OFFSET ?)"""
+_REMEMBERED_S = 86_400.0
+_MOST_REMEMBERED = 1_000_000
 
 
 class SqliteSpans:
@@ -21,6 +49,9 @@ class SqliteSpans:
         with database.transaction() as db:
             for statement in _SCHEMA:
                 db.execute(statement)
+        self._size = database.number("SELECT sum(size) FROM mapped_traces WHERE NOT closed")
+        closed = "SELECT count(*) FROM mapped_traces WHERE closed = 1"
+        self._closed = database.number(closed)  # about: a few traces are closed otherwise
 
     def append(self, rows: Iterable[SpanRow]) -> None:
         """Make them durable, or raise StoreError and change nothing."""
@@ -37,18 +68,73 @@ class SqliteSpans:
             return [[unzip(body) for (body,) in self._db.rows(sql, each)] for each in trace_ids]
 
     def pending(self) -> list[tuple[bytes, int, bool]]:
-        """Every trace with its number of spans and whether it has an entry, oldest first."""
-        return self._db.rows(
-            "SELECT trace_id, sum(spans), max(has_entry) FROM spans"
-            " GROUP BY trace_id ORDER BY max(number)"
-        )
+        """Every trace that has spans to be mapped, oldest first."""
+        return self._db.rows(_PENDING)
+
+    def traces(self) -> list[bytes]:
+        """Every trace that has spans here, of those that were mapped too."""
+        return [trace_id for (trace_id,) in self._db.rows("SELECT DISTINCT trace_id FROM spans")]
+
+    def mapped(self, trace_ids: Iterable[bytes]) -> dict[bytes, MappedSpans]:
+        """Those of the traces that were mapped before, by their id."""
+        rows = [row for trace_id in trace_ids for row in self._db.rows(_MAPPED, trace_id)]
+        return {
+            trace_id: MappedSpans(trace_id, parts, spans, bool(has_entry), queries, bool(closed))
+            for trace_id, parts, spans, has_entry, queries, closed in rows
+        }
+
+    def keep(self, traces: Iterable[MappedSpans], now: float) -> None:
+        """Note what was mapped, and take the marks away; the spans of closed traces go."""
+        mapped = list(traces)
+        ids = [(each.trace_id,) for each in mapped]
+        closed = [(each.trace_id,) for each in mapped if each.is_closed]
+        open_rows = [
+            (each.trace_id, now, *each[1:5], each.trace_id) for each in mapped if not each.is_closed
+        ]
+        with self._db.transaction() as db:
+            before = self._size_of(db, ids)
+            db.executemany("DELETE FROM spans WHERE trace_id = ?", closed)
+            db.executemany(_CLOSE, ((*each, now) for each in closed))
+            db.executemany(_KEEP, open_rows)
+            db.executemany("DELETE FROM mapping WHERE trace = ?", ids)
+            size = self._size_of(db, ids)
+        self._size += size - before
+
+    def close(self, before: float, most_bytes: int, most: int) -> int:
+        """Let go of the spans of some traces mapped longest ago; returns how many traces."""
+        sql = "SELECT trace_id, at, size FROM mapped_traces WHERE closed = 0 ORDER BY at LIMIT ?"
+        size, gone = self._size, []
+        for trace_id, at, size_bytes in self._db.rows(sql, most):
+            if at >= before and size <= most_bytes:
+                break
+            size -= size_bytes
+            gone.append((trace_id,))
+        with self._db.transaction() as db:
+            db.executemany("DELETE FROM spans WHERE trace_id = ?", gone)
+            db.executemany(_CLOSE, ((*each, before) for each in gone))
+            sql = "DELETE FROM mapped_traces WHERE closed = 1 AND at < ?"
+            closed = self._closed + len(gone)
+            closed -= db.execute(sql, (before - _REMEMBERED_S,)).rowcount
+            if closed > _MOST_REMEMBERED:
+                closed -= db.execute(_FORGET, (_MOST_REMEMBERED // 2,)).rowcount
+        self._size, self._closed = size, closed
+        return len(gone)
 
     def delete(self, trace_ids: Iterable[bytes]) -> None:
         """Forget these traces, and their marks."""
         ids = [(each,) for each in trace_ids]
         with self._db.transaction() as db:
+            size = self._size_of(db, ids)
             db.executemany("DELETE FROM spans WHERE trace_id = ?", ids)
             db.executemany("DELETE FROM mapping WHERE trace = ?", ids)
+            db.executemany("DELETE FROM mapped_traces WHERE trace_id = ?", ids)
+        self._size -= size
+
+    @staticmethod
+    def _size_of(db: sqlite3.Connection, ids: Iterable[tuple[bytes]]) -> int:
+        """Bytes of the spans of mapped traces, as they were noted."""
+        sql = "SELECT size FROM mapped_traces WHERE trace_id = ?"
+        return sum(row[0] for each in ids for row in db.execute(sql, each))
 
     def salvage(self, trace_id: bytes) -> tuple[list[bytes], list[UnreadableSpans]]:
         """Bodies that can still be read, and the rows that cannot."""

@@ -1,9 +1,10 @@
 """Assembly of traces from their spans: pure, with time passed in.
 
-A trace is complete when its root is there and no span came for a moment; without a root, when no
-span came for long: a service that was called cannot know when its caller has ended. Spans wait in
-the store; kept here are the times that tell when to fetch them, and the newest bodies, so that
-most need no fetching.
+A trace is mapped when its root is there and no span came for a moment; without a root, when no
+span came for long: a service that was called cannot know when its caller has ended. It may not be
+complete then: with spans that come later it waits and is mapped again. Spans wait in the store;
+kept here are the times that tell when to fetch them, and the newest bodies, so that most need no
+fetching.
 """
 
 from collections import OrderedDict, deque
@@ -18,8 +19,8 @@ from ragmon.stores.protocols import SpanRow
 class TraceTimeouts(Struct, frozen=True, kw_only=True):
     """Limits after which a trace is taken as complete."""
 
-    linger_s: float = 2.0
-    """Seconds after the last span of a trace that has its root."""
+    linger_s: float = 10.0
+    """Seconds after the last span of a trace that has its root; SDKs export every 5 s."""
     idle_s: float = 60.0
     """Seconds after the last span of a trace without a root."""
     longest_s: float = 900.0
@@ -31,7 +32,11 @@ class TraceTimeouts(Struct, frozen=True, kw_only=True):
     kept_bytes: int = 16 << 20
     """Bytes of bodies kept in memory; older ones are read from the store again."""
     remembered: int = 50_000
-    """Complete traces whose late spans are recognised."""
+    """Mapped traces of which it is known here that they have their root."""
+    late_s: float = 3_600.0
+    """Seconds after it was mapped for which a trace is mapped again with later spans."""
+    late_bytes: int = 1 << 30
+    """Bytes of the spans that the store keeps for it; beyond it the oldest go earlier."""
 
 
 class PendingTrace:
@@ -62,10 +67,12 @@ class Complete(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """Counts of complete traces by reason, and of late spans."""
+    """Counts of complete traces by reason, of late spans and of traces mapped again."""
 
     complete: dict[str, int]
-    late: int = 0  # spans of traces that were complete before
+    late: int = 0  # spans of traces that were mapped before
+    too_late: int = 0  # of those, of traces that were let go
+    restated: int = 0  # queries
 
 
 class TraceSizes:
@@ -107,7 +114,7 @@ class Assembly:
         self._bodies: OrderedDict[bytes, None] = (
             OrderedDict()
         )  # traces with bodies in memory, oldest first
-        self._done: OrderedDict[bytes, None] = OrderedDict()
+        self._done: OrderedDict[bytes, tuple[int, bool]] = OrderedDict()  # spans, has its root
 
     def __len__(self) -> int:
         return len(self._rooted) + len(self._rootless)
@@ -120,14 +127,11 @@ class Assembly:
     def spans_of(self, trace_id: bytes) -> int:
         """Spans of a trace that wait; safe to ask on any thread."""
         pending = self._rooted.get(trace_id) or self._rootless.get(trace_id)
-        return pending.spans if pending is not None else 0
+        return pending.spans if pending is not None else self._done.get(trace_id, (0, False))[0]
 
-    def add(self, part: SpanRow, now: float) -> bool:
-        """Take in spans that are durable; False when their trace was complete before."""
+    def add(self, part: SpanRow, now: float) -> None:
+        """Take in spans that are durable."""
         trace_id = part.trace_id
-        if trace_id in self._done:
-            self.counts.late += part.spans
-            return False
         pending = self._note(trace_id, part.spans, part.has_entry, now)
         if not pending.stored:
             pending.bodies += (part.body,)
@@ -136,7 +140,6 @@ class Assembly:
             self._bodies.move_to_end(trace_id)
             self._forget_bodies()
         self._limit(trace_id, pending, now)
-        return True
 
     def restore(self, trace_id: bytes, spans: int, has_entry: bool, now: float) -> None:
         """Wait again for a trace whose spans are in the store, after a restart."""
@@ -160,22 +163,30 @@ class Assembly:
 
     def put_back(self, complete: Complete, now: float) -> None:
         """Wait again for a trace that could not be stored."""
-        self._done.pop(complete.trace_id, None)
         self._note(complete.trace_id, 0, has_entry=True, now=now).stored = True
 
     def discard(self, trace_id: bytes) -> None:
         """Wait no longer for a trace, and let go of its spans."""
         pending = self._take(trace_id)
+        self._done.pop(trace_id, None)
         if pending is not None:
             self.kept_bytes -= pending.size
             self._bodies.pop(trace_id, None)
 
     def _note(self, trace_id: bytes, spans: int, has_entry: bool, now: float) -> PendingTrace:
-        pending = self._take(trace_id) or PendingTrace(now)
+        pending = self._take(trace_id) or self._begin(trace_id, now)
         pending.spans += spans
         pending.has_entry |= has_entry
         pending.last_at = now
         (self._rooted if pending.has_entry else self._rootless)[trace_id] = pending
+        return pending
+
+    def _begin(self, trace_id: bytes, now: float) -> PendingTrace:
+        """A trace that begins to wait; of one that was mapped the store has the other spans."""
+        pending = PendingTrace(now)
+        if (done := self._done.pop(trace_id, None)) is not None:
+            pending.spans, pending.has_entry = done
+            pending.stored = True
         return pending
 
     def _take(self, trace_id: bytes) -> PendingTrace | None:
@@ -205,7 +216,7 @@ class Assembly:
         self.kept_bytes -= pending.size
         self._bodies.pop(trace_id, None)
         self.counts.complete[reason] = self.counts.complete.get(reason, 0) + 1
-        self._done[trace_id] = None
+        self._done[trace_id] = (pending.spans, pending.has_entry)
         if len(self._done) > self._timeouts.remembered:
             self._done.popitem(last=False)
         return Complete(trace_id, None if pending.stored else pending.bodies, reason)

@@ -9,11 +9,13 @@ from ragmon.errors import RecordError
 from ragmon.event_time import Bounds
 from ragmon.privacy import Policy
 from ragmon.quarantine import explain, trace_item
+from ragmon.sources.otlp.receiver.known import closed, known_trace
 from ragmon.sources.otlp.receiver.results import Results
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.receiver.time_limit import MappingTimeoutError, TimeLimit
-from ragmon.sources.otlp.spans import unpack
+from ragmon.sources.otlp.spans import count_packed, unpack
 from ragmon.sources.otlp.traces.mapping import map_trace
+from ragmon.stores.protocols import MappedSpans
 from ragmon.stores.quarantine import QuarantinedItem, Stage
 
 
@@ -39,16 +41,28 @@ class MappingBatch:
     ) -> None:
         self.results = Results(targets, now, options.bounds(now))
         self.quarantined: list[QuarantinedItem] = []
+        self.kept: list[MappedSpans] = []  # to be mapped again when more spans come
+        self.late = 0  # spans for which a trace was mapped again
+        self.too_late = 0  # spans of traces that were let go
+        self.repeated = 0  # spans that were sent before
         self._now = now
         self._text = options.text
         self._limit = limit
         self._log = structlog.get_logger("otlp")
 
-    def add(self, trace_id: bytes, bodies: Sequence[bytes], *, is_late: bool = False) -> None:
-        """Map one trace, or only read the feedback of spans that came after it."""
-        size = self.results.size()
+    def add(
+        self, trace_id: bytes, bodies: Sequence[bytes], before: MappedSpans | None = None
+    ) -> None:
+        """Map one trace; of one that was let go only read the feedback in what came since.
+
+        Args:
+            trace_id: of the trace.
+            bodies: its spans, those that were mapped before too.
+            before: what was mapped.
+        """
+        size, kept = self.results.size(), len(self.kept)
         try:
-            refusal = self._limit.run(lambda: self._map(bodies, is_late))
+            refusal = self._limit.run(lambda: self._map(trace_id, bodies, before))
         except MappingTimeoutError as error:
             self._spoil(trace_id, bodies, ("map", "timeout", str(error)))
         except Exception as error:  # noqa: BLE001 - a defect of ours costs this trace alone
@@ -60,15 +74,30 @@ class MappingBatch:
                     "decode", refusal.reason, explain(refusal, self._text)
                 )  # fmt: skip
                 self.quarantined.append(trace_item(self._now, trace_id, cause, bodies))
+                self.kept[-1] = closed(trace_id)
             return
         self.results.cut(size)
+        self.kept[kept:] = [closed(trace_id)]
 
-    def _map(self, bodies: Sequence[bytes], is_late: bool) -> RecordError | None:
+    def _map(
+        self, trace_id: bytes, bodies: Sequence[bytes], before: MappedSpans | None
+    ) -> RecordError | None:
         spans = unpack(bodies)
-        if is_late:
+        if before is not None and before.is_closed:
             self.results.add_feedback(map_trace(spans, self._now))
+            self.too_late += len(spans)
+            self.kept.append(before)
             return None
-        return self.results.add(spans)
+        known, refusal = known_trace(bodies, before), None
+        later = [span for span in spans if span.span_id not in known.seen]
+        if later or before is None:
+            refusal = self.results.add(spans, known)
+            self.late += 0 if before is None else len(later)
+            self.kept.append(known.packed(trace_id, len(bodies)))
+        else:
+            self.repeated += sum(map(count_packed, bodies[before.parts :]))
+            self.kept.append(before._replace(parts=len(bodies)))
+        return refusal
 
     def _spoil(
         self, trace_id: bytes, bodies: Sequence[bytes], cause: tuple[Stage, str, str]

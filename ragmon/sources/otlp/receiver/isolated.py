@@ -27,9 +27,12 @@ from ragmon.loops import beat
 from ragmon.privacy import Policy
 from ragmon.quarantine import explain
 from ragmon.records import Feedback, Label, QueryRecord
+from ragmon.sources.otlp.receiver.known import known_trace
 from ragmon.sources.otlp.receiver.results import Results
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.spans import unpack
+from ragmon.sources.otlp.traces.mapping import map_trace
+from ragmon.stores.protocols import MappedSpans
 from ragmon.stores.quarantine import Stage
 
 _LENGTH = struct.Struct("<I")
@@ -48,6 +51,7 @@ class IsolatedRequest(Struct, frozen=True):
     bounds: Bounds
     limit_s: float  # for each trace
     policy: Policy = "keep"  # for texts in errors
+    before: Sequence[MappedSpans | None] = ()  # of each trace what was mapped; empty: nothing
 
 
 class MappedTrace(Struct, frozen=True, kw_only=True):
@@ -56,6 +60,8 @@ class MappedTrace(Struct, frozen=True, kw_only=True):
     records: list[QueryRecord] = []
     feedback: list[Feedback] = []
     labels: list[Label] = []
+    revisions: list[QueryRecord] = []
+    kept: MappedSpans | None = None  # None: no more of its spans are taken
     refused: dict[str, int] = {}
     stage: Stage = "map"
     reason: str = ""
@@ -77,7 +83,9 @@ def map_isolated(
     """
     mapped: list[MappedTrace] = []
     while len(mapped) < len(request.traces) and not is_ending():
-        rest = msgspec.structs.replace(request, traces=request.traces[len(mapped) :])
+        rest = msgspec.structs.replace(
+            request, traces=request.traces[len(mapped) :], before=request.before[len(mapped) :]
+        )
         mapped += _MappingRun(rest, is_ending).results()
     return mapped
 
@@ -167,28 +175,46 @@ def serve(source: IO[bytes], target: IO[bytes]) -> None:
     """Answer one request."""
     _send(target, _READY)  # ready: the time of starting is no trace's
     request = _decode_request(source.read())
-    for bodies in request.traces:
+    before = request.before or [None] * len(request.traces)
+    for bodies, mapped_before in zip(request.traces, before, strict=True):
         # Ends the process whatever it does, also when nobody waits for it any longer.
         signal.setitimer(signal.ITIMER_REAL, request.limit_s + _POLL_S)
-        _send(target, _encode(_mapped(bodies, request)))
+        _send(target, _encode(_mapped(bodies, mapped_before, request)))
 
 
-def _mapped(bodies: Sequence[bytes], request: IsolatedRequest) -> MappedTrace:
+def _mapped(
+    bodies: Sequence[bytes], before: MappedSpans | None, request: IsolatedRequest
+) -> MappedTrace:
     results = Results(Targets(), request.now, request.bounds)
     try:
-        refusal = results.add(unpack(bodies))
+        spans = unpack(bodies)
+        if before is not None and before.is_closed:
+            results.add_feedback(map_trace(spans, request.now))
+            return _feedback(results)
+        known = known_trace(bodies, before)
+        refusal = results.add(spans, known)
     except Exception as error:  # noqa: BLE001 - of one trace, which is told
         return MappedTrace(reason="defect", error=explain(error, request.policy))
-    mapped = MappedTrace(
+    mapped = msgspec.structs.replace(
+        _feedback(results),
         records=results.records,
-        feedback=[each for each in results.changes if isinstance(each, Feedback)],
-        labels=[each for each in results.changes if isinstance(each, Label)],
-        refused=results.refused,
+        revisions=results.revisions,
+        kept=known.packed(spans[0].trace_id, len(bodies)) if spans else None,
     )
     if refusal is None:
         return mapped
     error_text = explain(refusal, request.policy)
-    return msgspec.structs.replace(mapped, stage="decode", reason=refusal.reason, error=error_text)
+    return msgspec.structs.replace(
+        mapped, stage="decode", reason=refusal.reason, error=error_text, kept=None
+    )
+
+
+def _feedback(results: Results) -> MappedTrace:
+    return MappedTrace(
+        feedback=[each for each in results.changes if isinstance(each, Feedback)],
+        labels=[each for each in results.changes if isinstance(each, Label)],
+        refused=results.refused,
+    )
 
 
 def _send(target: IO[bytes], body: bytes) -> None:

@@ -1,8 +1,9 @@
 """Results of complete traces: checked records, and changes to the queries they are about."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from ragmon.decode import Decoder
 from ragmon.errors import RecordError
@@ -10,6 +11,7 @@ from ragmon.event_time import Bounds
 from ragmon.quarantine import AGES
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
+from ragmon.sources.otlp.receiver.known import KnownTrace
 from ragmon.sources.otlp.receiver.permitted import FORBIDDEN, strangers
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.spans import Span
@@ -27,13 +29,21 @@ class Results:
     def __init__(self, targets: Targets, now: float, bounds: Bounds) -> None:
         self.records: list[QueryRecord] = []
         self.changes: list[Feedback | Label] = []
+        self.revisions: list[QueryRecord] = []  # queries of traces that were mapped before
         self.refused: dict[str, int] = {}
         self._targets = targets
         self._now = now
         self._bounds = bounds
 
-    def add(self, spans: Sequence[Span]) -> RecordError | None:
-        """Map a complete trace; returns why a query of it was refused, unless by its age."""
+    def add(self, spans: Sequence[Span], known: KnownTrace | None = None) -> RecordError | None:
+        """Map a trace; returns why a query of it was refused, unless by its age.
+
+        Args:
+            spans: of the trace, those that were read before too.
+            known: from before; it learns the queries of now.
+        """
+        known = known or KnownTrace()
+        known.note(spans)
         trace = map_trace(spans, self._now)
         while foreign := strangers(trace.queries):
             self.refuse(FORBIDDEN, len(foreign))
@@ -42,6 +52,10 @@ class Results:
         refusal = None
         for _ in range(trace.circles):
             self.refuse("parent_cycle")
+        queries, merged = known.named(trace.queries)
+        trace = replace(trace, queries=tuple(queries))
+        if merged:
+            self.refuse("merged", merged)
         for query in trace.queries:
             try:
                 record = _decode(_encode(query.record), self._now, self._bounds)
@@ -49,20 +63,27 @@ class Results:
                 self.refuse(error.reason)
                 refusal = refusal if error.reason in AGES else error
                 continue
-            self.records.append(record)
+            is_new = record.query_id not in known.queries
+            (self.records if is_new else self.revisions).append(record)
+            known.learn(query)
             self._targets.learn(query)
-        self.add_feedback(trace)
+        self.add_feedback(trace, known.seen)
         return refusal
 
-    def add_feedback(self, trace: Trace) -> None:
-        """Add the feedback of a trace alone; for spans that come after their trace."""
+    def add_feedback(self, trace: Trace, seen: Container[bytes] = ()) -> None:
+        """Add the feedback of a trace alone; for spans that come after their trace was let go.
+
+        Args:
+            trace: mapped.
+            seen: ids of spans whose feedback was read before.
+        """
         inline = {
             node.span.span_id: query.record.query_id
             for query in trace.queries
             for node in everything(query.unit.tops)
         }
         by_query: dict[str, list[SpanEvaluation]] = {}
-        for targeted in targeted_evaluations(trace.tops):
+        for targeted in targeted_evaluations(trace.tops, seen):
             if targeted.evaluation.scope == "session":
                 self.refuse("session_feedback")
                 continue
@@ -84,10 +105,10 @@ class Results:
         """Count results that are left out."""
         self.refused[reason] = self.refused.get(reason, 0) + count
 
-    def size(self) -> tuple[int, int]:
-        """Numbers of records and of changes."""
-        return len(self.records), len(self.changes)
+    def size(self) -> tuple[int, int, int]:
+        """Numbers of records, of changes and of revisions."""
+        return len(self.records), len(self.changes), len(self.revisions)
 
-    def cut(self, size: tuple[int, int]) -> None:
+    def cut(self, size: tuple[int, int, int]) -> None:
         """Take back what came after ``size`` was asked for."""
-        del self.records[size[0] :], self.changes[size[1] :]
+        del self.records[size[0] :], self.changes[size[1] :], self.revisions[size[2] :]

@@ -14,6 +14,7 @@ from ragmon.quarantine import DamagedContent, encode, trace_item
 from ragmon.sources import Submission
 from ragmon.sources.otlp.receiver.batch import MappingOptions
 from ragmon.sources.otlp.receiver.isolated import IsolatedRequest, MappedTrace, map_isolated
+from ragmon.sources.otlp.receiver.known import closed
 from ragmon.stores.protocols import MarkedTrace, Spans, UnreadableSpans
 from ragmon.stores.quarantine import QuarantinedItem
 from ragmon.threads import OnWriter
@@ -90,6 +91,7 @@ class Suspects:
             return []
         now = self._clock.now()
         fetched = [(trace, self._fetch(trace)) for trace in batch]
+        before = self._spans.ask(lambda spans: spans.mapped(each.trace_id for each in batch))
         hopeless = [each for each in fetched if each[0].deaths >= _MOST_DEATHS]
         others = [each for each in fetched if each[0].deaths < _MOST_DEATHS]
         request = IsolatedRequest(
@@ -98,6 +100,7 @@ class Suspects:
             self._options.bounds(now),
             self._options.timeout_s,
             self._options.text,
+            [before.get(trace.trace_id) for trace, _ in others],
         )
         mapped = map_isolated(request, self._is_ending) if others else []
         error = f"ragmon died {_MOST_DEATHS + 1} times while it mapped or stored this trace"
@@ -128,7 +131,8 @@ class Suspects:
         if mapped.stage == "map" and mapped.reason:
             refused[mapped.reason] = 1
         self._submit(submission_of(mapped, bodies, items), refused)
-        self._spans.ask(lambda spans: spans.delete([trace.trace_id]))
+        kept = mapped.kept or closed(trace.trace_id)
+        self._spans.ask(lambda spans: spans.keep([kept], self._clock.now()))
 
 
 def submission_of(
@@ -141,6 +145,7 @@ def submission_of(
         no_reply,
         records=mapped.records,
         changes=[*mapped.feedback, *mapped.labels],
+        revisions=mapped.revisions,
         quarantined=items,
     )
 

@@ -1,13 +1,14 @@
 """The thread that turns complete traces into queries and feedback.
 
-A query is committed before its spans are deleted. A crash between the two maps the trace again,
-and its query id makes that a duplicate.
+A query is committed before it is noted that its spans were mapped. A crash between the two maps the
+trace again, and its query id makes that a duplicate. The spans stay for a while: with those that
+come later the trace is mapped again, and its queries are restated.
 """
 
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -22,10 +23,11 @@ from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission
 from ragmon.sources.otlp.receiver.assembly import Assembly, Complete, TraceTimeouts
 from ragmon.sources.otlp.receiver.batch import MappingBatch, MappingOptions
 from ragmon.sources.otlp.receiver.erasure import is_owned
+from ragmon.sources.otlp.receiver.known import closed
 from ragmon.sources.otlp.receiver.suspects import Suspects, damaged_items, no_reply
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.receiver.time_limit import FreezeGuard, TimeLimit
-from ragmon.stores.protocols import SpanRow, Spans, UnreadableSpans
+from ragmon.stores.protocols import MappedSpans, SpanRow, Spans, UnreadableSpans
 from ragmon.stores.quarantine import QuarantinedItem
 from ragmon.threads import OnWriter
 
@@ -36,6 +38,8 @@ _BATCH = 200  # traces mapped before the next are looked at: it bounds what is i
 _RECENT = 100
 _RECENT_BYTES = 8 << 20
 _MOST_BEHIND = 8 << 20
+_CLOSED = 1_000  # traces whose spans go in one step
+_CLOSE_EVERY_S = 5.0
 _PART_BYTES = 400  # what a part takes besides its body
 
 
@@ -61,6 +65,8 @@ class MappingWorker:
         self._clock = clock
         self._spans = spans
         self._options = options
+        self._timeouts = timeouts
+        self._closes_at = clock.monotonic()
         guard = FreezeGuard(clock, options.timeout_s) if options.ends_frozen else None
         self._inbox: deque[SpanRow] = deque()
         self._delivered = 0  # bytes; written by the thread that delivers
@@ -110,7 +116,7 @@ class MappingWorker:
                 future.set_exception(error)
 
     def _erase(self, subject: Subject, *, dry_run: bool) -> list[bytes]:
-        waiting = [row[0] for row in self._spans.ask(lambda stored: stored.pending())]
+        waiting = self._spans.ask(lambda stored: stored.traces())
         owned: list[bytes] = []
         for start in range(0, len(waiting), _BATCH):
             beat()
@@ -123,7 +129,7 @@ class MappingWorker:
                 if damaged or is_owned(bodies, subject)
             ]
         if not dry_run:
-            self._spans.ask(lambda stored: stored.delete(owned))
+            self._forget(owned)
             for trace_id in owned:
                 self.assembly.discard(trace_id)
                 self._suspects.discard(trace_id)
@@ -132,6 +138,22 @@ class MappingWorker:
             self.recent.extend(kept)
             self._recent_bytes = sum(len(body) for _, parts in kept for body in parts)
         return owned
+
+    def _forget(self, trace_ids: Sequence[bytes]) -> None:
+        """Delete spans; of traces that were mapped no more are taken, as they would come back."""
+        mapped = self._spans.ask(lambda stored: stored.mapped(trace_ids))
+        now = self._clock.now()
+        self._spans.ask(lambda stored: stored.delete(trace_ids))
+        self._spans.ask(lambda stored: stored.keep(map(closed, mapped), now))
+
+    def _let_go(self) -> None:
+        """Delete the spans of traces that were mapped long ago, a stretch at a time."""
+        now = self._clock.monotonic()
+        if now < self._closes_at:
+            return
+        before, timeouts = self._clock.now() - self._timeouts.late_s, self._timeouts
+        gone = self._spans.ask(lambda stored: stored.close(before, timeouts.late_bytes, _CLOSED))
+        self._closes_at = now + (0.0 if gone == _CLOSED else _CLOSE_EVERY_S)
 
     def restore(self) -> None:
         """Wait again for the traces that were incomplete when ragmon ended."""
@@ -144,26 +166,24 @@ class MappingWorker:
     def step(self) -> bool:
         """Map everything that is complete; False when the results could not be stored."""
         now = self._clock.monotonic()
-        late = [
-            part
-            for part in self._drain()
+        for part in self._drain():
             # Spans of a suspect are in the store and are mapped with it.
-            if part.trace_id not in self._suspects and not self.assembly.add(part, now)
-        ]
-        while (complete := self.assembly.due(now, _BATCH)) or late:
-            if not self._finish(complete, late, now):
+            if part.trace_id not in self._suspects:
+                self.assembly.add(part, now)
+        while complete := self.assembly.due(now, _BATCH):
+            if not self._finish(complete, now):
                 return False
-            late = []
+        self._let_go()
         return self._suspects.step()
 
-    def _finish(self, complete: Sequence[Complete], late: Sequence[SpanRow], now: float) -> bool:
-        """Map, store and delete traces; those that cannot be stored wait again."""
-        known = {trace.trace_id for trace in complete} | {part.trace_id for part in late}
+    def _finish(self, complete: Sequence[Complete], now: float) -> bool:
+        """Map and store traces; those that cannot be stored wait again."""
+        ids = [trace.trace_id for trace in complete]
         try:
-            bodies, damaged = self._fetch(complete)
             # Written before: what ends the process is then known after the restart.
-            self._spans.ask(lambda stored: stored.mark(known, self._clock.now()))
-            batch = self._map(complete, bodies, late)
+            before = self._spans.ask(partial(_begin, ids, self._clock.now()))
+            bodies, damaged = self._fetch(complete, before)
+            batch = self._map(complete, bodies, before)
             results = batch.results
             submission = Submission(
                 SOURCE,
@@ -171,23 +191,33 @@ class MappingWorker:
                 no_reply,
                 records=results.records,
                 changes=results.changes,
+                revisions=results.revisions,
                 quarantined=[*damaged, *batch.quarantined],
             )
             self._submit(submission, results.refused | _count(damaged))
-            self._delete(known)
+            spoiled = {item.name for item in damaged}
+            self._keep([_closed_if(each, spoiled) for each in batch.kept])
         except (OverloadedError, StoreError) as error:
             self._log.warning("traces_wait", error=str(error), traces=len(complete))
             for trace in complete:
                 self.assembly.put_back(trace, now)
-            self._inbox.extendleft(reversed(late))
-            self._drained -= _size_of(late)
             return False
         except Exception:  # a defect of ours: they are mapped again, each by itself
-            self._spans.ask(lambda stored: stored.mark(known, self._clock.now()))
+            self._spans.ask(lambda stored: stored.mark(ids, self._clock.now()))
             self._suspects.restore()
             raise
+        self._count(batch)
         self._remember(complete, bodies)
         return True
+
+    def _count(self, batch: MappingBatch) -> None:
+        counts = self.assembly.counts
+        counts.late += batch.late + batch.too_late
+        counts.too_late += batch.too_late
+        counts.restated += len(batch.results.revisions)
+        self._counters.duplicated("otlp_spans", batch.repeated)
+        if batch.too_late:
+            self._counters.rejected("otlp_spans", "too_late", batch.too_late)
 
     def _turn(self) -> float:
         if not self._is_restored:
@@ -209,10 +239,12 @@ class MappingWorker:
         return parts
 
     def _fetch(
-        self, complete: Sequence[Complete]
+        self, complete: Sequence[Complete], before: Container[bytes]
     ) -> tuple[list[tuple[bytes, ...]], list[QuarantinedItem]]:
         """The bodies of each trace, from the store where need be, and what cannot be read there."""
-        missing = [trace.trace_id for trace in complete if trace.bodies is None]
+        missing = [
+            trace.trace_id for trace in complete if trace.bodies is None or trace.trace_id in before
+        ]
         stored: dict[bytes, list[bytes]] = {}
         damaged: list[QuarantinedItem] = []
         if missing:
@@ -223,7 +255,7 @@ class MappingWorker:
                     stored[trace_id], rows = self._spans.ask(partial(_salvage, trace_id))
                     damaged += damaged_items(trace_id, rows, self._clock.now())
         return [
-            tuple(stored[trace.trace_id]) if trace.bodies is None else trace.bodies
+            tuple(stored[trace.trace_id]) if trace.trace_id in stored else trace.bodies or ()
             for trace in complete
         ], damaged
 
@@ -234,13 +266,11 @@ class MappingWorker:
         self,
         complete: Sequence[Complete],
         bodies: Sequence[Sequence[bytes]],
-        late: Sequence[SpanRow],
+        before: Mapping[bytes, MappedSpans],
     ) -> MappingBatch:
         batch = MappingBatch(self.targets, self._clock.now(), self._options, self.limit)
         for trace, trace_bodies in zip(complete, bodies, strict=True):
-            batch.add(trace.trace_id, trace_bodies)
-        for part in late:
-            batch.add(part.trace_id, (part.body,), is_late=True)
+            batch.add(trace.trace_id, trace_bodies, before.get(trace.trace_id))
         self.limit.rest()
         return batch
 
@@ -251,7 +281,12 @@ class MappingWorker:
             OverloadedError: the queue is full.
             StoreError: the store refused.
         """
-        if submission.records or submission.changes or submission.quarantined:
+        if (
+            submission.records
+            or submission.changes
+            or submission.revisions
+            or submission.quarantined
+        ):
             done = threading.Event()
             outcomes: list[IngestOutcome] = []
 
@@ -267,16 +302,16 @@ class MappingWorker:
         for reason, count in refused.items():
             self._counters.rejected(SOURCE, reason, count)
 
-    def _delete(self, trace_ids: Iterable[bytes]) -> None:
-        """Delete traces that are done; of a damaged store what can be deleted."""
-        gone = list(trace_ids)
+    def _keep(self, traces: Sequence[MappedSpans]) -> None:
+        """Note what was mapped; in a damaged store of those of which it can be noted."""
+        now = self._clock.now()
         try:
-            self._spans.ask(lambda stored: stored.delete(gone))
+            self._spans.ask(lambda stored: stored.keep(traces, now))
         except StoreCorruptError as error:
-            self._log.error("cannot_delete_spans", traces=len(gone), error=str(error))
-            for trace_id in gone:
+            self._log.error("cannot_note_mapped", traces=len(traces), error=str(error))
+            for trace in traces:
                 with contextlib.suppress(StoreCorruptError):
-                    self._spans.ask(partial(_delete_one, trace_id))
+                    self._spans.ask(partial(_keep_one, trace, now))
 
     def _remember(self, complete: Sequence[Complete], bodies: Sequence[tuple[bytes, ...]]) -> None:
         """Keep the newest for ``ragmon trace-doctor --last``."""
@@ -301,8 +336,19 @@ def _salvage(trace_id: bytes, stored: Spans) -> tuple[list[bytes], list[Unreadab
     return stored.salvage(trace_id)
 
 
-def _delete_one(trace_id: bytes, stored: Spans) -> None:
-    stored.delete([trace_id])
+def _closed_if(trace: MappedSpans, spoiled: Container[str]) -> MappedSpans:
+    """A trace of which spans cannot be read is not mapped again."""
+    return closed(trace.trace_id) if trace.trace_id.hex() in spoiled else trace
+
+
+def _keep_one(trace: MappedSpans, now: float, stored: Spans) -> None:
+    stored.keep([trace], now)
+
+
+def _begin(trace_ids: Sequence[bytes], now: float, stored: Spans) -> dict[bytes, MappedSpans]:
+    """Mark traces that are about to be mapped; returns what was mapped of them before."""
+    stored.mark(trace_ids, now)
+    return stored.mapped(trace_ids)
 
 
 def _salvage_all(

@@ -4,7 +4,7 @@ An evaluation by a person, or without an annotator, is feedback. A model's score
 is a label by that evaluator; its other scores have no place in a record and are only counted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -41,15 +41,21 @@ class TargetedEvaluation(NamedTuple):
     is_limited: bool = False  # its sender may not write every pipeline
 
 
-def targeted_evaluations(tops: Sequence[Node]) -> list[TargetedEvaluation]:
+def targeted_evaluations(
+    tops: Sequence[Node], seen: Container[bytes] = ()
+) -> list[TargetedEvaluation]:
     """Every evaluation in a trace, each once.
 
     A link names the target; without one it is the span itself. An evaluation of a trace may be
     repeated on each of its spans.
+
+    Args:
+        tops: of the trace.
+        seen: ids of spans whose evaluations are left out.
     """
     by_target: dict[tuple[str, bytes, bytes, str, str], TargetedEvaluation] = {}
     for node in everything(tops):
-        if node.span.scope == OURS:
+        if node.span.scope == OURS or node.span.span_id in seen:
             continue  # our own verdicts, come back by way of a tracing tool
         for evaluation in node.facts.evaluations:
             link = node.span.links[0] if node.span.links else None

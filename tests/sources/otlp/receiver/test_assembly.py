@@ -34,7 +34,7 @@ def test_when_a_trace_is_complete(arrivals, complete_at, reason):
     assembly = Assembly(TIMEOUTS)
     for now, has_entry in arrivals:
         assert reasons(assembly, now) == []
-        assert assembly.add(part(has_entry=has_entry), now)
+        assembly.add(part(has_entry=has_entry), now)
     assert reasons(assembly, complete_at - 0.01) == []
     assert reasons(assembly, complete_at) == [reason]
     assert reasons(assembly, complete_at + 1e6) == []
@@ -56,13 +56,29 @@ def test_a_trace_with_too_many_spans_is_taken_as_complete():
     assert reasons(assembly, 0.0) == ["many"]
 
 
-def test_spans_of_a_complete_trace_are_late():
+def test_a_trace_with_later_spans_is_complete_again_with_its_root_and_all_that_is_stored():
     assembly = Assembly(TIMEOUTS)
     assembly.add(part(has_entry=True), 0.0)
     assembly.due(2.0)
-    assert not assembly.add(part(spans=3), 3.0)
-    assert assembly.counts.late == 3
-    assert len(assembly) == 0
+    assembly.add(part(spans=3), 3.0)
+    assert (assembly.spans_of(TRACE), len(assembly)) == (4, 1)
+    assert [(each.reason, each.bodies) for each in assembly.due(5.0)] == [("root", None)]
+
+
+def test_spans_of_a_mapped_trace_count_towards_its_most():
+    assembly = Assembly(TraceTimeouts(most_spans=10, linger_s=2.0))
+    assembly.add(part(spans=8, has_entry=True), 0.0)
+    assembly.due(2.0)
+    decoded = DecodedSpans([])
+    assert TraceSizes(assembly).admit([part(spans=3)], decoded) == []
+    assert decoded.refused == {"trace_too_large": 3}
+
+
+def test_no_time_is_shorter_than_what_sdks_wait_by_default():
+    defaults = TraceTimeouts()
+    assert defaults.linger_s > 5.0  # OTEL_BSP_SCHEDULE_DELAY
+    assert defaults.idle_s > 5.0 + 30.0  # and OTEL_BSP_EXPORT_TIMEOUT
+    assert defaults.late_s >= 3_600.0
 
 
 def test_too_many_traces_complete_the_oldest_without_a_root_first():
@@ -79,7 +95,7 @@ def test_bodies_beyond_the_limit_are_left_to_the_store():
     for number in range(3):
         assembly.add(part(bytes([number]) * 16, has_entry=True), 0.0)
     assert assembly.kept_bytes == 8
-    assert [each.bodies for each in assembly.due(2.0)] == [None, (b"body",), (b"body",)]
+    assert [each.bodies for each in assembly.due(10.0)] == [None, (b"body",), (b"body",)]
     assert assembly.kept_bytes == 0
 
 
@@ -96,7 +112,7 @@ def test_what_could_not_be_stored_waits_again():
     assembly.add(part(has_entry=True), 0.0)
     (complete,) = assembly.due(2.0)
     assembly.put_back(complete, 2.0)
-    assert assembly.add(part(), 2.5)
+    assembly.add(part(), 2.5)
     assert [each.bodies for each in assembly.due(4.5)] == [None]
 
 
@@ -104,19 +120,24 @@ ARRIVALS = st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.floats(0, 30)
 
 
 @given(ARRIVALS)
-def test_every_span_ends_in_exactly_one_complete_trace_or_is_late(arrivals):
+def test_every_span_ends_in_a_complete_trace(arrivals):
     assembly = Assembly(TraceTimeouts(linger_s=2.0, idle_s=20.0, most_traces=3, kept_bytes=1 << 20))
-    now, sent, complete = 0.0, 0, []
+    now, unread = 0.0, {}
+
+    def read(complete):
+        for each in complete:
+            spans = unread.pop(each.trace_id)
+            assert each.bodies is None or len(each.bodies) == spans
+
     for number, has_entry, pause in arrivals:
         now += pause
-        complete += assembly.due(now)
-        assembly.add(part(bytes([number]) * 16, has_entry=has_entry), now)
-        sent += 1
-    complete += assembly.due(now + 1e6)
-    assert len(assembly) == 0
-    assert assembly.kept_bytes == 0
-    assert len({each.trace_id for each in complete}) == len(complete)
-    assert sum(len(each.bodies or ()) for each in complete) + assembly.counts.late == sent
+        read(assembly.due(now))
+        trace_id = bytes([number]) * 16
+        assembly.add(part(trace_id, has_entry=has_entry), now)
+        unread[trace_id] = unread.get(trace_id, 0) + 1
+    read(assembly.due(now + 1e6))
+    assert unread == {}
+    assert (len(assembly), assembly.kept_bytes) == (0, 0)
 
 
 def test_spans_beyond_the_most_of_a_trace_are_refused_at_the_door():
