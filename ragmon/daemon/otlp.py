@@ -16,7 +16,7 @@ from ragmon.plugins import check_options
 from ragmon.privacy import redact_text
 from ragmon.records import QueryRecord, Verdict
 from ragmon.sources.otlp import export
-from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
+from ragmon.sources.otlp.receiver.assembly import Assembly, TraceTimeouts
 from ragmon.sources.otlp.receiver.batch import MappingOptions
 from ragmon.sources.otlp.receiver.source import Options, OtlpSource
 from ragmon.web.auth import Authorizer
@@ -97,7 +97,12 @@ def build_source(
         clock=clock,
         spans=engine.thread.bind(engine.store.spans()),
     )
-    assembly = source.worker.assembly
+    _watch(own, source.worker.assembly)
+    return source
+
+
+def _watch(own: OwnMetrics, assembly: Assembly) -> None:
+    """Have it asked at each scrape what became of traces."""
     own.watch(
         "ragmon_otlp_pending_traces",
         "Traces that wait for more spans.",
@@ -120,7 +125,6 @@ def build_source(
         "Queries that were mapped again because spans of their trace came late.",
         lambda: assembly.counts.restated,
     )
-    return source
 
 
 def _timeouts(settings: Settings) -> TraceTimeouts:

@@ -40,12 +40,12 @@ class Bucket:
 
     def remove(self, codes: Codes) -> None:
         """Count each code once less, where it was counted."""
-        held, counts = self.counted()
+        counted, counts = self.counted()
         gone, times = _distinct(codes)
-        _, at, of = np.intersect1d(held, gone, assume_unique=True, return_indices=True)
+        _, at, of = np.intersect1d(counted, gone, assume_unique=True, return_indices=True)
         counts = counts.copy()
         counts[at] = np.maximum(counts[at] - times[of], 0)
-        self._set(held[counts > 0], counts[counts > 0])
+        self._set(counted[counts > 0], counts[counts > 0])
 
     def counted(self) -> tuple[Codes, Codes]:
         """Sorted distinct codes, and how often each was seen."""
@@ -129,8 +129,8 @@ class LatencyRing:
         if not kept.all():
             buckets, codes = buckets[kept], codes[kept]
         for bucket, mine in split(buckets):
-            held = self.buckets.setdefault(bucket, Bucket())
-            (held.add if sign > 0 else held.remove)(codes[mine])
+            stored = self.buckets.setdefault(bucket, Bucket())
+            (stored.add if sign > 0 else stored.remove)(codes[mine])
         if sign > 0:
             self._kept.add(buckets, codes, 1)
         else:

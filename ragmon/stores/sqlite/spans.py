@@ -89,7 +89,7 @@ class SqliteSpans:
         ids = [(each.trace_id,) for each in mapped]
         closed = [(each.trace_id,) for each in mapped if each.is_closed]
         open_rows = [
-            (each.trace_id, now, *each[1:5], each.trace_id) for each in mapped if not each.is_closed
+            (row.trace_id, now, *row[1:5], row.trace_id) for row in mapped if not row.is_closed
         ]
         with self._db.transaction() as db:
             before = self._size_of(db, ids)
@@ -134,7 +134,7 @@ class SqliteSpans:
     def _size_of(db: sqlite3.Connection, ids: Iterable[tuple[bytes]]) -> int:
         """Bytes of the spans of mapped traces, as they were noted."""
         sql = "SELECT size FROM mapped_traces WHERE trace_id = ?"
-        return sum(row[0] for each in ids for row in db.execute(sql, each))
+        return sum(size for trace_id in ids for (size,) in db.execute(sql, trace_id))
 
     def salvage(self, trace_id: bytes) -> tuple[list[bytes], list[UnreadableSpans]]:
         """Bodies that can still be read, and the rows that cannot."""
