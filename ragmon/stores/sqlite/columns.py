@@ -14,12 +14,12 @@ _Kinds = type | tuple[type, ...]
 _NAMES: Mapping[type, str] = MappingProxyType(
     {
         int: "number first_sequence records sequence query_hash run first_hash tier bucket attempts"
-        " deaths spans has_entry version promoted rowid",
+        " deaths spans has_entry version promoted rowid closed parts size",
         float: "first_timestamp last_timestamp received at due buried_at since ends_at created_at"
         " samples",
         str: "name kind source sink event_id fingerprint error reason stage subject id episode"
         " change created_by provenance",
-        bytes: "hashes observations body entries old new position trace trace_id",
+        bytes: "hashes observations body entries old new position trace trace_id queries",
     }
 )
 COLUMNS: Mapping[str, _Kinds] = MappingProxyType(

@@ -83,7 +83,7 @@ class SqliteReader:
         """The records of a block that were mapped again, by their place in it."""
         revised: dict[int, bytes] = {}
         with self.damage.tolerated("index", "amendments"), decoded(self._path):
-            rows = self._db.execute(_REVISED, (first, first + records)).fetchall()
+            rows = checked(self._db.execute(_REVISED, (first, first + records)))
             for sequence, body in rows:
                 with self.damage.tolerated("amendment", sequence), decoded(self._path):
                     record = amendments.revised(read_amendment(body, sequence))

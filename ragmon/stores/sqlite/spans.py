@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from ragmon.errors import StoreCorruptError
 from ragmon.stores.protocols import MappedSpans, MarkedTrace, SpanRow, UnreadableSpans
+from ragmon.stores.sqlite.columns import checked
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 
 _SCHEMA = (
@@ -91,7 +92,7 @@ class SqliteSpans:
         open_rows = [
             (row.trace_id, now, *row[1:5], row.trace_id) for row in mapped if not row.is_closed
         ]
-        with self._db.transaction() as db:
+        with decoded(self._db.path), self._db.transaction() as db:
             before = self._size_of(db, ids)
             db.executemany("DELETE FROM spans WHERE trace_id = ?", closed)
             db.executemany(_CLOSE, ((*each, now) for each in closed))
@@ -123,7 +124,7 @@ class SqliteSpans:
     def delete(self, trace_ids: Iterable[bytes]) -> None:
         """Forget these traces, and their marks."""
         ids = [(each,) for each in trace_ids]
-        with self._db.transaction() as db:
+        with decoded(self._db.path), self._db.transaction() as db:
             size = self._size_of(db, ids)
             db.executemany("DELETE FROM spans WHERE trace_id = ?", ids)
             db.executemany("DELETE FROM mapping WHERE trace = ?", ids)
@@ -134,7 +135,7 @@ class SqliteSpans:
     def _size_of(db: sqlite3.Connection, ids: Iterable[tuple[bytes]]) -> int:
         """Bytes of the spans of mapped traces, as they were noted."""
         sql = "SELECT size FROM mapped_traces WHERE trace_id = ?"
-        return sum(size for trace_id in ids for (size,) in db.execute(sql, trace_id))
+        return sum(size for trace_id in ids for (size,) in checked(db.execute(sql, trace_id)))
 
     def salvage(self, trace_id: bytes) -> tuple[list[bytes], list[UnreadableSpans]]:
         """Bodies that can still be read, and the rows that cannot."""

@@ -99,6 +99,9 @@ def reads(store, path):
     yield lambda: [each.at + each.attempts for each in store.quarantine().rows(5)]
     yield lambda: store.quarantine().expire(0.0)
     yield lambda: store.spans().marked()
+    yield lambda: store.spans().pending()
+    yield lambda: store.spans().mapped([b"body"])
+    yield lambda: store.spans().close(9.0, 0, 5)
     yield lambda: [each.at + each.number for each in store.erasure().rows()]
     yield lambda: store.erasure().alert_rows((0, -1), 10)
     with store.reader() as reader:
