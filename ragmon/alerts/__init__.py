@@ -22,6 +22,7 @@ Change = Literal[
 than its last notification said."""
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+_HOUR_S = 3_600.0
 LABELS = ("alertname", "pipeline", "metric", "type", "severity", "dimension", "value", "rule")
 
 
@@ -94,6 +95,18 @@ class Alert(Struct, frozen=True, kw_only=True):
     def episode(self) -> str:
         """This episode alone."""
         return f"{self.fingerprint}-{int(self.began_at)}"
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The time that it is about, unix seconds: from the change to when it was last bad.
+
+        Without a known change it begins with the window in which it was first found.
+        """
+        fired = self.began_at if self.fired_at is None else self.fired_at
+        since = self.finding.changed_at
+        if since is None:
+            since = fired - (self.finding.window_s or _HOUR_S)
+        return since, max(self.bad_at, fired)
 
     @property
     def is_notifying(self) -> bool:

@@ -26,19 +26,19 @@ from ragmon.alerts.sentences import (
 from ragmon.detectors import Finding, Severity
 from ragmon.detectors.losses import INDEX, LOSSES, MODES
 from ragmon.durations import minute_text
+from ragmon.windows.series import VERSION
 
 _FAILING = {
     "hit": "miss",
     "grounding": "unfaithful",
     "faithfulness": "unfaithful",
     "positive_feedback": "disliked",
-    "latency": "slow",
-    "latency_p50": "slow",
 } | {
     name: name
     for name in ("zero_result", "error", "slow", "uncited", "cited_unretrieved", "low_score")
 }
 _FAILING |= {mode: mode.removeprefix("mode_") for mode in MODES}
+_LATENCIES = ("latency", "latency_p50")
 _PREFIXES = {
     "escalated": "Escalated: ",
     "renotified": "Still firing: ",
@@ -93,15 +93,24 @@ class Links(Struct, frozen=True):
         return f"{self.external_url.rstrip('/')}/v1/queries/{quote(query_id, safe=':')}"
 
     def failing(self, alert: Alert) -> str | None:
-        """The queries that fail in this way; None where single queries do not show it."""
+        """The queries that it is about, and no others; None for silence, which has none.
+
+        Where single queries do not show what is wrong, all of its slice and time.
+        """
         stream = alert.key.stream
-        failing = _FAILING.get(stream.metric)
-        if failing is None or alert.key.kind == "no_data":
+        if alert.key.kind == "no_data":
             return None
-        fired = alert.fired_at if alert.fired_at is not None else alert.began_at
-        since = int(alert.finding.changed_at or fired - (alert.finding.window_s or 0.0))
-        asked = urlencode({"failing": failing, "pipeline": stream.pipeline, "since": since})
-        return f"{self.external_url.rstrip('/')}/v1/queries?{asked}"
+        asked = {"pipeline": stream.pipeline}
+        if stream.dimension:
+            name = stream.dimension if stream.dimension == VERSION else f"tag.{stream.dimension}"
+            asked[name] = stream.value
+        if stream.metric in _FAILING:
+            asked["failing"] = _FAILING[stream.metric]
+        elif stream.metric in _LATENCIES:
+            asked["order"] = "slowest"
+        since, until = alert.span
+        asked |= {"since": f"{since:.15g}", "until": f"{until:.15g}"}
+        return f"{self.external_url.rstrip('/')}/v1/queries?{urlencode(asked)}"
 
     def runbook(self, alert: Alert) -> str | None:
         """The page that says at length what to do about it."""
@@ -277,6 +286,7 @@ def _worst_text(query: WorstQuery) -> str:
 def _links(alert: Alert, links: Links) -> Iterator[Link]:
     yield Link("Open in ragmon", links.alert(alert))
     if failing := links.failing(alert):
-        yield Link("Failing queries", failing)
+        shows_failures = alert.key.stream.metric in _FAILING
+        yield Link("Failing queries" if shows_failures else "Queries", failing)
     if runbook := links.runbook(alert):
         yield Link("Runbook", runbook)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from ragmon.backtest.queries import Gatherer, Queries
 from ragmon.pipeline import Pipeline
-from ragmon.queries import current
+from ragmon.queries.blocks import current
 from ragmon.stores import Reader
 
 

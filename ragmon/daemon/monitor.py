@@ -26,7 +26,8 @@ from ragmon.exposition.gauges import Gauges
 from ragmon.exposition.own import OwnMetrics
 from ragmon.exposition.text import Family
 from ragmon.loops import Supervisor, instant
-from ragmon.queries import QueryFilter
+from ragmon.queries.blocks import QueryFilter
+from ragmon.web.parameters import QuerySelection
 from ragmon.windows import Merged
 from ragmon.windows.estimates import estimate
 from ragmon.windows.series import SeriesKey
@@ -191,22 +192,24 @@ class LiveMonitor:
             saved = checked(reader.saved_buckets(tier, first, last))
             return add_saved(merged, keys, saved, windows.columns)
 
-    async def queries(
-        self,
-        pipeline: str,
-        failing: list[str],
-        since: float,
-        limit: int,
-        readable: Callable[[str], bool] | None = None,
-    ) -> list[QueryDetail]:
+    async def queries(self, selection: QuerySelection) -> list[QueryDetail]:
         """The newest queries that fit, of the pipelines that may be read.
 
         Raises:
             ValueError: ``failing`` names something unknown.
         """
-        names = queries.check_failing(failing, self._engine.pipeline)
-        until = self._clock.now() + self._settings.max_clock_skew
-        query_filter = QueryFilter(since, until, pipeline, names, limit, readable)
+        now = self._clock.now() + self._settings.max_clock_skew
+        query_filter = QueryFilter(
+            since=selection.since,
+            until=now if selection.until is None else selection.until,
+            pipeline=selection.pipeline,
+            failing=queries.check_failing(selection.failing, self._engine.pipeline),
+            limit=selection.limit,
+            readable=selection.readable,
+            version=selection.version,
+            tags=selection.tags,
+            slowest=selection.slowest,
+        )
         check = self._deadline()
 
         def read() -> list[QueryDetail]:
@@ -224,7 +227,7 @@ class LiveMonitor:
             if self._clock.monotonic() > until:
                 raise ReadTimeoutError(
                     f"the read took longer than {duration_text(most)} (limits.query_timeout)",
-                    hint="Ask for less: a later since or one failure",
+                    hint="Ask for less: a later since, an earlier until or one failure",
                 )
 
         return check

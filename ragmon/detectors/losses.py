@@ -93,7 +93,7 @@ class LossMap:
         self.columns = tuple(columns)
         self._plain = _pairs(_AS_THEY_ARE, position)
         self._complement = _pairs(_COMPLEMENTS, position)
-        self._hits = [position[name] for name in _hit_columns(columns) if name in position]
+        self._hits = [position[name] for name in hit_columns(columns) if name in position]
         self._total_ms = position.get(_TOTAL_MS)
 
     def losses(self, values: Floats, edges_ms: Floats | None = None) -> Floats:
@@ -132,7 +132,7 @@ class LossMap:
 
 def sources(columns: Sequence[str]) -> tuple[str, ...]:
     """Those columns that losses are made of, in their order."""
-    names = {*_AS_THEY_ARE, *_COMPLEMENTS, *_hit_columns(columns), _TOTAL_MS}
+    names = {*_AS_THEY_ARE, *_COMPLEMENTS, *hit_columns(columns), _TOTAL_MS}
     return tuple(name for name in columns if name in names)
 
 
@@ -154,7 +154,7 @@ def _pairs(metrics: dict[str, str], position: dict[str, int]) -> tuple[Ints, Int
     return columns, np.array([INDEX[metric] for metric in known.values()], dtype=np.int64)
 
 
-def _hit_columns(columns: Sequence[str]) -> list[str]:
+def hit_columns(columns: Sequence[str]) -> list[str]:
     """hit@k by each evidence, the best first, for the configured k nearest to 5."""
     hits = {name for name in columns if name.startswith("hit{k=")}
     ks = {int(name[len("hit{k=") : name.index(",")]) for name in hits}

@@ -29,6 +29,7 @@ from ragmon.decode import Decoder, Rejection, ignored_fields
 from ragmon.errors import MemoryLimitError, RecordError
 from ragmon.event_time import Bounds
 from ragmon.memory import MemoryReservation
+from ragmon.query_string import check_names
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission, commit
 from ragmon.sources.bodies import TOO_MANY, RejectedLines, Terms, decode_body
@@ -110,6 +111,7 @@ class HttpSource:
                 allow = {"allow": endpoint.allow}
                 raise Problem(405, "use POST", reason="method", headers=allow)
             permit = self._authorize(scope, "ingest")
+            check_names(scope, ())
             limits = self._options.limits
             with limits.memory.open() as memory:
                 body = await read_body(scope, receive, limits, memory)

@@ -19,13 +19,8 @@ from ragmon.api_schema import (
 )
 from ragmon.asgi import BodyLimits, Problem
 from ragmon.web import endpoints
-from ragmon.web.api import (
-    Page,
-    body_of,
-    json_answer,
-    limit_of,
-    moment_of,
-)
+from ragmon.web.api import Page, body_of, json_answer
+from ragmon.web.parameters import limit_of, moment_of
 from ragmon.web.permits import Readable, permit_of, pipeline_of
 
 

@@ -1,9 +1,7 @@
 """Read side of the HTTP API: metrics, probes, report, queries, the status page."""
 
 import contextlib
-import re
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -27,15 +25,16 @@ from ragmon.asgi import (
     unavailable,
 )
 from ragmon.errors import MemoryLimitError, RagmonError, ReadTimeoutError
+from ragmon.query_string import check_names
 from ragmon.signals.failure_mode import FAILED
-from ragmon.web import endpoints, openapi
+from ragmon.web import endpoints, openapi, query_endpoints
 from ragmon.web.endpoint import Endpoint
 from ragmon.web.page import HEADERS, status_page
+from ragmon.web.parameters import QuerySelection, moment_of, selection_of
 from ragmon.web.permits import Readable, permit_of, pipeline_of
 
 _SHOWN, _RECENT_S = 10, 3_600.0  # failing queries on the status page, and how far it looks back
 _PAGE_WAIT_S = 1.0  # for a turn to read them
-_YEAR_10000 = 253_402_300_800  # unix seconds
 
 Answer = Callable[[Request], Awaitable[Response]]
 Audited = Callable[[Request, Permit, Endpoint, int], Awaitable[None]]
@@ -69,14 +68,7 @@ class MonitorSource(Protocol):
         """
         ...
 
-    async def queries(
-        self,
-        pipeline: str,
-        failing: list[str],
-        since: float,
-        limit: int,
-        readable: Readable | None = None,
-    ) -> list[QueryDetail]:
+    async def queries(self, selection: QuerySelection) -> list[QueryDetail]:
         """The newest queries that fit, of the pipelines that may be read.
 
         Raises:
@@ -169,8 +161,8 @@ class Api:
             Page(endpoints.LIVE, self.live),
             Page(endpoints.READY, self.ready),
             Page(endpoints.REPORT, self.report),
-            Page(endpoints.QUERIES, self.queries),
-            Page(endpoints.QUERY, self.query),
+            Page(query_endpoints.QUERIES, self.queries),
+            Page(query_endpoints.QUERY, self.query),
             Page(endpoints.OPENAPI, self.openapi),
         )
 
@@ -189,7 +181,9 @@ class Api:
         """Newest failing queries of the page; None while too much else is read."""
         try:
             async with self._gates["store"].turn(_PAGE_WAIT_S):
-                return await self._monitor.queries("", list(FAILED), since, _SHOWN, readable)
+                return await self._monitor.queries(
+                    QuerySelection(failing=FAILED, since=since, limit=_SHOWN, readable=readable)
+                )
         except (Problem, ReadTimeoutError):
             self._refused("reads")
             return None
@@ -216,13 +210,9 @@ class Api:
 
     async def queries(self, request: Request) -> Response:
         """The newest queries that fit."""
-        asked = request.query_params
-        failing = [name for name in asked.get("failing", "").split(",") if name]
-        since = moment_of("since", asked.get("since", ""), self._monitor.now())
-        limit = limit_of(asked.get("limit", "50"))
-        pipeline, readable = pipeline_of(request)
+        selection = selection_of(request, self._monitor.now())
         try:
-            newest = await self._monitor.queries(pipeline, failing, since, limit, readable)
+            newest = await self._monitor.queries(selection)
         except ValueError as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
         return json_answer(QueryList(queries=newest))
@@ -270,6 +260,7 @@ class Api:
     def _guarded(self, page: Page) -> Answer:
         scope = self._needed(page.endpoint)
         gate = self._gates.get(page.endpoint.reads)
+        known = [parameter.name for parameter in page.endpoint.asked]
 
         async def answer(request: Request) -> Response:
             check_headers(request.scope, self._limits)
@@ -277,6 +268,7 @@ class Api:
                 request.state.permit = self._authorize(request.scope, scope)
                 if page.endpoint.pipelines == "all":
                     permit_of(request).check_all()
+            check_names(request.scope, known)
             try:
                 if gate is None:
                     return await page.answer(request)
@@ -361,37 +353,3 @@ async def _nothing() -> None:
 def _state(problems: list[str]) -> Response:
     text = "\n".join(problems) if problems else "ok"
     return Response(text + "\n", 503 if problems else 200, media_type="text/plain")
-
-
-def limit_of(text: str) -> int:
-    """Number of entries that a parameter asks for.
-
-    Raises:
-        Problem: not a number in range.
-    """
-    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= endpoints.MOST_LISTED:
-        detail = f"limit: {text[:100]!r} is not a number from 1 to {endpoints.MOST_LISTED}"
-        raise Problem(400, detail, reason="bad_parameter")
-    return int(text)
-
-
-def moment_of(name: str, text: str, now: float) -> float:
-    """Unix seconds of a parameter: a number, RFC 3339 or an age (``1h``); empty is the beginning.
-
-    Raises:
-        Problem: none of these.
-    """
-    if not text:
-        return 0.0
-    with contextlib.suppress(ValueError):
-        if 0 <= (seconds := float(text)) < _YEAR_10000:
-            return seconds
-    units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-    if re.fullmatch("[0-9]{1,9}[smhd]", text):
-        return max(0.0, now - int(text[:-1]) * units[text[-1]])
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
-    except ValueError:
-        detail = f"{name}: {text[:100]!r} is neither unix seconds, RFC 3339 nor a duration like 1h"
-        raise Problem(400, detail, reason="bad_parameter") from None

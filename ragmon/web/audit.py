@@ -8,7 +8,8 @@ from starlette.responses import Response
 
 from ragmon.api_schema import AuditEntry, AuditList
 from ragmon.web import endpoints
-from ragmon.web.api import Page, json_answer, limit_of, moment_of
+from ragmon.web.api import Page, json_answer
+from ragmon.web.parameters import limit_of, moment_of
 
 
 class AuditSection:

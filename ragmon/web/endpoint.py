@@ -1,8 +1,9 @@
-"""An endpoint of the HTTP API as a value."""
+"""An endpoint of the HTTP API as a value, and parameters that several have."""
 
-from typing import Any, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 Scope = Literal["open", "probe", "ingest", "read", "admin"]
 """Scope that a token needs; open needs none, probe none unless ``auth.protect_metrics`` is set."""
@@ -27,6 +28,14 @@ class Parameter(Struct, frozen=True):
     default: Any = None
 
 
+MOST_LISTED = 1_000
+PIPELINE = Parameter("pipeline", "Only this pipeline; empty for all.", str, "")
+LIMIT = Parameter("limit", "Entries at most.", Annotated[int, Meta(ge=1, le=MOST_LISTED)], 50)
+SINCE = Parameter(
+    "since", "Start: Unix seconds, RFC 3339, or how long ago, such as `1h`. Empty: no limit.", str
+)
+
+
 class Endpoint(Struct, frozen=True, kw_only=True):
     """One method of one path."""
 
@@ -47,6 +56,15 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     reads: Literal["", "store", "windows"] = ""  # of the limited reads; empty: it is cheap
     personal: bool = False  # its path names a person, which the audit log leaves out
     problems: tuple[int, ...] = ()  # beside those that every path may answer
+
+    @property
+    def asked(self) -> tuple[Parameter, ...]:
+        """The parameters of the query string."""
+        return tuple(each for each in self.parameters if not self.has_in_path(each))
+
+    def has_in_path(self, parameter: Parameter) -> bool:
+        """True for a parameter that the path names."""
+        return re.search(rf"{{{re.escape(parameter.name)}[}}:]", self.path) is not None
 
     @property
     def is_change(self) -> bool:

@@ -3,25 +3,25 @@
 The routes are made from these values, and so is the OpenAPI document.
 """
 
-from typing import Annotated, Any, Literal
-
-from msgspec import Meta
+from typing import Any, Literal
 
 from ragmon import api_schema as schema
 from ragmon.stores.protocols import BaselineRow
-from ragmon.web import quarantine_endpoints
-from ragmon.web.endpoint import HTML, OPENMETRICS, TEXT, Endpoint, Parameter
+from ragmon.web import quarantine_endpoints, query_endpoints
+from ragmon.web.endpoint import (
+    HTML,
+    LIMIT,
+    OPENMETRICS,
+    PIPELINE,
+    SINCE,
+    TEXT,
+    Endpoint,
+    Parameter,
+)
 from ragmon.web.series_endpoint import SERIES
 
-MOST_LISTED = 1_000
 STATES = ("open", "resolved", "all")
 
-_Count = Annotated[int, Meta(ge=1, le=MOST_LISTED)]
-_PIPELINE = Parameter("pipeline", "Only this pipeline; empty for all.", str, "")
-_LIMIT = Parameter("limit", "Entries at most.", _Count, 50)
-_SINCE = Parameter(
-    "since", "Start: Unix seconds, RFC 3339, or how long ago, such as `1h`. Empty: no limit.", str
-)
 _VERSION = Parameter(
     "version", "Version of the baseline; the promoted or newest one if absent.", int
 )
@@ -81,50 +81,11 @@ REPORT = Endpoint(
     summary="Every metric of one window with its 95 % interval, and the open alerts",
     parameters=(
         Parameter("window", "Length of the window, such as `5m` or `24h`.", str, "24h"),
-        _PIPELINE,
+        PIPELINE,
         Parameter("end", "End of the window: Unix seconds, RFC 3339 or how long ago. Empty: now."),
     ),
     answer=schema.Report,
     problems=(400,),
-)
-QUERIES = Endpoint(
-    name="queries",
-    method="GET",
-    path="/v1/queries",
-    scope="read",
-    reads="store",
-    pipelines="own",
-    tag="Queries",
-    summary="Newest queries, or the newest that failed in some way",
-    help="With `failing=unfaithful` alone, the least faithful come first. The first 100 come with "
-    "their texts, as far as these fit into 4 MiB; `texts_omitted` is true for the others: ask for "
-    "them by their ids.",
-    parameters=(
-        _PIPELINE,
-        Parameter(
-            "failing",
-            "Failures separated by commas, any of which fits, such as `zero_result,error`.",
-        ),
-        _SINCE,
-        _LIMIT,
-    ),
-    answer=schema.QueryList,
-    problems=(400,),
-)
-QUERY = Endpoint(
-    name="query",
-    method="GET",
-    path="/v1/queries/{query_id:path}",
-    scope="read",
-    reads="store",
-    pipelines="own",
-    tag="Queries",
-    summary="One query with everything known of it",
-    parameters=(
-        Parameter("query_id", "Id of the query; for OpenTelemetry the trace id in hexadecimal."),
-    ),
-    answer=schema.QueryDetail,
-    problems=(404,),
 )
 OPENAPI = Endpoint(
     name="openapi",
@@ -147,9 +108,9 @@ ALERTS = Endpoint(
     summary="Open and ended alerts with their evidence",
     parameters=(
         Parameter("state", "Alerts to list.", Literal["open", "resolved", "all"], "all"),
-        _PIPELINE,
-        _SINCE,
-        _LIMIT,
+        PIPELINE,
+        SINCE,
+        LIMIT,
     ),
     answer=schema.AlertList,
     problems=(400,),
@@ -173,7 +134,7 @@ NOTIFICATIONS = Endpoint(
     scope="read",
     tag="Alerts",
     summary="Notifications that no receiver has: waiting, or given up with the reason",
-    parameters=(_LIMIT,),
+    parameters=(LIMIT,),
     answer=schema.NotificationQueue,
     problems=(400,),
 )
@@ -307,7 +268,7 @@ AUDIT = Endpoint(
     reads="store",
     tag="Access",
     summary="Changes through the API and refused tokens, newest first: who, what, when",
-    parameters=(_SINCE, _LIMIT),
+    parameters=(SINCE, LIMIT),
     answer=schema.AuditList,
     problems=(400,),
 )
@@ -369,7 +330,7 @@ RECEIPT = Endpoint(
 )
 
 EVERY = (
-    *(PAGE, METRICS, LIVE, READY, REPORT, SERIES, QUERIES, QUERY, OPENAPI),
+    *(PAGE, METRICS, LIVE, READY, REPORT, SERIES, *query_endpoints.EVERY, OPENAPI),
     *(ALERTS, ALERT, NOTIFICATIONS, SILENCES, ADD_SILENCE, DELETE_SILENCE),
     *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),
     *(JUDGE_PROGRESS, JUDGE),

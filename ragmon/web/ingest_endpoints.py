@@ -57,7 +57,10 @@ def _otlp(name: str, path: str, summary: str) -> Endpoint:
     )
 
 
-def _scores(name: str, path: str, summary: str) -> Endpoint:
+_SYNC = Parameter("sync", "Sent by Phoenix's SDKs; ragmon always answers once all is on disk.")
+
+
+def _scores(name: str, path: str, summary: str, *parameters: Parameter) -> Endpoint:
     return Endpoint(
         name=name,
         method="POST",
@@ -66,6 +69,7 @@ def _scores(name: str, path: str, summary: str) -> Endpoint:
         pipelines="own",
         tag="OpenTelemetry",
         summary=summary,
+        parameters=parameters,
         body=dict[str, Any] | list[dict[str, Any]],
         answer=dict[str, Any],
         problems=(400, 404, 408, 413),
@@ -104,8 +108,12 @@ OTLP = (
     _otlp("sendLogsLangfuse", f"{_LANGFUSE}/v1/logs", "Send OTLP logs, path of Langfuse SDKs"),
     _otlp("sendMetricsLangfuse", f"{_LANGFUSE}/v1/metrics", "Accept OTLP metrics and ignore them"),
     _scores("sendScores", "/api/public/scores", "Send feedback as Langfuse SDKs do"),
-    _scores("annotateSpans", "/v1/span_annotations", "Send feedback on spans as Phoenix does"),
-    _scores("annotateTraces", "/v1/trace_annotations", "Send feedback on traces as Phoenix does"),
+    _scores(
+        "annotateSpans", "/v1/span_annotations", "Send feedback on spans as Phoenix does", _SYNC
+    ),
+    _scores(
+        "annotateTraces", "/v1/trace_annotations", "Send feedback on traces as Phoenix does", _SYNC
+    ),
 )
 
 EVERY = (*HTTP, *OTLP)

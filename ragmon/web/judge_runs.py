@@ -10,7 +10,8 @@ from starlette.responses import Response
 from ragmon.api_schema import JudgeForecast, JudgeProgress, JudgeRunRequest
 from ragmon.asgi import BodyLimits, Problem
 from ragmon.web import endpoints
-from ragmon.web.api import Page, body_of, json_answer, moment_of
+from ragmon.web.api import Page, body_of, json_answer
+from ragmon.web.parameters import moment_of
 
 
 class JudgeRunSelection(NamedTuple):

@@ -11,6 +11,7 @@ import msgspec
 
 from ragmon import __version__
 from ragmon.asgi import ProblemDetails
+from ragmon.query_string import KEY
 from ragmon.records import UNSTAMPED
 from ragmon.web import endpoints, ingest_endpoints
 from ragmon.web.endpoint import JSON, NDJSON, PROTOBUF, Endpoint, Parameter
@@ -21,9 +22,9 @@ Json = dict[str, Any]
 ENDPOINTS = (*ingest_endpoints.EVERY, *endpoints.EVERY)
 
 _PROBLEM_MEDIA = "application/problem+json"
-_ANY_PATH = (401, 403, 429, 431, 500, 503)  # whatever is asked
+_ANY_PATH = (400, 401, 403, 429, 431, 500, 503)  # whatever is asked
 _PROBLEMS = {
-    400: "The request cannot be read, or a parameter is out of range",
+    400: "The request cannot be read, or a parameter is unknown, given twice or out of range",
     401: "No token, or one that is unknown or has expired",
     403: "The token lacks the scope, or may not use the pipeline",
     404: "Not found, or not configured",
@@ -121,7 +122,7 @@ def _operation(endpoint: Endpoint, schemas: _Schemas) -> Json:
         operation["security"] = [{"token": [endpoint.scope]}]
     if endpoint.parameters:
         operation["parameters"] = [
-            _parameter(parameter, endpoint.path, schemas) for parameter in endpoint.parameters
+            _parameter(parameter, endpoint, schemas) for parameter in endpoint.parameters
         ]
     if endpoint.body is not None:
         operation["requestBody"] = {
@@ -146,18 +147,26 @@ def _of_media(schema: Json, media: str, endpoint: Endpoint) -> Json:
     return schema
 
 
-def _parameter(parameter: Parameter, path: str, schemas: _Schemas) -> Json:
+def _parameter(parameter: Parameter, endpoint: Endpoint, schemas: _Schemas) -> Json:
     schema = schemas.schema_of(parameter.type)
     if parameter.default is not None:
         schema = schema | {"default": parameter.default}
-    in_path = re.search(rf"{{{parameter.name}[}}:]", path) is not None
-    return {
+    in_path = endpoint.has_in_path(parameter)
+    described = {
         "name": parameter.name,
         "in": "path" if in_path else "query",
         "description": parameter.help,
         "required": in_path,
         "schema": schema,
     }
+    return described | (_any_key(parameter, schema) if parameter.name.endswith(KEY) else {})
+
+
+def _any_key(parameter: Parameter, schema: Json) -> Json:
+    """A parameter whose name holds a key, as an object that is sent a member at a time."""
+    prefix = re.escape(parameter.name.removesuffix(KEY))
+    members = {"patternProperties": {f"^{prefix}.": schema}, "additionalProperties": False}
+    return {"style": "form", "explode": True, "schema": {"type": "object"} | members}
 
 
 def _responses(endpoint: Endpoint, schemas: _Schemas) -> Json:

@@ -9,7 +9,8 @@ from starlette.responses import Response
 from ragmon.asgi import Problem
 from ragmon.quarantine_schema import DeletedEntry, QuarantineDetail, QuarantineList, RetriedEntry
 from ragmon.web import quarantine_endpoints
-from ragmon.web.api import Page, json_answer, limit_of
+from ragmon.web.api import Page, json_answer
+from ragmon.web.parameters import limit_of
 
 
 class QuarantineSource(Protocol):

@@ -1,14 +1,11 @@
 """Paths of the quarantine, as ``ragmon.web.endpoints`` has those of everything else."""
 
-from typing import Annotated, Literal
-
-from msgspec import Meta
+from typing import Literal
 
 from ragmon import quarantine_schema
-from ragmon.web.endpoint import Endpoint, Parameter
+from ragmon.web.endpoint import LIMIT, Endpoint, Parameter
 
 QuarantineStage = Literal["", "decode", "map", "judge", "send"]
-_LIMIT = Parameter("limit", "Entries at most.", Annotated[int, Meta(ge=1, le=1_000)], 50)
 _ENTRY = Parameter("number", "Id of the entry as it is listed, such as 7 or send-7.")
 QUARANTINE = Endpoint(
     name="quarantine",
@@ -17,7 +14,7 @@ QUARANTINE = Endpoint(
     scope="read",
     tag="Quarantine",
     summary="What could not be decoded, mapped, judged or sent",
-    parameters=(Parameter("stage", "Only this stage; empty for all.", QuarantineStage, ""), _LIMIT),
+    parameters=(Parameter("stage", "Only this stage; empty for all.", QuarantineStage, ""), LIMIT),
     answer=quarantine_schema.QuarantineList,
     problems=(400,),
 )

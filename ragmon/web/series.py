@@ -11,7 +11,8 @@ from starlette.responses import Response
 from ragmon.asgi import Problem
 from ragmon.durations import UNITS
 from ragmon.metric_series import MetricSeries
-from ragmon.web.api import Page, json_answer, moment_of
+from ragmon.web.api import Page, json_answer
+from ragmon.web.parameters import moment_of
 from ragmon.web.permits import pipeline_of
 from ragmon.web.series_endpoint import MOST_POINTS, SERIES
 

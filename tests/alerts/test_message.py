@@ -1,8 +1,11 @@
 """An alert in words: everything a person on call needs, and nothing that is not known."""
 
+from urllib.parse import parse_qsl
+
 import pytest
 from msgspec.structs import replace
 
+from ragmon.alerts import Alert
 from ragmon.alerts.message import Links, annotations, clip, message, plain, rfc3339
 from ragmon.detectors import Measured
 from tests.support.alerts import LINKS, NOW, alert, event, finding, rich_alert
@@ -61,22 +64,75 @@ def test_annotations_do_not_change_while_it_is_open():
 
 
 @pytest.mark.parametrize(
-    ("metric", "failing"),
+    ("metric", "shows"),
     [
-        ("hit", "miss"),
-        ("zero_result", "zero_result"),
-        ("faithfulness", "unfaithful"),
-        ("positive_feedback", "disliked"),
-        ("latency_p50", "slow"),
-        ("mode_ranking", "ranking"),
-        ("attribution", None),
+        ("hit", {"failing": "miss"}),
+        ("zero_result", {"failing": "zero_result"}),
+        ("faithfulness", {"failing": "unfaithful"}),
+        ("positive_feedback", {"failing": "disliked"}),
+        ("slow", {"failing": "slow"}),
+        ("latency_p50", {"order": "slowest"}),
+        ("mode_ranking", {"failing": "ranking"}),
+        ("attribution", {}),
     ],
 )
-def test_a_link_leads_to_the_failing_queries(metric, failing):
-    url = LINKS.failing(alert(finding(metric, pipeline="a&b")))
-    since = int(NOW - 1_080)
-    asked = f"?failing={failing}&pipeline=a%26b&since={since}"
-    assert url == (failing and f"https://ragmon.example.org/v1/queries{asked}")
+def test_a_link_leads_to_the_queries_that_fail(metric, shows):
+    address, asked = _asked(alert(finding(metric, pipeline="a&b")))
+    assert address == "https://ragmon.example.org/v1/queries"
+    span = {"since": f"{NOW - 1_080:.0f}", "until": f"{NOW:.0f}"}
+    assert asked == {"pipeline": "a&b"} | shows | span
+
+
+@pytest.mark.parametrize(
+    ("part", "parameter"),
+    [
+        pytest.param(("version", "2026.2-fast"), "version", id="a version"),
+        pytest.param(("version", ""), "version", id="those that name no version"),
+        pytest.param(("tenant", "a+b & c=d #1 %20"), "tag.tenant", id="reserved characters"),
+        pytest.param(("team.name", '"it\'s"'), "tag.team.name", id="quotes"),
+        pytest.param(("region", "eu\nwest\r\n\tx"), "tag.region", id="newlines"),
+        pytest.param(("region", "🇩🇪 Köln"), "tag.region", id="emoji"),
+        pytest.param(("region", "é" * 128), "tag.region", id="256 bytes"),
+    ],
+)
+def test_a_link_carries_its_slice_whatever_it_is_called(part, parameter):
+    found = alert(finding("error", part=part))
+    _, asked = _asked(found)
+    assert asked[parameter] == part[1]
+    assert LINKS.failing(found).isascii()
+    assert len(asked) == 5
+
+
+@pytest.mark.parametrize(
+    ("of", "since", "until"),
+    [
+        pytest.param({}, NOW - 1_080, NOW, id="from the change until it fired"),
+        pytest.param({"bad_at": NOW + 600}, NOW - 1_080, NOW + 600, id="it is bad still"),
+        pytest.param(
+            {"found": finding("error", kind="threshold", changed_at=None, window_s=900.0)},
+            NOW - 900, NOW, id="from the beginning of its window",
+        ),
+        pytest.param(
+            {"found": finding("error", changed_at=None)}, NOW - 3_600, NOW, id="an hour at least"
+        ),
+        pytest.param(
+            {"fired_at": None, "began_at": NOW - 60}, NOW - 1_080, NOW, id="it has not fired yet"
+        ),
+    ],
+)  # fmt: skip
+def test_a_link_carries_the_time_of_its_alert(of, since, until):
+    _, asked = _asked(alert(**of))
+    assert (float(asked["since"]), float(asked["until"])) == (since, until)
+
+
+def _asked(of: Alert) -> tuple[str, dict[str, str]]:
+    """Address and parameters of the link to an alert's queries, as a server reads them."""
+    url = LINKS.failing(of)
+    assert url is not None
+    address, _, parameters = url.partition("?")
+    pairs = parse_qsl(parameters, keep_blank_values=True)
+    assert len(dict(pairs)) == len(pairs)
+    return address, dict(pairs)
 
 
 def test_nothing_fails_where_nothing_is_asked():

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import threading
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 import pytest
@@ -19,7 +19,7 @@ from ragmon.errors import ReadTimeoutError, StoreBusyError, StoreError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervisor
 from ragmon.stores.sqlite import SqliteStore
-from ragmon.web import api
+from ragmon.web import api, openapi
 from ragmon.web.api import Api
 from tests.support.daemons import running
 from tests.support.http import PROBLEM
@@ -229,6 +229,9 @@ def test_any_id_can_be_asked_for(daemon, query_id):
                 "since=inf",
                 "failing=everything",
                 "failing=zero_result,nope",
+                "until=soon",
+                "until=-1",
+                "order=oldest",
             )
         ),
     ],
@@ -243,6 +246,116 @@ def test_refusals_are_problems_and_counted(daemon, method, path, status, reason)
     assert answer.json["detail"]
     assert len(answer.body) < 10_000
     assert daemon.total("ragmon_rejected_total", **labels) == before + 1
+
+
+ODD = ['"it\'s"', "a\nb\r\n\tc", "🇩🇪 Köln", "é" * 128, "a+b & c=d #1 %20", " "]
+
+
+@pytest.mark.parametrize("value", ODD, ids=range(len(ODD)))
+def test_queries_of_a_version_or_tag_whatever_it_is_called(daemon, request, value):
+    pipeline = f"odd-{request.node.callspec.id}"
+    batch = [
+        {
+            "query_id": f"{pipeline}-{at}",
+            "pipeline": pipeline,
+            "version": own,
+            "tags": {"k.ey": own},
+        }
+        for at, own in enumerate([value, f"{value}x", ""])
+    ]
+    assert daemon.post("/v1/queries", batch).json["accepted"] == 3
+    for name in ("version", "tag.k.ey"):
+        for own in (value, ""):
+            asked = urlencode({"pipeline": pipeline, name: own})
+            found = daemon.get(f"/v1/queries?{asked}").json["queries"]
+            expected = {each["query_id"] for each in batch if each["version"] == own}
+            assert {each["record"]["query_id"] for each in found} == expected
+
+
+def test_queries_until_a_moment(daemon):
+    now = SystemClock().now() - PAST_S
+    send(daemon, "until", 3)
+    stamps = [each["record"]["timestamp"] for each in queries_of(daemon, "pipeline=until")]
+    assert queries_of(daemon, f"pipeline=until&until={now - 60}") == []
+    found = queries_of(daemon, f"pipeline=until&since={stamps[2]!r}&until={stamps[0]!r}")
+    assert [each["record"]["query_id"] for each in found] == ["until-1", "until-0"]
+    assert len(queries_of(daemon, "pipeline=until&until=10s")) == 3
+
+
+def test_the_slowest_come_first(daemon):
+    slow = {"query_id": "slowest", "pipeline": "order", "latency_ms": 900}
+    others = [{"pipeline": "order", "latency_ms": at} for at in range(5)]
+    daemon.post("/v1/queries", [slow, *others, {"pipeline": "order", "query_id": "unknown"}])
+    found = queries_of(daemon, "pipeline=order&order=slowest&limit=3")
+    assert [each["record"]["latency_ms"]["total"] for each in found] == [900, 4, 3]
+    assert len(queries_of(daemon, "pipeline=order&order=slowest")) == 6
+
+
+def queries_of(site, asked: str) -> list[dict]:
+    return site.get(f"/v1/queries?{asked}").json["queries"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "source", "says"),
+    [
+        pytest.param(
+            "GET", "/v1/queries?untill=1h", "api", "did you mean 'until'?", id="a typing error"
+        ),
+        pytest.param(
+            "GET", "/v1/queries?Version=a", "api", "did you mean 'version'?", id="capitals"
+        ),
+        pytest.param(
+            "GET", "/v1/queries?tags.tenant=a", "api", "did you mean 'tag.tenant'?", id="a tag"
+        ),
+        pytest.param(
+            "GET", "/v1/queries?tenant=a", "api", "did you mean 'tag.tenant'?", id="a bare tag"
+        ),
+        pytest.param("GET", "/v1/queries?tag.=a", "api", "'tag.KEY'", id="a tag without a key"),
+        pytest.param("GET", "/v1/queries?limit=5&=a", "api", "parameter ''", id="no name"),
+        pytest.param("GET", f"/v1/queries?{'x' * 5000}=a", "api", "takes pipeline", id="long"),
+        pytest.param("GET", "/v1/queries?%F0%9F%98%80=a", "api", "'😀'", id="no letters"),
+        pytest.param("GET", "/v1/report?windows=1h", "api", "did you mean 'window'?", id="report"),
+        pytest.param("GET", "/v1/alerts?status=open", "api", "did you mean 'state'?", id="alerts"),
+        pytest.param("GET", "/v1/queries/a?limit=1", "api", "takes no parameters", id="none"),
+        pytest.param("GET", "/?windw=1h", "api", "did you mean 'window'?", id="the status page"),
+        pytest.param("GET", "/metrics?name=a", "api", "takes no parameters", id="metrics"),
+        pytest.param("GET", "/livez?a=b", "api", "takes no parameters", id="a probe"),
+        pytest.param("HEAD", "/v1/queries?a=b", "api", "", id="HEAD"),
+        pytest.param("DELETE", "/v1/users/a?dryrun=1", "api", "mean 'dry_run'?", id="a change"),
+        pytest.param("POST", "/v1/queries?a=b", "http", "takes no parameters", id="records"),
+        pytest.param("POST", "/v1/feedback?a=b", "feedback", "no parameters", id="feedback"),
+        pytest.param("POST", "/v1/traces?a=b", "otlp", "takes no parameters", id="traces"),
+        pytest.param("GET", "/v1/traces?lst=1", "otlp", "did you mean 'last'?", id="past traces"),
+        pytest.param(
+            "POST", "/v1/span_annotations?a=b", "otlp_feedback", "mean 'sync'?", id="annotations"
+        ),
+    ],
+)
+def test_unknown_parameters_are_refused_with_the_nearest_name(daemon, method, path, source, says):
+    labels = {"source": source, "reason": "unknown_parameter"}
+    before = daemon.total("ragmon_rejected_total", **labels)
+    answer = daemon.request(method, path)
+    assert answer.status == 400
+    assert says in answer.text
+    assert len(answer.body) < 1_000
+    assert daemon.total("ragmon_rejected_total", **labels) == before + 1
+
+
+def test_a_parameter_is_given_once(daemon):
+    labels = {"source": "api", "reason": "repeated_parameter"}
+    before = daemon.total("ragmon_rejected_total", **labels)
+    answer = daemon.get("/v1/queries?version=a&version=b")
+    assert (answer.status, answer.json["detail"].split(":")[0]) == (400, "version")
+    assert daemon.total("ragmon_rejected_total", **labels) == before + 1
+
+
+def test_every_parameter_of_the_document_is_known(daemon):
+    for endpoint in openapi.ENDPOINTS:
+        path = re.sub("{.*?}", "1", endpoint.path)
+        for parameter in endpoint.asked:
+            asked = parameter.name.replace("KEY", "tenant")
+            answer = daemon.request(endpoint.method, f"{path}?{asked}=1")
+            assert "unknown parameter" not in answer.text, f"{endpoint.name} {asked}"
 
 
 def test_405_says_what_is_allowed(daemon):

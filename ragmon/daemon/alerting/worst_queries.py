@@ -1,17 +1,19 @@
 """The queries that show best what an alert is about."""
 
 import heapq
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragmon import privacy, queries
+from ragmon import privacy
 from ragmon.alerts import Alert, WorstQuery
 from ragmon.detectors.losses import INDEX, LOSSES, LossMap
 from ragmon.pipeline import Pipeline, Privacy
+from ragmon.queries.blocks import current
 from ragmon.records import QueryRecord
 from ragmon.stores import Block, Reader
 from ragmon.windows.observations import Observations
@@ -19,6 +21,7 @@ from ragmon.windows.series import VERSION
 
 MOST = 5
 _MOST_RECORDS = 50_000  # that are looked at, the newest first
+_MOST_OPENED = 2_000  # of them, until five differ; a storm of one question has many more
 _TEXT = 200  # characters
 _LATENCIES = ("slow", "latency", "latency_p50")
 _WHY = {
@@ -51,17 +54,22 @@ class WorstQueries:
         self._losses = LossMap(pipeline.columns)
 
     def find(self, alert: Alert) -> tuple[WorstQuery, ...]:
-        """Up to five from the change to the alert, the worst first; of equals the newest."""
+        """Up to five from the change to the alert, the worst first; of equals the newest.
+
+        Each asks something else: a question that is asked again and again is there once.
+        """
         if alert.key.kind == "no_data" or alert.key.stream.metric not in INDEX:
             return ()
         with self._reader() as reader:
-            kept = heapq.nlargest(MOST, self._bad(reader, alert))
-            opened = [(bad, reader.record(bad.block + bad.at)) for bad in kept]
-            return tuple(
-                self._shown(_decode(stored[0]), bad, alert.key.stream.metric)
-                for bad, stored in opened
-                if stored is not None  # it may have expired meanwhile
-            )
+            worst = heapq.nlargest(_MOST_OPENED, self._bad(reader, alert))
+            distinct: dict[str, WorstQuery] = {}
+            for record, bad in _opened(reader, worst):
+                question = normalized(record.query or "") or record.query_id
+                if question not in distinct:
+                    distinct[question] = self._shown(record, bad, alert.key.stream.metric)
+                if len(distinct) == MOST:
+                    break
+            return tuple(distinct.values())
 
     def _bad(self, reader: Reader, alert: Alert) -> Iterator[_Bad]:
         """Every query that loses something."""
@@ -70,7 +78,7 @@ class WorstQueries:
         until = alert.fired_at or alert.bad_at
         seen = 0
         for block in reader.blocks(since, until):
-            observations = queries.current(reader, self._pipeline, block)
+            observations = current(reader, self._pipeline, block)
             stamps = observations.timestamps
             fits = (stamps >= since) & (stamps < until) & _members(observations, alert)
             yield from self._lost(block, observations, fits, alert.key.stream.metric)
@@ -111,6 +119,26 @@ class WorstQueries:
         if self._texts == "redact":
             text = privacy.redact_text(text)
         return text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"
+
+
+def normalized(question: str) -> str:
+    """A question without what does not make it another: case, blanks, its last full stop."""
+    folded = unicodedata.normalize("NFKC", question).casefold()
+    return " ".join(folded.split()).rstrip(" ?!.…")
+
+
+def _opened(reader: Reader, worst: Sequence[_Bad]) -> Iterator[tuple[QueryRecord, _Bad]]:
+    """The records in their order, a few at first: five different ones are mostly among them."""
+    first, count = 0, 2 * MOST
+    while part := worst[first : first + count]:
+        places: dict[int, list[int]] = {}
+        for bad in part:
+            places.setdefault(bad.block, []).append(bad.at)
+        stored = {block: reader.some_records(block, at) for block, at in places.items()}
+        for bad in part:
+            if bad.at in stored[bad.block]:  # it may have expired meanwhile
+                yield _decode(stored[bad.block][bad.at]), bad
+        first, count = first + count, 2 * count
 
 
 def _members(observations: Observations, alert: Alert) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from ragmon.windows.snapshot import SavedBucket
 
 _BLOCK = (
     "SELECT records, first_timestamp, last_timestamp, observations FROM blocks"
-    " WHERE first_sequence = ?"
+    " WHERE first_sequence = ? AND (first_timestamp <= ? OR typeof(first_timestamp) <> 'real')"
 )
 _TIMES = (
     "SELECT first_sequence, records, first_timestamp, last_timestamp FROM blocks"
@@ -65,8 +65,8 @@ class SqliteReader:
         with translated(self._path), self._moment():
             for first in self._table.since(since):
                 with self.damage.tolerated("block", first), decoded(self._path):
-                    row = checked_row(self._db.execute(_BLOCK, (first,)))
-                    if row is not None and row[1] <= until:
+                    row = checked_row(self._db.execute(_BLOCK, (first, until)))
+                    if row is not None:  # or all of it is newer, and was not read
                         observations = read_observations(row[3], first)
                         yield Block(first, row[2], observations, self._amended(first, row[0]))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ragmon.alerts import Alert
-from ragmon.daemon.alerting.worst_queries import WorstQueries
+from ragmon.daemon.alerting.worst_queries import WorstQueries, normalized
 from ragmon.detectors import AlertKey, Finding, StreamKey
 from ragmon.records import Latency
 from tests.support.examples import NOON, chunks, pipeline, record
@@ -84,3 +84,36 @@ def test_why_in_words(store):
     assert shown(store, alert("latency"))[0].why == "1,800 ms"
     assert shown(store, alert("attribution"))[0].why == "attribution 0%"
     assert shown(store, alert("zero_result"))[0].why == "nothing was retrieved"
+
+
+def test_each_of_them_asks_something_else(tmp_path):
+    """A user's client asked one failing question a thousand times."""
+    rig = Rig(tmp_path, PIPELINE)
+    storm = ["How do I reset my key?", "how do i  reset my key", "HOW DO I RESET MY KEY?!"]
+    others = [None, None, "", "Where is my bill?", "Where is my bill", "Why?"]
+    asked = [*others, *(storm[at % 3] for at in range(1_000))]
+    for first in range(0, len(asked), 100):
+        rig.commit(
+            sent(
+                *(
+                    record(f"q{at}", NOON + at / 10, pipeline="docs", query=asked[at], chunks=[])
+                    for at in range(first, min(first + 100, len(asked)))
+                )
+            )
+        )
+    found = shown(rig.store, alert("zero_result"))
+    assert [each.query_id for each in found] == ["q1005", "q5", "q4", "q2", "q1"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        pytest.param("Why  me ?", "why me", True, id="case, blanks and its end"),
+        pytest.param("Ｗｈｙ me", "why me", True, id="forms of one letter"),
+        pytest.param("STRASSE", "straße", True, id="letters without an upper case"),
+        pytest.param("C++?", "C?", False, id="another question"),
+        pytest.param("?!", "", True, id="nothing but marks"),
+    ],
+)  # fmt: skip
+def test_questions_that_are_one(one, other, same):
+    assert (normalized(one) == normalized(other)) is same

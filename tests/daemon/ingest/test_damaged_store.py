@@ -10,7 +10,8 @@ from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.ingest.metrics import watch
 from ragmon.exposition import page
 from ragmon.exposition.own import OwnMetrics
-from ragmon.queries import QueryFilter, newest
+from ragmon.queries import newest
+from ragmon.queries.blocks import QueryFilter
 from ragmon.stores.sqlite import SqliteStore
 from ragmon.stores.sqlite.store import FILE
 from ragmon.windows.series import SeriesKey

@@ -18,6 +18,8 @@ from ragmon.sources.otlp.wire.limits import reserve_json
 
 LANGFUSE = "/api/public/scores"
 PHOENIX = {"/v1/span_annotations": "span_id", "/v1/trace_annotations": "trace_id"}
+PARAMETERS = ("sync",)
+"""Parameters of Phoenix's SDKs: whether to wait, as ragmon always does."""
 
 Scored = tuple[str, SpanEvaluation, str]  # query id, evaluation, the sender's own id
 Stamp = Callable[[SpanEvaluation], SpanEvaluation]

@@ -31,6 +31,7 @@ from ragmon.asgi import (
 from ragmon.clock import Clock
 from ragmon.errors import MemoryLimitError, RecordError, StoreError
 from ragmon.memory import MemoryBudget, MemoryReservation
+from ragmon.query_string import check_names
 from ragmon.records import Feedback, Label
 from ragmon.sources import (
     IngestCounters,
@@ -313,6 +314,7 @@ class OtlpSource:
         try:
             check_headers(scope, self._options.limits)
             self._authorize(scope, "read").check_all()
+            check_names(scope, ("last",))
             most = _most(scope["query_string"])
             recent = list(self.worker.recent)[-most:]
             now = self._clock.now()
@@ -332,7 +334,9 @@ class OtlpSource:
         check_headers(scope, self._options.limits)
         if scope["method"] != "POST":
             raise Problem(405, "use POST", reason="method", headers={"allow": "POST"})
-        return self._authorize(_with_bearer(scope), "ingest")
+        permit = self._authorize(_with_bearer(scope), "ingest")
+        check_names(scope, scores.PARAMETERS if scope["path"] in scores.PHOENIX else ())
+        return permit
 
 
 def _nothing_kept(error: RecordError) -> Problem:

@@ -10,13 +10,14 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ragmon.api_schema import QueryDetail, StoredQuery
+from ragmon.detectors.losses import hit_columns
 from ragmon.pipeline import Pipeline
+from ragmon.queries.blocks import QueryFilter, current, members_of, tagged
 from ragmon.records import Amendments, Feedback, QueryRecord
 from ragmon.report import metric_key
 from ragmon.signals.evidence import SAMPLED_JUDGE, verdict_of
 from ragmon.signals.failure_mode import FAILED, MODES
 from ragmon.stores import Block, Reader, amendments
-from ragmon.windows.observations import Observations, unpack
 
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 _decode_stored = msgspec.msgpack.Decoder(StoredQuery).decode
@@ -37,23 +38,18 @@ StoredPair = tuple[bytes, bytes | None]
 """A record, and its amendments, as the store holds them."""
 
 
-class QueryFilter(NamedTuple):
-    """Selection of queries; ``failing`` are alternatives, none means any query."""
+class FailedWay(NamedTuple):
+    """A way to fail: the first of these observations that is known has this value."""
 
-    since: float  # unix seconds, as is the next
-    until: float
-    pipeline: str  # empty: any
-    failing: tuple[str, ...]
-    limit: int
-    readable: Callable[[str], bool] | None = None  # by pipeline; None: all
+    columns: tuple[int, ...]
+    bad: float
 
 
-def failures(pipeline: Pipeline) -> dict[str, tuple[int, float]]:
-    """Names that ``failing=`` may hold, as (column, value) of the observations."""
+def failures(pipeline: Pipeline) -> dict[str, FailedWay]:
+    """Names that ``failing=`` may hold, and what they look at."""
     catalogue = pipeline.catalogue
-    most = str(max(catalogue.options.ks))
     named = {
-        name: (catalogue.index(name), 1.0)
+        name: FailedWay((catalogue.index(name),), 1.0)
         for name in (
             "zero_result",
             "error",
@@ -64,10 +60,12 @@ def failures(pipeline: Pipeline) -> dict[str, tuple[int, float]]:
             "unfaithful",
         )
     }
-    named["disliked"] = (catalogue.index("negative_feedback"), 1.0)
-    named["miss"] = (catalogue.index("hit", k=most, evidence="label"), 0.0)
+    named["disliked"] = FailedWay((catalogue.index("negative_feedback"),), 1.0)
+    # As detectors see it, so that an alert's queries are those that it is about.
+    hits = [name for name in hit_columns(pipeline.columns) if name in pipeline.columns]
+    named["miss"] = FailedWay(tuple(map(pipeline.columns.index, hits)), 0.0)
     for mode in FAILED:
-        named[mode] = (catalogue.index("failure_mode", mode=mode), 1.0)
+        named[mode] = FailedWay((catalogue.index("failure_mode", mode=mode),), 1.0)
     return named
 
 
@@ -76,23 +74,40 @@ class _Criterion:
 
     def __init__(self, pipeline: Pipeline, query_filter: QueryFilter) -> None:
         named = failures(pipeline)
-        failing = [named[name] for name in dict.fromkeys(query_filter.failing)]
-        self.by_score = query_filter.failing == ("unfaithful",)
-        scores = [
-            pipeline.catalogue.index("faithfulness", judge=judge)
-            for judge in ("grounding", "human")
-            if self.by_score
-        ]
-        self.columns = [*(column for column, _ in failing), *scores]
-        self._bad = np.array([bad for _, bad in failing])
+        self._failing = [named[name] for name in dict.fromkeys(query_filter.failing)]
+        self.by_latency = query_filter.slowest
+        self.by_score = query_filter.failing == ("unfaithful",) and not self.by_latency
+        ranks: list[int] = []
+        if self.by_score:
+            index = pipeline.catalogue.index
+            ranks = [index("faithfulness", judge=judge) for judge in ("grounding", "human")]
+        elif self.by_latency:
+            ranks = [pipeline.catalogue.index("latency_ms", stage="total")]
+        looked_at = [column for failure in self._failing for column in failure.columns]
+        self.columns = [*dict.fromkeys([*looked_at, *ranks])]
+        self._place = {column: at for at, column in enumerate(self.columns)}
+        self._ranks = ranks
+
+    @property
+    def by_time(self) -> bool:
+        """True where the newest come first."""
+        return not self._ranks
 
     def fits(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Mask of the rows that fail in one of the ways; shape (n,)."""
-        count = len(self._bad)
-        if not count:
-            return np.ones(len(values), dtype=np.bool_)
-        mask: NDArray[np.bool_] = (values[:, :count] == self._bad).any(axis=1)
-        return mask
+        """Mask of the rows that fail in one of the ways and have a rank; shape (n,)."""
+        fits = np.full(len(values), not self._failing)
+        for failure in self._failing:
+            known = np.full(len(values), np.nan)
+            for column in failure.columns:
+                known = np.where(np.isnan(known), values[:, self._place[column]], known)
+            fits |= known == failure.bad
+        if self.by_latency:
+            fits &= ~np.isnan(self.ranks(values)[:, 0])
+        return fits
+
+    def ranks(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The observations that say which comes first; shape (n, ranks)."""
+        return values[:, [self._place[column] for column in self._ranks]]
 
 
 class _Hit(NamedTuple):
@@ -179,7 +194,7 @@ def _hits(
     limit, criterion = query_filter.limit, _Criterion(pipeline, query_filter)
     best: list[_Hit] = []  # a heap with the first to go on top
     for block in reader.blocks(query_filter.since, query_filter.until):
-        if not criterion.by_score and len(best) == limit and block.last_timestamp < best[0].rank:
+        if criterion.by_time and len(best) == limit and block.last_timestamp < best[0].rank:
             break
         on_block()
         for at, rank in _matches(reader, pipeline, block, query_filter, criterion):
@@ -263,75 +278,39 @@ def _matches(
     criterion: _Criterion,
 ) -> Iterator[tuple[int, float]]:
     """Positions and ranks of the records of a block that fit."""
+    members = members_of(block, query_filter)
+    if members is not None and not members.any():
+        return  # its signals are not unpacked, nor its amendments and records read
     observations = current(reader, pipeline, block, criterion.columns)
     values, timestamps = observations.values, observations.timestamps
-    fits = (timestamps >= query_filter.since) & (timestamps <= query_filter.until)
-    if query_filter.pipeline:
-        chosen = np.array([dims[0] == query_filter.pipeline for dims in observations.dims])
-        fits &= chosen[observations.dim_index]
-    if (readable := query_filter.readable) is not None:
-        fits &= np.array([readable(dims[0]) for dims in observations.dims])[observations.dim_index]
+    fits = (timestamps >= query_filter.since) & (timestamps < query_filter.until)
+    if members is not None:
+        fits &= members
     fits &= criterion.fits(values)
-    for at in np.flatnonzero(fits).tolist():
-        if not criterion.by_score:
+    places = np.flatnonzero(fits).tolist()
+    if unsliced := [tag for tag in query_filter.tags if tag[0] not in observations.slices]:
+        places = tagged(reader, block, places, unsliced)
+    ranks = criterion.ranks(values)
+    for at in places:
+        if criterion.by_time:
             yield at, float(timestamps[at])
-            continue
-        judged, human = values[at, -2:].tolist()
-        if np.isnan(human):
-            body = block.amendments.get(block.first_sequence + at)
-            yield at, 1.0 - _sampled_score(body, otherwise=judged)
+        elif criterion.by_latency:
+            yield at, float(ranks[at, 0])
         else:
-            yield at, 1.0 - human
+            yield at, 1.0 - _worst_score(block, at, *ranks[at].tolist())
+
+
+def _worst_score(block: Block, at: int, judged: float, human: float) -> float:
+    """Faithfulness of an answer by whoever is believed most."""
+    if not np.isnan(human):
+        return human
+    return _sampled_score(block.amendments.get(block.first_sequence + at), otherwise=judged)
 
 
 def _sampled_score(body: bytes | None, otherwise: float) -> float:
     """Score of the sampled judge for one query, if it was asked."""
     verdict = verdict_of(amendments.decode(body).known, SAMPLED_JUDGE) if body else None
     return otherwise if verdict is None or verdict.score is None else verdict.score
-
-
-def current(
-    reader: Reader, pipeline: Pipeline, block: Block, columns: Sequence[int] | None = None
-) -> Observations:
-    """Observations of a block, with later feedback, labels and verdicts in place.
-
-    Args:
-        reader: of the store.
-        pipeline: whose signals they are.
-        block: of the store.
-        columns: distinct positions of the signals that are unpacked, in this order; None: all.
-    """
-    columns = range(len(pipeline.columns)) if columns is None else columns
-    observations = unpack(block.observations, [pipeline.columns[at] for at in columns])
-    if not block.amendments:
-        return observations
-    values = observations.values.copy()
-    _amend(reader, pipeline, block, values, columns)
-    return replace(observations, values=values)
-
-
-def _amend(
-    reader: Reader,
-    pipeline: Pipeline,
-    block: Block,
-    values: NDArray[np.float64],
-    columns: Sequence[int],
-) -> None:
-    layout = amendments.layout_of(pipeline.columns)
-    places = np.full(len(pipeline.columns), -1)
-    places[columns] = np.arange(len(columns))
-    outdated: dict[int, bytes] = {}  # by position: written when other signals were in force
-    for sequence, body in block.amendments.items():
-        at, moved = sequence - block.first_sequence, amendments.decode_moved(body)
-        if moved.layout == layout:
-            amendments.apply(moved, values[at], places)
-        else:
-            outdated[at] = body
-    records = reader.some_records(block.first_sequence, list(outdated)) if outdated else {}
-    if records:
-        opened = [_decode(record) for record in records.values()]
-        known = [amendments.decode(outdated[at]).known for at in records]
-        values[list(records)] = pipeline.observe(opened, known).values[:, columns]
 
 
 def check_failing(names: Sequence[str], pipeline: Pipeline) -> tuple[str, ...]:

@@ -13,16 +13,20 @@ from hypothesis import strategies as st
 
 from ragmon import queries
 from ragmon.api_schema import QueryDetail
+from ragmon.detectors.losses import INDEX, LossMap
 from ragmon.errors import ReadTimeoutError
 from ragmon.pipeline import Pipeline, amend
-from ragmon.queries import QueryFilter
+from ragmon.queries import blocks
+from ragmon.queries.blocks import QueryFilter
 from ragmon.records import Amendments, Feedback, Label, Latency, QueryRecord, Verdict
 from ragmon.stores.sqlite import maintenance
+from ragmon.stores.sqlite import reader as sqlite_reader
+from ragmon.stores.sqlite.blocks import read_observations
 from ragmon.windows import observations
 from tests.support.examples import NOON, chunks, pipeline, query_records, record
 from tests.support.rig import Rig, rated, sent
 
-PIPELINE = pipeline(ks=(1, 3), slow_ms=1_000.0, low_score=0.3)
+PIPELINE = pipeline(slices=("tenant",), ks=(1, 3), slow_ms=1_000.0, low_score=0.3)
 FAILURES = queries.failures(PIPELINE)
 
 
@@ -66,14 +70,24 @@ class Everything:
         for sequence, (query_id, query) in enumerate(self.records.items()):
             known = self.known.get(query_id, Amendments())
             row = PIPELINE.observe([query], [known]).values[0]
-            fits = wanted.since <= query.timestamp <= wanted.until
+            fits = wanted.since <= query.timestamp < wanted.until
             fits &= wanted.pipeline in ("", query.pipeline)
-            bad = [row[column] == value for column, value in map(FAILURES.get, wanted.failing)]
+            fits &= wanted.version in (None, query.version)
+            fits &= all((query.tags or {}).get(key, "") == value for key, value in wanted.tags)
+            bad = [self.fails(row, FAILURES[name]) for name in wanted.failing]
             if fits and (any(bad) or not wanted.failing):
-                by_score = wanted.failing == ("unfaithful",)
-                rank = 1.0 - self.faithfulness(row) if by_score else query.timestamp
-                found.append((rank, sequence, query_id))
+                rank = query.timestamp
+                if wanted.slowest:
+                    rank = row[PIPELINE.catalogue.index("latency_ms", stage="total")]
+                elif wanted.failing == ("unfaithful",):
+                    rank = 1.0 - self.faithfulness(row)
+                if not np.isnan(rank):
+                    found.append((rank, sequence, query_id))
         return [query_id for _, _, query_id in sorted(found, reverse=True)[: wanted.limit]]
+
+    def fails(self, row: np.ndarray, failure: queries.FailedWay) -> bool:
+        known = [row[column] for column in failure.columns if not np.isnan(row[column])]
+        return bool(known) and known[0] == failure.bad
 
     def faithfulness(self, row: np.ndarray) -> float:
         index = PIPELINE.catalogue.index
@@ -111,6 +125,11 @@ wanted = st.builds(
     pipeline=st.sampled_from(["", "", "docs", "nobody"]),
     failing=st.lists(st.sampled_from(sorted(FAILURES)), max_size=2, unique=True).map(tuple),
     limit=st.sampled_from([1, 2, 5, 50]),
+    version=st.sampled_from([None, None, "", "v1", "nobody's"]),
+    tags=st.dictionaries(  # one is a slice, the other is not
+        st.sampled_from(["tenant", "region"]), st.sampled_from(["", "a", "b"]), max_size=2
+    ).map(lambda tags: tuple(tags.items())),
+    slowest=st.booleans(),
 )
 
 
@@ -224,7 +243,7 @@ def test_a_record_is_copied_and_a_column_unpacked_only_where_it_is_asked_for(rig
         unpacked.append(tuple(columns))
         return observations.unpack(packed, columns)
 
-    monkeypatch.setattr(queries, "unpack", unpack)
+    monkeypatch.setattr(blocks, "unpack", unpack)
     with rig.store.reader() as reader:
         some_records = reader.some_records
 
@@ -236,11 +255,82 @@ def test_a_record_is_copied_and_a_column_unpacked_only_where_it_is_asked_for(rig
         asked = QueryFilter(0.0, 2e9, "", ("error",), 4)
         assert ids(queries.newest(reader, PIPELINE, asked)) == ["5-0", "4-0", "3-0", "2-0"]
         assert opened == {100: [0], 80: [0], 60: [0], 40: [0]}
-        assert set(unpacked) == {(PIPELINE.columns[FAILURES["error"][0]],)}
+        assert set(unpacked) == {(PIPELINE.columns[FAILURES["error"].columns[0]],)}
         opened.clear()
         asked = QueryFilter(0.0, 2e9, "", ("error", "disliked"), 1_000)
         assert "2-7" in ids(queries.newest(reader, PIPELINE, asked))
     assert opened == {20 * block: [0, 7] if block == 2 else [0] for block in range(6)}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param({"version": "v2"}, id="another version"),
+        pytest.param({"pipeline": "nobody"}, id="another pipeline"),
+        pytest.param({"tags": (("tenant", "b"), ("region", "eu"))}, id="another slice"),
+        pytest.param({"readable": lambda _: False}, id="none that may be read"),
+        pytest.param({"until": NOON - 1}, id="another time"),
+    ],
+)
+def test_nothing_is_unpacked_or_read_of_a_block_without_members(rig, monkeypatch, asked):
+    tags = {"tenant": "a", "region": "eu"}
+    rig.commit(sent(*(failed(f"q{at}", NOON + at, version="v1", tags=tags) for at in range(9))))
+    rig.commit(sent(changes=[rated("q3", -1.0)]))
+    unpacked: list[tuple[str, ...]] = []
+
+    def unpack(packed, columns):
+        unpacked.append(tuple(columns))
+        return observations.unpack(packed, columns)
+
+    monkeypatch.setattr(blocks, "unpack", unpack)
+    query_filter = QueryFilter(**({"since": 0.0, "until": 2e9, "pipeline": ""} | asked),
+                               failing=("error",), limit=5)  # fmt: skip
+    with rig.store.reader() as reader:
+        monkeypatch.setattr(reader, "some_records", lambda *_: pytest.fail("records were read"))
+        assert queries.newest(reader, PIPELINE, query_filter) == []
+    assert set(unpacked) <= {()}  # the dims alone
+
+
+def test_a_block_beyond_the_time_is_not_even_decompressed(rig, monkeypatch):
+    for at in range(10):
+        rig.commit(sent(record(f"q{at}", at=NOON + at)))
+    opened: list[int] = []
+
+    def read(stored, first):
+        opened.append(first)
+        return read_observations(stored, first)
+
+    monkeypatch.setattr(sqlite_reader, "read_observations", read)
+    assert ids(newest(rig, until=NOON + 2)) == ["q1", "q0"]
+    assert opened == [2, 1, 0]  # the first begins at the end, which is exclusive
+
+
+def test_a_tag_that_became_a_slice_is_found_on_both_sides(rig, tmp_path):
+    tags = {"region": "eu"}
+    rig.commit(sent(record("before", tags=tags), record("elsewhere", tags={"region": "us"})))
+    rig.store.close()
+    again = Rig(tmp_path, pipeline(slices=("region",)))
+    again.commit(sent(record("after", at=NOON + 1, tags=tags), record("without", at=NOON + 1)))
+    assert ids(newest(again, tags=(("region", "eu"),))) == ["after", "before"]
+    assert ids(newest(again, tags=(("region", ""),))) == ["without"]
+    assert ids(newest(again, tags=(("region", "us"),))) == ["elsewhere"]
+
+
+def test_a_miss_is_what_the_hit_rate_counts(rig):
+    rig.commit(
+        sent(
+            record("cited", chunks=chunks("a", "b"), citations=["a"]),
+            record("missed", chunks=chunks("a", "b"), citations=["z"]),
+            record("unknown"),
+            record("labelled", chunks=chunks("a"), citations=["a"], relevant_ids=["z"]),
+        )
+    )
+    everything = newest(rig)
+    rows = PIPELINE.observe([each.record for each in everything], [Amendments()] * 4).values
+    missed = LossMap(PIPELINE.columns).losses(rows)[:, INDEX["hit"]] == 1.0
+    expected = [each.record.query_id for each, miss in zip(everything, missed, strict=True) if miss]
+    assert sorted(expected) == ["labelled", "missed"]
+    assert ids(newest(rig, failing=("miss",))) == expected
 
 
 def test_queries_are_described_in_batches(rig, monkeypatch):
