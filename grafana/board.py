@@ -74,6 +74,11 @@ def variable(name: str, label: str, query: str, *, several: bool = False) -> Jso
     } | ({"allValue": ".+", "current": chosen} if several else {})
 
 
+SLICE_WINDOW = variable(
+    "slice_window", "Window of slices", "label_values(ragmon_slice_window_queries, window)"
+)
+
+
 def _variables() -> list[Json]:
     queries = "label_values(ragmon_window_queries"
     return [

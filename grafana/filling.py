@@ -4,6 +4,7 @@ DEFAULTS = {
     "job": ".+",
     "pipeline": ".+",
     "window": "1h",
+    "slice_window": "1h",
     "compare": "1d",
     "k": "3",
     "evidence": "label",

@@ -1,7 +1,7 @@
 """Dashboard *how fast?*: latency of the application by stage, and of ragmon's own answers."""
 
-from grafana.board import Board, Row
-from grafana.metrics import COUNTED, OWN, increase, overall, quantile, rate, ratio, selector
+from grafana.board import SLICE_WINDOW, Board, Row
+from grafana.metrics import COUNTED, OF_SLICES, OWN, SLOW, increase, quantile, rate, selector, share
 from grafana.panels import Panel, Query, chart, heatmap, stat
 
 _DURATION = "ragmon_query_duration_seconds"
@@ -28,7 +28,7 @@ _NOW = Row(
             "Slow",
             "Share of queries slower than latency.slow_ms.",
             "percentunit",
-            Query(overall("ragmon_slow_ratio"), "slow"),
+            Query(SLOW.over("$window"), "slow"),
             (0.01, "orange"),
             (0.05, "red"),
         ),
@@ -99,12 +99,10 @@ _LATENCY = Row(
             ),
             min=0,
         ),
-        ratio(
-            "Slow", "Share of queries slower than latency.slow_ms.", "ragmon_slow_ratio", rare=True
-        ),
+        share("Slow", "Share of queries slower than latency.slow_ms.", SLOW),
         chart(
             "95 % by version",
-            "Total latency over the window, release by release.",
+            "Total latency over a window of slices, release by release.",
             "s",
             Query(
                 selector(
@@ -112,6 +110,7 @@ _LATENCY = Row(
                     'dimension="version"',
                     _TOTAL,
                     _AT % "0.95",
+                    of=OF_SLICES,
                 ),
                 "{{pipeline}} {{value}}",
             ),
@@ -135,4 +134,5 @@ BOARD = Board(
     "how fast?",
     "Latency by stage with exemplars, and how fast ragmon itself acknowledges.",
     (_NOW, _LATENCY),
+    (SLICE_WINDOW,),
 )

@@ -1,7 +1,23 @@
 """Dashboard *is it good?*: quality now, against its own past, with intervals."""
 
 from grafana.board import Board, Row, variable
-from grafana.metrics import COUNTED, OWN, SELECTED, alerts, overall, rate, ratio, selector
+from grafana.metrics import (
+    COUNTED,
+    GROUNDING,
+    HITS,
+    LIKED,
+    NOTHING_FOUND,
+    OWN,
+    SELECTED,
+    UNCITED,
+    UNFAITHFUL,
+    alerts,
+    increase,
+    rate,
+    ratio,
+    selector,
+    share,
+)
 from grafana.panels import Panel, Query, chart, column, stat, table
 
 _AT_K = ('k="$k"', 'evidence="$evidence"')
@@ -26,13 +42,13 @@ _NOW = Row(
             "Queries",
             "Queries in the window, over the chosen pipelines.",
             "short",
-            Query(f"sum({selector('ragmon_window_queries')})", "queries"),
+            Query(increase("ragmon_queries_total", "", over="$window"), "queries"),
         ),
         stat(
             "Found nothing",
             "Share of queries for which retrieval found nothing.",
             "percentunit",
-            Query(overall("ragmon_zero_result_ratio"), "zero results"),
+            Query(NOTHING_FOUND.over("$window"), "zero results"),
             (0.05, "orange"),
             (0.2, "red"),
         ),
@@ -40,19 +56,19 @@ _NOW = Row(
             "Hit rate at $k",
             "Share of queries with a relevant chunk among the first $k, by $evidence.",
             "percentunit",
-            Query(overall("ragmon_hit_ratio", *_AT_K), "hit"),
+            Query(HITS.over("$window"), "hit"),
         ),
         stat(
             "Grounding",
             "Share of the answers that their chunks support, by the embedded judge.",
             "percentunit",
-            Query(overall("ragmon_grounding_ratio"), "grounding"),
+            Query(GROUNDING.over("$window"), "grounding"),
         ),
         stat(
             "Liked",
             "Share of the rated answers that users liked.",
             "percentunit",
-            Query(overall("ragmon_positive_feedback_ratio"), "liked"),
+            Query(LIKED.over("$window"), "liked"),
         ),
         stat(
             "Open alerts",
@@ -112,11 +128,13 @@ _RETRIEVAL = Row(
             "ragmon_hit_ratio",
             *_AT_K,
         ),
-        ratio(
+        chart(
             "Reciprocal rank",
             "Mean of 1/rank of the first relevant chunk, by $evidence.",
-            "ragmon_reciprocal_rank",
-            'evidence="$evidence"',
+            "percentunit",
+            Query(selector("ragmon_reciprocal_rank", 'evidence="$evidence"'), "{{pipeline}}"),
+            min=0,
+            max=1,
         ),
         ratio(
             "Attribution",
@@ -136,18 +154,15 @@ _ANSWERS = Row(
             "ragmon_grounding_ratio",
             baseline="grounding",
         ),
-        ratio(
+        share(
             "Unfaithful answers",
             "Share of the judged answers below judge.unfaithful_below.",
-            "ragmon_unfaithful_ratio",
-            rare=True,
+            UNFAITHFUL,
         ),
-        ratio(
+        share(
             "Answers that cite nothing",
             "Share of the answers that cite none of their retrieved chunks.",
-            "ragmon_uncited_ratio",
-            rare=True,
-            baseline="uncited",
+            UNCITED,
         ),
         ratio(
             "Liked",
@@ -224,7 +239,7 @@ BOARD = Board(
     "Quality of retrieval and answers now, by pipeline, with 95 % intervals and its own past.",
     (_NOW, _RETRIEVAL, _ANSWERS, _TABLE, _TRAFFIC, _PROBES),
     (
-        variable("k", "k", "label_values(ragmon_hit_ratio, k)"),
-        variable("evidence", "Evidence", "label_values(ragmon_hit_ratio, evidence)"),
+        variable("k", "k", "label_values(ragmon_query_hits_total, k)"),
+        variable("evidence", "Evidence", "label_values(ragmon_query_hits_total, evidence)"),
     ),
 )

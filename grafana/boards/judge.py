@@ -1,7 +1,18 @@
 """Dashboard of the judges: verdicts, coverage, cost, and agreement with people."""
 
 from grafana.board import Board, Row
-from grafana.metrics import OWN, increase, overall, quantile, rate, ratio, selector
+from grafana.metrics import (
+    FAITHFULNESS,
+    OWN,
+    READ,
+    UNFAITHFUL,
+    increase,
+    quantile,
+    rate,
+    ratio,
+    selector,
+    share,
+)
 from grafana.panels import Query, chart, stack, stat
 
 _JUDGED = "ragmon_judged_total"
@@ -23,21 +34,21 @@ _NOW = Row(
     (
         stat(
             "Faithfulness",
-            "Share of the answers that is supported, by the best judge that read them.",
+            "Share of an answer that its chunks support, over all judges.",
             "percentunit",
-            Query(overall("ragmon_faithfulness_ratio", _JUDGES), "faithfulness"),
+            Query(FAITHFULNESS.over("$window", "", _JUDGES), "faithfulness"),
         ),
         stat(
             "Unfaithful answers",
             "Share of the judged answers below judge.unfaithful_below.",
             "percentunit",
-            Query(overall("ragmon_unfaithful_ratio"), "unfaithful"),
+            Query(UNFAITHFUL.over("$window"), "unfaithful"),
         ),
         stat(
             "Read",
             "Share of the answers that the embedded judge read.",
             "percentunit",
-            Query(overall("ragmon_grounding_coverage_ratio"), "read"),
+            Query(READ.over("$window"), "read"),
         ),
         stat(
             "Waiting",
@@ -63,28 +74,30 @@ _NOW = Row(
 _VERDICTS = Row(
     "Verdicts",
     (
-        ratio(
+        share(
             "Faithfulness",
             "Share of an answer that its chunks support, by judge.",
-            "ragmon_faithfulness_ratio",
-            legend="{{pipeline}} {{judge}}",
+            FAITHFULNESS,
+            legend="pipeline, judge",
         ),
         ratio(
             "Grounding",
             "Share of an answer that its chunks support, by the embedded judge.",
             "ragmon_grounding_ratio",
         ),
-        ratio(
+        share(
             "Unfaithful answers",
             "Share of the judged answers below judge.unfaithful_below.",
-            "ragmon_unfaithful_ratio",
-            rare=True,
+            UNFAITHFUL,
         ),
         chart(
             "Judged answers in the window",
-            "Number of verdicts behind the faithfulness of each judge.",
+            "Answers that the verdicts of each judge speak for, over the window.",
             "short",
-            Query(selector("ragmon_faithfulness_ratio_samples"), "{{pipeline}} {{judge}}"),
+            Query(
+                increase("ragmon_judged_answers_total", "pipeline, judge", over="$window"),
+                "{{pipeline}} {{judge}}",
+            ),
             min=0,
         ),
     ),
@@ -93,14 +106,22 @@ _VERDICTS = Row(
 _AGREEMENT = Row(
     "Against people",
     (
+        ratio(
+            "Faithfulness with its interval",
+            "Share of an answer that its chunks support: by the language model, the same as"
+            " people would see it (llm_corrected), and by people.",
+            "ragmon_faithfulness_ratio",
+            'judge!="grounding"',
+            legend="{{pipeline}} {{judge}}",
+        ),
         chart(
             "Distance from human labels",
             "Faithfulness by a judge minus faithfulness by human labels, over the window.",
             "percentunit",
             Query(
-                f"{selector('ragmon_faithfulness_ratio', _JUDGES)}"
-                " - on (job, instance, pipeline, window) group_left () "
-                f"{selector('ragmon_faithfulness_ratio', _PEOPLE)}",
+                f"{FAITHFULNESS.over('$window', 'pipeline, judge', _JUDGES)}"
+                " - on (pipeline) group_left () "
+                f"{FAITHFULNESS.over('$window', 'pipeline', _PEOPLE)}",
                 "{{pipeline}} {{judge}}",
             ),
         ),
@@ -123,7 +144,10 @@ _AGREEMENT = Row(
             "Human labels in the window",
             "Answers that people labelled, by /v1/labels.",
             "short",
-            Query(selector("ragmon_faithfulness_ratio_samples", _PEOPLE), "{{pipeline}}"),
+            Query(
+                increase("ragmon_judged_answers_total", "pipeline", _PEOPLE, over="$window"),
+                "{{pipeline}}",
+            ),
             min=0,
         ),
     ),
@@ -139,10 +163,10 @@ _WORK = Row(
             "reqps",
             Query(rate(_JUDGED, "judge, outcome", of=OWN), "{{judge}} {{outcome}}"),
         ),
-        ratio(
+        share(
             "Read by the embedded judge",
             "Share of the answers that it read; the rest exceeded judge.grounding.max_cpu.",
-            "ragmon_grounding_coverage_ratio",
+            READ,
         ),
         chart(
             "Waiting",

@@ -1,10 +1,22 @@
 """Dashboard *what broke?*: alerts, failure modes, and the slices and queries behind them."""
 
 from grafana.board import Board, Row, variable
-from grafana.metrics import ACTIVE, COUNTED, alerts, increase, overall, rate, selector
+from grafana.metrics import (
+    ACTIVE,
+    CITED,
+    COUNTED,
+    ERRORS,
+    GROUNDING,
+    LIKED,
+    NOTHING_FOUND,
+    UNFAITHFUL,
+    alerts,
+    increase,
+    increase_by_slice,
+    rate,
+)
 from grafana.panels import (
     HALF,
-    Panel,
     Query,
     chart,
     column,
@@ -50,7 +62,7 @@ _OPEN = Row(
             "Failed queries",
             "Share of queries that failed, over the chosen pipelines.",
             "percentunit",
-            Query(overall("ragmon_error_ratio"), "errors"),
+            Query(ERRORS.over("$window"), "errors"),
             (0.01, "orange"),
             (0.05, "red"),
         ),
@@ -58,7 +70,7 @@ _OPEN = Row(
             "Found nothing",
             "Share of queries for which retrieval found nothing.",
             "percentunit",
-            Query(overall("ragmon_zero_result_ratio"), "zero results"),
+            Query(NOTHING_FOUND.over("$window"), "zero results"),
             (0.05, "orange"),
             (0.2, "red"),
         ),
@@ -66,7 +78,7 @@ _OPEN = Row(
             "Unfaithful answers",
             "Share of the judged answers below judge.unfaithful_below.",
             "percentunit",
-            Query(overall("ragmon_unfaithful_ratio"), "unfaithful"),
+            Query(UNFAITHFUL.over("$window"), "unfaithful"),
         ),
         states(
             "Alerts over time",
@@ -104,6 +116,14 @@ _OPEN = Row(
     ),
 )
 
+
+def _mode_share(range_: str) -> str:
+    """Share of each failure mode in the queries of its pipeline."""
+    modes = increase("ragmon_failure_mode_total", "pipeline, mode", _FAILED, over=range_)
+    queries = increase("ragmon_failure_mode_total", "pipeline", over=range_)
+    return f"{modes} / on (pipeline) group_left () {queries}"
+
+
 _MODES = Row(
     "Failure modes",
     (
@@ -111,7 +131,7 @@ _MODES = Row(
             "What goes wrong",
             "Share of queries by failure mode; the remaining queries are good or not diagnosed.",
             "percentunit",
-            Query(selector("ragmon_failure_mode_ratio", _FAILED), "{{pipeline}} {{mode}}"),
+            Query(_mode_share("$__rate_interval"), "{{pipeline}} {{mode}}"),
         ),
         stack(
             "Queries that went wrong",
@@ -124,21 +144,17 @@ _MODES = Row(
         ),
         table(
             "The queries behind it",
-            "Failure modes now, with their 95 % interval; the link lists the newest queries.",
+            "Failure modes over the window; the link lists the newest queries.",
             "percentunit",
             {
-                name: Query(
-                    f"max by (pipeline, mode) "
-                    f"({selector(f'ragmon_failure_mode_ratio{suffix}', _FAILED)})",
+                "Share": Query(_mode_share("$window"), "", instant=True),
+                "Queries": Query(
+                    increase(
+                        "ragmon_failure_mode_total", "pipeline, mode", _FAILED, over="$window"
+                    ),
                     "",
                     instant=True,
-                )
-                for name, suffix in (
-                    ("Share", ""),
-                    ("From", "_lower"),
-                    ("To", "_upper"),
-                    ("Queries", "_samples"),
-                )
+                ),
             },
             {"pipeline": "Pipeline", "mode": "Mode"},
             overrides=(
@@ -157,53 +173,53 @@ _MODES = Row(
 )
 
 
-def _by_slice(metric: str) -> Query:
-    chosen = selector(f"ragmon_slice_{metric}", 'dimension="$dimension"')
-    return Query(f"max by (pipeline, value) ({chosen})", "", instant=True)
+_SHARES = {
+    "Errors": ERRORS,
+    "Found nothing": NOTHING_FOUND,
+    "Attribution": CITED,
+    "Grounding": GROUNDING,
+    "Liked": LIKED,
+}
+_CHARTS = {
+    "Found nothing": "Share of queries for which retrieval found nothing.",
+    "Errors": "Share of queries that failed.",
+    "Attribution": "Share of the retrieved chunks that answers cite.",
+    "Grounding": "How much of an answer its chunks hold, by the embedded judge.",
+}
 
 
-def _over_slices(title: str, description: str, metric: str) -> Panel:
-    chosen = selector(f"ragmon_slice_{metric}", 'dimension="$dimension"')
-    return chart(
-        title, description, "percentunit", Query(chosen, "{{pipeline}} {{value}}"), min=0, max=1
-    )
-
+_QUERIES_BY_SLICE = increase_by_slice("queries_total", over="$window")
 
 _SLICES = Row(
     "Where: by $dimension",
     (
         table(
             "Slices",
-            "Each value of $dimension now.",
+            "Each value of $dimension over the window. Slices that metrics.max_series withholds are"
+            " in ragmon report.",
             "percentunit",
             {
-                "Queries": _by_slice("window_queries"),
-                "Errors": _by_slice("error_ratio"),
-                "Found nothing": _by_slice("zero_result_ratio"),
-                "Attribution": _by_slice("attribution_ratio"),
-                "Grounding": _by_slice("grounding_ratio"),
-                "Liked": _by_slice("positive_feedback_ratio"),
+                "Queries": Query(_QUERIES_BY_SLICE, "", instant=True),
+                **{
+                    heading: Query(of.by_slice("$window"), "", instant=True)
+                    for heading, of in _SHARES.items()
+                },
             },
             {"pipeline": "Pipeline", "value": "Slice"},
             overrides=(column("Queries", unit="short", decimals=0),),
             sorted_by="Queries",
             height=7,
         ),
-        _over_slices(
-            "Found nothing, by $dimension",
-            "Share of queries for which retrieval found nothing.",
-            "zero_result_ratio",
-        ),
-        _over_slices("Errors, by $dimension", "Share of queries that failed.", "error_ratio"),
-        _over_slices(
-            "Attribution, by $dimension",
-            "Mean share of the retrieved chunks that the answer cites.",
-            "attribution_ratio",
-        ),
-        _over_slices(
-            "Grounding, by $dimension",
-            "How much of an answer its chunks hold, by the embedded judge.",
-            "grounding_ratio",
+        *(
+            chart(
+                f"{heading}, by $dimension",
+                text,
+                "percentunit",
+                Query(_SHARES[heading].by_slice("$__rate_interval"), "{{pipeline}} {{value}}"),
+                min=0,
+                max=1,
+            )
+            for heading, text in _CHARTS.items()
         ),
     ),
 )

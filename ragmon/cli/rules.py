@@ -1,4 +1,4 @@
-"""Print the Prometheus rules as one file, with objectives, windows and links of these settings.
+"""Print the Prometheus rules as one file, with objectives and links of these settings.
 
 An objective is that of --objective, else of a rule of kind slo in detectors.rules for all
 pipelines, else the shipped one. Limits need no option: ragmon exports them as ragmon_limit_bytes.
@@ -15,7 +15,6 @@ from ragmon.cli.console import say
 from ragmon.config import Settings
 from ragmon.detectors import slo
 from ragmon.detectors.rules import build, combined
-from ragmon.durations import duration_text
 from ragmon.errors import SettingsError
 
 NAME = "rules"
@@ -29,7 +28,6 @@ BUDGETS = {
     "RagmonZeroResultBudgetBurn": ("zero_result", 0.05),
 }
 RUNBOOKS = "https://github.com/ragmon/ragmon/blob/main/deploy/runbooks"
-_HOUR_S = 3_600.0
 _STALE_S = 300.0
 
 
@@ -121,19 +119,12 @@ def _tolerate(text: str, shipped: float, share: float) -> str:
     return re.sub(rf"\b{100 * shipped:g} %", f"{100 * share:.4g} %", text)
 
 
-def _window(text: str, settings: Settings) -> str:
-    """Use a configured window: the one nearest to an hour."""
-    nearest = min(settings.windows, key=lambda seconds: abs(seconds - _HOUR_S))
-    return text.replace('window="1h"', f'window="{duration_text(nearest)}"')
-
-
 def _stale(text: str, settings: Settings) -> str:
     """Call an evaluation stale after three missed ones, however rarely they are planned."""
     return text.replace(f"> {_STALE_S:g}", f"> {max(_STALE_S, 3 * settings.evaluate_every):g}")
 
 
 _FITTED: dict[str, Callable[[str, Settings], str]] = {
-    "RagmonJudgeCoverageLow": _window,
     "RagmonEvaluationStale": _stale,
 }
 

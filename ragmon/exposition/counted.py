@@ -113,7 +113,8 @@ def by_version(columns: Sequence[Column]) -> Table:
         _feedback(places, always=True),
         _modes(places),
         *_hits(places, places.ks),
-        *_judged(places),
+        *_judged(places, always=True),
+        *_answers(places),
     ]
     return _table("ragmon_", "", counters)
 
@@ -127,7 +128,7 @@ def by_slice(columns: Sequence[Column]) -> Table:
         *_chunks(places, always=False),
         _feedback(places, always=False),
         *_hits(places, [headline]),
-        *_judged(places),
+        *_judged(places, always=False),
     ]
     return _table("ragmon_slice_", "Of one value of a tag", counters)
 
@@ -208,8 +209,11 @@ def _hits(places: _Places, ks: Sequence[int]) -> Iterator[Counter]:
     yield Counter("query_misses", text.format("no", f"Many are bad: {rate}"), tuple(misses))
 
 
-def _judged(places: _Places) -> Iterator[Counter]:
-    """Faithfulness by judge: answers, and the sum of their scores."""
+def _judged(places: _Places, *, always: bool) -> Iterator[Counter]:
+    """Faithfulness by judge: answers, and the sum of their scores.
+
+    With ``always`` those who need no language model begin at 0, so that PromQL sees the first.
+    """
     weight, weighted = places.sampled("faithfulness", judge=SAMPLED_JUDGE)
     human = {"judge": "human"}
     judges = {
@@ -222,7 +226,12 @@ def _judged(places: _Places) -> Iterator[Counter]:
     }
     answers, scores = (
         tuple(
-            CounterReading((("judge", judge),), sums[part], places.zero, sums[0])
+            CounterReading(
+                (("judge", judge),),
+                sums[part],
+                places.zero,
+                places.queries if always and judge != SAMPLED_JUDGE else sums[0],
+            )
             for judge, sums in judges.items()
         )
         for part in (0, 1)
@@ -237,3 +246,38 @@ def _judged(places: _Places) -> Iterator[Counter]:
         "divided by judged answers, is bad when low."
     )
     yield Counter("judged_score", text, scores)
+
+
+def _answers(places: _Places) -> Iterator[Counter]:
+    """Answers by what is known of them; each pair makes a share."""
+    readable = places.known("grounding_coverage")
+    text = "Answers with the text of a chunk, so that the embedded judge can read them."
+    reading = CounterReading((), readable, places.zero, readable)
+    yield Counter("judgeable_answers", text, (reading,))
+    text = (
+        "Answers that the embedded judge has read; few of ragmon_judgeable_answers_total leave "
+        "wide intervals: raise judge.grounding.max_cpu."
+    )
+    reading = CounterReading((), places.sum("grounding_coverage"), places.zero, readable)
+    yield Counter("judgeable_answers_read", text, (reading,))
+    yield from _pair(
+        places,
+        "unfaithful",
+        ("unfaithful_answers", "Judged answers below judge.unfaithful_below, which is bad."),
+        ("faithful_answers", "Judged answers that are not below judge.unfaithful_below."),
+    )
+    yield from _pair(
+        places,
+        "uncited",
+        ("uncited_answers", "Answers that cite none of their retrieved chunks, which is bad."),
+        ("citing_answers", "Answers that cite a retrieved chunk."),
+    )
+
+
+def _pair(
+    places: _Places, column: str, ones: tuple[str, str], zeros: tuple[str, str]
+) -> Iterator[Counter]:
+    """Counters of both outcomes of a proportion."""
+    known, of_ones = places.known(column), places.sum(column)
+    yield Counter(*ones, (CounterReading((), of_ones, places.zero, known),))
+    yield Counter(*zeros, (CounterReading((), known, places.never_zero(column), known),))

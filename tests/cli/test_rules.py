@@ -78,10 +78,6 @@ def test_without_settings_it_is_what_is_shipped(capsys, tmp_path):
             ["https://wiki.example.org/RagmonDown.md"], id="other runbooks",
         ),
         pytest.param(
-            "RagmonJudgeCoverageLow", ["--windows", "30m,24h"], 'window="1h"', ['window="30m"'],
-            id="a window that is there",
-        ),
-        pytest.param(
             "RagmonEvaluationStale", ["--evaluate_every", "5m"], "> 300", ["> 900"],
             id="seldom evaluated",
         ),

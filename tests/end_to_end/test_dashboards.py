@@ -1,4 +1,4 @@
-"""Every query of every dashboard, asked of a real Prometheus that scrapes the demo."""
+"""Every query of every dashboard and rule, asked of a real Prometheus that scrapes the demo."""
 
 import json
 import math
@@ -9,16 +9,19 @@ import sys
 from contextlib import contextmanager
 
 import pytest
+import yaml
 
 from tests.end_to_end.test_prometheus import Prometheus, scraping
 from tests.support import llm_server
 from tests.support.boards import BOARDS, Asked, asked
 from tests.support.http import Site
-from tests.support.promql import reads
+from tests.support.paths import ROOT
+from tests.support.promql import Read, reads
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.end_to_end
 
+RULES = ROOT / "deploy/prometheus/rules"
 EMPTY = {
     "ragmon_probe_": "the demo has no probe; tests/daemon/probes/test_probes.py runs one",
     "ragmon_scheduled_runs_skipped_total": "no run is skipped while the machine keeps up",
@@ -26,7 +29,17 @@ EMPTY = {
 }
 """How metrics begin that a healthy demo need not show, each with the reason."""
 
-CHOSEN = {"__rate_interval": "20s", "compare": "2s"}  # Prometheus has seen no more
+CHOSEN = {"__rate_interval": "30s", "compare": "5s"}  # Prometheus has seen no more
+UNSEEN = {
+    'ragmon_tls_certificate_expiry_timestamp_seconds{job="ragmon"}': "it has no certificate",
+    'ragmon_rejected_total{reason="connections"}': "no connection is refused",
+    'ragmon_limit_bytes{job="ragmon",limit="max_disk"}': "retention.max_disk is not set",
+    'ragmon_judged_total{job="ragmon",judge!="grounding",outcome!="scored"}': "the model answers",
+    'ragmon_notifications_total{job="ragmon",outcome="dead"}': "every notification arrives",
+    'ragmon_secret_files_usable{job="ragmon"}': "it reads no secret from a file",
+    'ragmon_token_expiry_timestamp_seconds{job="ragmon"}': "it has no token",
+}
+"""What alerts read that a healthy demo does not show, each with the reason."""
 
 
 @contextmanager
@@ -46,7 +59,7 @@ def demo(folder, model: str):
             env={**os.environ, "COLUMNS": "200", "TMPDIR": str(folder)},
         )  # fmt: skip
     try:
-        eventually(lambda: "Ctrl-C stops it" in output.read_text(), "the demo is live", 60)
+        eventually(lambda: "Ctrl-C stops it" in output.read_text(), "the demo is live", 180)
         url = re.search(r"http://127\.0\.0\.1:\d+", output.read_text())
         yield Site(url[0])
     finally:
@@ -86,26 +99,56 @@ def linked(site: Site) -> None:
         assert site.get(url.removeprefix(site.url)).status == 200, link
 
 
+def of_rules() -> list[Asked]:
+    """What recording rules compute, and every series that alerts compare with a limit."""
+    every = []
+    for path in sorted(RULES.glob("*.yaml")):
+        for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]:
+            for rule in group["rules"]:
+                name = rule.get("record", path.stem)
+                texts = [rule["expr"]] if "record" in rule else selectors(rule["expr"])
+                every += [Asked("rules", name, text) for text in texts]
+    return every
+
+
+def selectors(expression: str) -> list[str]:
+    """The series that an expression reads, whatever it compares them with."""
+    return [f"{read.metric}{{{_matchers(read)}}}" for read in reads(expression)]
+
+
+def _matchers(read: Read) -> str:
+    return ",".join(f"{label}{op}{json.dumps(value)}" for label, op, value in read.matchers)
+
+
 def answers(prometheus: Prometheus, each: Asked) -> bool:
     """Whether there is a number, not only NaN."""
     found = prometheus.ask("query", query=each.expression)["result"]
     return any(not math.isnan(float(series["value"][1])) for series in found)
 
 
-def test_every_query_of_every_dashboard_finds_data(tmp_path):
-    every = asked(**CHOSEN)
+def test_every_query_of_every_dashboard_and_rule_finds_data(tmp_path):
+    every = [
+        *(each for by in ("tenant", "version") for each in asked(dimension=by, **CHOSEN)),
+        *of_rules(),
+    ]
     absent = tuple(EMPTY)
     expected = [
         each
         for each in every
-        if not any(read.metric.startswith(absent) for read in reads(each.expression))
+        if each.expression not in UNSEEN
+        and not any(read.metric.startswith(absent) for read in reads(each.expression))
     ]
-    assert len(expected) > 80
+    assert UNSEEN.keys() <= {each.expression for each in every}
+    assert len(expected) > 250
     with (
         llm_server.serving() as model,
         demo(tmp_path, model.url) as site,
-        scraping(tmp_path, site.url.removeprefix("http://"), every_ms=2_000) as prometheus,
+        scraping(
+            tmp_path, site.url.removeprefix("http://"), every_ms=5_000, rules=f"{RULES}/*.yaml"
+        ) as prometheus,
     ):
+        # A counter that begins after the first scrape is seen to grow.
+        eventually(lambda: prometheus.value("ragmon_queries_total"), "it is scraped", 60)
         labelled(site)
         compared(site)
         linked(site)
@@ -114,6 +157,6 @@ def test_every_query_of_every_dashboard_finds_data(tmp_path):
             return [str(each) for each in expected if not answers(prometheus, each)]
 
         try:
-            eventually(lambda: not without_data(), "every query finds data", 90)
+            eventually(lambda: not without_data(), "every query finds data", 180)
         except AssertionError:
             assert without_data() == []

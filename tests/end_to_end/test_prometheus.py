@@ -14,7 +14,11 @@ pytestmark = pytest.mark.end_to_end
 TOKENS = "[{name: prometheus, token: scrape-me, scopes: [read]}, {name: app, token: send}]"
 
 SCRAPE = """
-global: {{scrape_interval: {every_ms}ms, scrape_timeout: {every_ms}ms}}
+global:
+  scrape_interval: {every_ms}ms
+  scrape_timeout: {every_ms}ms
+  evaluation_interval: {every_ms}ms
+rule_files: [{rules}]
 scrape_configs:
   - job_name: ragmon
     authorization: {{credentials: scrape-me}}
@@ -23,10 +27,11 @@ scrape_configs:
 
 
 @contextmanager
-def scraping(folder, target: str, every_ms: int = 500):
-    """A Prometheus on a free port."""
+def scraping(folder, target: str, every_ms: int = 500, rules: str = ""):
+    """A Prometheus on a free port; it evaluates the rules of the files that are named."""
     config = folder / "prometheus.yml"
-    config.write_text(SCRAPE.format(target=target, every_ms=every_ms), encoding="utf-8")
+    text = SCRAPE.format(target=target, every_ms=every_ms, rules=rules)
+    config.write_text(text, encoding="utf-8")
     flags = ("--enable-feature=exemplar-storage", "--query.lookback-delta=5m")
     with run_prometheus(folder, config, *flags) as site:
         yield site

@@ -125,7 +125,7 @@ def test_no_rating_is_ever_taken_back(log, ratings, positive, negative, neutral)
 
 def test_judged_answers_and_their_scores(log):
     log.queries(*(record(each, answer="Paris.", chunks=CHUNKS) for each in ("q1", "q2")))
-    assert log.value("judged_answers") is None
+    assert log.value("judged_answers") == 0
     log.later(judged("q1", 0.75, "grounding"), judged("q2", 0.25, "grounding"))
     log.later(Label(query_id="q2", faithful=1.0))
     assert log.value("judged_answers", judge="grounding") == 2

@@ -37,8 +37,8 @@ Durations take `s`, `m`, `h` and `d`; sizes take `KB`, `MB` and `GB`."""
 METRICS_INTRO = """\
 Metrics with the label `window` are rolling gauges. Beside each ratio, rank and mean stand `_lower`,
 `_upper` (95 %) and `_samples` with the same labels. Slices have the same names with
-`ragmon_slice_` and the labels `dimension` and `value`. A ratio without samples is absent, and so
-are the metrics of what is switched off."""
+`ragmon_slice_` and the labels `dimension` and `value`; of the counters, the headline ones do. A
+ratio without samples is absent, and so are the metrics of what is switched off."""
 COMMANDS_INTRO = """\
 `ragmon COMMAND --help` prints the same. Where a command takes settings, every setting is a flag
 as well: `--port=9000 --retention.records=3d`."""
