@@ -4,6 +4,7 @@ A text of some kilobytes can hold millions of elements once it is unpacked, and 
 much more as an object than as text. So they are counted first, a stretch at a time.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +55,22 @@ def count_objects(text: bytes, depth: int, most: int) -> int:
         most: counting ends somewhere beyond this number.
     """
     return _count(text, _BRACE, depth, most)
+
+
+def count_outer_objects(text: bytes, depth: int) -> Iterator[int]:
+    """Objects with at most so many braces open, counted on after each stretch of some milliseconds.
+
+    Args:
+        text: JSON.
+        depth: from 1, the outermost.
+    """
+    place, counted = _Place(), 0
+    for start in range(0, len(text), _STRETCH):
+        began = place.depth
+        place, _, structure = _scan(text[start : start + _STRETCH], place)
+        depths = began + np.cumsum(_STEPS[structure], dtype=np.int64)
+        counted += int(((structure == _BRACE) & (depths <= depth)).sum())
+        yield counted
 
 
 def count_values(text: bytes, most: int) -> int:

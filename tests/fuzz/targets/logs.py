@@ -1,5 +1,7 @@
 """``POST /v1/logs`` in both encodings: evaluations, and the feedback and labels they become."""
 
+import itertools
+
 import msgspec
 
 from ragmon.errors import RecordError
@@ -34,11 +36,11 @@ def run(data: bytes) -> None:
         body = otlp.as_protobuf(tree) if is_protobuf else otlp.as_json(tree)
         body = json_text.damaged(source, body) if source.chance(24) else body
     try:
-        logged = logs.evaluations(body, "protobuf" if is_protobuf else "json")
+        parts = list(logs.evaluations(body, "protobuf" if is_protobuf else "json"))
     except RecordError as error:
         said_why(error)
         return
-    for each in logged:
+    for each in itertools.chain.from_iterable(parts):
         try:
             evaluation = stamped(each.evaluation, NOW, BOUNDS)
         except RecordError as error:

@@ -1,6 +1,7 @@
 """``/v1/logs``: evaluation results are read, other log records are ignored."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,7 +32,7 @@ class _Record(msgspec.Struct, frozen=True, rename="camel"):
     span_id: str = ""
     time_unix_nano: int | str | float | None = 0
     observed_time_unix_nano: int | str | float | None = 0
-    attributes: list[json.KeyValue] | None = None
+    attributes: msgspec.Raw = msgspec.Raw(b"null")  # few log records are evaluations
 
 
 class _ScopeLogs(msgspec.Struct, frozen=True, rename="camel"):
@@ -54,8 +55,8 @@ def evaluations(
     encoding: Encoding,
     most: int = UNLIMITED,
     memory: MemoryReservation | None = None,
-) -> list[Logged]:
-    """The evaluation results in an export request.
+) -> Iterator[list[Logged]]:
+    """The evaluation results in an export request, of some hundred log records at a time.
 
     Args:
         body: of the request.
@@ -67,19 +68,26 @@ def evaluations(
         RecordError: it is no such request, or has more log records.
         MemoryLimitError: it would take too much memory.
     """
-    read = _from_json if encoding == "json" else _from_protobuf
-    return [
-        Logged(
-            evaluation_of(Event(EVALUATION, time_ns, attributes)),
-            trace_id,
-            span_id,
-            str(attributes.get("gen_ai.response.id", "")),
-        )
-        for name, trace_id, span_id, time_ns, attributes in read(body, most, memory)
-        if EVALUATION in (name, attributes.get("event.name"))
-    ]
+    if encoding == "json":
+        for _ in json.check(body, most, memory):
+            yield []
+        read = _from_json(body)
+    else:
+        read = _from_protobuf(body, most, memory)
+    while some := list(islice(read, _AT_ONCE)):
+        yield [
+            Logged(
+                evaluation_of(Event(EVALUATION, time_ns, attributes)),
+                trace_id,
+                span_id,
+                str(attributes.get("gen_ai.response.id", "")),
+            )
+            for name, trace_id, span_id, time_ns, attributes in some
+            if EVALUATION in (name, attributes.get("event.name"))
+        ]
 
 
+_AT_ONCE = 64
 _Read = tuple[str, bytes, bytes, int, Attributes]
 
 
@@ -99,8 +107,7 @@ def _records(outline: Outline, scope: ScopeOutline) -> Iterator[Any]:
         yield from protobuf.parse(outline.cut(stretch), ScopeLogs).log_records
 
 
-def _from_json(body: bytes, most: int, memory: MemoryReservation | None) -> Iterator[_Read]:
-    json.check(body, most, memory)
+def _from_json(body: bytes) -> Iterator[_Read]:
     request: _LogRequest = json.parse(body, _decoder)
     for resource in request.resource_logs or ():
         for scope in resource.scope_logs or ():
@@ -110,5 +117,7 @@ def _from_json(body: bytes, most: int, memory: MemoryReservation | None) -> Iter
                     json.unhex(record.trace_id, 16) or b"",
                     json.unhex(record.span_id, 8) or b"",
                     json.moment(record.time_unix_nano or record.observed_time_unix_nano),
-                    json.attributes(record.attributes, DecodedSpans([])),
+                    json.attributes(
+                        json.open_pairs(record.attributes, "log record"), DecodedSpans([])
+                    ),
                 )

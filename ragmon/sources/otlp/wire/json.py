@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ragmon.errors import RecordError
 from ragmon.event_time import NO_TIME
 from ragmon.memory import MemoryReservation
-from ragmon.sources.json_scan import count_byte, count_objects
+from ragmon.sources.json_scan import count_byte, count_outer_objects, count_values
 from ragmon.sources.otlp.reading.values import resource_of
 from ragmon.sources.otlp.spans import (
     MAX_ATTRIBUTES,
@@ -27,7 +27,12 @@ from ragmon.sources.otlp.spans import (
     SpanLink,
     drop_bulk,
 )
-from ragmon.sources.otlp.wire.limits import STRETCH_RECORDS, UNLIMITED, reserve_json
+from ragmon.sources.otlp.wire.limits import (
+    STRETCH_BYTES,
+    STRETCH_RECORDS,
+    UNLIMITED,
+    reserve_json,
+)
 
 _SCALARS = frozenset({str, bool, int, float})
 _LAST_MOMENT = (1 << 64) - 1  # the largest of the wire
@@ -36,6 +41,12 @@ _FLOAT64 = 1 << 1023
 _MAX_DEPTH = 32
 _RECORD_DEPTH = 7  # {resourceSpans: [{scopeSpans: [{spans: [{ and the same of log records
 _Whole = int | str | float | None
+
+_LARGE = 1 << 18  # a smaller body is decoded at once, in five milliseconds
+_WIDE = 1 << 16  # what is shorter holds few values
+MOST_VALUES = 100_000
+"""Texts, lists and objects of one span, log record, resource or scope: no other request is answered
+while they are decoded, for some 10 ms. A thousand attributes have 5,000."""
 
 
 class _Wire(Struct, frozen=True, rename="camel", gc=False):
@@ -93,10 +104,46 @@ class _TraceRequest(_Wire, frozen=True):
     resource_spans: list[_ResourceSpans] | None = None
 
 
+class _LargeNamed(_Wire, frozen=True):
+    name: str = ""
+    attributes: Raw = Raw(b"null")
+
+
+class _LargeSpan(_LargeNamed, frozen=True):
+    trace_id: str = ""
+    span_id: str = ""
+    parent_span_id: str | None = ""
+    start_time_unix_nano: _Whole = 0
+    end_time_unix_nano: _Whole = 0
+    events: Raw = Raw(b"null")
+    links: Raw = Raw(b"null")
+    status: _Status | None = None
+
+
+class _LargeScopeSpans(_Wire, frozen=True):
+    scope: _LargeNamed | None = None
+    spans: list[_LargeSpan] | None = None
+
+
+class _LargeResourceSpans(_Wire, frozen=True):
+    resource: _LargeNamed | None = None
+    scope_spans: list[_LargeScopeSpans] | None = None
+
+
+class _LargeTraceRequest(_Wire, frozen=True):
+    """Like the other, but lists of a span are left encoded until its turn comes."""
+
+    resource_spans: list[_LargeResourceSpans] | None = None
+
+
 _decode_request = msgspec.json.Decoder(_TraceRequest)
+_decode_large = msgspec.json.Decoder(_LargeTraceRequest)
+_decode_pairs = msgspec.json.Decoder(list[KeyValue] | None)
+_decode_events = msgspec.json.Decoder(list[_Event] | None)
+_decode_links = msgspec.json.Decoder(list[_Link] | None)
 
 
-def parse(body: bytes, decoder: msgspec.json.Decoder[Any] = _decode_request) -> Any:
+def parse(body: bytes | Raw, decoder: msgspec.json.Decoder[Any] = _decode_request) -> Any:
     """Parse the message of a request.
 
     Raises:
@@ -109,8 +156,15 @@ def parse(body: bytes, decoder: msgspec.json.Decoder[Any] = _decode_request) -> 
         raise RecordError("malformed", "", f"no OTLP JSON: {error}", hint=hint) from None
 
 
-def check(body: bytes, most: int = UNLIMITED, memory: MemoryReservation | None = None) -> None:
-    """Refuse a request that is too large to be decoded.
+def is_large(body: bytes) -> bool:
+    """True for what would hold up other requests if it were decoded at once."""
+    return len(body) > _LARGE
+
+
+def check(
+    body: bytes, most: int = UNLIMITED, memory: MemoryReservation | None = None
+) -> Iterator[None]:
+    """Refuse a request that is too large to be decoded; others may have a turn at each step.
 
     Args:
         body: of the request.
@@ -122,18 +176,38 @@ def check(body: bytes, most: int = UNLIMITED, memory: MemoryReservation | None =
         MemoryLimitError: it would take too much memory.
     """
     if count_byte(body, b"{") > most:
-        records = count_objects(body, _RECORD_DEPTH, most)
-        if records > most:
-            message = f"the request has {records} spans or log records or more"
-            detail = f"{message}; ten times limits.records allow {most}"
-            raise RecordError("too_many_records", "", detail, hint="Send smaller batches")
+        for records in count_outer_objects(body, _RECORD_DEPTH):
+            if records > most:
+                message = f"the request has {records} spans or log records or more"
+                detail = f"{message}; ten times limits.records allow {most}"
+                raise RecordError("too_many_records", "", detail, hint="Send smaller batches")
+            yield
     reserve_json(memory, body)
+
+
+def is_too_wide(encoded: Raw) -> bool:
+    """True for more values than any program would send in one list."""
+    view = memoryview(encoded)
+    return len(view) > _WIDE and count_values(bytes(view), MOST_VALUES) > MOST_VALUES
+
+
+def open_pairs(encoded: Raw, what: str) -> list[KeyValue] | None:
+    """The attributes of a resource or scope of a large request.
+
+    Raises:
+        RecordError: they are no attributes, or too many.
+    """
+    if is_too_wide(encoded):
+        message = f"a {what} has more than {MOST_VALUES:,} texts, lists and objects"
+        raise RecordError("too_many_fields", "", message, hint="Send fewer attributes")
+    pairs: list[KeyValue] | None = parse(encoded, _decode_pairs)
+    return pairs
 
 
 def decode(
     body: bytes, most: int = UNLIMITED, memory: MemoryReservation | None = None
 ) -> Iterator[DecodedSpans]:
-    """The spans of an export request, some hundreds at a time.
+    """The spans of an export request, some hundreds at a time, and often none.
 
     Args:
         body: of the request.
@@ -144,15 +218,60 @@ def decode(
         RecordError: it is no such message, or has more spans.
         MemoryLimitError: it would take too much memory.
     """
-    check(body, most, memory)
-    for resource_spans in parse(body).resource_spans or ():
+    for _ in check(body, most, memory):
+        yield DecodedSpans([])
+    request = parse(body, _decode_large if is_large(body) else _decode_request)
+    if is_large(body):
+        yield DecodedSpans([])
+    for resource_spans in request.resource_spans or ():
         about = resource_spans.resource
-        resource = resource_of(attributes(about.attributes if about else None, DecodedSpans([])))
+        pairs = about.attributes if about else None
+        if isinstance(pairs, Raw):
+            pairs = open_pairs(pairs, "resource")
+        resource = resource_of(attributes(pairs, DecodedSpans([])))
         for scope_spans in resource_spans.scope_spans or ():
             scope = scope_spans.scope.name[:MAX_NAME] if scope_spans.scope else ""
-            spans = scope_spans.spans or []
-            for at in range(0, len(spans), STRETCH_RECORDS):
-                yield _scope(spans[at : at + STRETCH_RECORDS], scope, resource)
+            for spans, too_wide in _stretches(scope_spans.spans or []):
+                decoded = _scope(spans, scope, resource)
+                if too_wide:
+                    decoded.refuse("too_many_fields", too_wide)
+                yield decoded
+
+
+def _stretches(spans: list[_Span] | list[_LargeSpan]) -> Iterator[tuple[list[_Span], int]]:
+    """Some spans at a time, of a limited size, and how many beside them are too wide."""
+    stretch: list[_Span] = []
+    size = too_wide = 0
+    for span in spans:
+        if isinstance(span, _LargeSpan):
+            parts = (span.attributes, span.events, span.links)
+            size += sum(len(memoryview(part)) for part in parts)
+            if any(map(is_too_wide, parts)):
+                too_wide += 1
+            else:
+                stretch.append(_open(span))
+        else:
+            stretch.append(span)
+        if len(stretch) >= STRETCH_RECORDS or size >= STRETCH_BYTES:
+            yield stretch, too_wide
+            stretch, size, too_wide = [], 0, 0
+    if stretch or too_wide:
+        yield stretch, too_wide
+
+
+def _open(span: _LargeSpan) -> _Span:
+    return _Span(
+        span.name,
+        parse(span.attributes, _decode_pairs),
+        span.trace_id,
+        span.span_id,
+        span.parent_span_id,
+        span.start_time_unix_nano,
+        span.end_time_unix_nano,
+        parse(span.events, _decode_events),
+        parse(span.links, _decode_links),
+        span.status,
+    )
 
 
 def _scope(wire: list[_Span], scope: str, resource: Resource) -> DecodedSpans:
