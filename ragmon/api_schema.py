@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragmon.alerts import Change
-from ragmon.alerts.as_json import AlertView, TransitionView
+from ragmon.alerts.as_json import AlertView, IncidentView, TransitionView
 from ragmon.alerts.silences import Matcher
 from ragmon.records import Chunk, Draw, Feedback, Id, Label, QueryRecord, Tokens, Verdict
 from ragmon.report import LabelAgreement, LatencyFigures, MeanEstimate, PipelineReport
@@ -82,6 +82,13 @@ class AlertList(Struct, frozen=True, kw_only=True):
 
     judged_until: float | None  # unix seconds; null: nothing was evaluated yet
     alerts: list[AlertView]
+
+
+class IncidentList(Struct, frozen=True, kw_only=True):
+    """Open and ended incidents: what is open first, then the newest."""
+
+    judged_until: float | None  # unix seconds; null: nothing was evaluated yet
+    incidents: list[IncidentView]
 
 
 class AlertDetail(AlertView, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ class SliceShare(Struct, frozen=True):
     mean: float  # loss since the change
     expected: float  # loss before
     share: float  # of the excess losses of the whole
+    probability: float = 0.0  # that the change is this slice's, not the whole pipeline's
 
 
 class ModeShift(Struct, frozen=True):
@@ -83,6 +84,7 @@ class Alert(Struct, frozen=True, kw_only=True):
     inhibited_by: str = ""  # the fingerprint of the cause
     explained_by: str = ""  # the same cause, for people
     silenced_by: str = ""  # id of the silence, or name of the maintenance window
+    incident_id: str = ""  # empty while it is pending
     finding: Finding
     evidence: Evidence | None = None
 

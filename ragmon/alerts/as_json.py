@@ -1,9 +1,12 @@
 """An alert as the API, the report and the status page show it, with links in place of paths."""
 
+from typing import Literal
+
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from ragmon.alerts import Alert, AlertEvent, Change, Evidence, State, WorstQuery
+from ragmon.alerts.incidents import AlertIncident, IncidentCause
 from ragmon.alerts.message import Links
 from ragmon.detectors import Measured, Severity
 from ragmon.detectors.losses import INDEX, LOSSES
@@ -67,6 +70,44 @@ class AlertView(Struct, frozen=True, kw_only=True):
     threshold: float | None
     guarantee: str
     evidence: LinkedEvidence | None
+    incident_id: str = ""  # empty while it is pending
+
+
+class IncidentAlert(Struct, frozen=True, kw_only=True):
+    """One alert of an incident; `/v1/alerts/{id}` has its evidence."""
+
+    id: str  # of this episode
+    fingerprint: str
+    name: str
+    state: State
+    severity: Severity
+    metric: str
+    type: str  # kind of the detector
+    dimension: str  # of a slice; empty: the pipeline as a whole
+    value: str
+    sentence: str
+    fired_at: float | None
+    ended_at: float | None
+    notified_at: float | None  # null: no notification was sent
+    inhibited_by: str  # fingerprint of the alert that explains it
+    silenced_by: str
+
+
+class IncidentView(Struct, frozen=True, kw_only=True):
+    """Alerts that were open together, began within minutes and share a cause."""
+
+    id: str
+    pipeline: str
+    state: Literal["open", "resolved"]
+    severity: Severity  # the gravest of its alerts
+    notified_severity: Severity | None  # the gravest that a notification named; null: none was sent
+    headline: str
+    cause: IncidentCause
+    began_at: float  # estimated; times are unix seconds
+    detected_at: float  # the first alert fired
+    ended_at: float | None  # null while an alert of it is open
+    bad_queries: float | None  # beyond what was expected, about; of the alert with the most
+    alerts: list[IncidentAlert]  # causes before their effects
 
 
 class TransitionView(Struct, frozen=True, kw_only=True):
@@ -113,7 +154,56 @@ def describe(alert: Alert, links: Links) -> AlertView:
         threshold=finding.threshold,
         guarantee=finding.guarantee,
         evidence=_linked(alert.evidence, alert, links),
+        incident_id=alert.incident_id,
     )
+
+
+def describe_incident(incident: AlertIncident) -> IncidentView:
+    """An incident, for readers."""
+    beyond = [_beyond(alert) for alert in incident.alerts]
+    return IncidentView(
+        id=incident.id,
+        pipeline=incident.pipeline,
+        state="open" if incident.ended_at is None else "resolved",
+        severity=incident.severity,
+        notified_severity=incident.notified_severity,
+        headline=incident.headline,
+        cause=incident.cause,
+        began_at=incident.began_at,
+        detected_at=incident.detected_at,
+        ended_at=incident.ended_at,
+        bad_queries=max((excess for excess in beyond if excess is not None), default=None),
+        alerts=[_of_incident(alert) for alert in incident.alerts],
+    )
+
+
+def _of_incident(alert: Alert) -> IncidentAlert:
+    stream = alert.key.stream
+    return IncidentAlert(
+        id=alert.episode,
+        fingerprint=alert.fingerprint,
+        name=alert.name,
+        state=alert.state,
+        severity=alert.severity,
+        metric=stream.metric,
+        type=alert.key.kind,
+        dimension=stream.dimension,
+        value=stream.value,
+        sentence=alert.evidence.sentence if alert.evidence else "",
+        fired_at=alert.fired_at,
+        ended_at=alert.ended_at,
+        notified_at=alert.notified_at,
+        inhibited_by=alert.inhibited_by,
+        silenced_by=alert.silenced_by,
+    )
+
+
+def _beyond(alert: Alert) -> float | None:
+    """Losses beyond what was expected, since the change or over the rule's window."""
+    observed, reference = alert.finding.observed, alert.finding.reference
+    if observed is None or reference is None or alert.key.kind == "no_data":
+        return None
+    return max(0.0, observed.n * (observed.mean - reference.mean))
 
 
 def transition(event: AlertEvent) -> TransitionView:

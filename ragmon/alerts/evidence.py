@@ -1,10 +1,12 @@
 """Evidence of an alert: where the change sits, which stage fails, in words and with remedies."""
 
 import numpy as np
+from msgspec.structs import replace
 
 from ragmon.alerts import Evidence, ModeShift, SliceShare
 from ragmon.alerts.remedies import remedy_of, runbook_of
 from ragmon.alerts.sentences import detail, sentence
+from ragmon.alerts.suspects import Cell, probabilities
 from ragmon.detectors import MINUTE_S, Finding, StreamKey
 from ragmon.detectors.arrays import Floats
 from ragmon.detectors.detection import Detection
@@ -55,7 +57,7 @@ def slice_shares(
     excess = float(cells[row, 1] - cells[row, 0] * expected)
     if stream.dimension or excess <= 0.0:
         return (), max(excess, 0.0)
-    shares = []
+    shares, parts = [], []
     for key, number in detection.streams.rows.items():
         n = float(cells[number, 0])
         if key[:2] != stream[:2] or not key.dimension or n <= 0.0:
@@ -65,6 +67,10 @@ def slice_shares(
         mean = float(cells[number, 1]) / n
         if share >= _LEAST_SHARE:
             shares.append(SliceShare(key.dimension, key.value, n, mean, past, share))
+            parts.append(Cell(n, float(cells[number, 1]), past))
+    whole = Cell(float(cells[row, 0]), float(cells[row, 1]), expected)
+    blamed = zip(shares, probabilities(whole, parts), strict=True)
+    shares = [replace(part, probability=probability) for part, probability in blamed]
     shares.sort(key=lambda part: (-part.share, part.dimension, part.value))
     return tuple(shares[:MOST_SLICES]), excess
 

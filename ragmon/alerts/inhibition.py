@@ -49,8 +49,11 @@ def explains(cause: Alert, symptom: Alert) -> bool:
     This is a strict order, so no two alerts can inhibit one another. Nothing is explained by
     something less grave: a warning would keep a critical from being notified.
     """
-    if graver(symptom.severity, cause.severity):
-        return False
+    return not graver(symptom.severity, cause.severity) and is_effect(symptom, cause)
+
+
+def is_effect(symptom: Alert, cause: Alert) -> bool:
+    """True for an alert that another one brings about, however grave they are."""
     one, other = cause.key, symptom.key
     if one.stream.dimension == "source" and other.kind == "no_data":
         return other.stream.dimension != "source"  # pipelines are silent when their source is

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ragmon.alerts import SEVERITIES, Alert, AlertEvent, Change, Evidence, event, graver
+from ragmon.alerts.incidents import with_incident
 from ragmon.alerts.inhibition import causal_order, cause_of
 from ragmon.alerts.remedies import name_of
 from ragmon.alerts.silences import Maintenance, Silence, silenced_by
@@ -254,10 +255,11 @@ def _marked(
     Causes come first: only one that is known to people suppresses its symptoms.
     """
     marked: list[Alert] = []
-    for alert in sorted(moved, key=causal_order):
-        if alert.state != "resolved":
-            suppressed = _suppress(alert, marked, suppressions, minute.now)
-            marked.append(_mark_notified(suppressed, minute.now, minute.timing.renotify))
+    is_open = [alert for alert in sorted(moved, key=causal_order) if alert.state != "resolved"]
+    for at, alert in enumerate(is_open):
+        suppressed = _suppress(alert, marked, suppressions, minute.now)
+        joined = with_incident(suppressed, (*marked, *is_open[at + 1 :]))
+        marked.append(_mark_notified(joined, minute.now, minute.timing.renotify))
     return {alert.key: alert for alert in sorted(marked, key=lambda alert: alert.key)}
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragmon.alerts import Alert, AlertEvent, Evidence, ModeShift, SliceShare, WorstQuery
+from ragmon.alerts.incidents import suspect
 from ragmon.alerts.sentences import (
     MOST_SENTENCE,
     is_good,
@@ -156,7 +157,10 @@ def annotations(alert: Alert, links: Links) -> dict[str, str]:
 
 def known_labels(alert: Alert) -> dict[str, str]:
     """Labels with the severity that receivers were told, so that they know the alert by them."""
-    return alert.labels | {"severity": alert.known_severity or alert.severity}
+    known = alert.labels | {"severity": alert.known_severity or alert.severity}
+    if not alert.incident_id:  # of an older release, or a test
+        return known
+    return known | {"incident_id": alert.incident_id, "cause": suspect(alert).text}
 
 
 def description(words: Message) -> str:
@@ -241,8 +245,7 @@ def _facts(alert: Alert, now: float) -> Iterator[Fact]:
             "Bad queries beyond expected",
             f"about {evidence.excess:,.0f} queries",
         )
-    if alert.explained_by and alert.ended_at is None:
-        yield Fact("explained_by", "Explained by", alert.explained_by)
+    yield from _relations(alert)
     good = is_good(finding)
     if evidence.slices:
         drivers = "; ".join(_share(part, good=good) for part in evidence.slices)
@@ -251,6 +254,14 @@ def _facts(alert: Alert, now: float) -> Iterator[Fact]:
         yield Fact("failure_modes", "Failure modes", "; ".join(shifts))
     if finding.guarantee and finding.guarantee not in evidence.detail:
         yield Fact("guarantee", "Guarantee", finding.guarantee)
+
+
+def _relations(alert: Alert) -> Iterator[Fact]:
+    """The incident of an alert, and the alert that explains it."""
+    if alert.incident_id:
+        yield Fact("incident_id", "Incident", f"{alert.incident_id}, {suspect(alert).text}")
+    if alert.explained_by and alert.ended_at is None:
+        yield Fact("explained_by", "Explained by", alert.explained_by)
 
 
 def _expected(finding: Finding) -> str:

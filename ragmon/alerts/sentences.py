@@ -100,6 +100,19 @@ def limit(finding: Finding) -> str:
     return f"at most {share(finding.tolerated)}"
 
 
+def symptom(finding: Finding) -> str:
+    """A finding in a few words: ``hit rate 48 % (82 %)``, with the expected value behind it."""
+    key = finding.alert.stream
+    loss = LOSSES[INDEX[key.metric]]
+    name = "slow queries" if key.metric in _LATENCIES else loss.good or loss.bad
+    if finding.alert.kind == "no_data":
+        return f"no {_ABSENT.get(key.metric, f'sample for {name}')}"
+    expected = limit(finding)
+    if finding.reference is not None:
+        expected = share(_mean(finding, finding.reference), _more(finding))
+    return f"{name} {_value(finding)} ({expected})"
+
+
 def is_good(finding: Finding) -> bool:
     """True for a metric that people know as a share of good answers, such as the hit rate."""
     return bool(LOSSES[INDEX[finding.alert.stream.metric]].good)

@@ -8,8 +8,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from ragmon.alerts import Alert, AlertEvent
+from ragmon.alerts.incidents import open_incidents
 from ragmon.alerts.machine import AlertBook
-from ragmon.detectors import MINUTE_S
+from ragmon.detectors import MINUTE_S, Severity
 from ragmon.detectors.detection import Detection
 
 _LABELS = ("alert", "pipeline", "severity")
@@ -23,6 +24,7 @@ class _View(Struct, frozen=True):
     """Values of one scrape."""
 
     states: dict[_Labels, float] = {}
+    incidents: dict[Severity, int] = {}  # open ones
     streams: int = 0
     learning: int = 0
     dropped: int = 0
@@ -53,6 +55,7 @@ class AlertMetrics(Collector):
         ready = detection.references.ready
         self._view = _View(
             states=self._states((*book.open, *book.recent)),
+            incidents=open_incidents(book.open),
             streams=len(detection.streams.rows),
             learning=sum(
                 at >= len(ready) or not ready[at] for at, used in enumerate(in_use) if used
@@ -79,7 +82,7 @@ class AlertMetrics(Collector):
         )
         for labels, count in sorted(self._fired.copy().items()):
             fired.add_metric(labels, count)
-        yield from (state, fired)
+        yield from (state, fired, self._incidents())
         for name, text, value in (
             (
                 "ragmon_detection_streams",
@@ -108,6 +111,17 @@ class AlertMetrics(Collector):
             "Time spent on detection, during which no batch is committed.",
             self._seconds,
         )
+
+    def _incidents(self) -> Metric:
+        incidents = GaugeMetricFamily(
+            "ragmon_incident_open",
+            "Open incidents by their gravest alert; alerts with one cause count once, silenced "
+            "ones not at all. More than 0 is bad: see GET /v1/incidents.",
+            labels=("severity",),
+        )
+        for severity, number in self._view.incidents.items():
+            incidents.add_metric((severity,), number)
+        return incidents
 
     def _states(self, alerts: Iterable[Alert]) -> dict[_Labels, float]:
         """The gravest state by labels; labels seen before stay, at 0."""

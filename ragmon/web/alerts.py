@@ -7,11 +7,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragmon.alerts.as_json import AlertView
+from ragmon.alerts.as_json import AlertView, IncidentView
 from ragmon.api_schema import (
     AlertDetail,
     AlertList,
     DeletedSilence,
+    IncidentList,
     NotificationQueue,
     SilenceList,
     SilenceRequest,
@@ -44,6 +45,17 @@ class AlertSource(Protocol):
         readable: Readable | None = None,
     ) -> list[AlertView]:
         """Alerts of the pipelines that may be read, what fires first, then the newest."""
+        ...
+
+    async def incidents(
+        self,
+        state: str,
+        pipeline: str,
+        since: float,
+        limit: int,
+        readable: Readable | None = None,
+    ) -> list[IncidentView]:
+        """Incidents of the pipelines that may be read, what is open first, then the newest."""
         ...
 
     async def alert(self, name: str) -> AlertDetail:
@@ -79,6 +91,7 @@ class AlertSection:
         return (
             Page(endpoints.ALERTS, self.listed),
             Page(endpoints.ALERT, self.shown),
+            Page(endpoints.INCIDENTS, self.incidents),
             Page(endpoints.NOTIFICATIONS, self.undelivered),
             Page(endpoints.SILENCES, self.silences),
             Page(endpoints.ADD_SILENCE, self.silenced),
@@ -87,17 +100,33 @@ class AlertSection:
 
     async def listed(self, request: Request) -> Response:
         """Open and recent alerts."""
+        state, since, limit = self._period(request)
+        pipeline, readable = pipeline_of(request)
+        until = self._alerts.judged_until()  # first, as it goes on meanwhile
+        alerts = await self._alerts.alerts(state, pipeline, since, limit, readable)
+        return json_answer(AlertList(judged_until=until, alerts=alerts))
+
+    async def incidents(self, request: Request) -> Response:
+        """Open and recent incidents."""
+        state, since, limit = self._period(request)
+        pipeline, readable = pipeline_of(request)
+        until = self._alerts.judged_until()
+        incidents = await self._alerts.incidents(state, pipeline, since, limit, readable)
+        return json_answer(IncidentList(judged_until=until, incidents=incidents))
+
+    def _period(self, request: Request) -> tuple[str, float, int]:
+        """State, beginning and most entries of a list.
+
+        Raises:
+            Problem: one of them makes no sense.
+        """
         asked = request.query_params
         state = asked.get("state", "all")
         if state not in endpoints.STATES:
             detail = f"state: {state[:40]!r} is not one of {', '.join(endpoints.STATES)}"
             raise Problem(400, detail, reason="bad_parameter")
         since = moment_of("since", asked.get("since", ""), self._alerts.now())
-        limit = limit_of(asked.get("limit", "50"))
-        pipeline, readable = pipeline_of(request)
-        until = self._alerts.judged_until()  # first, as it goes on meanwhile
-        alerts = await self._alerts.alerts(state, pipeline, since, limit, readable)
-        return json_answer(AlertList(judged_until=until, alerts=alerts))
+        return state, since, limit_of(asked.get("limit", "50"))
 
     async def shown(self, request: Request) -> Response:
         """One alert."""

@@ -115,6 +115,23 @@ ALERTS = Endpoint(
     answer=schema.AlertList,
     problems=(400,),
 )
+INCIDENTS = Endpoint(
+    name="incidents",
+    method="GET",
+    path="/v1/incidents",
+    scope="read",
+    pipelines="own",
+    tag="Alerts",
+    summary="Open and ended incidents: alerts that share a cause, with the cause and a headline",
+    parameters=(
+        Parameter("state", "Incidents to list.", Literal["open", "resolved", "all"], "all"),
+        PIPELINE,
+        SINCE,
+        LIMIT,
+    ),
+    answer=schema.IncidentList,
+    problems=(400,),
+)
 ALERT = Endpoint(
     name="alert",
     method="GET",
@@ -331,7 +348,7 @@ RECEIPT = Endpoint(
 
 EVERY = (
     *(PAGE, METRICS, LIVE, READY, REPORT, SERIES, *query_endpoints.EVERY, OPENAPI),
-    *(ALERTS, ALERT, NOTIFICATIONS, SILENCES, ADD_SILENCE, DELETE_SILENCE),
+    *(ALERTS, ALERT, INCIDENTS, NOTIFICATIONS, SILENCES, ADD_SILENCE, DELETE_SILENCE),
     *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),
     *(JUDGE_PROGRESS, JUDGE),
     *(FORGET_USER, FORGET_SESSION, FORGOTTEN, RECEIPT),

@@ -99,3 +99,5 @@ def test_somebody_was_told_of_something_as_grave(history, quiet, wait):
                 known = covering(alert, book)
                 assert known.state in ("firing", "no_data")
                 assert not graver(alert.severity, told[known.episode])
+                assert alert.incident_id
+                assert alert.notified_at is not None or alert.incident_id == known.incident_id

@@ -7,7 +7,6 @@ import pytest
 
 from ragmon.alerts import Alert, Evidence, event
 from ragmon.alerts.evidence import explain
-from ragmon.alerts.grouping import groups
 from ragmon.alerts.lines import line
 from ragmon.alerts.message import Links, annotations, message, plain
 from ragmon.alerts.remedies import REMEDIES, name_of, runbook_of
@@ -303,31 +302,3 @@ def test_lines_are_what_was_heard(change, notify, expected):
             "version": "v2",
             "event": expected,
         }
-
-
-def test_one_message_a_pipeline_the_cause_first():
-    def alert(pipeline, metric, severity, inhibited_by=""):
-        key = AlertKey("anomaly", StreamKey(pipeline, metric))
-        return Alert(
-            key=key,
-            name=name_of(key),
-            state="firing",
-            severity=severity,
-            began_at=NOW,
-            bad_at=NOW,
-            inhibited_by=inhibited_by,
-            finding=finding(metric),
-        )
-
-    found = groups(
-        [
-            alert("docs", "hit", "critical", inhibited_by="x"),
-            alert("docs", "zero_result", "warning"),
-            alert("shop", "slow", "info"),
-        ]
-    )
-    assert [each.title for each in found] == [
-        "RagmonZeroResults in docs and 1 more",
-        "RagmonSlow in shop",
-    ]
-    assert found[0].severity == "critical"

@@ -36,3 +36,14 @@ def test_heard_and_muted_are_told_apart(given, expected):
 def test_of_alerts_with_the_same_labels_each_state_has_its_gravest():
     muted = alert(finding(part=("tenant", "acme")), inhibited_by="f00d", notified_at=None)
     assert states(alert(), muted) == {"active": 2.0, "suppressed": 2.0}
+
+
+def test_open_incidents_by_severity():
+    metrics = AlertMetrics()
+    one = alert(incident_id="a")
+    book = AlertBook(open=(one, alert(finding("slow"), incident_id="b", silenced_by="s1")))
+    metrics.show(book, Detection(("error",), build(DEFAULT_RULES)))
+    (family,) = (each for each in metrics.collect() if each.name == "ragmon_incident_open")
+    assert {each.labels["severity"]: each.value for each in family.samples} == {
+        "info": 0.0, "warning": 1.0, "critical": 0.0,
+    }  # fmt: skip

@@ -182,6 +182,19 @@ def test_what_a_cause_explains_says_so():
     assert posted["annotations"]["explained_by"] == "RagmonErrors, docs"
 
 
+def test_receivers_can_group_by_incident_and_cause(receiver):
+    of_one = rich_alert(incident_id="c0ffee")
+    alertmanager.build(alertmanager.Options(url=receiver.url), CONTEXT).repeat([of_one])
+    told = event("firing", of_one)
+    expected = {"incident_id": "c0ffee", "cause": "docs"}
+    assert receiver.posts[0].json[0]["labels"].items() >= expected.items()
+    assert webhook.body(told, CONTEXT)["groupLabels"].items() >= expected.items()
+    details = pagerduty.body(told, CONTEXT)["payload"]["custom_details"]
+    assert details["Incident"] == "c0ffee, docs"
+    channel = slack.body(message(told, LINKS), told.id)
+    assert "c0ffee, docs" in json.dumps(channel)
+
+
 def test_external_labels_are_in_every_notification(receiver, capsys):
     context = SinkContext(ManualClock(NOW), LINKS, {"cluster": "eu-1", "team": "search"})
     url = receiver.url

@@ -8,7 +8,14 @@ import msgspec
 from msgspec.structs import asdict
 
 from ragmon.alerts import LABELS, Alert, AlertEvent
-from ragmon.alerts.as_json import AlertView, describe, transition
+from ragmon.alerts.as_json import (
+    AlertView,
+    IncidentView,
+    describe,
+    describe_incident,
+    transition,
+)
+from ragmon.alerts.incidents import incidents
 from ragmon.alerts.message import Links
 from ragmon.alerts.silences import Matcher, Silence
 from ragmon.api_schema import (
@@ -27,6 +34,7 @@ from ragmon.stores.protocols import DeadLetter
 _LONGEST_S = 366 * 86_400.0
 _MOST_SILENCES = 1_000
 _MOST_LOOKED_AT = 1_000  # ended alerts, when some may not be read
+_LONGEST_INCIDENT_S = 7 * 86_400.0
 _FINGERPRINT = 16  # characters
 
 _decode = msgspec.msgpack.Decoder(AlertEvent).decode
@@ -75,6 +83,33 @@ class AlertApi:
             views = [describe(event.alert, self._links) for event in ended]
             shown += _readable(views, readable)[: limit - len(shown)]
         return shown
+
+    async def incidents(
+        self,
+        state: str,
+        pipeline: str,
+        since: float,
+        limit: int,
+        readable: Callable[[str], bool] | None = None,
+    ) -> list[IncidentView]:
+        """Incidents of the pipelines that may be read, what is open first, then the newest."""
+        book = self._alerting.book
+        # Alerts of an incident end one after another: those that ended long before it are of it.
+        earlier = since - _LONGEST_INCIDENT_S
+        ended = await self._alerts.ask_async(
+            lambda log: log.ended(earlier, _MOST_LOOKED_AT, pipeline)
+        )
+        alerts = {event.alert.episode: event.alert for event in ended}
+        alerts |= {alert.episode: alert for alert in (*book.recent, *book.open)}
+        of_pipeline = [alert for alert in alerts.values() if _of(alert, pipeline)]
+        chosen = [
+            one
+            for one in incidents(of_pipeline, self._clock.now())
+            if (one.ended_at is None or one.ended_at >= since)
+            and state in ("all", "open" if one.ended_at is None else "resolved")
+            and (readable is None or readable(one.pipeline))
+        ]
+        return [describe_incident(one) for one in chosen[:limit]]
 
     async def alert(self, name: str) -> AlertDetail:
         """One alert by id or fingerprint, with its transitions.

@@ -1,0 +1,136 @@
+"""Alerts that share a cause are one incident; others are not."""
+
+import pytest
+from msgspec.structs import replace
+
+from ragmon.alerts import Evidence, SliceShare
+from ragmon.alerts.as_json import describe_incident
+from ragmon.alerts.incidents import incidents, open_incidents, suspect
+from ragmon.alerts.machine import AlertBook, Suppressions, step
+from ragmon.alerts.silences import Matcher, Silence
+from ragmon.detectors import Measured
+from tests.support.alerts import NOW, alert, finding
+
+BLAMED = SliceShare("version", "v2", 100.0, 0.5, 0.1, 0.9, 0.97)
+SPREAD = SliceShare("version", "v2", 100.0, 0.5, 0.1, 0.3, 0.1)
+
+
+def found(metric, kind="anomaly", *, part=("", ""), began=0.0, **given):
+    return finding(metric, kind, part=part, changed_at=NOW + began, **given)
+
+
+def book_of(*minutes, slices=(), suppressions=None):
+    """The book after these findings, ten minutes apart."""
+    book = AlertBook()
+    for at, findings in enumerate(minutes):
+        book, _ = step(
+            book,
+            findings,
+            NOW + 600.0 * at,
+            lambda one: Evidence(sentence=one.alert.stream.metric, excess=50.0, slices=slices),
+            suppressions=suppressions or Suppressions(),
+        )
+        book = AlertBook.load(book.dump())
+    return book
+
+
+def groups(book):
+    """Metrics of each incident."""
+    found = incidents((*book.open, *book.recent), NOW)
+    return [sorted(each.key.stream.metric for each in one.alerts) for one in found]
+
+
+HIT, ZERO, SLOW = found("hit"), found("zero_result"), found("latency")
+CANARY_HIT, CANARY_SLOW = (
+    found(metric, "canary", part=("version", "v2"), severity="critical")
+    for metric in ("hit", "latency")
+)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "slices", "expected"),
+    [
+        pytest.param([[ZERO, HIT]], (), [["hit", "zero_result"]], id="cause and effect"),
+        pytest.param([[HIT], [ZERO, HIT]], (), [["hit", "zero_result"]], id="effect first"),
+        pytest.param([[HIT, SLOW]], (), [["hit"], ["latency"]], id="two causes at once"),
+        pytest.param([[CANARY_HIT, CANARY_SLOW]], (), [["hit", "latency"]], id="a bad version"),
+        pytest.param([[CANARY_SLOW, HIT]], (BLAMED,), [["hit", "latency"]],
+                     id="a pipeline that is worse by its version"),
+        pytest.param([[CANARY_SLOW, HIT]], (SPREAD,), [["hit"], ["latency"]],
+                     id="and one that is not"),
+        pytest.param([[HIT, replace(HIT, alert=HIT.alert._replace(
+            stream=HIT.alert.stream._replace(pipeline="shop")))]], (), [["hit"], ["hit"]],
+                     id="two pipelines"),
+    ],
+)  # fmt: skip
+def test_what_shares_a_cause_is_one_incident(minutes, slices, expected):
+    assert sorted(groups(book_of(*minutes, slices=slices))) == sorted(expected)
+
+
+def test_what_begins_much_later_is_another_incident():
+    graver = found("zero_result", severity="critical", began=3_600.0)
+    book = book_of([HIT], [HIT], [HIT], [HIT], [HIT], [HIT], [HIT, graver])
+    assert sorted(groups(book)) == [["hit"], ["zero_result"]]
+
+
+def test_an_incident_ends_with_its_last_alert_and_begins_with_its_first():
+    late = found("zero_result", began=120.0)
+    book = book_of([HIT], [HIT, late], [late])
+    (one,) = incidents((*book.open, *book.recent), NOW)
+    assert one.ended_at is None
+    assert one.began_at == NOW
+    assert one.detected_at == NOW
+    book = book_of([HIT], [HIT, late], [late], [], [], [], [])
+    (one,) = incidents((*book.open, *book.recent), NOW)
+    assert one.ended_at is not None
+    assert describe_incident(one).state == "resolved"
+
+
+def test_the_headline_names_the_cause_then_the_symptoms():
+    whole = found("hit")
+    version = found(
+        "hit",
+        "canary",
+        part=("version", "v2"),
+        severity="critical",
+        observed=Measured(0.52, 0.4, 0.6, 100),
+        reference=Measured(0.18, 0.1, 0.2, 900),
+    )
+    book = book_of([whole, version, CANARY_SLOW], slices=(BLAMED,))
+    (one,) = incidents(book.open, NOW)
+    assert one.headline == (
+        "version v2 of docs is worse since 21:20 UTC: slow queries 12 % (7 %), hit rate 48 % (82 %)"
+    )
+    assert (one.cause.dimension, one.cause.value) == ("version", "v2")
+    assert one.cause.probability == pytest.approx(0.97)
+    assert one.severity == one.notified_severity == "critical"
+    assert describe_incident(one).bad_queries == pytest.approx(34.0)
+
+
+def test_where_no_slice_explains_it_the_headline_says_so():
+    (one,) = incidents(book_of([HIT], slices=(SPREAD,)).open, NOW)
+    assert one.headline == (
+        "docs is worse since 21:20 UTC (no single slice explains it): hit rate 88 % (93 %)"
+    )
+    assert one.cause.probability is None
+
+
+def test_a_slice_blames_itself():
+    blamed = suspect(alert(found("hit", part=("tenant", "acme"))))
+    assert (blamed.text, blamed.probability) == ("tenant acme", None)
+
+
+def test_open_incidents_are_counted_by_their_gravest_alert():
+    book = book_of([CANARY_HIT, found("uncited", "canary", part=("version", "v2")), SLOW])
+    assert open_incidents(book.open) == {"info": 0, "warning": 1, "critical": 1}
+    quiet = Silence(
+        id="s1", matchers=(Matcher("pipeline", "docs"),), starts_at=0.0, ends_at=NOW * 2.0
+    )
+    book = book_of([CANARY_HIT, SLOW], suppressions=Suppressions(silences=(quiet,)))
+    assert open_incidents(book.open) == {"info": 0, "warning": 0, "critical": 0}
+
+
+def test_a_pending_alert_is_in_no_incident():
+    book = book_of([found("zero_result", "threshold")])
+    assert [each.incident_id for each in book.open] == [""]
+    assert groups(book) == []
