@@ -221,11 +221,12 @@ class Detection:
     ) -> None:
         """Learn the latencies of those pipelines that are watched, whose number is bounded."""
         latency = self._losses.latency_ms(new.values)
-        names = np.array(pipelines)[new.dim_index]
-        watched = {name for name in pipelines if StreamKey(name, "traffic") in self.streams.rows}
-        for pipeline in sorted(watched):
-            mine = names == pipeline
-            self.latencies.observe(pipeline, minutes[mine], latency[mine])
+        distinct, of = np.unique(np.array(pipelines), return_inverse=True)
+        number = of[new.dim_index]
+        for at, pipeline in enumerate(distinct.tolist()):
+            if StreamKey(pipeline, "traffic") in self.streams.rows:
+                mine = number == at
+                self.latencies.observe(pipeline, minutes[mine], latency[mine])
 
     def _minute(self) -> Closed:
         minute = self.log.frontier

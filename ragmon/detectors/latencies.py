@@ -61,14 +61,12 @@ class LatencyEdges:
             minutes: (n,) of the records.
         """
         unknown = (np.nan, np.nan, np.inf)
-        rows = []
-        for pipeline in pipelines:
-            learned = self._learned.get(pipeline)
-            edges = (
-                unknown if learned is None else (*EDGES_MS[[*learned[:2]]].tolist(), learned.since)
-            )
-            rows.append(edges)
-        edges_ms = np.array(rows)[which]
+        by_pipeline = {
+            pipeline: (*EDGES_MS[[*learned[:2]]].tolist(), learned.since)
+            for pipeline, learned in self._learned.items()
+        }
+        rows = [by_pipeline.get(pipeline, unknown) for pipeline in pipelines]
+        edges_ms = np.array(rows, dtype=np.float64)[which]
         return np.where(minutes[:, None] >= edges_ms[:, 2:], edges_ms[:, :2], np.nan)
 
     def close_hour(self, hour: int) -> list[str]:

@@ -4,6 +4,7 @@ A stream begins with its first loss, so a metric that nobody records costs nothi
 is bounded; what comes after the limit is not judged, and is counted in ``dropped``.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -16,9 +17,11 @@ from ragmon.windows.series import VERSION, Dims
 
 _BLOCK = 16
 ABSENT = -1
-"""In tables of rows: no such series, or no stream of it yet."""
+"""In tables of rows: no stream of it was asked for yet."""
 REFUSED = -2
 """In tables of rows: the stream is not watched, because the table is full."""
+NO_SERIES = -3
+"""In tables of rows: a record has no such dimension."""
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -39,7 +42,7 @@ class StreamTable:
         self.last_minute: Ints = np.zeros(0, dtype=np.int64)
         self.version = 0  # changes whenever a stream begins or ends
         self._free: list[int] = []  # the lowest last, which is taken next, after a restart too
-        self._members: dict[tuple[Dims, tuple[str, ...]], Ints] = {}
+        self._tables: dict[tuple[str, ...], _MemberTable] = {}  # by slices
         self._subjects: dict[tuple[str, str], int] = {}
 
     def __len__(self) -> int:
@@ -66,7 +69,7 @@ class StreamTable:
     ) -> Ints:
         """Rows of (pipeline, version, slices…) by loss, (m, series, losses).
 
-        ``ABSENT`` where there is none, ``REFUSED`` where one is not watched.
+        Negative where there is none: ``ABSENT``, ``REFUSED`` or ``NO_SERIES``.
 
         Args:
             dims: pipeline, version and the value of each slice; distinct.
@@ -74,17 +77,17 @@ class StreamTable:
             which: (m,) into ``dims``.
             observed: (m, losses) those that have observations; their streams begin to exist.
         """
-        tables = [self._table(each, slices) for each in dims]
-        unknown = np.array([(table == ABSENT).any(axis=0) for table in tables])
+        table = self._tables.setdefault(slices, _MemberTable(2 + len(slices)))
+        if len(table) + len(dims) > 4 * self.limit:
+            table.clear()  # bounded, whatever the clients send
+        places = table.places(dims)
+        unknown = (table.rows[places] == ABSENT).any(axis=1)
         for at in np.flatnonzero((observed & unknown[which]).any(axis=1)).tolist():
-            table = tables[which[at]]
-            missing = observed[at] & (table == ABSENT).any(axis=0)
+            known = table.rows[places[which[at]]]
+            missing = observed[at] & (known == ABSENT).any(axis=0)
             if missing.any():  # not since it was looked at
-                self._begin(table, dims[which[at]], slices, np.flatnonzero(missing))
-        rows = np.full((len(dims), 2 + len(slices), len(LOSSES)), ABSENT)
-        for at, table in enumerate(tables):
-            rows[at, : len(table)] = table
-        members: Ints = rows[which]
+                self._begin(known, dims[which[at]], slices, np.flatnonzero(missing))
+        members: Ints = table.rows[places[which]].astype(np.int64)
         self.dropped += int((observed[:, None] & (members == REFUSED)).sum())
         return members
 
@@ -100,7 +103,7 @@ class StreamTable:
         self._free = sorted(self._free + stale, reverse=True)
         if stale:
             self.version += 1
-            self._members.clear()
+            self._tables.clear()
             self._describe_all()
         return stale
 
@@ -122,7 +125,7 @@ class StreamTable:
         self.first_minute, self.last_minute = (
             np.frombuffer(times, dtype=np.int64).reshape(2, -1).copy()
         )
-        self._members.clear()
+        self._tables.clear()
         self.version += 1
 
     def _row(self, key: StreamKey) -> int:
@@ -154,17 +157,6 @@ class StreamTable:
         for key, row in self.rows.items():
             self._describe(row, key)
 
-    def _table(self, dims: Dims, slices: tuple[str, ...]) -> Ints:
-        """Rows of one dims as far as they were looked up, (series, losses)."""
-        known = self._members.get((dims, slices))
-        if known is None:
-            if len(self._members) > 4 * self.limit:
-                self._members.clear()  # bounded, whatever the clients send
-            series = 1 + sum(map(bool, dims[1:]))
-            known = np.full((series, len(LOSSES)), ABSENT)
-            self._members[dims, slices] = known
-        return known
-
     def _extend(self) -> None:
         """More rows at once, because every array of every detector grows with them."""
         before = len(self.keys)
@@ -185,3 +177,30 @@ class StreamTable:
             for loss in losses.tolist():
                 key = StreamKey(dims[0], LOSSES[loss].metric, dimension, value)
                 known[series, loss] = self._row(key)
+
+
+class _MemberTable:
+    """The rows that records of some dims are counted in, as far as they were looked up."""
+
+    def __init__(self, series: int) -> None:
+        self.rows = np.empty((0, series, len(LOSSES)), dtype=np.int32)
+        self._places: dict[Dims, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def places(self, dims: Sequence[Dims]) -> Ints:
+        """The place of each dims in ``rows``; new ones have a table of their own from now on."""
+        before = len(self._places)
+        places = [self._places.setdefault(each, len(self._places)) for each in dims]
+        if len(self._places) > len(self.rows):
+            room = max(len(self._places), 3 * len(self.rows) // 2)
+            self.rows = grown(self.rows, room, ABSENT)
+        for each in itertools.islice(self._places, before, None):
+            self.rows[self._places[each], 1 + sum(map(bool, each[1:])) :] = NO_SERIES
+        return np.array(places, dtype=np.int64)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.rows = self.rows[:0]
+        self._places.clear()

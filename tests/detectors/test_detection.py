@@ -11,7 +11,7 @@ from ragmon.detectors.baselines import from_totals
 from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.losses import LOSSES
 from ragmon.detectors.minutes import SavedMinute
-from ragmon.detectors.streams import ABSENT, REFUSED, StreamTable
+from ragmon.detectors.streams import NO_SERIES, REFUSED, StreamTable
 from ragmon.errors import SettingsError
 from ragmon.windows.observations import Observations
 from tests.scenarios.story import COLUMNS, START, STORIES, load, queries
@@ -168,7 +168,7 @@ def test_a_stream_that_was_refused_begins_once_others_are_forgotten():
     streams.seen(first[0, 0], np.full(len(LOSSES), 5))
     assert (first[0, 0] >= 0).all()  # the pipeline
     assert (first[0, 1] == REFUSED).all()  # its tenant
-    assert (first[0, 2] == ABSENT).all()  # it has no version
+    assert (first[0, 2] == NO_SERIES).all()  # it has no version
     streams.forget(6)
     second = streams.members(new, slices, np.zeros(1, np.int64), seen)
     assert (second[0, 0] >= 0).all()
