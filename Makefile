@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
+.PHONY: prometheus3 demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -75,6 +75,11 @@ tools:
 kubernetes: $(INSTALLED) tools
 	sh tests/support/build_kubernetes.sh
 	$(RUN)/pytest tests/end_to_end/test_kubernetes.py
+
+# A current Prometheus for tests/end_to_end/test_scrape_formats.py, which uses Debian's without it.
+prometheus3: $(INSTALLED) tools
+	sh tests/support/build_prometheus.sh
+	$(RUN)/pytest tests/end_to_end/test_scrape_formats.py
 
 $(INSTALLED): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \

@@ -17,13 +17,16 @@ from ragmon.api_schema import QueryDetail, Report
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.config.units import seconds
+from ragmon.content_coding import choose_coding
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.durations import duration_text
 from ragmon.errors import ReadTimeoutError
-from ragmon.exposition import OPENMETRICS, TEXT, page, wants_openmetrics
+from ragmon.exposition import RenderedPage, Renderers
 from ragmon.exposition.counters import Counters
 from ragmon.exposition.gauges import Gauges
+from ragmon.exposition.negotiation import choose_format
 from ragmon.exposition.own import OwnMetrics
+from ragmon.exposition.protobuf import ProtobufRenderer
 from ragmon.exposition.text import Family
 from ragmon.loops import Supervisor, instant
 from ragmon.queries.blocks import QueryFilter
@@ -52,7 +55,7 @@ class _Page(NamedTuple):
     version: int
     rendered_at: float  # monotonic
     took_s: float
-    families: list[Family]
+    rendered: RenderedPage
 
 
 def rest_s(took_s: float, age_s: float) -> float:
@@ -95,6 +98,7 @@ class LiveMonitor:
         self._gauges = Gauges(engine.windows.columns)
         self._counters = Counters(engine.windows)
         self._page: _Page | None = None
+        self._renderers = Renderers(ProtobufRenderer(), ProtobufRenderer())
         self._rendering = asyncio.Lock()
         self._open_alerts = open_alerts
         self._supervisor = supervisor
@@ -114,8 +118,9 @@ class LiveMonitor:
         collected = self._engine.thread.ask(self._collect)
         self._render(collected, started)
 
-    async def metrics(self, accept: str) -> tuple[bytes, str]:
-        """The page for Prometheus, and its media type."""
+    async def metrics(self, accept: str, accept_encoding: str) -> tuple[bytes, dict[str, str]]:
+        """The page for Prometheus, and its headers."""
+        form, coding = choose_format(accept), choose_coding(accept_encoding)
         async with self._rendering:
             kept = self._page
             if kept is None or not self._is_fresh(kept):
@@ -125,9 +130,12 @@ class LiveMonitor:
                 started = self._clock.monotonic()
                 collected = await self._engine.thread.ask_async(self._collect, _ANSWER_S)
                 kept = await asyncio.to_thread(self._render, collected, started)
-        openmetrics = wants_openmetrics(accept)
-        text = page([*kept.families, *self._own.families()], openmetrics=openmetrics)
-        return text, OPENMETRICS if openmetrics else TEXT
+            if not kept.rendered.has(form, coding):
+                await asyncio.to_thread(kept.rendered.prepare, form, coding)
+        headers = {"content-type": form.content_type, "vary": "Accept, Accept-Encoding"}
+        if coding:
+            headers["content-encoding"] = coding
+        return kept.rendered.answer(form, coding, self._own.families()), headers
 
     async def report(
         self,
@@ -304,9 +312,9 @@ class LiveMonitor:
         estimates = [(name, estimate(merged, columns)) for name, merged in collected.merged]
         self._gauges.forget(collected.keys)
         gauges = self._gauges.families(collected.keys, estimates)
-        families = [*collected.counters, *gauges]
+        rendered = RenderedPage([*collected.counters, *gauges], self._renderers)
         done = self._clock.monotonic()
         self._own.evaluated_at.set(self._clock.now())
         self._own.evaluation_seconds.set(done - started)
-        self._page = _Page(collected.version, done, done - started, families)
+        self._page = _Page(collected.version, done, done - started, rendered)
         return self._page

@@ -3,10 +3,20 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragmon.exposition.counted import Table, by_slice, by_version
-from ragmon.exposition.text import Exemplar, Family, HistogramSample, Labels, Series, series
+from ragmon.exposition.text import (
+    Exemplar,
+    Family,
+    HistogramSample,
+    Labels,
+    NativeBuckets,
+    Series,
+    series,
+)
 from ragmon.signals.latency import STAGES
+from ragmon.stats import exponential
 from ragmon.windows import LATENCY, TOP_SCORE, Windows
 from ragmon.windows.series import VERSION, SeriesKey
 from ragmon.windows.totals import LATENCY_EDGES_MS, SCORE_EDGES
@@ -97,6 +107,7 @@ class Counters:
                 totals.latency[at, stage].tolist(),
                 self._sum(at, LATENCY, stage=name) / 1000,
                 dict(exemplars.get((key.pipeline, name), {})),
+                _native(totals.fine[at, stage]),
             )
             for key, at in self._numbers(lambda key: not key.dimension)
             for stage, name in enumerate(STAGES)
@@ -129,3 +140,16 @@ class Counters:
 
 def _is_tag(key: SeriesKey) -> bool:
     return key.dimension not in ("", VERSION)
+
+
+def _native(counts: NDArray[np.int64]) -> NativeBuckets:
+    """The fine buckets from the first to the last that hold something."""
+    filled = np.flatnonzero(counts[1:])
+    first, end = (filled[0], filled[-1] + 1) if len(filled) else (0, 0)
+    return NativeBuckets(
+        exponential.SCHEMA,
+        exponential.ZERO_S,
+        int(counts[0]),
+        exponential.FIRST + int(first),
+        counts[1 + first : 1 + end].tolist(),
+    )

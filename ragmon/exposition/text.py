@@ -1,4 +1,4 @@
-"""Families of samples, and the two text formats, written by hand.
+"""Families of samples, and the text formats, written by hand.
 
 At 50,000 series prometheus_client holds the interpreter for half a second; lines whose labels
 are built once and kept cost a thirtieth of that.
@@ -7,6 +7,14 @@ are built once and kept cost a thirtieth of that.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+from ragmon.exposition.names import (
+    is_plain_label,
+    is_plain_metric,
+    label_name,
+    metric_name,
+)
+from ragmon.exposition.negotiation import Format
 
 _SPECIAL = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
 Labels = tuple[tuple[str, str], ...]
@@ -25,10 +33,20 @@ class Series(NamedTuple):
 
     name: str
     labels: Labels  # none with an empty value
-    text: str  # of its line up to the value: ``name{a="b"}``
+    text: str  # of its line up to the value: ``name{a="b"}``; empty if a name has to be escaped
 
 
 Sample = tuple[Series, float]
+
+
+class NativeBuckets(NamedTuple):
+    """Exponential buckets: that of index i holds (2^((i-1)/2^schema), 2^(i/2^schema)]."""
+
+    schema: int
+    zero_threshold: float  # observations up to it are in no bucket, and counted as zero
+    zero_count: int
+    start: int  # index of the first of the counts
+    counts: Sequence[int]
 
 
 class HistogramSample(NamedTuple):
@@ -39,6 +57,7 @@ class HistogramSample(NamedTuple):
     counts: Sequence[int]  # of each bucket by itself, one more than edges
     total: float  # sum of all observations; a negative one can fall, and is not shown
     exemplars: Mapping[int, Exemplar] = {}  # by bucket
+    native: NativeBuckets | None = None  # the same observations, in finer buckets
 
     @property
     def observations(self) -> int:
@@ -59,13 +78,17 @@ class Family(NamedTuple):
 def series(name: str, labels: Labels) -> Series:
     """A series; labels with an empty value are left out, as Prometheus reads them."""
     labels = tuple(label for label in labels if label[1])
-    return Series(name, labels, labelled(name, labels))
+    plain = is_plain_metric(name) and all(is_plain_label(key) for key, _ in labels)
+    return Series(name, labels, labelled(name, labels) if plain else "")
 
 
-def labelled(name: str, labels: Labels) -> str:
+def labelled(name: str, labels: Labels, escaping: str = "underscores") -> str:
     """``name{a="b"}``; labels with an empty value are left out."""
-    inner = ",".join(f'{key}="{_escape(value)}"' for key, value in labels if value)
-    return f"{name}{{{inner}}}" if inner else name
+    pairs = [f'{label_name(key, escaping)}="{_escape(value)}"' for key, value in labels if value]
+    shown = metric_name(name, escaping)
+    if shown.startswith('"'):  # a quoted name stands between the braces
+        return f"{{{','.join((shown, *pairs))}}}"
+    return f"{shown}{{{','.join(pairs)}}}" if pairs else shown
 
 
 def number(value: float) -> str:
@@ -81,35 +104,44 @@ def bound(edge: float) -> str:
     return repr(float(edge)) if math.isfinite(edge) else "+Inf"
 
 
-def render(families: Iterable[Family], *, openmetrics: bool) -> bytes:
+def render(families: Iterable[Family], form: Format) -> bytes:
     """The families as one text, without the closing ``# EOF`` of OpenMetrics."""
     out: list[str] = []
+    openmetrics, escaping = form.kind == "openmetrics", form.escaping
     for family in families:
         if not family.samples and not family.histograms:
             continue
         name = family.name
         if openmetrics and family.kind == "counter":
             name = name.removesuffix("_total")
+        name = metric_name(name, escaping)
         out.append(f"# HELP {name} {_escape_help(family.help, openmetrics=openmetrics)}")
         out.append(f"# TYPE {name} {family.kind}")
-        out.extend([f"{text} {number(value)}" for (_, _, text), value in family.samples])
+        out.extend(
+            [
+                f"{text or labelled(name, labels, escaping)} {number(value)}"
+                for (name, labels, text), value in family.samples
+            ]
+        )
         for histogram in family.histograms:
-            out.extend(_histogram_lines(family.name, histogram, openmetrics=openmetrics))
+            out.extend(_histogram_lines(family.name, histogram, form))
     return ("\n".join(out) + "\n").encode() if out else b""
 
 
-def _histogram_lines(name: str, histogram: HistogramSample, *, openmetrics: bool) -> Iterator[str]:
+def _histogram_lines(name: str, histogram: HistogramSample, form: Format) -> Iterator[str]:
     """Cumulative buckets, sum and count; both are left out where the sum is negative."""
     below = 0
     for at, edge in enumerate((*histogram.edges, math.inf)):
         below += histogram.counts[at]
-        line = f"{labelled(name + '_bucket', (*histogram.labels, ('le', bound(edge))))} {below}"
-        if openmetrics and at in histogram.exemplars:
+        labels = (*histogram.labels, ("le", bound(edge)))
+        line = f"{labelled(name + '_bucket', labels, form.escaping)} {below}"
+        if form.kind == "openmetrics" and at in histogram.exemplars:
             line += _exemplar(histogram.exemplars[at])
         yield line
     if histogram.total >= 0:
-        yield f"{labelled(name + '_sum', histogram.labels)} {number(histogram.total)}"
-        yield f"{labelled(name + '_count', histogram.labels)} {below}"
+        labels = histogram.labels
+        yield f"{labelled(name + '_sum', labels, form.escaping)} {number(histogram.total)}"
+        yield f"{labelled(name + '_count', labels, form.escaping)} {below}"
 
 
 def _exemplar(exemplar: Exemplar) -> str:

@@ -28,6 +28,7 @@ from ragmon.errors import MemoryLimitError, RagmonError, ReadTimeoutError
 from ragmon.query_string import check_names
 from ragmon.signals.failure_mode import FAILED
 from ragmon.web import endpoints, openapi, query_endpoints
+from ragmon.web.compression import compressed, header
 from ragmon.web.endpoint import Endpoint
 from ragmon.web.page import HEADERS, status_page
 from ragmon.web.parameters import QuerySelection, moment_of, selection_of
@@ -50,8 +51,8 @@ class MonitorSource(Protocol):
         """Unix seconds."""
         ...
 
-    async def metrics(self, accept: str) -> tuple[bytes, str]:
-        """The page for Prometheus, in a format the scraper accepts, and its media type."""
+    async def metrics(self, accept: str, accept_encoding: str) -> tuple[bytes, dict[str, str]]:
+        """The page for Prometheus, as the scraper accepts it, and its headers."""
         ...
 
     async def report(
@@ -189,9 +190,10 @@ class Api:
             return None
 
     async def metrics(self, request: Request) -> Response:
-        """Prometheus text, or OpenMetrics when asked for."""
-        page, media = await self._monitor.metrics(request.headers.get("accept", ""))
-        return Response(page, headers={"content-type": media})
+        """Prometheus text, or OpenMetrics or protobuf when asked for."""
+        accept, encoding = header(request, "accept"), header(request, "accept-encoding")
+        page, headers = await self._monitor.metrics(accept, encoding)
+        return Response(page, headers=headers)
 
     async def live(self, _: Request) -> Response:
         """200 while every loop turns."""
@@ -271,12 +273,12 @@ class Api:
             check_names(request.scope, known)
             try:
                 if gate is None:
-                    return await page.answer(request)
+                    return await compressed(request, await page.answer(request))
                 with contextlib.ExitStack() as stack:
                     memory = stack.enter_context(self._limits.memory.open())
                     async with gate.turn():
                         memory.take(READ_BYTES)
-                        response = await page.answer(request)
+                        response = await compressed(request, await page.answer(request))
                     memory.take(len(response.body))
                     memory.give_back(READ_BYTES)
                     return _Reserved(response, stack.pop_all())

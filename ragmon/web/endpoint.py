@@ -16,6 +16,7 @@ JSON = "application/json"
 NDJSON = "application/x-ndjson"
 PROTOBUF = "application/x-protobuf"
 OPENMETRICS = "application/openmetrics-text"
+METRIC_FAMILIES = "application/vnd.google.protobuf"
 HTML, TEXT = "text/html", "text/plain"
 
 

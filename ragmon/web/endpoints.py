@@ -11,6 +11,7 @@ from ragmon.web import quarantine_endpoints, query_endpoints
 from ragmon.web.endpoint import (
     HTML,
     LIMIT,
+    METRIC_FAMILIES,
     OPENMETRICS,
     PIPELINE,
     SINCE,
@@ -47,8 +48,9 @@ METRICS = Endpoint(
     scope="probe",
     tag="Monitoring",
     summary="Metrics for Prometheus",
-    help="OpenMetrics, with trace ids as exemplars, when the Accept header asks for it.",
-    media=(TEXT, OPENMETRICS),
+    help="Text (0.0.4, 1.0.0), OpenMetrics 1.0.0 with trace ids as exemplars, or protobuf with "
+    "native histograms, as the Accept header asks; gzip or zstd as Accept-Encoding asks.",
+    media=(TEXT, OPENMETRICS, METRIC_FAMILIES),
 )
 LIVE = Endpoint(
     name="live",

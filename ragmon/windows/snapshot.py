@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from ragmon.signals import Column
 from ragmon.signals.verdict_sums import VerdictLayout, layout_of
+from ragmon.stats import exponential
 from ragmon.stats.latency import BINS
 from ragmon.windows import Merged, Windows
 from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.series import SeriesKey
 from ragmon.windows.totals import LATENCY_EDGES_MS, STAGES, rebin
 
+PER_FINE = STAGES * exponential.SIZE
 PER_SERIES = STAGES * BINS
 
 
@@ -46,6 +48,16 @@ class _Bucket(Struct, array_like=True, frozen=True):
     judged: _Judged | None = None
 
 
+class _Fine(Struct, array_like=True, frozen=True):
+    """The counters of ``stats.exponential`` that are not 0."""
+
+    schema: int
+    first: int  # index of the first bucket
+    size: int
+    cells: bytes  # int32, ascending: (position in ``series``, stage, counter) as one number
+    counts: bytes  # int64
+
+
 class _Totals(Struct, array_like=True, frozen=True):
     columns: list[str]
     series: list[SeriesKey]
@@ -58,6 +70,7 @@ class _Totals(Struct, array_like=True, frozen=True):
     latency_edges_ms: tuple[float, ...] = (50, 100, 250, 500, 1e3, 2.5e3, 5e3, 1e4, 3e4, 6e4)
     scores: list[str] = []  # of the sampled judge
     sampled: bytes = b""  # float64, (series, scores, 2)
+    fine: "_Fine | None" = None  # None: saved by a release without
 
 
 def dump_dirty(windows: Windows) -> Iterator[SavedBucket]:
@@ -198,6 +211,7 @@ def dump_totals(windows: Windows) -> bytes:
             tuple(LATENCY_EDGES_MS.tolist()),
             _names(windows.verdict_layout.scores),
             totals.sampled[numbers].tobytes(),
+            _dump_fine(windows, np.array(numbers, dtype=np.int64)),
         )
     )
 
@@ -218,9 +232,48 @@ def load_totals(windows: Windows, body: bytes) -> None:
     for at, column in enumerate(windows.verdict_layout.scores):
         if column.key in stored.scores:
             totals.sampled[kept, at] = sampled[known, stored.scores.index(column.key)]
+    _load_fine(windows, stored, kept, known)
     windows.watermark = stored.watermark
     windows.restatements = stored.restatements
     windows.dropped = stored.dropped
+
+
+def _dump_fine(windows: Windows, numbers: NDArray[np.int64]) -> _Fine:
+    totals = windows.totals
+    # Of pipelines alone, so that the rows of slices are not copied.
+    positions = np.flatnonzero(totals.latency[numbers].any(axis=(1, 2)))
+    fine = totals.fine[numbers[positions]].reshape(len(positions), PER_FINE)
+    row, within = np.nonzero(fine)
+    return _Fine(
+        exponential.SCHEMA,
+        exponential.FIRST,
+        exponential.SIZE,
+        (positions[row] * PER_FINE + within).astype(np.int32).tobytes(),
+        fine[row, within].tobytes(),
+    )
+
+
+def _load_fine(
+    windows: Windows, stored: _Totals, kept: NDArray[np.int64], known: NDArray[np.bool_]
+) -> None:
+    """Put the fine histograms back, or make them of the classic ones."""
+    totals, fine = windows.totals, stored.fine
+    layout = (exponential.SCHEMA, exponential.FIRST, exponential.SIZE)
+    if fine is None or (fine.schema, fine.first, fine.size) != layout:
+        counted = kept[totals.latency[kept].any(axis=(1, 2))]
+        edges_s = LATENCY_EDGES_MS / 1000
+        totals.fine[counted] = exponential.from_classic(totals.latency[counted], edges_s)
+        return
+    numbers, end = np.full(len(known), -1), len(known) * PER_FINE
+    numbers[known] = kept
+    cells = np.frombuffer(fine.cells, dtype=np.int32)
+    counts = np.frombuffer(fine.counts, dtype=np.int64)
+    position, within = np.divmod(cells, PER_FINE)
+    if len(cells) != len(counts) or (len(cells) and not 0 <= cells.min() <= cells.max() < end):
+        raise ValueError("counters of histograms that are in no series")
+    there = numbers[position] >= 0
+    stage, counter = np.divmod(within[there], exponential.SIZE)
+    totals.fine[numbers[position[there]], stage, counter] = counts[there]
 
 
 def _dump_bucket(windows: Windows, tier: int, bucket: int) -> bytes:

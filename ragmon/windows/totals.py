@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragmon.signals import latency
+from ragmon.stats import exponential
 from ragmon.windows.row_layout import RowLayout
 
 LATENCY_EDGES_MS = np.array(
@@ -37,7 +38,10 @@ def rebin(counts: NDArray[np.int64], edges_ms: Sequence[float]) -> NDArray[np.in
 
 
 class Totals:
-    """Cumulative rows of each series, and classic histograms (the last bin is +Inf).
+    """Cumulative rows of each series, and histograms.
+
+    The last bin of a classic one is +Inf; ``fine`` has the buckets of ``stats.exponential``, and
+    takes memory for pipelines only, since slices never touch their rows.
 
     Args:
         capacity: series.
@@ -51,6 +55,7 @@ class Totals:
         self.queries = self.rows[:, layout.queries]  # a view, (capacity,)
         self.sampled = np.zeros((capacity, scores, 2))  # weights of the scored answers; times score
         self.latency = np.zeros((capacity, STAGES, len(LATENCY_EDGES_MS) + 1), dtype=np.int64)
+        self.fine = np.zeros((capacity, STAGES, exponential.SIZE), dtype=np.int64)
         self.score = np.zeros((capacity, len(SCORE_EDGES) + 1), dtype=np.int64)
 
     def observe(
@@ -65,8 +70,10 @@ class Totals:
         """
         for stage in range(STAGES):
             known = ~np.isnan(latency_ms[:, stage])
-            bins = np.searchsorted(LATENCY_EDGES_MS, latency_ms[known, stage])
-            np.add.at(self.latency[:, stage], (series[known], bins), 1)
+            values, of_series = latency_ms[known, stage], series[known]
+            bins = np.searchsorted(LATENCY_EDGES_MS, values)
+            np.add.at(self.latency[:, stage], (of_series, bins), 1)
+            np.add.at(self.fine[:, stage], (of_series, exponential.places(values / 1000)), 1)
         known = ~np.isnan(score)
         np.add.at(self.score, (series[known], np.searchsorted(SCORE_EDGES, score[known])), 1)
 
@@ -75,4 +82,6 @@ class Totals:
         self.rows[series] = 0.0
         self.sampled[series] = 0.0
         self.latency[series] = 0
+        counted = [at for at in series if self.fine[at].any()]
+        self.fine[counted] = 0  # not the others: writing would take their memory
         self.score[series] = 0

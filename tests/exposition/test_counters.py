@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragmon.exposition.counters import Counters
+from ragmon.exposition.negotiation import TEXT
 from ragmon.exposition.text import render
 from ragmon.pipeline import amend
 from ragmon.records import Amendments, Chunk, Draw, Feedback, Label, Verdict
@@ -50,7 +51,7 @@ class Log:
 def shown(held: Windows, counters: Counters, slices=None) -> dict[str, list]:
     every = held.series.keys if slices is None else slices
     by_name = defaultdict(list)
-    text = render(counters.families({}, every), openmetrics=False).decode()
+    text = render(counters.families({}, every), TEXT).decode()
     for sample in samples(text):
         by_name[sample.name].append(sample)
     return by_name

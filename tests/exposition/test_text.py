@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmon.exposition import page, wants_openmetrics
+from ragmon.exposition import page
+from ragmon.exposition.negotiation import OPENMETRICS, TEXT
 from ragmon.exposition.text import (
     Exemplar,
     Family,
@@ -57,9 +58,9 @@ LABEL_VALUES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max
 def test_any_label_value_survives_both_formats(values):
     given = [(series("ragmon_x", (("pipeline", value),)), 1.0) for value in values]
     families = [Family("ragmon_x", "gauge", "Help.", given)]
-    text = render(families, openmetrics=False).decode()
+    text = render(families, TEXT).decode()
     assert [s.labels["pipeline"] for f in plain(text) for s in f.samples] == values
-    text = page(families, openmetrics=True).decode()
+    text = page(families, OPENMETRICS).decode()
     assert [s.labels["pipeline"] for f in openmetrics(text) for s in f.samples] == values
 
 
@@ -71,13 +72,13 @@ def test_empty_labels_are_left_out():
 
 def test_help_is_escaped():
     family = Family("ragmon_x", "gauge", 'One\\two\n"three".', [(series("ragmon_x", ()), 1.0)])
-    assert b'# HELP ragmon_x One\\\\two\\n"three".\n' in render([family], openmetrics=False)
-    assert b'One\\\\two\\n\\"three\\".\n' in render([family], openmetrics=True)
+    assert b'# HELP ragmon_x One\\\\two\\n"three".\n' in render([family], TEXT)
+    assert b'One\\\\two\\n\\"three\\".\n' in render([family], OPENMETRICS)
 
 
 def test_a_family_without_samples_is_absent():
-    assert render([Family("ragmon_x", "gauge", "Help.", [])], openmetrics=False) == b""
-    assert page([], openmetrics=True) == b"# EOF\n"
+    assert render([Family("ragmon_x", "gauge", "Help.", [])], TEXT) == b""
+    assert page([], OPENMETRICS) == b"# EOF\n"
 
 
 def histogram(*given) -> Family:
@@ -85,7 +86,7 @@ def histogram(*given) -> Family:
 
 
 def lines(family: Family) -> list[str]:
-    return render([family], openmetrics=False).decode().splitlines()[2:]
+    return render([family], TEXT).decode().splitlines()[2:]
 
 
 def test_histograms_are_cumulative():
@@ -106,7 +107,7 @@ def test_a_negative_sum_is_left_out_of_a_histogram():
     # A sum that can fall is no counter: OpenMetrics forbids it, and rate() would be wrong.
     family = histogram((), [0.0, 1.0], [3, 1, 0], -7.5)
     assert [line for line in lines(family) if "_bucket" not in line] == []
-    text = page([family], openmetrics=True).decode()
+    text = page([family], OPENMETRICS).decode()
     assert {sample.name for sample in samples(text)} == {"h_bucket"}
 
 
@@ -124,8 +125,8 @@ TRACED = Family(
 
 
 def test_exemplars_stand_in_openmetrics_only():
-    assert b"trace_id" not in render([TRACED], openmetrics=False)
-    text = page([TRACED], openmetrics=True).decode()
+    assert b"trace_id" not in render([TRACED], TEXT)
+    text = page([TRACED], OPENMETRICS).decode()
     [traced] = [sample for sample in samples(text) if sample.exemplar]
     assert traced.labels == {"le": "2.0"}
     assert traced.exemplar.labels == {"trace_id": "4bf92f"}
@@ -136,25 +137,10 @@ def test_exemplars_stand_in_openmetrics_only():
 def test_exemplars_are_escaped():
     traced = TRACED.histograms[0]._replace(exemplars={0: Exemplar('a"b\\', 0.5, 1.0)})
     family = TRACED._replace(histograms=[traced])
-    assert b' # {trace_id="a\\"b\\\\"} 0.5 1.000\n' in render([family], openmetrics=True)
+    assert b' # {trace_id="a\\"b\\\\"} 0.5 1.000\n' in render([family], OPENMETRICS)
 
 
 def test_openmetrics_names_counters_without_their_suffix():
     family = Family("ragmon_x_total", "counter", "Help.", [(series("ragmon_x_total", ()), 1.0)])
-    assert b"# TYPE ragmon_x counter\nragmon_x_total 1\n" in render([family], openmetrics=True)
-    assert b"# TYPE ragmon_x_total counter\n" in render([family], openmetrics=False)
-
-
-@pytest.mark.parametrize(
-    ("accept", "expected"),
-    [
-        ("", False),
-        ("text/plain", False),
-        ("*/*", False),
-        ("application/openmetrics-text", True),
-        ("application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1", True),
-        ("text/plain;version=0.0.4;q=0.5,application/openmetrics-text;version=1.0.0", True),
-    ],
-)
-def test_who_asks_for_openmetrics_gets_it(accept, expected):
-    assert wants_openmetrics(accept) == expected
+    assert b"# TYPE ragmon_x counter\nragmon_x_total 1\n" in render([family], OPENMETRICS)
+    assert b"# TYPE ragmon_x_total counter\n" in render([family], TEXT)

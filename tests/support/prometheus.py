@@ -45,10 +45,12 @@ class Prometheus:
 
 
 @contextmanager
-def run_prometheus(folder: Path, config: Path, *flags: str) -> Iterator[Prometheus]:
+def run_prometheus(
+    folder: Path, config: Path, *flags: str, name: str = "prometheus"
+) -> Iterator[Prometheus]:
     """A Prometheus with this configuration."""
     own = (f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}")
-    with running(folder, "prometheus", [*own, *flags]) as url:
+    with running(folder, name, [*own, *flags]) as url:
         yield Prometheus(url)
 
 

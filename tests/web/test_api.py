@@ -1,6 +1,7 @@
 """What is asked of ragmon: metrics, probes, report, queries, the status page, and refusals."""
 
 import asyncio
+import gzip
 import logging
 import re
 import threading
@@ -8,6 +9,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 import pytest
+import requests
+import zstandard
 
 from ragmon.access import ANONYMOUS
 from ragmon.clock import ManualClock, SystemClock
@@ -400,6 +403,29 @@ def test_loops_that_no_longer_turn_are_not_alive(tmp_path):
     (problem,) = monitor.stalled()
     assert problem.startswith("loop writer has ended (last turn 2")
     engine.store.close()
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip", "zstd"])
+def test_large_answers_are_compressed_as_accepted(tmp_path, coding):
+    with running(tmp_path / "data") as site:
+        for path in ("/metrics", "/openapi.json", "/"):
+            plain = requests.get(site.url + path, headers={"accept-encoding": "identity"})
+            headers = {"accept-encoding": f"br;q=1, {coding};q=0.5"}
+            with requests.get(site.url + path, headers=headers, stream=True) as answer:
+                body = answer.raw.read(decode_content=False)
+            assert answer.headers.get("content-encoding", "identity") == coding
+            assert "Accept-Encoding" in answer.headers["vary"]
+            assert int(answer.headers["content-length"]) == len(body)
+            if coding == "gzip":
+                body = gzip.decompress(body)
+            elif coding == "zstd":
+                reader = zstandard.ZstdDecompressor().stream_reader(body, read_across_frames=True)
+                body = reader.read()
+            first = plain.content.splitlines()[0]
+            assert body.splitlines()[0] == first
+            assert len(body) > 1_000
+        small = requests.get(site.url + "/livez", headers={"accept-encoding": coding})
+        assert "content-encoding" not in small.headers
 
 
 def test_a_page_that_nobody_asks_for_is_evaluated_all_the_same(tmp_path):

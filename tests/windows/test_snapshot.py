@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ragmon.pipeline import Pipeline
 from ragmon.records import Latency
+from ragmon.stats.exponential import places
 from ragmon.windows import Windows
 from ragmon.windows.series import OTHER, SeriesKey
 from ragmon.windows.snapshot import (
@@ -53,7 +54,7 @@ def contents(held: Windows, now: float = NOON) -> dict[tuple[float, SeriesKey], 
 
 
 def totals(held: Windows) -> dict[SeriesKey, tuple]:
-    arrays = (held.totals.rows, held.totals.latency, held.totals.score)
+    arrays = (held.totals.rows, held.totals.latency, held.totals.fine, held.totals.score)
     return {
         key: tuple(array[at].tolist() for array in arrays)
         for key, at in held.series.keys.items()
@@ -97,6 +98,34 @@ def test_counts_of_the_windows_themselves_are_restored():
     held.restate(PIPELINE.observe(queries[:1]), PIPELINE.observe([record("q1", feedback=1.0)]))
     again = restored(dump(held), PIPELINE, limit=1)
     assert (again.restatements, again.dropped) == (held.restatements, held.dropped) == (1, 2)
+
+
+def test_a_store_without_fine_histograms_goes_on_with_its_classic_counts():
+    held = windows(PIPELINE)
+    held.fold(PIPELINE.observe([record(f"q{ms}", latency_ms=Latency(total=ms)) for ms in (7, 90)]))
+    saved = msgspec.msgpack.decode(dump_totals(held))
+    again = windows(PIPELINE)
+    load_totals(again, msgspec.msgpack.encode(saved[:-1]))
+    at = again.series.keys[SeriesKey("default")]
+    again.fold(PIPELINE.observe([record("q", latency_ms=Latency(total=20))]))
+    assert again.totals.fine[at, 0].sum() == again.totals.latency[at, 0].sum() == 3
+    counters = places(np.array([0.01, 0.02, 0.1]))  # the upper bounds of the classic ones
+    assert np.flatnonzero(again.totals.fine[at, 0]).tolist() == counters.tolist()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [np.array([-1, 5]), np.array([0, 1 << 30]), np.array([3])],
+    ids=["below", "above", "few"],
+)
+def test_fine_histograms_of_no_series_are_refused(cells):
+    held = windows(PIPELINE)
+    held.fold(PIPELINE.observe([record("q", latency_ms=Latency(total=7))]))
+    saved = msgspec.msgpack.decode(dump_totals(held))
+    saved[-1][3] = cells.astype(np.int32).tobytes()
+    saved[-1][4] = np.array([1, 1]).tobytes()
+    with pytest.raises(ValueError, match="in no series"):
+        load_totals(windows(PIPELINE), msgspec.msgpack.encode(saved))
 
 
 def test_latency_buckets_of_before_go_on_under_their_own_edges():

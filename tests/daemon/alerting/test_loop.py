@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ragmon.alerts.silences import Matcher, Silence
 from ragmon.errors import StoreFullError
+from ragmon.exposition.negotiation import TEXT
 from ragmon.exposition.text import render
 from ragmon.records import Feedback, QueryRecord
 from tests.support.examples import DAY_S, NOON, chunks, record
@@ -295,7 +296,7 @@ def test_metrics_of_alerts_and_detectors(known, tmp_path):
     for minute in range(12):
         vigil.commit(traffic(NOON + 60 * minute, 1, empty=1.0))
         vigil.tick(60.0)
-    page = render(vigil.own.families(), openmetrics=False).decode()
+    page = render(vigil.own.families(), TEXT).decode()
     labels = '{alert="RagmonZeroResults",pipeline="docs",severity="warning"}'
     state = 'ragmon_alert_state{alert="RagmonZeroResults",pipeline="docs",severity='
     assert f'{state}"critical",state="active"}} 2\n' in page

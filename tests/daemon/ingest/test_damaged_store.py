@@ -9,6 +9,7 @@ from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.ingest.metrics import watch
 from ragmon.exposition import page
+from ragmon.exposition.negotiation import TEXT
 from ragmon.exposition.own import OwnMetrics
 from ragmon.queries import newest
 from ragmon.queries.blocks import QueryFilter
@@ -173,4 +174,4 @@ def test_damage_is_a_counter_by_kind(restart):
 
 
 def shown(own: OwnMetrics) -> bytes:
-    return page(own.families(), openmetrics=False)
+    return page(own.families(), TEXT)
