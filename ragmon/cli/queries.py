@@ -1,0 +1,91 @@
+"""List stored queries of a running daemon: those behind a number or an alert."""
+
+import argparse
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+
+from ragmon.api_schema import QueryDetail, QueryList
+from ragmon.cli import remote
+from ragmon.cli.console import say_json
+from ragmon.durations import minute_text
+from ragmon.evaluate.report.table import standard_output
+from ragmon.terminal import one_line_each
+
+NAME = "queries"
+HELP = "list stored queries of a running daemon, as GET /v1/queries"
+
+_TEXT = 60  # characters of a question
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    remote.arguments(parser)
+    parser.add_argument("--pipeline", default="", metavar="NAME", help="only this pipeline")
+    parser.add_argument("--version", metavar="NAME", help="only exactly this version")
+    parser.add_argument(
+        "--tag",
+        action="append",
+        default=[],
+        type=_tag,
+        metavar="KEY=VALUE",
+        help="only where the tag has exactly this value; may be repeated, all must fit",
+    )
+    parser.add_argument(
+        "--failing", default="", metavar="NAMES", help="failures separated by commas"
+    )
+    parser.add_argument(
+        "--since", default="1h", metavar="TIME", help="age or time of the oldest (default 1h)"
+    )
+    parser.add_argument("--until", default="", metavar="TIME", help="end, exclusive (default now)")
+    parser.add_argument(
+        "--order", choices=("newest", "slowest"), default="newest", help="first of them"
+    )
+    parser.add_argument("--limit", default="20", metavar="N", help="at most so many (default 20)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask and print."""
+    names = ("pipeline", "failing", "since", "until", "order", "limit")
+    asked = {name: getattr(args, name) for name in names}
+    asked |= {f"tag.{key}": value for key, value in args.tag}
+    if args.version is not None:
+        asked["version"] = args.version
+    session = remote.session(args)
+    if args.json:
+        say_json(remote.get(session, args.url, "/v1/queries", dict, **asked))
+    else:
+        listed = remote.get(session, args.url, "/v1/queries", QueryList, **asked)
+        standard_output(markup=False).print(_view(one_line_each(listed).queries))
+    return 0
+
+
+def _tag(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as tenant=acme")
+    return key, value
+
+
+def _view(queries: list[QueryDetail]) -> RenderableType:
+    if not queries:
+        return "No query fits."
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("asked", "query id", "version", "failed in"):
+        table.add_column(name)
+    table.add_column("ms", justify="right")
+    table.add_column("query", overflow="ellipsis", no_wrap=True)
+    for query in queries:
+        record, latency = query.record, query.record.latency_ms
+        total = None if latency is None else latency.total
+        table.add_row(
+            minute_text(record.timestamp),
+            record.query_id,
+            record.version,
+            query.failure_mode,
+            "–" if total is None else f"{total:,.0f}",
+            (record.query or "")[:_TEXT],
+        )
+    return table
