@@ -357,6 +357,7 @@ class FieldExplanation(Struct, frozen=True, kw_only=True):
     value: str | float | list[Chunk] | Tokens
     span: str | None  # name of the span; null: from the resource
     key: str | None  # of the attribute or event; null: from the resource
+    doubt: str | None = None  # why the value may be another; null: none
 
 
 class MissingField(Struct, frozen=True, kw_only=True):

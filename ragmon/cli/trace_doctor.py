@@ -150,6 +150,8 @@ def _fields_view(query: QueryExplanation) -> Table:
         table.add_column(name, overflow="fold")
     for name, field in query.fields.items():
         table.add_row(name, _value(field), field.key or "resource", field.span or "")
+        if field.doubt:
+            table.add_row("", Text(f"doubtful: {field.doubt}", "yellow"), "", "")
     for stage, ms in (query.latency_ms or {}).items():
         table.add_row(f"latency {stage}", f"{ms:,.1f} ms", "start and end", "")
     return table

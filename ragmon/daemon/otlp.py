@@ -125,6 +125,14 @@ def _watch(own: OwnMetrics, assembly: Assembly) -> None:
         "Queries that were mapped again because spans of their trace came late.",
         lambda: assembly.counts.restated,
     )
+    own.watch_each_total(
+        "ragmon_otlp_traces_without_query",
+        "Traces in which no query was found, by reason: embeddings (an indexing run), evaluation, "
+        "or no_step: no span retrieves or generates. If that is your RAG service, see "
+        "`ragmon trace-doctor --last`.",
+        "reason",
+        lambda: {"embeddings": 0, "evaluation": 0, "no_step": 0} | assembly.counts.without_query,
+    )
 
 
 def _timeouts(settings: Settings) -> TraceTimeouts:

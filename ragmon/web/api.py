@@ -30,6 +30,7 @@ from ragmon.signals.failure_mode import FAILED
 from ragmon.web import endpoints, openapi, query_endpoints
 from ragmon.web.compression import compressed, header
 from ragmon.web.endpoint import Endpoint
+from ragmon.web.otlp_paths import path_hint
 from ragmon.web.page import HEADERS, status_page
 from ragmon.web.parameters import QuerySelection, moment_of, selection_of
 from ragmon.web.permits import Readable, permit_of, pipeline_of
@@ -311,7 +312,8 @@ class Api:
 
     async def _http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        detail = f"{request.method} {request.url.path}: {error.detail}"
+        hint = path_hint(request.url.path)
+        detail = f"{request.method} {request.url.path}: {error.detail}{hint}"
         reason = "not_found" if error.status_code == 404 else "method"
         headers = dict(error.headers or {})
         problem = Problem(error.status_code, detail, reason=reason, headers=headers)

@@ -13,10 +13,10 @@ from ragmon.api_schema import (
     TraceExplanation,
 )
 from ragmon.records import QueryRecord
-from ragmon.sources.otlp.reading.facts import EMBEDDING, EVALUATOR, MODEL, RETRIEVER, SpanEvaluation
+from ragmon.sources.otlp.reading.facts import MODEL, RETRIEVER, SpanEvaluation
 from ragmon.sources.otlp.spans import ERROR, Span, unpack
 from ragmon.sources.otlp.traces.feedback import targeted_evaluations
-from ragmon.sources.otlp.traces.mapping import MappedQuery, map_trace
+from ragmon.sources.otlp.traces.mapping import MappedQuery, map_trace, reason_for_none
 from ragmon.sources.otlp.traces.tree import Node, everything, outermost
 
 _FIELDS = ("query", "retrieval_query", "answer", "chunks", "model", "tokens", "cost_usd",
@@ -28,6 +28,13 @@ _CONTENT = {
     "haystack": "set HAYSTACK_CONTENT_TRACING_ENABLED=true",
     "ai": "set recordInputs and recordOutputs in experimental_telemetry",
     "": "record the input and output of the root span",
+}
+_NO_QUERY = {
+    "evaluation": "no query: an evaluation or feedback",
+    "embeddings": "no query: embeddings without retrieval, as an indexing run makes them",
+    "no_step": "no query: no span retrieves or generates. A span does that is called retrieval or "
+    "chat by gen_ai.operation.name, or RETRIEVER or LLM by openinference.span.kind, or a root of "
+    "kind CHAIN with input and output",
 }
 _SETTINGS = {
     "session_id": "set the span attribute session.id (OpenInference: using_session; "
@@ -88,12 +95,12 @@ def _outline(node: Node) -> SpanOutline:
 def _verdict(queries: Sequence[MappedQuery], nodes: Sequence[Node]) -> str:
     if queries:
         return "one query" if len(queries) == 1 else f"{len(queries)} queries"
-    roles = {node.role for node in nodes}
-    if EVALUATOR in roles:
-        return "no query: an evaluation or feedback"
-    if EMBEDDING in roles:
-        return "no query: embeddings without retrieval, as an indexing run makes them"
-    return "no query: no span retrieves or generates"
+    reason = reason_for_none(nodes)
+    if reason != "no_step":
+        return _NO_QUERY[reason]
+    instruments = sorted({node.span.scope for node in nodes if node.span.scope})
+    from_ = f" (spans of {', '.join(instruments[:5])})" if instruments else ""
+    return _NO_QUERY[reason] + from_
 
 
 def _explain_query(query: MappedQuery) -> QueryExplanation:
@@ -114,6 +121,7 @@ def _explain_field(query: MappedQuery, field: str) -> FieldExplanation:
         value=getattr(query.record, field),
         span=None if origin is None else origin.span,
         key=None if origin is None else origin.key,
+        doubt=origin.doubt or None if origin is not None else None,
     )
 
 

@@ -33,7 +33,7 @@ from ragmon.sources.otlp.reading.values import (
     plain,
     question,
 )
-from ragmon.sources.otlp.spans import Attributes, Event, Span
+from ragmon.sources.otlp.spans import ERROR, Attributes, Event, Span
 
 ORDER = 50
 SPEAKS = frozenset({"gen_ai", "enduser", "session", "user", "exception", "error"})
@@ -61,8 +61,12 @@ def role(span: Span) -> str:
         return known
     if "gen_ai.completion.0.content" in attributes or "gen_ai.output.messages" in attributes:
         return MODEL
-    is_call = "gen_ai.request.model" in attributes and "gen_ai.usage.output_tokens" in attributes
-    return MODEL if is_call else ""
+    if "gen_ai.retrieval.documents" in attributes or "gen_ai.retrieval.query.text" in attributes:
+        return RETRIEVER
+    if "gen_ai.request.model" not in attributes:
+        return ""
+    is_call = "gen_ai.usage.output_tokens" in attributes or span.status == ERROR
+    return MODEL if is_call and "embed" not in span.name.lower() else ""
 
 
 def read(span: Span, facts: SpanFacts) -> None:

@@ -28,6 +28,7 @@ from ragmon.sources.otlp.reading.facts import (
     SpanFacts,
 )
 from ragmon.sources.otlp.reading.messages import last_text
+from ragmon.sources.otlp.reading.usage import reply_id
 from ragmon.sources.otlp.reading.values import (
     answer,
     asked,
@@ -174,6 +175,7 @@ def _read_messages(attributes: Attributes, facts: SpanFacts) -> None:
     facts.set_lazily("query", _asked, attributes, "llm.input_messages")
     facts.set_lazily("query", asked_in, attributes.get("input.value"), "input.value")
     facts.set_lazily("answer", _replied, attributes, "llm.output_messages")
+    facts.set_lazily("reply_id", reply_id, attributes.get("output.value"), "output.value")
     facts.set_lazily("answer", answer, attributes.get("output.value"), "output.value")
 
 

@@ -16,6 +16,12 @@ def model_in(value: Any) -> str | None:
     return name(meta.get("model")) or name(meta.get("model_name"))
 
 
+def reply_id(value: Any) -> str | None:
+    """The id of a model's reply, as the provider gave it."""
+    reply = loads(value)
+    return name(reply.get("id")) if isinstance(reply, dict) else None
+
+
 def prompt_tokens_in(value: Any) -> int | None:
     """Tokens of the prompt that an output counts."""
     return _count(value, _PROMPT)

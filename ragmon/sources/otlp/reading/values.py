@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ragmon.sources.otlp.reading.guesses import Candidate, best_guess, is_repr
 from ragmon.sources.otlp.reading.messages import REPRS, is_message, last_text, text_of
 from ragmon.sources.otlp.reading.reprs import structure_in
 from ragmon.sources.otlp.spans import MAX_NAME, Attributes, Resource
@@ -15,7 +16,7 @@ _MAX_DEPTH = 6
 QUESTION_KEYS = (
     "question", "query", "user_query", "user_question", "user_input", "input", "query_str",
     "str_or_query_bundle", "query_bundle", "message", "user_message", "prompt", "text", "inputs",
-    "messages", "kwargs", "args", "data", "request", "body",
+    "messages", "data", "request", "body",
 )  # fmt: skip
 ANSWER_KEYS = (
     "answer", "final_answer", "answers", "response", "output", "output_text", "result", "reply",
@@ -66,9 +67,12 @@ def question(value: Any, depth: int = _MAX_DEPTH) -> str | None:
     """The user's question in an input of any shape; None when there is none."""
     value = loads(value)
     if isinstance(value, str):
-        return plain(value)
-    if not depth or not isinstance(value, dict | list):
-        return None
+        text = plain(value)
+        return None if text and is_repr(text) else text
+    return _in_structure(value, depth) if depth and isinstance(value, dict | list) else None
+
+
+def _in_structure(value: dict[str, Any] | list[Any], depth: int) -> str | None:
     text = _in_conversation(value, "user")
     if text is not _NO_CONVERSATION:
         return text
@@ -77,7 +81,39 @@ def question(value: Any, depth: int = _MAX_DEPTH) -> str | None:
         return next((each for each in texts if each and not each.startswith("<")), None)
     if "inputs" in value:  # the rest is how it was called
         return question(value["inputs"], depth - 1)
-    return _search(value, QUESTION_KEYS, _NO_QUESTION, question, depth)
+    if isinstance(value.get("args"), list) or isinstance(value.get("kwargs"), dict):
+        return _in_call(value, depth)
+    return _search(value, QUESTION_KEYS, _NO_QUESTION, question, depth) or _guessed(
+        value, is_call=False
+    )
+
+
+def _in_call(call: dict[str, Any], depth: int) -> str | None:
+    """The question among the arguments of a call; what has its name comes first."""
+    named, args = call.get("kwargs"), call.get("args")
+    others = {key: each for key, each in call.items() if key not in ("args", "kwargs")}
+    named = {**others, **named} if isinstance(named, dict) else others
+    for key in QUESTION_KEYS:
+        if key in named and (text := question(named[key], depth - 1)):
+            return text
+    placed = args if isinstance(args, list) else []
+    texts = [text for each in placed if (text := plain(each))]
+    if guess := best_guess(map(Candidate, texts)):
+        return guess
+    for argument in placed:
+        if isinstance(loads(argument), dict | list) and (text := question(argument, depth - 1)):
+            return text
+    return _guessed(named, is_call=True)
+
+
+def _guessed(named: dict[str, Any], *, is_call: bool) -> str | None:
+    """The likeliest text among values of which no name is known; outside calls the only one."""
+    texts = [
+        Candidate(text, key)
+        for key, value in named.items()
+        if key not in _NO_QUESTION and (text := plain(value))
+    ]
+    return best_guess(texts) if is_call or len(texts) == 1 else None
 
 
 def answer(value: Any, depth: int = _MAX_DEPTH) -> str | None:
@@ -184,7 +220,7 @@ def _search(
         if text := read(child, depth - 1):
             return str(text)
     texts = [text for each in inner if (text := plain(each))]
-    return texts[0] if len(texts) == 1 else None
+    return texts[0] if len(texts) == 1 and read is not question else None
 
 
 def first(attributes: Attributes, *keys: str) -> tuple[Any, str] | None:

@@ -73,6 +73,7 @@ class Counts(Struct):
     late: int = 0  # spans of traces that were mapped before
     too_late: int = 0  # of those, of traces that were let go
     restated: int = 0  # queries
+    without_query: dict[str, int] = {}  # traces, by reason
 
 
 class TraceSizes:

@@ -16,7 +16,7 @@ from ragmon.sources.otlp.receiver.permitted import FORBIDDEN, strangers
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.traces.feedback import changes_for, stamped, targeted_evaluations
-from ragmon.sources.otlp.traces.mapping import Trace, map_trace
+from ragmon.sources.otlp.traces.mapping import Trace, map_trace, reason_for_none
 from ragmon.sources.otlp.traces.tree import everything
 
 _encode = msgspec.json.Encoder().encode
@@ -31,6 +31,7 @@ class Results:
         self.changes: list[Feedback | Label] = []
         self.revisions: list[QueryRecord] = []  # queries of traces that were mapped before
         self.refused: dict[str, int] = {}
+        self.without_query: dict[str, int] = {}  # traces, by reason
         self._targets = targets
         self._now = now
         self._bounds = bounds
@@ -52,6 +53,9 @@ class Results:
         refusal = None
         for _ in range(trace.circles):
             self.refuse("parent_cycle")
+        if not trace.queries:
+            reason = reason_for_none(everything(trace.tops))
+            self.without_query[reason] = self.without_query.get(reason, 0) + 1
         queries, merged = known.named(trace.queries)
         trace = replace(trace, queries=tuple(queries))
         if merged:

@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 
 from ragmon.sources.otlp.traces.mapping import MappedQuery
+from ragmon.sources.otlp.traces.tree import everything
 
 _MOST = 50_000
 
@@ -18,10 +19,12 @@ class Targets:
     def learn(self, query: MappedQuery) -> None:
         """Remember a query by its spans and responses."""
         with self._lock:
-            for top in query.unit.tops:
-                self._remember(top.span.span_id.hex(), query.record.query_id)
-                for child in top.children:
-                    self._remember(child.span.span_id.hex(), query.record.query_id)
+            tops = query.unit.tops
+            is_alone = query.record.query_id == query.record.trace_id
+            # Deeper spans of the only query of a trace are found by the trace.
+            nodes = [*tops, *(each for top in tops for each in top.children)]
+            for node in nodes if is_alone else everything(tops):
+                self._remember(node.span.span_id.hex(), query.record.query_id)
             for response_id in query.response_ids:
                 self._remember(f"response:{response_id}", query.record.query_id)
 

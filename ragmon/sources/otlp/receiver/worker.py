@@ -215,6 +215,8 @@ class MappingWorker:
         counts.late += batch.late + batch.too_late
         counts.too_late += batch.too_late
         counts.restated += len(batch.results.revisions)
+        for reason, traces in batch.results.without_query.items():
+            counts.without_query[reason] = counts.without_query.get(reason, 0) + traces
         self._counters.duplicated("otlp_spans", batch.repeated)
         if batch.too_late:
             self._counters.rejected("otlp_spans", "too_late", batch.too_late)

@@ -13,6 +13,7 @@ from ragmon.sources.otlp.reading.documents import chunks_of
 from ragmon.sources.otlp.reading.facts import (
     CHAIN,
     EMBEDDING,
+    EVALUATOR,
     MODEL,
     OTHER,
     RERANKER,
@@ -20,6 +21,7 @@ from ragmon.sources.otlp.reading.facts import (
     TOOL,
     SourcedValue,
 )
+from ragmon.sources.otlp.reading.guesses import doubt_of
 from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.traces.errors import describe_error, is_failed
 from ragmon.sources.otlp.traces.retrieval import retrieval_of
@@ -37,6 +39,7 @@ from ragmon.sources.otlp.traces.tree import (
 DEFAULT_PIPELINE = "default"
 """Pipeline of traces whose spans name neither a service nor a project."""
 
+_NO_QUERY = ((EVALUATOR, "evaluation"), (EMBEDDING, "embeddings"))
 _SEEKING = (RETRIEVER, EMBEDDING, TOOL)
 
 
@@ -45,6 +48,7 @@ class FieldOrigin(NamedTuple):
 
     span: str
     key: str
+    doubt: str = ""  # why it may be another; empty: it says what it is
 
 
 class MappedQuery(Struct, frozen=True):
@@ -78,6 +82,12 @@ def map_trace(spans: Sequence[Span], now: float) -> Trace:
     span_ids = {node.span.span_id for node in everything(tops)}
     circles = sum(node.span.parent_id in span_ids for node in tops)
     return Trace(queries, tuple(tops), circles)
+
+
+def reason_for_none(nodes: Iterable[Node]) -> str:
+    """The reason why a trace holds no query: evaluation, embeddings or no_step."""
+    roles = {node.role for node in nodes}
+    return next((reason for role, reason in _NO_QUERY if role in roles), "no_step")
 
 
 def _is_query(unit: Unit) -> bool:
@@ -144,7 +154,7 @@ class _Mapper:
     def _note(self, field: str, node: Node, sourced: SourcedValue | None) -> Any:
         if sourced is None:
             return None
-        self._sources[field] = FieldOrigin(node.span.name, sourced.key)
+        self._sources[field] = FieldOrigin(node.span.name, sourced.key, doubt_of(sourced.value))
         return sourced.value
 
     def _first(self, field: str, nodes: Iterable[Node], fact: str = "") -> Any:
@@ -245,7 +255,7 @@ class _Mapper:
 
         Values that no call has may stand in the output of the whole.
         """
-        deepest = [_counting_tokens(node) for node in self._models]
+        deepest = _each_reply_once([_counting_tokens(node) for node in self._models])
         if self._model(deepest) is None:
             deepest += [node for node in self._tops if node.role == CHAIN][:1]
         models = sorted(deepest, key=lambda node: -node.span.end_ns)
@@ -322,6 +332,32 @@ def _counting_tokens(node: Node) -> Node:
         call for call in _below(node, MODEL) if call.facts.value("completion_tokens") is not None
     )
     return next(inner, node)
+
+
+def _each_reply_once(calls: list[Node]) -> list[Node]:
+    """The calls without those that another instrumentation recorded at the same time.
+
+    Both have the id that the provider gave the reply; of the two the one with tokens stays.
+    """
+    once: list[Node] = []
+    for node in calls:
+        same = next((each for each in once if _is_same_reply(each, node)), None)
+        if same is None:
+            once.append(node)
+        elif same.facts.value("completion_tokens") is None:
+            once[once.index(same)] = node
+    return once
+
+
+def _is_same_reply(a: Node, b: Node) -> bool:
+    if a.span.scope == b.span.scope:
+        return False
+    if max(a.span.start_ns, b.span.start_ns) > min(a.span.end_ns, b.span.end_ns):
+        return False
+    reply = a.facts.value("response_id") or a.facts.value("reply_id")
+    return reply is not None and reply == (
+        b.facts.value("response_id") or b.facts.value("reply_id")
+    )
 
 
 def _interval(node: Node) -> tuple[int, int]:

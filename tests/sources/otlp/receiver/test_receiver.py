@@ -16,6 +16,7 @@ from ragmon.asgi import Problem
 from ragmon.errors import StoreFullError
 from ragmon.privacy import redact_text
 from ragmon.sources.otlp.spans import MAX_ATTRIBUTES
+from ragmon.web.otlp_paths import path_hint
 from tests.support.otlp import NOW, TRACE, as_json, captured, rig, span
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -578,3 +579,17 @@ def test_spans_beyond_the_most_of_a_trace_are_refused_and_counted(site):
     refused = site.counters.counts["otlp_spans", "trace_too_large"]
     assert 2_000 <= refused <= 2_512
     assert site.counters.counts["otlp_spans", "accepted"] == 12_000 - refused
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/traces", "/v1/traces"),
+        ("/v1/trace", "/v1/traces"),
+        ("/api/v1/traces/", "/v1/traces"),
+        ("/api/v1/logs", "/v1/logs"),
+    ],
+)
+def test_a_path_that_is_almost_right_is_answered_with_the_right_one(path, expected):
+    assert expected in path_hint(path)
+    assert path_hint("/v1/labels") == ""
