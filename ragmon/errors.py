@@ -99,8 +99,15 @@ class SinkError(RemoteError):
     """An alert was not delivered."""
 
     def __init__(
-        self, message: str, *, retryable: bool, retry_after_s: float = 0.0, hint: str = ""
+        self,
+        message: str,
+        *,
+        retryable: bool,
+        retry_after_s: float = 0.0,
+        status: int = 0,
+        hint: str = "",
     ) -> None:
         super().__init__(message, hint=hint)
+        self.status = status  # of the answer; 0: there was none
         self.retryable = retryable
         self.retry_after_s = retry_after_s  # what the receiver asked for; 0: nothing

@@ -226,8 +226,8 @@ class Poster:
 
     def post(
         self, url: str, body: bytes, headers: Mapping[str, str], hide: Sequence[str] = ()
-    ) -> None:
-        """Send JSON, and return once it is accepted.
+    ) -> bytes:
+        """Send JSON, or what the headers say, and return the start of the answer once accepted.
 
         Args:
             url: where to.
@@ -264,6 +264,7 @@ class Poster:
             hidden = (url, *_parts(url), auth.secret, *hide)
             detail = _without(body_start.decode("utf-8", "replace"), hidden)
             raise _refusal(host, answer, detail, self._clock.now())
+        return body_start
 
     def _read(self, answer: requests.Response, until: float) -> bytes:
         """The beginning of the answer's text, which is only for the log: the status counts.
@@ -318,9 +319,10 @@ def _refusal(host: str, answer: requests.Response, detail: str, now: float) -> S
     code = answer.status_code
     if 300 <= code < 400:
         hint = "Redirects are not followed: configure the address it leads to"
-        return SinkError(f"{host} answered {code}", retryable=True, hint=hint)
+        return SinkError(f"{host} answered {code}", status=code, retryable=True, hint=hint)
     return SinkError(
         f"{host} answered {code}" + (f": {detail}" if detail else ""),
+        status=code,
         retryable=code in _RETRYABLE or not 400 <= code < 500,
         retry_after_s=retry_after_s(answer.headers.get("Retry-After", ""), now),
     )

@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ragmon.config.access import AuditSettings, AuthSettings, TlsSettings
 from ragmon.config.masked import masked
+from ragmon.config.metrics import MetricsSettings
 from ragmon.config.sections import (
     AlertSettings,
     BackupSettings,
@@ -83,6 +84,7 @@ class Settings(BaseSettings):
     retention: RetentionSettings = RetentionSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
     backup: BackupSettings = BackupSettings()
+    metrics: MetricsSettings = MetricsSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     latency: LatencySettings = LatencySettings()
     privacy: PrivacySettings = PrivacySettings()

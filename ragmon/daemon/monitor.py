@@ -6,7 +6,7 @@ Every answer includes what was acknowledged before it was asked for.
 import asyncio
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import asdict
@@ -49,6 +49,13 @@ class Collected(NamedTuple):
     keys: dict[SeriesKey, int]
     merged: list[tuple[str, Merged]]
     counters: list[Family]
+
+
+class FamilyGroups(NamedTuple):
+    """Everything that ``/metrics`` shows."""
+
+    windows: Sequence[Family]  # counted since the store began
+    own: Sequence[Family]  # counted since the process began
 
 
 class _Page(NamedTuple):
@@ -117,6 +124,14 @@ class LiveMonitor:
         started = self._clock.monotonic()
         collected = self._engine.thread.ask(self._collect)
         self._render(collected, started)
+
+    def families(self) -> FamilyGroups:
+        """Everything that the page shows; called on a thread of its own."""
+        kept = self._page
+        if kept is None or not self._is_fresh(kept):
+            started = self._clock.monotonic()
+            kept = self._render(self._engine.thread.ask(self._collect), started)
+        return FamilyGroups(kept.rendered.families, list(self._own.families()))
 
     async def metrics(self, accept: str, accept_encoding: str) -> tuple[bytes, dict[str, str]]:
         """The page for Prometheus, and its headers."""

@@ -20,7 +20,7 @@ from ragmon import __version__
 from ragmon.alerts.message import Links
 from ragmon.clock import Clock
 from ragmon.config import Settings
-from ragmon.daemon import http
+from ragmon.daemon import http, metrics_push
 from ragmon.daemon.access import build_access
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.alerting.loop import Alerting
@@ -98,6 +98,7 @@ class Daemon:
             self._monitor = LiveMonitor(
                 self._engine, settings, own, clock, self._alerts.open, supervisor=self._supervisor
             )
+            self._push = self._build_push()
             self._baselines = build_baselines(self._context, lambda: self._alerting.detection)
             self._exporter = build_exporter(settings)
             self._judges = Judges(self._context, self._exporter)
@@ -314,8 +315,19 @@ class Daemon:
             PipelineRetention(self._context, self._erasures.evidence),
             *((self._exporter,) if self._exporter is not None else ()),
             self._judges,
+            *((self._push,) if self._push is not None else ()),
             *((self._probes,) if self._probes is not None else ()),
         ]
+
+    def _build_push(self) -> metrics_push.MetricsPush | None:
+        return metrics_push.build(
+            self.settings.metrics.otlp,
+            self._monitor.families,
+            self._context.own,
+            self._clock,
+            data_dir=self.settings.data_dir,
+            port=self._socket.getsockname()[1],
+        )
 
     def _build_probes(self) -> "Probes | None":
         """Golden sets on a schedule; without any, nothing of the evaluation is even imported."""

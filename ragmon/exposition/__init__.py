@@ -23,7 +23,8 @@ class RenderedPage:
     """
 
     def __init__(self, families: Sequence[Family], renderers: Renderers) -> None:
-        self._families, self._renderers = families, renderers
+        self.families = families
+        self._renderers = renderers
         self._kept: dict[tuple[Format, str], Encoded] = {}
 
     def has(self, form: Format, coding: str) -> bool:
@@ -32,7 +33,7 @@ class RenderedPage:
 
     def prepare(self, form: Format, coding: str) -> None:
         """Render and compress what the windows say; on one thread at a time."""
-        text = _rendered(self._renderers.windows, self._families, form)
+        text = _rendered(self._renderers.windows, self.families, form)
         self._kept[form, coding] = encode(coding, text)
 
     def answer(self, form: Format, coding: str, own: Iterable[Family]) -> bytes:

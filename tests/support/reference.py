@@ -92,6 +92,7 @@ def _declared() -> Iterator[Family]:
             "judge__grounding__enabled": True,
             "judge__anchors": str(anchors),
             "otlp_export": {"endpoint": "http://127.0.0.1:9/v1/traces"},
+            "metrics__otlp__endpoint": "http://127.0.0.1:9/v1/metrics",
         }
         with running(Path(folder) / "data", **given) as site:
             for collector in site.daemon._context.own.registry._collector_to_names:
