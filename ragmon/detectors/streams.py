@@ -196,8 +196,8 @@ class _MemberTable:
         if len(self._places) > len(self.rows):
             room = max(len(self._places), 3 * len(self.rows) // 2)
             self.rows = grown(self.rows, room, ABSENT)
-        for each in itertools.islice(self._places, before, None):
-            self.rows[self._places[each], 1 + sum(map(bool, each[1:])) :] = NO_SERIES
+        for new in itertools.islice(self._places, before, None):
+            self.rows[self._places[new], 1 + sum(map(bool, new[1:])) :] = NO_SERIES
         return np.array(places, dtype=np.int64)
 
     def clear(self) -> None:
