@@ -1,11 +1,14 @@
-"""Settings of the metrics that leave ragmon."""
+"""Settings of the metrics that leave ragmon: how many, which, and to where."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, field_validator
 
-from ragmon.config.sections import Positive, SettingsSection
+from ragmon.config.sections import Listed, Positive, SettingsSection
+from ragmon.exposition.choice import HEADLINE, Intervals
 from ragmon.http_client import Access, check_url
+
+LEAST_SERIES = 1_000
 
 
 def _checked_url(value: str) -> str:
@@ -29,6 +32,35 @@ class OtlpMetricsSettings(Access):
 
 
 class MetricsSettings(SettingsSection):
-    """Metrics that leave ragmon."""
+    """Metrics that are scraped or exported; reports, alerts and the page have everything."""
 
+    max_series: Annotated[int, Field(ge=LEAST_SERIES, le=10_000_000)] = 10_000
+    """Most series that a scrape ever gets. What does not fit is left out by whole slices, those
+    with the least traffic first, and counted in ragmon_series_withheld."""
+    include: Annotated[tuple[str, ...], Listed] = ()
+    """Names of the metrics to show, as globs, for example "ragmon_slice_*"; none: all."""
+    exclude: Annotated[tuple[str, ...], Listed] = ()
+    """Names of metrics to leave out, as globs, for example "ragmon_slice_latency_*"."""
+    windows: Annotated[tuple[Positive, ...], Listed] = ()
+    """Those of `windows` over which pipelines have gauges; none: all."""
+    slice_windows: Annotated[tuple[Positive, ...], Listed] = (3_600.0,)
+    """Those of `windows` over which slices have gauges; none: slices have counters alone. Where
+    1h, the default, is none of `windows`, the one nearest to it is taken."""
+    slice_metrics: Annotated[tuple[str, ...], Listed] = HEADLINE
+    """Gauges of slices, as globs on names without ragmon_slice_."""
+    intervals: Intervals = "headline"
+    """Gauges with the bounds of their 95 % interval, _lower and _upper. headline: those metrics of
+    pipelines whose interval the shipped dashboards and rules show; all: every ratio and mean,
+    those of slices as well; none: no gauge."""
     otlp: OtlpMetricsSettings = OtlpMetricsSettings()
+
+    @field_validator("max_series", mode="before")
+    @classmethod
+    def _enough(cls, value: Any) -> Any:
+        if str(value).strip().isdecimal() and int(value) < LEAST_SERIES:
+            raise ValueError(
+                f"{value} is too few: ragmon's metrics of itself take several hundred; give at"
+                f" least {LEAST_SERIES:,} and leave out more with metrics.exclude (0 is no"
+                " 'unlimited': give the most series that your Prometheus can take)"
+            )
+        return value

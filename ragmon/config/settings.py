@@ -29,6 +29,7 @@ from ragmon.config.sections import (
     SamplingSettings,
     SinkSettings,
 )
+from ragmon.durations import duration_text
 
 TagKey = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_.-]*$")]
 
@@ -81,10 +82,10 @@ class Settings(BaseSettings):
     it to write less, lower it to start faster."""
     max_clock_skew: Positive = 300.0
     """Longest time that a query, feedback, label or score may lie ahead; later ones are refused."""
+    metrics: MetricsSettings = MetricsSettings()
     retention: RetentionSettings = RetentionSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
     backup: BackupSettings = BackupSettings()
-    metrics: MetricsSettings = MetricsSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     latency: LatencySettings = LatencySettings()
     privacy: PrivacySettings = PrivacySettings()
@@ -125,6 +126,19 @@ class Settings(BaseSettings):
             raise ValueError("windows: the longest window exceeds retention.windows")
         if min(self.windows) < 10:
             raise ValueError("windows: the shortest window is 10s")
+        return self
+
+    @model_validator(mode="after")
+    def _check_shown_windows(self) -> "Settings":
+        for name in ("windows", "slice_windows"):
+            lengths = (
+                set(getattr(self.metrics, name)) if name in self.metrics.model_fields_set else ()
+            )
+            if unknown := [length for length in lengths if length not in self.windows]:
+                raise ValueError(
+                    f"metrics.{name}: {duration_text(min(unknown))} is none of `windows`"
+                    f" ({', '.join(map(duration_text, self.windows))}): add it there"
+                )
         return self
 
     @model_validator(mode="after")

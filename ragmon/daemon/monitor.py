@@ -19,11 +19,11 @@ from ragmon.config import Settings
 from ragmon.config.units import seconds
 from ragmon.content_coding import choose_coding
 from ragmon.daemon.ingest.engine import Engine
+from ragmon.daemon.metric_choice import metric_choice, shown_windows
 from ragmon.durations import duration_text
 from ragmon.errors import ReadTimeoutError
 from ragmon.exposition import RenderedPage, Renderers
-from ragmon.exposition.counters import Counters
-from ragmon.exposition.gauges import Gauges
+from ragmon.exposition.bounded import KINDS, BoundedFamilies, Collected, capped, size
 from ragmon.exposition.negotiation import choose_format
 from ragmon.exposition.own import OwnMetrics
 from ragmon.exposition.protobuf import ProtobufRenderer
@@ -32,23 +32,14 @@ from ragmon.loops import Supervisor, instant
 from ragmon.queries.blocks import QueryFilter
 from ragmon.web.parameters import QuerySelection
 from ragmon.windows import Merged
-from ragmon.windows.estimates import estimate
 from ragmon.windows.series import SeriesKey
 from ragmon.windows.snapshot import SavedBucket, add_saved
 
 _ANSWER_S = 10.0  # of the writer to a scrape, which waits no longer
 _NOT_READY_S = 15.0  # without a turn of the writer
+_OWN_ROOM = 1.2  # for ragmon's own series, of what they were: they grow between two evaluations
 _REST = 5  # times as long as rendering the page took, before it is rendered again
 _LONGEST_REST_S = 2.0  # of a scrape, which Prometheus gives up after ten seconds
-
-
-class Collected(NamedTuple):
-    """Copy of what a page is rendered from, taken between two commits."""
-
-    version: int
-    keys: dict[SeriesKey, int]
-    merged: list[tuple[str, Merged]]
-    counters: list[Family]
 
 
 class FamilyGroups(NamedTuple):
@@ -63,6 +54,7 @@ class _Page(NamedTuple):
     rendered_at: float  # monotonic
     took_s: float
     rendered: RenderedPage
+    series: int
 
 
 def rest_s(took_s: float, age_s: float) -> float:
@@ -102,8 +94,19 @@ class LiveMonitor:
         self._settings = settings
         self._own = own
         self._clock = clock
-        self._gauges = Gauges(engine.windows.columns)
-        self._counters = Counters(engine.windows)
+        self._choice = metric_choice(settings)
+        self._bounded = BoundedFamilies(
+            engine.windows, self._choice, shown_windows(settings), settings.metrics.max_series
+        )
+        self._withheld = dict.fromkeys(KINDS, 0)
+        self._own_series = 0  # most of ragmon's own so far
+        own.watch_each(
+            "ragmon_series_withheld",
+            "Series left out of /metrics because metrics.max_series is reached, by kind, the least"
+            " important last; above 0, raise it or choose fewer. Reports and alerts have all.",
+            "kind",
+            lambda: self._withheld,
+        )
         self._page: _Page | None = None
         self._renderers = Renderers(ProtobufRenderer(), ProtobufRenderer())
         self._rendering = asyncio.Lock()
@@ -121,6 +124,7 @@ class LiveMonitor:
 
     def evaluate(self) -> None:
         """Evaluate every window and keep the page; called on schedule."""
+        self._own_families(0)
         started = self._clock.monotonic()
         collected = self._engine.thread.ask(self._collect)
         self._render(collected, started)
@@ -131,7 +135,7 @@ class LiveMonitor:
         if kept is None or not self._is_fresh(kept):
             started = self._clock.monotonic()
             kept = self._render(self._engine.thread.ask(self._collect), started)
-        return FamilyGroups(kept.rendered.families, list(self._own.families()))
+        return FamilyGroups(kept.rendered.families, self._own_families(kept.series))
 
     async def metrics(self, accept: str, accept_encoding: str) -> tuple[bytes, dict[str, str]]:
         """The page for Prometheus, and its headers."""
@@ -150,7 +154,7 @@ class LiveMonitor:
         headers = {"content-type": form.content_type, "vary": "Accept, Accept-Encoding"}
         if coding:
             headers["content-encoding"] = coding
-        return kept.rendered.answer(form, coding, self._own.families()), headers
+        return kept.rendered.answer(form, coding, self._own_families(kept.series)), headers
 
     async def report(
         self,
@@ -305,31 +309,27 @@ class LiveMonitor:
         unchanged = kept.version == self._engine.writer.stats.version
         return unchanged and age < self._settings.evaluate_every
 
-    def _collect(self) -> Collected:
-        windows = self._engine.windows
-        now = self._clock.now()
-        return Collected(
-            self._engine.writer.stats.version,
-            {
-                key: at
-                for key, at in windows.series.keys.items()
-                if windows.totals.queries[at]  # `other` is there before it is needed
-            },
-            [
-                (duration_text(length), windows.merge(length, now))
-                for length in self._settings.windows
-            ],
-            list(self._counters.families(self._engine.exemplars.latest, windows.series.keys)),
-        )
+    def _collect(self) -> tuple[int, Collected]:
+        engine, now = self._engine, self._clock.now()
+        reserved = round(_OWN_ROOM * self._own_series)
+        collected = self._bounded.collect(engine.exemplars.latest, reserved, now)
+        return engine.writer.stats.version, collected
 
-    def _render(self, collected: Collected, started: float) -> _Page:
-        columns = self._engine.windows.columns
-        estimates = [(name, estimate(merged, columns)) for name, merged in collected.merged]
-        self._gauges.forget(collected.keys)
-        gauges = self._gauges.families(collected.keys, estimates)
-        rendered = RenderedPage([*collected.counters, *gauges], self._renderers)
+    def _render(self, collected: tuple[int, Collected], started: float) -> _Page:
+        version, shown = collected
+        families = self._bounded.families(shown)
+        self._withheld |= shown.withheld
+        rendered = RenderedPage(families, self._renderers)
         done = self._clock.monotonic()
         self._own.evaluated_at.set(self._clock.now())
         self._own.evaluation_seconds.set(done - started)
-        self._page = _Page(collected.version, done, done - started, rendered)
+        self._page = _Page(version, done, done - started, rendered, size(families))
         return self._page
+
+    def _own_families(self, others: int) -> list[Family]:
+        """Ragmon's metrics of itself; what there is no room for is left out from the next on."""
+        chosen = [family for family in self._own.families() if self._choice.shows(family.name)]
+        kept, withheld = capped(chosen, self._settings.metrics.max_series - others)
+        self._own_series = max(self._own_series, size(kept))
+        self._withheld["own"] = withheld
+        return kept

@@ -1,6 +1,6 @@
 """Counters as places in the totals of a series: their names, labels and sums."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +54,11 @@ class Table(Struct, frozen=True):
     def help(self, counter: Counter) -> str:
         """Help of its metric."""
         return f"{self.of}: {counter.help}" if self.of else counter.help
+
+    def only(self, shows: Callable[[str], bool]) -> "Table":
+        """The table of those counters whose name is shown."""
+        counters = [counter for counter in self.counters if shows(self.name(counter))]
+        return _table(self.stem, self.of, counters)
 
     def values(self, totals: Totals, series: Sequence[int]) -> tuple[Floats, NDArray[np.bool_]]:
         """Every reading of some series, and whether it is shown; shapes (series, readings)."""

@@ -1,6 +1,6 @@
 """Counters and classic histograms over all time, which PromQL can rate and sum."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,45 +24,65 @@ from ragmon.windows.totals import LATENCY_EDGES_MS, SCORE_EDGES
 Exemplars = dict[tuple[str, str], dict[int, Exemplar]]
 """(pipeline, stage) to bucket to exemplar."""
 
+Numbered = list[tuple[SeriesKey, int]]
+"""Series with their numbers."""
+
 
 class Counters:
     """Reads the totals of the windows; the text of a series is put together once."""
 
-    def __init__(self, windows: Windows) -> None:
+    def __init__(self, windows: Windows, shows: Callable[[str], bool]) -> None:
+        """Make them.
+
+        Args:
+            windows: to read.
+            shows: whether a metric of this name is shown.
+        """
         self._windows = windows
+        self._shows = shows
         self._columns = {
             (column.name, column.labels): at for at, column in enumerate(windows.columns)
         }
-        self._by_version = by_version(windows.columns)
-        self._by_slice = by_slice(windows.columns)
+        self._by_version = by_version(windows.columns).only(shows)
+        self._by_slice = by_slice(windows.columns).only(shows)
         self._named: dict[SeriesKey, list[Series]] = {}
 
-    def families(self, exemplars: Exemplars, slices: Collection[SeriesKey]) -> Iterator[Family]:
+    def families(self, exemplars: Exemplars, shown: Collection[SeriesKey]) -> Iterator[Family]:
         """Every counter and histogram.
 
         Args:
             exemplars: of the latencies.
-            slices: the values of tags to show. Versions are always shown, under names of their
-                own.
+            shown: pipelines, of which there are histograms; versions and values of tags, of which
+                there are counters.
         """
-        counted = self._numbers(lambda key: bool(key.dimension))
+        counted = self._numbers(shown)
         versions = [(key, at) for key, at in counted if key.dimension == VERSION]
-        shown = [(key, at) for key, at in counted if _is_tag(key) and key in slices]
+        tags = [(key, at) for key, at in counted if _is_tag(key)]
         known = self._named
-        self._named = {key: known.get(key) or self._series(key) for key, _ in versions + shown}
+        self._named = {key: known.get(key) or self._series(key) for key, _ in versions + tags}
         yield from self._counters(self._by_version, versions)
-        yield from self._counters(self._by_slice, shown)
-        yield self._durations(exemplars)
-        yield self._scores()
+        yield from self._counters(self._by_slice, tags)
+        pipelines = [(key, at) for key, at in counted if not key.dimension]
+        for family in (self._durations(exemplars, pipelines), self._scores(pipelines)):
+            if self._shows(family.name):
+                yield family
 
-    def sizes(self, slices: Sequence[SeriesKey]) -> list[int]:
-        """Number of counters that each of these values of tags comes to."""
-        keys = self._windows.series.keys
-        _, known = self._by_slice.values(self._windows.totals, [keys[key] for key in slices])
-        sizes: list[int] = known.sum(axis=1).tolist()
-        return [size if _is_tag(key) else 0 for key, size in zip(slices, sizes, strict=True)]
+    def costs(self, keys: Collection[SeriesKey]) -> dict[SeriesKey, int]:
+        """Number of series that each of these keys comes to; 0 without records."""
+        counted = self._numbers(keys)
+        costs = dict.fromkeys(keys, 0)
+        for table, fits in ((self._by_version, _is_version), (self._by_slice, _is_tag)):
+            mine = [(key, at) for key, at in counted if fits(key)]
+            _, known = table.values(self._windows.totals, [at for _, at in mine])
+            costs |= zip((key for key, _ in mine), known.sum(axis=1).tolist(), strict=True)
+        pipelines = [(key, at) for key, at in counted if not key.dimension]
+        for family in (self._durations({}, pipelines), self._scores(pipelines)):
+            if self._shows(family.name):
+                for histogram in family.histograms:
+                    costs[SeriesKey(histogram.labels[0][1])] += histogram.size
+        return costs
 
-    def _counters(self, table: Table, numbered: list[tuple[SeriesKey, int]]) -> Iterator[Family]:
+    def _counters(self, table: Table, numbered: Numbered) -> Iterator[Family]:
         """The families of one table, their samples by series."""
         values, known = table.values(self._windows.totals, [at for _, at in numbered])
         names = [self._named[key] for key, _ in numbered]
@@ -97,7 +117,7 @@ class Counters:
         column = self._columns[name, tuple(labels.items())]
         return float(self._windows.totals.sums[series, column])
 
-    def _durations(self, exemplars: Exemplars) -> Family:
+    def _durations(self, exemplars: Exemplars, pipelines: Numbered) -> Family:
         totals = self._windows.totals
         edges = (LATENCY_EDGES_MS / 1000).tolist()
         histograms = [
@@ -109,14 +129,14 @@ class Counters:
                 dict(exemplars.get((key.pipeline, name), {})),
                 _native(totals.fine[at, stage]),
             )
-            for key, at in self._numbers(lambda key: not key.dimension)
+            for key, at in pipelines
             for stage, name in enumerate(STAGES)
             if totals.latency[at, stage].any()
         ]
         text = "Latency of queries by stage: total, retrieval, generation."
         return Family("ragmon_query_duration_seconds", "histogram", text, (), histograms)
 
-    def _scores(self) -> Family:
+    def _scores(self, pipelines: Numbered) -> Family:
         totals = self._windows.totals
         histograms = [
             HistogramSample(
@@ -125,17 +145,17 @@ class Counters:
                 totals.score[at].tolist(),
                 self._sum(at, TOP_SCORE),
             )
-            for key, at in self._numbers(lambda key: not key.dimension)
+            for key, at in pipelines
             if totals.score[at].any()
         ]
         text = "Best retrieval score of each query, on the scale of the retriever."
         return Family("ragmon_retrieval_top_score", "histogram", text, (), histograms)
 
-    def _numbers(self, fits: Callable[[SeriesKey], bool]) -> list[tuple[SeriesKey, int]]:
-        """Series with records that fit, by name."""
+    def _numbers(self, keys: Collection[SeriesKey]) -> Numbered:
+        """Those with records, by name."""
         counted = set(np.flatnonzero(self._windows.totals.queries).tolist())
-        keys = self._windows.series.keys.items()
-        return sorted((key, at) for key, at in keys if at in counted and fits(key))
+        numbers = self._windows.series.keys
+        return sorted((key, numbers[key]) for key in keys if numbers.get(key) in counted)
 
 
 def _is_tag(key: SeriesKey) -> bool:
@@ -153,3 +173,7 @@ def _native(counts: NDArray[np.int64]) -> NativeBuckets:
         exponential.FIRST + int(first),
         counts[1 + first : 1 + end].tolist(),
     )
+
+
+def _is_version(key: SeriesKey) -> bool:
+    return key.dimension == VERSION

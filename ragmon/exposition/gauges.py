@@ -1,125 +1,121 @@
 """The rolling windows as gauges, each ratio with its interval and its number of samples."""
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragmon.exposition.choice import MetricChoice
+from ragmon.exposition.figures import LATENCY, Gauge, gauges
 from ragmon.exposition.text import Family, Labels, Sample, Series, series
 from ragmon.signals import Column
-from ragmon.signals.latency import STAGES
-from ragmon.signals.verdict_sums import JUDGES
-from ragmon.stats.agreement import CONFUSION, agreement
-from ragmon.windows.estimates import QUANTILES, Estimates, shown
 from ragmon.windows.series import SeriesKey
 
-Samples = dict[str, list[Sample]]
-"""By the name of their family."""
-
-_Bounds = tuple[Series, Series, Series, Series]  # value, lower, upper, samples
-
-_AGREEMENT = {
-    "balanced_accuracy": "Mean share of the good and of the bad answers that a judge recognises",
-    "kappa": "Cohen's kappa of a judge and the human labels (1: always agree, 0: no better than "
-    "chance)",
+_INTERVAL = {
+    "_lower": "Lower end of the 95 % interval of {}.",
+    "_upper": "Upper end of the 95 % interval of {}.",
+    "_samples": "Samples behind {}.",
 }
 
 
-class Gauges:
-    """Makes samples of estimates; the text of a series is put together once."""
+class Part(NamedTuple):
+    """Gauges of some series over one window."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
-        self._columns = shown(columns)
-        self._bounds: dict[tuple[SeriesKey, str], list[_Bounds | None]] = {}
+    window: str  # as in the label
+    keys: Sequence[SeriesKey]
+    numbers: NDArray[np.float64]  # (keys, places)
 
-    def families(
-        self, keys: dict[SeriesKey, int], windows: Sequence[tuple[str, Estimates]]
-    ) -> Iterator[Family]:
-        """Families over all windows.
 
-        Args:
-            keys: series by number.
-            windows: (name as configured, estimates).
-        """
-        samples: Samples = {}
-        for name, estimates in windows:
-            for key, at in keys.items():
-                if at < len(estimates.queries) and _is_shown(key):
-                    self._series(samples, key, name, estimates, at)
-        for slice_ in ("", "slice_"):
-            yield from self._ordered(samples, slice_)
+class GaugeSet:
+    """Gauges that are shown or withheld together, and the text of their series."""
 
-    def forget(self, keys: dict[SeriesKey, int]) -> None:
-        """Drop what was kept for series that are gone."""
-        gone = [kept for kept in self._bounds if kept[0] not in keys]
-        for kept in gone:
-            del self._bounds[kept]
+    def __init__(self, chosen: Sequence[Gauge], *, of_slice: bool) -> None:
+        self.gauges = tuple(chosen)
+        self.stem = "ragmon_slice_" if of_slice else "ragmon_"
+        self._places = np.array([gauge.place for gauge in chosen], dtype=np.intp)
+        self._families: list[tuple[str, int, int]] = []  # name, first and end of its gauges
+        for name, group in itertools.groupby(chosen, lambda gauge: gauge.name):
+            begin = self._families[-1][2] if self._families else 0
+            self._families.append((self.stem + name, begin, begin + len(list(group))))
+        self._series: dict[tuple[SeriesKey, str], list[Series]] = {}
 
-    def _series(
-        self, samples: Samples, key: SeriesKey, window: str, estimates: Estimates, at: int
-    ) -> None:
-        stem = _stem(key)
-        labels = _labels(key, window)
-        _append(samples, f"{stem}window_queries", labels, float(estimates.queries[at]))
-        self._ratios(samples, key, window, estimates, at)
-        if estimates.confusion[at].any():
-            _agreement(samples, stem, labels, estimates.confusion[at])
-        for stage, values in zip(STAGES, estimates.latency_ms[at], strict=True):
-            for quantile, value in zip(QUANTILES, values.tolist(), strict=True):
-                if not math.isnan(value):
-                    own = (*labels, ("stage", stage), ("quantile", str(quantile)))
-                    seconds = float(f"{value / 1000:.9g}")  # known to 1 %, so digits are noise
-                    _append(samples, f"{stem}latency_seconds", own, seconds)
+    def costs(self, part: Part) -> list[int]:
+        """Number of gauges that each key has."""
+        counts: list[int] = (~np.isnan(part.numbers[:, self._places])).sum(axis=1).tolist()
+        return counts
 
-    def _ratios(
-        self, samples: Samples, key: SeriesKey, window: str, estimates: Estimates, at: int
-    ) -> None:
-        bounds = self._bounds.get((key, window))
-        if bounds is None:
-            bounds = self._bounds[key, window] = [
-                _bounds(key, window, column) for column in self._columns
+    def samples(
+        self, part: Part, shown: Collection[SeriesKey]
+    ) -> Iterator[tuple[str, list[Sample]]]:
+        """The samples of each family, by its name, over the keys that are shown."""
+        rows = [at for at, key in enumerate(part.keys) if key in shown]
+        texts = [self._named(part.keys[at], part.window) for at in rows]
+        values = part.numbers[rows][:, self._places].tolist()
+        for name, begin, end in self._families:
+            samples = [
+                (text, value)
+                for row, of_row in zip(texts, values, strict=True)
+                for text, value in zip(row[begin:end], of_row[begin:end], strict=True)
+                if not math.isnan(value)
             ]
-        counts = estimates.samples[at]
-        mean, lower, upper = (
-            values[at].tolist() for values in (estimates.mean, estimates.lower, estimates.upper)
-        )
-        for column in np.flatnonzero(counts).tolist():
-            of_column = bounds[column]
-            if of_column is None:
-                continue
-            figures = (mean[column], lower[column], upper[column], float(counts[column]))
-            for sample in zip(of_column, figures, strict=True):
-                samples.setdefault(sample[0].name, []).append(sample)
+            yield name, samples
 
-    def _ordered(self, samples: Samples, slice_: str) -> Iterator[Family]:
-        of = "by slice, over" if slice_ else "over"
-        stem = f"ragmon_{slice_}"
-        name = f"{stem}window_queries"
-        yield Family(name, "gauge", f"Queries counted {of} the window.", samples.get(name, ()))
-        for metric, text in {c.metric: c.help for c in self._columns if c.metric}.items():
-            name = f"{stem}{metric}"
-            helps = {
-                "": f"{text[:-1]}, {of} the window.",
-                "_lower": f"Lower end of the 95 % interval of {name}.",
-                "_upper": f"Upper end of the 95 % interval of {name}.",
-                "_samples": f"Samples behind {name}.",
-            }
-            for suffix, help_ in helps.items():
-                yield Family(name + suffix, "gauge", help_, samples.get(name + suffix, ()))
-        yield from _agreement_families(samples, stem, of)
-        name = f"{stem}latency_seconds"
-        help_ = f"Latency quantile by stage, {of} the window; within 1 %."
-        # A summary is what may carry `quantile`; its sum and count are of the window, left out.
-        yield Family(name, "summary", help_, samples.get(name, ()))
+    def forget(self, keys: Collection[SeriesKey]) -> None:
+        """Drop what was kept for all but these keys."""
+        for kept in [kept for kept in self._series if kept[0] not in keys]:
+            del self._series[kept]
+
+    def _named(self, key: SeriesKey, window: str) -> list[Series]:
+        named = self._series.get((key, window))
+        if named is None:
+            labels = _labels(key, window)
+            named = self._series[key, window] = [
+                series(f"{self.stem}{gauge.name}", (*labels, *gauge.labels))
+                for gauge in self.gauges
+            ]
+        return named
 
 
-def _is_shown(key: SeriesKey) -> bool:
-    return not key.dimension or bool(key.value)
+class Gauges:
+    """The sets that a choice of metrics makes of all gauges."""
 
+    def __init__(self, columns: Sequence[Column], choice: MetricChoice) -> None:
+        self.all = gauges(columns)
+        self.headline = self._set(choice, lambda gauge: gauge.is_headline, of_slice=False)
+        self.other = self._set(choice, lambda gauge: not gauge.is_headline, of_slice=False)
+        self.slices = self._set(choice, lambda gauge: not gauge.is_variant, of_slice=True)
 
-def _stem(key: SeriesKey) -> str:
-    return "ragmon_slice_" if key.dimension else "ragmon_"
+    def families(self, samples: Iterable[tuple[str, list[Sample]]]) -> Iterator[Family]:
+        """Families of samples by name, in the order of the reference."""
+        by_name: dict[str, list[Sample]] = {}
+        for name, of_family in samples:
+            by_name.setdefault(name, []).extend(of_family)
+        for stem, of in (("ragmon_", "over"), ("ragmon_slice_", "by slice, over")):
+            for name, group in itertools.groupby(self.all, lambda gauge: gauge.name):
+                gauge = next(group)
+                # A summary is what may carry `quantile`; sum and count of a window are left out.
+                kind = "summary" if gauge.metric == LATENCY else "gauge"
+                yield Family(
+                    stem + name, kind, _help(gauge, stem, of), by_name.get(stem + name, ())
+                )
+
+    def forget(self, keys: Collection[SeriesKey]) -> None:
+        """Drop what was kept for all but these keys."""
+        for of_set in (self.headline, self.other, self.slices):
+            of_set.forget(keys)
+
+    def _set(
+        self, choice: MetricChoice, fits: Callable[[Gauge], bool], *, of_slice: bool
+    ) -> GaugeSet:
+        chosen = [
+            gauge
+            for gauge in self.all
+            if fits(gauge) and choice.shows_gauge(gauge.metric, gauge.suffix, of_slice=of_slice)
+        ]
+        return GaugeSet(chosen, of_slice=of_slice)
 
 
 def _labels(key: SeriesKey, window: str) -> Labels:
@@ -133,51 +129,8 @@ def _labels(key: SeriesKey, window: str) -> Labels:
     )
 
 
-def _bounds(key: SeriesKey, window: str, column: Column) -> _Bounds | None:
-    if column.metric is None:
-        return None
-    name = f"{_stem(key)}{column.metric}"
-    labels = (*_labels(key, window), *column.labels)
-    return (
-        series(name, labels),
-        series(f"{name}_lower", labels),
-        series(f"{name}_upper", labels),
-        series(f"{name}_samples", labels),
-    )
-
-
-def _agreement(samples: Samples, stem: str, labels: Labels, confusion: NDArray[np.float64]) -> None:
-    """Agreement of each judge with human labels."""
-    for judge, counts in zip(JUDGES, confusion, strict=True):
-        if not counts.any():
-            continue
-        own = (*labels, ("judge", judge))
-        answers = f"{stem}judge_agreement_answers"
-        for call, count in zip(CONFUSION, counts.tolist(), strict=True):
-            _append(samples, answers, (*own, ("call", call)), float(round(count)))
-        figures = agreement(counts)
-        for measure in _AGREEMENT:
-            figure = getattr(figures, measure)
-            for suffix, value in zip(("", "_lower", "_upper"), figure, strict=True):
-                if not math.isnan(value):
-                    name = f"{stem}judge_agreement_{measure}{suffix}"
-                    _append(samples, name, own, value)
-
-
-def _agreement_families(samples: Samples, stem: str, of: str) -> Iterator[Family]:
-    name = f"{stem}judge_agreement_answers"
-    text = (
-        "Labelled answers by who calls them good: both, judge only, label only, neither; "
-        f"{of} the window."
-    )
-    yield Family(name, "gauge", text, samples.get(name, ()))
-    for measure, text in _AGREEMENT.items():
-        name = f"{stem}judge_agreement_{measure}"
-        yield Family(name, "gauge", f"{text}, {of} the window.", samples.get(name, ()))
-        for suffix, end in (("_lower", "Lower"), ("_upper", "Upper")):
-            bound = f"{end} end of the 95 % interval of {name}."
-            yield Family(name + suffix, "gauge", bound, samples.get(name + suffix, ()))
-
-
-def _append(samples: Samples, name: str, labels: Labels, value: float) -> None:
-    samples.setdefault(name, []).append((series(name, labels), value))
+def _help(gauge: Gauge, stem: str, of: str) -> str:
+    if gauge.suffix:
+        return _INTERVAL[gauge.suffix].format(stem + gauge.metric)
+    text, semicolon, more = gauge.help.removesuffix(".").partition("; ")
+    return f"{text}, {of} the window{semicolon}{more}."

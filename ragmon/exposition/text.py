@@ -64,6 +64,11 @@ class HistogramSample(NamedTuple):
         """Observations of all buckets."""
         return sum(self.counts)
 
+    @property
+    def size(self) -> int:
+        """Series that it is in text."""
+        return len(self.counts) + (2 if self.total >= 0 else 0)
+
 
 class Family(NamedTuple):
     """Samples of one metric; every format is made of it."""
@@ -73,6 +78,11 @@ class Family(NamedTuple):
     help: str
     samples: Sequence[Sample]  # of a histogram there are none
     histograms: Sequence[HistogramSample] = ()
+
+    @property
+    def size(self) -> int:
+        """Series of all samples, as text has them."""
+        return len(self.samples) + sum(histogram.size for histogram in self.histograms)
 
 
 def series(name: str, labels: Labels) -> Series:

@@ -5,7 +5,7 @@ several replicas arrive at the same numbers.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -15,8 +15,9 @@ from ragmon.signals import Column
 from ragmon.signals.verdict_sums import layout_of
 from ragmon.stats.latency import BINS, bins
 from ragmon.windows.batch_rows import BatchRows, added, on_grid, restated
+from ragmon.windows.bucket_sums import NO_SUMS, by_series, joined, pairs, widened
 from ragmon.windows.latencies import LatencyRing
-from ragmon.windows.moments import Ring, group
+from ragmon.windows.moments import Ring
 from ragmon.windows.observations import Observations, Sparse
 from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.series import SeriesTable
@@ -134,25 +135,52 @@ class Windows:
             self.is_incomplete = True
             raise
 
-    def merge(self, window_s: float, now: float, end: float | None = None) -> Merged:
-        """The window that ends now, or ended at ``end``, for series 0 to ``len(series) - 1``.
+    def merge(
+        self,
+        window_s: float,
+        now: float,
+        end: float | None = None,
+        *,
+        series: NDArray[np.intp] | None = None,
+        stages: int = STAGES,
+    ) -> Merged:
+        """The window that ends now, or ended at ``end``, of some series or of all.
 
         It is made of whole buckets, so it begins up to one of them early; now it ends with the
         bucket in progress.
+
+        Args:
+            window_s: its length, seconds.
+            now: unix seconds.
+            end: unix seconds; None: now.
+            series: numbers of the series of the rows; None: 0 to ``len(series) - 1``.
+            stages: the first so many stages of latencies.
         """
         self.settle()
         count = len(self._series)
+        chosen = slice(None) if series is None else series
+        size = count if series is None else len(series)
         finest = self.tiers[0].width_s
         stop = (now // finest + 1) * finest if end is None else end
         newest = max(now, self.watermark)  # a clock that runs ahead has moved the rings on
-        rows = np.zeros((count, self.row_layout.width))
-        latency = np.zeros((count, STAGES, BINS), dtype=np.int64)
+        rows = np.zeros((size, self.row_layout.width))
+        latency = np.zeros((size, stages, BINS), dtype=np.int64)
         judged = np.zeros((count, self.verdict_layout.width))
         for run in cover(self.tiers, (now if end is None else end) - window_s, stop, newest):
-            rows += self.rings[run.tier].total(run, count)
-            latency += self.latencies[run.tier].total(run, count)
+            rows += self.rings[run.tier].total(run, count)[chosen]
+            latency += self.latencies[run.tier].total(run, count)[:, :stages][chosen]
             self.judged[run.tier].add_to(judged, run)
-        return Merged(rows, latency, judged)
+        return Merged(rows, latency, judged[chosen])
+
+    def queries(self, window_s: float, now: float) -> NDArray[np.float64]:
+        """Queries of each series in the window that ends now; shape (series,)."""
+        self.settle()
+        count, finest = len(self._series), self.tiers[0].width_s
+        queries = np.zeros(count)
+        stop = (now // finest + 1) * finest
+        for run in cover(self.tiers, now - window_s, stop, max(now, self.watermark)):
+            queries += self.rings[run.tier].total(run, count)[:, self.row_layout.queries]
+        return queries
 
     def forget(self, now: float) -> int:
         """Drop the series unseen for longer than the longest tier; returns how many."""
@@ -210,7 +238,7 @@ class Windows:
             numbers, overflow = self._series.membership(dims, observations.slices)
             dropped += overflow * int(records[index])
             members[index, : len(numbers)] = numbers
-        series, pair = _pairs(members)
+        series, pair = pairs(members)
         self._series.seen(series, newest[pair])
         return members, dropped
 
@@ -225,23 +253,23 @@ class Windows:
         restating = growth is not None
         dim_index, seconds = observations.dim_index, observations.timestamps.astype(np.int64)
         finest = self._finest(seconds)
-        sums = _NO_SUMS
+        sums = NO_SUMS
         for level, ring in enumerate(self.rings):
             width_s = ring.tier.width_s
             mine = slice(None) if (finest == level).all() else np.flatnonzero(finest == level)
             buckets = seconds[mine] // width_s
-            of_level = _by_series(dim_index[mine], buckets, members, batch.rows[mine])
-            wider = _widened(sums, width_s // self.tiers[level - 1].width_s)
-            sums = _joined(wider, of_level)
+            of_level = by_series(dim_index[mine], buckets, members, batch.rows[mine])
+            wider = widened(sums, width_s // self.tiers[level - 1].width_s)
+            sums = joined(wider, of_level)
             if len(sums.series):
                 rows = batch.widened(sums.rows)
                 touched = ring.add(sums.series, sums.buckets, rows, restating=restating)
                 self.dirty[level].update(touched)
         if growth is not None:
             batch = growth
-            sums = _by_series(dim_index, np.zeros_like(seconds), members, batch.rows)
+            sums = by_series(dim_index, np.zeros_like(seconds), members, batch.rows)
             sums.rows[self._totals.queries[sums.series] == 0.0] = 0.0
-        ever = _widened(sums, _EVER)
+        ever = widened(sums, _EVER)
         self._totals.rows[ever.series] += batch.widened(ever.rows)
 
     def _finest(self, seconds: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -259,7 +287,7 @@ class Windows:
     ) -> None:
         """Add what verdicts say to the cells that hold their records, in every tier."""
         rows = sign * self.verdict_layout.converted(sparse.names, sparse.rows)
-        series, pair = _pairs(members[of.dim_index[sparse.record]])
+        series, pair = pairs(members[of.dim_index[sparse.record]])
         seconds = of.timestamps[sparse.record].astype(np.int64)[pair]
         for ring, judged in zip(self.rings, self.judged, strict=True):
             buckets = seconds // ring.tier.width_s
@@ -274,7 +302,7 @@ class Windows:
         gained = self._weighted(of, new)
         before = np.zeros_like(gained) if old is None else self._weighted(of, old)
         gained[(gained == before).all(axis=2)] = 0.0
-        series, pair = _pairs(members[of.dim_index[new.record]])
+        series, pair = pairs(members[of.dim_index[new.record]])
         counted = self._totals.queries[series] > 0.0
         growth = gained[new.record][pair[counted]]
         np.add.at(self._totals.sampled, series[counted], growth)
@@ -323,7 +351,7 @@ class Windows:
         """Codes of known latencies in each series of their records, with their unix seconds."""
         record, stage = np.nonzero(~np.isnan(latency))
         within = stage * BINS + bins(latency[record, stage])
-        series, pair = _pairs(members[of.dim_index[record]])
+        series, pair = pairs(members[of.dim_index[record]])
         codes = (series * (STAGES * BINS) + within[pair]).astype(np.int32)
         return codes, of.timestamps[record].astype(np.int64)[pair]
 
@@ -339,60 +367,3 @@ def _alike(waiting: Sequence[_Item], key: Callable[[_Item], Hashable]) -> Iterab
     for item in waiting:
         groups.setdefault(key(item), []).append(item)
     return groups.values()
-
-
-class _BucketRows(NamedTuple):
-    """Rows of distinct pairs of series and bucket."""
-
-    series: NDArray[np.int64]
-    buckets: NDArray[np.int64]
-    rows: NDArray[np.float64]
-
-
-_NO_SUMS = _BucketRows(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 0)))
-
-
-def _by_series(
-    dim_index: NDArray[np.int32],
-    buckets: NDArray[np.int64],
-    members: NDArray[np.int64],
-    rows: NDArray[np.float64],
-) -> _BucketRows:
-    """The rows of records, summed by series and bucket.
-
-    First by dims, of which there are fewer than records, then by the series these belong to.
-    """
-    if not len(rows):
-        return _NO_SUMS
-    first, sums = group(dim_index.astype(np.int64) << 40 | buckets, rows)
-    series, pair = _pairs(members[dim_index[first]])
-    of_series = buckets[first][pair]
-    first, sums = group(series << 40 | of_series, sums, pair)
-    return _BucketRows(series[first], of_series[first], sums)
-
-
-def _widened(sums: _BucketRows, factor: int) -> _BucketRows:
-    """The sums over buckets that many times as wide."""
-    if not len(sums.rows):
-        return sums
-    wider = sums.buckets // factor
-    if sums.buckets.min() == sums.buckets.max():  # one row a series already
-        return _BucketRows(sums.series, wider, sums.rows)
-    first, rows = group(sums.series << 40 | wider, sums.rows)
-    return _BucketRows(sums.series[first], wider[first], rows)
-
-
-def _joined(sums: _BucketRows, more: _BucketRows) -> _BucketRows:
-    """The sums of both, by series and bucket."""
-    if not len(more.rows) or not len(sums.rows):
-        return sums if len(sums.rows) else more
-    parts = zip(sums, more, strict=True)
-    series, buckets, rows = (np.concatenate(columns) for columns in parts)
-    first, sums_of_both = group(series << 40 | buckets, rows)
-    return _BucketRows(series[first], buckets[first], sums_of_both)
-
-
-def _pairs(members: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Every (series, row) pair of a table of members padded with -1."""
-    row, column = np.nonzero(members >= 0)
-    return members[row, column], row

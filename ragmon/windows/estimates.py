@@ -18,6 +18,7 @@ from ragmon.stats.intervals import (
 from ragmon.stats.latency import quantiles
 from ragmon.windows import Merged
 from ragmon.windows.row_layout import RowLayout
+from ragmon.windows.totals import STAGES
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ class Estimates(Struct, frozen=True):
     upper: Floats
     samples: Floats
     queries: Floats  # (series,)
-    latency_ms: Floats  # (series, stages, QUANTILES)
+    latency_ms: Floats  # (series, STAGES, QUANTILES)
     confusion: Floats  # (series, JUDGES, CONFUSION)
 
 
@@ -41,10 +42,35 @@ def shown(columns: Sequence[Column]) -> tuple[Column, ...]:
     return (*columns, *layout_of(columns).columns)
 
 
-def estimate(merged: Merged, columns: Sequence[Column]) -> Estimates:
-    """Means with 95 % intervals, and latency quantiles."""
+def estimate(
+    merged: Merged, columns: Sequence[Column], *, with_intervals: bool = True
+) -> Estimates:
+    """Means with 95 % intervals, and latency quantiles.
+
+    Args:
+        merged: the window.
+        columns: of the observations.
+        with_intervals: whether bounds are computed, which takes most of the time; without, most
+            are NaN.
+    """
     row_layout = RowLayout(len(columns))
-    n, x, xx = (merged.rows[:, part] for part in row_layout.moments)
+    n = merged.rows[:, row_layout.n]
+    mean, lower, upper = (_intervals if with_intervals else _means)(merged.rows, columns)
+    _weigh_grounding(mean, lower, upper, merged.rows, columns)
+    latency = np.full((len(n), STAGES, len(QUANTILES)), np.nan)
+    latency[:, : merged.latency.shape[1]] = quantiles(merged.latency, QUANTILES)
+    layout = layout_of(columns)
+    sampled = _sampled(merged, columns)
+    pairs = zip((mean, lower, upper, n), sampled, strict=True)
+    mean, lower, upper, n = (np.concatenate(pair, axis=1) for pair in pairs)
+    confusion = layout.confusion(_judged_sums(merged, layout))
+    queries = merged.rows[:, row_layout.queries]
+    return Estimates(mean, lower, upper, n, queries, latency, confusion)
+
+
+def _intervals(rows: Floats, columns: Sequence[Column]) -> tuple[Floats, Floats, Floats]:
+    """(mean, lower, upper) of the columns of the observations."""
+    n, x, xx = (rows[:, part] for part in RowLayout(len(columns)).moments)
     kinds = np.array([column.kind for column in columns])
     bounded = ~np.isin(kinds, list(MEANS))
     mean, lower, upper = (np.full(n.shape, np.nan) for _ in range(3))
@@ -56,15 +82,17 @@ def estimate(merged: Merged, columns: Sequence[Column]) -> Estimates:
     )
     amounts = kinds == "amount"
     lower[:, amounts] = np.maximum(lower[:, amounts], 0.0)  # Student's knows no limits
-    _weigh_grounding(mean, lower, upper, merged.rows, columns)
-    latency = quantiles(merged.latency, QUANTILES)
-    layout = layout_of(columns)
-    sampled = _sampled(merged, columns)
-    pairs = zip((mean, lower, upper, n), sampled, strict=True)
-    mean, lower, upper, n = (np.concatenate(pair, axis=1) for pair in pairs)
-    confusion = layout.confusion(_judged_sums(merged, layout))
-    queries = merged.rows[:, row_layout.queries]
-    return Estimates(mean, lower, upper, n, queries, latency, confusion)
+    return mean, lower, upper
+
+
+def _means(rows: Floats, columns: Sequence[Column]) -> tuple[Floats, Floats, Floats]:
+    """The same without the bounds."""
+    n, x, _ = (rows[:, part] for part in RowLayout(len(columns)).moments)
+    mean, lower, upper = (np.full(n.shape, np.nan) for _ in range(3))
+    np.divide(x, n, out=mean, where=n > 0.0)
+    bounded = ~np.isin([column.kind for column in columns], list(MEANS))
+    mean[:, bounded] = np.clip(mean[:, bounded], 0.0, 1.0)
+    return mean, lower, upper
 
 
 def _sampled(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats, Floats, Floats]:

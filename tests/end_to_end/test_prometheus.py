@@ -78,7 +78,7 @@ def check_gauges(prometheus: Prometheus) -> None:
     assert prometheus.value(f"ragmon_zero_result_ratio_samples and {ratio}") == 200
     median = 'ragmon_latency_seconds{stage="total",quantile="0.5",window="5m"}'
     assert prometheus.value(median) == pytest.approx(0.12, rel=0.01)
-    assert prometheus.value('ragmon_slice_window_queries{value="v1",window="5m"}') == 200
+    assert prometheus.value('ragmon_slice_window_queries{value="v1",window="1h"}') == 200
     assert prometheus.value("ragmon_build_info") == 1
 
 

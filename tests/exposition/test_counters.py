@@ -5,6 +5,7 @@ from collections import defaultdict
 import pytest
 from msgspec.structs import replace
 
+from ragmon.exposition.choice import MetricChoice
 from ragmon.exposition.counters import Counters
 from ragmon.exposition.negotiation import TEXT
 from ragmon.exposition.text import render
@@ -26,7 +27,7 @@ class Log:
 
     def __init__(self) -> None:
         self.windows = windows(PIPELINE)
-        self.counters = Counters(self.windows)
+        self.counters = Counters(self.windows, MetricChoice().shows)
         self._known: dict[str, tuple] = {}
         self._clock = NOON
 
@@ -171,7 +172,10 @@ def test_counters_of_samples_survive_a_restart(log):
     log.later(judged(score=0.9))
     again = windows(PIPELINE)
     load_totals(again, dump_totals(log.windows))
-    before, after = shown(log.windows, log.counters), shown(again, Counters(again))
+    before, after = (
+        shown(log.windows, log.counters),
+        shown(again, Counters(again, MetricChoice().shows)),
+    )
     assert before == after
     assert before["ragmon_slice_judged_score_total"][0].value == pytest.approx(3.0, abs=1e-5)
 
@@ -205,10 +209,21 @@ def test_only_the_slices_asked_for_are_shown_and_their_size_is_known(log):
     tags = [key for key in held.series.keys if key.dimension == "tenant" and key.value != "other"]
     one = shown(held, log.counters, {ACME})
     assert {s.labels["value"] for s in one["ragmon_slice_queries_total"]} == {"acme"}
-    assert one["ragmon_queries_total"]
-    sizes = dict(zip(tags, log.counters.sizes(tags), strict=True))
-    count = sum(len(found) for name, found in one.items() if name.startswith("ragmon_slice_"))
-    assert sizes[ACME] == count == 2
+    assert not one["ragmon_queries_total"]
+    costs = log.counters.costs(held.series.keys)
+    assert costs[ACME] == 2
+    assert set(tags) <= costs.keys()
+    for key, cost in costs.items():
+        of_key = shown(held, log.counters, {key})
+        assert sum(map(len, of_key.values())) == cost
+
+
+def test_what_the_choice_leaves_out_costs_nothing(log):
+    log.queries(record("q1", tags={"tenant": "acme"}))
+    keys = log.windows.series.keys
+    chosen = Counters(log.windows, MetricChoice(include=("ragmon_queries_total",)).shows)
+    assert sum(chosen.costs(keys).values()) == 1
+    assert set(shown(log.windows, chosen)) == {"ragmon_queries_total"}
 
 
 def test_series_that_are_gone_are_not_kept(log):

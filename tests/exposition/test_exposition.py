@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from ragmon.clock import ManualClock
+from ragmon.exposition.choice import WITH_INTERVAL
 from tests.support.daemons import running
 from tests.support.golden import same
 from tests.support.metrics import samples
@@ -175,19 +176,25 @@ def test_what_the_design_names_is_there(text, name, labels):
 RATIOS = re.compile(r"ragmon_(slice_)?\w+(_ratio|_rank)")
 
 
-def test_every_ratio_has_its_interval_and_its_samples(text):
+def test_every_ratio_has_its_samples_and_what_is_charted_its_interval(text):
     by_name: dict[str, dict[frozenset, float]] = {}
     for sample in samples(text):
         by_name.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
     ratios = [name for name in by_name if RATIOS.fullmatch(name)]
     assert {"ragmon_zero_result_ratio", "ragmon_slice_hit_ratio"} <= set(ratios)
     assert len(ratios) >= 20
+    bounded = [name for name in ratios if name.removeprefix("ragmon_") in WITH_INTERVAL]
+    assert len(bounded) > 10
     for name in ratios:
-        lower, upper, counts = (by_name[name + end] for end in ("_lower", "_upper", "_samples"))
-        assert by_name[name].keys() == lower.keys() == upper.keys() == counts.keys()
+        counts = by_name[name + "_samples"]
+        assert by_name[name].keys() == counts.keys()
+        assert all(count >= 1 for count in counts.values())
+        assert (name in bounded) == (name + "_lower" in by_name) == (name + "_upper" in by_name)
+    for name in bounded:
+        lower, upper = (by_name[name + end] for end in ("_lower", "_upper"))
+        assert by_name[name].keys() == lower.keys() == upper.keys()
         for labels, value in by_name[name].items():
             assert 0 <= lower[labels] <= value <= upper[labels] <= 1
-            assert counts[labels] >= 1
 
 
 def test_numbers_agree_with_the_records(text):

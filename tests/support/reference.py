@@ -10,9 +10,9 @@ from prometheus_client.registry import Collector
 
 from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
+from ragmon.exposition.choice import MetricChoice
 from ragmon.exposition.gauges import Gauges
 from ragmon.exposition.probes import ProbeMetrics
-from ragmon.windows.estimates import shown
 from tests.support.daemons import running
 from tests.support.golden import GOLDEN
 from tests.support.metrics import samples
@@ -74,11 +74,13 @@ def _golden() -> Iterator[Family]:
 def _rolling() -> Iterator[Family]:
     """Gauges of the windows, whether a query fills them or not."""
     columns = build_pipeline(Settings()).catalogue.columns
-    labels = {f"ragmon_{each.metric}": [name for name, _ in each.labels] for each in shown(columns)}
-    for each in Gauges(columns).families({}, ()):
+    shown = Gauges(columns, MetricChoice(intervals="all"))
+    labels = {f"ragmon_{gauge.name}": [name for name, _ in gauge.labels] for gauge in shown.all}
+    for each in shown.families(()):
         if not each.name.startswith("ragmon_slice_"):
-            own = labels.get(re.sub(f"({'|'.join(COMPANIONS)})$", "", each.name), [])
-            yield Family(each.name, each.kind, ("pipeline", "window", *own), each.help)
+            yield Family(
+                each.name, each.kind, ("pipeline", "window", *labels[each.name]), each.help
+            )
 
 
 def _declared() -> Iterator[Family]:

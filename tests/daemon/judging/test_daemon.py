@@ -141,7 +141,7 @@ def test_without_the_embedded_judge_answers_are_drawn_all_the_same(tmp_path, llm
         eventually(lambda: judged(site, outcome="scored") == 5, "all were judged")
         page = site.page()
     assert values(page, "ragmon_faithfulness_ratio_samples", judge="llm", window="1h") == [5]
-    assert values(page, "ragmon_faithfulness_ratio", judge="grounding") == []
+    assert values(page, "ragmon_grounding_ratio") == []
 
 
 def test_without_a_language_model_there_is_only_the_embedded_estimate(tmp_path):
@@ -150,7 +150,7 @@ def test_without_a_language_model_there_is_only_the_embedded_estimate(tmp_path):
         eventually(lambda: site.total("ragmon_judged_total", judge="grounding"), "it was read")
         page = site.page()
         query = site.get("/v1/queries/q1").json
-    assert values(page, "ragmon_faithfulness_ratio", judge="grounding", window="1h")
+    assert values(page, "ragmon_grounding_ratio", window="1h")
     assert values(page, "ragmon_faithfulness_ratio", judge="llm") == []
     assert query["draw"] is None
 
