@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import structlog
 from msgspec.structs import asdict
 
 from ragmon import queries, report
@@ -34,6 +35,8 @@ from ragmon.web.parameters import QuerySelection
 from ragmon.windows import Merged
 from ragmon.windows.series import SeriesKey
 from ragmon.windows.snapshot import SavedBucket, add_saved
+
+_log = structlog.get_logger("metrics")
 
 _ANSWER_S = 10.0  # of the writer to a scrape, which waits no longer
 _NOT_READY_S = 15.0  # without a turn of the writer
@@ -120,6 +123,9 @@ class LiveMonitor:
 
     def begin(self) -> None:
         """Be ready, since the windows are restored."""
+        own = [family.name for family in self._own.families()]
+        for glob in self._bounded.unmatched(own):
+            _log.warning("no_metric_matches", setting=glob, remedy="see the names in /metrics")
         self.restored = True
 
     def evaluate(self) -> None:

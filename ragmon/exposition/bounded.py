@@ -1,7 +1,7 @@
 """Families of the windows and counters that the budget of series has room for."""
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -120,6 +120,18 @@ class BoundedFamilies:
             of_set.samples(part, shown) for of_set, part, shown in collected.gauges
         )
         return [*collected.counters, *self._gauges.families(samples)]
+
+    def unmatched(self, own: Iterable[str]) -> list[str]:
+        """The globs of the choice that match no metric.
+
+        Args:
+            own: names of ragmon's metrics of itself.
+        """
+        columns = self._windows.columns
+        every = Gauges(columns, MetricChoice(slice_metrics=("*",), intervals="all"))
+        counters = Counters(self._windows, lambda _: True)
+        names = (*every.names(), *counters.names(), *own)
+        return self._choice.unmatched(names, {gauge.metric for gauge in every.all})
 
     def _parts(
         self,

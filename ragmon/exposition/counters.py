@@ -67,6 +67,13 @@ class Counters:
             if self._shows(family.name):
                 yield family
 
+    def names(self) -> set[str]:
+        """Names of all families that are shown."""
+        tables = (self._by_version, self._by_slice)
+        counters = {table.name(counter) for table in tables for counter in table.counters}
+        histograms = {self._durations({}, []).name, self._scores([]).name}
+        return counters | set(filter(self._shows, histograms))
+
     def costs(self, keys: Collection[SeriesKey]) -> dict[SeriesKey, int]:
         """Number of series that each of these keys comes to; 0 without records."""
         counted = self._numbers(keys)

@@ -102,6 +102,10 @@ class Gauges:
                     stem + name, kind, _help(gauge, stem, of), by_name.get(stem + name, ())
                 )
 
+    def names(self) -> set[str]:
+        """Names of all families, those of slices too, whatever is chosen."""
+        return {stem + gauge.name for gauge in self.all for stem in ("ragmon_", "ragmon_slice_")}
+
     def forget(self, keys: Collection[SeriesKey]) -> None:
         """Drop what was kept for all but these keys."""
         for of_set in (self.headline, self.other, self.slices):
