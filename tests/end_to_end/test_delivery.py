@@ -145,7 +145,7 @@ def test_an_outage_goes_all_the_way_to_alertmanager_and_back(tmp_path, receiver)
         for hour in range(-27, 0):
             vigil.commit(queries(start + 3_600.0 * hour, 60))
             vigil.tick()
-        for minute in range(24):
+        for minute in range(45):
             vigil.commit(queries(start + 60.0 * minute, 1, empty=3 <= minute < 10))
             vigil.tick(60.0)
             if minute == 9:
