@@ -99,7 +99,7 @@ def slow_query(prometheus: Prometheus) -> str:
     """The query that the exemplar of a slow bucket leads to."""
     now = SystemClock().now()
     asked = {"start": now - 600, "end": now + 60}
-    bucket = 'ragmon_query_duration_seconds_bucket{stage="total",le="10"}'
+    bucket = 'ragmon_query_duration_seconds_bucket{stage="total",le="10.0"}'
     exemplars = eventually(
         lambda: prometheus.ask("query_exemplars", query=bucket, **asked), "exemplars are kept"
     )
