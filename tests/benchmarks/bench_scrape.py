@@ -118,11 +118,13 @@ def measure(pipelines: int) -> Cost:
 
 
 def settle(running: Daemon) -> None:
-    """Wait until detection has caught up."""
-    for _ in range(240):
+    """Wait until detection has caught up: two seconds in a row without much CPU."""
+    quiet = 0
+    for _ in range(480):
         before = cpu_s(running)
         time.sleep(0.5)
-        if cpu_s(running) - before < 0.1:
+        quiet = quiet + 1 if cpu_s(running) - before < 0.05 else 0
+        if quiet == 4:
             return
 
 
