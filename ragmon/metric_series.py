@@ -1,6 +1,5 @@
 """A metric over time, by the names that a report has for it."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ragmon.report import metric_key
+from ragmon.report import known, metric_key
 from ragmon.signals import Column
 from ragmon.signals.latency import STAGES
 from ragmon.windows import LATENCY, Merged
@@ -95,17 +94,13 @@ def points(
     return [
         MetricPoint(
             at=float(over.start + at * over.step_s),
-            value=_known(value),
-            lower=_known(lower),
-            upper=_known(upper),
+            value=known(value),
+            lower=known(lower),
+            upper=known(upper),
             samples=int(samples),
         )
         for at, (value, lower, upper, samples) in enumerate(rows)
     ]
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def _queries(estimates: Estimates) -> Values:

@@ -204,15 +204,15 @@ def _agreement(estimates: Estimates, number: int) -> dict[str, LabelAgreement]:
 
 def _interval(figure: AgreementFigure) -> AgreementEstimate:
     return AgreementEstimate(
-        estimate=_known(figure.value), lower=_known(figure.lower), upper=_known(figure.upper)
+        estimate=known(figure.value), lower=known(figure.lower), upper=known(figure.upper)
     )
 
 
 def _mean(estimates: Estimates, number: int, at: int) -> MeanEstimate:
     return MeanEstimate(
-        estimate=_known(estimates.mean[number, at]),
-        lower=_known(estimates.lower[number, at]),
-        upper=_known(estimates.upper[number, at]),
+        estimate=known(estimates.mean[number, at]),
+        lower=known(estimates.lower[number, at]),
+        upper=known(estimates.upper[number, at]),
         samples=int(estimates.samples[number, at]),
     )
 
@@ -224,10 +224,10 @@ def _latency(estimates: Estimates, number: int, stage: int, mean: MeanEstimate) 
         mean_lower=mean.lower,
         mean_upper=mean.upper,
         samples=mean.samples,
-        **{f"p{100 * q:g}": _known(value) for q, value in by_quantile},
+        **{f"p{100 * q:g}": known(value) for q, value in by_quantile},
     )
 
 
-def _known(value: float) -> float | None:
+def known(value: float) -> float | None:
     """None in place of NaN, which JSON cannot hold."""
     return None if np.isnan(value) else float(value)

@@ -2,15 +2,18 @@
 
 import asyncio
 import difflib
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ragmon.clock import Clock
 from ragmon.daemon.ingest.engine import Engine
+from ragmon.daemon.read_deadline import read_deadline
 from ragmon.metric_series import MetricSeries, SeriesMetric, metrics, points
 from ragmon.web.series import SeriesQuery
 from ragmon.windows import Merged
 from ragmon.windows.history import Steps, add_saved_buckets, of_series, steps
 from ragmon.windows.series import SeriesKey
+from ragmon.windows.snapshot import SavedBucket
 
 
 class _Memory(NamedTuple):
@@ -25,9 +28,10 @@ class _Memory(NamedTuple):
 class LiveSeries:
     """Implements ``ragmon.web.series.SeriesSource``."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, query_timeout_s: float) -> None:
         self._engine = engine
         self._clock = clock
+        self._query_timeout_s = query_timeout_s
         self._metrics = metrics(engine.windows.columns)
 
     def now(self) -> float:
@@ -63,13 +67,19 @@ class LiveSeries:
         merged = of_series(windows, number, over, latencies=metric.needs_latencies)
         return _Memory(over, merged, first_held, is_known=number is not None)
 
+    def _in_time(self, buckets: Iterable[SavedBucket]) -> Iterator[SavedBucket]:
+        check = read_deadline(self._clock, self._query_timeout_s, "Ask for less: a later from")
+        for bucket in buckets:
+            check()
+            yield bucket
+
     def _answer(self, metric: SeriesMetric, key: SeriesKey, memory: _Memory) -> MetricSeries:
         over, merged, first_held, is_known = memory
         columns = self._engine.windows.columns
         if over.first < first_held:
             with self._engine.store.reader() as reader:
                 last = min(first_held, over.end) - 1
-                saved = reader.saved_buckets(over.tier, over.first, last)
+                saved = self._in_time(reader.saved_buckets(over.tier, over.first, last))
                 add_saved_buckets(merged, key, over, saved, columns)
         if not is_known and not merged.rows.any():
             of = f" with {key.dimension}={key.value}" if key.dimension else ""

@@ -6,6 +6,7 @@ Every answer includes what was acknowledged before it was asked for.
 import asyncio
 import functools
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -21,8 +22,8 @@ from ragmon.config.units import seconds
 from ragmon.content_coding import choose_coding
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.metric_choice import metric_choice, shown_windows
+from ragmon.daemon.read_deadline import read_deadline
 from ragmon.durations import duration_text
-from ragmon.errors import ReadTimeoutError
 from ragmon.exposition import RenderedPage, Renderers
 from ragmon.exposition.bounded import KINDS, BoundedFamilies, Collected, capped, size
 from ragmon.exposition.negotiation import choose_format
@@ -111,6 +112,7 @@ class LiveMonitor:
             lambda: self._withheld,
         )
         self._page: _Page | None = None
+        self._one_render = threading.Lock()  # evaluation, scrapes and export have threads each
         self._renderers = Renderers(ProtobufRenderer(), ProtobufRenderer())
         self._rendering = asyncio.Lock()
         self._open_alerts = open_alerts
@@ -252,18 +254,8 @@ class LiveMonitor:
         return await asyncio.to_thread(read)
 
     def _deadline(self) -> Callable[[], None]:
-        """A check that raises ReadTimeoutError when a read that begins now has taken too long."""
-        most = self._settings.limits.query_timeout
-        until = self._clock.monotonic() + most
-
-        def check() -> None:
-            if self._clock.monotonic() > until:
-                raise ReadTimeoutError(
-                    f"the read took longer than {duration_text(most)} (limits.query_timeout)",
-                    hint="Ask for less: a later since, an earlier until or one failure",
-                )
-
-        return check
+        hint = "Ask for less: a later since, an earlier until or one failure"
+        return read_deadline(self._clock, self._settings.limits.query_timeout, hint)
 
     async def query(self, query_id: str) -> QueryDetail | None:
         """One query by its id; None when it is not stored."""
@@ -323,7 +315,8 @@ class LiveMonitor:
 
     def _render(self, collected: tuple[int, Collected], started: float) -> _Page:
         version, shown = collected
-        families = self._bounded.families(shown)
+        with self._one_render:
+            families = self._bounded.families(shown)
         self._withheld |= shown.withheld
         rendered = RenderedPage(families, self._renderers)
         done = self._clock.monotonic()

@@ -292,7 +292,9 @@ class Daemon:
         """The API besides metrics, report and queries."""
         limits = http.limits_of(self._context)
         return [
-            SeriesSection(LiveSeries(self._engine, self._clock)),
+            SeriesSection(
+                LiveSeries(self._engine, self._clock, self.settings.limits.query_timeout)
+            ),
             AlertSection(self._alerts, limits),
             BaselineSection(self._baselines, limits),
             JudgeSection(self._judges.on_demand, self._clock.now, limits),

@@ -8,6 +8,7 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from ragmon.asgi import Problem
+from ragmon.durations import UNITS
 from ragmon.web.endpoint import MOST_LISTED
 from ragmon.web.permits import Readable, pipeline_of
 from ragmon.web.query_endpoints import ORDERS, TAGS
@@ -72,6 +73,12 @@ def limit_of(text: str) -> int:
     return int(text)
 
 
+def duration_of(text: str) -> float | None:
+    """Seconds of a duration such as ``30s``, ``5m`` or ``7d``; None when it is none."""
+    match = re.fullmatch("([0-9]{1,9})([smhd])", text)
+    return int(match[1]) * UNITS[match[2]] if match else None
+
+
 def moment_of(name: str, text: str, now: float) -> float:
     """Unix seconds of a parameter: a number, RFC 3339 or an age (``1h``); empty is the beginning.
 
@@ -83,9 +90,8 @@ def moment_of(name: str, text: str, now: float) -> float:
     with contextlib.suppress(ValueError):
         if 0 <= (seconds := float(text)) < _YEAR_10000:
             return seconds
-    units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-    if re.fullmatch("[0-9]{1,9}[smhd]", text):
-        return max(0.0, now - int(text[:-1]) * units[text[-1]])
+    if (age := duration_of(text)) is not None:
+        return max(0.0, now - age)
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()

@@ -9,10 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragmon.asgi import Problem
-from ragmon.durations import UNITS
 from ragmon.metric_series import MetricSeries
 from ragmon.web.api import Page, json_answer
-from ragmon.web.parameters import moment_of
+from ragmon.web.parameters import duration_of, moment_of
 from ragmon.web.permits import pipeline_of
 from ragmon.web.series_endpoint import MOST_POINTS, SERIES
 
@@ -98,8 +97,7 @@ def _step(text: str | None, span: float) -> float:
     if not text:
         fitting = (step for step in _NICE_STEPS_S if span / step <= _USUAL_POINTS)
         return float(next(fitting, _NICE_STEPS_S[-1]))
-    match = re.fullmatch("([0-9]{1,9})([smhd]?)", text)
-    step = float(match[1]) * UNITS[match[2] or "s"] if match else 0.0
+    step = float(text) if re.fullmatch("[0-9]{1,9}", text) else duration_of(text)
     least = span / MOST_POINTS
     if not step:
         raise _bad(f"step: {text[:100]!r} is no duration such as 30s, 5m or 1h")

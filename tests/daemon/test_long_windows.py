@@ -4,47 +4,21 @@ import asyncio
 
 import pytest
 
-from ragmon.clock import ManualClock
-from ragmon.config import Settings
-from ragmon.daemon.build import build_engine
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervisor
-from ragmon.records import QueryRecord
-from ragmon.sources import Submission
-
-HOUR = 3_600.0
-DAY = 24 * HOUR
-NOW = 1_750_000_000.0 // HOUR * HOUR
+from tests.support.hourly import DAY, NOW, forty_days
 
 
 @pytest.fixture(scope="module")
 def monitor(tmp_path_factory):
-    """Forty days with one query an hour, every tenth without a chunk, counted day by day."""
-    settings = Settings(data_dir=tmp_path_factory.mktemp("data"))
-    clock = ManualClock(NOW - 40 * DAY)
-    engine = build_engine(settings, clock)
-    for day in range(40):
-        records = [
-            QueryRecord(
-                query_id=f"q{day}-{hour}",
-                timestamp=clock.now() + hour * HOUR + 1.0,
-                pipeline="docs" if day else "old",
-                chunks=None if (24 * day + hour) % 10 else [],
-            )
-            for hour in range(24)
-        ]
-        clock.sleep(DAY)
-        group = [Submission("test", 1, lambda _: None, records=records)]
-        engine.writer.commits.commit(group, clock.now())
-        engine.snapshot()
-        engine.expire(clock.now())
-    engine.writer.start()
-    yield LiveMonitor(
-        engine, settings, OwnMetrics(), clock, lambda _pipeline: [], supervisor=Supervisor()
-    )
-    engine.writer.stop(5)
-    engine.store.close()
+    """One query an hour, every tenth without a chunk."""
+    folder = tmp_path_factory.mktemp("data")
+    with forty_days(folder, lambda day, hour: (24 * day + hour) % 10 == 0) as hourly:
+        engine, settings, clock = hourly
+        yield LiveMonitor(
+            engine, settings, OwnMetrics(), clock, lambda _pipeline: [], supervisor=Supervisor()
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,12 @@
 """``metrics.max_series`` bounds the whole answer of ``/metrics``, whatever the traffic."""
 
 import asyncio
+import contextlib
 import random
 import re
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,6 +16,7 @@ from ragmon.config import load
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.errors import SettingsError
+from ragmon.exposition.bounded import BoundedFamilies
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervisor
 from ragmon.records import Chunk, Latency, QueryRecord
@@ -151,3 +156,27 @@ def test_no_interval_is_shown_where_none_is_wanted(monitored):
     samples = scraped(monitored(queries(100, 1, 2), metrics__intervals="none"))
     assert not [line for line in samples if re.match(r"ragmon_\w+_(lower|upper)[{ ]", line)]
     assert [line for line in samples if line.startswith("ragmon_hit_ratio_samples{")]
+
+
+def test_pages_are_put_together_one_at_a_time(monitored, monkeypatch):
+    monitor = monitored(queries(400, 2, 3))
+    gate, overlaps, real = threading.Lock(), [], BoundedFamilies.families
+
+    def families(self, collected):
+        overlaps.append(not gate.acquire(blocking=False))
+        try:
+            return [real(self, collected) for _ in range(20)][-1]  # long enough to be met
+        finally:
+            if not overlaps[-1]:
+                gate.release()
+
+    monkeypatch.setattr(BoundedFamilies, "families", families)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads take turns all the time
+    with contextlib.ExitStack() as stack:
+        stack.callback(sys.setswitchinterval, interval)
+        pool = stack.enter_context(ThreadPoolExecutor(4))
+        for done in [pool.submit(monitor.evaluate) for _ in range(40)]:
+            done.result()
+    assert len(overlaps) == 40
+    assert not any(overlaps)

@@ -6,16 +6,11 @@ import msgspec
 import pytest
 
 from ragmon.clock import ManualClock, SystemClock
-from ragmon.config import Settings
-from ragmon.daemon.build import build_engine
 from ragmon.daemon.metric_series import LiveSeries
-from ragmon.records import QueryRecord
-from ragmon.sources import Submission
+from ragmon.errors import ReadTimeoutError
 from ragmon.web.series import SeriesQuery
 from tests.support.daemons import running
-
-HOUR, DAY = 3_600.0, 86_400.0
-NOW = 1_750_000_000.0 // DAY * DAY
+from tests.support.hourly import DAY, HOUR, NOW, forty_days
 
 
 def send(site, pipeline, count, **fields):
@@ -99,30 +94,16 @@ def test_a_token_sees_the_series_of_its_pipelines_alone(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def forty_days(tmp_path_factory):
-    """One query an hour for forty days; memory has the last eight of them."""
-    settings = Settings(data_dir=tmp_path_factory.mktemp("data"))
-    clock = ManualClock(NOW - 40 * DAY)
-    engine = build_engine(settings, clock)
-    for day in range(40):
-        records = [
-            QueryRecord(
-                query_id=f"q{day}-{hour}",
-                timestamp=clock.now() + hour * HOUR + 1.0,
-                pipeline="docs" if day else "old",
-                chunks=[] if day % 10 == 0 else None,
-            )
-            for hour in range(24)
-        ]
-        clock.sleep(DAY)
-        group = [Submission("test", 1, lambda _: None, records=records)]
-        engine.writer.commits.commit(group, clock.now())
-        engine.snapshot()
-        engine.expire(clock.now())
-    engine.writer.start()
-    yield LiveSeries(engine, clock)
-    engine.writer.stop(5)
-    engine.store.close()
+def history(tmp_path_factory):
+    """One query an hour, every tenth day without a chunk."""
+    with forty_days(tmp_path_factory.mktemp("data"), lambda day, _: day % 10 == 0) as hourly:
+        yield hourly
+
+
+@pytest.fixture(scope="module")
+def live(history):
+    engine, _, clock = history
+    return LiveSeries(engine, clock, 10.0)
 
 
 def asked(series, metric, pipeline, days, step_s):
@@ -132,19 +113,28 @@ def asked(series, metric, pipeline, days, step_s):
 
 @pytest.mark.parametrize("days", [7, 8, 9, 20, 39])
 @pytest.mark.parametrize("step_s", [HOUR, 6 * HOUR, DAY])
-def test_no_hour_is_missing_or_counted_twice(forty_days, days, step_s):
-    answer = asked(forty_days, "queries", "docs", days, step_s)
+def test_no_hour_is_missing_or_counted_twice(live, days, step_s):
+    answer = asked(live, "queries", "docs", days, step_s)
     assert [point.value for point in answer.points] == [step_s / HOUR] * round(days * DAY / step_s)
 
 
-def test_a_pipeline_that_memory_has_forgotten_is_read_from_disk(forty_days):
-    answer = asked(forty_days, "zero_result", "old", 40, DAY)
+def test_a_pipeline_that_memory_has_forgotten_is_read_from_disk(live):
+    answer = asked(live, "zero_result", "old", 40, DAY)
     assert [point.samples for point in answer.points] == [24] + [0] * 39
     assert answer.points[0].value == 1.0
     msgspec.json.encode(answer)
 
 
-def test_a_day_without_the_signal_is_a_gap(forty_days):
-    answer = asked(forty_days, "zero_result", "docs", 39, DAY)
+def test_a_day_without_the_signal_is_a_gap(live):
+    answer = asked(live, "zero_result", "docs", 39, DAY)
     known = [at for at, point in enumerate(answer.points) if point.value is not None]
     assert known == [9, 19, 29]
+
+
+def test_a_read_that_takes_too_long_is_given_up(history):
+    engine, _, _ = history
+    clock = ManualClock(NOW)
+    monotonic = clock.monotonic
+    clock.monotonic = lambda: clock.sleep(1.0) or monotonic()  # each look costs a second
+    with pytest.raises(ReadTimeoutError, match=r"limits\.query_timeout"):
+        asked(LiveSeries(engine, clock, 5.0), "queries", "docs", 39, DAY)
