@@ -10,8 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -59,7 +58,7 @@ class Nursery(Closing):
         return int(line)
 
 
-class Daemon(Site):
+class Daemon(Site, Closing):
     """One daemon."""
 
     def __init__(self, nursery: Nursery, pid: int, log: Path, begins_at: int) -> None:
@@ -71,15 +70,8 @@ class Daemon(Site):
         super().__init__(self._listening())
         eventually(lambda: self.get("/readyz").status == 200, "the daemon is ready", 60)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Kill it, if it runs."""
         if self.running:
             self.kill()
 
