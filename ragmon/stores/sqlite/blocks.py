@@ -10,7 +10,7 @@ import numpy as np
 
 from ragmon.stores import Hashes
 from ragmon.stores.damage import Damage
-from ragmon.stores.sqlite.columns import checked, checked_row
+from ragmon.stores.sqlite.columns import ascending, checked, checked_row
 from ragmon.stores.sqlite.database import decoded, unzip
 from ragmon.stores.sqlite.sealing import seal, unseal
 
@@ -119,8 +119,8 @@ class BlockTable:
         place = self.locate(sequence)
         begin = sequence if place is None else place[0]
         with self._damage.tolerated("index", "blocks"), decoded(self._path):
-            while keys := self._db.execute(_NEXT, (begin,)).fetchall():
-                for (first,) in keys:
+            while keys := ascending(self._db.execute(_NEXT, (begin,)).fetchall(), begin - 1):
+                for first in keys:
                     yield first
                     begin = first + 1
             return

@@ -5,7 +5,8 @@ is computed with, so that damage is told as such and where it is.
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from types import MappingProxyType, NoneType
 from typing import Any
 
@@ -58,3 +59,18 @@ def checked_row(cursor: sqlite3.Cursor) -> Any:
     """
     rows = checked(cursor)
     return rows[0] if rows else None
+
+
+def ascending(keys: Iterable[tuple[int, ...]], after: int) -> list[int]:
+    """The first column of rows, which a query asked for in order and behind a number.
+
+    A damaged table answers with others: whoever goes on behind the last would go round for ever.
+
+    Raises:
+        ValueError: one is not larger than the one before it.
+    """
+    numbers = [row[0] for row in keys]
+    for before, number in pairwise((after, *numbers)):
+        if number <= before:
+            raise ValueError(f"the table is out of order: {number} behind {before}")
+    return numbers

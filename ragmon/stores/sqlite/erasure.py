@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 
 from ragmon.stores.erasure import AlertRow, ErasedBlock, ErasureRow
+from ragmon.stores.sqlite.columns import ascending
 from ragmon.stores.sqlite.database import Database, compressor, decoded, unzip
 from ragmon.stores.sqlite.identity import signed
 from ragmon.stores.sqlite.rows import read_amendment
@@ -69,7 +70,10 @@ class SqliteErasure:
                 continue
             number = after[1] if at == after[0] else -1
             sql = f"SELECT number, body FROM {table} WHERE number > ? ORDER BY number LIMIT ?"  # noqa: S608 - names of ours
-            for place, body in self._db.rows(sql, number, limit - len(rows)):
+            stored = self._db.rows(sql, number, limit - len(rows))
+            with decoded(self._db.path):
+                ascending(stored, number)
+            for place, body in stored:
                 with decoded(self._db.path):
                     event = unzip(body) if table == "alert_events" else body
                 rows.append(AlertRow((at, place), event))

@@ -20,6 +20,7 @@ from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.alerting import SqliteAlertLog
 from ragmon.stores.sqlite.baselines import SqliteBaselines
 from ragmon.stores.sqlite.blocks import BlockSpan, BlockTable, block_row
+from ragmon.stores.sqlite.columns import ascending
 from ragmon.stores.sqlite.commit_log import CommitLog, lost_since
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 from ragmon.stores.sqlite.erasure import SqliteErasure
@@ -244,12 +245,12 @@ class SqliteStore:
                     observations = self._table.observations(first)
                     if observations is not None:
                         yield observations
-            numbers: list[tuple[int]] = []
-            with self.damage.tolerated("index", "restatements"):
-                numbers = self._db.rows(_NEXT_RESTATEMENTS, number)
+            numbers: list[int] = []
+            with self.damage.tolerated("index", "restatements"), decoded(self._db.path):
+                numbers = ascending(self._db.rows(_NEXT_RESTATEMENTS, number), number)
             if not numbers:
                 return
-            for (number,) in numbers:
+            for number in numbers:
                 restatement = self._restatement(number)
                 if restatement is not None:
                     yield restatement

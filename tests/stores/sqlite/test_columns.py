@@ -9,7 +9,7 @@ import pytest
 from ragmon.errors import StoreError
 from ragmon.records import Position
 from ragmon.stores import Restatement, Waiting
-from ragmon.stores.sqlite.columns import COLUMNS, checked
+from ragmon.stores.sqlite.columns import COLUMNS, ascending, checked
 from ragmon.stores.sqlite.store import FILE, SqliteStore
 from ragmon.stores.sqlite.verification import verify
 from ragmon.windows.snapshot import SavedBucket
@@ -162,3 +162,17 @@ def test_the_column_and_the_type_are_named():
             checked(db.execute("SELECT at, x FROM t"))
         assert checked(db.execute("SELECT x FROM t")) == [(None,), (None,)]
         assert COLUMNS["min(at)"] == (float, NoneType)
+
+
+@pytest.mark.parametrize(
+    ("rows", "after"),
+    [([(0,), (10,)], 10), ([(11,), (11,)], 10), ([(12,), (11,)], 10), ([(10,)], 10)],
+)
+def test_keys_that_do_not_ascend_are_damage(rows, after):
+    with pytest.raises(ValueError, match="out of order"):
+        ascending(rows, after)
+
+
+def test_keys_that_ascend_are_given_as_numbers():
+    assert ascending([(11, "x"), (14, "y")], 10) == [11, 14]
+    assert ascending([], 10) == []

@@ -2,6 +2,8 @@
 
 import random
 import sqlite3
+from contextlib import closing
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -9,8 +11,9 @@ import pytest
 from ragmon.errors import StoreCorruptError
 from ragmon.records import Position
 from ragmon.stores import Restatement, Waiting
+from ragmon.stores.damage import Damage
 from ragmon.stores.sqlite import maintenance
-from ragmon.stores.sqlite.blocks import BlockSpan, read_hashes
+from ragmon.stores.sqlite.blocks import BlockSpan, BlockTable, read_hashes
 from ragmon.stores.sqlite.identity import find_in_page
 from ragmon.stores.sqlite.sealing import MARK, is_sealed, seal, unseal
 from ragmon.stores.sqlite.store import FILE, SqliteStore
@@ -301,3 +304,24 @@ def test_a_body_without_a_checksum_is_read_as_format_2_wrote_it():
         with pytest.raises(ValueError, match="does not match"):
             unseal(sealed, *key)
     assert find_in_page(b"", 1) is None
+
+
+class Disordered:
+    """A connection whose table of blocks answers with its first rows, whatever is asked for."""
+
+    def __init__(self, db):
+        self._db = db
+
+    def execute(self, sql, parameters=()):
+        begins_anywhere = "first_sequence >= ?" in sql
+        return self._db.execute(sql, (0,) if begins_anywhere else parameters)
+
+
+def test_a_table_out_of_order_is_walked_through_by_its_index_and_ends(directory):
+    """Two exchanged pages once kept a restart reading the same blocks for ever."""
+    with closing(sqlite3.connect(directory / FILE)) as db:
+        damage = Damage()
+        table = BlockTable(Disordered(db), directory / FILE, damage)
+        begun = islice(table.from_sequence(0), 100)
+        assert sorted(set(begun)) == STARTS
+        assert {row.name for row in damage.rows()} == {"blocks"}
