@@ -38,5 +38,5 @@ def clean_environment(monkeypatch, tmp_path):
 def pytest_collection_modifyitems(items):
     """Real programs compete for the machine: their tests get a second try, reported as a rerun."""
     for item in items:
-        if item.get_closest_marker("end_to_end"):
+        if item.get_closest_marker("end_to_end") and not item.get_closest_marker("flaky"):
             item.add_marker(pytest.mark.flaky(reruns=1))

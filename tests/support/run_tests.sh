@@ -5,7 +5,7 @@ others_log=$(mktemp)
 "$1" -m "not end_to_end" >"$others_log" 2>&1 &
 others=$!
 trap 'kill "$others" 2>/dev/null; rm -f "$others_log"' EXIT
-trap 'exit 130' INT TERM
+trap 'tail -n 40 "$others_log"; exit 130' INT TERM
 
 "$1" -m end_to_end
 real_status=$?
