@@ -16,6 +16,7 @@ from ragmon.stores.sqlite.blocks import (
     read_observations,
     read_records,
 )
+from ragmon.stores.sqlite.columns import ascending
 from ragmon.stores.sqlite.database import Database, decoded
 from ragmon.windows.observations import join
 
@@ -84,17 +85,7 @@ def compact(database: Database, start: int, below: int) -> tuple[int, int]:
     Returns:
         How many blocks were joined, and where to look next; that is ``below`` at the end.
     """
-    sizes = np.array(
-        database.rows(
-            "SELECT first_sequence, records, length(body) FROM blocks WHERE first_sequence >= ?"
-            " AND first_sequence < ? AND records < ? ORDER BY first_sequence LIMIT ?",
-            start,
-            below,
-            _COMPACT_RECORDS // 2,
-            _COMPACT_BLOCKS,
-        ),
-        dtype=np.int64,
-    ).reshape(-1, 3)
+    sizes = _small_blocks(database, start, below)
     stretch = _neighbours(sizes)
     if len(stretch) > 1:
         first, last = int(stretch[0, 0]), int(stretch[-1, 0])
@@ -102,6 +93,24 @@ def compact(database: Database, start: int, below: int) -> tuple[int, int]:
             _join(database, first, last)
     at_the_end = len(stretch) == len(sizes) < _COMPACT_BLOCKS
     return len(stretch), below if at_the_end else int(stretch[-1, 0]) + 1
+
+
+def _small_blocks(database: Database, start: int, below: int) -> NDArray[np.int64]:
+    """Rows (first, records, bytes) of what could be joined; none where the table is damaged."""
+    rows: list[tuple[int, int, int]] = []
+    with database.damage.tolerated("index", "blocks"), decoded(database.path):
+        stored = database.rows(
+            "SELECT first_sequence, records, coalesce(length(body), 0) FROM blocks"
+            " WHERE first_sequence >= ? AND first_sequence < ? AND records < ?"
+            " ORDER BY first_sequence LIMIT ?",
+            start,
+            below,
+            _COMPACT_RECORDS // 2,
+            _COMPACT_BLOCKS,
+        )
+        ascending(stored, start - 1)
+        rows = stored
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
 def _neighbours(sizes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -283,6 +283,25 @@ def test_blocks_are_joined_around_a_damaged_one(directory, monkeypatch):
         store.close()
 
 
+def test_blocks_are_joined_around_one_whose_body_is_missing(directory, monkeypatch):
+    with closing(sqlite3.connect(directory / FILE)) as db, db:
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_schema SET sql = replace(sql, 'NOT NULL', '')")
+    rewrite(directory, ("UPDATE blocks SET body = NULL WHERE first_sequence = 16",))
+    with small_pieces(), monkeypatch.context() as patch:
+        patch.setattr(maintenance, "_COMPACT_RECORDS", 64)
+        store = SqliteStore(directory)
+        store.save_windows([], b"", Position(40, 10))
+        at = 0
+        while at < 40:
+            joined, at = store.compact(at, 40)
+            assert joined
+        assert store.damage.counts()["block"]
+        assert store.record(16) is None
+        assert store.record(20) is not None
+        store.close()
+
+
 def test_a_damaged_block_expires(directory):
     flip(directory, "body", BLOCK_AT_16)
     with small_pieces():
