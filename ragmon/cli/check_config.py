@@ -1,4 +1,8 @@
-"""Check the configuration and print every setting with its value, origin and meaning."""
+"""Check the configuration and print every setting with its value, origin and meaning.
+
+Where there is a store, the series that the settings of `metrics` come to for its traffic follow, by
+metric, and how many of them metrics.max_series leaves out.
+"""
 
 import argparse
 from collections.abc import Iterator
@@ -10,7 +14,7 @@ from pydantic.fields import FieldInfo
 from rich import box
 from rich.table import Table
 
-from ragmon.cli import flags
+from ragmon.cli import flags, series_table
 from ragmon.clock import SystemClock
 from ragmon.config.settings import Settings
 from ragmon.config.units import size_text
@@ -65,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
         )
         table.add_row(key, value, origin, text)
     standard_output(markup=False).print(table)
+    series_table.show(settings)
     return 0
 
 

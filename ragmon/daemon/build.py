@@ -28,6 +28,16 @@ def build_pipeline(settings: Settings) -> Pipeline:
     return Pipeline(build_catalogue(options), settings.slices, settings.privacy.text)
 
 
+def build_windows(settings: Settings, pipeline: Pipeline) -> Windows:
+    """Empty windows for what this pipeline observes."""
+    return Windows(
+        pipeline.catalogue.columns,
+        slices=settings.slices,
+        longest_s=max(settings.windows),
+        limit=settings.max_series,
+    )
+
+
 def build_engine(
     settings: Settings, clock: Clock, on_commit: Callable[[float], None] = lambda _seconds: None
 ) -> Engine:
@@ -43,12 +53,7 @@ def build_engine(
         StoreError: the store cannot be opened.
     """
     pipeline = build_pipeline(settings)
-    windows = Windows(
-        pipeline.catalogue.columns,
-        slices=settings.slices,
-        longest_s=max(settings.windows),
-        limit=settings.max_series,
-    )
+    windows = build_windows(settings, pipeline)
     module, options = resolve("ragmon.stores", "store", settings.store)
     store = module.build(options, settings.data_dir)
     return Engine(store, pipeline, windows, clock, settings, on_commit=on_commit)

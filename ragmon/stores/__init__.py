@@ -5,6 +5,7 @@ query id, and commits everything that one group of requests changes in one trans
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, Self
@@ -121,7 +122,22 @@ class Recovery(NamedTuple):
     lost: Lost = Lost()
 
 
-class Store(Protocol):
+class WindowSource(Protocol):
+    """The saved windows, and what they do not hold yet."""
+
+    def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
+        """The last snapshot: position, totals, and the buckets from old to new.
+
+        Damaged totals are None, damaged buckets are left out.
+        """
+        ...
+
+    def replay(self, after: Position) -> Iterator[bytes | Restatement]:
+        """Packed observations, then restatements, committed after a position."""
+        ...
+
+
+class Store(WindowSource, Protocol):
     """One store, owned by the writer's thread (``ragmon.threads.WriterThread``).
 
     That thread alone calls it, and the sub-stores that it hands out; others read through
@@ -178,17 +194,6 @@ class Store(Protocol):
         self, buckets: Iterable[SavedBucket], totals: bytes, position: Position
     ) -> None:
         """Snapshot of the windows; restatements up to its position are no longer needed."""
-        ...
-
-    def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
-        """The last snapshot: position, totals, and the buckets from old to new.
-
-        Damaged totals are None, damaged buckets are left out.
-        """
-        ...
-
-    def replay(self, after: Position) -> Iterator[bytes | Restatement]:
-        """Packed observations, then restatements, committed after a position."""
         ...
 
     def expire(self, before: float, max_bytes: int | None) -> int:
@@ -263,12 +268,16 @@ class Store(Protocol):
         ...
 
 
-class Reader(Protocol):
+class Reader(WindowSource, Protocol):
     """Reads beside the writer, from a snapshot of its own; one thread at a time."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+    def moment(self) -> AbstractContextManager[None]:
+        """See the store as it is now, whatever is committed meanwhile."""
+        ...
 
     def blocks(self, since: float, until: float) -> Iterator[Block]:
         """Blocks with records in that time, newest first."""

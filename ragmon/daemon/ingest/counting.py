@@ -11,7 +11,7 @@ import structlog
 from ragmon.errors import StoreError
 from ragmon.loops import beat
 from ragmon.records import Position
-from ragmon.stores import Restatement, Store
+from ragmon.stores import Restatement, WindowSource
 from ragmon.windows import Windows
 from ragmon.windows.observations import unpack
 from ragmon.windows.snapshot import load_bucket, load_totals
@@ -30,7 +30,7 @@ class _UncountableError(Exception):
 class WindowCounting:
     """Fills windows from a store; on the writer's thread."""
 
-    def __init__(self, store: Store, windows: Windows) -> None:
+    def __init__(self, store: WindowSource, windows: Windows) -> None:
         self.left_out = 0  # commits that are stored and in no window
         self._store = store
         self._windows = windows

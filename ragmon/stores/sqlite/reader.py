@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Self
 
 from ragmon.errors import StoreError
-from ragmon.stores import Block, BlockTimes, Hashes, StoredBlock, amendments
+from ragmon.records import Position
+from ragmon.stores import Block, BlockTimes, Hashes, Restatement, StoredBlock, amendments
 from ragmon.stores.damage import Damage
 from ragmon.stores.sqlite.blocks import BlockTable, read_observations
 from ragmon.stores.sqlite.columns import checked, checked_row
 from ragmon.stores.sqlite.database import decoded, translated, unzip
 from ragmon.stores.sqlite.rows import read_amendment, read_bucket
+from ragmon.stores.sqlite.saved_windows import SavedWindows
 from ragmon.stores.sqlite.sealing import unseal
 from ragmon.windows.snapshot import SavedBucket
 
@@ -45,6 +47,7 @@ class SqliteReader:
                 check_same_thread=False,
             )
         self._table = BlockTable(self._db, path, self.damage)
+        self._windows = SavedWindows(self._db, path, self.damage, self._table)
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -62,7 +65,7 @@ class SqliteReader:
 
         Until the last of them is done with, the reader sees one moment.
         """
-        with translated(self._path), self._moment():
+        with translated(self._path), self.moment():
             for first in self._table.since(since):
                 with self.damage.tolerated("block", first), decoded(self._path):
                     row = checked_row(self._db.execute(_BLOCK, (first, until)))
@@ -159,8 +162,21 @@ class SqliteReader:
                 if row is not None:
                     yield SavedBucket(tier, bucket, read_bucket(row[0], tier, bucket))
 
+    def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
+        """The last snapshot, as a store gives it to its writer.
+
+        Raises:
+            StoreCorruptError: its position was changed.
+        """
+        return self._windows.position(), self._windows.totals(), self._windows.buckets()
+
+    def replay(self, after: Position) -> Iterator[bytes | Restatement]:
+        """Packed observations, then restatements, committed after a position."""
+        return self._windows.replay(after)
+
     @contextmanager
-    def _moment(self) -> Iterator[None]:
+    def moment(self) -> Iterator[None]:
+        """See the store as it is now, whatever is committed meanwhile."""
         self._db.execute("BEGIN")
         try:
             yield

@@ -20,9 +20,8 @@ from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.alerting import SqliteAlertLog
 from ragmon.stores.sqlite.baselines import SqliteBaselines
 from ragmon.stores.sqlite.blocks import BlockSpan, BlockTable, block_row
-from ragmon.stores.sqlite.columns import ascending
 from ragmon.stores.sqlite.commit_log import CommitLog, lost_since
-from ragmon.stores.sqlite.database import Database, decoded, unzip
+from ragmon.stores.sqlite.database import Database, decoded
 from ragmon.stores.sqlite.erasure import SqliteErasure
 from ragmon.stores.sqlite.identity import IdIndex, hash_id, signed, unsigned
 from ragmon.stores.sqlite.judging import SqliteJudging
@@ -32,11 +31,10 @@ from ragmon.stores.sqlite.quarantine import SqliteQuarantine
 from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.rows import (
     read_amendment,
-    read_bucket,
-    read_restatement,
     read_waiting,
     waiting_row,
 )
+from ragmon.stores.sqlite.saved_windows import SavedWindows
 from ragmon.stores.sqlite.sealing import seal
 from ragmon.stores.sqlite.spans import SqliteSpans
 from ragmon.stores.sqlite.wal import wal_content
@@ -45,8 +43,6 @@ from ragmon.windows.snapshot import SavedBucket
 FILE = "ragmon.sqlite"
 
 _END = "SELECT first_sequence + records FROM blocks ORDER BY first_sequence DESC LIMIT 1"
-_NEXT_RESTATEMENTS = "SELECT number FROM restatements WHERE number > ? ORDER BY number LIMIT 16"
-_BUCKET = "SELECT body FROM windows WHERE tier = ? AND bucket = ?"
 _WAITING = "SELECT rowid, kind, body, received FROM waiting WHERE query_hash = ? ORDER BY received"
 
 
@@ -71,12 +67,13 @@ class SqliteStore:
         self.damage = self._db.damage
         self._table = BlockTable(self._db.connection, self._db.path, self.damage)
         self._ids = IdIndex(self._db, self._table)
+        self._windows = SavedWindows(self._db.connection, self._db.path, self.damage, self._table)
         self._judging = SqliteJudging(self._db)
         self._seed = self._meta_number("seed")
         self._block: tuple[int, list[bytes]] = (0, [])  # the one last opened
         self._waiting: Counter[int] = Counter()  # changes that wait, by hash
         self._count_waiting()
-        self._saved = self._position()  # what the saved windows have counted
+        self._saved = self._windows.position()  # what the saved windows have counted
         self._alerts: SqliteAlertLog | None = None
         self._quarantine: SqliteQuarantine | None = None
         # Numbers go on also where the newest records and restatements are already gone.
@@ -205,27 +202,7 @@ class SqliteStore:
 
         Buckets that are damaged are left out, and damaged totals are None.
         """
-        totals = None
-        with self.damage.tolerated("totals", "totals"), decoded(self._db.path):
-            stored = self._db.meta("totals")
-            totals = None if stored is None else unzip(stored)
-        return self._saved, totals, self._saved_buckets()
-
-    def _saved_buckets(self) -> Iterator[SavedBucket]:
-        keys: list[tuple[int, int]] = []
-        with self.damage.tolerated("index", "windows"):
-            keys = self._db.rows("SELECT tier, bucket FROM windows ORDER BY tier, bucket")
-        for tier, bucket in keys:
-            with self.damage.tolerated("windows", f"{tier}/{bucket}"), decoded(self._db.path):
-                rows = self._db.rows(_BUCKET, tier, bucket)
-                if rows:
-                    body = read_bucket(rows[0][0], tier, bucket)
-                    yield SavedBucket(tier, bucket, body)
-
-    def _position(self) -> Position:
-        stored = self._db.meta("position")
-        with decoded(self._db.path):
-            return msgspec.json.decode(stored, type=Position) if stored else Position()
+        return self._saved, self._windows.totals(), self._windows.buckets()
 
     def _meta_number(self, name: str) -> int:
         stored = self._db.meta(name)
@@ -237,29 +214,7 @@ class SqliteStore:
 
         Between two of them others may commit: what they add comes too. Damaged rows are left out.
         """
-        sequence, number = after.sequence, after.restatement
-        while True:
-            for first in self._table.from_sequence(sequence):
-                if first >= sequence:
-                    sequence = first + 1
-                    observations = self._table.observations(first)
-                    if observations is not None:
-                        yield observations
-            numbers: list[int] = []
-            with self.damage.tolerated("index", "restatements"), decoded(self._db.path):
-                numbers = ascending(self._db.rows(_NEXT_RESTATEMENTS, number), number)
-            if not numbers:
-                return
-            for number in numbers:
-                restatement = self._restatement(number)
-                if restatement is not None:
-                    yield restatement
-
-    def _restatement(self, number: int) -> Restatement | None:
-        with self.damage.tolerated("restatement", number), decoded(self._db.path):
-            rows = self._db.rows("SELECT old, new FROM restatements WHERE number = ?", number)
-            return read_restatement(rows[0][0], rows[0][1], number) if rows else None
-        return None
+        return self._windows.replay(after)
 
     def expire(self, before: float, max_bytes: int | None) -> int:
         """Delete one step's worth of records too old or too many; returns how many.

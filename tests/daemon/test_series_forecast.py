@@ -1,0 +1,142 @@
+"""The series that settings come to for the traffic in a store, before they are in force."""
+
+import asyncio
+import re
+from collections import Counter
+
+import pytest
+
+from ragmon.cli import main
+from ragmon.clock import ManualClock
+from ragmon.config import load
+from ragmon.daemon.build import build_engine
+from ragmon.daemon.monitor import LiveMonitor
+from ragmon.daemon.series_forecast import OWN, OWN_SERIES, forecast
+from ragmon.exposition.own import OwnMetrics
+from ragmon.loops import Supervisor
+from ragmon.records import Chunk, Feedback, Latency, QueryRecord
+from ragmon.sources import Submission
+from tests.support.daemons import running
+
+NOW = 1_750_000_000.0
+CHOICES = {
+    "default": {},
+    "all": {"metrics.intervals": "all", "metrics.slice_metrics": ("*",)},
+    "few": {
+        "metrics.exclude": "ragmon_failure_mode_ratio,ragmon_slice_latency_*",
+        "metrics.windows": "1h",
+        "metrics.intervals": "none",
+    },
+    "of slices": {"metrics.include": "ragmon_slice_*", "metrics.slice_windows": "5m,1h"},
+}
+
+
+def settings_of(folder, **flags):
+    return load(None, {"data_dir": str(folder), "slices": "tenant", **flags}, {}).settings
+
+
+def query(at: int) -> QueryRecord:
+    return QueryRecord(
+        query_id=f"q-{at}",
+        timestamp=NOW - at % 3_000,
+        pipeline=f"p{at % 3}",
+        version=f"v{at % 2}",
+        tags={"tenant": f"t{at % 7}"},
+        query="How much?",
+        answer="Ten.",
+        error="timed out" if at % 11 == 0 else None,
+        chunks=[Chunk("a", 0.9), Chunk("b", 0.1)] if at % 5 else [],
+        citations=["a"],
+        relevant_ids=["b"],
+        latency_ms=Latency(total=100.0 + at, retrieval=20.0, generation=80.0),
+    )
+
+
+def committed(engine, **records) -> None:
+    submission = Submission("test", 1, lambda _: None, **records)
+    engine.writer.commits.commit([submission], NOW)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """An engine whose store has a snapshot, queries after it, and one that was restated."""
+    engine = build_engine(settings_of(tmp_path), ManualClock(NOW))
+    committed(engine, records=[query(at) for at in range(300)])
+    engine.snapshot()
+    committed(engine, records=[query(at) for at in range(300, 400)])
+    committed(engine, changes=[Feedback(query_id="q-1", rating=1.0, timestamp=NOW)])
+    yield engine
+    engine.writer.stop(5)
+    engine.store.close()
+
+
+def scraped(engine, settings) -> Counter:
+    """Series of each name in a scrape."""
+    engine.writer.start()
+    clock = ManualClock(NOW)
+    monitor = LiveMonitor(
+        engine, settings, OwnMetrics(), clock, lambda _: [], supervisor=Supervisor()
+    )
+    monitor.evaluate()
+    body, _ = asyncio.run(monitor.metrics("text/plain", ""))
+    lines = (line for line in body.decode().splitlines() if not line.startswith("#"))
+    return Counter(re.split("[{ ]", line)[0] for line in lines)
+
+
+@pytest.mark.parametrize("flags", CHOICES.values(), ids=CHOICES)
+def test_each_metric_has_as_many_series_as_a_scrape_would_show(stored, tmp_path, flags):
+    settings = settings_of(tmp_path, **flags)
+    with stored.store.reader() as reader:
+        counted = forecast(reader, settings)
+    assert (counted.newest, counted.pipelines, counted.slices) == (NOW, 3, 3 * (7 + 2))
+    assert counted.series == counted.shown
+    names = scraped(stored, settings)
+    for family in counted.families:
+        if family.metric != OWN:
+            stem = re.escape(family.metric)
+            of_metric = re.compile(f"{stem}(_lower|_upper|_samples|_bucket|_sum|_count)?")
+            there = sum(size for name, size in names.items() if of_metric.fullmatch(name))
+            assert family.series == there, family
+
+
+def test_what_the_budget_withholds_is_told_by_metric(stored, tmp_path):
+    with stored.store.reader() as reader:
+        counted = forecast(reader, settings_of(tmp_path, **{"metrics.max_series": 1_000}))
+    assert counted.shown <= 1_000 < counted.series
+    withheld = {family.metric: family.withheld for family in counted.families}
+    assert withheld["ragmon_slice_hit_ratio"] > 0
+    assert withheld[OWN] == withheld["ragmon_queries_total"] == 0
+
+
+def test_a_daemon_has_no_more_of_its_own_than_is_reserved(tmp_path):
+    with running(
+        tmp_path / "data", sinks=[{"kind": "stdout"}], judge__grounding__enabled=True
+    ) as site:
+        own = [line for line in site.page().splitlines() if not line.startswith("#")]
+    assert OWN_SERIES / 2 < len(own) < OWN_SERIES
+
+
+def test_check_config_prints_it_beside_a_running_daemon(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    folder = tmp_path / "data"
+    with running(folder, slices="tenant") as site:
+        site.post("/v1/queries", [{"pipeline": "docs", "tags": {"tenant": "a"}, "error": "x"}])
+        capsys.readouterr()
+        assert main(["check-config", f"--data_dir={folder}", "--slices=tenant"]) == 0
+        printed = capsys.readouterr().out
+    assert f"traffic in {folder}/ragmon.sqlite: 1 pipelines, 1 slices, as of 20" in printed
+    assert re.search(r"ragmon_error_ratio +16 +16 +0 ", printed)
+    assert re.search(r"ragmon_slice_query_errors_total +1 +1 +0 ", printed)
+    assert "All fit into metrics.max_series, 10,000." in printed
+
+
+def test_check_config_says_why_nothing_is_counted(tmp_path, capsys):
+    assert main(["check-config", f"--data_dir={tmp_path}"]) == 0
+    assert f"there is no store in {tmp_path} yet" in capsys.readouterr().out
+    (tmp_path / "ragmon.sqlite").write_bytes(b"no database" * 100)
+    assert main(["check-config", f"--data_dir={tmp_path}"]) == 0
+    assert "No series are counted: " in capsys.readouterr().out
+    (tmp_path / "ragmon.sqlite").unlink()
+    build_engine(settings_of(tmp_path), ManualClock(NOW)).store.close()
+    assert main(["check-config", f"--data_dir={tmp_path}"]) == 0
+    assert "has no queries yet" in capsys.readouterr().out
