@@ -236,6 +236,8 @@ def translated(path: Path) -> Iterator[None]:
         raise _translate(error, path) from error
     except (zstandard.ZstdError, UnicodeDecodeError) as error:  # also SQLite's own messages
         raise _damaged(path, str(error)) from error
+    except MemoryError as error:  # the lengths in a damaged page are any numbers
+        raise _damaged(path, "a row asks for more memory than there is") from error
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 import pytest
 import zstandard
 
-from ragmon.stores.sqlite.database import Database, unzip
+from ragmon.errors import StoreCorruptError
+from ragmon.stores.sqlite.database import Database, translated, unzip
 
 
 @pytest.fixture
@@ -27,3 +28,9 @@ def test_a_size_that_nothing_compresses_to_is_not_believed(database):
     assert zstandard.frame_content_size(bytes(forged)) == 1 << 45
     with pytest.raises(zstandard.ZstdError, match="damaged"):
         unzip(bytes(forged))
+
+
+def test_a_row_that_is_longer_than_memory_is_damage(tmp_path):
+    """SQLite asks for what a damaged page says that a row holds."""
+    with pytest.raises(StoreCorruptError, match="more memory than there is"), translated(tmp_path):
+        raise MemoryError
