@@ -18,7 +18,7 @@ from ragmon.records import QueryRecord, Verdict
 from ragmon.sources.otlp import export
 from ragmon.sources.otlp.receiver.assembly import Assembly, TraceTimeouts
 from ragmon.sources.otlp.receiver.batch import MappingOptions
-from ragmon.sources.otlp.receiver.source import Options, OtlpSource
+from ragmon.sources.otlp.receiver.source import DATA_POINTS, LOG_RECORDS, Options, OtlpSource
 from ragmon.web.auth import Authorizer
 
 
@@ -98,6 +98,15 @@ def build_source(
         spans=engine.thread.bind(engine.store.spans()),
     )
     _watch(own, source.worker.assembly)
+    own.watch_each_total(
+        "ragmon_otlp_ignored",
+        "Log records and metric data points that were taken and not kept, by kind: log_record (of "
+        "logs only evaluations and the content of model calls are read) or metric_point (metrics "
+        "are never read). Not bad, but sent in vain: set OTEL_METRICS_EXPORTER=none, and send logs "
+        "only of instrumentations that log content.",
+        "kind",
+        lambda: {LOG_RECORDS: 0, DATA_POINTS: 0} | source.ignored,
+    )
     return source
 
 
@@ -115,9 +124,9 @@ def _watch(own: OwnMetrics, assembly: Assembly) -> None:
     )
     own.watch_total(
         "ragmon_otlp_late_spans",
-        "Spans that came after their trace was mapped. The trace is mapped again with them, unless "
-        "otlp.late_for is over (ragmon_rejected_total, reason too_late). Many cost CPU: raise "
-        "otlp.linger above the export interval of your SDKs.",
+        "Spans, and log events with content, that came after their trace was mapped. The trace is "
+        "mapped again with them, unless otlp.late_for is over (ragmon_rejected_total, reason "
+        "too_late). Many cost CPU: raise otlp.linger above the export interval of your SDKs.",
         lambda: assembly.counts.late,
     )
     own.watch_total(
@@ -128,10 +137,13 @@ def _watch(own: OwnMetrics, assembly: Assembly) -> None:
     own.watch_each_total(
         "ragmon_otlp_traces_without_query",
         "Traces in which no query was found, by reason: embeddings (an indexing run), evaluation, "
-        "or no_step: no span retrieves or generates. If that is your RAG service, see "
-        "`ragmon trace-doctor --last`.",
+        "only_logs (log events with content, without their spans), or no_step: no span retrieves "
+        "or generates. If that is your RAG service, see `ragmon trace-doctor --last`.",
         "reason",
-        lambda: {"embeddings": 0, "evaluation": 0, "no_step": 0} | assembly.counts.without_query,
+        lambda: (
+            {"embeddings": 0, "evaluation": 0, "only_logs": 0, "no_step": 0}
+            | assembly.counts.without_query
+        ),
     )
 
 

@@ -90,8 +90,12 @@ RECENT_TRACES = Endpoint(
 OTLP = (
     _otlp("sendTraces", "/v1/traces", "Send OTLP traces"),
     RECENT_TRACES,
-    _otlp("sendLogs", "/v1/logs", "Send OTLP logs; only evaluations of answers are read"),
-    _otlp("sendMetrics", "/v1/metrics", "Accept OTLP metrics and ignore them"),
+    _otlp(
+        "sendLogs",
+        "/v1/logs",
+        "Send OTLP logs; evaluations and the content of model calls are read",
+    ),
+    _otlp("sendMetrics", "/v1/metrics", "Accept OTLP metrics; none are kept"),
     _otlp(
         "sendTracesLangfuse", f"{_LANGFUSE}/v1/traces", "Send OTLP traces, path of Langfuse SDKs"
     ),
@@ -106,7 +110,11 @@ OTLP = (
         answer=RECENT_TRACES.answer,
     ),
     _otlp("sendLogsLangfuse", f"{_LANGFUSE}/v1/logs", "Send OTLP logs, path of Langfuse SDKs"),
-    _otlp("sendMetricsLangfuse", f"{_LANGFUSE}/v1/metrics", "Accept OTLP metrics and ignore them"),
+    _otlp(
+        "sendMetricsLangfuse",
+        f"{_LANGFUSE}/v1/metrics",
+        "Accept OTLP metrics; none are kept",
+    ),
     _scores("sendScores", "/api/public/scores", "Send feedback as Langfuse SDKs do"),
     _scores(
         "annotateSpans", "/v1/span_annotations", "Send feedback on spans as Phoenix does", _SYNC

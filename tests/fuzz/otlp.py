@@ -40,6 +40,10 @@ _EVENTS = (
     "exception", "gen_ai.choice", "gen_ai.user.message", "gen_ai.evaluation.result",
     "gen_ai.content.prompt", "x",
 )  # fmt: skip
+_LOG_EVENTS = (
+    "gen_ai.evaluation.result", "x", "gen_ai.client.inference.operation.details",
+    "gen_ai.user.message", "gen_ai.choice", "gen_ai.assistant.message",
+)  # fmt: skip
 _MORE_KEYS = (
     "exception.stacktrace", "exception.message", "content", "gen_ai.evaluation.name",
     "gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label", "service.name",
@@ -63,7 +67,10 @@ def vocabulary() -> tuple[tuple[str, ...], tuple[Any, ...]]:
 def small_bodies() -> tuple[bytes, ...]:
     """Captured requests in protobuf that are small enough to be mutated as they are."""
     bodies = [
-        each.plain for name in FOLDERS for each in captured(name) if "json" not in each.content_type
+        each.plain
+        for name in FOLDERS
+        for each in captured(name)
+        if "json" not in each.content_type and each.path != "/v1/logs"
     ]
     return tuple(body for body in bodies if len(body) <= _MOST_BODY)
 
@@ -150,12 +157,31 @@ def _event(source: Source) -> Tree:
 
 def _log(source: Source) -> Tree:
     return {
-        "eventName": source.choose(("gen_ai.evaluation.result", "x")),
+        "eventName": source.choose(_LOG_EVENTS),
         "traceId": source.choose(("0" * 31 + "1", "0" * 32, "zz", "")),
         "spanId": source.choose(("", *_IDS, "zz")),
         "timeUnixNano": source.choose((str(NOW_NS), 0, "-5", "99999999999999999999", 1.5, None)),
         "attributes": source.several(5, lambda: _attribute(source)),
+        "body": _body(source),
     }
+
+
+def _body(source: Source) -> Any:
+    """The text of a message, a message, or any value."""
+    kind = source.below(4)
+    if kind == 3:
+        return any_value(source)
+    key = source.choose(("content", "message", "input", "output", "messages", "role", "parts"))
+    pair = {"key": key, "value": any_value(source)}
+    inner = {"kvlistValue": {"values": [pair, *source.several(2, lambda: _attribute(source))]}}
+    outer = source.choose(("input", "message", "content"))
+    return (
+        inner
+        if kind == 0
+        else {"kvlistValue": {"values": [{"key": outer, "value": inner}]}}
+        if kind == 1
+        else {"stringValue": json.dumps({key: source.text(40)})}
+    )
 
 
 # --------------------------------------------------------------------------- protobuf
@@ -176,7 +202,8 @@ _NUMBERS: dict[str, dict[str, tuple[int, str]]] = {
         "status": (15, "status"),
     },
     "log": {
-        "timeUnixNano": (1, "fixed"), "attributes": (6, "attribute"), "traceId": (9, "hex"),
+        "timeUnixNano": (1, "fixed"), "body": (5, "value"), "attributes": (6, "attribute"),
+        "traceId": (9, "hex"),
         "spanId": (10, "hex"), "eventName": (12, "text"),
     },
     "event": {"timeUnixNano": (1, "fixed"), "name": (2, "text"), "attributes": (3, "attribute")},

@@ -163,6 +163,7 @@ class Captured(NamedTuple):
     body: bytes
     content_type: str
     content_encoding: str | None
+    path: str = "/v1/traces"
 
     @property
     def plain(self) -> bytes:
@@ -179,6 +180,7 @@ def captured(folder: str) -> list[Captured]:
             (CAPTURES / folder / row["file"]).read_bytes(),
             row["content_type"],
             row["content_encoding"],
+            row["path"],
         )
         for row in rows
     ]
@@ -197,7 +199,7 @@ def replay(to: Rig, requests: Sequence[Captured]) -> None:
         headers = {"content_type": each.content_type}
         if each.content_encoding:
             headers["content_encoding"] = each.content_encoding
-        assert to.send(each.body, **headers).status == 200
+        assert to.send(each.body, each.path, **headers).status == 200
 
 
 TRACE = bytes(range(1, 17))

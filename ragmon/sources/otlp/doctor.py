@@ -24,7 +24,8 @@ _FIELDS = ("query", "retrieval_query", "answer", "chunks", "model", "tokens", "c
 _CONTENT = {
     "openinference": "unset OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS",
     "traceloop": "unset TRACELOOP_TRACE_CONTENT=false",
-    "gen_ai": "content is opt-in: set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only",
+    "gen_ai": "content is opt-in: set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT to "
+    "span_only, or to event_only and export logs to ragmon too",
     "haystack": "set HAYSTACK_CONTENT_TRACING_ENABLED=true",
     "ai": "set recordInputs and recordOutputs in experimental_telemetry",
     "": "record the input and output of the root span",
@@ -32,6 +33,8 @@ _CONTENT = {
 _NO_QUERY = {
     "evaluation": "no query: an evaluation or feedback",
     "embeddings": "no query: embeddings without retrieval, as an indexing run makes them",
+    "only_logs": "no query: log events with content came, their spans did not. Export traces as "
+    "well (OTEL_TRACES_EXPORTER=otlp), and keep the traces whose logs you keep",
     "no_step": "no query: no span retrieves or generates. A span does that is called retrieval or "
     "chat by gen_ai.operation.name, or RETRIEVER or LLM by openinference.span.kind, or a root of "
     "kind CHAIN with input and output",

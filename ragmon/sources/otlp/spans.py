@@ -15,6 +15,9 @@ MAX_ATTRIBUTES = 6_000
 MAX_VALUE = 1_000_000
 """Characters of one attribute; the rest is cut."""
 MAX_NAME = 256
+FORBIDDEN = "pipeline_forbidden"
+"""The reason for leaving out parts of a query that their sender may not write."""
+_LOG_EVENT_ID = 16  # bytes of its id; a span has eight
 
 ERROR = 2
 
@@ -68,6 +71,11 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
     def is_entry(self) -> bool:
         """True for the root; the first span of one service's part is not the beginning."""
         return not self.parent_id
+
+    @property
+    def is_log_event(self) -> bool:
+        """True for the content of another span, which came as a log record."""
+        return len(self.span_id) == _LOG_EVENT_ID
 
     @property
     def duration_ms(self) -> float:

@@ -69,7 +69,7 @@ def check(
     for bodies in by_trace.values():
         spans = unpack(bodies)
         assert pack(spans)[0].trace_id == spans[0].trace_id
-        _check_mapping(spans)
+        check_mapping(spans)
 
 
 def _check_counts(part: DecodedSpans) -> None:
@@ -77,7 +77,8 @@ def _check_counts(part: DecodedSpans) -> None:
     assert all(len(span.trace_id) == 16 and len(span.span_id) == 8 for span in part.spans)
 
 
-def _check_mapping(spans: list[Span]) -> None:
+def check_mapping(spans: list[Span]) -> None:
+    """The way of one trace from spans to records."""
     results = Results(Targets(), NOW, BOUNDS)
     results.add(spans)
     results.add_feedback(map_trace(spans, NOW))

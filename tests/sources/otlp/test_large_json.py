@@ -117,7 +117,7 @@ def test_many_spans_are_decoded_some_at_a_time(parsed):
     "read",
     [
         pytest.param(lambda body: json.decode(body, 10), id="traces"),
-        pytest.param(lambda body: logs.evaluations(body, "json", 10), id="logs"),
+        pytest.param(lambda body: logs.decode(body, "json", 10), id="logs"),
     ],
 )
 def test_others_have_a_turn_while_objects_are_counted(monkeypatch, read):
@@ -150,7 +150,7 @@ def test_a_log_record_of_too_many_fields_is_refused():
     record = f'{{"eventName":"gen_ai.evaluation.result","attributes":[{MANY}]}}'
     body = f'{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{record}]}}]}}]}}'.encode()
     with pytest.raises(RecordError, match="more than") as caught:
-        list(logs.evaluations(body, "json"))
+        list(logs.decode(body, "json"))
     assert caught.value.reason == "too_many_fields"
 
 

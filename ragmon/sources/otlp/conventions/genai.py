@@ -48,8 +48,9 @@ _ROLES = {
     "retriever": RETRIEVER, "reranker": RERANKER, "chain": CHAIN, "workflow": CHAIN,
     "task": CHAIN, "unknown": CHAIN, "evaluator": EVALUATOR, "guardrail": EVALUATOR,
 }  # fmt: skip
-_ANSWERS = ("gen_ai.choice", "gen_ai.assistant.message", "gen_ai.content.completion")
+_ANSWERS = ("gen_ai.choice", "gen_ai.content.completion")
 _QUESTIONS = ("gen_ai.user.message", "gen_ai.content.prompt")
+_REPLY = "gen_ai.assistant.message"  # of the history, unless it comes after the question
 EVALUATION = "gen_ai.evaluation.result"
 
 
@@ -132,10 +133,20 @@ def _read_messages(span: Span, facts: SpanFacts) -> None:
     key = "gen_ai.output.messages"
     facts.set_lazily("answer", answer, attributes.get(key), key)
     facts.set_lazily("answer", _replied, attributes, "gen_ai.completion")
+    _read_events(span, facts)
+
+
+def _read_events(span: Span, facts: SpanFacts) -> None:
+    """One event a message: the last question, and the answer that was chosen or came after it."""
     for event in span.events:
+        if event.name in _ANSWERS:
+            facts.set_lazily("answer", answer, _content(event), event.name)
+    is_history = False
+    for event in reversed(span.events):
         if event.name in _QUESTIONS:
+            is_history = True
             facts.set_lazily("query", asked_in, _content(event), event.name)
-        elif event.name in _ANSWERS:
+        elif event.name == _REPLY and not is_history:
             facts.set_lazily("answer", answer, _content(event), event.name)
 
 

@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
 import grpc
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from ragmon.access import Permit
 from ragmon.asgi import BodyLimits, Problem, Scope, over_memory
 from ragmon.errors import MemoryLimitError
 from ragmon.sources.otlp.receiver.certificate import PemFiles
-from ragmon.sources.otlp.receiver.source import OtlpSource
+from ragmon.sources.otlp.receiver.responses import success
+from ragmon.sources.otlp.receiver.source import OtlpSource, kind_of
 
 _PACKAGE = "opentelemetry.proto.collector"
 _PATHS = {
@@ -107,11 +107,7 @@ class GrpcServer:
             self._abort(context, problem)
         except TimeoutError:
             context.abort(grpc.StatusCode.UNAVAILABLE, "the store did not answer in time")
-        response = ExportTraceServiceResponse()
-        if refused:
-            response.partial_success.rejected_spans = sum(refused.values())
-            response.partial_success.error_message = ", ".join(refused)
-        return response.SerializeToString()
+        return success("protobuf", refused, kind_of(path)).body
 
     def _abort(self, context: grpc.ServicerContext, problem: Problem) -> NoReturn:
         self._source.count_refused(problem.reason)

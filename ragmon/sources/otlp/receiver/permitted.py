@@ -10,11 +10,9 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from ragmon.access import Pipelines
-from ragmon.sources.otlp.spans import DecodedSpans
+from ragmon.sources.otlp.spans import FORBIDDEN, DecodedSpans
 from ragmon.sources.otlp.traces.mapping import DEFAULT_PIPELINE, MappedQuery
 from ragmon.sources.otlp.traces.tree import everything
-
-FORBIDDEN = "pipeline_forbidden"
 
 
 def admit(decoded: DecodedSpans, pipelines: Pipelines) -> None:

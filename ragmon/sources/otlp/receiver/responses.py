@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragmon.asgi import Problem, Send
 
 Encoding = Literal["protobuf", "json"]
-Kind = Literal["spans", "logs"]
+Kind = Literal["spans", "logs", "metrics"]
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _CODES = {401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 8, 429: 8, 431: 8, 503: 14}
@@ -21,6 +21,7 @@ _INVALID_ARGUMENT = 3
 _REJECTED: dict[Kind, tuple[str, str]] = {
     "spans": ("rejectedSpans", "spans"),
     "logs": ("rejectedLogRecords", "log records"),
+    "metrics": ("rejectedDataPoints", "data points"),
 }
 _NONE: Mapping[str, int] = MappingProxyType({})
 
@@ -55,8 +56,8 @@ def success(
 
     Args:
         encoding: of the request.
-        refused: spans or log records, by reason.
-        kind: of what was sent. In protobuf the field has the same number for both.
+        refused: spans, log records or data points, by reason.
+        kind: of what was sent. In protobuf the field has the same number for all.
     """
     rejected = sum(refused.values())
     field, noun = _REJECTED[kind]

@@ -12,9 +12,9 @@ from ragmon.quarantine import AGES
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.receiver.known import KnownTrace
-from ragmon.sources.otlp.receiver.permitted import FORBIDDEN, strangers
+from ragmon.sources.otlp.receiver.permitted import strangers
 from ragmon.sources.otlp.receiver.targets import Targets
-from ragmon.sources.otlp.spans import Span
+from ragmon.sources.otlp.spans import FORBIDDEN, Span
 from ragmon.sources.otlp.traces.feedback import changes_for, stamped, targeted_evaluations
 from ragmon.sources.otlp.traces.mapping import Trace, map_trace, reason_for_none
 from ragmon.sources.otlp.traces.tree import everything
@@ -32,6 +32,7 @@ class Results:
         self.revisions: list[QueryRecord] = []  # queries of traces that were mapped before
         self.refused: dict[str, int] = {}
         self.without_query: dict[str, int] = {}  # traces, by reason
+        self.log_events: dict[str, int] = {}  # that joined no span, by reason
         self._targets = targets
         self._now = now
         self._bounds = bounds
@@ -53,6 +54,9 @@ class Results:
         refusal = None
         for _ in range(trace.circles):
             self.refuse("parent_cycle")
+        for event_id, reason in trace.left_out.items():
+            if event_id not in known.seen:
+                self.log_events[reason] = self.log_events.get(reason, 0) + 1
         if not trace.queries:
             reason = reason_for_none(everything(trace.tops))
             self.without_query[reason] = self.without_query.get(reason, 0) + 1

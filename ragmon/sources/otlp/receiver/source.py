@@ -6,7 +6,7 @@
 import asyncio
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -26,10 +26,9 @@ from ragmon.asgi import (
     read_body,
     send_json,
     send_problem,
-    unavailable,
 )
 from ragmon.clock import Clock
-from ragmon.errors import MemoryLimitError, RecordError, StoreError
+from ragmon.errors import MemoryLimitError, RecordError
 from ragmon.memory import MemoryBudget, MemoryReservation
 from ragmon.query_string import check_names
 from ragmon.records import Feedback, Label
@@ -40,16 +39,15 @@ from ragmon.sources import (
     Submission,
     commit,
     count_outcome,
-    resolver,
 )
 from ragmon.sources.bodies import TOO_MANY
 from ragmon.sources.otlp import doctor
 from ragmon.sources.otlp.reading.facts import SpanEvaluation
-from ragmon.sources.otlp.receiver import logs, scores
-from ragmon.sources.otlp.receiver.assembly import TraceSizes, TraceTimeouts
+from ragmon.sources.otlp.receiver import logs, metrics, scores
+from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
 from ragmon.sources.otlp.receiver.batch import MappingOptions
+from ragmon.sources.otlp.receiver.intake import SpanIntake
 from ragmon.sources.otlp.receiver.journal import Journal
-from ragmon.sources.otlp.receiver.permitted import admit
 from ragmon.sources.otlp.receiver.responses import (
     Encoding,
     Kind,
@@ -58,12 +56,10 @@ from ragmon.sources.otlp.receiver.responses import (
     send_answer,
     success,
 )
-from ragmon.sources.otlp.receiver.scrub import scrub
 from ragmon.sources.otlp.receiver.worker import MappingWorker
-from ragmon.sources.otlp.spans import DecodedSpans, pack
 from ragmon.sources.otlp.traces.feedback import changes_for, stamped
 from ragmon.sources.otlp.wire import json, protobuf
-from ragmon.stores.protocols import SpanRow, Spans
+from ragmon.stores.protocols import Spans
 from ragmon.threads import OnWriter
 
 TRACES = frozenset({"/v1/traces", "/api/public/otel/v1/traces"})
@@ -72,6 +68,9 @@ METRICS = frozenset({"/v1/metrics", "/api/public/otel/v1/metrics"})
 SIGNALS = TRACES | LOGS | METRICS
 PATHS = SIGNALS | {scores.LANGFUSE} | scores.PHOENIX.keys()
 """Every path that is answered here."""
+
+LOG_RECORDS, DATA_POINTS = "log_record", "metric_point"
+"""Kinds of what is left alone, as they are counted."""
 
 _MOST_SHOWN = 100
 _PER_RECORD = 10
@@ -116,7 +115,9 @@ class OtlpSource:
         self._counters = counters
         self._authorize = authorize
         self._clock = clock
-        self._journal = Journal(spans)
+        self.ignored: dict[str, int] = {}  # log records and data points, by what they are
+        self._most = _PER_RECORD * options.records
+        self._intake = SpanIntake(self.worker, Journal(spans), counters, options.redact)
         self._gate = ReadGate(options.limits.reads)
 
     def start(self) -> None:
@@ -148,8 +149,7 @@ class OtlpSource:
                 body = await read_body(scope, receive, limits, memory)
                 encoding = encoding_of(header(scope, b"content-type"))
                 refused = await self.take(path, body, encoding, permit, memory)
-            kind: Kind = "logs" if path in LOGS else "spans"
-            await send_answer(send, success(encoding, refused, kind))
+            await send_answer(send, success(encoding, refused, kind_of(path)))
         except (Problem, MemoryLimitError) as error:
             problem = over_memory(error) if isinstance(error, MemoryLimitError) else error
             self._counters.rejected("otlp", problem.reason)
@@ -173,7 +173,7 @@ class OtlpSource:
         permit: Permit,
         memory: MemoryReservation,
     ) -> dict[str, int]:
-        """Make a request durable; returns the spans or log records refused, by reason.
+        """Make a request durable; returns what was refused of it, by reason.
 
         Raises:
             Problem: 400, 413 or 503.
@@ -184,85 +184,66 @@ class OtlpSource:
                 return await self._take_traces(body, encoding, permit, memory)
             if path in LOGS:
                 return await self._take_logs(body, encoding, permit, memory)
+            return self._take_metrics(body, encoding, memory)
         except RecordError as error:
             raise _refusal(error) from None
-        return {}
 
     async def _take_traces(
         self, body: bytes, encoding: Encoding, permit: Permit, memory: MemoryReservation
     ) -> dict[str, int]:
         decode = json.decode if encoding == "json" else protobuf.decode
-        parts: list[SpanRow] = []
-        refused: dict[str, int] = {}
-        door = TraceSizes(self.worker.assembly)
-        for decoded in decode(body, _PER_RECORD * self._options.records, memory):
-            permit.charge(len(decoded.spans))
-            if permit.pipelines is not None:
-                admit(decoded, permit.pipelines)
-            redact = self._options.redact
-            packed = pack(decoded.spans if redact is None else scrub(decoded.spans, redact))
-            parts += door.admit(packed, decoded)
-            self._count(decoded, refused)
-            await asyncio.sleep(0)  # other requests get a turn
-        if parts:
-            await self._keep(parts)
-        return refused
+        spans = self._intake.request("otlp_spans", permit)
+        for decoded in decode(body, self._most, memory):
+            await spans.add(decoded)
+        return await spans.keep()
 
     def count_refused(self, reason: str) -> None:
         """Count a request that was refused as a whole."""
         self._counters.rejected("otlp", reason)
 
-    def _count(self, decoded: DecodedSpans, refused: dict[str, int]) -> None:
-        for reason, count in decoded.refused.items():
-            refused[reason] = refused.get(reason, 0) + count
-            self._counters.rejected("otlp_spans", reason, count)
-        for reason, count in decoded.dropped.items():
-            self._counters.rejected("otlp_attributes", reason, count)
-
-    async def _keep(self, parts: Sequence[SpanRow]) -> None:
-        if self.worker.is_behind:
-            raise unavailable("traces come faster than they can be read", "overloaded")
-        future: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-        resolve = resolver(future)
-
-        def done(error: StoreError | None) -> None:
-            if error is None:
-                self.worker.deliver(parts)
-            resolve(error)
-
-        try:
-            self._journal.submit(parts, done)
-        except StoreError as error:
-            raise unavailable(str(error), error.reason) from None
-        problem = await future
-        if problem is not None:
-            raise unavailable(str(problem), problem.reason)
-        self._counters.accepted("otlp_spans", sum(part.spans for part in parts))
-
     async def _take_logs(
         self, body: bytes, encoding: Encoding, permit: Permit, memory: MemoryReservation
     ) -> dict[str, int]:
-        targets = self.worker.targets
-        stamp = self._stamp()
-        refused: dict[str, int] = {}
+        content = self._intake.request("otlp_logs", permit)
+        evaluations: list[logs.LoggedEvaluation] = []
+        for decoded in logs.decode(body, encoding, self._most, memory):
+            evaluations += decoded.evaluations
+            self._ignore(LOG_RECORDS, decoded.ignored)
+            self._counters.rejected("otlp_logs", logs.NO_IDS, decoded.lost)
+            await content.add(decoded.content)
+        refused = await content.keep()
+        by_query = self._by_query(evaluations, refused)
+        await self._commit(_changes(by_query), permit)
+        return refused
+
+    def _by_query(
+        self, logged: Sequence[logs.LoggedEvaluation], refused: dict[str, int]
+    ) -> dict[str, list[SpanEvaluation]]:
+        targets, stamp = self.worker.targets, self._stamp()
         by_query: dict[str, list[SpanEvaluation]] = {}
-        most = _PER_RECORD * self._options.records
-        for logged in await _unhurried(logs.evaluations(body, encoding, most, memory)):
-            query_id = logged.response_id and targets.find(f"response:{logged.response_id}")
-            if not query_id and any(logged.trace_id):
-                query_id = targets.of_span(logged.trace_id, logged.span_id)
-            if not query_id or not logged.evaluation.name:
+        for evaluation, trace_id, span_id, response_id in logged:
+            query_id = response_id and targets.find(f"response:{response_id}")
+            if not query_id and any(trace_id):
+                query_id = targets.of_span(trace_id, span_id)
+            if not query_id or not evaluation.name:
                 self._counters.rejected("otlp_feedback", "no_target")
                 continue
             try:
-                evaluation = stamp(logged.evaluation)
+                by_query.setdefault(query_id, []).append(stamp(evaluation))
             except RecordError as error:
                 refused[error.reason] = refused.get(error.reason, 0) + 1
                 self._counters.rejected("otlp_feedback", error.reason)
-                continue
-            by_query.setdefault(query_id, []).append(evaluation)
-        await self._commit(_changes(by_query), permit)
-        return refused
+        return by_query
+
+    def _ignore(self, kind: str, count: int) -> None:
+        self.ignored[kind] = self.ignored.get(kind, 0) + count
+
+    def _take_metrics(
+        self, body: bytes, encoding: Encoding, memory: MemoryReservation
+    ) -> dict[str, int]:
+        points = metrics.count_points(body, encoding, self._most, memory)
+        self._ignore(DATA_POINTS, points)
+        return {metrics.NOT_KEPT: points} if points else {}
 
     async def _answer_scores(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -339,13 +320,9 @@ class OtlpSource:
         return permit
 
 
-async def _unhurried(parts: Iterator[list[logs.Logged]]) -> list[logs.Logged]:
-    """All of them; other requests get a turn after each part."""
-    logged: list[logs.Logged] = []
-    for part in parts:
-        logged += part
-        await asyncio.sleep(0)
-    return logged
+def kind_of(path: str) -> Kind:
+    """The kind of what is sent to a path."""
+    return "spans" if path in TRACES else "logs" if path in LOGS else "metrics"
 
 
 def _nothing_kept(error: RecordError) -> Problem:

@@ -217,6 +217,8 @@ class MappingWorker:
         counts.restated += len(batch.results.revisions)
         for reason, traces in batch.results.without_query.items():
             counts.without_query[reason] = counts.without_query.get(reason, 0) + traces
+        for reason, events in batch.results.log_events.items():
+            self._counters.rejected("otlp_logs", reason, events)
         self._counters.duplicated("otlp_spans", batch.repeated)
         if batch.too_late:
             self._counters.rejected("otlp_spans", "too_late", batch.too_late)

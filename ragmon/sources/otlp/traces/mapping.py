@@ -3,7 +3,7 @@
 Each field remembers which span and which key it came from, for ``ragmon trace-doctor``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from ragmon.sources.otlp.reading.facts import (
 from ragmon.sources.otlp.reading.guesses import doubt_of
 from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.traces.errors import describe_error, is_failed
+from ragmon.sources.otlp.traces.log_content import join_content
 from ragmon.sources.otlp.traces.retrieval import retrieval_of
 from ragmon.sources.otlp.traces.tree import (
     Node,
@@ -66,26 +67,30 @@ class Trace(Struct, frozen=True):
     queries: tuple[MappedQuery, ...]
     tops: tuple[Node, ...]
     circles: int = 0  # parents cut, as they lay below their own children
+    left_out: Mapping[bytes, str] = {}  # why log events joined no span, by their ids
 
 
 def map_trace(spans: Sequence[Span], now: float) -> Trace:
     """The queries of a trace; none when it is something else, such as an indexing run.
 
     Args:
-        spans: of one trace, each once.
+        spans: of one trace, each once, with the log events that hold content of them.
         now: unix seconds, for spans that have no time.
     """
-    tops = build(spans)
+    joined = join_content(spans)
+    tops = build(joined.spans)
     query_units = [unit for unit in units(tops) if _is_query(unit)]
     single = len(query_units) == 1
     queries = tuple(_Mapper(unit, now).query(single) for unit in query_units)
     span_ids = {node.span.span_id for node in everything(tops)}
     circles = sum(node.span.parent_id in span_ids for node in tops)
-    return Trace(queries, tuple(tops), circles)
+    return Trace(queries, tuple(tops), circles, joined.left_out)
 
 
-def reason_for_none(nodes: Iterable[Node]) -> str:
-    """The reason why a trace holds no query: evaluation, embeddings or no_step."""
+def reason_for_none(nodes: Sequence[Node]) -> str:
+    """The reason why a trace holds no query: evaluation, embeddings, only_logs or no_step."""
+    if not nodes:
+        return "only_logs"
     roles = {node.role for node in nodes}
     return next((reason for role, reason in _NO_QUERY if role in roles), "no_step")
 

@@ -335,8 +335,12 @@ def attributes(wire: list[KeyValue] | None, decoded: DecodedSpans) -> Attributes
     return read
 
 
-def _value(value: Any, depth: int) -> Any:
+def value_of(wire: Any) -> Any:
     """An ``AnyValue`` as plain Python; None for what is no value."""
+    return _value(wire, _MAX_DEPTH)
+
+
+def _value(value: Any, depth: int) -> Any:
     if not isinstance(value, dict) or not depth:
         return None
     for kind, content in value.items():

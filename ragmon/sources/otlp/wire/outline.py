@@ -2,8 +2,8 @@
 
 A message of two bytes becomes an object of two hundred, so a request is never decoded as a whole:
 the outline counts what it holds, and some hundreds of spans or log records are then decoded at a
-time. Field numbers are those of opentelemetry-proto, which traces and logs share down to the
-records.
+time. Field numbers are those of opentelemetry-proto, which traces, logs and metrics share down to
+the records.
 """
 
 from collections.abc import Iterator
@@ -142,7 +142,7 @@ class Outline:
         return ((start, end) for tag, start, end in self._walk(place) if tag == _RESOURCES)
 
     def _walk(self, place: Range) -> Iterator[tuple[int, int, int]]:
-        for field in _fields(self._body, *place):
+        for field in walk_fields(self._body, *place):
             self._count_other()
             yield field
 
@@ -163,7 +163,7 @@ class Outline:
         try:
             while pending:
                 start, end, schema = pending.pop()
-                for tag, inner, inner_end in _fields(self._body, start, end):
+                for tag, inner, inner_end in walk_fields(self._body, start, end):
                     walked += 1
                     if walked > _MOST_MESSAGES or self._walked + walked > _MOST_WALKED:
                         return False
@@ -180,7 +180,13 @@ def malformed(error: object) -> RecordError:
     return RecordError("malformed", "", f"no OTLP protobuf: {error}", hint=hint)
 
 
-def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+def walk_fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Tag and range of each field of a message, which ends at ``end``.
+
+    Raises:
+        RecordError: it is no message.
+        IndexError: it ends too early.
+    """
     while at < end:
         field = _field(body, at, end)
         yield field

@@ -148,6 +148,11 @@ def attributes(wire: Any, decoded: DecodedSpans) -> Attributes:
     return read
 
 
+def value_of(wire: Any) -> Any:
+    """An ``AnyValue`` as plain Python; None for what is no value."""
+    return _value(wire, _MAX_DEPTH)
+
+
 def _value(value: Any, depth: int) -> Any:
     kind = value.WhichOneof("value")
     if kind == "array_value":

@@ -64,7 +64,7 @@ def test_spans_refused_alone(site):
     spoiled = body.replace(bytes.fromhex(min(traces)), bytes(16))
     said = ExportTraceServiceResponse.FromString(call(TRACES, spoiled)).partial_success
     assert said.rejected_spans == 3
-    assert said.error_message == "bad_trace_id"
+    assert said.error_message == "3 spans: bad_trace_id"
     assert built.pending() == 2
 
 

@@ -5,7 +5,12 @@ import gzip
 import json
 
 import pytest
+from google.protobuf import json_format
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -182,9 +187,48 @@ def test_spans_that_come_faster_than_they_are_read_are_asked_to_come_again(site)
     assert again.status == 200
 
 
-def test_metrics_are_taken_and_dropped(site):
-    assert site.send(b"anything", "/v1/metrics").status == 200
-    assert site.pending() == 0
+def metrics_request(points=3):
+    message = ExportMetricsServiceRequest()
+    scope = message.resource_metrics.add().scope_metrics.add()
+    for _ in range(points):
+        scope.metrics.add().gauge.data_points.add().as_double = 1.5
+    histogram = scope.metrics.add().histogram
+    histogram.data_points.add()
+    histogram.aggregation_temporality = 2
+    return message
+
+
+@pytest.mark.parametrize("media", [PROTOBUF, JSON])
+def test_metrics_are_refused_without_an_error_and_counted(site, media):
+    message = metrics_request()
+    body = message.SerializeToString()
+    body = json_format.MessageToJson(message).encode() if media == JSON else body
+    answer = site.send(body, "/v1/metrics", content_type=media)
+    assert (answer.status, answer.headers["content-type"]) == (200, media)
+    if media == JSON:
+        told = answer.json()["partialSuccess"]
+        rejected, message = told["rejectedDataPoints"], told["errorMessage"]
+    else:
+        partial = ExportMetricsServiceResponse.FromString(answer.body).partial_success
+        rejected, message = partial.rejected_data_points, partial.error_message
+    assert int(rejected) == 4
+    assert "OTEL_METRICS_EXPORTER=none" in message
+    assert site.source.ignored == {"metric_point": 4}
+    assert (site.counters.counts, site.pending()) == ({}, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "media"),
+    [
+        pytest.param(metrics_request().SerializeToString()[:-1], PROTOBUF, id="truncated"),
+        pytest.param(b"anything", PROTOBUF, id="no protobuf"),
+        pytest.param(b'{"resourceMetrics":[{"scopeMetrics":[1]}]}', JSON, id="other JSON"),
+    ],
+)
+def test_metrics_that_are_none_are_refused(site, body, media):
+    answer = site.send(body, "/v1/metrics", content_type=media)
+    assert (answer.status, status_of(answer)[0]) == (400, 3)
+    assert site.counters.counts == {("otlp", "malformed"): 1}
 
 
 # What a span may hold.
@@ -415,10 +459,11 @@ def test_feedback_about_nothing_known(site, path, content, status, reason):
     assert site.counters.counts["otlp_feedback", reason] >= 1
 
 
-def test_other_logs_are_taken_and_dropped(site):
+def test_other_logs_are_taken_and_counted(site):
     body = evaluation_log().replace(b"gen_ai.evaluation.result", b"gen_ai.evaluation.nothin")
     assert site.send(body, "/v1/logs").status == 200
     assert site.counters.counts == {}
+    assert site.source.ignored["log_record"] == 1
 
 
 # What may be written.
@@ -533,6 +578,13 @@ def wired(tag: int, body: bytes) -> bytes:
             {},
             "otlp",
             id="log records in protobuf",
+        ),
+        pytest.param(
+            "/v1/metrics",
+            wired(0x0A, wired(0x12, b"\x12\x00" * 100_001)),
+            {},
+            "otlp",
+            id="metrics in protobuf",
         ),
         pytest.param(
             "/v1/logs", JSON_LOGS + b"{}," * 100_000 + b"{}]}]}]}", JSON, "otlp", id="and in JSON"
