@@ -136,6 +136,11 @@ def build(
     return WindowReport(pipelines=pipelines, **asdict(_figures(overall, 0, columns)))
 
 
+def query_count(queries: int) -> str:
+    """A number of queries, in words."""
+    return "1 query" if queries == 1 else f"{queries:,} queries"
+
+
 def metric_key(column: Column) -> str:
     """Name of a metric in a report: ``zero_result``, ``hit@3/label``."""
     labels = dict(column.labels)

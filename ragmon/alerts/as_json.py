@@ -1,4 +1,4 @@
-"""An alert as the API, the report and the status page show it, with links in place of paths."""
+"""An alert as the API, the report and the pages show it, with links in place of paths."""
 
 from typing import Literal
 

@@ -86,7 +86,7 @@ class Links(Struct, frozen=True):
     runbooks_url: str
 
     def alert(self, alert: Alert) -> str:
-        """The alert on the status page."""
+        """The alert on the overview."""
         return f"{self.external_url.rstrip('/')}/#alert-{alert.fingerprint}"
 
     def query(self, query_id: str) -> str:

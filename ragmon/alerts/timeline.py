@@ -28,6 +28,16 @@ from ragmon.detectors.minutes import RECENT, TEN, TENS, SavedMinute
 HISTORY = Maintenance(name="history", start_s=0.0, duration_s=86_400.0)
 """Suppresses notifications while a backfill is judged; what still fires after it is notified."""
 
+
+def silenced_text(by: str) -> str:
+    """Reason why no notification was sent.
+
+    Args:
+        by: id of a silence, or name of a maintenance window.
+    """
+    return "backfilled, no notification sent" if by == HISTORY.name else f"silenced by {by}"
+
+
 _AHEAD = 60  # minutes beyond the one under judgement that may be counted
 _ABSENT = 3  # minutes without a turn, after which the monitor itself was away
 _LATE = 60  # minutes before now, from which the first record is history

@@ -10,10 +10,9 @@ from ragmon.alerts import SEVERITIES
 from ragmon.alerts.as_json import AlertView, LinkedEvidence
 from ragmon.alerts.message import clip, mode_shifts
 from ragmon.alerts.sentences import MOST_SENTENCE
-from ragmon.alerts.timeline import HISTORY
+from ragmon.alerts.timeline import silenced_text
 from ragmon.durations import minute_text
 from ragmon.terminal import one_line_each
-from ragmon.web.fragments import BACKFILLED
 
 _STYLES = {"critical": "bold red", "warning": "bold yellow", "info": "bold"}
 _MOST = 20
@@ -86,9 +85,5 @@ def _about(alert: AlertView) -> Iterator[Text]:
         word = "fired" if alert.state == "resolved" else "since"
         facts.append(f"{word} {minute_text(alert.fired_at)}")
     if alert.silenced_by:
-        facts.append(_silenced(alert.silenced_by))
+        facts.append(silenced_text(alert.silenced_by))
     yield Text(", ".join(facts), "dim")
-
-
-def _silenced(by: str) -> str:
-    return BACKFILLED if by == HISTORY.name else f"silenced by {by}"

@@ -10,10 +10,9 @@ from rich.text import Text
 
 from ragmon.api_schema import Report
 from ragmon.cli.alert_view import open_view
-from ragmon.report import MeanEstimate, PipelineReport
+from ragmon.report import MeanEstimate, PipelineReport, query_count
 from ragmon.signals.failure_mode import FAILED
 from ragmon.terminal import one_line_each
-from ragmon.web.fragments import query_count
 
 _NARROW: Any = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)}  # fits into 80 columns
 _SHOWN = (

@@ -9,7 +9,7 @@ import contextlib
 import gc
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,7 @@ from ragmon.daemon.metric_series import LiveSeries
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.notify.delivery import build_delivery
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_exporter
+from ragmon.daemon.page_data import LivePages
 from ragmon.daemon.process_memory import default_limit, measure
 from ragmon.daemon.quarantine import QuarantineApi
 from ragmon.daemon.schedule import Schedule
@@ -53,6 +54,7 @@ from ragmon.web.audit import AuditSection
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
+from ragmon.web.pages.sections import page_sections
 from ragmon.web.quarantine import QuarantineSection
 from ragmon.web.series import SeriesSection
 from ragmon.web.tokens import TokenSection
@@ -292,6 +294,7 @@ class Daemon:
         """The API besides metrics, report and queries."""
         limits = http.limits_of(self._context)
         return [
+            *self._build_pages(),
             SeriesSection(
                 LiveSeries(self._engine, self._clock, self.settings.limits.query_timeout)
             ),
@@ -303,6 +306,14 @@ class Daemon:
             AuditSection(self._access.audit.entries, self._clock.now),
             QuarantineSection(QuarantineApi(self._context, self._delivery, self._judges.retries)),
         ]
+
+    def _build_page_data(self) -> LivePages:
+        timeout_s = self.settings.limits.query_timeout
+        return LivePages(self._engine, self._clock, self._access.audit, self._monitor, timeout_s)
+
+    def _build_pages(self) -> Sequence[RouteSection]:
+        """The pages for people."""
+        return page_sections(self._build_page_data(), self._alerts, self._baselines, self._monitor)
 
     def _build_components(self) -> list[Component]:
         """In the order in which they start."""

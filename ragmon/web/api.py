@@ -1,4 +1,4 @@
-"""Read side of the HTTP API: metrics, probes, report, queries, the status page."""
+"""Read side of the HTTP API: metrics, probes, report, queries."""
 
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,7 +8,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from ragmon.access import Permit
@@ -26,17 +26,12 @@ from ragmon.asgi import (
 )
 from ragmon.errors import MemoryLimitError, RagmonError, ReadTimeoutError
 from ragmon.query_string import check_names
-from ragmon.signals.failure_mode import FAILED
 from ragmon.web import endpoints, openapi, query_endpoints
 from ragmon.web.compression import compressed, header
 from ragmon.web.endpoint import Endpoint
 from ragmon.web.otlp_paths import path_hint
-from ragmon.web.page import HEADERS, status_page
 from ragmon.web.parameters import QuerySelection, moment_of, selection_of
 from ragmon.web.permits import Readable, permit_of, pipeline_of
-
-_SHOWN, _RECENT_S = 10, 3_600.0  # failing queries on the status page, and how far it looks back
-_PAGE_WAIT_S = 1.0  # for a turn to read them
 
 Answer = Callable[[Request], Awaitable[Response]]
 Audited = Callable[[Request, Permit, Endpoint, int], Awaitable[None]]
@@ -84,10 +79,6 @@ class MonitorSource(Protocol):
 
     def problems(self) -> list[str]:
         """Reasons why ragmon is not ready; empty when it is."""
-        ...
-
-    def quarantined(self) -> int:
-        """Number of entries in quarantine."""
         ...
 
     def stalled(self) -> list[str]:
@@ -158,7 +149,6 @@ class Api:
     def pages(self) -> Sequence[Page]:
         """Its own endpoints, without those of the other sections."""
         return (
-            Page(endpoints.PAGE, self.page),
             Page(endpoints.METRICS, self.metrics),
             Page(endpoints.LIVE, self.live),
             Page(endpoints.READY, self.ready),
@@ -167,28 +157,6 @@ class Api:
             Page(query_endpoints.QUERY, self.query),
             Page(endpoints.OPENAPI, self.openapi),
         )
-
-    async def page(self, request: Request) -> Response:
-        """The status page."""
-        window = request.query_params.get("window", "1h")
-        readable = permit_of(request).pipelines
-        report = await self._report(window, "", None, readable)
-        since = self._monitor.now() - min(report.window_seconds, _RECENT_S)
-        failing = await self._failing(since, readable)
-        quarantined = self._monitor.quarantined() if readable is None else 0
-        html = status_page(report, self._monitor.problems(), failing, quarantined)
-        return HTMLResponse(html, headers=HEADERS)
-
-    async def _failing(self, since: float, readable: Readable | None) -> list[QueryDetail] | None:
-        """Newest failing queries of the page; None while too much else is read."""
-        try:
-            async with self._gates["store"].turn(_PAGE_WAIT_S):
-                return await self._monitor.queries(
-                    QuerySelection(failing=FAILED, since=since, limit=_SHOWN, readable=readable)
-                )
-        except (Problem, ReadTimeoutError):
-            self._refused("reads")
-            return None
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus text, or OpenMetrics or protobuf when asked for."""

@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 from ragmon import api_schema as schema
 from ragmon.stores.protocols import BaselineRow
-from ragmon.web import quarantine_endpoints, query_endpoints
+from ragmon.web import page_endpoints, quarantine_endpoints, query_endpoints
 from ragmon.web.endpoint import (
-    HTML,
     LIMIT,
     METRIC_FAMILIES,
     OPENMETRICS,
@@ -28,19 +27,6 @@ _VERSION = Parameter(
 )
 _BASELINE = Parameter("name", "Name of the baseline.")
 
-PAGE = Endpoint(
-    name="statusPage",
-    method="GET",
-    path="/",
-    scope="read",
-    reads="windows",
-    pipelines="own",
-    tag="Report",
-    summary="Status page for a browser",
-    parameters=(Parameter("window", "Length of the window, such as `5m` or `24h`.", str, "1h"),),
-    media=(HTML,),
-    problems=(400,),
-)
 METRICS = Endpoint(
     name="metrics",
     method="GET",
@@ -349,7 +335,8 @@ RECEIPT = Endpoint(
 )
 
 EVERY = (
-    *(PAGE, METRICS, LIVE, READY, REPORT, SERIES, *query_endpoints.EVERY, OPENAPI),
+    *page_endpoints.EVERY,
+    *(METRICS, LIVE, READY, REPORT, SERIES, *query_endpoints.EVERY, OPENAPI),
     *(ALERTS, ALERT, INCIDENTS, NOTIFICATIONS, SILENCES, ADD_SILENCE, DELETE_SILENCE),
     *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),
     *(JUDGE_PROGRESS, JUDGE),

@@ -1,4 +1,4 @@
-"""What is asked of ragmon: metrics, probes, report, queries, the status page, and refusals."""
+"""What is asked of ragmon: metrics, probes, report, queries, and refusals."""
 
 import asyncio
 import gzip
@@ -22,7 +22,7 @@ from ragmon.errors import ReadTimeoutError, StoreBusyError, StoreError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervisor
 from ragmon.stores.sqlite import SqliteStore
-from ragmon.web import api, openapi
+from ragmon.web import openapi
 from ragmon.web.api import Api
 from tests.support.daemons import running
 from tests.support.http import PROBLEM
@@ -320,7 +320,7 @@ def queries_of(site, asked: str) -> list[dict]:
         pytest.param("GET", "/v1/report?windows=1h", "api", "did you mean 'window'?", id="report"),
         pytest.param("GET", "/v1/alerts?status=open", "api", "did you mean 'state'?", id="alerts"),
         pytest.param("GET", "/v1/queries/a?limit=1", "api", "takes no parameters", id="none"),
-        pytest.param("GET", "/?windw=1h", "api", "did you mean 'window'?", id="the status page"),
+        pytest.param("GET", "/?windw=1h", "api", "did you mean 'window'?", id="the overview"),
         pytest.param("GET", "/metrics?name=a", "api", "takes no parameters", id="metrics"),
         pytest.param("GET", "/livez?a=b", "api", "takes no parameters", id="a probe"),
         pytest.param("HEAD", "/v1/queries?a=b", "api", "", id="HEAD"),
@@ -449,7 +449,6 @@ def busy(tmp_path, monkeypatch):
         return []
 
     monkeypatch.setattr(LiveMonitor, "queries", waiting)
-    monkeypatch.setattr(api, "_PAGE_WAIT_S", 0.05)
     with running(tmp_path / "data", limits__reads=1) as site:
         reader = threading.Thread(target=site.get, args=("/v1/queries",))
         reader.start()
@@ -461,14 +460,7 @@ def busy(tmp_path, monkeypatch):
             reader.join(10)
 
 
-def test_the_status_page_is_shown_without_queries_where_too_much_is_read(busy):
-    page = busy.get("/")
-    assert page.status == 200
-    assert "Too many reads are in progress" in page.text
-    assert busy.total("ragmon_rejected_total", source="api", reason="reads") == 1
-
-
-@pytest.mark.parametrize("path", ["/v1/report", "/v1/alerts", "/livez", "/metrics"])
+@pytest.mark.parametrize("path", ["/", "/v1/report", "/v1/alerts", "/livez", "/metrics"])
 def test_other_answers_do_not_wait_for_reads_of_queries(busy, path):
     assert busy.get(path).status == 200
 

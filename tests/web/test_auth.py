@@ -156,8 +156,8 @@ def test_a_real_browser_logs_in(guarded):
         )  # fmt: skip
         return ran.stdout
 
-    assert "<h1>ragmon" in opened(guarded.url.replace("://", f"://ann:{READ}@"))
-    assert "<h1>ragmon" not in opened(guarded.url.replace("://", "://ann:wrong@"))
+    assert 'class="brand"' in opened(guarded.url.replace("://", f"://ann:{READ}@"))
+    assert 'class="brand"' not in opened(guarded.url.replace("://", "://ann:wrong@"))
 
 
 def test_refusals_are_counted_by_source_and_reason(guarded):

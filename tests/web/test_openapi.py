@@ -15,6 +15,7 @@ from ragmon.web.audit import AuditSection
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
+from ragmon.web.pages.sections import page_sections
 from ragmon.web.quarantine import QuarantineSection
 from ragmon.web.series import SeriesSection
 from ragmon.web.tokens import TokenSection
@@ -45,6 +46,7 @@ def test_it_is_served_without_a_token(daemon):
 
 def test_every_route_is_in_it():
     sections = [
+        *page_sections(None, None, None, None),
         SeriesSection(None),
         AlertSection(None, None),
         BaselineSection(None, None),

@@ -117,7 +117,8 @@ def test_what_it_may_read_is_there(limited, admin):
     listed = limited.get("/v1/queries?failing=error").json["queries"]
     assert [each["record"]["query_id"] for each in listed] == ["mine"]
     assert limited.get("/v1/queries/mine").status == 200
-    assert "mine" in limited.get("/").text
+    assert "docs-de" in limited.get("/").text
+    assert SECRET not in limited.get("/").text
     assert SECRET in admin.get("/v1/report").text
     assert SECRET in admin.get("/metrics").text
 

@@ -1,0 +1,50 @@
+"""Paths of the pages for people, as ``ragmon.web.endpoints`` has those of the API."""
+
+from ragmon.web.endpoint import HTML, Endpoint, Parameter
+
+WINDOWS = ("5m", "1h", "24h", "7d")
+"""Lengths that a page offers."""
+
+OVERVIEW = Endpoint(
+    name="overview",
+    method="GET",
+    path="/",
+    scope="read",
+    reads="windows",
+    pipelines="own",
+    tag="Pages",
+    summary="Overview for a browser: every pipeline, open incidents and what changed lately",
+    parameters=(Parameter("window", "Length of the window, from `10s` to `7d`.", str, "1h"),),
+    media=(HTML,),
+    problems=(400,),
+)
+SEARCH = Endpoint(
+    name="search",
+    method="GET",
+    path="/search",
+    scope="read",
+    reads="store",
+    pipelines="own",
+    tag="Pages",
+    summary="Pipelines, incidents and queries that a text names, for a browser",
+    parameters=(Parameter("text", "A name, an id or a part of one.", str, ""),),
+    media=(HTML,),
+)
+ASSET = Endpoint(
+    name="asset",
+    method="GET",
+    path="/static/{digest}/{name}",
+    scope="open",
+    pipelines="none",
+    tag="Pages",
+    summary="Style sheet, script or icon of the pages; never changes at its address",
+    parameters=(
+        Parameter("digest", "Hash of the content."),
+        Parameter("name", "Name of the file."),
+    ),
+    media=("text/css", "text/javascript", "image/svg+xml"),
+    problems=(404,),
+)
+
+EVERY = (OVERVIEW, SEARCH, ASSET)
+"""All of them, in the order of the document."""

@@ -1,0 +1,25 @@
+"""Every section of pages, put together."""
+
+from collections.abc import Sequence
+
+from ragmon.web.alerts import AlertSource
+from ragmon.web.api import RouteSection
+from ragmon.web.pages.assets import Assets, AssetSection
+from ragmon.web.pages.changes import ChangeSource
+from ragmon.web.pages.overview import OverviewSection
+from ragmon.web.pages.rendering import Renderer
+from ragmon.web.pages.search import QuerySource, SearchSection
+from ragmon.web.pages.sources import PageSource
+
+
+def page_sections(
+    source: PageSource, alerts: AlertSource, baselines: ChangeSource, queries: QuerySource
+) -> Sequence[RouteSection]:
+    """Sections of all pages, and of what they load."""
+    assets = Assets()
+    renderer = Renderer(assets)
+    return (
+        OverviewSection(source, alerts, baselines, renderer),
+        SearchSection(source, alerts, queries, renderer),
+        AssetSection(assets),
+    )

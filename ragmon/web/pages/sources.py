@@ -1,0 +1,64 @@
+"""Protocol of what the pages are made of, and its answers."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from ragmon.signals import Column
+from ragmon.web.permits import Readable
+from ragmon.windows.estimates import Estimates
+from ragmon.windows.trends import FirstSeen
+
+WEEK_S = 7 * 86_400.0
+
+
+class Trends(NamedTuple):
+    """Every pipeline over a window, over the same window a week ago, and step by step."""
+
+    pipelines: tuple[str, ...]  # in the order of the rows
+    left_out: int  # pipelines with the least traffic, beyond those shown
+    columns: Sequence[Column]
+    now: Estimates  # a row a pipeline
+    before: Estimates  # a week earlier
+    steps: Estimates  # a row a step, pipeline by pipeline; without intervals
+    start: float  # unix seconds at which the first step begins
+    step_s: float
+    watermark: float | None  # unix seconds of the newest query that is counted
+
+
+class Restart(NamedTuple):
+    """A start of ragmon."""
+
+    at: float  # unix seconds
+    version: str
+
+
+class PageSource(Protocol):
+    """Source of what the pages show, beside alerts and baselines."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+        ...
+
+    def problems(self) -> list[str]:
+        """Reasons why ragmon is not ready; empty when it is."""
+        ...
+
+    def quarantined(self) -> int:
+        """Number of entries in quarantine."""
+        ...
+
+    async def trends(self, window_s: float, span_s: float, readable: Readable | None) -> Trends:
+        """The pipelines that may be read over a window, and over the steps of a longer span."""
+        ...
+
+    async def pipelines(self, readable: Readable | None) -> list[str]:
+        """Names of the pipelines that may be read, in their order."""
+        ...
+
+    async def new_versions(self, over_s: float, readable: Readable | None) -> list[FirstSeen]:
+        """Versions that appeared lately, the newest first."""
+        ...
+
+    async def restarts(self, since: float) -> list[Restart]:
+        """Starts of ragmon from a moment on, the newest first."""
+        ...

@@ -1,0 +1,125 @@
+"use strict";
+/* Every page is whole without this. It adds: times in the reader's zone, ages that go on, parts that
+   renew themselves, and keys. */
+(() => {
+  const day = new Intl.DateTimeFormat(undefined, {day: "numeric", month: "short", hour: "2-digit", minute: "2-digit"});
+  const exact = new Intl.DateTimeFormat(undefined, {day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit"});
+
+  function age(seconds) {
+    if (seconds < 60) return Math.max(0, Math.round(seconds)) + " s ago";
+    if (seconds < 3600) return Math.round(seconds / 60) + " min ago";
+    if (seconds < 172800) return Math.round(seconds / 3600) + " h ago";
+    return Math.round(seconds / 86400) + " days ago";
+  }
+
+  function showTimes(root) {
+    for (const time of root.querySelectorAll("time[datetime]")) {
+      const moment = new Date(time.dateTime);
+      const form = time.dataset.form;
+      const text = form === "age" ? age((Date.now() - moment) / 1000) : (form === "second" ? exact : day).format(moment);
+      if (time.textContent !== text) time.textContent = text;
+    }
+  }
+
+  /* Parts with data-live and an id take the place of those on the page, if they differ. */
+  let renewing = false, paused = false, failures = 0;
+  const main = document.querySelector("main");
+  const every = Number(main.dataset.refresh) || 0;
+
+  function busy() {
+    const focus = document.activeElement;
+    return paused || document.hidden || renewing || !document.getSelection().isCollapsed ||
+      document.body.classList.contains("dragging") || document.querySelector("dialog[open]") ||
+      (focus && focus.closest("main form"));
+  }
+
+  function anchor() {
+    for (const element of main.querySelectorAll("[id],[data-row],h2,figure")) {
+      const box = element.getBoundingClientRect();
+      if (box.height && box.bottom > 0 && box.top >= 0) return [element.id, element, box.top];
+    }
+    return null;
+  }
+
+  async function renew() {
+    renewing = true;
+    try {
+      const answer = await fetch(location.href, {headers: {accept: "text/html"}, cache: "no-store"});
+      if (!answer.ok) throw new Error(answer.status);
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const before = anchor();
+      const row = rows().findIndex((one) => one.classList.contains("current"));
+      for (const part of main.querySelectorAll("[data-live][id]")) {
+        const other = fresh.getElementById(part.id);
+        if (!other) continue;
+        showTimes(other);
+        if (other.innerHTML !== part.innerHTML && !part.contains(document.activeElement)) {
+          const open = [...part.querySelectorAll("details[open][id]")].map((one) => one.id);
+          part.replaceChildren(...other.childNodes);
+          for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+        }
+      }
+      document.title = fresh.title;
+      if (row >= 0) rows()[row]?.classList.add("current");
+      if (before && window.scrollY > 0) {
+        const element = (before[0] && document.getElementById(before[0])) || before[1];
+        if (element.isConnected) window.scrollBy(0, element.getBoundingClientRect().top - before[2]);
+      }
+      failures = 0;
+      main.classList.remove("stale");
+      document.dispatchEvent(new CustomEvent("renewed"));
+    } catch {
+      failures += 1;
+      main.classList.toggle("stale", failures > 1);
+    } finally {
+      renewing = false;
+    }
+  }
+
+  let last = Date.now();
+  setInterval(() => {
+    showTimes(document);
+    const due = every * 1000 * Math.min(2 ** failures, 16);
+    if (every && Date.now() - last >= due && !busy()) {
+      last = Date.now();
+      renew();
+    }
+  }, 1000);
+
+  /* Keys. */
+  const help = document.getElementById("help");
+  const rows = () => [...main.querySelectorAll("[data-row]")].filter((row) => row.getClientRects().length);
+
+  function step(by) {
+    const all = rows();
+    if (!all.length) return;
+    const at = all.findIndex((row) => row.classList.contains("current"));
+    all[at]?.classList.remove("current");
+    const next = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1)];
+    next.classList.add("current");
+    next.scrollIntoView({block: "nearest"});
+    next.querySelector("a[href]")?.focus({preventScroll: true});
+  }
+
+  const keys = {
+    "/": () => document.querySelector(".search input").focus(),
+    j: () => step(1),
+    k: () => step(-1),
+    r: () => { if (every) { paused = !paused; if (!paused) renew(); main.classList.toggle("stale", paused); } },
+    "?": () => help.showModal(),
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+    if (event.target.closest("input,select,textarea")) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    if (keys[event.key]) {
+      event.preventDefault();
+      keys[event.key]();
+    }
+  });
+
+  document.querySelector("footer .keys").hidden = false;
+  showTimes(document);
+})();

@@ -1,0 +1,89 @@
+"""Filters of the templates: numbers, times and texts of others as people read them."""
+
+import math
+import re
+from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+from ragmon.charts.units import Unit, value_text
+
+LONGEST = 160
+"""Characters of somebody else's text that are shown."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_DASH = "–"
+
+
+def text(value: str, most: int = LONGEST) -> Markup:
+    """A text that a client sent: cut, and apart from the direction of what stands around it."""
+    return Markup("<bdi>{}</bdi>").format(plain(value, most))
+
+
+def plain(value: str, most: int = LONGEST) -> str:
+    """A text that a client sent, cut, where no element may stand, such as in a title."""
+    shown = value if len(value) <= most else f"{value[:most]}…"
+    return _CONTROL.sub("\ufffd", shown)
+
+
+def figure(value: float | None, unit: Unit = "ratio") -> str:
+    """A value whose digits line up with those above and below it.
+
+    Args:
+        value: a ratio in [0, 1], seconds, a count, a score or US dollars.
+        unit: of the value.
+    """
+    if value is None or math.isnan(value):
+        return _DASH
+    if unit == "ratio":
+        return "<0.1 %" if 0.0 < value < 0.0005 else f"{100.0 * value:.1f} %"
+    if unit == "count":
+        return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+    return value_text(value, unit)
+
+
+def span(lower: float | None, upper: float | None, unit: Unit = "ratio") -> str:
+    """An interval; empty where it is not known."""
+    if lower is None or upper is None or math.isnan(lower) or math.isnan(upper):
+        return ""
+    if unit == "ratio":
+        return f"{100.0 * lower:.1f}{_DASH}{100.0 * upper:.1f} %"
+    return f"{figure(lower, unit)} {_DASH} {figure(upper, unit)}"
+
+
+def when(moment: float | None, form: str = "minute") -> Markup | str:
+    """A moment, in UTC until the script turns it into the reader's zone.
+
+    Args:
+        moment: unix seconds.
+        form: ``minute``, ``second``, or ``age`` for how long ago it is.
+    """
+    if not moment:
+        return "never"
+    utc = datetime.fromtimestamp(moment, UTC)
+    shown = f"{utc.day} {utc:%b %H:%M:%S}" if form == "second" else f"{utc.day} {utc:%b %H:%M}"
+    return Markup('<time datetime="{}" data-form="{}" title="{} UTC">{} UTC</time>').format(
+        f"{utc:%Y-%m-%dT%H:%M:%SZ}", form, f"{utc:%Y-%m-%d %H:%M:%S}", shown
+    )
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time in its two largest units."""
+    if seconds is None:
+        return _DASH
+    left = int(max(0.0, seconds))
+    parts: list[str] = []
+    for letter, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        if left >= size or (letter == "s" and not parts):
+            parts.append(f"{left // size} {letter}")
+            left %= size
+        elif parts:
+            break
+        if len(parts) == 2:
+            break
+    return " ".join(parts)
+
+
+def counted(number: float, one: str, many: str = "") -> str:
+    """A number with its noun: ``1 query``, ``2,000 queries``."""
+    return f"{number:,.0f} {one if number == 1 else many or one + 's'}"
