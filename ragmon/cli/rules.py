@@ -2,20 +2,27 @@
 
 An objective is that of --objective, else of a rule of kind slo in detectors.rules for all
 pipelines, else the shipped one. Limits need no option: ragmon exports them as ragmon_limit_bytes.
+A rule that reads a metric which the settings of `metrics` switch off is left out, and named.
 """
 
 import argparse
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 import ragmon
 from ragmon.cli import flags
-from ragmon.cli.console import say
+from ragmon.cli.console import say, warn
 from ragmon.config import Settings
+from ragmon.daemon.build import build_pipeline
+from ragmon.daemon.metric_choice import left_out
 from ragmon.detectors import slo
 from ragmon.detectors.rules import build, combined
 from ragmon.errors import SettingsError
+from ragmon.exposition.left_out import LeftOutMetric, reads
 
 NAME = "rules"
 HELP = "print the Prometheus rules for these settings"
@@ -64,10 +71,16 @@ def run(args: argparse.Namespace) -> int:
         raise SettingsError(f"--without: there is no alert {min(unknown)}")
     settings = flags.settings(args).settings
     omitted = {*args.without, *_told_by_sinks(settings)}
+    unanswered = _unanswered(texts, settings)
     objectives = objectives_of(settings) | dict(args.objective)
     say("# Printed by `ragmon rules`.\ngroups:")
     for name, text in texts.items():
-        if name not in omitted:
+        if name in unanswered and name not in omitted:
+            metric, setting = unanswered[name]
+            reason = f"{name} is left out: {setting} leaves out {metric}, which it reads."
+            say(f"  # {reason}")
+            warn(reason)
+        elif name not in omitted:
             fitted = fit(name, text, settings, objectives)
             fitted = fitted.replace('job="ragmon"', f'job="{args.job}"')
             say(joined(fitted.replace(RUNBOOKS, settings.runbooks_url.rstrip("/"))))
@@ -86,6 +99,27 @@ def _told_by_sinks(settings: Settings) -> tuple[str, ...]:
     """Rules that would tell Alertmanager once more what a sink of these settings tells it."""
     direct = any(sink.kind == "alertmanager" for sink in settings.sinks)
     return ("RagmonAlertFiring",) if direct else ()
+
+
+def _unanswered(texts: Mapping[str, str], settings: Settings) -> dict[str, LeftOutMetric]:
+    """Files with a rule that reads a metric that is left out, itself or through a recorded one."""
+    off = left_out(settings, build_pipeline(settings).catalogue.columns)
+    rules = {name: _rules(text) for name, text in texts.items()}
+    unanswered: dict[str, LeftOutMetric] = {}
+    recorded: dict[str, LeftOutMetric] = {}  # series that nothing records
+    for name in sorted(rules, key=lambda name: not any("record" in rule for rule in rules[name])):
+        expressions = [rule["expr"] for rule in rules[name]]
+        missing = [metric for expression in expressions for metric in off.of(expression)]
+        read = (metric for expression in expressions for metric in reads(expression).names)
+        missing += [recorded[metric] for metric in read if metric in recorded]
+        if missing:
+            unanswered[name] = missing[0]
+            recorded |= {rule["record"]: missing[0] for rule in rules[name] if "record" in rule}
+    return unanswered
+
+
+def _rules(text: str) -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
 
 
 def objectives_of(settings: Settings) -> dict[str, float]:

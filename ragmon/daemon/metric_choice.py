@@ -1,8 +1,12 @@
 """The choice of metrics and windows that the settings make."""
 
+from collections.abc import Sequence
+
 from ragmon.config import Settings
 from ragmon.exposition.bounded import ShownWindows
 from ragmon.exposition.choice import MetricChoice
+from ragmon.exposition.left_out import LeftOut
+from ragmon.signals import Column
 
 _HOUR_S = 3_600.0
 _DAY_S = 86_400.0
@@ -28,3 +32,14 @@ def shown_windows(settings: Settings) -> ShownWindows:
     return ShownWindows(
         metrics.windows or settings.windows, of_slices, min(_DAY_S, max(settings.windows))
     )
+
+
+def left_out(settings: Settings, columns: Sequence[Column]) -> LeftOut:
+    """The metrics that are not shown, whatever the traffic.
+
+    Args:
+        settings: of the daemon.
+        columns: of its windows.
+    """
+    has_slice_windows = bool(shown_windows(settings).of_slices)
+    return LeftOut(metric_choice(settings), columns, has_slice_windows=has_slice_windows)

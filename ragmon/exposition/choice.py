@@ -48,12 +48,20 @@ class MetricChoice(Struct, frozen=True, kw_only=True):
 
     def shows(self, name: str) -> bool:
         """True for the name of a family that is not switched off."""
+        return not self.left_out_by(name)
+
+    def left_out_by(self, name: str) -> str:
+        """The setting that switches off a family of this name; empty: none."""
         if self.include and not _matches(name, self.include):
-            return False
-        return not _matches(name, self.exclude)
+            return "metrics.include"
+        return "metrics.exclude" if _matches(name, self.exclude) else ""
 
     def shows_gauge(self, metric: str, suffix: str, *, of_slice: bool) -> bool:
-        """True for a gauge of the windows that is shown.
+        """True for a gauge of the windows that is shown; see ``gauge_left_out_by``."""
+        return not self.gauge_left_out_by(metric, suffix, of_slice=of_slice)
+
+    def gauge_left_out_by(self, metric: str, suffix: str, *, of_slice: bool) -> str:
+        """The setting that switches off a gauge of the windows; empty: none.
 
         Args:
             metric: without ``ragmon_`` and ``ragmon_slice_``.
@@ -61,10 +69,10 @@ class MetricChoice(Struct, frozen=True, kw_only=True):
             of_slice: whether it is that of slices.
         """
         if of_slice and not _matches(metric, self.slice_metrics):
-            return False
+            return "metrics.slice_metrics"
         if suffix in BOUNDS and not self._has_interval(metric, of_slice=of_slice):
-            return False
-        return self.shows(f"ragmon_{'slice_' if of_slice else ''}{metric}{suffix}")
+            return "metrics.intervals"
+        return self.left_out_by(f"ragmon_{'slice_' if of_slice else ''}{metric}{suffix}")
 
     def unmatched(self, names: Iterable[str], metrics: Iterable[str]) -> list[str]:
         """The globs that match nothing.

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 import yaml
 
-from ragmon.cli import main
+from ragmon.cli import dashboards, main
 from ragmon.cli.rules import BUDGETS, sources
 from tests.support.paths import ROOT
 from tests.support.tools import program
@@ -108,6 +108,57 @@ def test_alerts_can_be_left_out(capsys):
     assert "RagmonAbsent" in text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "gone", "setting"),
+    [
+        pytest.param(
+            ["--metrics.exclude", "ragmon_loop_*"],
+            {"RagmonLoopFailing", "RagmonLoopStalled"},
+            "metrics.exclude leaves out ragmon_loop_",
+            id="a metric that it reads",
+        ),
+        pytest.param(
+            ["--metrics.exclude", "ragmon_failure_mode_total"],
+            {"recording-failed-answers", "RagmonQualityBudgetBurn"},
+            "metrics.exclude leaves out ragmon_failure_mode_total",
+            id="a metric that a recorded one is made of",
+        ),
+        pytest.param(
+            ["--metrics.include", "ragmon_*"], set(), "", id="nothing where all is included"
+        ),
+        pytest.param(
+            ["--metrics.windows=24h", "--metrics.slice_windows=[]", "--metrics.intervals=none"],
+            set(),
+            "",
+            id="nothing for want of a gauge of windows",
+        ),
+        pytest.param(
+            ["--metrics.include", "ragmon_nothing"],
+            FILES.keys() - {"RagmonAbsent", "RagmonDown", "RagmonScrapeFailing"},
+            "metrics.include leaves out ragmon_",
+            id="all but what Prometheus itself knows",
+        ),
+    ],
+)
+def test_a_rule_without_its_metric_is_left_out_and_named(
+    capsys, tmp_path, arguments, gone, setting
+):
+    assert main(["rules", *arguments]) == 0
+    text, warned = capsys.readouterr()
+    checked(tmp_path, text)
+    assert names(FILES) - names(groups(text)) == names(gone)
+    for name in gone:
+        line = f"{name} is left out: {setting}"
+        assert f"  # {line}" in text
+        assert line in warned
+    assert warned.count("\n") == len(gone)
+
+
+def names(all_names) -> set[str]:
+    """Names of groups; those of recordings are of their own."""
+    return {name.replace("recording-", "ragmon-") for name in all_names}
+
+
 @pytest.mark.parametrize(("kind", "passed_on"), [("alertmanager", False), ("stdout", True)])
 def test_what_a_sink_tells_alertmanager_is_not_passed_on_again(capsys, kind, passed_on):
     url = ", url: 'http://alertmanager:9093'" if kind == "alertmanager" else ""
@@ -143,6 +194,9 @@ def test_a_wheel_brings_its_rules(tmp_path):
         archive.extractall(tmp_path / "site")
     there = {path.stem for path in (tmp_path / "site/ragmon/prometheus").glob("*.yaml")}
     assert there == FILES.keys() == sources().keys()
+    boards = {path.stem for path in (tmp_path / "site/ragmon/dashboards").glob("*.json")}
+    assert boards == dashboards.sources().keys()
+    assert len(boards) == 5
     code = "import sys; sys.path.insert(0, 'site'); import ragmon.cli as c; c.main(['rules'])"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
