@@ -1,13 +1,13 @@
 """Making a backup: a consistent copy beside the running daemon, checked, compressed, stored."""
 
 import hashlib
-import tempfile
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import zstandard
 
 from ragmon.backups import CHECKSUM, Backup, BackupError, BackupPlace, backup_name, keep_newest
+from ragmon.backups.scratch import scratch_folder
 from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.verification import verify
 
@@ -39,8 +39,8 @@ def make(store: Path, place: BackupPlace, now: float, *, keep: int, scratch: Pat
         BackupError: the copy is damaged, or the place does not take it. No older one was deleted.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix=".ragmon-backup-", dir=scratch) as folder:
-            copy, packed = Path(folder, "copy.sqlite"), Path(folder, backup_name(now))
+        with scratch_folder(scratch) as folder:
+            copy, packed = folder / "copy.sqlite", folder / backup_name(now)
             with SqliteReader(store) as reader:
                 reader.backup(copy)
             records = _check(copy)

@@ -4,20 +4,26 @@ from pathlib import Path
 
 from ragmon.backups import Backup, BackupError
 
+_PREFIX = "ragmon_backup_"
 _HELP = {
     "last_success_timestamp_seconds": "Unix time of the newest complete backup.",
     "last_failure_timestamp_seconds": "Unix time of the last backup that failed; 0 for none.",
     "last_size_bytes": "Compressed size of the newest complete backup.",
+    "interval_seconds": "Time from one backup to the next, as asked for; 0 for a single one.",
     "failures": "Backups that failed since the last one that succeeded.",
 }
+
+
+METRICS = frozenset(_PREFIX + name for name in _HELP)
+"""Their names. The daemon does not export them: node_exporter does."""
 
 
 class BackupHealth:
     """The file, written whole under another name and then renamed, as the collector needs it."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, interval_s: float) -> None:
         self._path = path
-        self._values = dict.fromkeys(_HELP, 0.0) | self._read()
+        self._values = dict.fromkeys(_HELP, 0.0) | self._read() | {"interval_seconds": interval_s}
 
     def note_success(self, backup: Backup) -> None:
         """Write that a backup is complete."""
@@ -37,7 +43,7 @@ class BackupHealth:
         values: dict[str, float] = {}
         if self._path is not None and self._path.is_file():
             for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
-                name, _, number = line.removeprefix("ragmon_backup_").partition(" ")
+                name, _, number = line.removeprefix(_PREFIX).partition(" ")
                 if name in _HELP:
                     values[name] = float(number)
         return values
@@ -47,7 +53,7 @@ class BackupHealth:
             return
         lines = []
         for name, text in _HELP.items():
-            metric = f"ragmon_backup_{name}"
+            metric = f"{_PREFIX}{name}"
             lines += [f"# HELP {metric} {text}", f"# TYPE {metric} gauge"]
             lines.append(f"{metric} {self._values[name]:.15g}")
         partial = self._path.with_name(f".{self._path.name}.partial")

@@ -114,7 +114,7 @@ class _BackupJob:
         self._settings = settings
         self._source = source
         self._clock = clock
-        self._health = BackupHealth(textfile)
+        self._health = BackupHealth(textfile, settings.backup.every or 0.0)
 
     def run(self) -> BackupMade:
         """One backup.

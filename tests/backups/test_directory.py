@@ -1,6 +1,7 @@
 """`ragmon backup --to DIR` and `ragmon restore`: complete, checked, private, and nothing else."""
 
 import hashlib
+import os
 import re
 import shutil
 import sqlite3
@@ -29,6 +30,7 @@ from ragmon.stores.sqlite.store import FILE, SqliteStore
 from tests.support.daemons import running
 from tests.support.examples import NOON, record
 from tests.support.stores import commit_of, encode
+from tests.support.wait import eventually
 
 HOUR = 3_600.0
 
@@ -235,7 +237,29 @@ def test_failures_are_retried_logged_and_told_to_prometheus(data, tmp_path, caps
     assert told["ragmon_backup_failures"] == 0
     assert told["ragmon_backup_last_success_timestamp_seconds"] == NOON + HOUR
     assert told["ragmon_backup_last_size_bytes"] > 0
+    assert told["ragmon_backup_interval_seconds"] == 6 * HOUR
     assert textfile.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.end_to_end
+def test_a_process_that_goes_on_ends_with_sigterm_and_leaves_nothing(data, tmp_path):
+    place, scratch = tmp_path / "b", tmp_path / "scratch"
+    scratch.mkdir()
+    words = [f"--data-dir={data}", "--to", str(place), "--every", "1h"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragmon", "backup", *words],
+        env=os.environ | {"TMPDIR": str(scratch)},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        eventually(lambda: place.is_dir() and complete(DirectoryPlace(place)), timeout_s=60.0)
+        process.terminate()
+        assert process.wait(30.0) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert len(complete(DirectoryPlace(place))) == 1
+    assert not list(scratch.iterdir())
 
 
 # --------------------------------------------------------------------------------- restoring

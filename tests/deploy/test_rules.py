@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from ragmon.alerts.remedies import NO_FEEDBACK, REMEDIES, runbook_of
+from ragmon.backups.textfile import METRICS as BACKUP_METRICS
 from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
 from ragmon.detectors import AlertKey, StreamKey
@@ -48,7 +49,7 @@ def exported() -> frozenset[str]:
             if kind == "histogram":
                 names |= {f"{name}_{part}" for part in ("bucket", "sum", "count")}
     # The golden page's day has no language model and no probes; the generated reference has them.
-    return frozenset(names) | documented_metrics()
+    return frozenset(names) | documented_metrics() | BACKUP_METRICS
 
 
 def recorded() -> set[str]:

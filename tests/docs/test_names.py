@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from ragmon.backups.textfile import METRICS as BACKUP_METRICS
 from ragmon.cli.check_config import reference
 from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
@@ -32,7 +33,7 @@ ids = [page.name for page in DOCS]
 
 def known_metrics() -> set[str]:
     declared = set(re.findall(r"(?m)^# TYPE (\S+)", (GOLDEN / "metrics.txt").read_text()))
-    declared |= documented_metrics()
+    declared |= documented_metrics() | BACKUP_METRICS
     return declared | {name + end for name in declared for end in (*COMPANIONS, *PARTS)}
 
 
