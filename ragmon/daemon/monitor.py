@@ -309,20 +309,19 @@ class LiveMonitor:
 
     def _collect(self) -> tuple[int, Collected]:
         engine, now = self._engine, self._clock.now()
-        reserved = round(_OWN_ROOM * self._own_series)
-        collected = self._bounded.collect(engine.exemplars.latest, reserved, now)
+        collected = self._bounded.collect(engine.exemplars.latest, now)
         return engine.writer.stats.version, collected
 
     def _render(self, collected: tuple[int, Collected], started: float) -> _Page:
-        version, shown = collected
+        version, copied = collected
         with self._one_render:
-            families = self._bounded.families(shown)
+            shown = self._bounded.families(copied, round(_OWN_ROOM * self._own_series))
         self._withheld |= shown.withheld
-        rendered = RenderedPage(families, self._renderers)
+        rendered = RenderedPage(shown.families, self._renderers)
         done = self._clock.monotonic()
         self._own.evaluated_at.set(self._clock.now())
         self._own.evaluation_seconds.set(done - started)
-        self._page = _Page(version, done, done - started, rendered, size(families))
+        self._page = _Page(version, done, done - started, rendered, size(shown.families))
         return self._page
 
     def _own_families(self, others: int) -> list[Family]:

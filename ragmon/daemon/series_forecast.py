@@ -105,7 +105,7 @@ def _counted(windows: Windows, settings: Settings, own: int, limit: int) -> dict
     """Series by metric within a budget."""
     choice, lengths = metric_choice(settings), shown_windows(settings)
     bounded = BoundedFamilies(windows, choice, lengths, limit)
-    return _by_metric(bounded.families(bounded.collect({}, own, windows.watermark)))
+    return _by_metric(bounded.families(bounded.collect({}, windows.watermark), own).families)
 
 
 def _by_metric(families: Iterable[Family]) -> dict[str, int]:

@@ -1,7 +1,6 @@
 """Families of the windows and counters that the budget of series has room for."""
 
-import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,22 +10,19 @@ from numpy.typing import NDArray
 from ragmon.durations import duration_text
 from ragmon.exposition.budget import Group, Level, SeriesBudget
 from ragmon.exposition.choice import MetricChoice
-from ragmon.exposition.counters import Counters, Exemplars
-from ragmon.exposition.figures import numbers
-from ragmon.exposition.gauges import Gauges, GaugeSet, Part
+from ragmon.exposition.counters import Counters, Exemplars, Numbered
+from ragmon.exposition.gauges import Gauges, GaugeSet
 from ragmon.exposition.text import Family
+from ragmon.exposition.window_figures import Part, WindowFigures
 from ragmon.windows import Windows
-from ragmon.windows.estimates import estimate
+from ragmon.windows.copies import WindowCopier, WindowCopy
 from ragmon.windows.series import VERSION, SeriesKey
-from ragmon.windows.totals import STAGES
+from ragmon.windows.totals import STAGES, TotalsCopy
 
 KINDS = ("own", "counters", "headline", "other", "slices")
 """Values of ``kind`` in ``ragmon_series_withheld``, in the order in which they are served."""
 
 _FAR = "other windows"  # of the kind ``other``, after the slices
-
-Keyed = dict[SeriesKey, int]
-"""Series by number."""
 
 
 class ShownWindows(Struct, frozen=True):
@@ -38,16 +34,32 @@ class ShownWindows(Struct, frozen=True):
 
 
 class Collected(NamedTuple):
-    """Copy of what is shown, taken between two commits."""
+    """Copy of what may be shown, taken between two commits; nothing in it changes any more."""
 
-    keys: Collection[SeriesKey]
-    gauges: Sequence[tuple[GaugeSet, Part, frozenset[SeriesKey]]]
-    counters: Sequence[Family]
+    now: float  # unix seconds
+    keys: Numbered  # series with records
+    pipelines: Numbered
+    slices: Numbered
+    of_pipelines: Sequence[WindowCopy]  # one a window
+    of_slices: Sequence[WindowCopy]
+    queries: NDArray[np.float64]  # by number of the series, over the window of traffic
+    totals: TotalsCopy
+    exemplars: Exemplars
+
+
+class Shown(NamedTuple):
+    """Families that the budget has room for."""
+
+    families: list[Family]
     withheld: dict[str, int]  # series by kind
 
 
 class BoundedFamilies:
-    """Counters and gauges, chosen by settings and budget."""
+    """Counters and gauges, chosen by settings and budget.
+
+    The writer's thread copies sums (``collect``). Estimates, the choice and the text are made
+    where the page is rendered (``families``).
+    """
 
     def __init__(
         self, windows: Windows, choice: MetricChoice, shown_windows: ShownWindows, limit: int
@@ -61,65 +73,88 @@ class BoundedFamilies:
             limit: most series of the whole answer.
         """
         self._windows = windows
+        self._columns = columns = windows.columns
         self._choice = choice
         self._shown_windows = shown_windows
-        self._counters = Counters(windows, choice.shows)
-        self._gauges = Gauges(windows.columns, choice)
+        self._counters = Counters(columns, choice.shows)
+        self._gauges = Gauges(columns, choice)
         self._budget = SeriesBudget(limit)
+        self._of_pipelines = WindowFigures(
+            columns,
+            [duration_text(length) for length in shown_windows.of_pipelines],
+            stages=STAGES,
+            with_intervals=choice.intervals != "none",
+        )
+        self._of_slices = WindowFigures(
+            columns,
+            [duration_text(length) for length in shown_windows.of_slices],
+            stages=1,
+            with_intervals=choice.intervals == "all",
+        )
 
-    def collect(self, exemplars: Exemplars, reserved: int, now: float) -> Collected:
-        """Read the windows and choose what is shown.
+    def collect(self, exemplars: Exemplars, now: float) -> Collected:
+        """Copy the windows; on the thread that owns them.
 
         Args:
             exemplars: of the latencies.
-            reserved: series of the answer that are not of the windows.
             now: unix seconds.
         """
-        totals = self._windows.totals
-        keys = {key: at for key, at in self._windows.series.keys.items() if totals.queries[at]}
-        whole = {key: at for key, at in keys.items() if not key.dimension}
-        sliced = {key: at for key, at in keys.items() if key.dimension and key.value}
-        intervals, lengths = self._choice.intervals, self._shown_windows
-        of_whole = self._parts(whole, lengths.of_pipelines, now, with_bounds=intervals != "none")
-        of_slices = self._parts(
-            sliced, lengths.of_slices, now, with_bounds=intervals == "all", stages=1
+        totals, lengths = self._windows.totals, self._shown_windows
+        keys = [each for each in self._windows.series.keys.items() if totals.queries[each[1]]]
+        pipelines = [each for each in keys if not each[0].dimension]
+        slices = [each for each in keys if each[0].dimension and each[0].value]
+        copier = WindowCopier(self._windows, now)
+        return Collected(
+            now,
+            keys,
+            pipelines,
+            slices,
+            [copier.copy(length, _numbers(pipelines)) for length in lengths.of_pipelines],
+            [copier.copy(length, _numbers(slices)) for length in lengths.of_slices],
+            copier.queries(lengths.of_traffic),
+            totals.copy(len(self._windows.series), [number for _, number in pipelines]),
+            {key: dict(by_bucket) for key, by_bucket in exemplars.items()},
         )
-        near, far = _parted(of_whole, {duration_text(length) for length in lengths.of_slices})
+
+    def families(self, collected: Collected, reserved: int) -> Shown:
+        """Everything collected that there is room for; on any thread, one at a time.
+
+        Args:
+            collected: the newest copy.
+            reserved: series of the answer that are not of the windows.
+        """
+        of_pipelines = self._of_pipelines.update(collected.pipelines, collected.of_pipelines)
+        lengths = self._shown_windows.of_slices
+        near, far = _parted(of_pipelines, {duration_text(length) for length in lengths})
+        of_slices = self._of_slices.update(collected.slices, collected.of_slices)
         planned = [
-            ("headline", self._gauges.headline, of_whole),
+            ("headline", self._gauges.headline, of_pipelines),
             ("other", self._gauges.other, near),
             ("slices", self._gauges.slices, of_slices),
             (_FAR, self._gauges.other, far),
         ]
-        queries = self._windows.queries(lengths.of_traffic, now)
-        traffic = {key: float(queries[at]) for key, at in keys.items()}
-        counted = {
-            key: at for key, at in keys.items() if not key.dimension or key.dimension == VERSION
-        }
+        counts = self._counters.count(collected.totals, collected.keys, collected.exemplars)
+        counter_costs = self._counters.costs(counts)
+        traffic = {key: float(collected.queries[number]) for key, number in collected.keys}
+        whole = {key: counter_costs.get(key, 0) for key in traffic if _is_whole(key)}
         levels = [
-            _level("counters", self._counters.costs(counted), traffic),
+            _level("counters", whole, traffic),
             *(
-                _level(kind, self._costs(kind, of_set, parts), traffic)
+                _level(kind, _costs(of_set, parts, counter_costs), traffic)
                 for kind, of_set, parts in planned
             ),
         ]
-        allotted = self._budget.allot(levels, reserved, now)
+        allotted = self._budget.allot(levels, reserved, collected.now)
         shown = allotted.shown
         tags = {key for key in shown["slices"] if key.dimension != VERSION}
-        return Collected(
-            keys,
-            [(of_set, part, shown[kind]) for kind, of_set, parts in planned for part in parts],
-            list(self._counters.families(exemplars, shown["counters"] | tags)),
+        gauges = [(of_set, part, shown[kind]) for kind, of_set, parts in planned for part in parts]
+        return Shown(
+            [
+                *self._counters.families(counts, shown["counters"] | tags),
+                *self._gauges.families(gauges),
+            ],
             _by_kind(allotted.withheld),
         )
-
-    def families(self, collected: Collected) -> list[Family]:
-        """Everything collected, as families; on any thread, one at a time."""
-        self._gauges.forget(collected.keys)
-        samples = itertools.chain.from_iterable(
-            of_set.samples(part, shown) for of_set, part, shown in collected.gauges
-        )
-        return [*collected.counters, *self._gauges.families(samples)]
 
     def unmatched(self, own: Iterable[str]) -> list[str]:
         """The globs of the choice that match no metric.
@@ -127,44 +162,10 @@ class BoundedFamilies:
         Args:
             own: names of ragmon's metrics of itself.
         """
-        columns = self._windows.columns
-        every = Gauges(columns, MetricChoice(slice_metrics=("*",), intervals="all"))
-        counters = Counters(self._windows, lambda _: True)
+        every = Gauges(self._columns, MetricChoice(slice_metrics=("*",), intervals="all"))
+        counters = Counters(self._columns, lambda _: True)
         names = (*every.names(), *counters.names(), *own)
         return self._choice.unmatched(names, {gauge.metric for gauge in every.all})
-
-    def _parts(
-        self,
-        keys: Keyed,
-        lengths: Sequence[float],
-        now: float,
-        *,
-        with_bounds: bool,
-        stages: int = STAGES,
-    ) -> list[Part]:
-        """The numbers of these series over each window."""
-        places: NDArray[np.intp] = np.fromiter(keys.values(), dtype=np.intp, count=len(keys))
-        columns, names = self._windows.columns, list(keys)
-        parts = []
-        for length in lengths if names else ():
-            merged = self._windows.merge(length, now, series=places, stages=stages)
-            estimates = estimate(merged, columns, with_intervals=with_bounds)
-            parts.append(Part(duration_text(length), names, numbers(estimates)))
-        return parts
-
-    def _costs(self, kind: str, of_set: GaugeSet, parts: Sequence[Part]) -> dict[SeriesKey, int]:
-        """Series of each key over all these windows; those of a slice with its counters."""
-        costs: dict[SeriesKey, int] = {}
-        for part in parts:
-            for key, cost in zip(part.keys, of_set.costs(part), strict=True):
-                costs[key] = costs.get(key, 0) + cost
-        if kind == "slices":
-            tags = {
-                key: self._windows.series.keys[key] for key in costs if key.dimension != VERSION
-            }
-            for key, cost in self._counters.costs(tags).items():
-                costs[key] += cost
-        return costs
 
 
 def size(families: Sequence[Family]) -> int:
@@ -184,6 +185,29 @@ def capped(families: Sequence[Family], most: int) -> tuple[list[Family], int]:
         total -= sizes[name]
     kept = [family for family in families if family.name not in dropped]
     return kept, sum(sizes[name] for name in dropped)
+
+
+def _numbers(members: Numbered) -> NDArray[np.intp]:
+    return np.array([number for _, number in members], dtype=np.intp)
+
+
+def _is_whole(key: SeriesKey) -> bool:
+    """True for a pipeline and its versions, which have counters whatever the slices."""
+    return not key.dimension or key.dimension == VERSION
+
+
+def _costs(
+    of_set: GaugeSet, parts: Sequence[Part], counted: Mapping[SeriesKey, int]
+) -> dict[SeriesKey, int]:
+    """Series of each key over all these windows; those of a tag with its counters."""
+    costs: dict[SeriesKey, int] = {}
+    for part in parts:
+        for key, cost in zip(part.keys, of_set.costs(part).tolist(), strict=True):
+            costs[key] = costs.get(key, 0) + cost
+    for key in costs:
+        if not _is_whole(key):
+            costs[key] += counted.get(key, 0)
+    return costs
 
 
 def _parted(parts: Sequence[Part], names: Collection[str]) -> tuple[list[Part], list[Part]]:

@@ -14,7 +14,7 @@ from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.signals.failure_mode import MODES
 from ragmon.signals.verdict_sums import layout_of
 from ragmon.windows.row_layout import RowLayout
-from ragmon.windows.totals import Totals
+from ragmon.windows.totals import TotalsCopy
 
 Floats = NDArray[np.float64]
 
@@ -60,20 +60,18 @@ class Table(Struct, frozen=True):
         counters = [counter for counter in self.counters if shows(self.name(counter))]
         return _table(self.stem, self.of, counters)
 
-    def values(self, totals: Totals, series: Sequence[int]) -> tuple[Floats, NDArray[np.bool_]]:
-        """Every reading of some series, and whether it is shown; shapes (series, readings)."""
+    def values(self, totals: TotalsCopy, series: Sequence[int]) -> Floats:
+        """Every reading of some series, NaN where it is not shown; shape (series, readings)."""
         at = np.array(series, dtype=np.intp)
-        rows = totals.rows[at]
-        sums = np.concatenate(
-            [rows, totals.sampled.reshape(len(totals.sampled), -1)[at], np.zeros((len(at), 1))],
-            axis=1,
-        )
+        sampled = totals.sampled.reshape(len(totals.sampled), -1)[at]
+        sums = np.concatenate([totals.rows[at], sampled, np.zeros((len(at), 1))], axis=1)
         plus, minus, known = (
             np.array([reading[part] for reading in self.readings], dtype=np.intp)
             for part in (1, 2, 3)
         )
         # Digits beyond the sixth say nothing; rounding keeps a growing sum growing.
-        return np.round(sums[:, plus] - sums[:, minus], 6), sums[:, known] > 0.0
+        values = np.round(sums[:, plus] - sums[:, minus], 6)
+        return np.where(sums[:, known] > 0.0, values, np.nan)
 
 
 class _Places:

@@ -64,6 +64,12 @@ def gauges(columns: Sequence[Column]) -> tuple[Gauge, ...]:
     )
 
 
+def width(columns: Sequence[Column]) -> int:
+    """Number of places in a row of numbers."""
+    agreements = _AGREEMENT * len(JUDGES)
+    return 1 + 4 * len(shown(columns)) + agreements + len(STAGES) * len(QUANTILES)
+
+
 def numbers(estimates: Estimates) -> Floats:
     """The numbers of each series, shape (series, places); NaN for what is unknown."""
     count = len(estimates.queries)

@@ -1,16 +1,16 @@
 """The rolling windows as gauges, each ratio with its interval and its number of samples."""
 
 import itertools
-import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragmon.exposition.choice import MetricChoice
 from ragmon.exposition.figures import LATENCY, Gauge, gauges
+from ragmon.exposition.sample_table import Samples, SampleTable
 from ragmon.exposition.text import Family, Labels, Sample, Series, series
+from ragmon.exposition.window_figures import Part
 from ragmon.signals import Column
 from ragmon.windows.series import SeriesKey
 
@@ -19,64 +19,46 @@ _INTERVAL = {
     "_upper": "Upper end of the 95 % interval of {}.",
     "_samples": "Samples behind {}.",
 }
-
-
-class Part(NamedTuple):
-    """Gauges of some series over one window."""
-
-    window: str  # as in the label
-    keys: Sequence[SeriesKey]
-    numbers: NDArray[np.float64]  # (keys, places)
+_STEMS = {"ragmon_": "over", "ragmon_slice_": "by slice, over"}
 
 
 class GaugeSet:
-    """Gauges that are shown or withheld together, and the text of their series."""
+    """Gauges that are shown or withheld together."""
 
     def __init__(self, chosen: Sequence[Gauge], *, of_slice: bool) -> None:
         self.gauges = tuple(chosen)
-        self.stem = "ragmon_slice_" if of_slice else "ragmon_"
+        self._stem = "ragmon_slice_" if of_slice else "ragmon_"
         self._places = np.array([gauge.place for gauge in chosen], dtype=np.intp)
         self._families: list[tuple[str, int, int]] = []  # name, first and end of its gauges
         for name, group in itertools.groupby(chosen, lambda gauge: gauge.name):
             begin = self._families[-1][2] if self._families else 0
-            self._families.append((self.stem + name, begin, begin + len(list(group))))
-        self._series: dict[tuple[SeriesKey, str], list[Series]] = {}
+            self._families.append((self._stem + name, begin, begin + len(list(group))))
+        self._tables: dict[str, SampleTable] = {}  # by window
 
-    def costs(self, part: Part) -> list[int]:
+    def costs(self, part: Part) -> NDArray[np.int64]:
         """Number of gauges that each key has."""
-        counts: list[int] = (~np.isnan(part.numbers[:, self._places])).sum(axis=1).tolist()
+        counts: NDArray[np.int64] = (~np.isnan(part.numbers[:, self._places])).sum(axis=1)
         return counts
 
-    def samples(
-        self, part: Part, shown: Collection[SeriesKey]
-    ) -> Iterator[tuple[str, list[Sample]]]:
+    def samples(self, part: Part, shown: Collection[SeriesKey]) -> Iterator[tuple[str, Samples]]:
         """The samples of each family, by its name, over the keys that are shown."""
         rows = [at for at, key in enumerate(part.keys) if key in shown]
-        texts = [self._named(part.keys[at], part.window) for at in rows]
-        values = part.numbers[rows][:, self._places].tolist()
+        table = self._table(part.window)
+        table.update([part.keys[at] for at in rows], part.numbers[rows][:, self._places])
         for name, begin, end in self._families:
-            samples = [
-                (text, value)
-                for row, of_row in zip(texts, values, strict=True)
-                for text, value in zip(row[begin:end], of_row[begin:end], strict=True)
-                if not math.isnan(value)
-            ]
-            yield name, samples
+            yield name, table.samples(begin, end)
 
-    def forget(self, keys: Collection[SeriesKey]) -> None:
-        """Drop what was kept for all but these keys."""
-        for kept in [kept for kept in self._series if kept[0] not in keys]:
-            del self._series[kept]
+    def _table(self, window: str) -> SampleTable:
+        if window not in self._tables:
+            named = lambda key: self._named(key, window)  # noqa: E731
+            self._tables[window] = SampleTable(named, len(self.gauges))
+        return self._tables[window]
 
     def _named(self, key: SeriesKey, window: str) -> list[Series]:
-        named = self._series.get((key, window))
-        if named is None:
-            labels = _labels(key, window)
-            named = self._series[key, window] = [
-                series(f"{self.stem}{gauge.name}", (*labels, *gauge.labels))
-                for gauge in self.gauges
-            ]
-        return named
+        labels = _labels(key, window)
+        return [
+            series(f"{self._stem}{gauge.name}", (*labels, *gauge.labels)) for gauge in self.gauges
+        ]
 
 
 class Gauges:
@@ -87,29 +69,26 @@ class Gauges:
         self.headline = self._set(choice, lambda gauge: gauge.is_headline, of_slice=False)
         self.other = self._set(choice, lambda gauge: not gauge.is_headline, of_slice=False)
         self.slices = self._set(choice, lambda gauge: not gauge.is_variant, of_slice=True)
+        self._empty = list(_empty(self.all))
 
-    def families(self, samples: Iterable[tuple[str, list[Sample]]]) -> Iterator[Family]:
-        """Families of samples by name, in the order of the reference."""
-        by_name: dict[str, list[Sample]] = {}
-        for name, of_family in samples:
-            by_name.setdefault(name, []).extend(of_family)
-        for stem, of in (("ragmon_", "over"), ("ragmon_slice_", "by slice, over")):
-            for name, group in itertools.groupby(self.all, lambda gauge: gauge.name):
-                gauge = next(group)
-                # A summary is what may carry `quantile`; sum and count of a window are left out.
-                kind = "summary" if gauge.metric == LATENCY else "gauge"
-                yield Family(
-                    stem + name, kind, _help(gauge, stem, of), by_name.get(stem + name, ())
-                )
+    def families(
+        self, shown: Sequence[tuple[GaugeSet, Part, Collection[SeriesKey]]]
+    ) -> Iterator[Family]:
+        """Families of the gauges that are shown, in the order of the reference."""
+        samples: dict[str, list[Sample]] = {}
+        lines: dict[str, list[str]] = {}
+        for of_set, part, keys in shown:
+            for name, of_family in of_set.samples(part, keys):
+                samples.setdefault(name, []).extend(of_family.samples)
+                lines.setdefault(name, []).extend(of_family.lines)
+        for family in self._empty:
+            yield family._replace(
+                samples=samples.get(family.name, ()), lines=lines.get(family.name, ())
+            )
 
     def names(self) -> set[str]:
         """Names of all families, those of slices too, whatever is chosen."""
-        return {stem + gauge.name for gauge in self.all for stem in ("ragmon_", "ragmon_slice_")}
-
-    def forget(self, keys: Collection[SeriesKey]) -> None:
-        """Drop what was kept for all but these keys."""
-        for of_set in (self.headline, self.other, self.slices):
-            of_set.forget(keys)
+        return {family.name for family in self._empty}
 
     def _set(
         self, choice: MetricChoice, fits: Callable[[Gauge], bool], *, of_slice: bool
@@ -120,6 +99,16 @@ class Gauges:
             if fits(gauge) and choice.shows_gauge(gauge.metric, gauge.suffix, of_slice=of_slice)
         ]
         return GaugeSet(chosen, of_slice=of_slice)
+
+
+def _empty(all_gauges: Sequence[Gauge]) -> Iterator[Family]:
+    """Every family, without samples."""
+    for stem, of in _STEMS.items():
+        for name, group in itertools.groupby(all_gauges, lambda gauge: gauge.name):
+            gauge = next(group)
+            # A summary is what may carry `quantile`; sum and count of a window are left out.
+            kind = "summary" if gauge.metric == LATENCY else "gauge"
+            yield Family(stem + name, kind, _help(gauge, stem, of), ())
 
 
 def _labels(key: SeriesKey, window: str) -> Labels:

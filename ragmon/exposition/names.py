@@ -1,6 +1,7 @@
 """Names that are not of the old alphabet (``[a-zA-Z_:][a-zA-Z0-9_:]*``), as scrapers take them."""
 
 import re
+from functools import lru_cache
 
 from prometheus_client.openmetrics.exposition import escape_label_name, escape_metric_name
 
@@ -10,11 +11,13 @@ _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
+@lru_cache(4_096)
 def is_plain_metric(name: str) -> bool:
     """True for a metric name that every format takes as it is."""
     return _METRIC.fullmatch(name) is not None
 
 
+@lru_cache(4_096)
 def is_plain_label(name: str) -> bool:
     """True for a label name that every format takes as it is."""
     return _LABEL.fullmatch(name) is not None

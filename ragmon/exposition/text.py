@@ -49,6 +49,14 @@ class NativeBuckets(NamedTuple):
     counts: Sequence[int]
 
 
+class HistogramText(NamedTuple):
+    """Text of the lines of a histogram up to the values; made once, and kept."""
+
+    buckets: tuple[str, ...]  # by bucket, the last is +Inf
+    sum: str
+    observations: str
+
+
 class HistogramSample(NamedTuple):
     """Observations of one series of a family, by bucket."""
 
@@ -58,6 +66,7 @@ class HistogramSample(NamedTuple):
     total: float  # sum of all observations; a negative one can fall, and is not shown
     exemplars: Mapping[int, Exemplar] = {}  # by bucket
     native: NativeBuckets | None = None  # the same observations, in finer buckets
+    text: HistogramText | None = None  # None: put together each time
 
     @property
     def observations(self) -> int:
@@ -78,6 +87,7 @@ class Family(NamedTuple):
     help: str
     samples: Sequence[Sample]  # of a histogram there are none
     histograms: Sequence[HistogramSample] = ()
+    lines: Sequence[str] = ()  # of the samples in the text formats; none: put together each time
 
     @property
     def size(self) -> int:
@@ -99,6 +109,23 @@ def labelled(name: str, labels: Labels, escaping: str = "underscores") -> str:
     if shown.startswith('"'):  # a quoted name stands between the braces
         return f"{{{','.join((shown, *pairs))}}}"
     return f"{shown}{{{','.join(pairs)}}}" if pairs else shown
+
+
+def histogram_text(
+    name: str, labels: Labels, edges: Sequence[float], escaping: str = "underscores"
+) -> HistogramText:
+    """The text of a histogram's lines up to the values."""
+    buckets = (
+        labelled(f"{name}_bucket", (*labels, ("le", bound(edge))), escaping)
+        for edge in (*edges, math.inf)
+    )
+    total, count = (labelled(name + end, labels, escaping) for end in ("_sum", "_count"))
+    return HistogramText(tuple(buckets), total, count)
+
+
+def line(series: Series, value: float) -> str:
+    """The line of a sample whose names no format escapes."""
+    return f"{series.text} {number(value)}"
 
 
 def number(value: float) -> str:
@@ -128,7 +155,8 @@ def render(families: Iterable[Family], form: Format) -> bytes:
         out.append(f"# HELP {name} {_escape_help(family.help, openmetrics=openmetrics)}")
         out.append(f"# TYPE {name} {family.kind}")
         out.extend(
-            [
+            family.lines
+            or [
                 f"{text or labelled(name, labels, escaping)} {number(value)}"
                 for (name, labels, text), value in family.samples
             ]
@@ -140,18 +168,17 @@ def render(families: Iterable[Family], form: Format) -> bytes:
 
 def _histogram_lines(name: str, histogram: HistogramSample, form: Format) -> Iterator[str]:
     """Cumulative buckets, sum and count; both are left out where the sum is negative."""
+    text = histogram.text or histogram_text(name, histogram.labels, histogram.edges, form.escaping)
     below = 0
-    for at, edge in enumerate((*histogram.edges, math.inf)):
-        below += histogram.counts[at]
-        labels = (*histogram.labels, ("le", bound(edge)))
-        line = f"{labelled(name + '_bucket', labels, form.escaping)} {below}"
+    for at, (bucket, count) in enumerate(zip(text.buckets, histogram.counts, strict=True)):
+        below += count
         if form.kind == "openmetrics" and at in histogram.exemplars:
-            line += _exemplar(histogram.exemplars[at])
-        yield line
+            yield f"{bucket} {below}{_exemplar(histogram.exemplars[at])}"
+        else:
+            yield f"{bucket} {below}"
     if histogram.total >= 0:
-        labels = histogram.labels
-        yield f"{labelled(name + '_sum', labels, form.escaping)} {number(histogram.total)}"
-        yield f"{labelled(name + '_count', labels, form.escaping)} {below}"
+        yield f"{text.sum} {number(histogram.total)}"
+        yield f"{text.observations} {below}"
 
 
 def _exemplar(exemplar: Exemplar) -> str:

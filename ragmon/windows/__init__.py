@@ -22,7 +22,7 @@ from ragmon.windows.observations import Observations, Sparse
 from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.series import SeriesTable
 from ragmon.windows.sparse import SparseRing
-from ragmon.windows.tiers import cover, tiers_for
+from ragmon.windows.tiers import Run, cover, tiers_for
 from ragmon.windows.totals import STAGES, Totals
 
 LATENCY = "latency_ms"
@@ -146,9 +146,6 @@ class Windows:
     ) -> Merged:
         """The window that ends now, or ended at ``end``, of some series or of all.
 
-        It is made of whole buckets, so it begins up to one of them early; now it ends with the
-        bucket in progress.
-
         Args:
             window_s: its length, seconds.
             now: unix seconds.
@@ -160,13 +157,10 @@ class Windows:
         count = len(self._series)
         chosen = slice(None) if series is None else series
         size = count if series is None else len(series)
-        finest = self.tiers[0].width_s
-        stop = (now // finest + 1) * finest if end is None else end
-        newest = max(now, self.watermark)  # a clock that runs ahead has moved the rings on
         rows = np.zeros((size, self.row_layout.width))
         latency = np.zeros((size, stages, BINS), dtype=np.int64)
         judged = np.zeros((count, self.verdict_layout.width))
-        for run in cover(self.tiers, (now if end is None else end) - window_s, stop, newest):
+        for run in self.runs(window_s, now, end):
             rows += self.rings[run.tier].total(run, count)[chosen]
             latency += self.latencies[run.tier].total(run, count)[:, :stages][chosen]
             self.judged[run.tier].add_to(judged, run)
@@ -175,12 +169,22 @@ class Windows:
     def queries(self, window_s: float, now: float) -> NDArray[np.float64]:
         """Queries of each series in the window that ends now; shape (series,)."""
         self.settle()
-        count, finest = len(self._series), self.tiers[0].width_s
+        count = len(self._series)
         queries = np.zeros(count)
-        stop = (now // finest + 1) * finest
-        for run in cover(self.tiers, now - window_s, stop, max(now, self.watermark)):
+        for run in self.runs(window_s, now):
             queries += self.rings[run.tier].total(run, count)[:, self.row_layout.queries]
         return queries
+
+    def runs(self, window_s: float, now: float, end: float | None = None) -> list[Run]:
+        """The buckets of the window that ends now, or ended at ``end``.
+
+        They are whole, so it begins up to one of them early; now it ends with the bucket in
+        progress.
+        """
+        finest = self.tiers[0].width_s
+        stop = (now // finest + 1) * finest if end is None else end
+        newest = max(now, self.watermark)  # a clock that runs ahead has moved the rings on
+        return cover(self.tiers, (now if end is None else end) - window_s, stop, newest)
 
     def forget(self, now: float) -> int:
         """Drop the series unseen for longer than the longest tier; returns how many."""

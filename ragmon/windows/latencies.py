@@ -4,7 +4,7 @@ A code names a (series, stage, bin); a bucket is the sorted distinct codes and t
 New codes wait uncounted in a list, because most are read only much later.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,32 @@ Codes = NDArray[np.int32]
 _WAITING = 1 << 17  # codes that may wait in a bucket before they are counted
 _LARGE = 255
 _DENSE = 16  # below this many counters a code, counting beats sorting
+
+
+class _Narrow(NamedTuple):
+    """Integers that are mostly small: a byte each, and the others apart."""
+
+    small: NDArray[np.uint8]  # 255: the next of the large ones
+    large: Codes
+
+
+class BucketState(NamedTuple):
+    """Counts of a bucket at one moment; its arrays never change."""
+
+    gaps: _Narrow  # between sorted distinct codes
+    counts: _Narrow
+    waiting: tuple[Codes, ...]  # codes that are not counted yet
+
+    def is_same(self, other: "BucketState") -> bool:
+        """True for two states of one bucket that was not changed between them."""
+        return self.gaps is other.gaps and len(self.waiting) == len(other.waiting)
+
+    def counted(self) -> tuple[Codes, Codes]:
+        """Sorted distinct codes, and how often each was seen."""
+        codes, counts = np.cumsum(_wide(self.gaps), dtype=np.int32), _wide(self.counts)
+        if self.waiting:
+            return _merged(codes, counts, *_distinct(np.concatenate(self.waiting)))
+        return codes, counts
 
 
 class Bucket:
@@ -49,13 +75,16 @@ class Bucket:
 
     def counted(self) -> tuple[Codes, Codes]:
         """Sorted distinct codes, and how often each was seen."""
-        codes, counts = np.cumsum(_wide(self._gaps), dtype=np.int32), _wide(self._counts)
+        codes, counts = self.state().counted()
         if self._waiting:
-            codes, counts = _merged(codes, counts, *_distinct(np.concatenate(self._waiting)))
             self._set(codes, counts)
             self._waiting.clear()
             self._waiting_size = 0
         return codes, counts
+
+    def state(self) -> BucketState:
+        """Its counts now, for another thread to add up."""
+        return BucketState(self._gaps, self._counts, tuple(self._waiting))
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Drop the codes for which ``kept`` is false."""
@@ -65,13 +94,6 @@ class Bucket:
     def _set(self, codes: Codes, counts: Codes) -> None:
         self._gaps = _narrow(np.diff(codes, prepend=np.int32(0)))
         self._counts = _narrow(counts)
-
-
-class _Narrow(NamedTuple):
-    """Integers that are mostly small: a byte each, and the others apart."""
-
-    small: NDArray[np.uint8]  # 255: the next of the large ones
-    large: Codes
 
 
 def _narrow(values: Codes) -> _Narrow:
@@ -146,6 +168,12 @@ class LatencyRing:
         """Codes and counts of one bucket."""
         stored = self.buckets.get(bucket)
         return stored.counted() if stored else (np.empty(0, np.int32), np.empty(0, np.int32))
+
+    def states(self, run: Run) -> Iterator[tuple[int, BucketState]]:
+        """The state of each bucket of a run that there is, by number."""
+        for number in range(run.first, run.end):
+            if number in self.buckets:
+                yield number, self.buckets[number].state()
 
     def total(self, run: Run, series: int) -> NDArray[np.int32]:
         """Counts over a run of buckets; shape (series, stages, BINS)."""

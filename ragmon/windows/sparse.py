@@ -42,6 +42,10 @@ class SparseRing:
         """The rows of a bucket; None when it is empty."""
         return self._buckets.get(bucket)
 
+    def has_any(self, run: Run) -> bool:
+        """True when a bucket of the run has rows."""
+        return any(run.first <= bucket < run.end for bucket in self._buckets)
+
     def add_to(self, total: Floats, run: Run) -> None:
         """Add the rows of a run of buckets to those of their series."""
         buckets = [bucket for bucket in self._buckets if run.first <= bucket < run.end]

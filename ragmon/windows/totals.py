@@ -6,6 +6,7 @@ Records that are restated gain what ``ragmon.windows.batch_rows.restated`` says.
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.signals import latency
@@ -35,6 +36,17 @@ def rebin(counts: NDArray[np.int64], edges_ms: Sequence[float]) -> NDArray[np.in
     for at, edge in enumerate((*edges_ms, np.inf)):
         rebinned[..., np.searchsorted(LATENCY_EDGES_MS, edge)] += counts[..., at]
     return rebinned
+
+
+class TotalsCopy(Struct, frozen=True):
+    """Totals as they were at one moment."""
+
+    rows: NDArray[np.float64]  # (series, width)
+    sampled: NDArray[np.float64]  # (series, scores, 2)
+    places: dict[int, int]  # of the series that have histograms, in these:
+    latency: NDArray[np.int64]  # (places, STAGES, edges + 1)
+    fine: NDArray[np.int64]  # (places, STAGES, exponential.SIZE)
+    score: NDArray[np.int64]  # (places, edges + 1)
 
 
 class Totals:
@@ -76,6 +88,19 @@ class Totals:
             np.add.at(self.fine[:, stage], (of_series, exponential.places(values / 1000)), 1)
         known = ~np.isnan(score)
         np.add.at(self.score, (series[known], np.searchsorted(SCORE_EDGES, score[known])), 1)
+
+    def copy(self, count: int, with_histograms: Sequence[int]) -> TotalsCopy:
+        """Totals of the first ``count`` series, and the histograms of some of them."""
+        places = {number: place for place, number in enumerate(with_histograms)}
+        at = np.array(with_histograms, dtype=np.intp)
+        return TotalsCopy(
+            self.rows[:count].copy(),
+            self.sampled[:count].copy(),
+            places,
+            self.latency[at],
+            self.fine[at],
+            self.score[at],
+        )
 
     def clear(self, series: list[int]) -> None:
         """Forget some series."""

@@ -162,10 +162,10 @@ def test_pages_are_put_together_one_at_a_time(monitored, monkeypatch):
     monitor = monitored(queries(400, 2, 3))
     gate, overlaps, real = threading.Lock(), [], BoundedFamilies.families
 
-    def families(self, collected):
+    def families(self, *given):
         overlaps.append(not gate.acquire(blocking=False))
         try:
-            return [real(self, collected) for _ in range(20)][-1]  # long enough to be met
+            return [real(self, *given) for _ in range(20)][-1]  # long enough to be met
         finally:
             if not overlaps[-1]:
                 gate.release()

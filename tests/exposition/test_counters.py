@@ -27,7 +27,7 @@ class Log:
 
     def __init__(self) -> None:
         self.windows = windows(PIPELINE)
-        self.counters = Counters(self.windows, MetricChoice().shows)
+        self.counters = Counters(self.windows.columns, MetricChoice().shows)
         self._known: dict[str, tuple] = {}
         self._clock = NOON
 
@@ -49,10 +49,16 @@ class Log:
         return value(self.windows, self.counters, name, **labels)
 
 
+def counted(held: Windows, counters: Counters):
+    keys = [each for each in held.series.keys.items() if held.totals.queries[each[1]]]
+    pipelines = [number for key, number in keys if not key.dimension]
+    return counters.count(held.totals.copy(len(held.series), pipelines), keys, {})
+
+
 def shown(held: Windows, counters: Counters, slices=None) -> dict[str, list]:
     every = held.series.keys if slices is None else slices
     by_name = defaultdict(list)
-    text = render(counters.families({}, every), TEXT).decode()
+    text = render(counters.families(counted(held, counters), every), TEXT).decode()
     for sample in samples(text):
         by_name[sample.name].append(sample)
     return by_name
@@ -174,7 +180,7 @@ def test_counters_of_samples_survive_a_restart(log):
     load_totals(again, dump_totals(log.windows))
     before, after = (
         shown(log.windows, log.counters),
-        shown(again, Counters(again, MetricChoice().shows)),
+        shown(again, Counters(again.columns, MetricChoice().shows)),
     )
     assert before == after
     assert before["ragmon_slice_judged_score_total"][0].value == pytest.approx(3.0, abs=1e-5)
@@ -210,7 +216,7 @@ def test_only_the_slices_asked_for_are_shown_and_their_size_is_known(log):
     one = shown(held, log.counters, {ACME})
     assert {s.labels["value"] for s in one["ragmon_slice_queries_total"]} == {"acme"}
     assert not one["ragmon_queries_total"]
-    costs = log.counters.costs(held.series.keys)
+    costs = log.counters.costs(counted(held, log.counters))
     assert costs[ACME] == 2
     assert set(tags) <= costs.keys()
     for key, cost in costs.items():
@@ -220,9 +226,9 @@ def test_only_the_slices_asked_for_are_shown_and_their_size_is_known(log):
 
 def test_what_the_choice_leaves_out_costs_nothing(log):
     log.queries(record("q1", tags={"tenant": "acme"}))
-    keys = log.windows.series.keys
-    chosen = Counters(log.windows, MetricChoice(include=("ragmon_queries_total",)).shows)
-    assert sum(chosen.costs(keys).values()) == 1
+    choice = MetricChoice(include=("ragmon_queries_total",))
+    chosen = Counters(log.windows.columns, choice.shows)
+    assert sum(chosen.costs(counted(log.windows, chosen)).values()) == 1
     assert set(shown(log.windows, chosen)) == {"ragmon_queries_total"}
 
 
