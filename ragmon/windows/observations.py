@@ -103,7 +103,12 @@ def pack(observations: Observations, columns: Sequence[str]) -> bytes:
 
 
 def unpack(packed: bytes, columns: Sequence[str]) -> Observations:
-    """Observations over the columns in force now; a column the block never had is unknown."""
+    """Observations over the columns in force now; a column the block never had is unknown.
+
+    Raises:
+        ValueError: its parts do not fit together.
+        msgspec.MsgspecError: it is damaged.
+    """
     stored = _decoder.decode(packed)
     timestamps = np.frombuffer(stored.timestamps)
     by_column = np.frombuffer(stored.values).reshape(len(stored.columns), len(timestamps))
@@ -114,7 +119,15 @@ def unpack(packed: bytes, columns: Sequence[str]) -> Observations:
             values[:, index] = by_column[position[name]]
     dim_index = np.frombuffer(stored.dim_index, dtype=np.int32)
     judged = _unpack_sparse(stored.judged)
+    if len(dim_index) != len(timestamps) or not _all_below(dim_index, len(stored.dims)):
+        raise ValueError("observations name slices that they do not have")
+    if judged is not None and not _all_below(judged.record, len(timestamps)):
+        raise ValueError("observations hold sums of records that they do not have")
     return Observations(stored.slices, stored.dims, dim_index, timestamps, values, judged)
+
+
+def _all_below(places: NDArray[np.int32], end: int) -> bool:
+    return not places.size or bool(places.min() >= 0 and places.max() < end)
 
 
 def count(packed: bytes) -> int:

@@ -107,6 +107,17 @@ def test_verdict_sums_of_different_layouts_are_not_put_together():
         Observations.concatenate([first, second])
 
 
+@pytest.mark.parametrize("place", [-1, 2, 1 << 30])
+def test_places_outside_the_batch_are_refused(place):
+    """Their bytes can be read, so that only this tells the damage."""
+    whole = replace(_batch([("a", ""), ("b", "")]), judged=_sums([0]))
+    other_dims = replace(whole, dim_index=np.array([0, place], dtype=np.int32))
+    other_sums = replace(whole, judged=_sums([place]))
+    for damaged in (other_dims, other_sums, replace(whole, dim_index=whole.dim_index[:1])):
+        with pytest.raises(ValueError, match="that they do not have"):
+            unpack(pack(damaged, ("one", "other")), ())
+
+
 def test_concatenated_dims_are_distinct():
     observed = PIPELINES[1].observe([])
     assert len(observed) == 0
