@@ -26,11 +26,11 @@ from ragmon.asgi import (
 )
 from ragmon.errors import MemoryLimitError, RagmonError, ReadTimeoutError
 from ragmon.query_string import check_names
-from ragmon.web import endpoints, openapi, query_endpoints
+from ragmon.web import endpoints, ingest_endpoints, openapi, query_endpoints
 from ragmon.web.compression import compressed, header
 from ragmon.web.endpoint import Endpoint
-from ragmon.web.otlp_paths import path_hint
 from ragmon.web.parameters import QuerySelection, moment_of, selection_of
+from ragmon.web.paths import path_hint
 from ragmon.web.permits import Readable, permit_of, pipeline_of
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -280,7 +280,10 @@ class Api:
 
     async def _http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        hint = path_hint(request.url.path)
+        every = (*endpoints.EVERY, *ingest_endpoints.EVERY)
+        known = [each.path for each in every if "{" not in each.path]
+        is_known = request.url.path in known  # then it is the method that is wrong
+        hint = "" if is_known else path_hint(request.method, request.url.path, known)
         detail = f"{request.method} {request.url.path}: {error.detail}{hint}"
         reason = "not_found" if error.status_code == 404 else "method"
         headers = dict(error.headers or {})

@@ -236,6 +236,30 @@ def merged(mine: list[Document], theirs: list[Document] | None) -> list[Document
     ]  # fmt: skip
 
 
+def completed(mine: list[Document], inside: list[Document]) -> list[Document]:
+    """The documents of a step with ids and scores that a step inside recorded of the same ones.
+
+    They are the same when their texts are. Without texts inside, ids and distances in the order of
+    as many documents are theirs.
+    """
+    if any(each.text for each in inside):
+        by_text = {each.text.strip(): each for each in inside if each.text}
+        theirs = [by_text.get((each.text or "").strip(), Document()) for each in mine]
+    elif len(inside) == len(mine):
+        theirs = inside
+    else:
+        return mine
+    return [
+        Document(
+            b.id if a.id is None else a.id,
+            b.score if a.score is None else a.score,
+            a.text,
+            a.source or b.source,
+        )
+        for a, b in zip(mine, theirs, strict=True)
+    ]
+
+
 def chunks_of(documents: Iterable[Document]) -> list[Chunk]:
     """As the record holds them: every chunk has an id, if only made from its text or its rank."""
     return [_chunk(each, rank) for rank, each in enumerate(documents, 1)][:MAX_CHUNKS]

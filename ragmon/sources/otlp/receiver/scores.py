@@ -58,8 +58,7 @@ def read(
     if path == LANGFUSE:
         return _collect(map(_langfuse, _items(content)), targets, stamp)
     data = content.get("data") if isinstance(content, dict) else None
-    key = PHOENIX[path]
-    return _collect((_phoenix(each, key) for each in _items(data)), targets, stamp)
+    return _collect(map(_phoenix, _items(data)), targets, stamp)
 
 
 _Named = tuple[str, str, SpanEvaluation, str]  # trace id, span id, evaluation, own id
@@ -116,13 +115,12 @@ def _langfuse(item: dict[str, Any]) -> _Named:
     )
 
 
-def _phoenix(item: dict[str, Any], key: str) -> _Named:
+def _phoenix(item: dict[str, Any]) -> _Named:
     raw = item.get("result")
     result: dict[str, Any] = raw if isinstance(raw, dict) else {}
-    target = _hex(item.get(key))
     return (
-        target if key == "trace_id" else "",
-        target if key == "span_id" else "",
+        _hex(item.get("trace_id")),
+        _hex(item.get("span_id")),
         SpanEvaluation(
             str(item.get("name") or ""),
             number(result.get("score")),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ragmon.sources.otlp.reading.documents import Document
+from ragmon.sources.otlp.reading.documents import Document, completed
 from ragmon.sources.otlp.reading.facts import CHAIN, MODEL, RERANKER, RETRIEVER
 from ragmon.sources.otlp.traces.errors import is_failed
 from ragmon.sources.otlp.traces.searches import Search, searches
@@ -78,6 +78,9 @@ def _documents_of(node: Node) -> SourcedDocuments | None:
     best = None if sourced is None else SourcedDocuments(sourced.value, node, sourced.key)
     if best is None or not best.documents:
         best = next(_documents_inside(node), best)
+    elif any(each.id is None or each.score is None for each in best.documents):
+        inside = [each for inner in _documents_inside(node) for each in inner.documents]
+        best = best._replace(documents=completed(best.documents, inside))
     if best is not None and not best.documents and is_failed(node):
         return None
     return best

@@ -21,7 +21,6 @@ from ragmon.asgi import Problem
 from ragmon.errors import StoreFullError
 from ragmon.privacy import redact_text
 from ragmon.sources.otlp.spans import MAX_ATTRIBUTES
-from ragmon.web.otlp_paths import path_hint
 from tests.support.otlp import NOW, TRACE, as_json, captured, rig, span
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -426,6 +425,20 @@ ANNOTATION = {"name": "thumbs", "annotator_kind": "HUMAN", "result": {"score": 0
             JSON,
             id="a Phoenix span annotation",
         ),
+        pytest.param(
+            "/v1/span_annotations",
+            json.dumps(
+                {"data": [{**ANNOTATION, "span_id": "00000000000000ff", "trace_id": TRACE.hex()}]}
+            ).encode(),
+            JSON,
+            id="an annotation of a span that is not known, with its trace",
+        ),
+        pytest.param(
+            "/v1/trace_annotations",
+            json.dumps({"data": [{**ANNOTATION, "span_id": "0000000000000002"}]}).encode(),
+            JSON,
+            id="an annotation of a trace by one of its spans",
+        ),
     ],
 )
 def test_feedback_reaches_its_query(site, path, body, media):
@@ -631,17 +644,3 @@ def test_spans_beyond_the_most_of_a_trace_are_refused_and_counted(site):
     refused = site.counters.counts["otlp_spans", "trace_too_large"]
     assert 2_000 <= refused <= 2_512
     assert site.counters.counts["otlp_spans", "accepted"] == 12_000 - refused
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/traces", "/v1/traces"),
-        ("/v1/trace", "/v1/traces"),
-        ("/api/v1/traces/", "/v1/traces"),
-        ("/api/v1/logs", "/v1/logs"),
-    ],
-)
-def test_a_path_that_is_almost_right_is_answered_with_the_right_one(path, expected):
-    assert expected in path_hint(path)
-    assert path_hint("/v1/labels") == ""

@@ -207,3 +207,51 @@ def test_deep_traces_are_walked_once():
     began = time.process_time()
     assert map_trace([*spans, model(parent=4_999)], NOW).queries
     assert time.process_time() - began < 1.5  # about 0.2 s; quadratic work takes ten times that
+
+
+# A database inside of a retriever that says less.
+
+_TEXTS = [json.dumps({"page_content": text, "metadata": {}}) for text in ("one", "two")]
+
+
+def database(*results):
+    """A vector database's own span, with an event for each result."""
+    events = tuple(Event("db.query.result", 0, result) for result in results)
+    return span(3, 2, {"db.system": "chroma", "db.operation": "query"}, events=events)
+
+
+def result(name, distance, text=None):
+    known = {"db.query.result.id": name, "db.query.result.distance": distance}
+    return known | ({"db.query.result.document": text} if text else {})
+
+
+RETRIEVER = {KIND: "RETRIEVER", "output.value": "[" + ",".join(_TEXTS) + "]"}
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        pytest.param([result("a", 0.1), result("b", 0.4)], id="ids in the same order"),
+        pytest.param(
+            [result("c", 0.05, "three"), result("b", 0.4, "two"), result("a", 0.1, "one")],
+            id="the same texts, in another order",
+        ),
+    ],
+)
+def test_ids_and_distances_of_a_database_are_not_hidden_by_the_retriever_around_it(results):
+    record = record_of(whole(), step("retrieve", RETRIEVER), database(*results), model())
+    assert [(chunk.id, chunk.text) for chunk in record.chunks] == [("a", "one"), ("b", "two")]
+    assert [chunk.score for chunk in record.chunks] == pytest.approx([0.9, 0.6])
+
+
+def test_what_a_database_found_besides_is_nobody_elses():
+    found = [result(name, 0.1) for name in "abc"]
+    record = record_of(whole(), step("retrieve", RETRIEVER), database(*found), model())
+    assert [chunk.score for chunk in record.chunks] == [None, None]
+
+
+def test_what_a_retriever_says_itself_stays():
+    said = {KIND: "RETRIEVER", "output.value": OUTPUT}
+    found = [result("x", 0.3, "one"), result("y", 0.4, "two")]
+    record = record_of(whole(), step("retrieve", said), database(*found), model())
+    assert [(chunk.id, chunk.score) for chunk in record.chunks] == [("kb-1", 0.9), ("kb-2", 0.5)]

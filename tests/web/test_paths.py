@@ -1,0 +1,33 @@
+"""A path that is almost right is answered with the right one."""
+
+import pytest
+
+from ragmon.web import endpoints, ingest_endpoints
+from ragmon.web.paths import path_hint
+
+KNOWN = [endpoint.path for endpoint in (*endpoints.EVERY, *ingest_endpoints.EVERY)]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("POST", "/traces", "/v1/traces"),
+        ("POST", "/v1/trace", "/v1/traces"),
+        ("POST", "/api/v1/traces/", "/v1/traces"),
+        ("POST", "/api/v1/logs", "/v1/logs"),
+        ("POST", "/", "/v1/traces"),
+        ("POST", "/api/public/otel", "/v1/traces"),
+        ("POST", "/v1/query", "/v1/queries"),
+        ("POST", "/queries", "/v1/queries"),
+        ("POST", "/api/feedback", "/v1/feedback"),
+        ("POST", "/v1/label", "/v1/labels"),
+        ("GET", "/v1/report/", "/v1/report"),
+    ],
+)
+def test_the_right_path_is_named(method, path, expected):
+    assert expected in path_hint(method, path, KNOWN)
+
+
+@pytest.mark.parametrize("path", ["/nothing/like/it", "/" + "x" * 10_000])
+def test_a_path_like_none_gets_no_hint(path):
+    assert path_hint("GET", path, KNOWN) == ""
