@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: prometheus3 demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
+.PHONY: collector prometheus3 demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -80,6 +80,11 @@ kubernetes: $(INSTALLED) tools
 prometheus3: $(INSTALLED) tools
 	sh tests/support/build_prometheus.sh
 	$(RUN)/pytest tests/end_to_end/test_scrape_formats.py
+
+# A Collector for tests/end_to_end/test_collector.py, which does without it.
+collector: $(INSTALLED) tools
+	sh tests/support/build_collector.sh
+	$(RUN)/pytest tests/end_to_end/test_collector.py
 
 $(INSTALLED): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
