@@ -1,36 +1,25 @@
-"""The commands, one file each: ``NAME``, ``HELP``, ``arguments(parser)``, ``run(args) -> int``."""
+"""The commands, one file each: ``arguments(parser)``, ``run(args) -> int``; see ``commands``."""
 
 import argparse
-import importlib
-import pkgutil
 import sys
 from collections.abc import Sequence
-from types import ModuleType
 
+from ragmon import __version__
+from ragmon.cli.commands import COMMANDS, command
 from ragmon.cli.console import complain
 from ragmon.errors import RagmonError
 
-OK, FAILED = 0, 1
+OK, FAILED, MISUSED = 0, 1, 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="ragmon",
-        description="Production monitoring for retrieval-augmented generation (RAG).",
-        epilog="See `ragmon COMMAND --help` for the options of a command.",
-    )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in _commands():
-        sub = commands.add_parser(
-            command.NAME,
-            help=command.HELP,
-            description=command.__doc__,
-            allow_abbrev=False,  # `--to` must not be taken for `--token-file`
-        )
-        command.arguments(sub)
-        sub.set_defaults(run=command.run, parser=sub)
-    args, rest = parser.parse_known_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = _parser(words)
+    if not words:
+        parser.print_help()
+        return OK
+    args, rest = parser.parse_known_args(words)
     if rest and not getattr(args, "takes_settings", False):
         args.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     args.rest = rest
@@ -47,7 +36,39 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _commands() -> list[ModuleType]:
-    names = sorted(info.name for info in pkgutil.iter_modules(__path__))
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    return [module for module in modules if hasattr(module, "NAME")]
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """All commands with their line of help, and the arguments of the one that is called."""
+    parser = argparse.ArgumentParser(
+        prog="ragmon",
+        description="Production monitoring for retrieval-augmented generation (RAG).",
+        epilog="See `ragmon COMMAND --help` for the options of a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"ragmon {__version__}")
+    called = next((word for word in words if not word.startswith("-")), "")
+    if called and called not in COMMANDS:
+        parser.error(f"there is no command {called!r}; {_remedy(called)}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, text in COMMANDS.items():
+        if name == called:
+            _add(commands, name)
+        else:
+            commands.add_parser(name, help=text)
+    return parser
+
+
+def _add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str) -> None:
+    module = command(name)
+    parser = commands.add_parser(
+        name,
+        help=COMMANDS[name],
+        description=module.__doc__,
+        allow_abbrev=False,  # `--to` must not be taken for `--token-file`
+    )
+    module.arguments(parser)
+    parser.set_defaults(run=module.run, parser=parser)
+
+
+def _remedy(name: str) -> str:
+    from ragmon.plugins import remedy  # noqa: PLC0415 - only where a name is wrong
+
+    return remedy(name, list(COMMANDS))

@@ -33,9 +33,6 @@ from ragmon.detectors.detection import Detection
 from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_error, standard_output
 
-NAME = "backtest"
-HELP = "show which alerts past queries would have raised"
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""

@@ -27,9 +27,6 @@ from ragmon.errors import RagmonError, SettingsError
 from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.store import FILE
 
-NAME = "backup"
-HELP = "copy the store into a file, a directory or S3, even while the daemon runs"
-
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 3_600.0
 
 

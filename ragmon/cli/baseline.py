@@ -24,9 +24,6 @@ from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_output
 from ragmon.stores.protocols import BaselineRow
 
-NAME = "baseline"
-HELP = "set, list, show, promote or delete saved baselines"
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""

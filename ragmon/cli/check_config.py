@@ -31,9 +31,6 @@ from ragmon.exposition.own import OwnMetrics
 from ragmon.judges.llm.options import Options as LlmOptions
 from ragmon.plugins import resolve
 
-NAME = "check-config"
-HELP = "check the configuration and explain every setting"
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""

@@ -25,9 +25,6 @@ from ragmon.evaluate.compare.preference import (
 from ragmon.evaluate.document import Evaluation, load
 from ragmon.evaluate.report import table
 
-NAME = "compare"
-HELP = "compare two evaluations side by side"
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""

@@ -17,9 +17,6 @@ from ragmon.daemon.build import build_pipeline
 from ragmon.daemon.metric_choice import left_out
 from ragmon.errors import SettingsError
 
-NAME = "dashboards"
-HELP = "write the Grafana dashboards for these settings"
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""

@@ -35,9 +35,6 @@ from ragmon.evaluate.report.table import standard_error, standard_output
 from ragmon.logs import configure
 from ragmon.report import PipelineReport, SliceReport
 
-NAME = "demo"
-HELP = "run ragmon on a small RAG application with two incidents"
-
 _SLICES = ["tenant", "channel", "kind"]
 _PORT = 8321
 _JUDGE_S = 30.0

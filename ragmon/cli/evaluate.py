@@ -29,8 +29,6 @@ from ragmon.evaluate.score.embedding import load as load_embedder
 from ragmon.evaluate.score.graders import AnswerGrader, GroundingGrader, HumanGrader
 from ragmon.evaluate.score.scoring import Scored, ScoringOptions, score
 
-NAME = "evaluate"
-HELP = "score recorded answers, or a live service, over a golden set"
 BASELINES = Path("ragmon-baselines")
 
 

@@ -18,9 +18,6 @@ from ragmon.clock import Clock, SystemClock
 from ragmon.durations import minute_text
 from ragmon.evaluate.report.table import standard_output
 
-NAME = "forget"
-HELP = "erase what is stored of one user or session, with a receipt"
-
 _LOOK_EVERY_S = 0.5
 _KINDS = {
     "records": "queries",

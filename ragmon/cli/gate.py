@@ -24,8 +24,6 @@ from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.loaders import yaml_files
 from ragmon.evaluate.report import junit, markdown, table
 
-NAME = "gate"
-HELP = "pass or fail a release against a baseline"
 _LIMIT = "METRIC[:KEY[=VALUE]]=NUMBER"
 
 

@@ -20,9 +20,6 @@ from ragmon.durations import minute_text
 from ragmon.evaluate.report.table import standard_output
 from ragmon.terminal import one_line_each
 
-NAME = "incidents"
-HELP = "show incidents: alerts that share a cause"
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""

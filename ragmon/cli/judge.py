@@ -19,9 +19,6 @@ from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
 from ragmon.evaluate.report.table import standard_error
 
-NAME = "judge"
-HELP = "have past answers judged by the language model, after a cost forecast"
-
 _ASK_EVERY_S = 1.0
 _STALLED_S = 120.0
 

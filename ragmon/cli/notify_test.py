@@ -17,9 +17,6 @@ from ragmon.detectors import AlertKey, Finding, Severity, StreamKey
 from ragmon.errors import SettingsError
 from ragmon.sinks import Repeating
 
-NAME = "notify-test"
-HELP = "send a test alert through a sink"
-
 _SENTENCE = "test alert sent by `ragmon notify-test`: nothing is wrong"
 _TRIES = ("Nothing: that this arrived shows that the sink works",)
 

@@ -29,9 +29,6 @@ from ragmon.quarantine_schema import (
 )
 from ragmon.stores.quarantine import STAGES
 
-NAME = "quarantine"
-HELP = "list, show, retry or delete what could not be decoded, mapped, judged or sent"
-
 _PATH = "/v1/quarantine"
 _MOST = 1_000
 

@@ -13,9 +13,6 @@ from ragmon.durations import minute_text
 from ragmon.evaluate.report.table import standard_output
 from ragmon.terminal import one_line_each
 
-NAME = "queries"
-HELP = "list stored queries of a running daemon, as GET /v1/queries"
-
 _TEXT = 60  # characters of a question
 
 

@@ -24,9 +24,6 @@ from ragmon.errors import RemoteError, SettingsError
 from ragmon.evaluate.report.table import standard_error
 from ragmon.files import unpacked
 
-NAME = "replay"
-HELP = "send logged queries from files"
-
 _BATCH = 200
 _CONNECTIONS = 4
 _SHOWN_ERRORS = 10

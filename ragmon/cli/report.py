@@ -8,9 +8,6 @@ from ragmon.cli.console import say_json
 from ragmon.cli.tables import report_view
 from ragmon.evaluate.report.table import standard_output
 
-NAME = "report"
-HELP = "print the metrics and open alerts of a running daemon"
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""

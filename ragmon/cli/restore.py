@@ -19,9 +19,6 @@ from ragmon.durations import rounded_duration_text
 from ragmon.errors import SettingsError
 from ragmon.stores.sqlite.store import FILE
 
-NAME = "restore"
-HELP = "put a backup in the place of the store"
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""

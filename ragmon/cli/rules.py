@@ -24,9 +24,6 @@ from ragmon.detectors.rules import build, combined
 from ragmon.errors import SettingsError
 from ragmon.exposition.left_out import LeftOutMetric, reads
 
-NAME = "rules"
-HELP = "print the Prometheus rules for these settings"
-
 # The alerts on objectives: what they count, and the share of it that their files tolerate.
 BUDGETS = {
     "RagmonErrorBudgetBurn": ("error", 0.05),

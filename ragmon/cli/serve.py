@@ -8,9 +8,6 @@ from ragmon.clock import SystemClock
 from ragmon.daemon import malloc
 from ragmon.logs import configure
 
-NAME = "serve"
-HELP = "run the monitoring daemon"
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""

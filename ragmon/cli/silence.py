@@ -19,9 +19,6 @@ from ragmon.durations import minute_text
 from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_output
 
-NAME = "silence"
-HELP = "add, list or delete silences of alerts"
-
 _HINTS = {
     "add": "For example: ragmon silence add alertname=RagmonHitRate pipeline=docs --for 2h",
     "list": "`ragmon silence list` shows all of them",

@@ -23,9 +23,6 @@ from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_output
 from ragmon.web.auth import digest
 
-NAME = "token"
-HELP = "create a bearer token, or list those of a daemon"
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""

@@ -32,8 +32,6 @@ from ragmon.terminal import one_line_each
 if TYPE_CHECKING:
     from ragmon.sources.otlp.spans import Span
 
-NAME = "trace-doctor"
-HELP = "show how OpenTelemetry traces are mapped to queries, and missing fields"
 
 _WIDTH = 70
 _MOST_LISTED = 12

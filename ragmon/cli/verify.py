@@ -18,8 +18,6 @@ from ragmon.evaluate.report.table import standard_error
 from ragmon.stores.sqlite.store import FILE
 from ragmon.stores.sqlite.verification import Verification, verify
 
-NAME = "verify"
-HELP = "check a store for damage"
 _SOUND, _DAMAGED, _UNUSABLE = 0, 1, 2
 
 

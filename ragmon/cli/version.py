@@ -7,9 +7,6 @@ import sqlite3
 from ragmon import __version__
 from ragmon.cli.console import say
 
-NAME = "version"
-HELP = "print the versions of ragmon, Python and SQLite"
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments: none."""

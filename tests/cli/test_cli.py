@@ -5,20 +5,20 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
-from ragmon import cli
+from ragmon import __version__, cli
 from ragmon.cli import flags, main
+from ragmon.cli.commands import COMMANDS, command
 from ragmon.config import load
 from ragmon.config.loading import keys
 from ragmon.errors import SettingsError
 from tests.support.daemons import json_among_logs, running, serve_once
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
-
-COMMANDS = [command.NAME for command in cli._commands()]
 
 
 def run(*words: str) -> int:
@@ -43,15 +43,47 @@ def test_every_command_explains_itself(name, capsys):
     assert run(name, "--help") == 0
     out = capsys.readouterr().out
     assert f"usage: ragmon {name}" in out
-    [command] = [each for each in cli._commands() if name == each.NAME]
-    assert command.HELP[0].islower()
-    assert command.__doc__.split()[0] in out
+    assert COMMANDS[name][0].islower()
+    assert command(name).__doc__.split()[0] in out
+
+
+def test_every_module_that_is_a_command_can_be_called():
+    names = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
+    runnable = {name for name in names if hasattr(command(name), "run") and name != "__init__"}
+    assert {name.replace("-", "_") for name in COMMANDS} == runnable
+    assert list(COMMANDS) == sorted(COMMANDS)
+
+
+def test_without_a_command_it_helps(capsys):
+    assert run() == 0
+    out = capsys.readouterr().out
+    assert all(f" {name}" in out for name in COMMANDS)
+
+
+def test_the_version_can_be_asked_for_as_of_other_programs(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"ragmon {__version__}\n"
+
+
+def test_a_mistyped_command_is_told_the_nearest(capsys):
+    assert run("silance", "list") == 2
+    assert "there is no command 'silance'; did you mean `silence`?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--help"], ["version"], ["--version"]])
+def test_what_needs_no_settings_imports_none(words):
+    code = (
+        "import sys; from ragmon.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(any(name in sys.modules for name in ('numpy', 'pydantic', 'requests', 'rich')))"
+    )
+    subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param((), id="no command"),
         pytest.param(("serv",), id="an unknown command"),
         pytest.param(("version", "--port", "1"), id="a setting for a command that takes none"),
         pytest.param(("report", "--windw", "1h"), id="an unknown flag"),

@@ -12,7 +12,8 @@ import jsonschema
 import pytest
 import yaml
 
-from ragmon.cli import _commands, main
+from ragmon.cli import main
+from ragmon.cli.commands import COMMANDS
 from ragmon.cli.flags import overrides
 from ragmon.client.fake import FakeServer
 from ragmon.config import load
@@ -24,7 +25,7 @@ from tests.support.reference_pages import parser_of
 DOCS = [page for page in pages() if not page.name.startswith(("tests/", "ragmon/"))]
 FENCES = [(page, fence) for page in DOCS for fence in page.fences]
 LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql"}
-COMMANDS = {command.NAME: parser_of(command) for command in _commands()}
+PARSERS = {name: parser_of(name) for name in COMMANDS}
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
@@ -134,7 +135,7 @@ def check_backup(text, folder, _monkeypatch):
     mounted = {each["name"] for each in container["volumeMounts"]}
     assert mounted == {each["name"] for each in pod["volumes"]}
     command, *words = container["args"]
-    flags = {flag for action in COMMANDS[command]._actions for flag in action.option_strings}
+    flags = {flag for action in PARSERS[command]._actions for flag in action.option_strings}
     assert {word for word in words if word.startswith("--")} <= flags
 
 
@@ -219,8 +220,8 @@ def check_call(words: list[str]) -> None:
         SettingsError: a setting does not exist.
     """
     name, *arguments = words
-    assert name in COMMANDS
-    parser = COMMANDS[name]
+    assert name in PARSERS
+    parser = PARSERS[name]
     _, rest = parser.parse_known_args(arguments)
     if rest and not parser.get_default("takes_settings"):
         parser.error(f"unrecognized arguments: {rest}")
@@ -263,8 +264,8 @@ INLINE = [
 @pytest.mark.parametrize("code", INLINE)
 def test_a_command_in_a_sentence_exists_with_its_flags(code):
     words = re.sub(r"^(?:[A-Z_]+=\S+ )+", "", code).split()
-    assert words[1] in COMMANDS
-    flags = {flag for action in COMMANDS[words[1]]._actions for flag in action.option_strings}
+    assert words[1] in PARSERS
+    flags = {flag for action in PARSERS[words[1]]._actions for flag in action.option_strings}
     used = {word.partition("=")[0] for word in words[2:] if word.startswith("--")}
     assert used <= flags
 

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ragmon import plugins
-from ragmon.cli import _commands
 from ragmon.cli.check_config import reference, value_text
+from ragmon.cli.commands import COMMANDS, command
 from ragmon.config.access import TokenSettings
 from ragmon.config.sections import (
     MaintenanceSettings,
@@ -175,31 +175,34 @@ def metrics_page() -> str:
 
 
 def commands_page() -> str:
-    commands = _commands()
     return page(
         "Commands",
         COMMANDS_INTRO,
         table(
             ("command", "task"),
-            [(f"[`ragmon {c.NAME}`](#ragmon-{c.NAME})", _cell(c.HELP)) for c in commands],
+            [
+                (f"[`ragmon {name}`](#ragmon-{name})", _cell(text))
+                for name, text in COMMANDS.items()
+            ],
         ),
-        *itertools.chain.from_iterable(map(_command_section, commands)),
+        *itertools.chain.from_iterable(map(_command_section, COMMANDS)),
     )
 
 
-def parser_of(command) -> argparse.ArgumentParser:
+def parser_of(name: str) -> argparse.ArgumentParser:
     """Of one command, as `ragmon` makes it."""
+    module = command(name)
     parser = argparse.ArgumentParser(
-        prog=f"ragmon {command.NAME}", description=command.__doc__, allow_abbrev=False
+        prog=f"ragmon {name}", description=module.__doc__, allow_abbrev=False
     )
-    command.arguments(parser)
+    module.arguments(parser)
     return parser
 
 
-def _command_section(command) -> Iterator[str]:
-    parser = parser_of(command)
-    yield f"## ragmon {command.NAME}"
-    yield textwrap.dedent(command.__doc__).strip()
+def _command_section(name: str) -> Iterator[str]:
+    parser = parser_of(name)
+    yield f"## ragmon {name}"
+    yield textwrap.dedent(command(name).__doc__ or "").strip()
     rows = [
         (f"`{_invocation(action)}`", _cell(action.help or ""))
         for action in parser._actions

@@ -1,0 +1,43 @@
+"""The commands by name, and how one is loaded: only the one that runs is imported."""
+
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
+
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "backtest": "show which alerts past queries would have raised",
+        "backup": "copy the store into a file, a directory or S3, even while the daemon runs",
+        "baseline": "set, list, show, promote or delete saved baselines",
+        "check-config": "check the configuration and explain every setting",
+        "compare": "compare two evaluations side by side",
+        "dashboards": "write the Grafana dashboards for these settings",
+        "demo": "run ragmon on a small RAG application with two incidents",
+        "evaluate": "score recorded answers, or a live service, over a golden set",
+        "forget": "erase what is stored of one user or session, with a receipt",
+        "gate": "pass or fail a release against a baseline",
+        "incidents": "show incidents: alerts that share a cause",
+        "judge": "have past answers judged by the language model, after a cost forecast",
+        "notify-test": "send a test alert through a sink",
+        "quarantine": (
+            "list, show, retry or delete what could not be decoded, mapped, judged or sent"
+        ),
+        "queries": "list stored queries of a running daemon, as GET /v1/queries",
+        "replay": "send logged queries from files",
+        "report": "print the metrics and open alerts of a running daemon",
+        "restore": "put a backup in the place of the store",
+        "rules": "print the Prometheus rules for these settings",
+        "serve": "run the monitoring daemon",
+        "silence": "add, list or delete silences of alerts",
+        "token": "create a bearer token, or list those of a daemon",
+        "trace-doctor": "show how OpenTelemetry traces are mapped to queries, and missing fields",
+        "verify": "check a store for damage",
+        "version": "print the versions of ragmon, Python and SQLite",
+    }
+)
+"""Lines of help by name; the module of ``check-config`` is ``check_config``."""
+
+
+def command(name: str) -> ModuleType:
+    """The module of a command: ``arguments(parser)``, ``run(args) -> int``, and its docstring."""
+    return importlib.import_module(f"ragmon.cli.{name.replace('-', '_')}")
