@@ -381,6 +381,22 @@ def test_notes_say_what_is_next(chart):
 
 
 @pytest.mark.parametrize(
+    ("metrics", "is_told"),
+    [
+        ({"exclude": ["ragmon_loop_*"]}, True),
+        ({"intervals": "none"}, True),
+        ({"max_series": 4000}, False),
+        (None, False),
+    ],
+)
+def test_notes_name_the_commands_that_fit_dashboards_to_metrics(chart, metrics, is_told):
+    values = {"config": {"metrics": metrics}}
+    assert "ragmon dashboards" not in notes(chart, **values)
+    text = notes(chart, **values, dashboards={"enabled": True})
+    assert ("`ragmon dashboards`" in text) == is_told
+
+
+@pytest.mark.parametrize(
     ("values", "warning"),
     [
         pytest.param(VARIANTS["ephemeral"], "persistence is off", id="no volume"),
