@@ -16,7 +16,7 @@ from ragmon.detectors.arrays import Bools, Floats, Ints
 from ragmon.detectors.baselines import Baseline, from_log
 from ragmon.detectors.core import Charts
 from ragmon.detectors.latencies import LatencyEdges
-from ragmon.detectors.losses import WEIGHTED, LossMap, cells
+from ragmon.detectors.losses import LOSSES, WEIGHTED, LossMap, cells
 from ragmon.detectors.minutes import TEN, MinuteLog, SavedMinute
 from ragmon.detectors.references import ReferenceOptions, References
 from ragmon.detectors.rules import Rule
@@ -191,19 +191,19 @@ class Detection:
         if not len(new):
             return
         minutes = new.timestamps.astype(np.int64) // 60
-        pipelines = [dims[0] for dims in new.dims]
-        which = new.dim_index.astype(np.int64)
-        edges = self.latencies.thresholds_ms(pipelines, which, minutes)
+        pipelines, of = _pipelines(new)
+        edges = self.latencies.thresholds_ms(pipelines, of, minutes)
         added = cells(self._losses.losses(new.values, edges))
         if old is not None:
             added = added - cells(self._losses.losses(old.values, edges))
-        key = new.dim_index.astype(np.int64) << 40 | minutes
-        at, sums = group(key, added.reshape(len(added), -1))
-        self._spread(
-            new, minutes[at], new.dim_index[at].astype(np.int64), sums.reshape(len(at), -1, 3)
-        )
+        which = new.dim_index.astype(np.int64)
+        at, sums = group(which << 40 | minutes, added.reshape(len(added), -1))
+        self._spread(new, minutes[at], which[at], sums.reshape(len(at), -1, 3))
         if old is None:
-            self._observe_latencies(new, pipelines, minutes)
+            watched = [StreamKey(name, "traffic") in self.streams.rows for name in pipelines]
+            known = np.array(watched)[of]  # their number is bounded
+            latency = self._losses.latency_ms(new.values)
+            self.latencies.observe(pipelines, of[known], minutes[known], latency[known])
 
     def _spread(self, new: Observations, minutes: Ints, dims: Ints, sums: Floats) -> None:
         """Add the sums of each (dims, minute) to the streams they belong to."""
@@ -211,22 +211,12 @@ class Detection:
             part = slice(at, at + _MOST_SPREAD)
             changed: Bools = np.asarray(sums[part].any(axis=2), dtype=np.bool_)
             members = self.streams.members(new.dims, new.slices, dims[part], changed)
-            pair, series, loss = np.nonzero(changed[:, None] & (members >= 0))
-            values = sums[part][pair, loss]
+            counted = np.flatnonzero(changed[:, None] & (members >= 0))
+            pair, loss = counted // members[0].size, counted % len(LOSSES)
+            values = sums[part].reshape(-1, 3)[pair * len(LOSSES) + loss]
             first = (values[:, 0] > 0.0) | WEIGHTED[loss]
-            self.add_cells(minutes[part][pair], members[pair, series, loss], values, first)
-
-    def _observe_latencies(
-        self, new: Observations, pipelines: Sequence[str], minutes: Ints
-    ) -> None:
-        """Learn the latencies of those pipelines that are watched, whose number is bounded."""
-        latency = self._losses.latency_ms(new.values)
-        distinct, of = np.unique(np.array(pipelines), return_inverse=True)
-        number = of[new.dim_index]
-        for at, pipeline in enumerate(distinct.tolist()):
-            if StreamKey(pipeline, "traffic") in self.streams.rows:
-                mine = number == at
-                self.latencies.observe(pipeline, minutes[mine], latency[mine])
+            rows = members.reshape(-1)[counted].astype(np.int64)
+            self.add_cells(minutes[part][pair], rows, values, first)
 
     def _minute(self) -> Closed:
         minute = self.log.frontier
@@ -333,3 +323,11 @@ def totals(streams: StreamTable, sums: Floats) -> Mapping[StreamKey, tuple[float
         for key, row in streams.rows.items()
         if sums[row, 0] > 0.0
     }
+
+
+def _pipelines(observations: Observations) -> tuple[list[str], Ints]:
+    """The distinct pipelines, and for each record which of them it has, (n,)."""
+    distinct = sorted({dims[0] for dims in observations.dims})
+    number = {name: at for at, name in enumerate(distinct)}
+    of_dims = np.array([number[dims[0]] for dims in observations.dims], dtype=np.int64)
+    return distinct, of_dims[observations.dim_index]

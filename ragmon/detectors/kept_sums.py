@@ -58,7 +58,9 @@ class KeptSums:
             if oldest < kept.last and newest >= kept.first:
                 within = (buckets >= kept.first) & (buckets < kept.last)
                 kept.total = kept.total.copy()
-                np.add.at(kept.total, streams[within], cells[within])
+                for part in range(3):
+                    added = np.bincount(streams[within], cells[within, part], len(kept.total))
+                    kept.total[:, part] += added
 
     def grow(self, streams: int) -> None:
         """Make room for that many streams."""
@@ -75,9 +77,10 @@ class KeptSums:
 
     def _nearest(self, first: int, last: int) -> KeptSum | None:
         """Take out a sum that becomes this one by a few buckets more, and as many less or none."""
+        length = last - first
+        earliest = last - min(_MOST_STEPS, length // 3)
         for at, kept in enumerate(self._sums):
-            slid = kept.last - kept.first == last - first
-            near = kept.last <= last <= kept.last + min(_MOST_STEPS, (last - first) // 3)
-            if near and (slid or kept.first == first):
+            slid = kept.last - kept.first == length
+            if earliest <= kept.last <= last and (slid or kept.first == first):
                 return self._sums.pop(at)
         return None

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from ragmon.detectors.arrays import Floats, Ints
 from ragmon.stats.latency import BINS, EDGES_MS, bins, nearest_edge, quantiles, share_above
@@ -40,17 +41,26 @@ class LatencyEdges:
     """Latency histograms of the last day by hour, and what was learned from them."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, Ints] = {}  # (hours, BINS)
+        self._counts: dict[str, NDArray[np.int32]] = {}  # (hours, BINS)
         self._learned: dict[str, Learned] = {}
 
-    def observe(self, pipeline: str, minutes: Ints, latency_ms: Floats) -> None:
-        """Count latencies, NaN aside, under the hour of their minute."""
+    def observe(self, pipelines: list[str], which: Ints, minutes: Ints, latency_ms: Floats) -> None:
+        """Count latencies, NaN aside, under the hour of their minute.
+
+        Args:
+            pipelines: names; distinct.
+            which: (n,) into ``pipelines``.
+            minutes: (n,) of the records.
+            latency_ms: (n,).
+        """
         known = ~np.isnan(latency_ms)
-        if not known.any():
-            return
-        counts = self._counts.setdefault(pipeline, np.zeros((_HOURS, BINS), dtype=np.int64))
-        hours = minutes[known] // 60 % _HOURS
-        np.add.at(counts, (hours, bins(latency_ms[known])), 1)
+        which = which[known]
+        places = minutes[known] // 60 % _HOURS * BINS + bins(latency_ms[known])
+        for number in np.flatnonzero(np.bincount(which)).tolist():
+            name = pipelines[number]
+            if name not in self._counts:
+                self._counts[name] = np.zeros((_HOURS, BINS), dtype=np.int32)
+            np.add.at(self._counts[name].reshape(-1), places[which == number], 1)
 
     def thresholds_ms(self, pipelines: list[str], which: Ints, minutes: Ints) -> Floats:
         """Median and 95th percentile for each of n records; NaN where they do not hold.
@@ -87,9 +97,7 @@ class LatencyEdges:
         """Everything, as bytes."""
         return msgspec.msgpack.encode(
             {
-                pipeline: _SavedEdges(
-                    counts.astype(np.int32).tobytes(), self._learned.get(pipeline)
-                )
+                pipeline: _SavedEdges(counts.tobytes(), self._learned.get(pipeline))
                 for pipeline, counts in self._counts.items()
             }
         )
@@ -99,7 +107,7 @@ class LatencyEdges:
         stored = msgspec.msgpack.decode(data, type=dict[str, _SavedEdges])
         for pipeline, saved in stored.items():
             counts = np.frombuffer(saved.counts, dtype=np.int32).reshape(_HOURS, BINS)
-            self._counts[pipeline] = counts.astype(np.int64)
+            self._counts[pipeline] = counts.copy()
             if saved.learned is not None:
                 self._learned[pipeline] = saved.learned
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from ragmon.detectors import StreamKey
 from ragmon.detectors.arrays import Bools, Ints, grown
@@ -66,7 +67,7 @@ class StreamTable:
 
     def members(
         self, dims: Sequence[Dims], slices: tuple[str, ...], which: Ints, observed: Bools
-    ) -> Ints:
+    ) -> NDArray[np.int32]:
         """Rows of (pipeline, version, slices…) by loss, (m, series, losses).
 
         Negative where there is none: ``ABSENT``, ``REFUSED`` or ``NO_SERIES``.
@@ -80,15 +81,16 @@ class StreamTable:
         table = self._tables.setdefault(slices, _MemberTable(2 + len(slices)))
         if len(table) + len(dims) > 4 * self.limit:
             table.clear()  # bounded, whatever the clients send
-        places = table.places(dims)
-        unknown = (table.rows[places] == ABSENT).any(axis=1)
-        for at in np.flatnonzero((observed & unknown[which]).any(axis=1)).tolist():
-            known = table.rows[places[which[at]]]
-            missing = observed[at] & (known == ABSENT).any(axis=0)
+        places = table.places(dims)[which]
+        for at in np.flatnonzero((observed & table.absent[places]).any(axis=1)).tolist():
+            missing = observed[at] & table.absent[places[at]]
             if missing.any():  # not since it was looked at
-                self._begin(known, dims[which[at]], slices, np.flatnonzero(missing))
-        members: Ints = table.rows[places[which]].astype(np.int64)
-        self.dropped += int((observed[:, None] & (members == REFUSED)).sum())
+                table.absent[places[at], missing] = False
+                losses = np.flatnonzero(missing)
+                self._begin(table.rows[places[at]], dims[which[at]], slices, losses)
+        members: NDArray[np.int32] = table.rows[places]
+        if len(self.rows) >= self.limit:
+            self.dropped += int(np.count_nonzero((members == REFUSED) & observed[:, None]))
         return members
 
     def forget(self, before: int) -> list[int]:
@@ -169,7 +171,9 @@ class StreamTable:
         self.first_minute = grown(self.first_minute, before + more, _NEVER)
         self._free = list(range(before + more - 1, before - 1, -1))
 
-    def _begin(self, known: Ints, dims: Dims, slices: Sequence[str], losses: Ints) -> None:
+    def _begin(
+        self, known: NDArray[np.int32], dims: Dims, slices: Sequence[str], losses: Ints
+    ) -> None:
         names: list[tuple[str, str]] = [("", "")]
         pairs: list[tuple[str, str]] = [(VERSION, dims[1]), *zip(slices, dims[2:], strict=True)]
         names += [(name, value) for name, value in pairs if value]
@@ -184,6 +188,7 @@ class _MemberTable:
 
     def __init__(self, series: int) -> None:
         self.rows = np.empty((0, series, len(LOSSES)), dtype=np.int32)
+        self.absent: Bools = np.empty((0, len(LOSSES)), dtype=np.bool_)  # not looked up yet
         self._places: dict[Dims, int] = {}
 
     def __len__(self) -> int:
@@ -196,11 +201,12 @@ class _MemberTable:
         if len(self._places) > len(self.rows):
             room = max(len(self._places), 3 * len(self.rows) // 2)
             self.rows = grown(self.rows, room, ABSENT)
+            self.absent = grown(self.absent, room, True)
         for new in itertools.islice(self._places, before, None):
             self.rows[self._places[new], 1 + sum(map(bool, new[1:])) :] = NO_SERIES
         return np.array(places, dtype=np.int64)
 
     def clear(self) -> None:
         """Forget all."""
-        self.rows = self.rows[:0]
+        self.rows, self.absent = self.rows[:0], self.absent[:0]
         self._places.clear()

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragmon.detectors.cell_ring import CellRing
 from ragmon.detectors.kept_sums import KeptSums
-from ragmon.detectors.minutes import _Ring
 
 SLOTS = 12
 STREAMS = 3
@@ -24,10 +24,9 @@ _STEPS = st.lists(
 
 def made_anew(ring, first, last):
     """The sum bucket by bucket."""
-    total = np.zeros((ring.cells.shape[1], 3))
+    total = np.zeros((ring.streams, 3))
     for bucket in range(max(first, last - ring.slots), last):
-        if ring.epochs[bucket % ring.slots] == bucket:
-            total += ring.cells[bucket % ring.slots]
+        total += ring.bucket(bucket)
     return total
 
 
@@ -52,7 +51,7 @@ def play(ring, name, newest, steps):
 @given(steps=_STEPS)
 @settings(max_examples=150, deadline=None)
 def test_a_ring_sums_as_if_nothing_was_kept(steps):
-    ring, newest = _Ring(SLOTS), 100
+    ring, newest = CellRing(SLOTS), 100
     ring.grow(STREAMS)
     for name, *rest in steps:
         if name == "on":
@@ -76,7 +75,7 @@ def test_a_sum_slides_by_the_buckets_that_enter_and_leave():
 
 
 def test_a_sum_that_was_answered_does_not_change_any_more():
-    ring = _Ring(SLOTS)
+    ring = CellRing(SLOTS)
     ring.grow(1)
     cell = np.array([[1.0, 0.0, 0.0]])
     ring.add(np.array([5]), np.array([0]), cell)
@@ -87,7 +86,7 @@ def test_a_sum_that_was_answered_does_not_change_any_more():
 
 
 def test_sums_have_room_for_streams_that_begin():
-    ring = _Ring(SLOTS)
+    ring = CellRing(SLOTS)
     ring.grow(1)
     ring.add(np.array([5]), np.array([0]), np.array([[1.0, 0.0, 0.0]]))
     assert ring.total(1, 6).shape == (1, 3)

@@ -118,7 +118,7 @@ def _known(detection: Detection) -> dict[StreamKey, list[bytes]]:
     tables += [(state, state._FIELDS) for _, state in detection._rules if hasattr(state, "_FIELDS")]
     arrays = [getattr(table, name) for table, fields in tables for name in fields]
     assert len(arrays) > 20
-    by_bucket = [ring.cells for ring in log._rings] + [log.excluded]
+    by_bucket = [ring.read(ring.epochs) for ring in log._rings] + [log.excluded]
     return {
         key: [
             log.carry[row].tobytes(),
