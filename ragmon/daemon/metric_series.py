@@ -9,8 +9,10 @@ from ragmon.clock import Clock
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.read_deadline import read_deadline
 from ragmon.metric_series import MetricSeries, SeriesMetric, metrics, points
+from ragmon.web.pages.sources import Course
 from ragmon.web.series import SeriesQuery
 from ragmon.windows import Merged
+from ragmon.windows.estimates import estimate
 from ragmon.windows.history import Steps, add_saved_buckets, of_series, steps
 from ragmon.windows.series import SeriesKey
 from ragmon.windows.snapshot import SavedBucket
@@ -47,8 +49,29 @@ class LiveSeries:
         """
         metric = self._metric(query.metric)
         key = SeriesKey(query.pipeline, query.dimension, query.value)
-        memory = await self._engine.thread.ask_async(lambda: self._from_memory(query, key, metric))
+        latencies = metric.needs_latencies
+        memory = await self._engine.thread.ask_async(
+            lambda: self._from_memory(query, key, latencies=latencies)
+        )
         return await asyncio.to_thread(self._answer, metric, key, memory)
+
+    async def course(self, query: SeriesQuery) -> Course:
+        """Every metric for each step; the one that the query names does not matter.
+
+        Raises:
+            KeyError: no such pipeline or slice has queries.
+        """
+        key = SeriesKey(query.pipeline, query.dimension, query.value)
+        memory = await self._engine.thread.ask_async(
+            lambda: self._from_memory(query, key, latencies=True)
+        )
+        return await asyncio.to_thread(self._course, key, memory)
+
+    def _course(self, key: SeriesKey, memory: _Memory) -> Course:
+        columns = self._engine.windows.columns
+        merged = self._with_saved(key, memory)
+        over = memory.over
+        return Course(float(over.start), float(over.step_s), columns, estimate(merged, columns))
 
     def _metric(self, name: str) -> SeriesMetric:
         if name not in self._metrics:
@@ -57,14 +80,14 @@ class LiveSeries:
             raise ValueError(f"metric: {name[:100]!r} is unknown{hint}")
         return self._metrics[name]
 
-    def _from_memory(self, query: SeriesQuery, key: SeriesKey, metric: SeriesMetric) -> _Memory:
+    def _from_memory(self, query: SeriesQuery, key: SeriesKey, *, latencies: bool) -> _Memory:
         windows = self._engine.windows
         number = windows.series.keys.get(key)
         newest = max(self._clock.now(), windows.watermark)
         over = steps(windows.tiers, query.start, query.end, query.step_s, newest)
         tier = windows.tiers[over.tier]
         first_held = int(windows.watermark // tier.width_s) - tier.slots + 1
-        merged = of_series(windows, number, over, latencies=metric.needs_latencies)
+        merged = of_series(windows, number, over, latencies=latencies)
         return _Memory(over, merged, first_held, is_known=number is not None)
 
     def _in_time(self, buckets: Iterable[SavedBucket]) -> Iterator[SavedBucket]:
@@ -73,7 +96,12 @@ class LiveSeries:
             check()
             yield bucket
 
-    def _answer(self, metric: SeriesMetric, key: SeriesKey, memory: _Memory) -> MetricSeries:
+    def _with_saved(self, key: SeriesKey, memory: _Memory) -> Merged:
+        """The sums of each step, with those that memory has forgotten.
+
+        Raises:
+            KeyError: no such pipeline or slice has queries.
+        """
         over, merged, first_held, is_known = memory
         columns = self._engine.windows.columns
         if over.first < first_held:
@@ -84,6 +112,11 @@ class LiveSeries:
         if not is_known and not merged.rows.any():
             of = f" with {key.dimension}={key.value}" if key.dimension else ""
             raise KeyError(f"no query of pipeline {key.pipeline[:100]!r}{of[:200]} is counted")
+        return merged
+
+    def _answer(self, metric: SeriesMetric, key: SeriesKey, memory: _Memory) -> MetricSeries:
+        over, columns = memory.over, self._engine.windows.columns
+        merged = self._with_saved(key, memory)
         return MetricSeries(
             metric=metric.name,
             pipeline=key.pipeline,

@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,8 @@ from ragmon.daemon.audit import AuditLog
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.read_deadline import read_deadline
-from ragmon.web.pages.sources import WEEK_S, Restart, Trends
+from ragmon.signals import Column
+from ragmon.web.pages.sources import WEEK_S, Restart, SliceFigures, Trends
 from ragmon.windows import Merged, Windows
 from ragmon.windows.estimates import estimate
 from ragmon.windows.history import Steps, steps
@@ -22,6 +23,9 @@ from ragmon.windows.trends import FirstSeen, add_steps, empty_steps, new_version
 
 MOST_PIPELINES = 60
 """On one page: those with the most traffic."""
+
+MOST_SLICES = 200
+"""In one table: those with the most queries."""
 
 _STEPS = 36  # of a small curve
 _AT_ONCE = 24  # buckets that the writer reads before it commits again
@@ -37,6 +41,11 @@ class _Start(NamedTuple):
     before: Merged
     over: Steps
     watermark: float
+
+
+class _SliceSums(NamedTuple):
+    keys: list[SeriesKey]
+    merged: Merged  # the pipeline as a whole, then its slices
 
 
 class LivePages:
@@ -96,6 +105,14 @@ class LivePages:
             watermark=begun.watermark or None,
         )
 
+    async def slices(self, pipeline: str, start: float, end: float) -> SliceFigures:
+        """The slices of a pipeline that have queries, those with the most first."""
+        windows, now = self._engine.windows, self._clock.now()
+        sums = await self._engine.thread.ask_async(
+            lambda: _slices(windows, pipeline, (start, end), now)
+        )
+        return await asyncio.to_thread(_compared, sums, windows.columns)
+
     async def pipelines(self, readable: Readable | None) -> list[str]:
         """Names of the pipelines that may be read, in their order."""
         windows = self._engine.windows
@@ -141,6 +158,53 @@ def _begin(
         before=windows.merge(window_s, now, now - WEEK_S, series=numbers, stages=1),
         over=over,
         watermark=windows.watermark,
+    )
+
+
+def _slices(
+    windows: Windows, pipeline: str, between: tuple[float, float], now: float
+) -> _SliceSums:
+    """The sums of a pipeline and its slices, on the writer's thread."""
+    start, end = between
+    known = windows.series.keys
+    keys = [key for key in known if key.pipeline == pipeline and key.dimension and key.value]
+    whole = known.get(SeriesKey(pipeline))
+    numbers = np.array([0 if whole is None else whole, *map(known.__getitem__, keys)])
+    is_past = end < now
+    merged = windows.merge(
+        end - start, now, end if is_past else None, series=numbers.astype(np.intp), stages=1
+    )
+    if whole is None:
+        return _SliceSums([], merged)
+    return _SliceSums(keys, merged)
+
+
+def _compared(sums: _SliceSums, columns: Sequence[Column]) -> SliceFigures:
+    """Estimates of each slice that has queries, and of the pipeline without it."""
+    queries = sums.merged.rows[1 : len(sums.keys) + 1, -1]
+    most = np.argsort(-queries, kind="stable")[:MOST_SLICES]
+    chosen = most[queries[most] > 0]
+    return SliceFigures(
+        slices=tuple((sums.keys[at].dimension, sums.keys[at].value) for at in chosen),
+        columns=columns,
+        whole=estimate(_rows_of(sums.merged, np.zeros(1, dtype=np.intp)), columns),
+        slice_estimates=estimate(_rows_of(sums.merged, chosen + 1), columns),
+        rest=estimate(_without(sums.merged, chosen + 1), columns),
+    )
+
+
+def _rows_of(merged: Merged, chosen: NDArray[np.intp]) -> Merged:
+    assert merged.judged is not None
+    return Merged(merged.rows[chosen], merged.latency[chosen], merged.judged[chosen])
+
+
+def _without(merged: Merged, chosen: NDArray[np.intp]) -> Merged:
+    """The first row without each of the chosen ones."""
+    assert merged.judged is not None
+    return Merged(
+        np.maximum(merged.rows[:1] - merged.rows[chosen], 0.0),
+        np.maximum(merged.latency[:1] - merged.latency[chosen], 0),
+        merged.judged[:1] - merged.judged[chosen],
     )
 
 

@@ -295,9 +295,7 @@ class Daemon:
         limits = http.limits_of(self._context)
         return [
             *self._build_pages(),
-            SeriesSection(
-                LiveSeries(self._engine, self._clock, self.settings.limits.query_timeout)
-            ),
+            SeriesSection(self._build_series()),
             AlertSection(self._alerts, limits),
             BaselineSection(self._baselines, limits),
             JudgeSection(self._judges.on_demand, self._clock.now, limits),
@@ -311,9 +309,18 @@ class Daemon:
         timeout_s = self.settings.limits.query_timeout
         return LivePages(self._engine, self._clock, self._access.audit, self._monitor, timeout_s)
 
+    def _build_series(self) -> LiveSeries:
+        return LiveSeries(self._engine, self._clock, self.settings.limits.query_timeout)
+
     def _build_pages(self) -> Sequence[RouteSection]:
         """The pages for people."""
-        return page_sections(self._build_page_data(), self._alerts, self._baselines, self._monitor)
+        return page_sections(
+            self._build_page_data(),
+            self._build_series(),
+            self._alerts,
+            self._baselines,
+            self._monitor,
+        )
 
     def _build_components(self) -> list[Component]:
         """In the order in which they start."""

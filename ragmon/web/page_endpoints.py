@@ -18,6 +18,29 @@ OVERVIEW = Endpoint(
     media=(HTML,),
     problems=(400,),
 )
+PIPELINE_PAGE = Endpoint(
+    name="pipelinePage",
+    method="GET",
+    path="/pipelines/{name:path}",
+    scope="read",
+    reads="windows",
+    pipelines="own",
+    tag="Pages",
+    summary="One pipeline for a browser: charts, incidents and slices",
+    parameters=(
+        Parameter("name", "Name of the pipeline."),
+        Parameter("window", "Length of the time, such as `24h`, at most 90 days.", str, "24h"),
+        Parameter(
+            "from", "Start, in place of `window`: Unix seconds, RFC 3339 or how long ago.", str, ""
+        ),
+        Parameter("to", "End, with `from`. Empty: now.", str, ""),
+        Parameter("metric", "Only this metric. Empty: those that say most.", str, ""),
+        Parameter("slice", "A slice as `dimension=value`. Empty: all.", str, ""),
+        Parameter("sort", "Order of the slices: `slice`, `queries` or a metric.", str, ""),
+    ),
+    media=(HTML,),
+    problems=(400, 404),
+)
 SEARCH = Endpoint(
     name="search",
     method="GET",
@@ -46,5 +69,5 @@ ASSET = Endpoint(
     problems=(404,),
 )
 
-EVERY = (OVERVIEW, SEARCH, ASSET)
+EVERY = (OVERVIEW, PIPELINE_PAGE, SEARCH, ASSET)
 """All of them, in the order of the document."""

@@ -46,7 +46,7 @@ def test_it_is_served_without_a_token(daemon):
 
 def test_every_route_is_in_it():
     sections = [
-        *page_sections(None, None, None, None),
+        *page_sections(None, None, None, None, None),
         SeriesSection(None),
         AlertSection(None, None),
         BaselineSection(None, None),

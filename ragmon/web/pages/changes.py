@@ -1,6 +1,6 @@
 """Changes that may explain the numbers: versions, baselines, silences, restarts."""
 
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from ragmon.api_schema import BaselineList, SilenceView
 from ragmon.web.alerts import AlertSource
@@ -14,7 +14,7 @@ class RecentChange(NamedTuple):
     """One change."""
 
     at: float  # unix seconds
-    kind: str  # version, baseline, silence or restart
+    kind: Literal["version", "baseline", "silence", "note"]
     subject: str  # somebody's text
     text: str
     pipeline: str = ""
@@ -49,7 +49,7 @@ async def recent_changes(
         changes += await _of_baselines(baselines)
         changes += [_of_silence(silence) for silence in await alerts.silences()]
         changes += [
-            RecentChange(restart.at, "restart", f"ragmon {restart.version}", "started")
+            RecentChange(restart.at, "note", f"ragmon {restart.version}", "started")
             for restart in await source.restarts(now - WEEK_S)
         ]
     recent = [change for change in changes if now - WEEK_S <= change.at <= now]

@@ -7,19 +7,25 @@ from ragmon.web.api import RouteSection
 from ragmon.web.pages.assets import Assets, AssetSection
 from ragmon.web.pages.changes import ChangeSource
 from ragmon.web.pages.overview import OverviewSection
+from ragmon.web.pages.pipeline import PipelineSection
 from ragmon.web.pages.rendering import Renderer
 from ragmon.web.pages.search import QuerySource, SearchSection
-from ragmon.web.pages.sources import PageSource
+from ragmon.web.pages.sources import CourseSource, PageSource
 
 
 def page_sections(
-    source: PageSource, alerts: AlertSource, baselines: ChangeSource, queries: QuerySource
+    source: PageSource,
+    courses: CourseSource,
+    alerts: AlertSource,
+    baselines: ChangeSource,
+    queries: QuerySource,
 ) -> Sequence[RouteSection]:
     """Sections of all pages, and of what they load."""
     assets = Assets()
     renderer = Renderer(assets)
     return (
         OverviewSection(source, alerts, baselines, renderer),
+        PipelineSection(source, courses, alerts, baselines, renderer),
         SearchSection(source, alerts, queries, renderer),
         AssetSection(assets),
     )

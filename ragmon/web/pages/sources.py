@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from ragmon.signals import Column
 from ragmon.web.permits import Readable
+from ragmon.web.series import SeriesQuery
 from ragmon.windows.estimates import Estimates
 from ragmon.windows.trends import FirstSeen
 
@@ -25,11 +26,42 @@ class Trends(NamedTuple):
     watermark: float | None  # unix seconds of the newest query that is counted
 
 
+class Course(NamedTuple):
+    """Every metric of one pipeline or slice, step by step."""
+
+    start: float  # unix seconds at which the first step begins
+    step_s: float
+    columns: Sequence[Column]
+    estimates: Estimates  # a row a step
+
+
+class SliceFigures(NamedTuple):
+    """The slices of a pipeline over one stretch of time, each beside the rest of the pipeline."""
+
+    slices: tuple[tuple[str, str], ...]  # dimension and value of each
+    columns: Sequence[Column]
+    whole: Estimates  # one row
+    slice_estimates: Estimates  # a row a slice
+    rest: Estimates  # a row a slice: the pipeline without it
+
+
 class Restart(NamedTuple):
     """A start of ragmon."""
 
     at: float  # unix seconds
     version: str
+
+
+class CourseSource(Protocol):
+    """Source of metrics over time."""
+
+    async def course(self, query: SeriesQuery) -> Course:
+        """Every metric for each step.
+
+        Raises:
+            KeyError: no such pipeline or slice has queries.
+        """
+        ...
 
 
 class PageSource(Protocol):
@@ -49,6 +81,10 @@ class PageSource(Protocol):
 
     async def trends(self, window_s: float, span_s: float, readable: Readable | None) -> Trends:
         """The pipelines that may be read over a window, and over the steps of a longer span."""
+        ...
+
+    async def slices(self, pipeline: str, start: float, end: float) -> SliceFigures:
+        """The slices of a pipeline that have queries, those with the most first."""
         ...
 
     async def pipelines(self, readable: Readable | None) -> list[str]:

@@ -1,0 +1,162 @@
+"""Charts of a page: metrics over time with what happened meanwhile, and values to hover over."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ragmon.charts import axes
+from ragmon.charts.area import Layer, stacked_area
+from ragmon.charts.axes import Axis
+from ragmon.charts.frame import Frame
+from ragmon.charts.line import WIDE, Curve, Mark, line_chart
+from ragmon.metric_series import Floats, SeriesMetric, Values
+from ragmon.web.pages import words
+from ragmon.web.pages.headlines import ShownMetric
+from ragmon.web.pages.sources import Course
+
+_MODES = ("retrieval", "ranking", "generation", "unknown")
+_STAGES = ("total", "retrieval", "generation")
+_MOST_MARK = 24  # letters
+
+
+class ChartFigure(NamedTuple):
+    """A chart with its words."""
+
+    title: str
+    note: str
+    svg: str
+    hover: dict[str, str]  # attributes by which the script finds the value under the pointer
+    metric: str = ""  # name, where it shows one
+
+
+class TimeSpan(NamedTuple):
+    """The time that charts show, unix seconds."""
+
+    start: float
+    end: float
+
+
+def metric_figure(
+    metric: ShownMetric, series: SeriesMetric, course: Course, span: TimeSpan, marks: Sequence[Mark]
+) -> ChartFigure | None:
+    """One metric with its interval; None where it has no sample in all that time."""
+    values = series.values(course.estimates)
+    value, lower, upper = (_scaled(part, metric.factor) for part in values[:3])
+    if not any(map(math.isfinite, value)):
+        return None
+    x = _middles(course, len(value))
+    y_axis = _y_axis(metric, [number for number in (*value, *upper) if math.isfinite(number)])
+    x_axis = axes.times(span.start, span.end)
+    svg = line_chart(
+        [Curve(metric.title, x, value, lower, upper)],
+        title=f"{metric.title} over time",
+        x_axis=x_axis,
+        y_axis=y_axis,
+        marks=marks,
+    )
+    texts = [_text(metric, values, at) for at in range(len(value))]
+    hover = _hover(course, x_axis, y_axis, texts)
+    return ChartFigure(metric.title, metric.note, svg, hover, metric.name)
+
+
+def modes_figure(
+    known: dict[str, SeriesMetric], course: Course, span: TimeSpan
+) -> ChartFigure | None:
+    """Failure modes as shares of the queries, one above the other."""
+    layers = [
+        Layer(mode, known[f"failure_mode/{mode}"].values(course.estimates).value.tolist())
+        for mode in _MODES
+    ]
+    layers = [layer for layer in layers if any(share > 0 for share in layer.y)]
+    if not layers:
+        return None
+    totals = [sum(column) for column in zip(*(layer.y for layer in layers), strict=True)]
+    y_axis = axes.ratios([total for total in totals if math.isfinite(total)])
+    x_axis = axes.times(span.start, span.end)
+    svg = stacked_area(
+        layers, _middles(course, len(totals)), title="Failure modes", x_axis=x_axis, y_axis=y_axis
+    )
+    texts = [
+        ", ".join(f"{layer.name} {words.figure(layer.y[at])}" for layer in layers)
+        if math.isfinite(totals[at])
+        else "no samples"
+        for at in range(len(totals))
+    ]
+    note = "share of queries that failed, by the stage that is to blame"
+    return ChartFigure("Failure modes", note, svg, _hover(course, x_axis, y_axis, texts))
+
+
+def latency_figure(
+    known: dict[str, SeriesMetric], course: Course, span: TimeSpan, marks: Sequence[Mark]
+) -> ChartFigure | None:
+    """The 95th percentile of each stage."""
+    x = _middles(course, len(course.estimates.queries))
+    curves = [
+        Curve(stage, x, _scaled(known[f"latency_ms@p95/{stage}"].values(course.estimates)[0], 1e-3))
+        for stage in _STAGES
+    ]
+    curves = [curve for curve in curves if any(map(math.isfinite, curve.y))]
+    if not curves:
+        return None
+    highest = max(value for curve in curves for value in curve.y if math.isfinite(value))
+    y_axis = axes.numbers(0.0, highest or 1.0, "seconds")
+    x_axis = axes.times(span.start, span.end)
+    svg = line_chart(curves, title="Latency by stage", x_axis=x_axis, y_axis=y_axis, marks=marks)
+    texts = [
+        ", ".join(
+            f"{curve.name} {words.figure(curve.y[at], 'seconds')}"
+            for curve in curves
+            if math.isfinite(curve.y[at])
+        )
+        or "no samples"
+        for at in range(len(x))
+    ]
+    hover = _hover(course, x_axis, y_axis, texts)
+    return ChartFigure("Latency by stage", "95th percentile", svg, hover)
+
+
+def mark_text(text: str) -> str:
+    """A text short enough to stand beside a mark."""
+    return words.plain(text, _MOST_MARK)
+
+
+def _text(metric: ShownMetric, values: Values, at: int) -> str:
+    """The value of a step as it is shown under the pointer."""
+    value, lower, upper = (float(part[at]) * metric.factor for part in values[:3])
+    if not math.isfinite(value):
+        return "no samples"
+    interval = words.span(lower, upper, metric.unit)
+    between = f" ({interval})" if interval else ""
+    samples = "" if metric.unit == "count" else f", {words.counted(values.samples[at], 'sample')}"
+    return f"{words.figure(value, metric.unit)}{between}{samples}"
+
+
+def _hover(course: Course, x_axis: Axis, y_axis: Axis, texts: Sequence[str]) -> dict[str, str]:
+    """Place of the x axis in the drawing, its ends, and the text of each step."""
+    frame = Frame.around(x_axis, y_axis, WIDE)
+    return {
+        "data-left": f"{frame.left / frame.width:.4f}",
+        "data-right": f"{1.0 - frame.right / frame.width:.4f}",
+        "data-from": f"{x_axis.first:.0f}",
+        "data-to": f"{x_axis.last:.0f}",
+        "data-start": f"{course.start:.0f}",
+        "data-step": f"{course.step_s:.0f}",
+        "data-values": "|".join(texts),
+    }
+
+
+def _scaled(values: Floats, factor: float) -> list[float]:
+    scaled: list[float] = (values * factor).tolist()
+    return scaled
+
+
+def _middles(course: Course, length: int) -> list[float]:
+    """Each value stands in the middle of its step."""
+    return [course.start + (at + 0.5) * course.step_s for at in range(length)]
+
+
+def _y_axis(metric: ShownMetric, values: Sequence[float]) -> Axis:
+    if metric.unit == "ratio":
+        return axes.ratios(values)
+    lowest, highest = min(values), max(values)
+    return axes.numbers(min(lowest, 0.0), highest or 1.0, metric.unit)
