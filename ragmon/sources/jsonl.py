@@ -4,17 +4,13 @@ How far the file was read is committed together with what was read, so a crash n
 nor skips a line.
 """
 
-import os
-import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import msgspec
 import structlog
-import xxhash
-from msgspec import Struct
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from ragmon.decode import Decoder
 from ragmon.errors import RecordError
@@ -23,15 +19,15 @@ from ragmon.loops import Loop, LoopOptions, LoopOwner
 from ragmon.quarantine import AGES, LineContent, line_item
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import IngestOutcome, SourceContext, Submission, count_outcome, deliver
+from ragmon.sources.log_file import COMPRESSED, FilePosition, LogOpener, OpenLog
+from ragmon.sources.rotation import RotatedLog
 from ragmon.stores.quarantine import QuarantinedItem
 
 _READ_BYTES = 1 << 20
 _MOST_LINE_BYTES = 16 << 20
-_HEAD_BYTES = 256
 _LONGEST_PAUSE_S = 30.0  # of a file that cannot be read
 _MOST_QUARANTINED = 100  # lines of one batch: a file of another format must not push out the rest
 _ROTATION_S = 5.0  # writers may reopen their log only some time after it was renamed
-_AGE = r"[0-9][0-9T_.:-]*"  # what rotation adds to a name: a number or a date
 _KINDS: dict[str, Any] = {"queries": QueryRecord, "feedback": Feedback, "labels": Label}
 
 
@@ -39,25 +35,32 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """``sources: [{kind: jsonl, path: …}]``."""
 
     path: Path
-    """File to follow, one JSON object a line; it may be rotated and need not exist yet."""
+    """File to follow, one JSON object a line; it need not exist yet, and may be rotated and
+    compressed (.gz, .zst) before it was read to its end. No pattern, and no compressed file."""
     records: Literal["queries", "feedback", "labels"] = "queries"
     """Kind of records in the file: queries, feedback or labels."""
     poll_s: float = Field(0.5, gt=0, le=60)
     """Seconds between two looks at the file for new lines."""
 
+    @field_validator("path")
+    @classmethod
+    def _is_one_growing_file(cls, path: Path) -> Path:
+        if path.suffix in (*COMPRESSED, ".bz2", ".xz"):
+            raise ValueError(
+                "a compressed file does not grow; name the file that is written (what rotation "
+                "made of it is found, .gz and .zst too), and send old ones with `ragmon replay`"
+            )
+        if any(mark in path.name for mark in "*?") and not path.exists():
+            raise ValueError(
+                "one source follows one file, and this is a pattern; add a source for each file "
+                "that is written (rotated ones are found), and send others with `ragmon replay`"
+            )
+        return path
+
 
 def build(options: Options, context: SourceContext) -> "JsonlSource":
     """A source that follows one file."""
     return JsonlSource(options, context)
-
-
-class FilePosition(Struct, frozen=True):
-    """A position in one particular file, known by its inode and its first bytes."""
-
-    inode: int
-    offset: int
-    head: int  # hash of the first ``head_bytes``
-    head_bytes: int
 
 
 class JsonlSource(LoopOwner):
@@ -68,6 +71,8 @@ class JsonlSource(LoopOwner):
         self._context = context
         self._name = f"jsonl:{options.path}"
         self._decode: Decoder[Any] = Decoder(_KINDS[options.records])
+        self._files = RotatedLog(options.path)
+        self._opener = LogOpener()
         self._quiet: tuple[FilePosition, float] | None = (
             None  # a rotated file's end, and since when
         )
@@ -91,67 +96,47 @@ class JsonlSource(LoopOwner):
     def step(self) -> bool:
         """Read and deliver one batch; False when there is nothing new."""
         place = self._place()
-        path = self._find(place)
+        path = self._files.find(place)
         if path is None:
             return False
-        with path.open("rb") as file:
-            start = self._start(file, place)
-            lines, end = _complete_lines(file, start.offset)
-            if end > start.offset:
-                if place is not None and place.offset > start.offset:
-                    self._log.warning("file_replaced", read_before_to_byte=place.offset)
-                reached = FilePosition(start.inode, end, *_head(file, end))
-                return self._deliver(lines, start.offset, reached)
-            successor = self._successor(path, start)
-            if successor is None:
-                return False
-            file.seek(start.offset)
-            tail = file.read()  # a last line that will not be completed
-        with successor.open("rb") as file:
-            beginning = FilePosition(os.fstat(file.fileno()).st_ino, 0, *_head(file, 0))
+        try:
+            with self._opener.open(path) as log:
+                start = self._start(log, place)
+                lines, end = _complete_lines(log, start.offset)
+                if end > start.offset:
+                    if place is not None and place.offset > start.offset:
+                        self._log.warning("file_replaced", read_before_to_byte=place.offset)
+                    return self._deliver(lines, start.offset, log.position(end, start))
+                successor = self._successor(path, start)
+                if successor is None:
+                    return False
+                tail = log.read_at(start.offset, _MOST_LINE_BYTES)  # it will not be completed
+                if log.is_damaged:
+                    self._log.warning("file_damaged", file=str(path), from_byte=start.offset)
+                    self._context.counters.rejected("jsonl", "damaged_file")
+            with self._opener.open(successor) as log:
+                beginning = log.position(0)
+        except FileNotFoundError:
+            return False  # it was renamed or compressed just now: it is found under its new name
         return self._deliver([tail + b"\n"] if tail else [], start.offset, beginning)
 
     def _place(self) -> FilePosition | None:
         stored = self._context.offset(self._name)
         return msgspec.msgpack.decode(stored, type=FilePosition) if stored else None
 
-    def _find(self, place: FilePosition | None) -> Path | None:
-        """The file that holds the place: the path itself, or what rotation made of it."""
-        path = self._options.path
-        if place is not None:
-            if _holds(path, place, same_inode=True):
-                return path
-            newest_first = self._rotated()[::-1]
-            for same_inode in (True, False):  # renamed, else copied and then truncated
-                for candidate in newest_first:
-                    if _holds(candidate, place, same_inode=same_inode):
-                        return candidate
-        return path if path.is_file() else None
-
-    def _rotated(self) -> list[Path]:
-        """Rotated files, by the time of their last line."""
-        path = self._options.path
-        stem, suffix = re.escape(path.stem), re.escape(path.suffix)
-        name = re.compile(f"{stem}({suffix})?[.-]{_AGE}|{stem}[.-]{_AGE}{suffix}")
-        files = [each for each in path.parent.iterdir() if name.fullmatch(each.name)]
-        return sorted(files, key=lambda each: each.stat().st_mtime_ns)
-
-    def _start(self, file: BinaryIO, place: FilePosition | None) -> FilePosition:
+    def _start(self, log: OpenLog, place: FilePosition | None) -> FilePosition:
         """Position to read on from; the beginning when the file is another or was truncated."""
-        inode = os.fstat(file.fileno()).st_ino
-        if place is not None and _continues(file, place):
-            return FilePosition(inode, place.offset, place.head, place.head_bytes)
-        return FilePosition(inode, 0, *_head(file, 0))
+        if place is not None and log.continues(place):
+            return log.position(place.offset, place)
+        return log.position(0)
 
     def _successor(self, path: Path, end: FilePosition) -> Path | None:
         """The file to go on with after the end of a rotated one; None while it may still grow."""
         live = self._options.path
         if path == live:
             return None
-        rotated = self._rotated()
-        later = rotated[rotated.index(path) + 1 :] if path in rotated else []
-        if later:
-            return later[0]  # it was rotated in its turn
+        if later := self._files.after(path, end):
+            return later  # it was rotated in its turn
         now = self._context.clock.monotonic()
         if self._quiet is None or self._quiet[0] != end:
             self._quiet = (end, now)
@@ -208,12 +193,11 @@ class JsonlSource(LoopOwner):
         )
 
 
-def _complete_lines(file: BinaryIO, offset: int) -> tuple[list[bytes], int]:
+def _complete_lines(log: OpenLog, offset: int) -> tuple[list[bytes], int]:
     """Whole lines from an offset, about a megabyte of them, and where they end."""
-    file.seek(offset)
-    read = file.read(_READ_BYTES)
+    read = log.read_at(offset, _READ_BYTES)
     while b"\n" not in read and len(read) < _MOST_LINE_BYTES:
-        more = file.read(_READ_BYTES)
+        more = log.read_at(offset + len(read), _READ_BYTES)
         if not more:
             break
         read += more
@@ -221,25 +205,3 @@ def _complete_lines(file: BinaryIO, offset: int) -> tuple[list[bytes], int]:
     if not end and len(read) >= _MOST_LINE_BYTES:
         end = len(read)  # no line is this long: refuse it piece by piece rather than wait forever
     return [line + b"\n" for line in read[:end].split(b"\n")[:-1]] or [read[:end]], offset + end
-
-
-def _head(file: BinaryIO, at_most: int) -> tuple[int, int]:
-    """Hash and length of the first bytes, which tell one file from another of the same inode."""
-    file.seek(0)
-    head = file.read(min(at_most, _HEAD_BYTES))
-    return xxhash.xxh3_64_intdigest(head), len(head)
-
-
-def _continues(file: BinaryIO, place: FilePosition) -> bool:
-    """True when a file begins as it did, and is long enough to contain the position."""
-    long_enough = os.fstat(file.fileno()).st_size >= place.offset
-    return long_enough and _head(file, place.head_bytes) == (place.head, place.head_bytes)
-
-
-def _holds(path: Path, place: FilePosition, *, same_inode: bool) -> bool:
-    if not path.is_file() or (path.stat().st_ino == place.inode) is not same_inode:
-        return False
-    if not same_inode and not place.head_bytes:
-        return False  # nothing to know it by
-    with path.open("rb") as file:
-        return _continues(file, place)

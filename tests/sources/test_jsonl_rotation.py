@@ -1,12 +1,17 @@
 """Following a file of JSON lines across rotation and truncation: each line once."""
 
+import gzip
 import os
+import subprocess
+import tracemalloc
 
 import pytest
+from pydantic import ValidationError
 from structlog.testing import capture_logs
 
 from ragmon.sources.jsonl import Options
-from tests.support.jsonl import NOW, Follower
+from tests.support.jsonl import NOW, Follower, Killed
+from tests.support.tools import program
 
 
 @pytest.fixture
@@ -216,3 +221,191 @@ def test_a_directory_in_its_place_is_waited_out(log):
     log.path.rmdir()
     log.write("a")
     assert log.read() == ["a"]
+
+
+# ------------------------------------------------------------------- rotation that compresses
+
+MARK = "file_damaged"
+
+
+def ids(start, end):
+    return [f"id-{at:06}" for at in range(start, end)]
+
+
+@pytest.mark.parametrize("end", [".gz", ".zst"])
+def test_rotation_that_compresses_at_once_loses_nothing(log, end):
+    log.write("a", "b")
+    log.read()
+    log.write("c")
+    log.compress(log.rename(), end)
+    log.write("d")
+    assert log.read() == ["a", "b", "c", "d"]
+    log.restart()
+    log.write("e")
+    assert log.read() == ["a", "b", "c", "d", "e"]
+
+
+def test_a_file_that_is_compressed_while_it_is_read_is_read_on(log):
+    many = ids(0, 60_000)
+    log.write(*many)
+    assert log.source.step() is True
+    assert 0 < len(log.disk.records) < 60_000
+    log.compress(log.rename())
+    log.write("new")
+    assert log.source.step() is True
+    log.restart()  # what was decompressed so far is forgotten
+    assert log.read() == [*many, "new"]
+
+
+def test_a_file_that_was_compressed_before_its_first_line_was_read(log):
+    log.write("a")
+    log.read()
+    log.rename()
+    log.write("b")
+    log.source.step()
+    log.disk.clock.sleep(60)
+    assert log.source.step() is True  # it stands at the beginning of the new file
+    assert log.disk.records == ["a"]
+    log.compress(log.rename(".2"))
+    log.write("c")
+    assert log.read() == ["a", "b", "c"]
+
+
+def test_several_compressed_rotations_while_nobody_looked(log):
+    log.write("a")
+    log.read()
+    for age, (name, suffix) in enumerate(zip("bcde", (".4", ".3", ".2", ".1"), strict=True)):
+        log.write(name)
+        os.utime(log.path, (NOW + age, NOW + age))
+        rotated = log.rename(suffix)
+        if suffix != ".1":  # as logrotate's delaycompress leaves it
+            log.compress(rotated)
+    log.write("f")
+    log.restart()
+    assert log.read() == list("abcdef")
+
+
+def test_a_file_that_was_read_before_compression_was_turned_on_is_not_read_again(log):
+    log.write("a")
+    log.read()
+    log.rename(".2")
+    log.write("b")
+    log.read()
+    log.compress(log.rename(".1"))
+    log.write("c")
+    assert log.read() == ["a", "b", "c"]
+
+
+def test_what_came_after_a_deleted_file_is_read_still(log):
+    log.write("a")
+    log.read()
+    read_at = log.path.stat().st_mtime
+    log.rename(".3").unlink()
+    for age, (name, suffix) in enumerate((("b", ".2"), ("c", ".1")), 1):
+        log.write(name)
+        os.utime(log.path, (read_at + age, read_at + age))
+        log.compress(log.rename(suffix))
+    log.write("d")
+    log.restart()
+    assert log.read() == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_kill_while_a_compressed_file_is_read_repeats_and_skips_nothing(log, moment):
+    many = ids(0, 60_000)
+    log.write(*many)
+    log.source.step()
+    log.compress(log.rename())
+    log.write("new")
+    log.disk.killed = moment
+    with pytest.raises(Killed):
+        log.source.step()
+    log.disk.killed = ""
+    log.restart()
+    assert log.read() == [*many, "new"]
+
+
+def test_members_appended_to_a_compressed_file_are_read(log):
+    log.write("a")
+    log.read()
+    log.write("b", "c")
+    content = log.rename().read_bytes()
+    log.rotated().unlink()
+    half = len(content) // 2
+    packed = gzip.compress(content[:half]) + gzip.compress(content[half:])
+    log.rotated(".1.gz").write_bytes(packed)
+    log.write("d")
+    assert log.read() == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("end", [".gz", ".zst"])
+def test_a_damaged_compressed_file_is_read_as_far_as_it_goes_and_counted(log, end):
+    many = ids(0, 60_000)
+    log.write(*many)
+    log.source.step()
+    packed = log.compress(log.rename(), end)
+    content = bytearray(packed.read_bytes())
+    content[len(content) * 3 // 4 :] = b"\xff" * 1_000
+    packed.write_bytes(content)
+    log.write("new")
+    with capture_logs() as logged:
+        records = log.read()
+    assert records[-1] == "new"
+    assert records[:-1] == many[: len(records) - 1]
+    assert log.disk.counted["damaged_file"] == 1
+    assert MARK in [entry["event"] for entry in logged]
+
+
+def test_a_file_that_grows_a_thousandfold_takes_little_memory(log):
+    log.write("a")
+    log.read()
+    with log.path.open("ab") as file:
+        file.write(b" " * (64 << 20) + b"\n")
+    log.write("b")
+    log.compress(log.rename())
+    log.write("c")
+    tracemalloc.start()
+    try:
+        with capture_logs():
+            assert log.read() == ["a", "b", "c"]
+        assert tracemalloc.get_traced_memory()[1] < 150 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("rag.log.gz", "ragmon replay"), ("rag.jsonl.zst", "rotation"), ("rag-*.log", "a source for")],
+)
+def test_a_path_that_cannot_be_followed_is_refused_with_the_remedy(tmp_path, name, remedy):
+    with pytest.raises(ValidationError, match=remedy):
+        Options(path=tmp_path / name)
+
+
+LOGROTATE = """
+{path} {{
+    rotate 20
+    compress
+    create
+    missingok
+    su root root
+}}
+"""
+
+
+def test_logrotate_itself(log, tmp_path):
+    settings = tmp_path / "logrotate.conf"
+    settings.write_text(LOGROTATE.format(path=log.path), encoding="utf-8")
+    settings.chmod(0o600)
+    rotate = [program("logrotate"), "--force", "--state", str(tmp_path / "state"), str(settings)]
+    expected = []
+    for turn in range(4):
+        expected += (more := ids(turn * 100, turn * 100 + 100))
+        log.write(*more)
+        log.source.step()
+        expected += (more := [f"late-{turn}"])
+        log.write(*more)
+        subprocess.run(rotate, check=True)
+    log.write("last")
+    log.restart()
+    assert log.read() == [*expected, "last"]

@@ -3,7 +3,8 @@
 # Without them those tests are skipped with a reason, or fail where CI=true.
 set -u
 missing=""
-for pair in promtool:prometheus alertmanager:prometheus-alertmanager chromium:chromium; do
+for pair in promtool:prometheus alertmanager:prometheus-alertmanager chromium:chromium \
+    logrotate:logrotate; do
     command -v "${pair%%:*}" >/dev/null 2>&1 \
         || [ -x "/usr/bin/prometheus-${pair%%:*}" ] \
         || missing="$missing ${pair##*:}"

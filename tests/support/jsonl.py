@@ -1,6 +1,9 @@
 """A source that follows a file, its disk, and the file: restarted, rotated and killed at will."""
 
+import gzip
 import os
+
+import zstandard
 
 from ragmon.clock import ManualClock
 from ragmon.errors import OverloadedError
@@ -59,6 +62,7 @@ class Follower:
     def __init__(self, folder, **options) -> None:
         self.path = folder / "rag.log"
         self.disk = Disk()
+        self._changes = 0
         self._options = Options(path=self.path, **options)
         self.restart()
 
@@ -76,6 +80,7 @@ class Follower:
     def write(self, *ids: str, to=None, end: str = "\n") -> None:
         with (to or self.path).open("a", encoding="utf-8") as file:
             file.write("\n".join(f'{{"query_id":"{each}"}}' for each in ids) + end)
+        self._date(to or self.path)
 
     def read(self) -> list[str]:
         """Everything there is to read; rotation is given the time to be over."""
@@ -91,6 +96,23 @@ class Follower:
     def rename(self, suffix: str = ".1"):
         return self.path.rename(self.rotated(suffix))
 
+    def compress(self, path, end: str = ".gz"):
+        """As rotation does it: the time of the last line stays, the plain file goes."""
+        packed = path.with_name(path.name + end)
+        content, status = path.read_bytes(), path.stat()
+        pack = gzip.compress if end == ".gz" else zstandard.ZstdCompressor().compress
+        packed.write_bytes(pack(content))
+        os.utime(packed, ns=(status.st_atime_ns, status.st_mtime_ns))
+        path.unlink()
+        return packed
+
     def copy_truncate(self, suffix: str = ".1") -> None:
         self.rotated(suffix).write_bytes(self.path.read_bytes())
         os.truncate(self.path, 0)
+        self._date(self.rotated(suffix))
+        self._date(self.path)
+
+    def _date(self, path) -> None:
+        """Date a change; no two are within one tick of the clock, as they may be in tests."""
+        self._changes += 1
+        os.utime(path, (NOW + self._changes, NOW + self._changes))

@@ -1,7 +1,7 @@
 """The follower of a log file: written to, rotated, truncated, damaged and restarted at will.
 
-What a correct writer does (append whole lines, rename, copy and truncate) loses no line and reads
-none twice. After damage only an orderly end is asked for.
+What a correct writer does (append whole lines, rename and compress, copy and truncate) loses no
+line and reads none twice. After damage only an orderly end is asked for.
 """
 
 import shutil
@@ -39,7 +39,9 @@ def run(data: bytes) -> None:
             follower.write(*ids)
         elif kind == 2 and follower.path.exists():
             follower.read()  # a second rotation within seconds is another program's defect
-            follower.rename(f".{steps}")
+            follower.write(f"id-{written}")  # and is not read before it is compressed
+            written += 1
+            _rotate(follower, f".{steps}", source, may_damage=bool(may_damage))
         elif kind == 3 and follower.path.exists():
             follower.read()  # copying and truncating loses what is written in between
             follower.copy_truncate(f".{steps}")
@@ -60,3 +62,16 @@ def run(data: bytes) -> None:
         assert records == [f"id-{at}" for at in range(written)], (records, written)
     else:
         assert all(isinstance(each, str) for each in records)
+
+
+def _rotate(follower: Follower, suffix: str, source: Source, *, may_damage: bool) -> None:
+    rotated = follower.rename(suffix)
+    end = source.choose(("", ".gz", ".zst"))
+    if not end:
+        return
+    packed = follower.compress(rotated, end)
+    if may_damage and source.chance(128):
+        content = bytearray(packed.read_bytes())
+        at = source.below(len(content) + 1)
+        content[at : at + source.below(6)] = source.take(source.below(6))
+        packed.write_bytes(content)
