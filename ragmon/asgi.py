@@ -374,17 +374,17 @@ async def send_json(
 
 
 def in_pieces(send: Send) -> Send:
-    """The same, with long bodies cut so that the server holds one piece of an unread answer."""
+    """The same, with long bodies cut into pieces, written as they are read and never copied."""
 
     async def send_pieces(message: MutableMapping[str, Any]) -> None:
         body = message.get("body", b"")
         if len(body) <= PIECE:
             await send(message)
             return
-        more = message.get("more_body", False)
         for at in range(0, len(body), PIECE):
-            following = more or at + PIECE < len(body)
-            await send({**message, "body": body[at : at + PIECE], "more_body": following})
+            following = message.get("more_body", False) or at + PIECE < len(body)
+            piece = memoryview(body)[at : at + PIECE]
+            await send({**message, "body": piece, "more_body": following})
 
     return send_pieces
 

@@ -23,6 +23,7 @@ from ragmon.content_coding import choose_coding
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.metric_choice import metric_choice, shown_windows
 from ragmon.daemon.read_deadline import read_deadline
+from ragmon.daemon.shown_series import SHOWN, ShownSeries
 from ragmon.durations import duration_text
 from ragmon.exposition import RenderedPage, Renderers
 from ragmon.exposition.bounded import KINDS, BoundedFamilies, Collected, capped, size
@@ -102,6 +103,7 @@ class LiveMonitor:
         self._bounded = BoundedFamilies(
             engine.windows, self._choice, shown_windows(settings), settings.metrics.max_series
         )
+        self._shown = ShownSeries(settings.data_dir / SHOWN, clock)
         self._withheld = dict.fromkeys(KINDS, 0)
         self._own_series = 0  # most of ragmon's own so far
         own.watch_each(
@@ -128,6 +130,10 @@ class LiveMonitor:
         own = [family.name for family in self._own.families()]
         for glob in self._bounded.unmatched(own):
             _log.warning("no_metric_matches", setting=glob, remedy="see the names in /metrics")
+        shown = self._shown.load()
+        if shown is not None:
+            with self._one_render:
+                self._bounded.budget.restore(shown, self._clock.now())
         self.restored = True
 
     def evaluate(self) -> None:
@@ -136,6 +142,9 @@ class LiveMonitor:
         started = self._clock.monotonic()
         collected = self._engine.thread.ask(self._collect)
         self._render(collected, started)
+        with self._one_render:
+            shown = self._bounded.budget.state
+        self._shown.save(shown)
 
     def families(self) -> FamilyGroups:
         """Everything that the page shows; called on a thread of its own."""
@@ -145,8 +154,10 @@ class LiveMonitor:
             kept = self._render(self._engine.thread.ask(self._collect), started)
         return FamilyGroups(kept.rendered.families, self._own_families(kept.series))
 
-    async def metrics(self, accept: str, accept_encoding: str) -> tuple[bytes, dict[str, str]]:
-        """The page for Prometheus, and its headers."""
+    async def metrics(
+        self, accept: str, accept_encoding: str
+    ) -> tuple[tuple[bytes, ...], dict[str, str]]:
+        """The page for Prometheus in parts, and its headers."""
         form, coding = choose_format(accept), choose_coding(accept_encoding)
         async with self._rendering:
             kept = self._page

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ragmon.content_coding import Encoded, encode, finish
+from ragmon.content_coding import Encoded, encode, parts
 from ragmon.exposition.negotiation import Format
 from ragmon.exposition.protobuf import ProtobufRenderer
 from ragmon.exposition.text import Family, render
@@ -36,12 +36,12 @@ class RenderedPage:
         text = _rendered(self._renderers.windows, self.families, form)
         self._kept[form, coding] = encode(coding, text)
 
-    def answer(self, form: Format, coding: str, own: Iterable[Family]) -> bytes:
-        """The whole answer, of what was prepared and ragmon's metrics of itself."""
+    def answer(self, form: Format, coding: str, own: Iterable[Family]) -> tuple[bytes, ...]:
+        """The whole answer in parts: what was prepared, which is not copied, and ragmon's own."""
         rest = _rendered(self._renderers.own, own, form)
         if form.kind == "openmetrics":
             rest += b"# EOF\n"
-        return finish(coding, self._kept[form, coding], rest)
+        return parts(coding, self._kept[form, coding], rest)
 
 
 def page(families: Iterable[Family], form: Format) -> bytes:

@@ -78,7 +78,7 @@ class BoundedFamilies:
         self._shown_windows = shown_windows
         self._counters = Counters(columns, choice.shows)
         self._gauges = Gauges(columns, choice)
-        self._budget = SeriesBudget(limit)
+        self.budget = SeriesBudget(limit)
         self._of_pipelines = WindowFigures(
             columns,
             [duration_text(length) for length in shown_windows.of_pipelines],
@@ -144,7 +144,7 @@ class BoundedFamilies:
                 for kind, of_set, parts in planned
             ),
         ]
-        allotted = self._budget.allot(levels, reserved, collected.now)
+        allotted = self.budget.allot(levels, reserved, collected.now)
         shown = allotted.shown
         tags = {key for key in shown["slices"] if key.dimension != VERSION}
         gauges = [(of_set, part, shown[kind]) for kind, of_set, parts in planned for part in parts]
@@ -178,6 +178,8 @@ def capped(families: Sequence[Family], most: int) -> tuple[list[Family], int]:
     sizes = {family.name: family.size for family in families}
     dropped: set[str] = set()
     total = sum(sizes.values())
+    if total <= most:
+        return list(families), 0
     for name in sorted(sizes, key=lambda name: -sizes[name]):
         if total <= most:
             break

@@ -8,6 +8,8 @@ that two of like traffic do not take turns.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from ragmon.windows.series import SeriesKey
 
 STAY_S = 86_400.0
@@ -36,6 +38,21 @@ class Allotment(NamedTuple):
     withheld: dict[str, int]
 
 
+class BudgetState(Struct, frozen=True):
+    """Everything that a budget remembers, by kind."""
+
+    deserved: dict[str, list[tuple[SeriesKey, float]]]  # shown, and last among the busiest when
+    most: dict[str, list[tuple[SeriesKey, int]]]  # series that a group ever had
+
+    def shows_as(self, other: "BudgetState") -> bool:
+        """True when the same is shown in both."""
+        mine, others = (
+            {kind: {key for key, _ in groups} for kind, groups in state.deserved.items()}
+            for state in (self, other)
+        )
+        return mine == others
+
+
 class SeriesBudget:
     """Chooses what is shown; keeps what was, and when it last was among the busiest."""
 
@@ -43,6 +60,22 @@ class SeriesBudget:
         self._limit = limit
         self._deserved: dict[str, dict[SeriesKey, float]] = {}  # of what is shown
         self._most: dict[str, dict[SeriesKey, int]] = {}  # series that a group ever had
+
+    @property
+    def state(self) -> BudgetState:
+        """Everything that it remembers."""
+        return BudgetState(
+            {kind: list(groups.items()) for kind, groups in self._deserved.items()},
+            {kind: list(groups.items()) for kind, groups in self._most.items()},
+        )
+
+    def restore(self, state: BudgetState, now: float) -> None:
+        """Go on where a budget left off; what it says of the future counts as now."""
+        self._deserved = {
+            kind: {key: min(at, now) for key, at in groups}
+            for kind, groups in state.deserved.items()
+        }
+        self._most = {kind: dict(groups) for kind, groups in state.most.items()}
 
     def allot(self, levels: Sequence[Level], reserved: int, now: float) -> Allotment:
         """Choose what fits.

@@ -4,6 +4,7 @@ A header that is broken, or asks for nothing that there is, gets the plainest an
 worth more than a 406.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from ragmon.content_coding import HeaderPart, header_parts
@@ -47,6 +48,7 @@ _DEFAULTS = {"text/plain": "0.0.4", "application/openmetrics-text": "1.0.0"}
 """Versions meant by a media type without one."""
 
 
+@lru_cache(256)
 def choose_format(accept: str) -> Format:
     """The format that a scraper likes best; text 0.0.4 where it names none that there is."""
     ranges = list(header_parts(accept))

@@ -138,7 +138,7 @@ class OwnMetrics:
                 yield Family(metric.name, "histogram", metric.documentation, (), histograms(metric))
                 continue
             samples = [
-                (self._known(sample.name, tuple(sorted(sample.labels.items()))), sample.value)
+                (self._known(sample.name, tuple(sample.labels.items())), sample.value)
                 for sample in metric.samples
             ]
             name = metric.name + ("_total" if metric.type == "counter" else "")
@@ -148,7 +148,7 @@ class OwnMetrics:
         """The series, of which the text is made once."""
         known = self._series.get((name, labels))
         if known is None:
-            known = self._series[name, labels] = series(name, labels)
+            known = self._series[name, labels] = series(name, tuple(sorted(labels)))
         return known
 
     def _start_at_zero(self) -> None:

@@ -1,7 +1,7 @@
 """Read side of the HTTP API: metrics, probes, report, queries."""
 
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -47,7 +47,9 @@ class MonitorSource(Protocol):
         """Unix seconds."""
         ...
 
-    async def metrics(self, accept: str, accept_encoding: str) -> tuple[bytes, dict[str, str]]:
+    async def metrics(
+        self, accept: str, accept_encoding: str
+    ) -> tuple[tuple[bytes, ...], dict[str, str]]:
         """The page for Prometheus, as the scraper accepts it, and its headers."""
         ...
 
@@ -161,8 +163,8 @@ class Api:
     async def metrics(self, request: Request) -> Response:
         """Prometheus text, or OpenMetrics or protobuf when asked for."""
         accept, encoding = header(request, "accept"), header(request, "accept-encoding")
-        page, headers = await self._monitor.metrics(accept, encoding)
-        return Response(page, headers=headers)
+        parts, headers = await self._monitor.metrics(accept, encoding)
+        return _Parts(parts, headers)
 
     async def live(self, _: Request) -> Response:
         """200 while every loop turns."""
@@ -302,6 +304,26 @@ class _Reserved(Response):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         with self._reserved:
             await self._response(scope, receive, send)
+
+
+class _Parts(Response):
+    """An answer in parts, so that a large one is shared by all clients that are slow to read it."""
+
+    def __init__(self, parts: Sequence[bytes], headers: Mapping[str, str]) -> None:
+        super().__init__(headers={**headers, "content-length": str(sum(map(len, parts)))})
+        self._parts = parts
+
+    async def __call__(self, _scope: Any, _receive: Any, send: Any) -> None:
+        await send(
+            {
+                "type": "http.response.start",
+                "status": self.status_code,
+                "headers": self.raw_headers,
+            }
+        )
+        for part in self._parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 def json_answer(content: Any, status: int = 200) -> Response:

@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from ragmon.clock import ManualClock
@@ -78,7 +79,8 @@ def monitored(tmp_path):
 def scraped(monitor):
     """The samples of one scrape."""
     monitor.evaluate()
-    body, _ = asyncio.run(monitor.metrics("text/plain", ""))
+    parts, _ = asyncio.run(monitor.metrics("text/plain", ""))
+    body = b"".join(parts)
     return [line for line in body.decode().splitlines() if not line.startswith("#")]
 
 
@@ -122,6 +124,29 @@ def test_odd_names_are_escaped(monitored):
 def test_a_budget_that_cannot_hold_is_refused(most, words):
     with pytest.raises(SettingsError, match=words):
         load(None, {"metrics.max_series": most}, {})
+
+
+def test_what_is_shown_survives_a_restart(monitored):
+    monitor = monitored(queries(3_000, 20, 10), metrics__max_series=3_000)
+    shown = {line.split(" ")[0] for line in scraped(monitor) if "ragmon_slice_" in line}
+    engine = monitor._engine
+    again = LiveMonitor(
+        engine,
+        monitor._settings,
+        OwnMetrics(),
+        ManualClock(NOW),
+        lambda _: [],
+        supervisor=Supervisor(),
+    )
+    again.begin()
+    late = queries(900, 20, 10)  # the busiest are others from now on
+    rare = [
+        replace(query, query_id=f"late-{at}", tags={"tenant": f"t{at % 4}"})
+        for at, query in enumerate(late)
+    ]
+    engine.thread.ask(lambda: engine.windows.fold(engine.pipeline.observe(rare)))
+    assert shown
+    assert shown <= {line.split(" ")[0] for line in scraped(again)}
 
 
 def test_two_scrapers_at_once_get_the_same(monitored):

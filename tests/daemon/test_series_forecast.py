@@ -78,7 +78,8 @@ def scraped(engine, settings) -> Counter:
         engine, settings, OwnMetrics(), clock, lambda _: [], supervisor=Supervisor()
     )
     monitor.evaluate()
-    body, _ = asyncio.run(monitor.metrics("text/plain", ""))
+    parts, _ = asyncio.run(monitor.metrics("text/plain", ""))
+    body = b"".join(parts)
     lines = (line for line in body.decode().splitlines() if not line.startswith("#"))
     return Counter(re.split("[{ ]", line)[0] for line in lines)
 

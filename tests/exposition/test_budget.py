@@ -65,6 +65,33 @@ def test_two_of_like_traffic_do_not_take_turns():
         assert names(shown) == "b"
 
 
+def test_a_restart_shows_what_was_shown():
+    before = SeriesBudget(40)
+    before.allot([level(a=(30, 2), b=(30, 1))], 0, NOW)
+    other_way = [level(a=(30, 1), b=(30, 2))]
+    fresh, restored = SeriesBudget(40), SeriesBudget(40)
+    restored.restore(before.state, NOW + 60)
+    assert names(fresh.allot(other_way, 0, NOW + 60).shown["slices"]) == "b"
+    assert names(restored.allot(other_way, 0, NOW + 60).shown["slices"]) == "a"
+    assert names(restored.allot(other_way, 0, NOW + STAY_S).shown["slices"]) == "b"
+
+
+def test_a_restart_keeps_the_room_of_one_that_ebbs():
+    before, after = SeriesBudget(100), SeriesBudget(100)
+    before.allot([level(a=(60, 9), b=(40, 1))], 0, NOW)
+    after.restore(before.state, NOW)
+    after.allot([level(a=(20, 9), b=(40, 1), c=(40, 5))], 0, NOW + 60)
+    assert names(after.state.deserved["slices"][at][0] for at in range(2)) == "a b"
+
+
+def test_a_clock_that_was_ahead_makes_nothing_stay_longer():
+    before, after = SeriesBudget(40), SeriesBudget(40)
+    before.allot([level(a=(30, 2), b=(30, 1))], 0, NOW + 1e7)
+    after.restore(before.state, NOW)
+    other_way = [level(a=(30, 1), b=(30, 2))]
+    assert names(after.allot(other_way, 0, NOW + STAY_S).shown["slices"]) == "b"
+
+
 def test_one_that_ebbs_keeps_its_room():
     budget = SeriesBudget(100)
     budget.allot([level(a=(60, 9), b=(40, 1))], 0, NOW)

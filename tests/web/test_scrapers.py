@@ -1,0 +1,87 @@
+"""Scrapers that read slowly, and several at once, over real connections."""
+
+import socket
+import threading
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.daemons import running
+from tests.support.wait import eventually
+
+SLOW = 12
+ASKED = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A daemon whose page has some megabytes."""
+    with running(tmp_path_factory.mktemp("slow") / "data", limits__write_timeout=600) as site:
+        # Inherited by its connections: the system would take a whole answer otherwise.
+        site.daemon._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+        queries = [
+            {
+                "query_id": f"q{at}",
+                "pipeline": f"{at}-" + "x" * 240,
+                "chunks": [{"id": "a", "score": 0.5}],
+                "citations": ["a"],
+                "latency_ms": {"total": 100.0},
+            }
+            for at in range(30)
+        ]
+        assert site.post("/v1/queries", queries).json["accepted"] == len(queries)
+        yield site
+
+
+def one_byte(site, stack: ExitStack) -> None:
+    """A scraper that has read a byte, and would read the next in a second."""
+    wire = stack.enter_context(socket.socket())
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
+    wire.settimeout(20)
+    parts = urlsplit(site.url)
+    wire.connect((parts.hostname, parts.port))
+    wire.sendall(ASKED)
+    assert wire.recv(1) == b"H"
+
+
+def behind(site) -> int:
+    """Connections whose answer was not taken yet."""
+    open_now = site.daemon._server.server_state.connections
+    return sum(each.transport.get_write_buffer_size() > 0 for each in open_now if each.transport)
+
+
+def test_scrapers_that_read_a_byte_a_second_hold_up_nothing(site):
+    whole = site.page()
+    assert len(whole) > 1_000_000
+    threads = set(threading.enumerate())
+    tracemalloc.start()
+    try:
+        with ExitStack() as stack:
+            for at in range(SLOW):
+                one_byte(site, stack)
+                eventually(lambda: behind(site) == at + 1, "it is behind")  # noqa: B023 - at once
+            grown = tracemalloc.get_traced_memory()[0]
+            assert len(set(threading.enumerate()) - threads) < SLOW
+            assert grown < SLOW * len(whole) / 2  # they share a page
+            assert abs(len(site.page()) - len(whole)) < 10_000
+            assert site.post("/v1/queries", {"query_id": "new"}).json["accepted"] == 1
+            assert 'ragmon_queries_total{pipeline="default"} 1' in site.page()
+    finally:
+        tracemalloc.stop()
+
+
+def test_scrapers_at_once_get_whole_pages_that_say_the_same(site):
+    def page(encoding: str) -> list[str]:
+        answer = site.get("/metrics", **{"accept-encoding": encoding})
+        assert answer.status == 200
+        assert answer.headers.get("content-encoding", "identity") == encoding
+        assert answer.body.endswith(b"\n")
+        return [line for line in answer.body.decode().splitlines() if "pipeline=" in line]
+
+    with ThreadPoolExecutor(6) as pool:
+        first, *others = pool.map(page, ["identity", "gzip"] * 6)
+    assert len(first) > 1_000
+    assert all(other == first for other in others)
