@@ -41,6 +41,32 @@ PIPELINE_PAGE = Endpoint(
     media=(HTML,),
     problems=(400, 404),
 )
+INCIDENT_PAGE = Endpoint(
+    name="incidentPage",
+    method="GET",
+    path="/incidents/{name}",
+    scope="read",
+    reads="windows",
+    pipelines="own",
+    tag="Pages",
+    summary="One incident for a browser: what, since when, where, how sure, what to try",
+    parameters=(Parameter("name", "Id of the incident."),),
+    media=(HTML,),
+    problems=(404,),
+)
+ALERT_PAGE = Endpoint(
+    name="alertPage",
+    method="GET",
+    path="/alerts/{name}",
+    scope="read",
+    reads="windows",
+    pipelines="own",
+    tag="Pages",
+    summary="One alert for a browser, by its id or its fingerprint",
+    parameters=(Parameter("name", "Id of the alert, or its fingerprint for the newest."),),
+    media=(HTML,),
+    problems=(404,),
+)
 SEARCH = Endpoint(
     name="search",
     method="GET",
@@ -69,5 +95,5 @@ ASSET = Endpoint(
     problems=(404,),
 )
 
-EVERY = (OVERVIEW, PIPELINE_PAGE, SEARCH, ASSET)
+EVERY = (OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE, SEARCH, ASSET)
 """All of them, in the order of the document."""

@@ -4,12 +4,14 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from ragmon.charts import axes
 from ragmon.charts.area import Layer, stacked_area
 from ragmon.charts.axes import Axis
 from ragmon.charts.frame import Frame
-from ragmon.charts.line import WIDE, Curve, Mark, line_chart
-from ragmon.metric_series import Floats, SeriesMetric, Values
+from ragmon.charts.line import WIDE, Band, Curve, Mark, line_chart
+from ragmon.metric_series import Floats, SeriesMetric, Values, metrics
 from ragmon.web.pages import words
 from ragmon.web.pages.headlines import ShownMetric
 from ragmon.web.pages.sources import Course
@@ -36,10 +38,24 @@ class TimeSpan(NamedTuple):
     end: float
 
 
+def known_names(course: Course) -> list[str]:
+    """Metrics that have a sample in that time."""
+    return [
+        name
+        for name, metric in metrics(course.columns).items()
+        if np.isfinite(metric.values(course.estimates).value).any()
+    ]
+
+
 def metric_figure(
-    metric: ShownMetric, series: SeriesMetric, course: Course, span: TimeSpan, marks: Sequence[Mark]
+    metric: ShownMetric,
+    course: Course,
+    span: TimeSpan,
+    marks: Sequence[Mark],
+    expected: Band | None = None,
 ) -> ChartFigure | None:
     """One metric with its interval; None where it has no sample in all that time."""
+    series = metrics(course.columns)[metric.name]
     values = series.values(course.estimates)
     value, lower, upper = (_scaled(part, metric.factor) for part in values[:3])
     if not any(map(math.isfinite, value)):
@@ -52,6 +68,7 @@ def metric_figure(
         title=f"{metric.title} over time",
         x_axis=x_axis,
         y_axis=y_axis,
+        expected=expected,
         marks=marks,
     )
     texts = [_text(metric, values, at) for at in range(len(value))]

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ragmon.alerts.as_json import IncidentView
 from ragmon.asgi import Problem
 from ragmon.charts.line import Mark
-from ragmon.metric_series import SeriesMetric, metrics
+from ragmon.metric_series import metrics
 from ragmon.web.alerts import AlertSource
 from ragmon.web.api import Page
 from ragmon.web.page_endpoints import PIPELINE_PAGE
@@ -19,6 +19,7 @@ from ragmon.web.pages.changes import ChangeSource, recent_changes
 from ragmon.web.pages.figures import (
     ChartFigure,
     TimeSpan,
+    known_names,
     latency_figure,
     mark_text,
     metric_figure,
@@ -110,7 +111,7 @@ class PipelineSection:
             for change in versions
             if change.kind != "note"
         ]
-        names = _known_names(course)
+        names = known_names(course)
         shown = headlines(names)
         figures = _figures(view, course, shown, marks)
         slices = await self._source.slices(view.name, view.start, view.end)
@@ -179,15 +180,6 @@ def _stretch(request: Request, now: float) -> tuple[str, float, float]:
     return window, start, end
 
 
-def _known_names(course: Course) -> list[str]:
-    """Metrics that have a sample in that time."""
-    return [
-        name
-        for name, metric in metrics(course.columns).items()
-        if np.isfinite(metric.values(course.estimates).value).any()
-    ]
-
-
 def _figures(
     view: View,
     course: Course,
@@ -202,20 +194,10 @@ def _figures(
         chosen = [shown_metric(view.metric)]
     else:
         chosen = [TRAFFIC, *shown]
-    figures = [_metric(metric, known, course, span, marks) for metric in chosen]
+    figures = [metric_figure(metric, course, span, marks) for metric in chosen]
     if not view.metric:
         figures += [modes_figure(known, course, span), latency_figure(known, course, span, marks)]
     return [figure for figure in figures if figure is not None]
-
-
-def _metric(
-    metric: ShownMetric,
-    known: dict[str, SeriesMetric],
-    course: Course,
-    span: TimeSpan,
-    marks: Sequence[Mark],
-) -> ChartFigure | None:
-    return metric_figure(metric, known[metric.name], course, span, marks)
 
 
 def _incident_marks(incidents: Sequence[IncidentView], now: float) -> list[Mark]:

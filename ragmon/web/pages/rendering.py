@@ -1,6 +1,7 @@
 """Templates turned into answers, with the headers that every page has."""
 
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup
@@ -21,6 +22,11 @@ HEADERS = {
     "x-content-type-options": "nosniff",
 }
 """Only ragmon's own script runs on a page, whatever a log line holds, and no copy is kept."""
+
+
+def query_address(query_id: str) -> str:
+    """Path of one query."""
+    return f"/v1/queries/{quote(query_id, safe=':')}"
 
 
 class Renderer:
@@ -45,6 +51,7 @@ class Renderer:
         }
         self._environment.globals |= {
             "asset": assets.address,
+            "query_address": query_address,
             "counted": words.counted,
             "svg": Markup,
             "span": words.span,

@@ -6,6 +6,7 @@ from ragmon.web.alerts import AlertSource
 from ragmon.web.api import RouteSection
 from ragmon.web.pages.assets import Assets, AssetSection
 from ragmon.web.pages.changes import ChangeSource
+from ragmon.web.pages.incident import IncidentSection
 from ragmon.web.pages.overview import OverviewSection
 from ragmon.web.pages.pipeline import PipelineSection
 from ragmon.web.pages.rendering import Renderer
@@ -26,6 +27,7 @@ def page_sections(
     return (
         OverviewSection(source, alerts, baselines, renderer),
         PipelineSection(source, courses, alerts, baselines, renderer),
+        IncidentSection(courses, alerts, renderer),
         SearchSection(source, alerts, queries, renderer),
         AssetSection(assets),
     )
