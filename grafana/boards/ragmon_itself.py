@@ -236,6 +236,7 @@ _OUT = Row(
             "Time that Prometheus took to read /metrics.",
             "s",
             Query(f"max by (job) (scrape_duration_seconds{{{OWN}}})", "{{job}}"),
+            width=THIRD,
             min=0,
         ),
         chart(
@@ -243,6 +244,16 @@ _OUT = Row(
             "Samples on /metrics; slices and windows multiply them.",
             "short",
             Query(f"sum by (job) (scrape_samples_scraped{{{OWN}}})", "{{job}}"),
+            width=THIRD,
+            min=0,
+        ),
+        chart(
+            "Series withheld",
+            "Series left out of /metrics because metrics.max_series is reached, by kind; reports "
+            "have them. `ragmon check-config` says which metrics take the room.",
+            "short",
+            Query(_sum("ragmon_series_withheld", by="job, kind"), "{{job}} {{kind}}"),
+            width=THIRD,
             min=0,
         ),
     ),
