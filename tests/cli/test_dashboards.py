@@ -10,11 +10,9 @@ from ragmon.cli import main
 from ragmon.cli.dashboards import sources
 from ragmon.cli.flags import overrides
 from ragmon.config import load
-from ragmon.daemon.build import build_pipeline, build_windows
+from ragmon.daemon.build import build_pipeline
 from ragmon.daemon.metric_choice import metric_choice, shown_windows
-from ragmon.exposition.choice import MetricChoice
-from ragmon.exposition.counters import Counters
-from ragmon.exposition.gauges import Gauges
+from ragmon.exposition.figures import gauges
 from ragmon.exposition.left_out import reads
 from tests.end_to_end.test_dashboards import of_rules
 from tests.support.boards import FOLDER, asked, panels
@@ -145,15 +143,19 @@ CHOICES = {
 def shown(*arguments: str) -> set[str]:
     """Names of all families that a daemon with these settings can show."""
     settings = load(None, overrides(arguments), {}).settings
-    choice, windows = metric_choice(settings), build_windows(settings, build_pipeline(settings))
-    gauges, everything = Gauges(windows.columns, choice), MetricChoice()
-    sets = [gauges.headline, gauges.other]
-    sets += [gauges.slices] if shown_windows(settings).of_slices else []
-    of_windows = gauges.names() | Counters(windows, everything.shows).names()
+    choice, columns = metric_choice(settings), build_pipeline(settings).catalogue.columns
+    has_slices = bool(shown_windows(settings).of_slices)
+    kinds = {"ragmon_": False, "ragmon_slice_": True if has_slices else None}  # whether of slices
+    all_gauges = [(start, each) for each in gauges(columns) for start in kinds]
+    of_windows = {
+        f"{start}{each.name}"
+        for start, each in all_gauges
+        if kinds[start] is not None
+        and choice.shows_gauge(each.metric, each.suffix, of_slice=bool(kinds[start]))
+    }
+    gone = {f"{start}{each.name}" for start, each in all_gauges} - of_windows
     read = {stem(read.metric) for each in asked() for read in parsed(each.expression)}
-    own = {name for name in read - of_windows if choice.shows(name)}
-    of_sets = {of_set.stem + gauge.name for of_set in sets for gauge in of_set.gauges}
-    return own | of_sets | Counters(windows, choice.shows).names()
+    return of_windows | {name for name in read - gone if choice.shows(name)}
 
 
 @pytest.mark.parametrize("arguments", CHOICES.values(), ids=CHOICES)
