@@ -17,6 +17,7 @@ class HtmlPage(HTMLParser):
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str, str]] = []  # tag, name, value
         self._open: list[str] = []
+        self._pieces_in: list[tuple[str, str]] = []
         self.feed(html)
         self.close()
         assert self._open == []
@@ -52,6 +53,11 @@ class HtmlPage(HTMLParser):
 
     def handle_data(self, data):
         self.pieces.append(data)
+        self._pieces_in.append((self._open[-1] if self._open else "", data))
+
+    def texts_of(self, tag: str) -> list[str]:
+        """The text of each element of a kind."""
+        return [data for inside, data in self._pieces_in if inside == tag]
 
 
 def check_policy(page: HtmlPage) -> None:

@@ -29,6 +29,7 @@ class ChartFigure(NamedTuple):
     svg: str
     hover: dict[str, str]  # attributes by which the script finds the value under the pointer
     metric: str = ""  # name, where it shows one
+    zoom: str = ""  # address for a part of the time; empty: the same page
 
 
 class TimeSpan(NamedTuple):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -139,7 +139,9 @@ class IncidentSection:
             figure = None if course is None else _figure(main, course, span, with_band=own)
             if figure is not None:
                 where = f"{dimension} {value}" if dimension else main.pipeline
-                figures.append(figure._replace(note=where))
+                figures.append(
+                    figure._replace(note=where, zoom=_zoom(main, dimension, value, figure))
+                )
         return figures
 
     async def _course(
@@ -228,6 +230,14 @@ def _series_name(metric: str, names: Sequence[str]) -> str | None:
         return next((one.name for one in headlines(names) if one.name.startswith(title)), None)
     name = _SERIES.get(metric, metric)
     return name if name in names else None
+
+
+def _zoom(alert: AlertView, dimension: str, value: str, figure: ChartFigure) -> str:
+    """The page on which a part of the chart is shown in full."""
+    asked = {"metric": figure.metric}
+    if dimension:
+        asked["slice"] = f"{dimension}={value}"
+    return f"/pipelines/{quote(alert.pipeline, safe='')}?{urlencode(asked)}"
 
 
 def _path(address: str | None) -> str:

@@ -137,6 +137,7 @@ def test_the_chart_has_the_change_and_the_level_expected(site):
     assert "<title>began</title>" in html
     assert "<title>detected</title>" in html
     assert 'class="expected"' in html
+    assert 'data-zoom="/pipelines/docs?metric=hit%40' in html
     assert "100.0 % (97.7–100.0 %), 200 samples" in html
     assert "0.0 % (0.0–4.6 %), 100 samples" in html
 

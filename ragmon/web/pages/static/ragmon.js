@@ -1,6 +1,6 @@
 "use strict";
 /* Every page is whole without this. It adds: times in the reader's zone, ages that go on, parts that
-   renew themselves, and keys. */
+   renew themselves, values and zoom on charts, and keys. */
 (() => {
   const day = new Intl.DateTimeFormat(undefined, {day: "numeric", month: "short", hour: "2-digit", minute: "2-digit"});
   const exact = new Intl.DateTimeFormat(undefined, {day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit"});
@@ -85,6 +85,96 @@
       renew();
     }
   }, 1000);
+
+  /* Charts: values under the pointer, zoom by dragging, which changes the address. */
+  let chosen = null;
+
+  function place(figure, clientX) {
+    const box = figure.querySelector("svg.chart").getBoundingClientRect();
+    const left = Number(figure.dataset.left), right = Number(figure.dataset.right);
+    const share = ((clientX - box.left) / box.width - left) / (right - left);
+    const from = Number(figure.dataset.from), to = Number(figure.dataset.to);
+    const inside = Math.min(Math.max(share, 0), 1);
+    return {share: inside, moment: from + inside * (to - from), x: box.left + (left + inside * (right - left)) * box.width};
+  }
+
+  function overlay(figure, name) {
+    const known = figure.querySelector("." + name);
+    if (known) return known;
+    const made = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    made.setAttribute("class", name);
+    made.setAttribute("y", "0");
+    made.setAttribute("height", "100%");
+    figure.querySelector("svg.chart").append(made);
+    return made;
+  }
+
+  /* A stretch of the drawing, in units of its viewBox. */
+  function cover(figure, name, first, last) {
+    const width = figure.querySelector("svg.chart").viewBox.baseVal.width;
+    const left = Number(figure.dataset.left) * width, right = Number(figure.dataset.right) * width;
+    const rect = overlay(figure, name);
+    const start = left + Math.min(first, last) * (right - left);
+    rect.setAttribute("x", start.toFixed(1));
+    rect.setAttribute("width", Math.max(Math.abs(last - first) * (right - left), 1).toFixed(1));
+  }
+
+  function hover(figure, at) {
+    const step = Math.floor((at.moment - Number(figure.dataset.start)) / Number(figure.dataset.step));
+    const texts = figure.dataset.values.split("|");
+    const start = Number(figure.dataset.start) + step * Number(figure.dataset.step);
+    const text = texts[step];
+    const output = figure.querySelector("output.hover");
+    output.textContent = text === undefined ? "" : day.format(new Date(start * 1000)) + "  " + text;
+    output.title = text === undefined ? "" : new Date(start * 1000).toISOString();
+    cover(figure, "cursor", at.share, at.share);
+  }
+
+  function leave() {
+    for (const output of main.querySelectorAll("output.hover")) output.textContent = "";
+    for (const rect of main.querySelectorAll("rect.cursor,rect.chosen")) rect.remove();
+  }
+
+  const chartOf = (event) => event.target.closest?.("figure[data-values]");
+
+  main.addEventListener("pointermove", (event) => {
+    const figure = chosen?.figure || chartOf(event);
+    if (!figure || !event.target.closest || (!chosen && !event.target.closest("svg.chart"))) return;
+    const at = place(figure, event.clientX);
+    if (chosen) cover(figure, "chosen", chosen.share, at.share);
+    else for (const other of main.querySelectorAll("figure[data-values]")) {
+      if (other.dataset.from === figure.dataset.from && other.dataset.to === figure.dataset.to) hover(other, at);
+    }
+  });
+  main.addEventListener("pointerleave", () => { if (!chosen) leave(); });
+  main.addEventListener("pointerdown", (event) => {
+    const figure = chartOf(event);
+    if (!figure || event.button || event.pointerType === "touch" || !event.target.closest("svg.chart")) return;
+    event.preventDefault();
+    chosen = {figure, ...place(figure, event.clientX)};
+    document.body.classList.add("dragging");
+  });
+  function drop(event, zoom) {
+    if (!chosen) return;
+    const {figure, moment, share} = chosen;
+    const at = place(figure, event.clientX ?? 0);
+    chosen = null;
+    document.body.classList.remove("dragging");
+    leave();
+    if (!zoom || Math.abs(at.share - share) < 0.01) return;
+    let from = Math.min(moment, at.moment), to = Math.max(moment, at.moment);
+    if (to - from < 300) [from, to] = [(from + to) / 2 - 150, (from + to) / 2 + 150];
+    const address = new URL(figure.dataset.zoom || location.href, location.href);
+    for (const name of ["window", "from", "to"]) address.searchParams.delete(name);
+    address.searchParams.set("from", Math.floor(from));
+    address.searchParams.set("to", Math.ceil(to));
+    location.assign(address);
+  }
+  document.addEventListener("pointerup", (event) => drop(event, true));
+  document.addEventListener("pointercancel", (event) => drop(event, false));
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") drop({clientX: 0}, false); });
+
+  for (const box of main.querySelectorAll(".chart-box")) box.scrollLeft = box.scrollWidth;
 
   /* Keys. */
   const help = document.getElementById("help");
