@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ragmon.alerts import Change
 from ragmon.alerts.as_json import AlertView, IncidentView, TransitionView
+from ragmon.alerts.notices import IncidentChange
 from ragmon.alerts.silences import Matcher
 from ragmon.records import Chunk, Draw, Feedback, Id, Label, QueryRecord, Tokens, Verdict
 from ragmon.report import LabelAgreement, LatencyFigures, MeanEstimate, PipelineReport
@@ -104,12 +104,12 @@ class LostNotification(Struct, frozen=True, kw_only=True):
     reason: str
     attempts: int
     given_up_at: float  # unix seconds
-    alert: str  # id of the alert
+    incident: str  # id of the incident
+    headline: str
     labels: dict[str, str]
     id: str
-    at: float  # unix seconds of the transition
-    change: Change
-    notified: bool
+    at: float  # unix seconds of the notification
+    change: IncidentChange
 
 
 class NotificationQueue(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from ragmon.signals.facts import extract
 from ragmon.sinks import Repeating, SinkContext
 from ragmon.stores import Reader, Store
 from ragmon.windows.batch_rows import added
-from tests.support.alerts import event
+from tests.support.alerts import notice
 from tests.support.examples import NOON, query_records, record, windows
 from tests.support.stores import KINDS, opened
 
@@ -266,5 +266,5 @@ def test_a_sink_whose_receiver_is_not_there_can_be_tried_again(kind):
     module = find("ragmon.sinks", kind, "sinks.0")
     sink = module.build(module.Options(**least(module)), CONTEXT)
     with pytest.raises(SinkError) as refused:
-        sink.deliver(event())
+        sink.deliver(notice())
     assert refused.value.retryable

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragmon.cli
-from ragmon.alerts import Alert, Evidence, WorstQuery, event
+from ragmon.alerts import Alert, Evidence, WorstQuery
 from ragmon.alerts.message import Links
 from ragmon.api_schema import Report
 from ragmon.cli import main
@@ -21,6 +21,7 @@ from ragmon.evaluate.report.table import standard_output
 from ragmon.logs import configure
 from ragmon.sinks import SinkContext, stdout
 from ragmon.terminal import json_line, json_text, one_line, one_line_each, printable
+from tests.support.alerts import notice
 from tests.support.otlp import as_json, span
 
 ATTACK = (
@@ -131,9 +132,7 @@ def test_the_stdout_sink(capsys, style):
         finding=Finding(alert=key, status="bad", severity="critical"),
     )  # fmt: skip
     context = SinkContext(links=Links("http://r", "http://b"), clock=SystemClock())
-    stdout.build(stdout.Options(format=style), context).deliver(
-        event("firing", alert, 0.0, notify=True)
-    )
+    stdout.build(stdout.Options(format=style), context).deliver(notice("opened", alert, 0.0))
     printed = capsys.readouterr().out
     assert "forged" in printed
     assert dangerous(printed) == []

@@ -1,8 +1,10 @@
 """Alerts: findings of detectors as states that begin and end, with evidence and remedies.
 
-``machine`` turns the findings of a minute into transitions, ``inhibition`` and ``silences`` decide
-which of them are notified, ``evidence`` gathers the reasons, ``sentences`` and ``remedies`` put
-them into words. Everything is data in, data out: the daemon stores the results and delivers them.
+``machine`` turns the findings of a minute into transitions, ``inhibition`` and ``silences`` mark
+what explains and what mutes them, ``incidents`` puts together what shares a cause, ``notices``
+decides what people are notified of, ``evidence`` gathers the reasons, ``sentences`` and
+``remedies`` put them into words. Everything is data in, data out: the daemon stores the results
+and delivers them.
 """
 
 import hashlib
@@ -15,11 +17,9 @@ from ragmon.detectors import AlertKey, Finding, Severity
 State = Literal["pending", "firing", "no_data", "resolved"]
 """inactive is no alert; no_data: it fired, and goes on while there is nothing to measure."""
 
-Change = Literal[
-    "pending", "inactive", "firing", "no_data", "notified", "escalated", "renotified", "resolved"
-]
-"""notified: it fired inhibited or silenced, and is neither any more; escalated: it is graver
-than its last notification said."""
+Change = Literal["pending", "inactive", "firing", "no_data", "notified", "escalated", "resolved"]
+"""notified: it fired explained by another alert or silenced, and is neither any more; escalated:
+it became graver."""
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 _HOUR_S = 3_600.0
@@ -78,9 +78,8 @@ class Alert(Struct, frozen=True, kw_only=True):
     fired_at: float | None = None
     ended_at: float | None = None
     bad_at: float  # last found bad or unknown
-    notified_at: float | None = None  # of the last notification
-    notified_severity: Severity | None = None  # that the last notification named
-    escalated_from: Severity | None = None  # that the notification before the last one named
+    notified_at: float | None = None  # since when notifications of its incident name it
+    leads: bool = False  # its incident is known by it; one of those that are open does
     inhibited_by: str = ""  # the fingerprint of the cause
     explained_by: str = ""  # the same cause, for people
     silenced_by: str = ""  # id of the silence, or name of the maintenance window
@@ -111,24 +110,9 @@ class Alert(Struct, frozen=True, kw_only=True):
         return since, max(self.bad_at, fired)
 
     @property
-    def is_notifying(self) -> bool:
-        """True when notifications of it are sent: nothing inhibits or silences it."""
-        return not self.inhibited_by and not self.silenced_by
-
-    @property
-    def is_active(self) -> bool:
-        """True when people know of it, or shall: it is neither silenced nor left to its cause.
-
-        One that was notified goes on to be, whatever begins to explain it.
-        """
-        return not self.silenced_by and (self.notified_at is not None or not self.inhibited_by)
-
-    @property
-    def known_severity(self) -> Severity | None:
-        """Severity of the last notification; None when nobody was notified."""
-        if self.notified_at is None:
-            return None
-        return self.notified_severity or self.severity  # older releases stored none
+    def is_loud(self) -> bool:
+        """True for one that fires, or did before its data ended, and is not silenced."""
+        return self.state in ("firing", "no_data") and not self.silenced_by
 
     @property
     def labels(self) -> dict[str, str]:
@@ -140,13 +124,20 @@ class Alert(Struct, frozen=True, kw_only=True):
 
 
 class AlertEvent(Struct, frozen=True, kw_only=True):
-    """One transition. Its id is the same if it is made again, so receivers may drop repeats."""
+    """One transition. Its id is the same if it is made again."""
 
     id: str
     at: float
     change: Change
-    notify: bool  # deliver it
     alert: Alert
+
+    @property
+    def is_named(self) -> bool:
+        """True for a transition of an alert that notifications name, from when they do."""
+        since = self.alert.notified_at
+        if self.change == "firing":  # not the one after a while without data
+            return since == self.at
+        return since is not None and self.change in ("notified", "escalated", "resolved")
 
 
 def fingerprint(key: AlertKey) -> str:
@@ -160,7 +151,7 @@ def graver(one: Severity, other: Severity) -> bool:
     return SEVERITIES.index(one) > SEVERITIES.index(other)
 
 
-def event(change: Change, alert: Alert, at: float, *, notify: bool) -> AlertEvent:
+def event(change: Change, alert: Alert, at: float) -> AlertEvent:
     """A transition with its stable id."""
     identity = f"{alert.episode}-{change}-{int(at)}"
-    return AlertEvent(id=identity, at=at, change=change, notify=notify, alert=alert)
+    return AlertEvent(id=identity, at=at, change=change, alert=alert)

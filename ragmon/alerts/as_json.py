@@ -1,13 +1,15 @@
 """An alert as the API, the report and the pages show it, with links in place of paths."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ragmon.alerts import Alert, AlertEvent, Change, Evidence, State, WorstQuery
+from ragmon.alerts import SEVERITIES, Alert, AlertEvent, Change, Evidence, State, WorstQuery
 from ragmon.alerts.incidents import AlertIncident, IncidentCause
 from ragmon.alerts.message import Links
+from ragmon.alerts.notices import IncidentChange, IncidentNotice
 from ragmon.detectors import Measured, Severity
 from ragmon.detectors.losses import INDEX, LOSSES
 
@@ -56,8 +58,9 @@ class AlertView(Struct, frozen=True, kw_only=True):
     began_at: float
     fired_at: float | None
     ended_at: float | None
-    notified_at: float | None  # null: no notification was sent
+    notified_at: float | None  # since when notifications of its incident name it; null: none does
     inhibited_by: str  # fingerprint of the cause
+    explained_by: str  # the same cause, in words
     silenced_by: str  # id of the silence, or name of the maintenance window
     what: str  # the metric in words
     observed: LevelEstimate | None
@@ -70,7 +73,8 @@ class AlertView(Struct, frozen=True, kw_only=True):
     threshold: float | None
     guarantee: str
     evidence: LinkedEvidence | None
-    incident_id: str = ""  # empty while it is pending
+    incident_id: str  # empty while it is pending
+    leads: bool  # its incident is known by it: one of the open alerts of each is
 
 
 class IncidentAlert(Struct, frozen=True, kw_only=True):
@@ -88,9 +92,22 @@ class IncidentAlert(Struct, frozen=True, kw_only=True):
     sentence: str
     fired_at: float | None
     ended_at: float | None
-    notified_at: float | None  # null: no notification was sent
+    notified_at: float | None  # since when notifications name it; null: none does
     inhibited_by: str  # fingerprint of the alert that explains it
+    explained_by: str  # the same alert, in words
     silenced_by: str
+    leads: bool  # the incident is known by it
+
+
+class NotificationView(Struct, frozen=True, kw_only=True):
+    """One notification of an incident."""
+
+    id: str
+    at: float  # unix seconds
+    change: IncidentChange
+    severity: Severity
+    headline: str
+    sinks: tuple[str, ...]  # it was sent to; empty: none took it
 
 
 class IncidentView(Struct, frozen=True, kw_only=True):
@@ -108,6 +125,7 @@ class IncidentView(Struct, frozen=True, kw_only=True):
     ended_at: float | None  # null while an alert of it is open
     bad_queries: float | None  # beyond what was expected, about; of the alert with the most
     alerts: list[IncidentAlert]  # causes before their effects
+    notifications: list[NotificationView]  # in order
 
 
 class TransitionView(Struct, frozen=True, kw_only=True):
@@ -142,6 +160,7 @@ def describe(alert: Alert, links: Links) -> AlertView:
         ended_at=alert.ended_at,
         notified_at=alert.notified_at,
         inhibited_by=alert.inhibited_by,
+        explained_by=alert.explained_by,
         silenced_by=alert.silenced_by,
         what=loss.good or loss.bad,
         observed=_level(finding.observed, good=good),
@@ -155,18 +174,22 @@ def describe(alert: Alert, links: Links) -> AlertView:
         guarantee=finding.guarantee,
         evidence=_linked(alert.evidence, alert, links),
         incident_id=alert.incident_id,
+        leads=alert.leads,
     )
 
 
-def describe_incident(incident: AlertIncident) -> IncidentView:
-    """An incident, for readers."""
+def describe_incident(
+    incident: AlertIncident, notices: Sequence[IncidentNotice] = ()
+) -> IncidentView:
+    """An incident with its notifications, for readers."""
+    named = [notice.severity for notice in notices]
     beyond = [_beyond(alert) for alert in incident.alerts]
     return IncidentView(
         id=incident.id,
         pipeline=incident.pipeline,
         state="open" if incident.ended_at is None else "resolved",
         severity=incident.severity,
-        notified_severity=incident.notified_severity,
+        notified_severity=max(named, key=SEVERITIES.index, default=None),
         headline=incident.headline,
         cause=incident.cause,
         began_at=incident.began_at,
@@ -174,6 +197,19 @@ def describe_incident(incident: AlertIncident) -> IncidentView:
         ended_at=incident.ended_at,
         bad_queries=max((excess for excess in beyond if excess is not None), default=None),
         alerts=[_of_incident(alert) for alert in incident.alerts],
+        notifications=[notification(notice) for notice in notices],
+    )
+
+
+def notification(notice: IncidentNotice) -> NotificationView:
+    """A notification, for readers."""
+    return NotificationView(
+        id=notice.id,
+        at=notice.at,
+        change=notice.change,
+        severity=notice.severity,
+        headline=notice.headline,
+        sinks=notice.sinks,
     )
 
 
@@ -194,7 +230,9 @@ def _of_incident(alert: Alert) -> IncidentAlert:
         ended_at=alert.ended_at,
         notified_at=alert.notified_at,
         inhibited_by=alert.inhibited_by,
+        explained_by=alert.explained_by,
         silenced_by=alert.silenced_by,
+        leads=alert.leads,
     )
 
 
@@ -208,7 +246,7 @@ def _beyond(alert: Alert) -> float | None:
 
 def transition(event: AlertEvent) -> TransitionView:
     """One step of an alert's life, for readers."""
-    return TransitionView(id=event.id, at=event.at, change=event.change, notified=event.notify)
+    return TransitionView(id=event.id, at=event.at, change=event.change, notified=event.is_named)
 
 
 def _level(measured: Measured | None, *, good: bool) -> LevelEstimate | None:

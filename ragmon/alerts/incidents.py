@@ -1,9 +1,9 @@
 """Incidents: alerts that are open together, began within minutes and share a cause.
 
-An alert joins an incident in the minute in which it fires, so each is in exactly one. It joins that
-of the alert which explains it, else one that began within a quarter of an hour and has an alert
-that is its cause or effect, or that blames the same slice; else it begins one. It stays there,
-unless nobody was notified of it and an alert of another incident begins to explain it.
+An alert joins an incident in the minute in which it fires and stays there, so each is in exactly
+one. It joins that of the alert which explains it; else one that it was in before; else one with
+an alert that is its cause or effect, or that blames the same slice, and began within a quarter of
+an hour, or during which it began as an effect. Else it begins one.
 """
 
 import hashlib
@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from ragmon.alerts import SEVERITIES, Alert, graver
 from ragmon.alerts.inhibition import causal_order, is_effect
-from ragmon.alerts.sentences import moment, symptom
+from ragmon.alerts.sentences import MOST_SENTENCE, moment, shorten, symptom
 from ragmon.detectors import AlertKey, Severity
 
 NEAR_S = 900.0
 _SURE = 0.5  # probability from which a slice is named as the cause
 _MOST_SYMPTOMS = 5
+_PLAIN = ("no_data", "test")  # kinds of alerts that compare no levels
 
 
 class IncidentCause(Struct, frozen=True):
@@ -37,7 +38,6 @@ class AlertIncident(Struct, frozen=True, kw_only=True):
     id: str
     pipeline: str
     severity: Severity  # the gravest of its alerts
-    notified_severity: Severity | None  # the gravest that somebody was notified of
     began_at: float  # unix seconds, estimated
     detected_at: float  # its first alert fired
     ended_at: float | None  # None while one of its alerts is open
@@ -46,20 +46,22 @@ class AlertIncident(Struct, frozen=True, kw_only=True):
     alerts: tuple[Alert, ...]  # causes before their effects
 
 
-def with_incident(alert: Alert, others: Iterable[Alert]) -> Alert:
+def with_incident(alert: Alert, others: Iterable[Alert], ended: Iterable[Alert]) -> Alert:
     """The alert in its incident; one that is pending has none yet.
 
     Args:
         alert: an open alert.
         others: all other open alerts.
+        ended: alerts that are over, of incidents that are open.
     """
-    if alert.state == "pending":
+    if alert.state == "pending" or alert.incident_id:
         return alert
-    members = [each for each in others if each.incident_id]
-    explaining = [each for each in members if each.fingerprint == alert.inhibited_by]
-    if alert.incident_id and (alert.notified_at is not None or not explaining):
-        return alert
-    related = explaining or [each for each in members if _is_related(each, alert)]
+    members = [*(each for each in others if each.incident_id), *ended]
+    related = (
+        [each for each in members if each.fingerprint == alert.inhibited_by]
+        or [each for each in members if each.fingerprint == alert.fingerprint]
+        or [each for each in members if _is_related(each, alert)]
+    )
     first = min(related, key=lambda each: (_fired_at(each), each.key), default=None)
     return replace(alert, incident_id=first.incident_id if first else _new_id(alert))
 
@@ -75,8 +77,32 @@ def incidents(alerts: Iterable[Alert], now: float) -> list[AlertIncident]:
     for alert in alerts:
         if alert.incident_id:
             members.setdefault(alert.incident_id, []).append(alert)
-    unordered = [_incident(name, group, now) for name, group in members.items()]
+    unordered = [summary(name, group, now) for name, group in members.items()]
     return sorted(unordered, key=lambda one: (one.ended_at is not None, -one.detected_at, one.id))
+
+
+def summary(name: str, alerts: Sequence[Alert], now: float) -> AlertIncident:
+    """Some alerts of one incident, with their cause and a headline.
+
+    Args:
+        name: id of the incident.
+        alerts: at least one.
+        now: unix seconds.
+    """
+    ordered = tuple(sorted(alerts, key=causal_order))
+    ends = [alert.ended_at for alert in ordered if alert.ended_at is not None]
+    cause, began_at = _cause(ordered), min(map(_began_at, ordered))
+    return AlertIncident(
+        id=name,
+        pipeline=ordered[0].key.stream.pipeline,
+        severity=max((alert.severity for alert in ordered), key=SEVERITIES.index),
+        began_at=began_at,
+        detected_at=min(map(_fired_at, ordered)),
+        ended_at=max(ends) if len(ends) == len(ordered) else None,
+        cause=cause,
+        headline=_headline(cause, ordered, began_at, now),
+        alerts=ordered,
+    )
 
 
 def open_incidents(alerts: Iterable[Alert]) -> dict[Severity, int]:
@@ -110,10 +136,12 @@ def _new_id(alert: Alert) -> str:
 
 
 def _is_related(one: Alert, other: Alert) -> bool:
-    """True for alerts that began within minutes and share a cause."""
+    """True for an alert and another that fires now, if they share a cause."""
+    if is_effect(other, one) and _began_at(one) - NEAR_S <= _began_at(other) <= one.bad_at + NEAR_S:
+        return True
     if not _is_near(one, other):
         return False
-    if is_effect(one, other) or is_effect(other, one):
+    if is_effect(one, other):
         return True
     blamed, accused = suspect(one), suspect(other)
     if not blamed.dimension or one.key.stream.pipeline != other.key.stream.pipeline:
@@ -133,25 +161,6 @@ def _began_at(alert: Alert) -> float:
 
 def _fired_at(alert: Alert) -> float:
     return alert.fired_at if alert.fired_at is not None else alert.began_at
-
-
-def _incident(name: str, alerts: list[Alert], now: float) -> AlertIncident:
-    ordered = tuple(sorted(alerts, key=causal_order))
-    ends = [alert.ended_at for alert in ordered if alert.ended_at is not None]
-    cause, began_at = _cause(ordered), min(map(_began_at, ordered))
-    known = [alert.known_severity for alert in ordered if alert.known_severity is not None]
-    return AlertIncident(
-        id=name,
-        pipeline=ordered[0].key.stream.pipeline,
-        severity=max((alert.severity for alert in ordered), key=SEVERITIES.index),
-        notified_severity=max(known, key=SEVERITIES.index, default=None),
-        began_at=began_at,
-        detected_at=min(map(_fired_at, ordered)),
-        ended_at=max(ends) if len(ends) == len(ordered) else None,
-        cause=cause,
-        headline=_headline(cause, ordered, began_at, now),
-        alerts=ordered,
-    )
 
 
 def _cause(alerts: Sequence[Alert]) -> IncidentCause:
@@ -178,19 +187,37 @@ def _cause(alerts: Sequence[Alert]) -> IncidentCause:
 
 
 def _headline(cause: IncidentCause, alerts: Sequence[Alert], began_at: float, now: float) -> str:
-    """``version 2026.2-fast is worse since 22:11 UTC: hit rate 48 % (82 %), …``."""
+    """``version 2026.2-fast of docs is worse since 22:11 UTC: hit rate 48 % (82 %), …``.
+
+    As many symptoms as fit into the first line of a notification.
+    """
+    evidence = alerts[0].evidence
+    if evidence is not None and all(alert.key.kind in _PLAIN for alert in alerts):
+        return evidence.sentence  # there is nothing to compare
+    symptoms = _symptoms(cause, alerts)
+    pipeline = alerts[0].key.stream.pipeline
+    names = f"{cause.text} of {pipeline}" if cause.dimension else pipeline
+    where = " ".join(names.split())
+    alone = "" if cause.dimension else " (no single slice explains it)"
+    for count in range(min(len(symptoms), _MOST_SYMPTOMS), 0, -1):
+        more = f" and {len(symptoms) - count} more" if len(symptoms) > count else ""
+        words = ", ".join(symptoms[:count]) + more
+        since = moment(began_at, now)
+        text = f"{where} is worse since {since}{alone}: {words}"
+        if len(text) <= MOST_SENTENCE:
+            return text
+    most = max(1, len(where) - (len(text) - MOST_SENTENCE))
+    return f"{shorten(where, most)} is worse since {since}{alone}: {words}"
+
+
+def _symptoms(cause: IncidentCause, alerts: Sequence[Alert]) -> list[str]:
+    """Each metric once, as measured on the cause where it was."""
     chosen: dict[str, Alert] = {}
     for alert in alerts:
         metric = alert.key.stream.metric
         if metric not in chosen or _says_more(alert, chosen[metric], cause):
             chosen[metric] = alert
-    symptoms = [symptom(alert.finding) for alert in chosen.values()]
-    more = f" and {len(symptoms) - _MOST_SYMPTOMS} more" if len(symptoms) > _MOST_SYMPTOMS else ""
-    words = ", ".join(symptoms[:_MOST_SYMPTOMS]) + more
-    pipeline = alerts[0].key.stream.pipeline
-    where = f"{cause.text} of {pipeline}" if cause.dimension else pipeline
-    alone = "" if cause.dimension else " (no single slice explains it)"
-    return f"{where} is worse since {moment(began_at, now)}{alone}: {words}"
+    return [symptom(alert.finding) for alert in chosen.values()]
 
 
 def _says_more(alert: Alert, other: Alert, cause: IncidentCause) -> bool:

@@ -1,7 +1,6 @@
-"""Inhibition: an alert whose cause is open, and known to people, sends no notification of its own.
+"""Inhibition: an alert whose cause is open, not silenced and as grave is explained by it.
 
-The cause was notified at a severity that is at least the symptom's, or is itself inhibited by
-one that was. So for whatever fires somebody was notified of something as grave.
+It is no news then: it belongs to the incident of its cause, which people are notified of.
 """
 
 from collections.abc import Iterable
@@ -32,7 +31,7 @@ _SLOWNESS = frozenset(_LATENCY_CHAIN[1])
 
 def cause_of(alert: Alert, others: Iterable[Alert]) -> Alert | None:
     """The open alert that explains this one; the first cause of all."""
-    causes = [each for each in others if _is_known(each, alert) and explains(each, alert)]
+    causes = [each for each in others if each.is_loud and explains(each, alert)]
     return min(causes, key=lambda each: (stage(each.key), each.key), default=None)
 
 
@@ -95,11 +94,3 @@ def _fired_before(cause: Alert, symptom: Alert) -> bool:
 
 def _fired(alert: Alert) -> tuple[float, AlertKey]:
     return alert.fired_at or alert.began_at, alert.key
-
-
-def _is_known(cause: Alert, symptom: Alert) -> bool:
-    """True when somebody was notified of a cause that is open and as grave as the symptom."""
-    if cause.state in ("pending", "resolved"):
-        return False
-    severity = cause.severity if cause.inhibited_by else cause.known_severity
-    return severity is not None and not graver(symptom.severity, severity)

@@ -10,9 +10,9 @@ _METRICS = {"latency_p50": "latency"}
 
 
 def line(event: AlertEvent) -> dict[str, str] | None:
-    """A notified transition as one flat object; None for one that sends no notification."""
+    """A transition as one flat object; None where notifications do not name the alert."""
     kind = _EVENTS.get(event.change)
-    if kind is None or not event.notify:
+    if kind is None or not event.is_named:
         return None
     stream = event.alert.key.stream
     plain = {
@@ -23,6 +23,7 @@ def line(event: AlertEvent) -> dict[str, str] | None:
         "type": event.alert.key.kind,
         "version": stream.value if stream.dimension == VERSION else "",
         "event": kind,
+        "incident": event.alert.incident_id,
     }
     if stream.dimension and stream.dimension != VERSION:
         plain |= {"dimension": stream.dimension, "value": stream.value}

@@ -1,4 +1,4 @@
-"""The state machine: findings of a minute in, transitions out.
+"""The state machine: findings of a minute in, transitions and notices out.
 
 inactive → pending → firing → resolved. A finding that is absent means the stream is fine; one
 that is unknown neither fires nor resolves. The book is all the machine remembers: stored in the
@@ -11,18 +11,15 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ragmon.alerts import SEVERITIES, Alert, AlertEvent, Change, Evidence, event, graver
+from ragmon.alerts import SEVERITIES, Alert, AlertEvent, Evidence, event, graver
 from ragmon.alerts.incidents import with_incident
 from ragmon.alerts.inhibition import causal_order, cause_of
+from ragmon.alerts.notices import IncidentNotice, OpenIncident, notify
 from ragmon.alerts.remedies import name_of
 from ragmon.alerts.silences import Maintenance, Silence, silenced_by
 from ragmon.detectors import AlertKey, Finding
 
 MOST_RECENT = 200
-_MOSTLY = 0.5  # of the evidence that ends an incident; less comes and goes while it lasts
-# After its own end a cause waits so long for its symptoms, or for as long as their window is wide.
-_AFTERMATH_S = 900.0
-_FADING_S = 3_600.0  # while they recover: few queries take long to show that it is over
 
 Explain = Callable[[Finding], Evidence]
 
@@ -35,11 +32,11 @@ class Timing(Struct, frozen=True, kw_only=True):
     keep: dict[str, float] = field(default_factory=lambda: {"threshold": 300.0, "slo": 300.0})
     """By kind: fine for so long before it ends."""
     renotify: float = 4 * 3_600.0
-    """From one notification of an alert to the next."""
+    """From one notification of an incident to the next, while nothing changes."""
 
 
 class Suppressions(Struct, frozen=True):
-    """Silences and maintenance windows: alerts that match are not notified."""
+    """Silences and maintenance windows: no notification names alerts that match."""
 
     silences: tuple[Silence, ...] = ()
     maintenance: tuple[Maintenance, ...] = ()
@@ -55,15 +52,14 @@ class _Minute(Struct, frozen=True):
     now: float
     timing: Timing
     explain: Explain
-    continuing: frozenset[str]  # fingerprints of alerts whose stream another detector finds bad
-    lingering: Mapping[str, float]  # by fingerprint of a cause, seconds to wait for its symptoms
 
 
 class AlertBook(Struct, frozen=True):
-    """Every alert that is not over, and the last that are."""
+    """Every alert that is not over, the last that are, and what people know of incidents."""
 
     open: tuple[Alert, ...] = ()
     recent: tuple[Alert, ...] = ()  # resolved, the newest first
+    incidents: tuple[OpenIncident, ...] = ()  # that were notified and are not over
 
     def dump(self) -> bytes:
         """As bytes."""
@@ -71,12 +67,21 @@ class AlertBook(Struct, frozen=True):
 
     def changed(self, change: Callable[[Alert], Alert]) -> "AlertBook":
         """The book with every alert changed."""
-        return AlertBook(tuple(map(change, self.open)), tuple(map(change, self.recent)))
+        alerts, ended = tuple(map(change, self.open)), tuple(map(change, self.recent))
+        return AlertBook(alerts, ended, self.incidents)
 
     @staticmethod
     def load(data: bytes) -> "AlertBook":
         """The book from the bytes of ``dump``."""
         return msgspec.msgpack.decode(data, type=AlertBook)
+
+
+class MinuteOutcome(Struct, frozen=True):
+    """The book after one minute, and the events of that minute."""
+
+    book: AlertBook
+    events: tuple[AlertEvent, ...] = ()  # in the order of what they are about
+    notices: tuple[IncidentNotice, ...] = ()  # to be delivered, in the order of their incidents
 
 
 def step(
@@ -87,32 +92,35 @@ def step(
     *,
     timing: Timing = DEFAULT_TIMING,
     suppressions: Suppressions = NO_SUPPRESSIONS,
-) -> tuple[AlertBook, tuple[AlertEvent, ...]]:
+) -> MinuteOutcome:
     """One minute further.
 
     Args:
         book: every alert known so far.
         findings: of every detector in this minute.
         now: the end of the minute, unix seconds.
-        explain: gathers the evidence of a finding; called once an alert, when it fires.
+        explain: gathers the evidence of a finding; called when an alert fires or becomes graver.
         timing: delays.
         suppressions: silences and maintenance windows.
-
-    Returns:
-        The new book, and the transitions in the order of what they are about.
     """
     by_key = {finding.alert: finding for finding in findings}
-    lingering = _lingering(book, by_key, now, timing)
-    minute = _Minute(now, timing, explain, _continuing(book, by_key), lingering)
-    open_alerts = {alert.key: alert for alert in book.open}
+    minute = _Minute(now, timing, explain)
+    before = {alert.key: alert for alert in book.open}
     events: list[AlertEvent] = []
     moved: list[Alert] = []
-    for key in sorted(by_key.keys() | open_alerts.keys()):
-        alert, changes = _advance(open_alerts.get(key), by_key.get(key), minute)
+    for key in sorted(by_key.keys() | before.keys()):
+        alert, changes = _advance(before.get(key), by_key.get(key), minute)
         events += changes
         if alert is not None:
             moved.append(alert)
-    return _notify(book, moved, events, suppressions, minute)
+    over = [alert for alert in moved if alert.state == "resolved"]
+    recent = (*over, *book.recent)
+    marked = _marked(moved, recent, suppressions, now)
+    noted = notify(book.incidents, marked, recent, now, timing.renotify)
+    after = {alert.key: alert for alert in sorted(noted.alerts, key=lambda alert: alert.key)}
+    transitions = _transitions(events, before, after, now)
+    left = AlertBook(tuple(after.values()), recent[:MOST_RECENT], noted.incidents)
+    return MinuteOutcome(left, transitions, noted.notices)
 
 
 def _advance(
@@ -141,7 +149,7 @@ def _begin(finding: Finding, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
         finding=finding,
     )
     if minute.timing.wait.get(finding.alert.kind, 0.0) > 0.0:
-        return alert, [event("pending", alert, minute.now, notify=False)]
+        return alert, [event("pending", alert, minute.now)]
     return _fire(alert, minute)
 
 
@@ -156,14 +164,14 @@ def _present(alert: Alert, finding: Finding, minute: _Minute) -> tuple[Alert, li
         return alert, []
     if alert.state == "no_data":
         alert = replace(alert, state="firing")
-        return alert, [event("firing", alert, minute.now, notify=False)]
+        return alert, [event("firing", alert, minute.now)]
     return alert, []
 
 
 def _fire(alert: Alert, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
     evidence = minute.explain(alert.finding)
     alert = replace(alert, state="firing", fired_at=minute.now, evidence=evidence)
-    return alert, [event("firing", alert, minute.now, notify=False)]
+    return alert, [event("firing", alert, minute.now)]
 
 
 def _renewed(old: Evidence, new: Evidence) -> Evidence:
@@ -176,58 +184,18 @@ def _unknown(alert: Alert, now: float) -> tuple[Alert, list[AlertEvent]]:
     if alert.state != "firing":
         return alert, []
     alert = replace(alert, state="no_data")
-    return alert, [event("no_data", alert, now, notify=False)]
-
-
-def _continuing(book: AlertBook, findings: Mapping[AlertKey, Finding]) -> frozenset[str]:
-    """Fingerprints of alerts that go on: another detector still finds their stream as bad.
-
-    Windows are left out, as they are bad for as long as they are wide.
-    """
-    streams = {alert.fingerprint: alert.key.stream for alert in book.open}
-    return frozenset(
-        alert.inhibited_by
-        for alert in book.open
-        if streams.get(alert.inhibited_by) == alert.key.stream
-        and (finding := findings.get(alert.key)) is not None
-        and finding.window_s is None
-        and finding.recovered < _MOSTLY
-    )
-
-
-def _lingering(
-    book: AlertBook, findings: Mapping[AlertKey, Finding], now: float, timing: Timing
-) -> dict[str, float]:
-    """Seconds to wait with the end of each cause whose symptoms still fire, by its fingerprint."""
-    lingering: dict[str, float] = {}
-    for alert in book.open:
-        finding = findings.get(alert.key)
-        kept = now - alert.bad_at < timing.keep.get(alert.key.kind, 0.0)
-        if not alert.inhibited_by or alert.state == "pending" or (finding is None and not kept):
-            continue
-        longest = max(_AFTERMATH_S, alert.finding.window_s or 0.0)
-        if finding is None or finding.recovered > 0.0:
-            longest = max(longest, _FADING_S)
-        cause = alert.inhibited_by
-        lingering[cause] = min(lingering.get(cause, longest), longest)
-    return lingering
+    return alert, [event("no_data", alert, now)]
 
 
 def _absent(alert: Alert, minute: _Minute) -> tuple[Alert | None, list[AlertEvent]]:
     now = minute.now
     if alert.state == "pending":
-        return None, [event("inactive", alert, now, notify=False)]
+        return None, [event("inactive", alert, now)]
     keep = minute.timing.keep.get(alert.key.kind, 0.0)
     if now - alert.bad_at < keep:
         return alert, []
-    if alert.fingerprint in minute.continuing:
-        return replace(alert, bad_at=now), []
-    # Its symptoms are known by its notification: it ends with them, or they speak for themselves.
-    if now - alert.bad_at < keep + minute.lingering.get(alert.fingerprint, 0.0):
-        return alert, []
-    alert = replace(alert, state="resolved", ended_at=now)
-    # Its end is notified to whoever was notified of its beginning, silenced meanwhile or not.
-    return alert, [event("resolved", alert, now, notify=alert.notified_at is not None)]
+    alert = replace(alert, state="resolved", leads=False, ended_at=now)
+    return alert, [event("resolved", alert, now)]
 
 
 def _suppress(
@@ -248,68 +216,34 @@ def _place(alert: Alert) -> str:
 
 
 def _marked(
-    moved: Sequence[Alert], suppressions: Suppressions, minute: _Minute
-) -> dict[AlertKey, Alert]:
-    """Open alerts, marked with what suppresses them and when they were notified.
-
-    Causes come first: only one that is known to people suppresses its symptoms.
-    """
-    marked: list[Alert] = []
+    moved: Sequence[Alert], recent: Sequence[Alert], suppressions: Suppressions, now: float
+) -> list[Alert]:
+    """Open alerts with what explains and silences them and their incidents, causes first."""
     is_open = [alert for alert in sorted(moved, key=causal_order) if alert.state != "resolved"]
+    last = {alert.incident_id for alert in is_open}
+    ended = [alert for alert in recent if alert.incident_id in last and alert.incident_id]
+    marked: list[Alert] = []
     for at, alert in enumerate(is_open):
-        suppressed = _suppress(alert, marked, suppressions, minute.now)
-        joined = with_incident(suppressed, (*marked, *is_open[at + 1 :]))
-        marked.append(_mark_notified(joined, minute.now, minute.timing.renotify))
-    return {alert.key: alert for alert in sorted(marked, key=lambda alert: alert.key)}
+        suppressed = _suppress(alert, marked, suppressions, now)
+        marked.append(with_incident(suppressed, (*marked, *is_open[at + 1 :]), ended))
+    return marked
 
 
-def _notify(
-    book: AlertBook,
-    moved: Sequence[Alert],
+def _transitions(
     events: Sequence[AlertEvent],
-    suppressions: Suppressions,
-    minute: _Minute,
-) -> tuple[AlertBook, tuple[AlertEvent, ...]]:
-    """Mark the events to notify, and add notifications that are due without a transition."""
-    now = minute.now
-    after = _marked(moved, suppressions, minute)
-    transitions = [
-        event(
-            made.change,
-            after.get(made.alert.key, made.alert),
-            made.at,
-            notify=made.notify or _notified_now(made, after, now),
-        )
-        for made in events
-    ]
-    fresh = {made.alert.key for made in transitions if made.notify}
-    before = {alert.key: alert for alert in moved}
+    before: Mapping[AlertKey, Alert],
+    after: Mapping[AlertKey, Alert],
+    now: float,
+) -> tuple[AlertEvent, ...]:
+    """The events with their alerts as they are now, and those of alerts in the same state."""
+    final = [event(made.change, after.get(made.alert.key, made.alert), made.at) for made in events]
+    fired = {made.alert.key for made in events if made.change == "firing"}
     for key, new in after.items():
-        if new.notified_at == now and key not in fresh:
-            transitions.append(event(_news(before[key], new), new, now, notify=True))
-    over = [alert for alert in moved if alert.state == "resolved"]
-    recent = (*over, *book.recent)[:MOST_RECENT]
-    return AlertBook(tuple(after.values()), recent), tuple(transitions)
-
-
-def _news(old: Alert, new: Alert) -> Change:
-    """Reason of a notification without a transition."""
-    if old.known_severity is None:
-        return "notified"
-    return "escalated" if graver(new.severity, old.known_severity) else "renotified"
-
-
-def _mark_notified(alert: Alert, now: float, renotify_s: float) -> Alert:
-    if alert.state != "firing" or not alert.is_notifying:
-        return alert
-    known = alert.known_severity
-    escalated = known is not None and graver(alert.severity, known)
-    if alert.notified_at is not None and now - alert.notified_at < renotify_s and not escalated:
-        return alert
-    before = known if escalated else None
-    return replace(alert, notified_at=now, notified_severity=alert.severity, escalated_from=before)
-
-
-def _notified_now(made: AlertEvent, after: dict[AlertKey, Alert], now: float) -> bool:
-    alert = after.get(made.alert.key)
-    return made.change == "firing" and alert is not None and alert.notified_at == now
+        old = before.get(key)
+        if old is None or key in fired:
+            continue
+        if new.notified_at == now and old.notified_at is None:
+            final.append(event("notified", new, now))
+        elif new.fired_at is not None and graver(new.severity, old.severity):
+            final.append(event("escalated", new, now))
+    return tuple(final)

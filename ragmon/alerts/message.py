@@ -1,4 +1,4 @@
-"""An alert for the person on call: the news, how sure it is, why, and what to try.
+"""An incident for the person on call: the news, how sure it is, why, and what to try.
 
 Sinks lay these words out; none of them words anything itself.
 """
@@ -12,8 +12,9 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, AlertEvent, Evidence, ModeShift, SliceShare, WorstQuery
-from ragmon.alerts.incidents import suspect
+from ragmon.alerts import Alert, Evidence, ModeShift, SliceShare, WorstQuery
+from ragmon.alerts.incidents import IncidentCause
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.alerts.sentences import (
     MOST_SENTENCE,
     is_good,
@@ -21,7 +22,6 @@ from ragmon.alerts.sentences import (
     limit,
     measurement,
     share,
-    shorten,
     unit,
 )
 from ragmon.detectors import Finding, Severity
@@ -41,11 +41,11 @@ _FAILING = {
 _FAILING |= {mode: mode.removeprefix("mode_") for mode in MODES}
 _LATENCIES = ("latency", "latency_p50")
 _PREFIXES = {
+    "grew": "Update: ",
     "escalated": "Escalated: ",
     "renotified": "Still firing: ",
     "resolved": "Resolved: ",
 }
-_MOST_NAME = 80
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _NOTHING = Evidence(sentence="")
 _LEAST = 0.005  # shift of a failure mode that is worth a word
@@ -67,7 +67,7 @@ class Link(NamedTuple):
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """Everything that a notification of one transition holds."""
+    """Everything that a notification holds."""
 
     title: str  # the first line, at most 140 characters with the severity before it
     status: Literal["firing", "resolved"]
@@ -119,48 +119,33 @@ class Links(Struct, frozen=True):
         return f"{self.runbooks_url.rstrip('/')}/{path.rpartition('/')[2]}" if path else None
 
 
-def message(event: AlertEvent, links: Links, labels: Mapping[str, str] = NO_LABELS) -> Message:
-    """The notification of a transition; one of an end has no remedies.
+def message(notice: IncidentNotice, links: Links, labels: Mapping[str, str] = NO_LABELS) -> Message:
+    """A notification in words; one of an end has no remedies.
 
     Args:
-        event: the transition.
+        notice: the notification.
         links: addresses for people.
         labels: external labels, such as the name of a cluster.
     """
-    title = f"{_PREFIXES.get(event.change, '')}{headline(event.alert)}"
-    firing = _message(event.alert, title, event.at, links)
+    title = f"{_PREFIXES.get(notice.change, '')}{headline(notice)}"
+    firing = _message(notice, title, notice.at, links)
     external = tuple(Fact(name, name, value) for name, value in labels.items())
     firing = replace(firing, facts=(*firing.facts, *external))
     return firing if firing.status == "firing" else replace(firing, tries=(), worst=())
 
 
-def status(alert: Alert) -> Literal["firing", "resolved"]:
-    """As receivers name it."""
-    return "resolved" if alert.state == "resolved" else "firing"
+def headline(notice: IncidentNotice) -> str:
+    """``version v2 of docs is worse since 22:11 UTC: hit rate 48 % (82 %), …``."""
+    return clip(notice.headline, MOST_SENTENCE)
 
 
-def headline(alert: Alert) -> str:
-    """First line of an alert: ``hit rate of docs fell to 48 % (expected 82 %) since 22:11 UTC``."""
-    if alert.evidence is None:  # nothing was measured yet
-        return f"{alert.name} in {shorten(alert.key.stream.pipeline, _MOST_NAME)}"
-    return clip(alert.evidence.sentence, MOST_SENTENCE)  # an older release wrote longer ones
-
-
-def annotations(alert: Alert, links: Links) -> dict[str, str]:
-    """Alertmanager's annotations; the same when the alert is over, but for the time of its end."""
-    words = _message(alert, headline(alert), alert.fired_at or alert.began_at, links)
+def annotations(notice: IncidentNotice, links: Links) -> dict[str, str]:
+    """Alertmanager's annotations; the same when it is over, but for the time of its end."""
+    words = _message(notice, headline(notice), notice.opened_at, links)
     texts = {"summary": words.title, "description": description(words)}
     texts |= {fact.key: fact.value for fact in words.facts}
-    runbook = links.runbook(alert)
+    runbook = links.runbook(notice.alert)
     return texts | ({"runbook_url": runbook} if runbook else {})
-
-
-def known_labels(alert: Alert) -> dict[str, str]:
-    """Labels with the severity that receivers were told, so that they know the alert by them."""
-    known = alert.labels | {"severity": alert.known_severity or alert.severity}
-    if not alert.incident_id:  # of an older release, or a test
-        return known
-    return known | {"incident_id": alert.incident_id, "cause": suspect(alert).text}
 
 
 def description(words: Message) -> str:
@@ -208,14 +193,24 @@ def rfc3339(when: float) -> str:
     return text.replace("+00:00", "Z").replace(".000Z", "Z")
 
 
-def _message(alert: Alert, title: str, now: float, links: Links) -> Message:
+def likelihood(cause: IncidentCause) -> str:
+    """A cause with its probability: ``version v2 (97 % likely)``."""
+    if not cause.dimension:
+        return f"{cause.text}; no single slice explains it"
+    if cause.probability is None:
+        return f"{cause.text}; no other part of the pipeline has an alert"
+    return f"{cause.text} ({100.0 * cause.probability:.0f} % likely)"
+
+
+def _message(notice: IncidentNotice, title: str, now: float, links: Links) -> Message:
+    alert = notice.alert
     evidence = alert.evidence or _NOTHING
     return Message(
         title=title,
-        status=status(alert),
-        severity=alert.severity,
+        status=notice.status,
+        severity=notice.severity,
         detail=evidence.detail,
-        facts=tuple(_facts(alert, now)),
+        facts=tuple(_facts(notice, now)),
         tries=evidence.remedies,
         worst=tuple(
             Link(_worst_text(query), links.query(query.query_id)) for query in evidence.worst
@@ -224,8 +219,25 @@ def _message(alert: Alert, title: str, now: float, links: Links) -> Message:
     )
 
 
-def _facts(alert: Alert, now: float) -> Iterator[Fact]:
-    finding, evidence = alert.finding, alert.evidence or _NOTHING
+def _facts(notice: IncidentNotice, now: float) -> Iterator[Fact]:
+    alert = notice.alert
+    yield Fact("incident", "Incident", notice.incident_id)
+    yield Fact("likely_cause", "Cause", likelihood(notice.cause))
+    if notice.alerts > 1:
+        yield Fact("symptoms", "Symptoms", "; ".join(notice.symptoms))
+    yield from _measurements(alert)
+    since = alert.fired_at or alert.began_at
+    if notice.ended_at is not None:
+        lasted = length(notice.ended_at - min(since, notice.opened_at))
+        yield Fact("over_since", "Ended", f"{minute_text(notice.ended_at)}, after {lasted}")
+    elif now - notice.opened_at >= 60.0:
+        yield Fact("firing_for", "Firing for", length(now - min(since, notice.opened_at)))
+    yield from _reasons(alert)
+
+
+def _measurements(alert: Alert) -> Iterator[Fact]:
+    """The values of the alert that leads."""
+    finding = alert.finding
     yield Fact("alert", "Alert", f"{alert.name} ({alert.key.kind.replace('_', ' ')})")
     if finding.observed is not None and finding.alert.kind != "no_data":
         loss = LOSSES[INDEX[finding.alert.stream.metric]]
@@ -234,18 +246,17 @@ def _facts(alert: Alert, now: float) -> Iterator[Fact]:
     if expected := _expected(finding):
         yield Fact("expected", "Expected", expected)
     yield Fact("since", "Since", _since(alert))
-    if alert.ended_at is not None:
-        lasted = length(alert.ended_at - (alert.fired_at or alert.began_at))
-        yield Fact("over_since", "Ended", f"{minute_text(alert.ended_at)}, after {lasted}")
-    elif now - (alert.fired_at or now) >= 60.0:
-        yield Fact("firing_for", "Firing for", length(now - (alert.fired_at or now)))
+
+
+def _reasons(alert: Alert) -> Iterator[Fact]:
+    """The evidence of the alert that leads."""
+    finding, evidence = alert.finding, alert.evidence or _NOTHING
     if evidence.excess is not None and evidence.excess >= 1.0:
         yield Fact(
             "beyond_expected",
             "Bad queries beyond expected",
             f"about {evidence.excess:,.0f} queries",
         )
-    yield from _relations(alert)
     good = is_good(finding)
     if evidence.slices:
         drivers = "; ".join(_share(part, good=good) for part in evidence.slices)
@@ -254,14 +265,6 @@ def _facts(alert: Alert, now: float) -> Iterator[Fact]:
         yield Fact("failure_modes", "Failure modes", "; ".join(shifts))
     if finding.guarantee and finding.guarantee not in evidence.detail:
         yield Fact("guarantee", "Guarantee", finding.guarantee)
-
-
-def _relations(alert: Alert) -> Iterator[Fact]:
-    """The incident of an alert, and the alert that explains it."""
-    if alert.incident_id:
-        yield Fact("incident_id", "Incident", f"{alert.incident_id}, {suspect(alert).text}")
-    if alert.explained_by and alert.ended_at is None:
-        yield Fact("explained_by", "Explained by", alert.explained_by)
 
 
 def _expected(finding: Finding) -> str:

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from ragmon.alerts import Alert, AlertEvent, WorstQuery, machine
 from ragmon.alerts.evidence import explain
-from ragmon.alerts.machine import DEFAULT_TIMING, AlertBook, Suppressions, Timing
+from ragmon.alerts.machine import DEFAULT_TIMING, AlertBook, MinuteOutcome, Suppressions, Timing
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.alerts.silences import Maintenance, Silence
 from ragmon.detectors import MINUTE_S, AlertKey, Finding, StreamKey
 from ragmon.detectors.detection import FORGET_DAYS, Closed, Detection
@@ -63,6 +64,7 @@ class Step(Struct, frozen=True):
 
     closed: Closed | None = None  # the minute that was judged
     events: tuple[AlertEvent, ...] = ()
+    incident_notices: tuple[IncidentNotice, ...] = ()  # notifications to deliver
     trial_events: tuple[AlertEvent, ...] = ()  # of rules on trial
     notices: tuple[Notice, ...] = ()
 
@@ -173,10 +175,7 @@ class AlertTimeline:
     def attach(self, worst: WorstByEpisode) -> None:
         """Add the worst queries of alerts, by episode, to their evidence."""
         if worst:
-            self.book = AlertBook(
-                tuple(_with_worst(alert, worst) for alert in self.book.open),
-                tuple(_with_worst(alert, worst) for alert in self.book.recent),
-            )
+            self.book = self.book.changed(lambda alert: with_worst(alert, worst))
 
     def _begin(self, first: float, now: float) -> Iterator[Step]:
         self.catching_up = self._finished_log or now - first > _LATE * MINUTE_S
@@ -239,15 +238,15 @@ class AlertTimeline:
             if self._on_trial is not None:
                 trial = [each for each in findings if self._on_trial(each.alert)]
                 findings = [each for each in findings if not self._on_trial(each.alert)]
-                self._trial_book, trial_events = self._step(self._trial_book, trial, closed.now)
-            self.book, events = self._step(self.book, findings, closed.now)
-            yield Step(closed, events, trial_events)
+                on_trial = self._step(self._trial_book, trial, closed.now)
+                self._trial_book, trial_events = on_trial.book, on_trial.events
+            moved = self._step(self.book, findings, closed.now)
+            self.book = moved.book
+            yield Step(closed, moved.events, moved.notices, trial_events)
 
-    def _step(
-        self, book: AlertBook, findings: Sequence[Finding], now: float
-    ) -> tuple[AlertBook, tuple[AlertEvent, ...]]:
+    def _step(self, book: AlertBook, findings: Sequence[Finding], now: float) -> MinuteOutcome:
         if not findings and not book.open:
-            return book, ()  # most minutes
+            return MinuteOutcome(book)  # most minutes
         backfill = (HISTORY,) if self.catching_up and not self._finished_log else ()
         return machine.step(
             book,
@@ -276,22 +275,19 @@ class AlertTimeline:
             self.detection.add(key, minute, np.array([[float(records), 0.0, 0.0]]))
 
 
-def unexplained(events: Sequence[AlertEvent]) -> list[Alert]:
-    """Alerts that fire on their own account, and whose worst queries were not looked up yet."""
+def unexplained(
+    events: Sequence[AlertEvent], notices: Sequence[IncidentNotice] = ()
+) -> list[Alert]:
+    """Alerts whose worst queries were not looked up: those that fire unexplained, or lead."""
     begun = {event.alert.episode: event.alert for event in events if event.change in _BEGINNINGS}
-    return [
-        alert
-        for alert in begun.values()
-        if not alert.inhibited_by and alert.evidence and not alert.evidence.worst
-    ]
+    shown = [alert for alert in begun.values() if not alert.inhibited_by]
+    leading = [notice.alert for notice in notices if notice.status == "firing"]
+    wanting = {alert.episode: alert for alert in (*shown, *leading) if alert.evidence}
+    return [alert for alert in wanting.values() if alert.evidence and not alert.evidence.worst]
 
 
-def with_worst(events: Sequence[AlertEvent], worst: WorstByEpisode) -> list[AlertEvent]:
-    """The events with the worst queries of their alerts, by episode."""
-    return [replace(event, alert=_with_worst(event.alert, worst)) for event in events]
-
-
-def _with_worst(alert: Alert, worst: WorstByEpisode) -> Alert:
+def with_worst(alert: Alert, worst: WorstByEpisode) -> Alert:
+    """The alert with its worst queries, by episode."""
     queries = worst.get(alert.episode)
     if not queries or alert.evidence is None:
         return alert

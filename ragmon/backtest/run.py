@@ -23,7 +23,7 @@ class Episode(Struct, frozen=True, kw_only=True):
     severity: Severity
     opened: float  # unix seconds
     ended: float | None  # None: it still fires when the log ends
-    notified: bool  # False: an effect of another alert, silenced or in a maintenance window
+    notified: bool  # False: notifications did not name it, as an effect of another or silenced
     sentence: str
 
 
@@ -97,12 +97,12 @@ def episodes(events: Iterable[AlertEvent]) -> list[Episode]:
                 severity=alert.severity,
                 opened=event.at,
                 ended=None,
-                notified=event.notify,
+                notified=event.is_named,
                 sentence=alert.evidence.sentence if alert.evidence else "",
             )
         elif event.change in ("notified", "resolved") and alert.episode in by_id:
             episode = by_id[alert.episode]
             ended = event.at if event.change == "resolved" else episode.ended
-            notified = episode.notified or event.notify
+            notified = episode.notified or event.is_named
             by_id[alert.episode] = replace(episode, ended=ended, notified=notified)
     return sorted(by_id.values(), key=lambda each: (each.opened, each.key))

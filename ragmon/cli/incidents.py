@@ -1,7 +1,7 @@
 """Show incidents: alerts that share a cause, with the cause, the symptoms and how long it took.
 
 `--markdown` prints them for a review: what happened, when it began and was noticed, how many
-queries it cost, and which alerts were notified.
+bad queries it cost, what was notified to whom, and its alerts.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from rich import box
 from rich.table import Table
 
 from ragmon.alerts.as_json import IncidentAlert, IncidentView
+from ragmon.alerts.message import likelihood
 from ragmon.alerts.sentences import length
 from ragmon.api_schema import IncidentList
 from ragmon.cli import remote
@@ -83,11 +84,25 @@ def _section(incident: IncidentView) -> Iterator[str]:
     if incident.bad_queries is not None:
         yield f"- Bad queries beyond expected: about {incident.bad_queries:,.0f}"
     yield ""
-    yield "| alert | severity | fired | notified | what |"
+    yield from _notifications(incident)
+    yield "| alert | severity | fired | named since | what |"
     yield "| --- | --- | --- | --- | --- |"
     for alert in incident.alerts:
         cells = (alert.name, alert.severity, _time(alert.fired_at), _notified(alert))
         yield f"| {' | '.join(cells)} | {_escaped(alert.sentence)} |"
+
+
+def _notifications(incident: IncidentView) -> Iterator[str]:
+    if not incident.notifications:
+        yield "No notification was sent."
+    else:
+        yield "| notified | | severity | to | what |"
+        yield "| --- | --- | --- | --- | --- |"
+    for sent in incident.notifications:
+        sinks = ", ".join(sent.sinks) or "no sink takes it"
+        cells = (minute_text(sent.at), sent.change, sent.severity, _escaped(sinks))
+        yield f"| {' | '.join(cells)} | {_escaped(sent.headline)} |"
+    yield ""
 
 
 def _table(incidents: Sequence[IncidentView]) -> Table:
@@ -107,18 +122,15 @@ def _table(incidents: Sequence[IncidentView]) -> Table:
 
 
 def _cause(incident: IncidentView) -> str:
-    cause = incident.cause
-    if not cause.dimension:
-        return f"{cause.text}; no single slice explains it"
-    if cause.probability is None:
-        return f"{cause.text}; no other part of the pipeline has an alert"
-    return f"{cause.text} ({100.0 * cause.probability:.0f} % likely)"
+    return likelihood(incident.cause)
 
 
 def _notified(alert: IncidentAlert) -> str:
     if alert.notified_at is not None:
         return _time(alert.notified_at)
-    return "silenced" if alert.silenced_by else "explained by another"
+    if alert.silenced_by:
+        return "silenced"
+    return _escaped(f"explained by {alert.explained_by}" if alert.inhibited_by else "not named")
 
 
 def _time(when: float | None, otherwise: str = "") -> str:

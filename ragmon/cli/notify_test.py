@@ -8,7 +8,8 @@ import argparse
 
 from msgspec.structs import replace
 
-from ragmon.alerts import SEVERITIES, Alert, AlertEvent, Evidence, event
+from ragmon.alerts import SEVERITIES, Alert, Evidence
+from ragmon.alerts.notices import IncidentNotice, notify
 from ragmon.cli import flags
 from ragmon.cli.console import say
 from ragmon.clock import SystemClock
@@ -18,6 +19,7 @@ from ragmon.errors import SettingsError
 from ragmon.sinks import Repeating
 
 _SENTENCE = "test alert sent by `ragmon notify-test`: nothing is wrong"
+_NEVER_S = float("inf")
 _TRIES = ("Nothing: that this arrived shows that the sink works",)
 
 
@@ -41,17 +43,16 @@ def run(args: argparse.Namespace) -> int:
     settings = flags.settings(args).settings
     clock = SystemClock()
     route = _named(args.sink, build_routes(settings, clock, settings.port))
-    for transition in test_events(args.severity, clock.now()):
-        if transition.change == "resolved" and isinstance(route.sink, Repeating):
+    for notice in test_notices(args.severity, clock.now()):
+        if notice.status == "resolved" and isinstance(route.sink, Repeating):
             break
-        route.sink.deliver(transition)
-        change = f"{transition.change} {transition.alert.name} ({transition.id})"
-        say(f"{route.name}: {change} was accepted")
+        route.sink.deliver(notice)
+        say(f"{route.name}: {notice.change} {notice.alert.name} ({notice.id}) was accepted")
     return 0
 
 
-def test_events(severity: Severity, now: float) -> tuple[AlertEvent, AlertEvent]:
-    """A test alert that fires, and its resolution."""
+def test_notices(severity: Severity, now: float) -> tuple[IncidentNotice, ...]:
+    """An incident of one test alert that opens, and its end."""
     key = AlertKey("test", StreamKey("ragmon-test", "hit"))
     begun = Alert(
         key=key,
@@ -61,12 +62,13 @@ def test_events(severity: Severity, now: float) -> tuple[AlertEvent, AlertEvent]
         began_at=now,
         fired_at=now,
         bad_at=now,
-        notified_at=now,
+        incident_id=f"test-{int(now)}",
         finding=Finding(alert=key, status="bad", severity=severity),
         evidence=Evidence(sentence=_SENTENCE, remedies=_TRIES),
     )
     over = replace(begun, state="resolved", ended_at=now)
-    return event("firing", begun, now, notify=True), event("resolved", over, now, notify=True)
+    opened = notify((), (begun,), (), now, _NEVER_S)
+    return (*opened.notices, *notify(opened.incidents, (), (over,), now, _NEVER_S).notices)
 
 
 def _named(name: str, routes: tuple[Route, ...]) -> Route:

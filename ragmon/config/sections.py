@@ -325,7 +325,7 @@ class AlertSettings(SettingsSection):
     """Time without the problem before its alert resolves, by kind of detector; other
     kinds resolve at once."""
     renotify: Positive = DEFAULT_TIMING.renotify
-    """Interval at which the notification of a firing alert is repeated."""
+    """Interval at which the notification of an open incident is repeated."""
     labels: Annotated[dict[str, str], AfterValidator(external_labels)] = {}
     """Labels of this installation that go into every notification, for example {cluster: eu-1};
     receivers route and group by them. They cannot have the name of an alert's own label."""

@@ -13,8 +13,8 @@ import msgspec
 from msgspec.structs import asdict
 
 from ragmon import quarantine
-from ragmon.alerts import AlertEvent
-from ragmon.alerts.as_json import transition
+from ragmon.alerts.as_json import notification
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.component import Context
@@ -54,7 +54,7 @@ _KINDS: Mapping[str, Any] = {"queries": QueryRecord, "feedback": Feedback, "labe
 _DROPPED = "no text is shown or kept, since privacy.text is drop"
 
 _decode_record = msgspec.msgpack.Decoder(QueryRecord).decode
-_decode_event = msgspec.msgpack.Decoder(AlertEvent).decode
+_decode_notice = msgspec.msgpack.Decoder(IncidentNotice).decode
 
 
 class QuarantineApi:
@@ -109,8 +109,8 @@ class QuarantineApi:
         """
         if name.startswith(SEND):
             letter = await self._dead_letter(name)
-            event = msgspec.to_builtins(transition(_decode_event(letter.body)))
-            return QuarantineDetail(**asdict(_letter(letter)), content=event, note="")
+            notice = msgspec.to_builtins(notification(_decode_notice(letter.body)))
+            return QuarantineDetail(**asdict(_letter(letter)), content=notice, note="")
         row, body = await self._find(name)
         content, note = self._shown(quarantine.decode(body))
         return QuarantineDetail(**asdict(_entry(row)), content=content, note=note)
@@ -318,13 +318,13 @@ def _entry(row: QuarantineRow) -> QuarantineEntry:
 
 
 def _letter(letter: DeadLetter) -> QuarantineEntry:
-    event = _decode_event(letter.body)
+    notice = _decode_notice(letter.body)
     return QuarantineEntry(
         id=f"{SEND}{letter.number}",
         stage="send",
         reason="dead_letter",
         at=letter.buried_at,
-        name=f"{letter.sink}: {event.alert.episode}",
+        name=f"{letter.sink}: {notice.incident_id}",
         error=letter.reason,
         attempts=letter.attempts,
         size_bytes=len(letter.body),

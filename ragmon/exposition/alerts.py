@@ -69,8 +69,8 @@ class AlertMetrics(Collector):
         view = self._view
         state = GaugeMetricFamily(
             "ragmon_alert_state",
-            "State of an alert: 0 inactive, 1 pending, 2 firing. state: active is what people are "
-            "notified of; suppressed is silenced, or explained by another alert that is active.",
+            "State of an alert: 0 inactive, 1 pending, 2 firing. state: active is the one by which "
+            "its incident is known, which people were notified of; suppressed is any other.",
             labels=(*_LABELS, "state"),
         )
         for labels, value in sorted(view.states.items()):
@@ -127,11 +127,15 @@ class AlertMetrics(Collector):
         """The gravest state by labels; labels seen before stay, at 0."""
         states = dict.fromkeys(self._seen, 0.0)
         for alert in alerts:
-            known = _ACTIVE if alert.is_active else _SUPPRESSED
+            known = _ACTIVE if _is_active(alert) else _SUPPRESSED
             labels = (*_labels(alert), known)
             states[labels] = max(states.get(labels, 0.0), _VALUES[alert.state])
         self._seen.update(states)
         return states
+
+
+def _is_active(alert: Alert) -> bool:
+    return alert.leads or (alert.state == "pending" and not alert.silenced_by)
 
 
 def _labels(alert: Alert) -> _Labels:

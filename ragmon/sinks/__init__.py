@@ -1,7 +1,7 @@
-"""Sinks: receivers of alerts, one file each.
+"""Sinks: receivers of notifications, one file each.
 
-One thread hands a sink one transition at a time, in order per alert. The sink returns once the
-receiver has it, or raises; a retry delivers the same event with the same id.
+One thread hands a sink one notice at a time, in order per incident. The sink returns once the
+receiver has it, or raises; a retry delivers the same notice with the same id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from ragmon.alerts import Alert, AlertEvent
 from ragmon.alerts.message import NO_LABELS, Links
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.clock import Clock
 
 
@@ -25,8 +25,8 @@ class SinkContext(Struct, frozen=True):
 class Sink(Protocol):
     """One receiver; a plug-in's ``build(options, context)`` makes it."""
 
-    def deliver(self, event: AlertEvent) -> None:
-        """Send one transition, and return once the receiver has it.
+    def deliver(self, notice: IncidentNotice) -> None:
+        """Send one notice, and return once the receiver has it.
 
         Raises:
             SinkError: it has not; ``retryable`` says whether trying again helps.
@@ -37,10 +37,10 @@ class Sink(Protocol):
 
 @runtime_checkable
 class Repeating(Sink, Protocol):
-    """A sink whose receiver forgets alerts that are not repeated."""
+    """A sink whose receiver forgets incidents that are not repeated."""
 
     repeat_every_s: float
 
-    def repeat(self, alerts: Sequence[Alert]) -> None:
+    def repeat(self, notices: Sequence[IncidentNotice]) -> None:
         """Confirm that these are open; raises what ``deliver`` does."""
         ...

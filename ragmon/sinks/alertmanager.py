@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, AlertEvent
-from ragmon.alerts.message import annotations, known_labels, rfc3339
+from ragmon.alerts.message import annotations, rfc3339
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.http_client import Access, Poster, Url
 from ragmon.sinks import SinkContext
 
@@ -28,7 +28,7 @@ def build(options: Options, context: SinkContext) -> "Alertmanager":
 
 
 class Alertmanager:
-    """One Alertmanager, which knows an alert by its set of labels."""
+    """One Alertmanager, which knows an incident by its set of labels."""
 
     repeat_every_s = _REPEAT_EVERY_S
 
@@ -37,47 +37,45 @@ class Alertmanager:
         self._context = context
         self._poster = Poster(options, context.clock)
 
-    def deliver(self, event: AlertEvent) -> None:
-        """Open the alert, or end it."""
-        alert, now = event.alert, self._context.clock.now()
-        over: list[Alert] = []
-        if event.change == "escalated" and alert.escalated_from is not None:
-            # Severity is one of the labels by which Alertmanager knows it.
-            known = replace(alert, notified_severity=alert.escalated_from)
-            over = [replace(known, state="resolved", ended_at=now)]
-        first = event.change in ("firing", "notified", "escalated")
+    def deliver(self, notice: IncidentNotice) -> None:
+        """Open the incident, or end it."""
+        now = self._context.clock.now()
+        over: list[IncidentNotice] = []
+        if notice.former_labels:  # another alert to Alertmanager; the severity is one of them
+            over = [replace(notice, labels=notice.former_labels, ended_at=now)]
+        first = notice.change in ("opened", "escalated")
         # What begins before group_wait is notified at once, without the rest of its group.
-        self._post([alert, *over], now if first else None)
+        self._post([notice, *over], now if first else None)
 
-    def repeat(self, alerts: Sequence[Alert]) -> None:
+    def repeat(self, notices: Sequence[IncidentNotice]) -> None:
         """Keep these open for the next four minutes."""
-        self._post(alerts)
+        self._post(notices)
 
-    def _post(self, alerts: Sequence[Alert], begins: float | None = None) -> None:
+    def _post(self, notices: Sequence[IncidentNotice], begins: float | None = None) -> None:
         until = self._context.clock.now() + _FADES_AFTER_S
-        posted = [to_alert(alert, until, self._context, begins) for alert in alerts]
+        posted = [to_alert(notice, until, self._context, begins) for notice in notices]
         self._poster.post(self._url, msgspec.json.encode(posted), {})
 
 
 def to_alert(
-    alert: Alert, until: float, context: SinkContext, begins: float | None = None
+    notice: IncidentNotice, until: float, context: SinkContext, begins: float | None = None
 ) -> dict[str, Any]:
-    """One alert as it is posted.
+    """One incident as it is posted.
 
     Args:
-        alert: as it stands.
+        notice: the incident as it stands.
         until: unix seconds when it ends unless it is posted again.
         context: addresses for people and external labels.
-        begins: unix seconds, where it should not be when it fired.
+        begins: unix seconds, where it should not be when it opened.
     """
-    began = begins or alert.fired_at or alert.began_at
-    ended = until if alert.ended_at is None else max(alert.ended_at, began)
+    began = begins or notice.opened_at
+    ended = until if notice.ended_at is None else max(notice.ended_at, began)
     links = context.links
     return {
-        "labels": {**context.labels, **known_labels(alert)},
+        "labels": {**context.labels, **notice.labels},
         # Again when it is over: the notification of the end has what the last post had.
-        "annotations": annotations(alert, links),
+        "annotations": annotations(notice, links),
         "startsAt": rfc3339(began),
         "endsAt": rfc3339(ended),
-        "generatorURL": links.alert(alert),
+        "generatorURL": links.alert(notice.alert),
     }

@@ -1,4 +1,4 @@
-"""PagerDuty, Events API v2: an alert is an incident from trigger to resolve."""
+"""PagerDuty, Events API v2: an incident is one from trigger to resolve."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import Field, SecretStr, model_validator
 
-from ragmon.alerts import AlertEvent
 from ragmon.alerts.message import description, message, rfc3339
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.http_client import HttpOptions, Poster, Url, check_secret, secret
 from ragmon.sinks import SinkContext
 
@@ -43,29 +43,29 @@ class PagerDuty:
         self._context = context
         self._poster = Poster(options, context.clock)
 
-    def deliver(self, event: AlertEvent) -> None:
+    def deliver(self, notice: IncidentNotice) -> None:
         """Trigger or resolve; a second trigger of an open incident sends no second page."""
         key = secret(self._options, "routing_key")
-        payload = {"routing_key": key} | body(event, self._context)
+        payload = {"routing_key": key} | body(notice, self._context)
         self._poster.post(self._options.url, msgspec.json.encode(payload), {}, [key])
 
 
-def body(event: AlertEvent, context: SinkContext) -> dict[str, Any]:
+def body(notice: IncidentNotice, context: SinkContext) -> dict[str, Any]:
     """The event without its routing key."""
-    alert, links = event.alert, context.links
-    words = message(event, links, context.labels)
+    alert, links = notice.alert, context.links
+    words = message(notice, links, context.labels)
     if words.status == "resolved":
-        return {"event_action": "resolve", "dedup_key": alert.episode}
+        return {"event_action": "resolve", "dedup_key": notice.incident_id}
     stream = alert.key.stream
     details = {fact.name: fact.value for fact in words.facts}
     return {
         "event_action": "trigger",
-        "dedup_key": alert.episode,
+        "dedup_key": notice.incident_id,
         "payload": {
             "summary": words.title,
             "source": stream.pipeline,
             "severity": words.severity,
-            "timestamp": rfc3339(alert.fired_at or alert.began_at),
+            "timestamp": rfc3339(notice.opened_at),
             "component": stream.metric,
             "group": stream.pipeline,
             "class": alert.key.kind,

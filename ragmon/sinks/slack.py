@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from pydantic import SecretStr, model_validator
 
-from ragmon.alerts import AlertEvent
 from ragmon.alerts.message import Link, Message, clip, message
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.errors import SettingsError
 from ragmon.http_client import HttpOptions, Poster, check_secret, check_url, secret
 from ragmon.sinks import SinkContext
@@ -20,7 +20,8 @@ _RESOLVED = "#16a34a"
 _MOST_TITLE = 180  # 140, and some that are escaped
 _MOST_DETAIL = 1_500
 _MOST_FIELD = 300
-_MOST_FIELDS = 10
+_MOST_FIELDS = 10  # of a section
+_MOST_FACTS = 16
 _MOST_TRY = 400
 _MOST_QUERY = 150
 _MOST_URL = 300
@@ -51,25 +52,25 @@ def build(options: Options, context: SinkContext) -> "Slack":
 
 
 class Slack:
-    """One message a transition: an incoming webhook cannot edit what it posted."""
+    """One message a notice: an incoming webhook cannot edit what it posted."""
 
     def __init__(self, options: Options, context: SinkContext) -> None:
         self._options = options
         self._context = context
         self._poster = Poster(options, context.clock)
 
-    def deliver(self, event: AlertEvent) -> None:
+    def deliver(self, notice: IncidentNotice) -> None:
         """Post one message."""
         url = secret(self._options, "webhook_url")
         try:
             check_url(url)
         except ValueError as error:
             raise SettingsError(f"webhook_url: {error}") from None
-        payload = body(message(event, self._context.links, self._context.labels), event.id)
+        payload = body(message(notice, self._context.links, self._context.labels), notice.id)
         self._poster.post(url, msgspec.json.encode(payload), {})
 
 
-def body(words: Message, event_id: str) -> dict[str, Any]:
+def body(words: Message, notice_id: str) -> dict[str, Any]:
     """The payload: a first line for the lock screen, then everything under a coloured bar."""
     blocks: list[dict[str, Any]] = []
     if words.detail:
@@ -77,9 +78,11 @@ def body(words: Message, event_id: str) -> dict[str, Any]:
     if words.facts:
         fields = [
             _text(f"*{_escaped(fact.name)}*\n{_clipped(fact.value, _MOST_FIELD)}")
-            for fact in words.facts[:_MOST_FIELDS]
+            for fact in words.facts[:_MOST_FACTS]
         ]
-        blocks.append({"type": "section", "fields": fields})
+        for first in range(0, len(fields), _MOST_FIELDS):
+            part = fields[first : first + _MOST_FIELDS]
+            blocks.append({"type": "section", "fields": part})
     if words.tries:
         tries = [_clipped(step, _MOST_TRY) for step in words.tries[:_MOST_LINES]]
         lines = (f"{number}. {step}" for number, step in enumerate(tries, 1))
@@ -90,7 +93,7 @@ def body(words: Message, event_id: str) -> dict[str, Any]:
     buttons = [_button(link.text, link.url) for link in words.links if len(link.url) <= _MOST_URL]
     if buttons:
         blocks.append({"type": "actions", "elements": buttons})
-    blocks.append({"type": "context", "elements": [_text(f"{words.severity} · {event_id}")]})
+    blocks.append({"type": "context", "elements": [_text(f"{words.severity} · {notice_id}")]})
     colour = _RESOLVED if words.status == "resolved" else _COLOURS[words.severity]
     title = _clipped(f"{words.severity.upper()} {words.title}", _MOST_TITLE)
     return {"text": f"*{title}*", "attachments": [{"color": colour, "blocks": blocks}]}

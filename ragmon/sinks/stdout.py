@@ -1,4 +1,4 @@
-"""Standard output: text for people, or a line of JSON a transition for programs."""
+"""Standard output: text for people, or a line of JSON a notice for programs."""
 
 import sys
 from typing import Literal
@@ -6,8 +6,8 @@ from typing import Literal
 from msgspec.structs import asdict
 from pydantic import BaseModel, ConfigDict
 
-from ragmon.alerts import AlertEvent
 from ragmon.alerts.message import message, plain
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.errors import SinkError
 from ragmon.sinks import SinkContext
 from ragmon.terminal import json_line, one_line_each
@@ -19,7 +19,7 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     format: Literal["text", "json"] = "text"
-    """text for people; json: one line a transition, with all its fields."""
+    """text for people; json: one line a notification, with all its fields."""
 
 
 def build(options: Options, context: SinkContext) -> "Stdout":
@@ -34,13 +34,13 @@ class Stdout:
         self._options = options
         self._context = context
 
-    def deliver(self, event: AlertEvent) -> None:
-        """Write one transition."""
+    def deliver(self, notice: IncidentNotice) -> None:
+        """Write one notice."""
         context = self._context
-        text = plain(message(one_line_each(event), context.links, context.labels)) + "\n"
+        text = plain(message(one_line_each(notice), context.links, context.labels)) + "\n"
         if self._options.format == "json":
             external = {"labels": dict(context.labels)} if context.labels else {}
-            text = json_line(asdict(event) | external) + "\n"
+            text = json_line(asdict(notice) | external) + "\n"
         try:
             sys.stdout.write(text)
             sys.stdout.flush()

@@ -1,6 +1,7 @@
 """Webhook with the payload of Alertmanager's (version 4), signed by Standard Webhooks 1.0.
 
-A receiver of Alertmanager's webhooks takes these as well. Each post holds one alert.
+A receiver of Alertmanager's webhooks takes these as well. Each post holds one incident, as one
+alert and a group of its own.
 """
 
 import base64
@@ -13,8 +14,8 @@ from typing import Any
 import msgspec
 from pydantic import SecretStr, model_validator
 
-from ragmon.alerts import AlertEvent
-from ragmon.alerts.message import annotations, known_labels, rfc3339, status
+from ragmon.alerts.message import annotations, rfc3339
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.errors import SettingsError
 from ragmon.http_client import Access, Poster, Url, check_secret, secret
 from ragmon.sinks import SinkContext
@@ -28,7 +29,7 @@ class Options(Access):
     """``sinks: [{kind: webhook, url: https://…, secret_file: /run/secrets/webhook}]``."""
 
     url: Url
-    """URL that each transition is posted to."""
+    """URL that each notification is posted to."""
     secret: SecretStr | None = None
     """Signs every post: ``whsec_…``; during a rotation old and new, separated by a space."""
     secret_file: Path | None = None
@@ -60,39 +61,40 @@ class Webhook:
         if self._signed:
             _keys(secret(options, "secret"))  # a malformed one fails here, not with the first alert
 
-    def deliver(self, event: AlertEvent) -> None:
-        """Post one transition; a repeat has the same ``webhook-id`` and a fresh signature."""
-        payload = msgspec.json.encode(body(event, self._context))
+    def deliver(self, notice: IncidentNotice) -> None:
+        """Post one notice; a repeat has the same ``webhook-id`` and a fresh signature."""
+        payload = msgspec.json.encode(body(notice, self._context))
         now = int(self._context.clock.now())
-        headers = {"webhook-id": event.id, "webhook-timestamp": str(now)}
+        headers = {"webhook-id": notice.id, "webhook-timestamp": str(now)}
         text = secret(self._options, "secret") if self._signed else ""
         if text:
-            headers["webhook-signature"] = signature(event.id, now, payload, _keys(text))
+            headers["webhook-signature"] = signature(notice.id, now, payload, _keys(text))
         self._poster.post(self._options.url, payload, headers, text.split())
 
 
-def body(event: AlertEvent, context: SinkContext) -> dict[str, Any]:
-    """The payload of one alert; its group is its own labels."""
-    alert, links = event.alert, context.links
-    texts = annotations(alert, links)
-    labels = {**context.labels, **known_labels(alert)}
-    group = ", ".join(f'{name}="{_quoted(value)}"' for name, value in sorted(labels.items()))
+def body(notice: IncidentNotice, context: SinkContext) -> dict[str, Any]:
+    """The payload of one incident; its id is its group and its fingerprint."""
+    links = context.links
+    texts = annotations(notice, links)
+    labels = {**context.labels, **notice.labels}
+    group = {**context.labels, "incident_id": notice.incident_id}
+    words = ", ".join(f'{name}="{_quoted(value)}"' for name, value in sorted(group.items()))
     one = {
-        "status": status(alert),
+        "status": notice.status,
         "labels": labels,
         "annotations": texts,
-        "startsAt": rfc3339(alert.fired_at or alert.began_at),
-        "endsAt": _NEVER if alert.ended_at is None else rfc3339(alert.ended_at),
-        "generatorURL": links.alert(alert),
-        "fingerprint": alert.fingerprint,
+        "startsAt": rfc3339(notice.opened_at),
+        "endsAt": _NEVER if notice.ended_at is None else rfc3339(notice.ended_at),
+        "generatorURL": links.alert(notice.alert),
+        "fingerprint": notice.incident_id,
     }
     return {
         "version": "4",
-        "groupKey": f"{{}}:{{{group}}}",
+        "groupKey": f"{{}}:{{{words}}}",
         "truncatedAlerts": 0,
-        "status": status(alert),
+        "status": notice.status,
         "receiver": "ragmon",
-        "groupLabels": labels,
+        "groupLabels": group,
         "commonLabels": labels,
         "commonAnnotations": texts,
         "externalURL": links.external_url,

@@ -16,10 +16,11 @@ class ErasureRow(NamedTuple):
 
 
 class AlertRow(NamedTuple):
-    """A stored transition of an alert, or a notification of one."""
+    """A stored transition of an alert, or a notice of an incident."""
 
     place: tuple[int, int]
     event: bytes
+    is_notice: bool
 
 
 class ErasedBlock(Struct, frozen=True, kw_only=True):
@@ -64,11 +65,11 @@ class Erasure(Protocol):
         ...
 
     def alert_rows(self, after: tuple[int, int], limit: int) -> list[AlertRow]:
-        """Alert events and notifications behind a place, in a fixed order, some at a time."""
+        """Transitions and notices behind a place, in a fixed order, some at a time."""
         ...
 
     def update_alerts(self, rows: Sequence[AlertRow]) -> None:
-        """Replace the bodies of alert events and notifications, all or nothing."""
+        """Replace the bodies of transitions and notices, all or nothing."""
         ...
 
     def book(self) -> bytes | None:

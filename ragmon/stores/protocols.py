@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 from msgspec import Struct
 
 from ragmon.alerts import AlertEvent
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.alerts.silences import Silence
 from ragmon.detectors import minutes
 from ragmon.records import Position
@@ -111,12 +112,12 @@ class Spans(Protocol):
 
 
 class Notification(NamedTuple):
-    """One transition of an alert on its way to one sink."""
+    """One notice of an incident on its way to one sink."""
 
     sink: str
     event_id: str  # twice the same for one sink is one notification
-    fingerprint: str  # of the alert; its notifications are delivered in order
-    at: float  # unix seconds of the transition
+    incident_id: str  # its notifications are delivered in order
+    at: float  # unix seconds of the notice
     body: bytes
 
 
@@ -126,7 +127,7 @@ class PendingNotification(NamedTuple):
     number: int
     sink: str
     event_id: str
-    fingerprint: str
+    incident_id: str
     at: float
     body: bytes
     attempts: int
@@ -165,7 +166,7 @@ class DeadLetter(NamedTuple):
 
     sink: str
     event_id: str
-    fingerprint: str
+    incident_id: str
     at: float
     body: bytes
     attempts: int
@@ -177,7 +178,7 @@ class DeadLetter(NamedTuple):
 class Outbox(Protocol):
     """Notifications that no receiver has yet.
 
-    A store also offers ``insert`` within a transaction of its own, so that a transition and its
+    A store also offers ``insert`` within a transaction of its own, so that a notice and its
     notifications become durable together.
     """
 
@@ -186,7 +187,7 @@ class Outbox(Protocol):
         ...
 
     def due(self, sink: str, now: float, limit: int) -> DueNotifications:
-        """The oldest notification of each alert, where it is due."""
+        """The oldest notification of each incident, where it is due."""
         ...
 
     def settle(self, outcomes: Sequence[Settled]) -> None:
@@ -279,6 +280,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     catching_up: bool
     position: Position  # how far the detectors have counted
     events: Sequence[AlertEvent] = ()
+    notices: Sequence[IncidentNotice] = ()
     notifications: Sequence[Notification] = ()
 
 
@@ -307,6 +309,10 @@ class AlertLog(Protocol):
         """Every transition of one alert, in order."""
         ...
 
+    def notices(self, incidents: Iterable[str]) -> list[IncidentNotice]:
+        """Every notice of these incidents, in order."""
+        ...
+
     def silences(self) -> list[Silence]:
         """Every silence, those that are over too."""
         ...
@@ -320,7 +326,7 @@ class AlertLog(Protocol):
         ...
 
     def expire(self, before: float) -> None:
-        """Delete transitions and silences that ended before."""
+        """Delete transitions, notices and silences that ended before."""
         ...
 
 

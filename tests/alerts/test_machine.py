@@ -18,31 +18,44 @@ def finding(metric="hit", kind="anomaly", status="bad", severity="warning", dime
     return Finding(alert=AlertKey(kind, stream, rule), status=status, severity=severity)
 
 
-def receding(found, share=0.8):
-    return replace(found, recovered=share)
-
-
 def explain(found):
     return Evidence(sentence=found.alert.stream.metric)
 
 
-def run(minutes, *, timing=None, suppressions=None, book=None):
-    """Findings by minute; returns (minute, change, metric, heard) of each transition."""
-    book, seen, ids = book or AlertBook(), [], []
+def moves(minutes, *, timing=None, suppressions=None):
+    """Findings by minute; yields what each minute brings, with a restart in every one."""
+    book, ids = AlertBook(), []
     for at, findings in enumerate(minutes):
-        book, events = step(
+        moved = step(
             book,
             findings,
             NOW + 60.0 * at,
             explain,
             timing=timing or Timing(),
-            suppressions=suppressions(at) if suppressions else Suppressions(),
+            suppressions=suppressions or Suppressions(),
         )
-        book = AlertBook.load(book.dump())  # a restart in every minute
-        ids += [each.id for each in events]
-        seen += [(at, each.change, each.alert.key.stream.metric, each.notify) for each in events]
+        book = AlertBook.load(moved.book.dump())
+        ids += [each.id for each in (*moved.events, *moved.notices)]
+        yield at, moved
     assert len(set(ids)) == len(ids)
-    return seen
+
+
+def run(minutes, **given):
+    """(minute, change, metric, whether it is named) of each transition."""
+    return [
+        (at, each.change, each.alert.key.stream.metric, each.is_named)
+        for at, moved in moves(minutes, **given)
+        for each in moved.events
+    ]
+
+
+def heard(minutes, **given):
+    """Minute, change, severity and leading metric of each notification."""
+    return [
+        f"{at} {each.change} {each.severity} {each.alert.key.stream.metric}"
+        for at, moved in moves(minutes, **given)
+        for each in moved.notices
+    ]
 
 
 BAD, SURE = [finding()], [finding(kind="threshold")]
@@ -68,9 +81,6 @@ UNKNOWN = [finding(status="unknown")]
             ["0 pending", "2 firing!", "9 resolved!"],
             id="and is kept for five after",
         ),
-        pytest.param(
-            [BAD] * 242, ["0 firing!", "240 renotified!"], id="is repeated after four hours"
-        ),
     ],
 )
 def test_transitions(minutes, expected):
@@ -78,100 +88,123 @@ def test_transitions(minutes, expected):
 
 
 ERROR, ZERO, HIT = finding("error"), finding("zero_result"), finding("hit")
-FAITH = finding("faithfulness")
+FAITH, SLOW = finding("faithfulness"), finding("latency")
 PART, BELOW = finding(dimension="tenant"), finding(kind="regression")
-
-
-@pytest.mark.parametrize(
-    ("minutes", "heard"),
-    [
-        pytest.param([[ZERO, HIT, FAITH]], ["0 zero_result"], id="a cause speaks for symptoms"),
-        pytest.param([[HIT, FAITH]], ["0 hit"], id="whichever is nearest to the root"),
-        pytest.param([[ZERO], [ZERO, HIT], [HIT], [HIT], [], []],
-                     ["0 zero_result", "4 zero_result"], id="and ends with them"),
-        pytest.param([[ZERO], [], [HIT]], ["0 zero_result", "1 zero_result", "2 hit"],
-                     id="what comes later is news"),
-        pytest.param([[HIT, PART], *[[PART]] * 17], ["0 hit", "15 hit", "15 hit"],
-                     id="what stays bad for a quarter of an hour after is news"),
-        pytest.param([[HIT, PART], *[[receding(PART)]] * 58, [], []], ["0 hit", "59 hit"],
-                     id="but not while it gets better"),
-        pytest.param([[HIT, PART], *[[receding(PART)]] * 70], ["0 hit", "60 hit", "60 hit"],
-                     id="unless that takes more than an hour"),
-        pytest.param([[HIT], [], *[[receding(PART)]] * 2], ["0 hit", "1 hit", "2 hit"],
-                     id="and what began later is news either way"),
-        pytest.param([[HIT], [HIT, BELOW], *[[BELOW]] * 20, []], ["0 hit", "22 hit"],
-                     id="one alert until no detector finds its stream bad"),
-        pytest.param([[HIT], [HIT, BELOW], [receding(BELOW)], [], []], ["0 hit", "3 hit"],
-                     id="or only still remembers it"),
-        pytest.param([[HIT], [HIT, BELOW], [receding(BELOW, 0.2)], [BELOW], []],
-                     ["0 hit", "4 hit"], id="a good minute of a bad hour is no end"),
-        pytest.param([[HIT], [HIT, ZERO], [ZERO], []],
-                     ["0 hit", "1 zero_result", "2 hit", "3 zero_result"],
-                     id="who heard of it hears its end"),
-        pytest.param([[HIT, finding(dimension="tenant")]], ["0 hit"], id="a whole for its slices"),
-        pytest.param([[finding("slow", "anomaly")], [finding("slow"), finding("latency")]],
-                     ["0 slow"], id="slowness is one news"),
-        pytest.param([[HIT], [HIT, finding(kind="slo", severity="critical")]],
-                     ["0 hit", "1 hit"], id="a graver alert is heard"),
-        pytest.param([[ERROR], [ERROR, finding("zero_result", severity="critical")]],
-                     ["0 error", "1 zero_result"], id="also than its cause"),
-        pytest.param([[ZERO, finding("hit", "canary", dimension="version")]],
-                     ["0 zero_result", "0 hit"], id="a bad version is news in any incident"),
-        pytest.param([[finding("hit", "canary", dimension="version"),
-                       finding("uncited", "canary", dimension="version")]],
-                     ["0 hit"], id="of what is bad in a version the nearest to the root"),
-        pytest.param([[ZERO, finding("zero_result", severity="critical", dimension="tenant")]],
-                     ["0 zero_result", "0 zero_result"],
-                     id="a warning on the pipeline keeps no critical on a slice from being heard"),
-        pytest.param([[finding("traffic", "no_data"), finding("latency")]], ["0 traffic"],
-                     id="an outage explains everything"),
-    ],
-)  # fmt: skip
-def test_causes_speak_for_symptoms(minutes, heard):
-    assert [f"{at} {metric}" for at, _, metric, told in run(minutes) if told] == heard
-
-
 CRITICAL = finding("zero_result", severity="critical")
-LIMIT = finding("zero_result", "threshold")
+
+
+def canary(metric):
+    return finding(metric, "canary", severity="critical", dimension="version")
 
 
 @pytest.mark.parametrize(
-    ("minutes", "heard"),
+    ("minutes", "expected"),
     [
+        pytest.param([[ZERO, HIT, FAITH], []],
+                     ["0 opened warning zero_result", "1 resolved warning zero_result"],
+                     id="one notification when it opens, and one when it ends"),
+        pytest.param([[ZERO], [ZERO, HIT], [HIT], [HIT], []],
+                     ["0 opened warning zero_result", "4 resolved warning zero_result"],
+                     id="a symptom is no news, and it ends with the last of them"),
+        pytest.param([[HIT], [HIT, ZERO], [ZERO], []],
+                     ["0 opened warning hit", "3 resolved warning zero_result"],
+                     id="nothing is called resolved while a part of it fires"),
+        pytest.param([[HIT], [HIT, ZERO], *[[HIT, ZERO]] * 30, []],
+                     ["0 opened warning hit", "15 grew warning hit",
+                      "32 resolved warning zero_result"],
+                     id="a cause that comes after its symptom is news, a quarter of an hour later"),
+        pytest.param([[HIT], [HIT, ZERO], *[[HIT]] * 30, []],
+                     ["0 opened warning hit", "32 resolved warning zero_result"],
+                     id="unless it is over by then"),
+        pytest.param([[HIT, PART], *[[PART]] * 40, []],
+                     ["0 opened warning hit", "41 resolved warning hit"],
+                     id="what is left of it when its cause is over is no news"),
+        pytest.param([[ZERO], [], [HIT]],
+                     ["0 opened warning zero_result", "1 resolved warning zero_result",
+                      "2 opened warning hit"],
+                     id="what comes after its end is another"),
+        pytest.param([[HIT, BELOW], [BELOW], [HIT, BELOW], *[[HIT, BELOW]] * 30, []],
+                     ["0 opened warning hit", "33 resolved warning hit"],
+                     id="what comes back soon is no news"),
+        pytest.param([[HIT, BELOW], *[[BELOW]] * 20, [HIT, BELOW], []],
+                     ["0 opened warning hit", "22 resolved warning hit"],
+                     id="nor what another alert on the same explains"),
         pytest.param([[ZERO], [CRITICAL], [ZERO], []],
-                     ["0 firing warning", "1 escalated critical", "3 resolved critical"],
-                     id="what gets graver is told at once, and stays grave"),
+                     ["0 opened warning zero_result", "1 escalated critical zero_result",
+                      "3 resolved critical zero_result"],
+                     id="graver is told at once, and it stays that grave"),
         pytest.param([[ZERO, HIT], [ZERO, replace(HIT, severity="critical")]],
-                     ["0 firing warning", "1 notified critical"],
-                     id="a symptom that gets graver than its cause is told"),
-        pytest.param([[ERROR], [replace(ERROR, severity="critical"), CRITICAL]],
-                     ["0 firing warning", "1 escalated critical"],
-                     id="a cause that gets as grave speaks for its symptom"),
+                     ["0 opened warning zero_result", "1 escalated critical hit"],
+                     id="also a symptom that gets graver than its cause"),
+        pytest.param([[ERROR], [ERROR, CRITICAL]],
+                     ["0 opened warning error", "1 escalated critical zero_result"],
+                     id="or begins graver"),
+        pytest.param([[ZERO, finding("zero_result", severity="critical", dimension="tenant")]],
+                     ["0 opened critical zero_result"],
+                     id="a warning on the pipeline mutes no critical on a slice"),
+        pytest.param([[canary("hit"), canary("uncited"), canary("latency")], []],
+                     ["0 opened critical latency", "1 resolved critical latency"],
+                     id="a bad version is one incident, whatever is worse in it"),
+        pytest.param([[canary("latency")], *[[canary("latency"), canary("hit")]] * 20],
+                     ["0 opened critical latency", "15 grew critical latency"],
+                     id="that grows"),
+        pytest.param([[HIT, SLOW], []],
+                     ["0 opened warning hit", "0 opened warning latency",
+                      "1 resolved warning hit", "1 resolved warning latency"],
+                     id="two causes at once are two"),
+        pytest.param([[finding("slow")], [finding("slow"), SLOW]], ["0 opened warning slow"],
+                     id="slowness is one news"),
+        pytest.param([[finding("traffic", "no_data"), SLOW]], ["0 opened warning traffic"],
+                     id="an outage explains everything"),
+        pytest.param([BAD] * 242, ["0 opened warning hit", "240 renotified warning hit"],
+                     id="a reminder after four hours"),
+        pytest.param([BAD, UNKNOWN, UNKNOWN, []],
+                     ["0 opened warning hit", "3 resolved warning hit"],
+                     id="without data it goes on"),
     ],
 )  # fmt: skip
-def test_severity_is_never_lost(minutes, heard):
-    book, told = AlertBook(), []
-    for at, findings in enumerate(minutes):
-        book, events = step(book, findings, NOW + 60.0 * at, explain)
-        told += [f"{at} {each.change} {each.alert.severity}" for each in events if each.notify]
-    assert told == heard
+def test_people_are_notified_of_incidents(minutes, expected):
+    assert sorted(heard(minutes)) == sorted(expected)
+
+
+def test_receivers_know_an_incident_by_the_same_labels_until_it_gets_graver():
+    minutes = [[HIT], [HIT, ZERO], *[[HIT, ZERO]] * 20, [HIT, CRITICAL], []]
+    notices = [each for _, moved in moves(minutes) for each in moved.notices]
+    assert [each.change for each in notices] == ["opened", "grew", "escalated", "resolved"]
+    first, grown, graver, last = notices
+    assert first.labels == grown.labels == graver.former_labels
+    assert first.labels["alertname"] == "RagmonHitRate"
+    assert first.labels["incident_id"] == first.incident_id
+    assert graver.labels == last.labels
+    assert (graver.labels["alertname"], graver.severity) == ("RagmonZeroResults", "critical")
+    assert not first.former_labels
+    assert not last.former_labels
+    assert len({each.incident_id for each in notices}) == 1
+    assert last.ended_at == last.at
+
+
+def test_one_alert_leads_and_another_takes_its_place():
+    leading = [
+        [alert.key.stream.metric for alert in moved.book.open if alert.leads]
+        for _, moved in moves([[ZERO, HIT], [HIT], []])
+    ]
+    assert leading == [["zero_result"], ["hit"], []]
 
 
 def test_a_critical_is_heard_beside_a_threshold_in_both_outages():
     """80 % zero results twice: the warning of a quarter of an hour outlasts the first outage."""
     part = replace(CRITICAL, alert=replace_dimension(CRITICAL.alert, "channel", "chat"))
-    outage, between = [LIMIT, part], [replace(LIMIT, window_s=900.0), receding(part)]
-    begins = [LIMIT, replace(part, severity="warning")]  # of few queries, it is not yet grave
-    whole = [begins, *[outage] * 4]
-    minutes = [[LIMIT]] * 3 + whole + [between] * 10 + [[]] * 8 + whole
-    book, told = AlertBook(), []
-    for at, findings in enumerate(minutes):
-        book, events = step(book, findings, NOW + 60.0 * at, explain)
-        told += [each for each in events if each.notify]
-        grave = [each for each in book.open if each.severity == "critical"]
+    limit = finding("zero_result", "threshold", rule="0.3/900s")
+    begins = [limit, replace(part, severity="warning")]  # of few queries, it is not yet grave
+    whole = [begins, *[[limit, part]] * 4]
+    minutes = [[limit]] * 3 + whole + [[limit]] * 20 + whole + [[]] * 8
+    criticals = [each for each in heard(minutes) if "critical" in each]
+    assert [each.split(" ", 1)[1] for each in criticals] == [
+        "escalated critical zero_result", "resolved critical zero_result",
+    ]  # fmt: skip
+    for _, moved in moves(minutes):
+        grave = [each for each in moved.book.open if each.severity == "critical"]
         assert not any(each.inhibited_by for each in grave)
-    criticals = [each.change for each in told if each.alert.severity == "critical"]
-    assert criticals == ["notified", "resolved", "escalated"]
 
 
 def replace_dimension(key, dimension, value):
@@ -202,20 +235,32 @@ def test_expressions_of_silences_cost_linear_time(expression, problem):
 
 def test_a_silence_ends():
     suppressions = Suppressions(silences=(silence(-60.0, 120.0),))
-    found = run([[HIT]] * 4 + [[]], suppressions=lambda _: suppressions)
-    assert found == [
+    minutes = [[HIT]] * 4 + [[]]
+    assert run(minutes, suppressions=suppressions) == [
         (0, "firing", "hit", False),
         (2, "notified", "hit", True),
         (4, "resolved", "hit", True),
     ]
+    told = heard(minutes, suppressions=suppressions)
+    assert told == ["2 opened warning hit", "4 resolved warning hit"]
+
+
+def test_of_a_silenced_cause_the_symptom_is_heard():
+    quiet = Silence(id="s", matchers=(Matcher("metric", "error"),), starts_at=NOW, ends_at=2 * NOW)
+    told = heard([[ERROR, ZERO], []], suppressions=Suppressions(silences=(quiet,)))
+    assert told == ["0 opened warning zero_result", "1 resolved warning zero_result"]
+
+
+def test_who_heard_of_it_hears_its_end_although_it_is_silenced_meanwhile():
+    suppressions = Suppressions(silences=(silence(60.0, 600.0),))
+    told = heard([[HIT], [HIT], []], suppressions=suppressions)
+    assert told == ["0 opened warning hit", "2 resolved warning hit"]
 
 
 def test_what_nobody_heard_of_ends_unheard():
     suppressions = Suppressions(silences=(silence(-60.0, 600.0),))
-    assert [told for *_, told in run([[HIT], []], suppressions=lambda _: suppressions)] == [
-        False,
-        False,
-    ]
+    assert heard([[HIT], []], suppressions=suppressions) == []
+    assert [named for *_, named in run([[HIT], []], suppressions=suppressions)] == [False, False]
 
 
 @pytest.mark.parametrize(

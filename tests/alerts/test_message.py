@@ -3,12 +3,11 @@
 from urllib.parse import parse_qsl
 
 import pytest
-from msgspec.structs import replace
 
 from ragmon.alerts import Alert
 from ragmon.alerts.message import Links, annotations, clip, message, plain, rfc3339
 from ragmon.detectors import Measured
-from tests.support.alerts import LINKS, NOW, alert, event, finding, rich_alert
+from tests.support.alerts import LINKS, NOW, alert, finding, notice, rich_alert
 from tests.support.golden import same
 
 SILENT = finding(
@@ -37,11 +36,12 @@ LIMIT = finding(
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("firing", event("firing", rich_alert())),
-        ("renotified", event("renotified", rich_alert(), NOW + 4 * 3_600.0)),
-        ("resolved", event("resolved", rich_alert(), NOW + 2_580.0)),
-        ("no_data", event("firing", alert(SILENT, "RagmonNoTraffic"))),
-        ("limit", event("firing", alert(LIMIT, "RagmonSlow"))),
+        ("firing", notice("opened", rich_alert())),
+        ("grew", notice("grew", rich_alert(), NOW + 900.0, alerts=3, symptoms=("one", "two"))),
+        ("renotified", notice("renotified", rich_alert(), NOW + 4 * 3_600.0)),
+        ("resolved", notice("resolved", rich_alert(), NOW + 2_580.0)),
+        ("no_data", notice("opened", alert(SILENT, "RagmonNoTraffic"))),
+        ("limit", notice("opened", alert(LIMIT, "RagmonSlow"))),
     ],
 )
 def test_golden_texts(name, told):
@@ -49,8 +49,8 @@ def test_golden_texts(name, told):
 
 
 def test_annotations_are_said_again_when_it_is_over():
-    begun = rich_alert()
-    over = event("resolved", begun, NOW + 600.0).alert
+    begun = notice("opened", rich_alert())
+    over = notice("resolved", rich_alert(), NOW + 600.0)
     first, last = annotations(begun, LINKS), annotations(over, LINKS)
     assert "What to try" in first["description"]
     assert first["runbook_url"] == "https://docs.example.org/runbooks/RagmonHitRate.md"
@@ -59,8 +59,8 @@ def test_annotations_are_said_again_when_it_is_over():
 
 
 def test_annotations_do_not_change_while_it_is_open():
-    later = replace(rich_alert(), bad_at=NOW + 3_600.0, notified_at=NOW + 3_600.0)
-    assert annotations(later, LINKS) == annotations(rich_alert(), LINKS)
+    later = notice("renotified", rich_alert(bad_at=NOW + 3_600.0), NOW + 3_600.0)
+    assert annotations(later, LINKS) == annotations(notice(of=rich_alert()), LINKS)
 
 
 @pytest.mark.parametrize(

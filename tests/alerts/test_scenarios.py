@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.scenarios.story import START, STORIES, live, load
+from tests.scenarios.story import START, STORIES, load, notified
 
 FILES = sorted(STORIES.glob("*.yaml"))
 
@@ -14,8 +14,8 @@ def test_the_stories_are_there():
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
 def test_what_is_heard(path):
     story = load(path)
-    heard = [event for event in live(story) if event.notify]
-    opened = [event for event in heard if event.change in ("firing", "notified")]
+    heard = notified(story)
+    opened = [event for event in heard if event.change == "opened"]
     assert sorted(event.alert.name for event in opened) == sorted(
         expected.alert for expected in story.expect
     ), [event.alert.evidence.sentence for event in opened]

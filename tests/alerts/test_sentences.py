@@ -14,6 +14,7 @@ from ragmon.alerts.sentences import detail, sentence, share, shorten
 from ragmon.detectors import AlertKey, Finding, Measured, StreamKey, rules
 from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.losses import DETECTED, INDEX
+from tests.support.alerts import notice
 
 NOW = 1_740_000_000.0  # 2025-02-19 21:20 UTC
 
@@ -180,15 +181,18 @@ def test_the_first_line_fits_every_screen(kind, metric, names):
             sentence=sentence(alerting, NOW + 200_000.0, 123_456.0), detail=detail(alerting)
         ),
     )
-    for change in ("firing", "renotified", "resolved"):
-        transition = event(change, raised, NOW, notify=True)
-        first, second, *_ = plain(message(transition, Links("http://x", ""))).splitlines()
+    for change in ("opened", "grew", "renotified", "resolved"):
+        made = notice(change, raised)
+        first, second, *_ = plain(message(made, Links("http://x", ""))).splitlines()
         assert len(first) <= 140
-        assert ("expected" in first) or ("allowed" in first) or ("required" in first)
+        assert " since " in first
         assert not re.search(r"n=|evidence|\d : 1|false alarm", first)
         assert len(second) > 40
-        assert ("…" in first) == ("long" in names)
-    assert len(annotations(raised, Links("http://x", ""))["summary"]) <= 115
+        assert ("…" in first) <= ("long" in names)
+    sentences = raised.evidence.sentence
+    assert ("expected" in sentences) or ("allowed" in sentences) or ("required" in sentences)
+    assert ("…" in sentences) == ("long" in names)
+    assert len(annotations(made, Links("http://x", ""))["summary"]) <= 115
 
 
 def test_the_middle_of_a_long_name_goes():
@@ -269,17 +273,17 @@ def test_evidence_names_the_slice_and_the_stage():
 
 
 @pytest.mark.parametrize(
-    ("change", "notify", "expected"),
+    ("change", "is_named", "expected"),
     [
         ("firing", True, "open"),
         ("notified", True, "open"),
         ("resolved", True, "resolve"),
-        ("renotified", True, None),
+        ("escalated", True, None),
         ("firing", False, None),
         ("pending", False, None),
     ],
 )
-def test_lines_are_what_was_heard(change, notify, expected):
+def test_lines_are_what_notifications_name(change, is_named, expected):
     key = AlertKey("canary", StreamKey("docs", "latency_p50", "version", "v2"))
     alert = Alert(
         key=key,
@@ -289,8 +293,10 @@ def test_lines_are_what_was_heard(change, notify, expected):
         began_at=NOW,
         bad_at=NOW,
         finding=finding("latency_p50"),
+        notified_at=NOW if is_named else None,
+        incident_id="f00d",
     )
-    found = line(event(change, alert, NOW, notify=notify))
+    found = line(event(change, alert, NOW))
     assert (found and found["event"]) == expected
     if found:
         assert found == {
@@ -301,4 +307,5 @@ def test_lines_are_what_was_heard(change, notify, expected):
             "type": "canary",
             "version": "v2",
             "event": expected,
+            "incident": "f00d",
         }

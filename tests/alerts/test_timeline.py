@@ -21,7 +21,7 @@ from tests.scenarios.story import (
     whole,
 )
 
-NOTIFICATIONS = ("notified", "renotified")  # without a transition
+NOTIFICATIONS = ("notified",)  # without a transition
 
 
 def transitions(events):
@@ -41,7 +41,7 @@ def story(request):
 @pytest.fixture(scope="module")
 def lived(story):
     events = live(story, turn_s=20.0)
-    assert [event for event in events if event.notify]
+    assert [event for event in events if event.is_named]
     return events
 
 
@@ -55,7 +55,7 @@ def test_a_backfill_gives_the_transitions_of_live_and_notifies_nothing(story, li
     assert transitions(events) == transitions(lived)
     over = [event.alert for event in events if event.change == "resolved"]
     ongoing = {event.alert.episode for event in events} - {alert.episode for alert in over}
-    notified = {event.alert.episode for event in events if event.notify}
+    notified = {event.alert.episode for event in events if event.is_named}
     assert notified <= ongoing
     assert any(event.alert.silenced_by == HISTORY.name for event in events)
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from harness import daemon
 
-from ragmon.alerts import Alert, AlertEvent, Evidence, event
+from ragmon.alerts import Alert, Evidence
+from ragmon.alerts.incidents import IncidentCause
+from ragmon.alerts.notices import IncidentChange, IncidentNotice
 from ragmon.daemon.notify.routing import Route, notifications
 from ragmon.detectors import AlertKey, Finding, StreamKey
 from ragmon.stores.sqlite.store import SqliteStore
@@ -59,7 +61,7 @@ ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 
 def run() -> list[tuple[str, str, str]]:
     """Rows of (what, measured, goal)."""
-    events = _events()
+    events = _notices()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         port = _free_port()
@@ -114,8 +116,8 @@ def _deliver(folder: Path, port: int, count: int) -> float:
     return attempts
 
 
-def _events() -> list[AlertEvent]:
-    """Each alert fires, is told again, and ends, now."""
+def _notices() -> list[IncidentNotice]:
+    """Each incident opens, is told again, and ends, now."""
     now = time.time() - 60.0 * CHANGES
     found = []
     for at in range(CHANGES):
@@ -134,14 +136,33 @@ def _events() -> list[AlertEvent]:
                 finding=Finding(alert=key, status="bad"),
                 evidence=Evidence(sentence="hit rate of docs fell to 88 % (expected 93 %)"),
             )
-            change = "firing" if at == 0 else "resolved" if last else "renotified"
-            found.append(event(change, alert, now + 60.0 * at, notify=True))
+            change: IncidentChange = "opened"
+            if at:
+                change = "resolved" if last else "renotified"
+            found.append(
+                IncidentNotice(
+                    id=f"{alert.fingerprint}-{change}-{at}",
+                    at=now + 60.0 * at,
+                    change=change,
+                    incident_id=alert.fingerprint,
+                    severity="warning",
+                    headline="docs is worse since 21:02 UTC: hit rate 88 % (93 %)",
+                    cause=IncidentCause("docs"),
+                    symptoms=(),
+                    alerts=1,
+                    pipelines=("docs",),
+                    labels=alert.labels,
+                    opened_at=now,
+                    ended_at=alert.ended_at,
+                    alert=alert,
+                )
+            )
     return found
 
 
-def _fill(folder: Path, events: list[AlertEvent]) -> None:
+def _fill(folder: Path, notices: list[IncidentNotice]) -> None:
     store = SqliteStore(folder)
-    store.outbox().put(notifications(events, [Route(name="hook", sink=None)]))
+    store.outbox().put(notifications(notices, [Route(name="hook", sink=None)]))
     store.close()
 
 

@@ -10,13 +10,13 @@ from ragmon.alerts.as_json import describe_incident
 from ragmon.alerts.incidents import incidents
 from ragmon.cli import main
 from ragmon.cli.incidents import markdown
-from tests.support.alerts import NOW, rich_alert
+from tests.support.alerts import NOW, notice, rich_alert
 from tests.support.daemons import running
 
 
 def told(**given):
     """An incident of one alert, whose text holds markup."""
-    alert = rich_alert(incident_id="f00d", notified_severity="warning", **given)
+    alert = rich_alert(incident_id="f00d", **given)
     evidence = replace(alert.evidence, sentence="hit rate | of <docs>\nfell")
     (one,) = incidents([replace(alert, evidence=evidence)], NOW)
     return describe_incident(one)
@@ -36,12 +36,29 @@ def test_a_page_for_a_review():
     ("given", "expected"),
     [
         ({"silenced_by": "s1", "notified_at": None}, "| silenced |"),
-        ({"inhibited_by": "beef", "notified_at": None}, "| explained by another |"),
+        (
+            {"inhibited_by": "f", "explained_by": "RagmonErrors, docs", "notified_at": None},
+            "| explained by RagmonErrors, docs |",
+        ),
+        ({"notified_at": None}, "| not named |"),
+        ({}, "No notification was sent."),
         ({}, "- Ended: still open"),
     ],
 )
 def test_what_was_told_and_what_was_not(given, expected):
     assert expected in markdown([told(**given)])
+
+
+def test_a_review_says_what_was_told_to_whom():
+    alert = rich_alert(incident_id="f00d")
+    (one,) = incidents([alert], NOW)
+    first = notice(of=alert, sinks=("chat", "pager"))
+    last = notice("resolved", alert, NOW + 600.0, severity="critical")
+    view = describe_incident(one, [first, last])
+    assert view.notified_severity == "critical"
+    page = markdown([view])
+    assert "| 2025-02-19 21:20 UTC | opened | warning | chat, pager | docs is worse" in page
+    assert "| 2025-02-19 21:30 UTC | resolved | critical | no sink takes it |" in page
 
 
 def test_without_incidents():

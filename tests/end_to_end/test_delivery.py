@@ -11,13 +11,12 @@ from datetime import datetime
 import pytest
 from msgspec.structs import replace
 
-from ragmon.alerts import event as transition
 from ragmon.clock import SystemClock
 from ragmon.config import Settings
 from ragmon.daemon.notify.delivery import Delivery
 from ragmon.daemon.notify.routing import Route, build_routes, notifications
 from tests.support.alertmanager import alertmanager
-from tests.support.alerts import alert, finding, rich_alert, story
+from tests.support.alerts import alert, finding, notice, rich_alert, story
 from tests.support.daemons import Process, running
 from tests.support.examples import chunks, record
 from tests.support.receiver import OK, Reply, receiving
@@ -44,20 +43,8 @@ def told(site, change, *alerts):
     """Transitions as the state machine would commit them."""
     now = SystemClock().now()
     delivery = site.daemon._delivery
-    events = [
-        transition(
-            change,
-            replace(
-                each,
-                fired_at=now - 60.0,
-                **({"state": "resolved", "ended_at": now} if change == "resolved" else {}),
-            ),
-            now,
-            notify=True,
-        )
-        for each in alerts
-    ]
-    rows = notifications(events, delivery.routes)
+    made = [notice(change, replace(each, fired_at=now - 60.0), now) for each in alerts]
+    rows = notifications(made, delivery.routes)
     delivery._outbox.submit(lambda outbox: outbox.put(rows)).result(10)
     delivery.wake()
 
@@ -76,11 +63,11 @@ def test_a_real_alertmanager_shows_groups_and_resolves(tmp_path, receiver):
         sinks = f"[{{kind: alertmanager, url: '{manager.url}'}}]"
         given = {"sinks": sinks, "external_url": "https://ragmon.example.org"}
         with running(tmp_path / "data", **given) as site:
-            told(site, "firing", hit, slow, shop)
+            told(site, "opened", hit, slow, shop)
             shown = eventually(
                 lambda: (found := manager.alerts()) and len(found) == 3 and found, "all are shown"
             )
-            assert shown["RagmonHitRate"]["labels"] == hit.labels
+            assert shown["RagmonHitRate"]["labels"] == notice(of=hit).labels
             assert shown["RagmonHitRate"]["generatorURL"].startswith("https://ragmon.example.org/#")
             eventually(lambda: len(bodies(receiver, "firing")) == 2, "it notifies two groups")
             docs = bodies(receiver, "firing")["docs"]
@@ -92,12 +79,12 @@ def test_a_real_alertmanager_shows_groups_and_resolves(tmp_path, receiver):
             told(site, "resolved", hit, slow)
             eventually(lambda: "docs" in bodies(receiver, "resolved"), "it notifies the end")
             over = bodies(receiver, "resolved")["docs"]["alerts"]
-            [ended] = [each for each in over if each["labels"] == hit.labels]
-            assert ended["annotations"]["summary"].startswith("hit rate of docs fell to 88 %")
+            [ended] = [each for each in over if each["labels"] == notice(of=hit).labels]
+            assert ended["annotations"]["summary"].startswith("docs is worse since ")
             assert ended["annotations"]["runbook_url"]
             assert manager.alerts().keys() == {"RagmonShopHitRate"}
 
-            told(site, "firing", hit)  # and it can come again
+            told(site, "opened", hit)  # and it can come again
             eventually(lambda: "RagmonHitRate" in manager.alerts(), "it is shown again")
             assert site.total("ragmon_notifications_total", outcome="delivered") == 6
             assert site.total("ragmon_notifications_total", outcome="retried") == 0
@@ -108,7 +95,7 @@ def test_what_is_open_is_said_again_so_that_it_would_fade(tmp_path, receiver):
         sinks = f"[{{kind: alertmanager, url: '{manager.url}'}}]"
         with running(tmp_path / "data", sinks=sinks) as site:
             site.daemon._delivery._workers[0]._repeat_at = 0.0
-            site.daemon._delivery.repeat(lambda: [rich_alert()])
+            site.daemon._delivery.repeat(lambda: [notice(of=rich_alert())])
             site.daemon._delivery.wake()
             shown = eventually(lambda: manager.alerts().get("RagmonHitRate"), "it is shown")
             ends = SystemClock().now() + 240.0
@@ -139,7 +126,7 @@ def test_an_outage_goes_all_the_way_to_alertmanager_and_back(tmp_path, receiver)
         routes = build_routes(Settings(sinks=sinks), clock, 8321)  # in the time of Alertmanager
         outbox = vigil.engine.thread.bind(vigil.engine.store.outbox())
         delivery = Delivery(outbox, routes, clock, counters=vigil.own)
-        delivery.repeat(vigil.alerting.notifying)
+        delivery.repeat(vigil.alerting.standing)
         vigil.alerting._delivery = delivery
         delivery.start()
         for hour in range(-27, 0):

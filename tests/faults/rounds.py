@@ -204,21 +204,23 @@ class Crashes(Closing):
                 assert _figures(one) == _figures(two), pipeline
 
     def check_notifications(self, site: Daemon) -> None:
-        """The receiver knows of every alert what the store knows, and nothing else."""
+        """The receiver has every notification of every incident, in order, and nothing else."""
         eventually(
             lambda: site.get("/v1/notifications").json["waiting"] == 0, "all is delivered", 60
         )
-        alerts = site.get("/v1/alerts?state=all&limit=1000").json["alerts"]
-        states: dict[str, list[str]] = defaultdict(list)
+        incidents = site.get("/v1/incidents?state=all&limit=1000").json["incidents"]
+        received: dict[str, list[str]] = defaultdict(list)
         for post in self.receiver.accepted:
-            for alert in post.json["alerts"]:
-                states[alert["startsAt"]].append(alert["status"])
-        for changes in states.values():
-            assert changes == sorted(changes), changes  # firing before resolved, none again
-        fired = [alert for alert in alerts if alert["fired_at"] is not None]
-        assert len(states) == len(fired), (states, fired)
-        ended = sum(alert["state"] == "resolved" for alert in fired)
-        assert sum("resolved" in changes for changes in states.values()) == ended
+            (alert,) = post.json["alerts"]
+            if post.headers["webhook-id"] not in received[alert["fingerprint"]]:
+                received[alert["fingerprint"]].append(post.headers["webhook-id"])
+        stored = {one["id"]: [each["id"] for each in one["notifications"]] for one in incidents}
+        assert received == stored
+        for one in incidents:
+            changes = [each["change"] for each in one["notifications"]]
+            assert changes[0] == "opened", changes
+            assert changes.count("opened") == 1, changes
+            assert ("resolved" in changes) == (one["state"] == "resolved"), changes
 
     def totals(self, rounds: int) -> Totals:
         """What was promised and kept so far; a broken promise has raised before."""

@@ -11,7 +11,8 @@ import yaml
 from msgspec import Struct, field
 
 from ragmon.alerts import AlertEvent
-from ragmon.alerts.timeline import AlertTimeline
+from ragmon.alerts.notices import IncidentNotice
+from ragmon.alerts.timeline import AlertTimeline, Step
 from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.intake import ObservationBuffer
 from ragmon.detectors.rules import DEFAULT_RULES, build
@@ -80,8 +81,17 @@ def timeline(story: Story) -> tuple[AlertTimeline, ObservationBuffer]:
 
 def live(story: Story, turn_s: float = 60.0) -> list[AlertEvent]:
     """Every transition, with a turn every so many seconds."""
+    return [event for step in lived(story, turn_s) for event in step.events]
+
+
+def notified(story: Story) -> list[IncidentNotice]:
+    """Every notification, with a turn every minute."""
+    return [notice for step in lived(story) for notice in step.incident_notices]
+
+
+def lived(story: Story, turn_s: float = 60.0) -> Iterator[Step]:
+    """Every step, with a turn every so many seconds."""
     line, buffer = timeline(story)
-    events: list[AlertEvent] = []
     for minute, batch in queries(story):
         for turn in range(int(60.0 // turn_s)):
             begins = minute * 60.0 + turn * turn_s
@@ -89,9 +99,7 @@ def live(story: Story, turn_s: float = 60.0) -> list[AlertEvent]:
                 rows = (batch.timestamps >= begins) & (batch.timestamps < begins + turn_s)
                 if rows.any():
                     buffer.log(batch.select(rows))
-            for step in line.advance(buffer.take(Position()), begins + turn_s):
-                events += step.events
-    return events
+            yield from line.advance(buffer.take(Position()), begins + turn_s)
 
 
 def caught_up(story: Story, records: int) -> list[AlertEvent]:

@@ -89,10 +89,10 @@ def test_dead_letters_are_bounded(store, monkeypatch):
     for at in range(6):
         outbox.put([notification(f"a{at}")])
         settle(outbox, f"a{at}-0", "dead", at=NOW + at)
-    assert [letter.fingerprint for letter in outbox.dead(9)] == ["a5", "a4", "a3"]
+    assert [letter.incident_id for letter in outbox.dead(9)] == ["a5", "a4", "a3"]
     outbox.put([notification("late")])
     settle(outbox, "late-0", "dead", at=NOW + 90 * 86_400.0)
-    assert [letter.fingerprint for letter in outbox.dead(9)] == ["late"]
+    assert [letter.incident_id for letter in outbox.dead(9)] == ["late"]
 
 
 def test_a_clock_that_is_doubted_deletes_no_dead_letter(store):
@@ -101,7 +101,7 @@ def test_a_clock_that_is_doubted_deletes_no_dead_letter(store):
         outbox.put([notification(name)])
         [row] = outbox.due("chat", NOW, 9).rows
         outbox.settle([Settled(row.number, "dead", at, "", is_doubted)])
-    assert [letter.fingerprint for letter in outbox.dead(9)] == ["b", "a"]
+    assert [letter.incident_id for letter in outbox.dead(9)] == ["b", "a"]
 
 
 def test_what_waits_for_a_removed_sink_is_buried(store):

@@ -4,9 +4,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, AlertEvent, Change, Evidence, ModeShift, SliceShare, WorstQuery
-from ragmon.alerts import event as transition
+from ragmon.alerts import Alert, Evidence, ModeShift, SliceShare, WorstQuery
+from ragmon.alerts.incidents import summary
 from ragmon.alerts.message import Links
+from ragmon.alerts.notices import IncidentChange, IncidentNotice
 from ragmon.alerts.sentences import detail, sentence
 from ragmon.detectors import AlertKey, Finding, Measured, StreamKey
 
@@ -72,16 +73,36 @@ def rich_alert(**given: Any) -> Alert:
     return replace(plain, evidence=evidence)
 
 
-def event(change: Change = "firing", of: Alert | None = None, at: float = NOW) -> AlertEvent:
-    """A transition that a person should hear of."""
+def notice(
+    change: IncidentChange = "opened", of: Alert | None = None, at: float = NOW, **given: Any
+) -> IncidentNotice:
+    """A notification of an incident of one alert."""
     of = of or alert()
     if change == "resolved":
         of = replace(of, state="resolved", ended_at=at)
-    return transition(change, of, at, notify=True)
+    incident_id = of.incident_id or of.fingerprint
+    about = summary(incident_id, [of], at)
+    known: dict[str, Any] = {
+        "id": f"{incident_id}-{change}-{int(at)}",
+        "at": at,
+        "change": change,
+        "incident_id": incident_id,
+        "severity": of.severity,
+        "headline": about.headline,
+        "cause": about.cause,
+        "symptoms": (of.evidence.sentence if of.evidence else "",),
+        "alerts": 1,
+        "pipelines": (of.key.stream.pipeline,),
+        "labels": of.labels | {"incident_id": incident_id, "cause": about.cause.text},
+        "opened_at": of.fired_at or of.began_at,
+        "ended_at": of.ended_at,
+        "alert": of,
+    }
+    return IncidentNotice(**(known | given))
 
 
-def story(number: int, changes: int = 2, pipeline: str = "docs") -> list[AlertEvent]:
-    """Transitions of one alert, a minute apart; the last one is its end."""
+def story(number: int, changes: int = 2, pipeline: str = "docs") -> list[IncidentNotice]:
+    """Notifications of one incident, a minute apart; the last one is of its end."""
     of = alert(finding(pipeline=pipeline, part=("tenant", f"t{number}")))
-    named: list[Change] = ["firing", *(["renotified"] * (changes - 2)), "resolved"]
-    return [event(change, of, NOW + 60.0 * at) for at, change in enumerate(named[:changes])]
+    named: list[IncidentChange] = ["opened", *(["renotified"] * (changes - 2)), "resolved"]
+    return [notice(change, of, NOW + 60.0 * at) for at, change in enumerate(named[:changes])]

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from ragmon.alerts import AlertEvent
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.clock import ManualClock
 from ragmon.config import Settings
 from ragmon.daemon.alerting.loop import Alerting
@@ -99,6 +100,14 @@ class Vigil:
             lambda: db.rows("SELECT body FROM alert_events ORDER BY number")
         ).result()
         return [msgspec.msgpack.decode(unzip(body), type=AlertEvent) for (body,) in rows]
+
+    def notices(self) -> list[IncidentNotice]:
+        """Every notice that was saved, in order."""
+        db = self.engine.store._db
+        rows = self.engine.thread.submit(
+            lambda: db.rows("SELECT body FROM incident_notices ORDER BY number")
+        ).result()
+        return [msgspec.msgpack.decode(unzip(body), type=IncidentNotice) for (body,) in rows]
 
     def notified(self) -> list[tuple[str, str]]:
         """Sink and event of what waits in the outbox, in order."""

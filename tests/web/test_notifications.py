@@ -34,8 +34,8 @@ def test_what_was_given_up_is_told_with_its_reason(tmp_path):
     assert found["waiting"] == 0
     last, first = found["dead_letters"]
     assert newest == [last]
-    assert (first["id"], first["change"]) == (firing.id, "firing")
-    assert (first["sink"], first["attempts"], first["alert"]) == ("chat", 1, firing.alert.episode)
+    assert (first["id"], first["change"]) == (firing.id, "opened")
+    assert (first["sink"], first["attempts"], first["incident"]) == ("chat", 1, firing.incident_id)
     assert "answered 410: that channel is archived" in first["reason"]
     assert first["labels"]["pipeline"] == "docs"
     assert first["at"] < first["given_up_at"]

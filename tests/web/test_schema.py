@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragmon.access import ANONYMOUS
+from ragmon.alerts import event
 from ragmon.alerts.message import Links
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.baselines import BaselineService, LiveBaselines, Minutes
@@ -20,7 +21,7 @@ from ragmon.web.alerts import AlertSection
 from ragmon.web.api import Api
 from ragmon.web.baselines import BaselineSection
 from tests.support import golden
-from tests.support.alerts import event, rich_alert
+from tests.support.alerts import notice, rich_alert
 from tests.support.examples import NOON, chunks, record
 from tests.support.limits import body_limits
 from tests.support.vigil import Vigil
@@ -88,22 +89,24 @@ class Site:
 def site(tmp_path_factory) -> Iterator[Site]:
     vigil = Vigil(tmp_path_factory.mktemp("wire"), NOON, slices=["tenant"])
     vigil.commit(*traffic())
-    firing = rich_alert()
+    firing = rich_alert(incident_id="f00d")
     assert firing.evidence is not None
     words = {"sentence": "The hit rate fell.", "detail": "measured on 412 queries"}
     firing = replace(firing, evidence=replace(firing.evidence, **words))
-    events = [event("firing", firing, NOON - 120), event("resolved", firing, NOON - 60)]
+    over = replace(firing, state="resolved", ended_at=NOON - 60)
+    events = [event("firing", firing, NOON - 120), event("resolved", over, NOON - 60)]
+    notices = [notice("opened", firing, NOON - 120), notice("resolved", firing, NOON - 60)]
     turn = Turn(
         state=b"", buckets=(), oldest=(0, 0), book=b"", catching_up=False, position=Position(),
-        events=events,
+        events=events, notices=notices,
     )  # fmt: skip
     store, call = vigil.engine.store, vigil.engine.thread.submit
     call(lambda: store.alert_log().save(turn)).result()
-    body = msgspec.msgpack.encode(events[0])
+    body = msgspec.msgpack.encode(notices[0])
     outbox = store.outbox()
     waiting = [
-        Notification("chat", events[0].id, firing.fingerprint, NOON - 120, body),
-        Notification("pager", events[0].id, firing.fingerprint, NOON - 120, body),
+        Notification("chat", notices[0].id, "f00d", NOON - 120, body),
+        Notification("pager", notices[0].id, "f00d", NOON - 120, body),
     ]
     call(lambda: outbox.put(waiting)).result()
     (lost,) = call(lambda: outbox.due("chat", NOON, 5)).result().rows

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import asdict
 
-from ragmon.alerts import LABELS, Alert, AlertEvent
+from ragmon.alerts import LABELS, Alert
 from ragmon.alerts.as_json import (
     AlertView,
     IncidentView,
@@ -17,6 +17,7 @@ from ragmon.alerts.as_json import (
 )
 from ragmon.alerts.incidents import incidents
 from ragmon.alerts.message import Links
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.alerts.silences import Matcher, Silence
 from ragmon.api_schema import (
     AlertDetail,
@@ -37,7 +38,7 @@ _MOST_LOOKED_AT = 1_000  # ended alerts, when some may not be read
 _LONGEST_INCIDENT_S = 7 * 86_400.0
 _FINGERPRINT = 16  # characters
 
-_decode = msgspec.msgpack.Decoder(AlertEvent).decode
+_decode = msgspec.msgpack.Decoder(IncidentNotice).decode
 
 
 class AlertApi:
@@ -60,11 +61,9 @@ class AlertApi:
         return self._alerting.judged_until
 
     def open(self, pipeline: str = "") -> list[AlertView]:
-        """Alerts that fire or are pending; those that notify first."""
+        """Alerts that fire or are pending; those by which an incident is known first."""
         alerts = [alert for alert in self._alerting.book.open if _of(alert, pipeline)]
-        alerts.sort(
-            key=lambda each: (each.state == "pending", not each.is_notifying, -each.began_at)
-        )
+        alerts.sort(key=_leading_first)
         return [describe(alert, self._links) for alert in alerts]
 
     async def alerts(
@@ -109,7 +108,11 @@ class AlertApi:
             and state in ("all", "open" if one.ended_at is None else "resolved")
             and (readable is None or readable(one.pipeline))
         ]
-        return [describe_incident(one) for one in chosen[:limit]]
+        names = [one.id for one in chosen[:limit]]
+        notices: dict[str, list[IncidentNotice]] = {name: [] for name in names}
+        for notice in await self._alerts.ask_async(lambda log: log.notices(names)):
+            notices[notice.incident_id].append(notice)
+        return [describe_incident(one, notices[one.id]) for one in chosen[:limit]]
 
     async def alert(self, name: str) -> AlertDetail:
         """One alert by id or fingerprint, with its transitions.
@@ -189,20 +192,27 @@ def _readable(views: list[AlertView], readable: Callable[[str], bool] | None) ->
     return views if readable is None else [view for view in views if readable(view.pipeline)]
 
 
+def _leading_first(alert: Alert) -> tuple[bool, bool, bool, float]:
+    return alert.state == "pending", not alert.leads, not alert.is_loud, -alert.began_at
+
+
 def _of(alert: Alert, pipeline: str) -> bool:
     return pipeline in ("", alert.key.stream.pipeline)
 
 
 def _lost(letter: DeadLetter) -> LostNotification:
-    event = _decode(letter.body)
+    notice = _decode(letter.body)
     return LostNotification(
         sink=letter.sink,
         reason=letter.reason,
         attempts=letter.attempts,
         given_up_at=letter.buried_at,
-        alert=event.alert.episode,
-        labels=event.alert.labels,
-        **asdict(transition(event)),
+        incident=notice.incident_id,
+        headline=notice.headline,
+        labels=notice.labels,
+        id=notice.id,
+        at=notice.at,
+        change=notice.change,
     )
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ragmon.alerts import Alert, AlertEvent, WorstQuery
 from ragmon.alerts.machine import AlertBook
+from ragmon.alerts.notices import IncidentNotice, standing
 from ragmon.alerts.silences import Silence
 from ragmon.alerts.timeline import AlertTimeline, Notice, Step, unexplained, with_worst
 from ragmon.daemon.alerting.build import build_detection, build_maintenance, build_timing
@@ -18,7 +19,7 @@ from ragmon.daemon.alerting.worst_queries import WorstQueries
 from ragmon.daemon.component import Context
 from ragmon.daemon.ingest.committer import Counted
 from ragmon.daemon.notify.delivery import Delivery
-from ragmon.daemon.notify.routing import notifications
+from ragmon.daemon.notify.routing import addressed, notifications
 from ragmon.detectors import MINUTE_S, Finding
 from ragmon.detectors.detection import Detection
 from ragmon.detectors.intake import ObservationBuffer
@@ -36,8 +37,6 @@ _MOST_RECORDS = 20_000  # that are buffered before they are counted at once
 _FORGET_EVERY_S = 3_600.0
 Findings = Callable[[float], Sequence[Finding]]
 """By the end of a minute, in unix seconds."""
-
-_LOUD = ("firing", "notified", "escalated", "renotified")
 
 
 class _Turn(Struct):
@@ -61,7 +60,7 @@ class Alerting:
 
         Args:
             context: of the daemon.
-            delivery: is woken when notifications wait, and reminds receivers of firing alerts.
+            delivery: is woken when notifications wait, and reminds receivers of open incidents.
             other_findings: findings of others, such as golden probes; asked once a minute.
         """
         settings, engine = context.settings, context.engine
@@ -87,13 +86,14 @@ class Alerting:
         )  # with one source, the silence of a pipeline is enough
         self._turn: _Turn | None = None
         self._events: list[AlertEvent] = []  # not saved yet
+        self._notices: list[IncidentNotice] = []
         self._counted = Position()  # of the records that the detectors have seen
         self._saved = (-1, False)  # the minute under judgement and the mode that were saved
         self._restored: Future[None] | None = None
         self._replaying: Iterator[None] = iter(())
         self._log = structlog.get_logger("alert")
         self._detection_log = structlog.get_logger("detection")
-        delivery.repeat(self.notifying)
+        delivery.repeat(self.standing)
 
     @property
     def detection(self) -> Detection:
@@ -105,13 +105,14 @@ class Alerting:
         """Unix seconds up to which ``book`` is complete; None before the first record."""
         return self._saved[0] * MINUTE_S if self._saved[0] >= 0 else None
 
-    def notifying(self) -> Sequence[Alert]:
-        """Alerts that were notified and are not over; for any thread.
+    def standing(self) -> Sequence[IncidentNotice]:
+        """Incidents that were notified and are not over, as they stand; for any thread.
 
-        Silenced and explained ones are among them: a receiver that were no longer reminded of them
-        would call them resolved.
+        Those that were silenced since are among them: a receiver that were no longer reminded of
+        them would call them resolved.
         """
-        return [alert for alert in self.book.open if alert.notified_at is not None]
+        book = self.book
+        return standing(book.incidents, book.open, book.recent, self._context.clock.now())
 
     def start(self) -> None:
         """Begin, without waiting."""
@@ -162,7 +163,7 @@ class Alerting:
         while ask(self._go_on):
             if self._ending or self._context.clock.monotonic() >= until:
                 return  # the next turn goes on: half a turn cannot be saved
-        opened = ask(lambda: unexplained(self._events))
+        opened = ask(lambda: unexplained(self._events, self._notices))
         worst = {}
         for alert in opened:
             if self._ending:
@@ -198,6 +199,7 @@ class Alerting:
         self.timeline.book = self.timeline.book.changed(change)
         self.book = self.book.changed(change)
         self._events = [replace(event, alert=change(event.alert)) for event in self._events]
+        self._notices = [replace(each, alert=change(each.alert)) for each in self._notices]
 
     def _reload_silences(self) -> None:
         silences = self._alerts.ask(lambda alerts: alerts.silences())
@@ -250,6 +252,7 @@ class Alerting:
     def _take(self, step: Step) -> float:
         """Keep the events of a step for ``_save``; returns the monotonic time."""
         self._events += step.events
+        self._notices += step.incident_notices
         for notice in step.notices:
             self._log_notice(notice)
         return self._context.clock.monotonic()
@@ -273,9 +276,9 @@ class Alerting:
         if self._saved == (log.frontier, timeline.catching_up) and not self._events:
             return False
         timeline.attach(worst)
-        self._events = with_worst(self._events, worst)
-        events = tuple(self._events)
-        rows = notifications(events, self._delivery.routes)
+        self._attach(worst)
+        events, notices = tuple(self._events), tuple(self._notices)
+        rows = notifications(notices, self._delivery.routes)
         buckets = list(log.dump_dirty())
         turn = Turn(
             state=self.detection.dump(),
@@ -285,6 +288,7 @@ class Alerting:
             catching_up=timeline.catching_up,
             position=self._counted,
             events=events,
+            notices=notices,
             notifications=rows,
         )
         try:
@@ -293,25 +297,48 @@ class Alerting:
             log.mark_dirty(buckets)
             raise
         self._events.clear()
+        self._notices.clear()
         self.book = timeline.book  # before ``judged_until``, which promises it
         self._saved = (log.frontier, timeline.catching_up)
         for event in events:
             self._log_event(event)
             self.metrics.count(event)
+        for notice in notices:
+            self._log_incident(notice)
         return bool(rows)
+
+    def _attach(self, worst: dict[str, tuple[WorstQuery, ...]]) -> None:
+        """Add the worst queries to what is not saved yet, and the sinks to notices."""
+        routes = self._delivery.routes
+        self._events = [replace(each, alert=with_worst(each.alert, worst)) for each in self._events]
+        self._notices = [
+            addressed(replace(notice, alert=with_worst(notice.alert, worst)), routes)
+            for notice in self._notices
+        ]
 
     def _log_event(self, event: AlertEvent) -> None:
         alert = event.alert
-        loud = event.change in _LOUD and alert.is_notifying
-        log = self._log.warning if loud else self._log.info
-        log(
+        self._log.info(
             f"alert_{event.change}",
             alert=alert.name,
             fingerprint=alert.fingerprint,
             severity=alert.severity,
-            suppressed=not alert.is_notifying,
+            incident=alert.incident_id,
+            explained_by=alert.explained_by,
+            silenced_by=alert.silenced_by,
             sentence=alert.evidence.sentence if alert.evidence else "",
             **{k: v for k, v in alert.labels.items() if k not in ("alertname", "severity")},
+        )
+
+    def _log_incident(self, notice: IncidentNotice) -> None:
+        log = self._log.info if notice.status == "resolved" else self._log.warning
+        log(
+            f"incident_{notice.change}",
+            incident=notice.incident_id,
+            severity=notice.severity,
+            headline=notice.headline,
+            alerts=notice.alerts,
+            sinks=list(notice.sinks),
         )
 
     def _log_notice(self, notice: Notice) -> None:

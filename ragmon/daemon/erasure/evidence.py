@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from ragmon.alerts import Alert, AlertEvent
 from ragmon.alerts.machine import AlertBook
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.ingest.identities import stored_id
@@ -16,6 +17,7 @@ from ragmon.stores import Reader
 _STEP = 200  # rows
 
 _event = msgspec.msgpack.Decoder(AlertEvent)
+_notice = msgspec.msgpack.Decoder(IncidentNotice)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -47,7 +49,7 @@ class EvidenceEraser:
             beat()
             changed = []
             for row in rows:
-                event = _event.decode(row.event)
+                event = (_notice if row.is_notice else _event).decode(row.event)
                 self._look_up_alert(reader, event.alert, known)
                 clean = without_quotes(event.alert, known)
                 if clean is not event.alert:

@@ -1,4 +1,4 @@
-"""Delivery: from the outbox to the sinks, at least once, in order per alert.
+"""Delivery: from the outbox to the sinks, at least once, in order per incident.
 
 Each sink has a worker with a thread of its own, so that none waits for another. It takes what is
 due, tries it, and writes down how that ended; a crash in between means that it is tried again,
@@ -10,7 +10,7 @@ from typing import get_args
 
 import structlog
 
-from ragmon.alerts import Alert
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.clock import Clock
 from ragmon.daemon.component import Context
 from ragmon.daemon.notify.routing import Route, build_routes
@@ -74,7 +74,7 @@ class Delivery:
         is_doubted: Callable[[], bool] = lambda: False,
     ) -> None:
         self.routes = tuple(routes)
-        self._open_alerts: Callable[[], Sequence[Alert]] = tuple  # nothing is known yet
+        self._open_incidents: Callable[[], Sequence[IncidentNotice]] = tuple  # nothing is known yet
         self._outbox = outbox
         self._clock = clock
         self._counters = counters
@@ -83,7 +83,7 @@ class Delivery:
             outbox=outbox,
             clock=clock,
             counters=counters,
-            open_alerts=self._notifying,
+            open_incidents=self._standing,
             is_doubted=is_doubted,
         )
         self._workers = [SinkWorker(route, common) for route in routes]
@@ -99,13 +99,13 @@ class Delivery:
         for worker in self._workers:
             worker.start()
 
-    def repeat(self, open_alerts: Callable[[], Sequence[Alert]]) -> None:
-        """Remind receivers that forget of these alerts.
+    def repeat(self, open_incidents: Callable[[], Sequence[IncidentNotice]]) -> None:
+        """Remind receivers that forget of these incidents.
 
         Args:
-            open_alerts: those that fire and notify; called on the sinks' threads.
+            open_incidents: those that were notified; called on the sinks' threads.
         """
-        self._open_alerts = open_alerts
+        self._open_incidents = open_incidents
 
     def wake(self) -> None:
         """There is something new in the outbox."""
@@ -131,8 +131,8 @@ class Delivery:
         oldest = self.undelivered.oldest_at
         return 0.0 if oldest is None else max(0.0, self._clock.now() - oldest)
 
-    def _notifying(self) -> Sequence[Alert]:
-        return self._open_alerts()
+    def _standing(self) -> Sequence[IncidentNotice]:
+        return self._open_incidents()
 
     def _abandon(self, outbox: Outbox) -> None:
         """Give up what waits for sinks that are no longer configured."""

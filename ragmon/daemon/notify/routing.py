@@ -1,4 +1,4 @@
-"""Routes: the configured sinks, and the alerts that each receives."""
+"""Routes: the configured sinks, and the incidents that each receives."""
 
 import socket
 from collections.abc import Iterable, Sequence
@@ -6,9 +6,11 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ragmon.alerts import SEVERITIES, Alert, AlertEvent
+from ragmon.alerts import SEVERITIES
 from ragmon.alerts.message import Links
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.config.sections import SinkSettings
@@ -20,7 +22,7 @@ from ragmon.sinks import Sink, SinkContext
 from ragmon.stores.protocols import Notification
 
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared with
-encode_event = msgspec.msgpack.Encoder().encode
+encode_notice = msgspec.msgpack.Encoder().encode
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -32,11 +34,11 @@ class Route(Struct, frozen=True, kw_only=True):
     pipelines: tuple[str, ...] = ()  # none: all
     give_up_after_s: float = SinkSettings.model_fields["give_up_after"].default
 
-    def takes(self, alert: Alert) -> bool:
-        """True for an alert that goes there, from its beginning to its end."""
-        if self.pipelines and alert.key.stream.pipeline not in self.pipelines:
+    def takes(self, notice: IncidentNotice) -> bool:
+        """True for an incident that goes there: from a notice that does on, all that follow do."""
+        if self.pipelines and not set(self.pipelines) & set(notice.pipelines):
             return False
-        return SEVERITIES.index(alert.severity) >= SEVERITIES.index(self.min_severity)
+        return SEVERITIES.index(notice.severity) >= SEVERITIES.index(self.min_severity)
 
 
 def build_routes(settings: Settings, clock: Clock, port: int) -> tuple[Route, ...]:
@@ -91,12 +93,15 @@ def _build(setting: str, entry: dict[str, Any], context: SinkContext) -> Sink:
     return sink
 
 
-def notifications(events: Iterable[AlertEvent], routes: Sequence[Route]) -> list[Notification]:
-    """Notifications of these transitions, in their order."""
+def addressed(notice: IncidentNotice, routes: Sequence[Route]) -> IncidentNotice:
+    """The notice with the names of the sinks that it goes to."""
+    return replace(notice, sinks=tuple(route.name for route in routes if route.takes(notice)))
+
+
+def notifications(notices: Iterable[IncidentNotice], routes: Sequence[Route]) -> list[Notification]:
+    """A notification for each sink that takes these notices, in their order."""
     return [
-        Notification(route.name, event.id, event.alert.fingerprint, event.at, encode_event(event))
-        for event in events
-        if event.notify
-        for route in routes
-        if route.takes(event.alert)
+        Notification(sink, notice.id, notice.incident_id, notice.at, encode_notice(notice))
+        for notice in (addressed(each, routes) for each in notices)
+        for sink in notice.sinks
     ]

@@ -9,7 +9,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from ragmon.alerts import Alert, AlertEvent
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.alerts.sentences import length
 from ragmon.clock import Clock
 from ragmon.daemon.notify.outbox_writer import OutboxWriter
@@ -31,7 +31,7 @@ _LOOK_EVERY_S = 5.0
 _STORE_WAIT_S = 1.0
 _LOOP = LoopOptions(stall_s=300.0, is_vital=False)  # its receiver is somebody else's
 
-_decode = msgspec.msgpack.Decoder(AlertEvent).decode
+_decode = msgspec.msgpack.Decoder(IncidentNotice).decode
 # What a defect of ours in one message would raise: it must not end the worker.
 _DEFECTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -92,7 +92,7 @@ class DeliveryContext(Struct, frozen=True, kw_only=True):
     outbox: OnWriter[Outbox]
     clock: Clock
     counters: DeliveryCounters
-    open_alerts: Callable[[], Sequence[Alert]]
+    open_incidents: Callable[[], Sequence[IncidentNotice]]
     is_doubted: Callable[[], bool]  # the clock may have jumped ahead
 
 
@@ -217,14 +217,15 @@ class SinkWorker:
         now = self._clock.monotonic()
         if now >= self._repeat_at:
             # Asked for on this thread: an end that was delivered before is not opened again.
-            alerts = [each for each in self._context.open_alerts() if self._route.takes(each)]
-            if not alerts:  # or not restored yet
+            open_ones = self._context.open_incidents()
+            notices = [notice for notice in open_ones if self._route.takes(notice)]
+            if not notices:  # or not restored yet
                 return _LOOK_EVERY_S
             self._repeat_at = now + sink.repeat_every_s
             try:
-                sink.repeat(alerts)
+                sink.repeat(notices)
             except (SinkError, SettingsError) as error:
-                self._log.warning("cannot_repeat", alerts=len(alerts), error=str(error))
+                self._log.warning("cannot_repeat", incidents=len(notices), error=str(error))
             except _DEFECTS:
-                self._log.exception("repeat_defect", alerts=len(alerts))
+                self._log.exception("repeat_defect", incidents=len(notices))
         return min(_LOOK_EVERY_S, self._repeat_at - now)

@@ -1,11 +1,12 @@
 """Detectors, alerts and silences: one transaction a minute holds all that belongs together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import msgspec
 
 from ragmon.alerts import AlertEvent
+from ragmon.alerts.notices import IncidentNotice
 from ragmon.alerts.silences import Silence
 from ragmon.detectors.minutes import SavedMinute
 from ragmon.records import Position
@@ -21,10 +22,14 @@ _SCHEMA = (
     number INTEGER PRIMARY KEY, id TEXT UNIQUE, at REAL, episode TEXT, change TEXT, body BLOB)""",
     "CREATE INDEX IF NOT EXISTS alert_events_by_episode ON alert_events (episode, number)",
     "CREATE INDEX IF NOT EXISTS alert_events_by_change ON alert_events (change, at)",
+    """CREATE TABLE IF NOT EXISTS incident_notices (
+    number INTEGER PRIMARY KEY, id TEXT UNIQUE, at REAL, incident TEXT, body BLOB)""",
+    "CREATE INDEX IF NOT EXISTS notices_by_incident ON incident_notices (incident, number)",
     "CREATE TABLE IF NOT EXISTS silences (id TEXT PRIMARY KEY, ends_at REAL, body BLOB)",
 )
 _MINUTE = "SELECT body FROM minutes WHERE tier = ? AND bucket = ?"
 _event = msgspec.msgpack.Decoder(AlertEvent)
+_notice = msgspec.msgpack.Decoder(IncidentNotice)
 _silence = msgspec.msgpack.Decoder(Silence)
 
 
@@ -76,6 +81,10 @@ class SqliteAlertLog:
             (event.id, event.at, event.alert.episode, event.change, self._packed(event))
             for event in turn.events
         ]
+        notices = [
+            (notice.id, notice.at, notice.incident_id, self._packed(notice))
+            for notice in turn.notices
+        ]
         with self._db.transaction() as db:
             db.executemany("REPLACE INTO detection VALUES (?, ?)", state.items())
             db.executemany("REPLACE INTO minutes VALUES (?, ?, ?)", buckets)
@@ -86,6 +95,11 @@ class SqliteAlertLog:
                 "INSERT OR IGNORE INTO alert_events (id, at, episode, change, body)"
                 " VALUES (?, ?, ?, ?, ?)",
                 events,
+            )
+            db.executemany(
+                "INSERT OR IGNORE INTO incident_notices (id, at, incident, body)"
+                " VALUES (?, ?, ?, ?)",
+                notices,
             )
             SqliteOutbox.insert(db, turn.notifications)
         self.counted = turn.position
@@ -104,6 +118,17 @@ class SqliteAlertLog:
         """Every transition of one alert, in order."""
         sql = "SELECT number, body FROM alert_events WHERE episode = ? ORDER BY number"
         return list(self._events(sql, name))
+
+    def notices(self, incidents: Iterable[str]) -> list[IncidentNotice]:
+        """Every notice of these incidents, in order."""
+        sql = "SELECT number, body FROM incident_notices WHERE incident = ? ORDER BY number"
+        notices: list[IncidentNotice] = []
+        for incident in incidents:
+            with self._damage.tolerated("index", "incident_notices"), decoded(self._db.path):
+                for number, body in self._db.rows(sql, incident):
+                    with self._damage.tolerated("notice", number), decoded(self._db.path):
+                        notices.append(_notice.decode(unzip(body)))
+        return notices
 
     def silences(self) -> list[Silence]:
         """Every silence, those that are over too."""
@@ -125,9 +150,10 @@ class SqliteAlertLog:
             return db.execute("DELETE FROM silences WHERE id = ?", (name,)).rowcount > 0
 
     def expire(self, before: float) -> None:
-        """Delete transitions and silences that ended before."""
+        """Delete transitions, notices and silences that ended before."""
         with self._db.transaction() as db:
             db.execute("DELETE FROM alert_events WHERE at < ?", (before,))
+            db.execute("DELETE FROM incident_notices WHERE at < ?", (before,))
             db.execute("DELETE FROM silences WHERE ends_at < ?", (before,))
 
     def _position(self) -> Position:
@@ -152,5 +178,5 @@ class SqliteAlertLog:
                 with self._damage.tolerated("event", number), decoded(self._db.path):
                     yield _event.decode(unzip(body))
 
-    def _packed(self, event: AlertEvent) -> bytes:
+    def _packed(self, event: AlertEvent | IncidentNotice) -> bytes:
         return self._db.zip(msgspec.msgpack.encode(event))

@@ -19,7 +19,7 @@ _NAMES: Mapping[type, str] = MappingProxyType(
         float: "first_timestamp last_timestamp received at due buried_at since ends_at created_at"
         " samples",
         str: "name kind source sink event_id fingerprint error reason stage subject id episode"
-        " change created_by provenance",
+        " incident change created_by provenance",
         bytes: "hashes observations body entries old new position trace trace_id queries",
     }
 )

@@ -11,7 +11,8 @@ from ragmon.stores.sqlite.rows import read_amendment
 from ragmon.stores.sqlite.sealing import seal
 
 _PAGES = 500  # given back in one step: 8 MB
-_TABLES = ("outbox", "dead_letters", "alert_events")
+_TABLES = ("outbox", "dead_letters", "incident_notices", "alert_events")
+_ZIPPED = ("incident_notices", "alert_events")
 
 
 class SqliteErasure:
@@ -63,7 +64,7 @@ class SqliteErasure:
             return db.executemany("DELETE FROM waiting WHERE query_hash = ?", keys).rowcount
 
     def alert_rows(self, after: tuple[int, int], limit: int) -> list[AlertRow]:
-        """Alert events and notifications behind a place, in a fixed order, some at a time."""
+        """Transitions and notices behind a place, in a fixed order, some at a time."""
         rows: list[AlertRow] = []
         for at, table in enumerate(_TABLES):
             if at < after[0] or len(rows) >= limit or not self._has(table):
@@ -75,16 +76,16 @@ class SqliteErasure:
                 ascending(stored, number)
             for place, body in stored:
                 with decoded(self._db.path):
-                    event = unzip(body) if table == "alert_events" else body
-                rows.append(AlertRow((at, place), event))
+                    event = unzip(body) if table in _ZIPPED else body
+                rows.append(AlertRow((at, place), event, table != "alert_events"))
         return rows
 
     def update_alerts(self, rows: Sequence[AlertRow]) -> None:
-        """Replace the bodies of alert events and notifications, all or nothing."""
+        """Replace the bodies of transitions and notices, all or nothing."""
         with self._db.zeroing(), self._db.transaction() as db:
-            for (at, number), event in rows:
+            for (at, number), event, _ in rows:
                 table = _TABLES[at]
-                body = self._db.zip(event) if table == "alert_events" else event
+                body = self._db.zip(event) if table in _ZIPPED else event
                 sql = f"UPDATE {table} SET body = ? WHERE number = ?"  # noqa: S608 - names of ours
                 db.execute(sql, (body, number))
 

@@ -18,7 +18,7 @@ MOST_DEAD = 10_000
 _KEEP_DEAD_S = 30 * 86_400.0
 _LONGEST_WAIT_S = 3_600.0  # a row that waits longer was planned before the clock was set back
 
-# At most one row an alert, its oldest: what came later waits, so that order holds.
+# At most one row an incident, its oldest: what came later waits, so that order holds.
 _DUE = (
     "SELECT number, sink, event_id, fingerprint, at, body, attempts FROM outbox WHERE number IN"
     " (SELECT min(number) FROM outbox WHERE sink = ? GROUP BY fingerprint)"

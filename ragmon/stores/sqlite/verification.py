@@ -381,4 +381,7 @@ class _Check:
         self.result.findings.append(DamageFinding(what, row, problem, remedy))
 
 
-_ZIPPED = (("minutes", "body"), ("alert_events", "body"), ("spans", "body"), ("baselines", "body"))
+_ZIPPED = tuple(
+    (table, "body")
+    for table in ("minutes", "alert_events", "incident_notices", "spans", "baselines")
+)

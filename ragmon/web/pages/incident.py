@@ -46,7 +46,6 @@ class TimelineEntry(NamedTuple):
     at: float  # unix seconds
     alert: AlertView
     change: str
-    notified: bool
 
 
 class DrivingSlice(NamedTuple):
@@ -102,9 +101,10 @@ class IncidentSection:
     async def _page(self, alerts: list[AlertDetail], incident: IncidentView | None) -> Response:
         main = next((alert for alert in alerts if alert.evidence is not None), alerts[0])
         now = self._alerts.now()
-        ids = {alert.id for alert in alerts}
         queue = await self._alerts.undelivered(_MOST_LETTERS)
-        lost: list[LostNotification] = [one for one in queue.dead_letters if one.alert in ids]
+        lost: list[LostNotification] = [
+            one for one in queue.dead_letters if one.incident == main.incident_id
+        ]
         return self._renderer.page(
             "incident.html",
             incident=incident,
@@ -118,6 +118,7 @@ class IncidentSection:
             figures=await self._figures(main, incident, now),
             slices=driving_slices(main),
             timeline=timeline(alerts),
+            sent=list(reversed(incident.notifications)) if incident else [],
             lost=lost,
             failing=_path(main.evidence.failing_queries if main.evidence else None),
             left_out=len(incident.alerts) - len(alerts) if incident else 0,
@@ -173,9 +174,7 @@ def around(alert: AlertView, incident: IncidentView | None, now: float) -> TimeS
 def timeline(alerts: Sequence[AlertDetail]) -> list[TimelineEntry]:
     """Every transition of some alerts, the newest first."""
     entries = [
-        TimelineEntry(step.at, alert, step.change, step.notified)
-        for alert in alerts
-        for step in alert.transitions
+        TimelineEntry(step.at, alert, step.change) for alert in alerts for step in alert.transitions
     ]
     return sorted(entries, key=lambda entry: -entry.at)
 

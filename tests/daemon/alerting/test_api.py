@@ -28,7 +28,7 @@ def over(pipeline: str, at: float):
         ended_at=at,
         finding=Finding(alert=key, status="bad"),
     )
-    return event("resolved", alert, at, notify=True)
+    return event("resolved", alert, at)
 
 
 def test_alerts_of_one_pipeline_are_found_behind_newer_ones_of_another(tmp_path):

@@ -110,13 +110,14 @@ def test_an_outage_is_notified_within_minutes_and_resolved_once(known, tmp_path)
     for minute in range(45):
         vigil.commit(traffic(NOON + 60 * minute, 1, empty=1.0 if 5 <= minute < 15 else 0.0))
         vigil.tick(60.0)
-    heard = [event for event in vigil.events() if event.notify]
-    assert [event.change for event in heard] == ["firing", "resolved"]
+    heard = vigil.notices()
+    assert [notice.change for notice in heard] == ["opened", "resolved"]
+    assert [notice.sinks for notice in heard] == [("stdout",)] * 2
     assert NOON + 300 < heard[0].at <= NOON + 720
     # With the last of its symptoms: the limit on the mean of a quarter of an hour.
     assert NOON + 900 < heard[1].at <= NOON + 2_400
     assert vigil.alerting.book.open == ()
-    assert [name for _, name in vigil.notified()] == [event.id for event in heard]
+    assert [name for _, name in vigil.notified()] == [notice.id for notice in heard]
     alert = heard[0].alert
     assert alert.name == "RagmonZeroResults"
     assert alert.evidence.worst[0].query.endswith("asks [email]")
@@ -175,6 +176,7 @@ def test_a_process_that_is_killed_at_any_time_ends_up_where_the_other_does(
     play(steady, story, lambda _at: None)
     play(killed, story, lambda at: killed.crash() if at in kills else None)
     assert killed.events() == steady.events()
+    assert killed.notices() == steady.notices()
     assert killed.notified() == steady.notified()
     assert killed.alerting.timeline.book == steady.alerting.timeline.book
     assert killed.state() == steady.state()
@@ -198,8 +200,8 @@ def test_a_disk_that_is_full_for_a_while_loses_and_repeats_nothing(known, tmp_pa
                 vigil.tick(60.0)
         else:
             vigil.tick(60.0)
-    heard = [event.change for event in vigil.events() if event.notify]
-    assert heard == ["firing"]
+    heard = [notice.change for notice in vigil.notices()]
+    assert heard == ["opened"]
     before = vigil.state()
     vigil.crash()
     assert vigil.state() == before
@@ -216,7 +218,7 @@ def test_the_monitors_own_absence_is_no_silence(known, tmp_path):
     for _ in range(10):
         vigil.commit(traffic(vigil.clock.now(), 1))
         vigil.tick(60.0)
-    assert [event for event in vigil.events() if event.notify] == []
+    assert vigil.notices() == []
     assert vigil.alerting.detection.log.frontier == int(vigil.clock.now() - 60.0) // 60
     vigil.end()
 
@@ -253,8 +255,8 @@ def test_a_silence_holds_until_it_is_deleted_and_the_alert_is_then_heard(known, 
             assert call(lambda: vigil.alerting.unsilence("s1")).result()
         vigil.commit(traffic(NOON + 60 * minute, 1, empty=1.0))
         vigil.tick(60.0)
-    heard = [(event.change, event.at) for event in vigil.events() if event.notify]
-    assert [change for change, _ in heard] == ["notified"]
+    heard = [(notice.change, notice.at) for notice in vigil.notices()]
+    assert [change for change, _ in heard] == ["opened"]
     assert heard[0][1] >= NOON + 14 * 60
     assert not call(lambda: vigil.alerting.unsilence("s1")).result()
     vigil.end()

@@ -3,12 +3,13 @@
 import socket
 
 import pytest
+from msgspec.structs import replace
 
 from ragmon.clock import ManualClock
 from ragmon.config import load
-from ragmon.daemon.notify.routing import Route, build_routes, encode_event, notifications
+from ragmon.daemon.notify.routing import Route, build_routes, encode_notice, notifications
 from ragmon.errors import SettingsError
-from tests.support.alerts import NOW, alert, event, finding
+from tests.support.alerts import NOW, alert, finding, notice
 from tests.support.delivery import Recorder
 
 
@@ -18,20 +19,17 @@ def test_routes_by_severity_and_pipeline():
         Route(name="page", sink=Recorder(), min_severity="critical"),
         Route(name="docs", sink=Recorder(), pipelines=("docs",)),
     ]
-    grave = event(of=alert(finding(severity="critical", pipeline="shop")))
-    mild = event(of=alert(finding(severity="warning", pipeline="docs")))
-    unheard = event("pending").__class__(
-        id="p", at=NOW, change="pending", notify=False, alert=alert()
-    )
-    rows = notifications([grave, unheard, mild], routes)
+    grave = notice(of=alert(finding(severity="critical", pipeline="shop")))
+    mild = notice(of=alert(finding(severity="warning", pipeline="docs")))
+    rows = notifications([grave, mild], routes)
     assert [(row.sink, row.event_id) for row in rows] == [
         ("all", grave.id),
         ("page", grave.id),
         ("all", mild.id),
         ("docs", mild.id),
     ]
-    assert rows[0].body == encode_event(grave)
-    assert rows[0].fingerprint == grave.alert.fingerprint
+    assert rows[0].body == encode_notice(replace(grave, sinks=("all", "page")))
+    assert rows[0].incident_id == grave.incident_id
 
 
 def routes_of(sinks, **given):
@@ -62,7 +60,7 @@ def test_sinks_are_built_from_settings():
 )
 def test_links_lead_to_where_people_reach_it(given, link, capsys):
     [route] = routes_of("[{kind: stdout}]", **given)
-    route.sink.deliver(event())
+    route.sink.deliver(notice())
     assert f"Open in ragmon: {link}{alert().fingerprint}" in capsys.readouterr().out
 
 

@@ -20,7 +20,7 @@ from ragmon.daemon.notify.sink_worker import (
 )
 from ragmon.errors import SettingsError, SinkError, StoreError
 from ragmon.stores.protocols import Notification, PendingNotification, Settled
-from tests.support.alerts import NOW, alert, finding, story
+from tests.support.alerts import NOW, alert, finding, notice, story
 from tests.support.delivery import DOWN, GONE, OutcomeCounter, Recorder
 from tests.support.stores import opened
 from tests.support.threads import bound
@@ -44,7 +44,7 @@ class Rig:
             outbox=bound(self.outbox),
             clock=self.clock,
             counters=self.counters,
-            open_alerts=lambda: self.open,
+            open_incidents=lambda: self.open,
             is_doubted=lambda: self.doubted,
         )
         self.worker = SinkWorker(self.route, common)
@@ -148,7 +148,7 @@ def test_an_alert_is_told_in_order_and_others_go_past_it(rig):
 
 def test_a_refusal_is_a_dead_letter_and_what_follows_goes_on(rig, caplog):
     first = story(1, 2)
-    held = rig(Recorder(lambda told: GONE if told.change == "firing" else None))
+    held = rig(Recorder(lambda told: GONE if told.change == "opened" else None))
     held.put(*first)
     held.run(10.0)
     assert held.sink.got == [first[1].id]
@@ -241,8 +241,8 @@ class Fading(Recorder):
         super().__init__(fail)
         self.repeated = []
 
-    def repeat(self, alerts):
-        self.repeated.append([each.fingerprint for each in alerts])
+    def repeat(self, notices):
+        self.repeated.append([each.alert.fingerprint for each in notices])
         if self.fail(None) is not None:
             raise self.fail(None)
 
@@ -251,7 +251,7 @@ def test_open_alerts_are_said_again(rig):
     held = rig(Fading(), pipelines=("docs",))
     held.run(57.0)
     assert held.sink.repeated == []
-    held.open = [alert(), alert(finding(pipeline="other"))]
+    held.open = [notice(), notice(of=alert(finding(pipeline="other")))]
     held.run(130.0)
     assert held.sink.repeated == [[alert().fingerprint]] * 3  # at once, then each minute
     held.open = []
@@ -262,7 +262,7 @@ def test_open_alerts_are_said_again(rig):
 def test_a_slow_receiver_hears_of_what_is_open_between_the_news(rig):
     held = rig(Fading())
     held.sink.fail = lambda _: held.clock.sleep(2.0)
-    held.open = [alert()]
+    held.open = [notice()]
     held.put(*(story(at)[0] for at in range(100)))
     held.run(190.0)
     assert len(held.sink.repeated) == 4
@@ -272,7 +272,7 @@ def test_a_slow_receiver_hears_of_what_is_open_between_the_news(rig):
 @pytest.mark.parametrize("error", [DOWN, KeyError("a defect")])
 def test_that_it_cannot_be_said_again_ends_nothing(rig, error):
     held = rig(Fading(lambda _: error))
-    held.open = [alert()]
+    held.open = [notice()]
     held.run(150.0)
     assert len(held.sink.repeated) == 3
     assert held.counters == {}

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import asdict, replace
 from starlette.requests import Request
 
+from ragmon.alerts import event
 from ragmon.alerts.as_json import describe, describe_incident, transition
 from ragmon.alerts.incidents import incidents
 from ragmon.api_schema import AlertDetail, LostNotification, NotificationQueue
@@ -14,7 +15,7 @@ from ragmon.clock import ManualClock
 from ragmon.web.pages.assets import Assets
 from ragmon.web.pages.incident import IncidentSection, around, onset
 from ragmon.web.pages.rendering import Renderer
-from tests.support.alerts import LINKS, NOW, event, finding, rich_alert
+from tests.support.alerts import LINKS, NOW, finding, notice, rich_alert
 from tests.support.alerts import alert as raised
 from tests.support.daemons import running
 from tests.support.pages import HtmlPage, check_policy
@@ -48,7 +49,10 @@ class KnownAlerts:
     def __init__(self, alerts, lost=()) -> None:
         self._alerts_by_name = {alert.episode: alert for alert in alerts}
         self._alerts_by_name |= {alert.fingerprint: alert for alert in alerts}
-        self._shown = [describe_incident(one) for one in incidents(alerts, NOW)]
+        self._shown = [
+            describe_incident(one, [notice("escalated", one.alerts[0], sinks=("pager", "chat"))])
+            for one in incidents(alerts, NOW)
+        ]
         self._lost = list(lost)
 
     def now(self) -> float:
@@ -110,7 +114,8 @@ def alert(**fields):
         pytest.param("Check index coverage", id="what to try"),
         pytest.param("How do I reset <my|password> & token?", id="the worst queries"),
         pytest.param("no relevant chunk", id="why they are bad"),
-        pytest.param("escalated RagmonHitRate · notification sent", id="every transition"),
+        pytest.param("escalated RagmonHitRate", id="every transition"),
+        pytest.param("notification sent to pager, chat : tenant acme", id="every notification"),
     ],
 )
 def test_it_says_in_plain_words(site, text):
@@ -150,15 +155,14 @@ def test_an_alert_has_a_page_of_its_own_by_id_and_by_fingerprint(site):
 
 
 def test_a_notification_that_was_given_up_is_told(site):
-    known = asdict(transition(event("firing", alert(), NOW)))
     letter = LostNotification(
-        sink="pager", reason="410 Gone", attempts=7, given_up_at=NOW, alert=alert().episode,
-        labels={}, **known,
+        sink="pager", reason="410 Gone", attempts=7, given_up_at=NOW, incident="f00d",
+        headline="", labels={}, id="f00d-opened", at=NOW, change="opened",
     )  # fmt: skip
-    other = replace(letter, alert="another", sink="chat")
+    other = replace(letter, incident="another", sink="archive")
     page = shown(site, alert(), lost=[letter, other])
     assert "notification to pager : 410 Gone , after 7 attempts" in page.text
-    assert "chat" not in page.text
+    assert "archive" not in page.text
 
 
 def test_an_ended_incident_says_how_long_it_lasted(site):
