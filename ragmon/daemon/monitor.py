@@ -100,6 +100,7 @@ class LiveMonitor:
         self._own = own
         self._clock = clock
         self._choice = metric_choice(settings)
+        self._shows = functools.cache(self._choice.shows)  # of ragmon's own names, which are few
         self._bounded = BoundedFamilies(
             engine.windows, self._choice, shown_windows(settings), settings.metrics.max_series
         )
@@ -337,7 +338,7 @@ class LiveMonitor:
 
     def _own_families(self, others: int) -> list[Family]:
         """Ragmon's metrics of itself; what there is no room for is left out from the next on."""
-        chosen = [family for family in self._own.families() if self._choice.shows(family.name)]
+        chosen = [family for family in self._own.families() if self._shows(family.name)]
         kept, withheld = capped(chosen, self._settings.metrics.max_series - others)
         self._own_series = max(self._own_series, size(kept))
         self._withheld["own"] = withheld

@@ -6,6 +6,7 @@ import os
 import random
 import tempfile
 import time
+import urllib.request
 import uuid
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from harness import Daemon, daemon, post_all
 from ragmon.clock import SystemClock
 from ragmon.config import load
 from ragmon.daemon.build import build_engine
+from ragmon.daemon.metric_choice import metric_choice, shown_windows
+from ragmon.exposition.bounded import BoundedFamilies
 from ragmon.records import Chunk, Latency, QueryRecord
 from ragmon.sources import Submission
 
@@ -22,6 +25,8 @@ RECORDS_OF_ONE = int(os.environ.get("BENCH_RECORDS", "3000"))
 DAYS_S = 6 * 86_400.0
 SCRAPES = 40
 GROUP = 2_000
+BUSY = 10  # records a pipeline
+CODINGS = ("identity", "gzip")
 FLAGS = {
     "slices": "tenant,channel",
     "retrieval.relevant_score": "0.5",
@@ -32,13 +37,18 @@ FLAGS = {
 
 @dataclasses.dataclass
 class Cost:
-    """Of one scrape: samples, bytes, bytes of gzip, and milliseconds of CPU."""
+    """Of one scrape: samples, bytes, bytes of gzip, and milliseconds of CPU.
+
+    Pairs are of an answer as it is, and of one with gzip, connection included.
+    """
 
     series: int
     size: int
     gzipped: int
-    cold_ms: float
-    unchanged_ms: float
+    cold_ms: tuple[float, float]  # one record after the scrape before
+    busy_ms: float  # records in every pipeline and most slices after it
+    writer_ms: float  # of a cold one, on the writer's thread
+    unchanged_ms: tuple[float, float]
     idle_percent: float
     memory_mb: float
 
@@ -105,16 +115,26 @@ def measure(pipelines: int) -> Cost:
                 page = running.get("/metrics")
             settle(running)
             idle = of_idling(running)
-            posting = of_each(running, pipelines, scrape=False)
-            cold = of_each(running, pipelines, scrape=True) - posting
-            started = cpu_s(running)
-            for _ in range(SCRAPES):
-                running.get("/metrics")
-            unchanged = 1e3 * (cpu_s(running) - started) / SCRAPES
+            posting = of_each(running, pipelines, 1, None)
+            cold = [of_each(running, pipelines, 1, each) - posting for each in CODINGS]
+            posting = of_each(running, pipelines, BUSY * pipelines, None)
+            busy = of_each(running, pipelines, BUSY * pipelines, "identity") - posting
+            unchanged = [of_unchanged(running, each) for each in CODINGS]
             memory = running.memory_mb()
+        writer = of_writer(folder)
     samples = sum(bool(line) and not line.startswith(b"#") for line in page.splitlines())
     gzipped = len(gzip.compress(page, 6))
-    return Cost(samples, len(page), gzipped, cold, unchanged, 100 * idle, memory)
+    return Cost(
+        samples,
+        len(page),
+        gzipped,
+        (cold[0], cold[1]),
+        busy,
+        writer,
+        (unchanged[0], unchanged[1]),
+        100 * idle,
+        memory,
+    )
 
 
 def settle(running: Daemon) -> None:
@@ -135,20 +155,61 @@ def of_idling(running: Daemon, seconds: float = 20.0) -> float:
     return (cpu_s(running) - before) / seconds
 
 
-def of_each(running: Daemon, pipelines: int, *, scrape: bool) -> float:
-    """Milliseconds of CPU for a record and the scrape after it; or for the record alone."""
+def scrape(running: Daemon, coding: str) -> None:
+    """One scrape, on a connection of its own."""
+    headers = {"Accept-Encoding": coding}
+    request = urllib.request.Request(running.url + "/metrics", headers=headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        answer.read()
+
+
+def of_unchanged(running: Daemon, coding: str) -> float:
+    """Milliseconds of CPU for a scrape after which nothing happened."""
+    scrape(running, coding)
+    started = cpu_s(running)
+    for _ in range(SCRAPES):
+        scrape(running, coding)
+    return 1e3 * (cpu_s(running) - started) / SCRAPES
+
+
+def of_each(running: Daemon, pipelines: int, records: int, coding: str | None) -> float:
+    """Milliseconds of CPU for some records and the scrape after them; or for the records alone."""
     total, rng = 0.0, random.Random(2)
-    for at in range(SCRAPES):
-        body = (
-            f'{{"pipeline": "pipeline-{at % pipelines}", "version": "v1",'
+    for turn in range(SCRAPES):
+        body = "\n".join(
+            f'{{"pipeline": "pipeline-{(turn + at) % pipelines}", "version": "v1",'
             f' "tags": {{"tenant": "t{rng.randrange(10)}"}}, "latency_ms": 100}}'
+            for at in range(records)
         )
         before = cpu_s(running)
         post_all(running.url, [body.encode()], connections=1)
-        if scrape:
-            running.get("/metrics")
+        if coding is not None:
+            scrape(running, coding)
         total += cpu_s(running) - before
         time.sleep(0.02)
+    return 1e3 * total / SCRAPES
+
+
+def of_writer(folder: Path) -> float:
+    """Milliseconds of CPU for which a scrape after a record keeps the writer's thread."""
+    settings = load(None, FLAGS | {"data_dir": str(folder)}, {}).settings
+    engine = build_engine(settings, SystemClock())
+    engine.restore()
+    limit = settings.metrics.max_series
+    bounded = BoundedFamilies(
+        engine.windows, metric_choice(settings), shown_windows(settings), limit
+    )
+    rng, total = random.Random(3), 0.0
+    for turn in range(SCRAPES + 1):
+        group = [record(turn, rng, 2, time.time())]
+        submission = Submission("bench", 0, lambda _: None, records=group)
+        engine.writer.commits.commit([submission], time.time())
+        engine.windows.settle()  # not the scrape's: whoever reads first counts what waits
+        before = time.thread_time()
+        copied = bounded.collect({}, time.time())
+        total += (time.thread_time() - before) * (turn > 0)
+        bounded.families(copied, 0)
+    engine.store.close()
     return 1e3 * total / SCRAPES
 
 
@@ -168,9 +229,20 @@ def run() -> list[tuple[str, str, str]]:
             ),
             (
                 of + "CPU of a scrape, cold / unchanged",
-                f"{cost.cold_ms:.1f} ms / {cost.unchanged_ms:.2f} ms",
+                f"{cost.cold_ms[0]:.1f} ms / {cost.unchanged_ms[0]:.2f} ms",
                 "<= 25 ms / <= 2 ms" if goal else "",
             ),
+            (
+                of + "the same with gzip",
+                f"{cost.cold_ms[1]:.1f} ms / {cost.unchanged_ms[1]:.2f} ms",
+                "",
+            ),
+            (
+                of + "a scrape after records in most slices",
+                f"{cost.busy_ms:.1f} ms",
+                "",
+            ),
+            (of + "of a cold one, writer's thread", f"{cost.writer_ms:.1f} ms", ""),
             (
                 of + "CPU of an idle daemon",
                 f"{cost.idle_percent:.1f} % of a core",
