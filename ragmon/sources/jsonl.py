@@ -101,6 +101,9 @@ class JsonlSource(LoopOwner):
             return False
         try:
             with self._opener.open(path) as log:
+                if place is None and (beginning := log.position(0)).head_bytes:
+                    # Known before its first line is read: a kill now, and its rotation, lose none.
+                    return self._deliver([], 0, beginning)
                 start = self._start(log, place)
                 lines, end = _complete_lines(log, start.offset)
                 if end > start.offset:

@@ -248,6 +248,7 @@ def test_rotation_that_compresses_at_once_loses_nothing(log, end):
 def test_a_file_that_is_compressed_while_it_is_read_is_read_on(log):
     many = ids(0, 60_000)
     log.write(*many)
+    log.source.step()  # it is seen
     assert log.source.step() is True
     assert 0 < len(log.disk.records) < 60_000
     log.compress(log.rename())
@@ -268,6 +269,20 @@ def test_a_file_that_was_compressed_before_its_first_line_was_read(log):
     assert log.disk.records == ["a"]
     log.compress(log.rename(".2"))
     log.write("c")
+    assert log.read() == ["a", "b", "c"]
+
+
+def test_a_kill_before_the_first_line_was_committed_and_a_rotation_lose_nothing(log):
+    log.write("a", "b")
+    assert log.source.step() is True
+    log.disk.killed = "before"
+    with pytest.raises(Killed):
+        log.source.step()
+    assert log.disk.records == []
+    log.disk.killed = ""
+    log.compress(log.rename())
+    log.write("c")
+    log.restart()
     assert log.read() == ["a", "b", "c"]
 
 

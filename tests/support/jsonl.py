@@ -43,7 +43,8 @@ class Disk:
         self.offsets[source] = position
         if self.killed == "after":
             raise Killed
-        submission.reply(self.outcome or IngestOutcome(accepted=len(submission.records)))
+        answered = self.outcome if submission.records or submission.changes else None
+        submission.reply(answered or IngestOutcome(accepted=len(submission.records)))
 
     def accepted(self, source, count):
         self.counted["accepted"] = self.counted.get("accepted", 0) + count
