@@ -65,13 +65,12 @@ class QueryDetail(Struct, frozen=True, kw_only=True):
 
 
 class QueryList(Struct, frozen=True, kw_only=True):
-    """The newest queries that fit, newest first.
-
-    The first 100 come with their texts, as far as these fit into 4 MiB; `texts_omitted` is true
-    for the others.
-    """
+    """The queries that fit, in the order asked for."""
 
     queries: list[QueryDetail]
+    next_cursor: str | None = None  # `cursor` of the next page; null: this is the last
+    matches: int | None = None  # on all pages; null on those after the first
+    matches_at_least: bool = False  # true: there may be more, which were not counted in time
 
 
 # ---- alerts and silences ----------------------------------------------------------------------

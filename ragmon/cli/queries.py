@@ -12,7 +12,11 @@ from ragmon.cli.console import say_json
 from ragmon.durations import minute_text
 from ragmon.evaluate.report.table import standard_output
 from ragmon.terminal import one_line_each
+from ragmon.web.query_endpoints import FIELDS, ORDERS
 
+_OPTIONAL = (
+    "version", *FIELDS, "failure_mode", "feedback", "min_score", "max_score", "words", "cursor",
+)  # fmt: skip
 _TEXT = 60  # characters of a question
 
 
@@ -29,6 +33,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="only where the tag has exactly this value; may be repeated, all must fit",
     )
+    for name in (*FIELDS, "failure-mode", "feedback", "min-score", "max-score"):
+        shown = name.replace("-", " ")
+        parser.add_argument(f"--{name}", metavar="VALUE", help=f"only this {shown}")
+    parser.add_argument("--words", metavar="TEXT", help="only with these words in their texts")
     parser.add_argument(
         "--failing", default="", metavar="NAMES", help="failures separated by commas"
     )
@@ -36,9 +44,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--since", default="1h", metavar="TIME", help="age or time of the oldest (default 1h)"
     )
     parser.add_argument("--until", default="", metavar="TIME", help="end, exclusive (default now)")
-    parser.add_argument(
-        "--order", choices=("newest", "slowest"), default="newest", help="first of them"
-    )
+    parser.add_argument("--order", choices=ORDERS, default="newest", help="first of them")
+    parser.add_argument("--cursor", metavar="TEXT", help="go on after a page: its next cursor")
     parser.add_argument("--limit", default="20", metavar="N", help="at most so many (default 20)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
@@ -48,14 +55,17 @@ def run(args: argparse.Namespace) -> int:
     names = ("pipeline", "failing", "since", "until", "order", "limit")
     asked = {name: getattr(args, name) for name in names}
     asked |= {f"tag.{key}": value for key, value in args.tag}
-    if args.version is not None:
-        asked["version"] = args.version
+    asked |= {name: getattr(args, name) for name in _OPTIONAL if getattr(args, name) is not None}
     session = remote.session(args)
     if args.json:
         say_json(remote.get(session, args.url, "/v1/queries", dict, **asked))
     else:
         listed = remote.get(session, args.url, "/v1/queries", QueryList, **asked)
-        standard_output(markup=False).print(_view(one_line_each(listed).queries))
+        output = standard_output(markup=False)
+        output.print(_view(one_line_each(listed).queries))
+        if listed.matches is not None and listed.next_cursor:
+            more = "at least " if listed.matches_at_least else ""
+            output.print(f"{more}{listed.matches:,} fit; go on with --cursor {listed.next_cursor}")
     return 0
 
 

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ragmon.config.access import AuditSettings, AuthSettings, TlsSettings
+from ragmon.config.links import LinkSettings
 from ragmon.config.masked import masked
 from ragmon.config.metrics import MetricsSettings
 from ragmon.config.sections import (
@@ -119,6 +120,8 @@ class Settings(BaseSettings):
         "https://github.com/ragmon/ragmon/blob/main/deploy/runbooks"
     )
     """URL of the runbooks that alerts link to; change it to use your own."""
+
+    links: LinkSettings = LinkSettings()
 
     @model_validator(mode="after")
     def _check_windows(self) -> "Settings":

@@ -5,23 +5,23 @@ Every answer includes what was acknowledged before it was asked for.
 
 import asyncio
 import functools
-import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import structlog
 from msgspec.structs import asdict
 
-from ragmon import queries, report
+from ragmon import report
 from ragmon.alerts.as_json import AlertView
-from ragmon.api_schema import QueryDetail, Report
+from ragmon.api_schema import QueryDetail, QueryList, Report
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.config.units import seconds
 from ragmon.content_coding import choose_coding
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.metric_choice import metric_choice, shown_windows
+from ragmon.daemon.query_reads import QueryReads
 from ragmon.daemon.read_deadline import read_deadline
 from ragmon.daemon.shown_series import SHOWN, ShownSeries
 from ragmon.durations import duration_text
@@ -32,7 +32,6 @@ from ragmon.exposition.own import OwnMetrics
 from ragmon.exposition.protobuf import ProtobufRenderer
 from ragmon.exposition.text import Family
 from ragmon.loops import Supervisor, instant
-from ragmon.queries.blocks import QueryFilter
 from ragmon.web.parameters import QuerySelection
 from ragmon.windows import Merged
 from ragmon.windows.series import SeriesKey
@@ -120,6 +119,7 @@ class LiveMonitor:
         self._rendering = asyncio.Lock()
         self._open_alerts = open_alerts
         self._supervisor = supervisor
+        self._queries = QueryReads(engine, settings, clock)
         self.restored = False
 
     def now(self) -> float:
@@ -239,53 +239,25 @@ class LiveMonitor:
             saved = checked(reader.saved_buckets(tier, first, last))
             return add_saved(merged, keys, saved, windows.columns)
 
-    async def queries(self, selection: QuerySelection) -> list[QueryDetail]:
-        """The newest queries that fit, of the pipelines that may be read.
+    async def queries(self, selection: QuerySelection) -> QueryList:
+        """A page of the queries that fit, of the pipelines that may be read.
 
         Raises:
-            ValueError: ``failing`` names something unknown.
+            ValueError: the selection names something unknown.
         """
-        now = self._clock.now() + self._settings.max_clock_skew
-        query_filter = QueryFilter(
-            since=selection.since,
-            until=now if selection.until is None else selection.until,
-            pipeline=selection.pipeline,
-            failing=queries.check_failing(selection.failing, self._engine.pipeline),
-            limit=selection.limit,
-            readable=selection.readable,
-            version=selection.version,
-            tags=selection.tags,
-            slowest=selection.slowest,
-        )
-        check = self._deadline()
+        return await self._queries.listed(selection)
 
-        def read() -> list[QueryDetail]:
-            with self._engine.store.reader() as reader:
-                return queries.newest(reader, self._engine.pipeline, query_filter, check)
+    def export(self, selection: QuerySelection, form: str) -> AsyncIterator[bytes]:
+        """All queries that fit, of the pipelines that may be read, as parts of a file."""
+        return self._queries.export(selection, form)
 
-        return await asyncio.to_thread(read)
+    async def query(self, query_id: str) -> QueryDetail | None:
+        """One query by its id; None when it is not stored."""
+        return await self._queries.one(query_id)
 
     def _deadline(self) -> Callable[[], None]:
         hint = "Ask for less: a later since, an earlier until or one failure"
         return read_deadline(self._clock, self._settings.limits.query_timeout, hint)
-
-    async def query(self, query_id: str) -> QueryDetail | None:
-        """One query by its id; None when it is not stored."""
-        store = self._engine.store
-        for attempt in itertools.count():  # another id may have the first hash
-            find = functools.partial(store.find, store.hash(query_id, attempt))
-            sequence = await self._engine.thread.ask_async(find)
-            if sequence is None:
-                break
-            described = await asyncio.to_thread(self._described, sequence)
-            if described is not None and described.record.query_id == query_id:
-                return described
-        return None
-
-    def _described(self, sequence: int) -> QueryDetail | None:
-        with self._engine.store.reader() as reader:
-            stored = reader.record(sequence)
-        return None if stored is None else queries.describe([stored], self._engine.pipeline)[0]
 
     def problems(self) -> list[str]:
         """Reasons why ragmon is not ready; none when it is."""

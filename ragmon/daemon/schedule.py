@@ -113,6 +113,10 @@ class Schedule:
         self._jobs: list[Job] = []
         self._offset = clock.now() - clock.monotonic()
 
+    def monotonic(self) -> float:
+        """Seconds of the clock by which it plans, which never steps."""
+        return self._clock.monotonic()
+
     def every(
         self,
         seconds: float,

@@ -41,6 +41,7 @@ from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_expor
 from ragmon.daemon.page_data import LivePages
 from ragmon.daemon.process_memory import default_limit, measure
 from ragmon.daemon.quarantine import QuarantineApi
+from ragmon.daemon.query_pages import QueryPages
 from ragmon.daemon.schedule import Schedule
 from ragmon.daemon.store_log import log_store
 from ragmon.errors import StoreError
@@ -319,7 +320,7 @@ class Daemon:
             self._build_series(),
             self._alerts,
             self._baselines,
-            self._monitor,
+            QueryPages(self._monitor, self.settings, self._clock),
         )
 
     def _build_components(self) -> list[Component]:

@@ -1,23 +1,25 @@
 """Queries behind a number: by id, or the newest that failed in some way."""
 
 import heapq
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from ragmon.api_schema import QueryDetail, StoredQuery
-from ragmon.detectors.losses import hit_columns
 from ragmon.pipeline import Pipeline
-from ragmon.queries.blocks import QueryFilter, current, members_of, tagged
+from ragmon.queries.blocks import QueryFilter, current, members_of
+from ragmon.queries.contents import ContentSearch
+from ragmon.queries.criteria import Criterion
+from ragmon.queries.summaries import BlockChoice, BlockFacts
 from ragmon.records import Amendments, Feedback, QueryRecord
 from ragmon.report import metric_key
-from ragmon.signals.evidence import SAMPLED_JUDGE, verdict_of
-from ragmon.signals.failure_mode import FAILED, MODES
-from ragmon.stores import Block, Reader, amendments
+from ragmon.signals.failure_mode import MODES
+from ragmon.stores import Reader, amendments
+from ragmon.stores.summaries import BlockOutline
 
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 _decode_stored = msgspec.msgpack.Decoder(StoredQuery).decode
@@ -38,85 +40,38 @@ StoredPair = tuple[bytes, bytes | None]
 """A record, and its amendments, as the store holds them."""
 
 
-class FailedWay(NamedTuple):
-    """A way to fail: the first of these observations that is known has this value."""
-
-    columns: tuple[int, ...]
-    bad: float
-
-
-def failures(pipeline: Pipeline) -> dict[str, FailedWay]:
-    """Names that ``failing=`` may hold, and what they look at."""
-    catalogue = pipeline.catalogue
-    named = {
-        name: FailedWay((catalogue.index(name),), 1.0)
-        for name in (
-            "zero_result",
-            "error",
-            "slow",
-            "uncited",
-            "low_score",
-            "cited_unretrieved",
-            "unfaithful",
-        )
-    }
-    named["disliked"] = FailedWay((catalogue.index("negative_feedback"),), 1.0)
-    # As detectors see it, so that an alert's queries are those that it is about.
-    hits = [name for name in hit_columns(pipeline.columns) if name in pipeline.columns]
-    named["miss"] = FailedWay(tuple(map(pipeline.columns.index, hits)), 0.0)
-    for mode in FAILED:
-        named[mode] = FailedWay((catalogue.index("failure_mode", mode=mode),), 1.0)
-    return named
-
-
-class _Criterion:
-    """Columns that a filter looks at, so that no others are unpacked, and what fits in them."""
-
-    def __init__(self, pipeline: Pipeline, query_filter: QueryFilter) -> None:
-        named = failures(pipeline)
-        self._failing = [named[name] for name in dict.fromkeys(query_filter.failing)]
-        self.by_latency = query_filter.slowest
-        self.by_score = query_filter.failing == ("unfaithful",) and not self.by_latency
-        ranks: list[int] = []
-        if self.by_score:
-            index = pipeline.catalogue.index
-            ranks = [index("faithfulness", judge=judge) for judge in ("grounding", "human")]
-        elif self.by_latency:
-            ranks = [pipeline.catalogue.index("latency_ms", stage="total")]
-        looked_at = [column for failure in self._failing for column in failure.columns]
-        self.columns = [*dict.fromkeys([*looked_at, *ranks])]
-        self._place = {column: at for at, column in enumerate(self.columns)}
-        self._ranks = ranks
-
-    @property
-    def by_time(self) -> bool:
-        """True where the newest come first."""
-        return not self._ranks
-
-    def fits(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Mask of the rows that fail in one of the ways and have a rank; shape (n,)."""
-        fits = np.full(len(values), not self._failing)
-        for failure in self._failing:
-            known = np.full(len(values), np.nan)
-            for column in failure.columns:
-                known = np.where(np.isnan(known), values[:, self._place[column]], known)
-            fits |= known == failure.bad
-        if self.by_latency:
-            fits &= ~np.isnan(self.ranks(values)[:, 0])
-        return fits
-
-    def ranks(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The observations that say which comes first; shape (n, ranks)."""
-        return values[:, [self._place[column] for column in self._ranks]]
-
-
 class _Hit(NamedTuple):
     """A record that fits; of two, the greater one comes first in the answer."""
 
     rank: float
-    sequence: int
+    sequence: int  # with the rank, the place in the whole list
     block: int  # its first sequence number
     body: bytes | None  # its amendments; empty if they are too large to keep, and read again
+
+
+class MatchCount(NamedTuple):
+    """Number of queries that fit, on all pages."""
+
+    total: int
+    at_least: bool  # true: there may be more, which were not counted
+
+
+class ResultPage(NamedTuple):
+    """Some of the queries that fit, and how to go on."""
+
+    queries: list[QueryDetail]
+    after: tuple[float, int] | None  # rank and number of the last one; None: no more fit
+    matches: MatchCount
+
+
+class QuerySearch(NamedTuple):
+    """A search, and what limits it."""
+
+    reader: Reader
+    pipeline: Pipeline
+    asked: QueryFilter
+    on_block: Callable[[], None] = lambda: None  # called before each block; it may raise to give up
+    goes_on: Callable[[], bool] = lambda: False  # False: enough was counted beyond the page
 
 
 def newest(
@@ -125,39 +80,57 @@ def newest(
     query_filter: QueryFilter,
     on_block: Callable[[], None] = lambda: None,
 ) -> list[QueryDetail]:
-    """The newest queries that fit, newest first; of unfaithful ones the worst, worst first.
+    """The newest queries that fit, newest first; of unfaithful ones the worst, worst first."""
+    return page(QuerySearch(reader, pipeline, query_filter, on_block)).queries
+
+
+def page(search: QuerySearch, *, whole_texts: bool = False) -> ResultPage:
+    """The first queries that fit, in the order asked for.
 
     One block at a time is open, and of each only what is shown stays in memory.
 
     Args:
-        reader: of the store.
-        pipeline: whose signals are shown.
-        query_filter: the queries asked for.
-        on_block: called before each block that is opened; it may raise to give up.
+        search: the queries asked for.
+        whole_texts: end the page where texts would be left out; it holds one query at least.
     """
-    hits = sorted(_hits(reader, pipeline, query_filter, on_block), reverse=True)
+    limit = search.asked.limit
+    with search.reader.moment():
+        best, matches = _hits(search)
+    hits = sorted(best, reverse=True)
+    has_more = len(hits) > limit
+    del hits[limit:]
     by_block: dict[int, list[int]] = {}  # places in the answer
     for place, hit in enumerate(hits):
         by_block.setdefault(hit.block, []).append(place)
-    described = _Described(pipeline)
+    described = _Described(search.pipeline, has_first=whole_texts)
     for block, places in by_block.items():
-        on_block()
-        stored = reader.some_records(block, [hits[place].sequence - block for place in places])
+        search.on_block()
+        stored = search.reader.some_records(block, [hits[at].sequence - block for at in places])
         for place in places:
             sequence, body = hits[place].sequence, hits[place].body
             if sequence - block not in stored:
                 continue  # it has expired meanwhile
             if body == b"":
-                body = (reader.record(sequence) or (b"", None))[1]
+                body = (search.reader.record(sequence) or (b"", None))[1]
             described.add(place, stored[sequence - block], body)
-    return described.whole()
+    details = described.whole()
+    if whole_texts:
+        omitted = (place for place, detail in details.items() if detail.texts_omitted)
+        shown = min(omitted, default=len(hits))
+        has_more = has_more or shown < len(hits)
+        details = {place: detail for place, detail in details.items() if place < shown}
+        del hits[shown:]
+    after = (hits[-1].rank, hits[-1].sequence) if has_more and hits else None
+    return ResultPage([details[place] for place in sorted(details)], after, matches)
 
 
 class _Described:
     """Queries of an answer, described a batch at a time."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, *, has_first: bool) -> None:
+        """Begin; with ``has_first`` the first one keeps its texts whatever their size."""
         self._pipeline = pipeline
+        self._has_first = has_first
         self._room = MOST_TEXT_BYTES
         self._batch: list[tuple[int, StoredPair]] = []
         self._size = 0
@@ -170,16 +143,17 @@ class _Described:
         if len(self._batch) == _BATCH or self._size > _BATCH_BYTES:
             self._describe()
 
-    def whole(self) -> list[QueryDetail]:
-        """All of them, in order."""
+    def whole(self) -> dict[int, QueryDetail]:
+        """All of them, by their place."""
         self._describe()
-        return [self._details[place] for place in sorted(self._details)]
+        return self._details
 
     def _describe(self) -> None:
         batch, self._batch, self._size = self._batch, [], 0
         details = describe([pair for _, pair in batch], self._pipeline) if batch else []
         for (place, pair), detail in zip(batch, details, strict=True):
             shows_texts = place < MOST_WITH_TEXTS and _size(pair) <= self._room
+            shows_texts |= self._has_first and not place
             self._room -= _size(pair) if shows_texts else 0
             self._details[place] = detail if shows_texts else without_texts(detail)
 
@@ -188,26 +162,78 @@ def _size(pair: StoredPair) -> int:
     return len(pair[0]) + len(pair[1] or b"")
 
 
-def _hits(
-    reader: Reader, pipeline: Pipeline, query_filter: QueryFilter, on_block: Callable[[], None]
-) -> list[_Hit]:
-    limit, criterion = query_filter.limit, _Criterion(pipeline, query_filter)
-    best: list[_Hit] = []  # a heap with the first to go on top
-    for block in reader.blocks(query_filter.since, query_filter.until):
-        if criterion.by_time and len(best) == limit and block.last_timestamp < best[0].rank:
-            break
-        on_block()
-        for at, rank in _matches(reader, pipeline, block, query_filter, criterion):
-            sequence = block.first_sequence + at
-            body = block.amendments.get(sequence)
-            if body is not None and len(body) > _KEPT_BYTES:
-                body = b""
-            hit = _Hit(rank, sequence, block.first_sequence, body)
-            if len(best) < limit:
-                heapq.heappush(best, hit)
-            else:
-                heapq.heappushpop(best, hit)
-    return best
+class _Candidate(NamedTuple):
+    """A block that may hold some; the greater ones are opened first."""
+
+    bound: float  # no rank exceeds it
+    outline: BlockOutline
+    facts: BlockFacts | None
+
+
+class _Best:
+    """The greatest hits, one more than are asked for, and the number of all."""
+
+    def __init__(self, asked: QueryFilter) -> None:
+        self.hits: list[_Hit] = []  # a heap with the first to go on top
+        self.count = 0
+        self._most = asked.limit + 1
+        self._after = asked.after
+
+    def beats(self, bound: float) -> bool:
+        """True where no hit of that rank would be among them."""
+        return len(self.hits) == self._most and bound < self.hits[0].rank
+
+    def add(self, hit: _Hit) -> None:
+        """Take in another."""
+        self.count += 1
+        if self._after is not None and (hit.rank, hit.sequence) >= self._after:
+            return
+        if len(self.hits) < self._most:
+            heapq.heappush(self.hits, hit)
+        else:
+            heapq.heappushpop(self.hits, hit)
+
+
+def _hits(search: QuerySearch) -> tuple[list[_Hit], MatchCount]:
+    """The hits of a page, one more if there are more; and how many fit."""
+    asked, criterion = search.asked, Criterion(search.pipeline, search.asked)
+    choice = BlockChoice(search.pipeline, asked, criterion)
+    best, is_whole = _Best(asked), asked.after is None
+    for candidate in _candidates(search, choice, criterion):
+        if best.beats(candidate.bound):
+            if not is_whole or not search.goes_on():
+                is_whole = False
+                break
+            count = choice.count(candidate.facts, candidate.outline)
+            if count is not None:
+                best.count += count
+                continue
+        search.on_block()
+        for hit in _matches(search, criterion, candidate.outline.first_sequence):
+            best.add(hit)
+    return best.hits, MatchCount(total=best.count, at_least=not is_whole)
+
+
+def _candidates(
+    search: QuerySearch, choice: BlockChoice, criterion: Criterion
+) -> Iterator[_Candidate]:
+    """Blocks that may hold some, from the one that may hold the first of all."""
+    asked = search.asked
+    until = asked.until
+    if asked.after is not None and criterion.order == "newest":
+        until = min(until, math.nextafter(asked.after[0], math.inf))
+    passed = _passed(search, choice, until)
+    if criterion.order == "newest":  # as they come: most of them are never looked at
+        return passed
+    return iter(sorted(passed, key=lambda candidate: candidate.bound, reverse=True))
+
+
+def _passed(search: QuerySearch, choice: BlockChoice, until: float) -> Iterator[_Candidate]:
+    for outline in search.reader.outlines(search.asked.since, until):
+        search.on_block()
+        facts = choice.facts(outline)
+        if choice.may_fit(facts, outline, search.reader.keys):
+            yield _Candidate(choice.best_rank(facts, outline), outline._replace(facts=None), facts)
 
 
 def without_texts(detail: QueryDetail) -> QueryDetail:
@@ -270,57 +296,40 @@ def describe(stored: Sequence[StoredPair], pipeline: Pipeline) -> list[QueryDeta
     ]
 
 
-def _matches(
-    reader: Reader,
-    pipeline: Pipeline,
-    block: Block,
-    query_filter: QueryFilter,
-    criterion: _Criterion,
-) -> Iterator[tuple[int, float]]:
-    """Positions and ranks of the records of a block that fit."""
-    members = members_of(block, query_filter)
+def _matches(search: QuerySearch, criterion: Criterion, first_sequence: int) -> Iterator[_Hit]:
+    """The records of a block that fit."""
+    reader, asked = search.reader, search.asked
+    contained: list[int] | None = None
+    if ContentSearch.is_needed(asked):
+        contained = ContentSearch(asked).places(reader, first_sequence)
+        if not contained:
+            return
+    block = reader.block(first_sequence)
+    if block is None:
+        return  # damaged, which is counted
+    members = members_of(block, asked)
     if members is not None and not members.any():
         return  # its signals are not unpacked, nor its amendments and records read
-    observations = current(reader, pipeline, block, criterion.columns)
+    observations = current(reader, search.pipeline, block, criterion.columns)
     values, timestamps = observations.values, observations.timestamps
-    fits = (timestamps >= query_filter.since) & (timestamps < query_filter.until)
+    fits = (timestamps >= asked.since) & (timestamps < asked.until)
     if members is not None:
         fits &= members
+    if contained is not None:
+        fits &= np.isin(np.arange(len(fits)), contained)
     fits &= criterion.fits(values)
     places = np.flatnonzero(fits).tolist()
-    if unsliced := [tag for tag in query_filter.tags if tag[0] not in observations.slices]:
-        places = tagged(reader, block, places, unsliced)
-    ranks = criterion.ranks(values)
-    for at in places:
-        if criterion.by_time:
-            yield at, float(timestamps[at])
-        elif criterion.by_latency:
-            yield at, float(ranks[at, 0])
-        else:
-            yield at, 1.0 - _worst_score(block, at, *ranks[at].tolist())
-
-
-def _worst_score(block: Block, at: int, judged: float, human: float) -> float:
-    """Faithfulness of an answer by whoever is believed most."""
-    if not np.isnan(human):
-        return human
-    return _sampled_score(block.amendments.get(block.first_sequence + at), otherwise=judged)
-
-
-def _sampled_score(body: bytes | None, otherwise: float) -> float:
-    """Score of the sampled judge for one query, if it was asked."""
-    verdict = verdict_of(amendments.decode(body).known, SAMPLED_JUDGE) if body else None
-    return otherwise if verdict is None or verdict.score is None else verdict.score
-
-
-def check_failing(names: Sequence[str], pipeline: Pipeline) -> tuple[str, ...]:
-    """The names of ``failing=``.
-
-    Raises:
-        ValueError: one of them is not known.
-    """
-    known = failures(pipeline)
-    for name in names:
-        if name not in known:
-            raise ValueError(f"failing: {name!r} is not one of {', '.join(known)}")
-    return tuple(names)
+    unsliced = [tag for tag in asked.tags if tag[0] not in observations.slices]
+    if unsliced and places:
+        tagged = {
+            *ContentSearch(QueryFilter(0.0, 0.0, "", (), 0), unsliced).places(
+                reader, first_sequence
+            )
+        }
+        places = [at for at in places if at in tagged]
+    for at, rank in criterion.ranked(block, values, timestamps, places):
+        sequence = first_sequence + at
+        body = block.amendments.get(sequence)
+        if body is not None and len(body) > _KEPT_BYTES:
+            body = b""
+        yield _Hit(rank, sequence, first_sequence, body)

@@ -5,14 +5,15 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ragmon.pipeline import Pipeline
+from ragmon.queries.words import WordSearch
 from ragmon.records import QueryRecord
 from ragmon.stores import Block, Reader, amendments
 from ragmon.windows.observations import Observations, unpack
+from ragmon.windows.series import Dims
 
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
 
@@ -29,6 +30,14 @@ class QueryFilter(NamedTuple):
     version: str | None = None  # None: any
     tags: tuple[tuple[str, str], ...] = ()  # all of which fit; an empty value: without the tag
     slowest: bool = False  # first, instead of the newest
+    worst: bool = False  # likewise those judged least faithful
+    same: tuple[tuple[str, str], ...] = ()  # field and value; an empty value: not recorded
+    mode: str = ""  # failure mode; empty: any
+    feedback: str = ""  # of ``criteria.FEEDBACK``; empty: any
+    least_score: float | None = None  # faithfulness by whoever is believed most
+    most_score: float | None = None
+    words: WordSearch | None = None  # in question or answer
+    after: tuple[float, int] | None = None  # rank and number of the last one that was listed
 
 
 def current(
@@ -77,37 +86,34 @@ def _amend(
 
 def members_of(block: Block, query_filter: QueryFilter) -> NDArray[np.bool_] | None:
     """Mask of a block's records whose pipeline, version and slices fit; None: all do."""
-    pipeline, version, readable = query_filter.pipeline, query_filter.version, query_filter.readable
-    if not pipeline and version is None and readable is None and not query_filter.tags:
+    if takes_all(query_filter):
         return None
     counted = unpack(block.observations, ())
-    place = {name: at for at, name in enumerate(counted.slices, 2)}
+    members = fitting_dims(counted.slices, counted.dims, query_filter)
+    return np.array(members, dtype=np.bool_)[counted.dim_index]
+
+
+def takes_all(query_filter: QueryFilter) -> bool:
+    """True where pipeline, version and tags do not matter."""
+    return (
+        not query_filter.pipeline
+        and query_filter.version is None
+        and query_filter.readable is None
+        and not query_filter.tags
+    )
+
+
+def fitting_dims(
+    slices: Sequence[str], every: Sequence[Dims], query_filter: QueryFilter
+) -> list[bool]:
+    """True for each of some dims whose pipeline, version and slices fit."""
+    pipeline, version, readable = query_filter.pipeline, query_filter.version, query_filter.readable
+    place = {name: at for at, name in enumerate(slices, 2)}
     sliced = [(place[name], value) for name, value in query_filter.tags if name in place]
-    members = [
+    return [
         (not pipeline or dims[0] == pipeline)
         and (version is None or dims[1] == version)
         and all(dims[at] == value for at, value in sliced)
         and (readable is None or readable(dims[0]))
-        for dims in counted.dims
+        for dims in every
     ]
-    return np.array(members, dtype=np.bool_)[counted.dim_index]
-
-
-class _Tagged(Struct, frozen=True):
-    tags: dict[str, str] | None = None
-
-
-_decode_tags = msgspec.msgpack.Decoder(_Tagged).decode
-
-
-def tagged(
-    reader: Reader, block: Block, places: Sequence[int], tags: Sequence[tuple[str, str]]
-) -> list[int]:
-    """The places of records with these tags, which were no slices when they were counted."""
-    stored = reader.some_records(block.first_sequence, places) if places else {}
-    fits = []
-    for at, body in stored.items():
-        recorded = _decode_tags(body).tags or {}
-        if all(recorded.get(name, "") == value for name, value in tags):
-            fits.append(at)
-    return fits

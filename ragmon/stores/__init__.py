@@ -27,6 +27,7 @@ from ragmon.stores.protocols import (
     Spans,
 )
 from ragmon.stores.quarantine import Quarantine, QuarantineBounds, QuarantinedItem
+from ragmon.stores.summaries import BlockOutline, DueSummary, Summaries
 from ragmon.windows.snapshot import SavedBucket
 
 Hashes = NDArray[np.uint64]
@@ -251,6 +252,10 @@ class Store(WindowSource, Protocol):
         """Results of golden probes."""
         ...
 
+    def summaries(self) -> Summaries:
+        """Summaries of blocks."""
+        ...
+
     def erasure(self) -> Erasure:
         """Requests to erase content; ``let_go`` after each of them."""
         ...
@@ -281,6 +286,30 @@ class Reader(WindowSource, Protocol):
 
     def blocks(self, since: float, until: float) -> Iterator[Block]:
         """Blocks with records in that time, newest first."""
+        ...
+
+    def outlines(self, since: float, until: float) -> Iterator[BlockOutline]:
+        """Blocks with records in that time, unopened, the one with the newest record first."""
+        ...
+
+    def block(self, first_sequence: int) -> Block | None:
+        """One block; None where it is damaged or gone."""
+        ...
+
+    def keys(self, first_sequence: int) -> bytes | None:
+        """The filter over words and ids of one block; None where it has none."""
+        ...
+
+    def contents(self, first_sequence: int) -> tuple[bytes, dict[int, bytes]] | None:
+        """The records of one block as one msgpack array, and by place those mapped again since."""
+        ...
+
+    def stored_bytes(self, first_sequence: int) -> int:
+        """Bytes that one block takes."""
+        ...
+
+    def due_summaries(self, layout: int, below: int, limit: int) -> list[DueSummary]:
+        """Blocks below a number without a summary of this layout, the newest first."""
         ...
 
     def records(self, first_sequence: int) -> list[bytes]:

@@ -1,7 +1,7 @@
 """Read side of the HTTP API: metrics, probes, report, queries."""
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -29,6 +29,7 @@ from ragmon.query_string import check_names
 from ragmon.web import endpoints, ingest_endpoints, openapi, query_endpoints
 from ragmon.web.compression import compressed, header
 from ragmon.web.endpoint import Endpoint
+from ragmon.web.exports import QueryExport
 from ragmon.web.parameters import QuerySelection, moment_of, selection_of
 from ragmon.web.paths import path_hint
 from ragmon.web.permits import Readable, permit_of, pipeline_of
@@ -67,11 +68,19 @@ class MonitorSource(Protocol):
         """
         ...
 
-    async def queries(self, selection: QuerySelection) -> list[QueryDetail]:
-        """The newest queries that fit, of the pipelines that may be read.
+    async def queries(self, selection: QuerySelection) -> QueryList:
+        """A page of the queries that fit, of the pipelines that may be read.
 
         Raises:
-            ValueError: ``failing`` names something unknown.
+            ValueError: the selection names something unknown.
+        """
+        ...
+
+    def export(self, selection: QuerySelection, form: str) -> AsyncIterator[bytes]:
+        """All queries that fit, of the pipelines that may be read, as parts of a file.
+
+        Raises:
+            ValueError: the selection names something unknown.
         """
         ...
 
@@ -118,6 +127,7 @@ class Api:
     ) -> None:
         self._more = more
         self._gates = {name: ReadGate(limits.reads) for name in ("store", "windows")}
+        self._exports = QueryExport(monitor, limits)
         self._monitor = monitor
         self._refused = refused  # called with the reason of every refusal
         self._authorize = authorize
@@ -157,6 +167,7 @@ class Api:
             Page(endpoints.REPORT, self.report),
             Page(query_endpoints.QUERIES, self.queries),
             Page(query_endpoints.QUERY, self.query),
+            Page(query_endpoints.EXPORT, self._exports.answer),
             Page(endpoints.OPENAPI, self.openapi),
         )
 
@@ -185,10 +196,10 @@ class Api:
         """The newest queries that fit."""
         selection = selection_of(request, self._monitor.now())
         try:
-            newest = await self._monitor.queries(selection)
+            listed = await self._monitor.queries(selection)
         except ValueError as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
-        return json_answer(QueryList(queries=newest))
+        return json_answer(listed)
 
     async def query(self, request: Request) -> Response:
         """One query."""

@@ -3,7 +3,7 @@
 import asyncio
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from ragmon.content_coding import SMALLEST_BYTES, choose_coding, encode, finish
 
@@ -17,6 +17,8 @@ def header(request: Request, name: str) -> str:
 
 async def compressed(request: Request, response: Response) -> Response:
     """The answer, compressed if that is worth it and accepted."""
+    if isinstance(response, StreamingResponse):
+        return response  # its parts are sent as they are made
     plain = response.body
     if len(plain) < SMALLEST_BYTES or "vary" in response.headers or response.status_code != 200:
         return response

@@ -1,6 +1,7 @@
 """Paths of the pages for people, as ``ragmon.web.endpoints`` has those of the API."""
 
 from ragmon.web.endpoint import HTML, Endpoint, Parameter
+from ragmon.web.query_endpoints import CURSOR, FILTER
 
 WINDOWS = ("5m", "1h", "24h", "7d")
 """Lengths that a page offers."""
@@ -79,6 +80,37 @@ SEARCH = Endpoint(
     parameters=(Parameter("text", "A name, an id or a part of one.", str, ""),),
     media=(HTML,),
 )
+QUERY_LIST = Endpoint(
+    name="queryList",
+    method="GET",
+    path="/queries",
+    scope="read",
+    reads="store",
+    pipelines="own",
+    tag="Pages",
+    summary="Stored queries that fit a filter, for a browser",
+    help="Blank parameters ask for nothing.",
+    parameters=(
+        *FILTER,
+        Parameter("tag", "A tag as `KEY=VALUE`, as the form sends it."),
+        CURSOR,
+    ),
+    media=(HTML,),
+    problems=(400,),
+)
+QUERY_PAGE = Endpoint(
+    name="queryPage",
+    method="GET",
+    path="/queries/{query_id:path}",
+    scope="read",
+    reads="store",
+    pipelines="own",
+    tag="Pages",
+    summary="One query in full, its answer beside the chunks it rests on, for a browser",
+    parameters=(Parameter("query_id", "Id of the query."),),
+    media=(HTML,),
+    problems=(404,),
+)
 ASSET = Endpoint(
     name="asset",
     method="GET",
@@ -95,5 +127,8 @@ ASSET = Endpoint(
     problems=(404,),
 )
 
-EVERY = (OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE, SEARCH, ASSET)
+EVERY = (
+    *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
+    *(SEARCH, QUERY_LIST, QUERY_PAGE, ASSET),
+)
 """All of them, in the order of the document."""

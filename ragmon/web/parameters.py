@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -11,9 +12,10 @@ from ragmon.asgi import Problem
 from ragmon.durations import UNITS
 from ragmon.web.endpoint import MOST_LISTED
 from ragmon.web.permits import Readable, pipeline_of
-from ragmon.web.query_endpoints import ORDERS, TAGS
+from ragmon.web.query_endpoints import FIELDS, ORDERS, TAGS
 
 _YEAR_10000 = 253_402_300_800  # unix seconds
+_MOST_WORDS = 500  # characters of the words that are looked for
 _SHOWN = 100  # characters of what was sent that an answer repeats
 
 
@@ -26,23 +28,59 @@ class QuerySelection(Struct, frozen=True, kw_only=True):
     failing: tuple[str, ...] = ()  # alternatives; none: failed or not
     since: float = 0.0  # unix seconds
     until: float | None = None  # unix seconds, exclusive
-    slowest: bool = False  # first, instead of the newest
+    order: str = ORDERS[0]
+    same: tuple[tuple[str, str], ...] = ()  # field of a record and value; empty: not recorded
+    mode: str = ""  # failure mode; empty: any
+    feedback: str = ""  # empty: any
+    least_score: float | None = None
+    most_score: float | None = None
+    words: str = ""
+    cursor: str = ""
     limit: int = 50
     readable: Readable | None = None
 
 
-def selection_of(request: Request, now: float) -> QuerySelection:
+def selection_of(
+    request: Request, now: float, limit: int = 50, most: int = MOST_LISTED
+) -> QuerySelection:
     """The queries that a request asks for.
+
+    Args:
+        request: with the parameters of ``query_endpoints``.
+        now: unix seconds.
+        limit: queries, if it names no limit.
+        most: that it may name.
 
     Raises:
         Problem: a parameter cannot be read, or it may not read the pipeline.
     """
-    asked = request.query_params
+    return selection_from(request.query_params, pipeline_of(request), now, limit, most)
+
+
+def selection_from(
+    asked: Mapping[str, str],
+    permitted: tuple[str, Readable | None],
+    now: float,
+    limit: int = 50,
+    most: int = MOST_LISTED,
+) -> QuerySelection:
+    """The queries that parameters ask for.
+
+    Args:
+        asked: the parameters of ``query_endpoints``.
+        permitted: the pipeline, and those that may be read.
+        now: unix seconds.
+        limit: queries, if they name no limit.
+        most: that they may name.
+
+    Raises:
+        Problem: a parameter cannot be read.
+    """
     order = asked.get("order", ORDERS[0])
     if order not in ORDERS:
         detail = f"order: {order[:40]!r} is not one of {', '.join(ORDERS)}"
         raise Problem(400, detail, reason="bad_parameter")
-    pipeline, readable = pipeline_of(request)
+    pipeline, readable = permitted
     until = asked.get("until", "")
     return QuerySelection(
         pipeline=pipeline,
@@ -55,22 +93,51 @@ def selection_of(request: Request, now: float) -> QuerySelection:
         failing=tuple(name for name in asked.get("failing", "").split(",") if name),
         since=moment_of("since", asked.get("since", ""), now),
         until=moment_of("until", until, now) if until else None,
-        slowest=order == "slowest",
-        limit=limit_of(asked.get("limit", "50")),
+        order=order,
+        same=tuple((field, asked[name]) for name, field in FIELDS.items() if name in asked),
+        mode=asked.get("failure_mode", ""),
+        feedback=asked.get("feedback", ""),
+        least_score=share_of("min_score", asked.get("min_score", "")),
+        most_score=share_of("max_score", asked.get("max_score", "")),
+        words=_words_of(asked.get("words", "")),
+        cursor=asked.get("cursor", ""),
+        limit=limit_of(asked.get("limit", str(limit)), most),
         readable=readable,
     )
 
 
-def limit_of(text: str) -> int:
+def limit_of(text: str, most: int = MOST_LISTED) -> int:
     """Number of entries that a parameter asks for.
 
     Raises:
         Problem: not a number in range.
     """
-    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= MOST_LISTED:
-        detail = f"limit: {text[:_SHOWN]!r} is not a number from 1 to {MOST_LISTED}"
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= most:
+        detail = f"limit: {text[:_SHOWN]!r} is not a number from 1 to {most}"
         raise Problem(400, detail, reason="bad_parameter")
     return int(text)
+
+
+def share_of(name: str, text: str) -> float | None:
+    """A number from 0 to 1; None where the parameter is empty.
+
+    Raises:
+        Problem: not such a number.
+    """
+    if not text:
+        return None
+    with contextlib.suppress(ValueError):
+        if 0.0 <= (share := float(text)) <= 1.0:
+            return share
+    detail = f"{name}: {text[:_SHOWN]!r} is not a number from 0 to 1"
+    raise Problem(400, detail, reason="bad_parameter")
+
+
+def _words_of(text: str) -> str:
+    if len(text) > _MOST_WORDS:
+        detail = f"words: {len(text)} characters, {_MOST_WORDS} are allowed; name fewer words"
+        raise Problem(400, detail, reason="bad_parameter")
+    return text.strip()
 
 
 def duration_of(text: str) -> float | None:

@@ -23,7 +23,15 @@ def pipeline_of(request: Request) -> tuple[str, Readable | None]:
     Raises:
         Problem: 403, it may not read the one that it asks for.
     """
-    pipeline = request.query_params.get("pipeline", "")
+    return check_pipeline(request, request.query_params.get("pipeline", ""))
+
+
+def check_pipeline(request: Request, pipeline: str) -> tuple[str, Readable | None]:
+    """A pipeline, empty for all, and those that a request may read.
+
+    Raises:
+        Problem: 403, it may not read this one.
+    """
     permit = permit_of(request)
     if pipeline and permit.pipelines is not None and not permit.pipelines(pipeline):
         raise permit.refusal(f"pipeline {pipeline[:100]!r} is none of them")

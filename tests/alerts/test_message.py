@@ -144,7 +144,7 @@ def test_the_failing_links_name_what_the_api_knows():
     from ragmon.alerts import message as module
     from ragmon.config import Settings
     from ragmon.daemon.build import build_pipeline
-    from ragmon.queries import failures
+    from ragmon.queries.criteria import failures
 
     known = failures(build_pipeline(Settings()))
     assert set(module._FAILING.values()) <= set(known)

@@ -38,6 +38,9 @@ def site(daemon):
         pytest.param(["--failing", "error"], ["q4"], id="failing"),
         pytest.param(["--order", "slowest", "--limit", "2"], ["q5", "q4"], id="the slowest"),
         pytest.param(["--until", "10m"], [], id="before they came"),
+        pytest.param(["--words", "QUESTION 3"], ["q3"], id="words"),
+        pytest.param(["--failure-mode", "retrieval"], ["q4"], id="a failure mode"),
+        pytest.param(["--user", "nobody"], [], id="a user"),
         pytest.param(["--pipeline", "nobody"], [], id="another pipeline"),
     ],
 )

@@ -16,7 +16,7 @@ from ragmon.daemon.build import build_pipeline
 from ragmon.detectors import AlertKey, StreamKey
 from ragmon.detectors.losses import LOSSES
 from ragmon.plugins import kinds
-from ragmon.queries import failures
+from ragmon.queries.criteria import failures
 from tests.support.paths import ROOT
 from tests.support.reference_pages import documented_metrics
 from tests.support.tools import program

@@ -8,7 +8,7 @@ from ragmon.backups.textfile import METRICS as BACKUP_METRICS
 from ragmon.cli.check_config import reference
 from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
-from ragmon.queries import failures
+from ragmon.queries.criteria import failures
 from ragmon.web import openapi
 from tests.support.golden import GOLDEN
 from tests.support.markdown import Page, pages

@@ -1,5 +1,6 @@
 """The queries behind a number, against a pass over every record."""
 
+import re
 import tempfile
 import tracemalloc
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ragmon import queries
 from ragmon.api_schema import QueryDetail
@@ -18,7 +20,12 @@ from ragmon.errors import ReadTimeoutError
 from ragmon.pipeline import Pipeline, amend
 from ragmon.queries import blocks
 from ragmon.queries.blocks import QueryFilter
+from ragmon.queries.contents import FIELDS
+from ragmon.queries.criteria import FEEDBACK, FailedWay, check_filter, failures
+from ragmon.queries.summaries import layout_of, summarize
+from ragmon.queries.words import WordSearch
 from ragmon.records import Amendments, Feedback, Label, Latency, QueryRecord, Verdict
+from ragmon.signals.failure_mode import MODES
 from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite import reader as sqlite_reader
 from ragmon.stores.sqlite.blocks import read_observations
@@ -27,7 +34,7 @@ from tests.support.examples import NOON, chunks, pipeline, query_records, record
 from tests.support.rig import Rig, rated, sent
 
 PIPELINE = pipeline(slices=("tenant",), ks=(1, 3), slow_ms=1_000.0, low_score=0.3)
-FAILURES = queries.failures(PIPELINE)
+FAILURES = failures(PIPELINE)
 
 
 def newest(rig: Rig, pipeline_: Pipeline | None = None, **wanted: Any) -> list[QueryDetail]:
@@ -74,25 +81,62 @@ class Everything:
             fits &= wanted.pipeline in ("", query.pipeline)
             fits &= wanted.version in (None, query.version)
             fits &= all((query.tags or {}).get(key, "") == value for key, value in wanted.tags)
+            fits &= all((getattr(query, field) or "") == value for field, value in wanted.same)
+            if wanted.words is not None:
+                words = re.findall(r"\w+", f"{query.query or ''} {query.answer or ''}".lower())
+                fits &= set(wanted.words.keys) <= set(words)
+            fits &= self.is_rated(row, wanted) and self.is_scored(row, known, wanted)
             bad = [self.fails(row, FAILURES[name]) for name in wanted.failing]
             if fits and (any(bad) or not wanted.failing):
                 rank = query.timestamp
                 if wanted.slowest:
                     rank = row[PIPELINE.catalogue.index("latency_ms", stage="total")]
-                elif wanted.failing == ("unfaithful",):
-                    rank = 1.0 - self.faithfulness(row)
+                elif wanted.worst or wanted.failing == ("unfaithful",):
+                    rank = 1.0 - self.faithfulness(row, known)
                 if not np.isnan(rank):
                     found.append((rank, sequence, query_id))
-        return [query_id for _, _, query_id in sorted(found, reverse=True)[: wanted.limit]]
+        return [query_id for _, _, query_id in sorted(found, reverse=True)]
 
-    def fails(self, row: np.ndarray, failure: queries.FailedWay) -> bool:
+    def is_rated(self, row: np.ndarray, wanted: QueryFilter) -> bool:
+        index = PIPELINE.catalogue.index
+        if wanted.mode and row[index("failure_mode", mode=wanted.mode)] != 1.0:
+            return False
+        if wanted.feedback == "none":
+            return row[index("feedback_coverage")] == 0.0
+        return not wanted.feedback or row[index(f"{wanted.feedback}_feedback")] == 1.0
+
+    def is_scored(self, row: np.ndarray, known: Amendments, wanted: QueryFilter) -> bool:
+        if wanted.least_score is None and wanted.most_score is None:
+            return True
+        least, most = wanted.least_score or 0.0, wanted.most_score
+        return least <= self.faithfulness(row, known) <= (1.0 if most is None else most)
+
+    def fails(self, row: np.ndarray, failure: FailedWay) -> bool:
         known = [row[column] for column in failure.columns if not np.isnan(row[column])]
         return bool(known) and known[0] == failure.bad
 
-    def faithfulness(self, row: np.ndarray) -> float:
+    def faithfulness(self, row: np.ndarray, known: Amendments) -> float:
         index = PIPELINE.catalogue.index
         human = row[index("faithfulness", judge="human")]
-        return row[index("faithfulness", judge="grounding")] if np.isnan(human) else human
+        if not np.isnan(human):
+            return human
+        sampled = [each.score for each in known.verdicts if each.judge == "llm"]
+        if sampled and sampled[0] is not None:
+            return sampled[0]
+        return row[index("faithfulness", judge="grounding")]
+
+
+def summarized(rig: Rig) -> None:
+    """Make every summary that is missing."""
+    with rig.store.reader() as reader:
+        due = reader.due_summaries(layout_of(rig.pipeline), rig.store.next_sequence, 1_000)
+        rig.store.summaries().begin(due)
+        rows = [
+            summarize(reader, rig.pipeline, each.first_sequence, with_keys=each.needs_keys)
+            for each in due
+        ]
+        assert rig.store.summaries().put(rows) == len(due)
+        assert not reader.due_summaries(layout_of(rig.pipeline), rig.store.next_sequence, 1_000)
 
 
 names = st.sampled_from([f"q{at}" for at in range(15)])
@@ -109,14 +153,25 @@ changes = st.one_of(
     st.builds(
         Verdict,
         query_id=names,
-        judge=st.just("grounding"),
+        judge=st.sampled_from(["grounding", "llm"]),
         score=st.none() | st.sampled_from([0.1, 0.3, 0.9]),
         timestamp=stamps,
     ),
 )
-groups = st.tuples(
-    st.lists(query_records(stamps, names), max_size=5), st.lists(changes, max_size=4)
+few = st.none() | st.sampled_from(["a", "b"])
+asked_queries = st.builds(
+    replace,
+    query_records(stamps, names),
+    environment=few,
+    model=few,
+    session_id=few,
+    user_id=few,
+    trace_id=few,
 )
+groups = st.tuples(
+    st.lists(asked_queries, max_size=5), st.lists(changes, max_size=4), st.booleans()
+)
+scores = st.none() | st.sampled_from([0.0, 0.2, 0.4, 0.9])
 wanted = st.builds(
     QueryFilter,
     readable=st.none(),
@@ -130,23 +185,53 @@ wanted = st.builds(
         st.sampled_from(["tenant", "region"]), st.sampled_from(["", "a", "b"]), max_size=2
     ).map(lambda tags: tuple(tags.items())),
     slowest=st.booleans(),
+    worst=st.booleans(),
+    same=st.dictionaries(st.sampled_from(FIELDS), st.sampled_from(["", "a", "c"]), max_size=1).map(
+        lambda same: tuple(same.items())
+    ),
+    mode=st.sampled_from(["", "", *MODES]),
+    feedback=st.sampled_from(["", "", *FEEDBACK]),
+    least_score=scores,
+    most_score=scores,
+    words=st.sampled_from(["", "", "card", "PAY How", "know karte", "nowhere"]).map(
+        lambda words: WordSearch.of(words) if words else None
+    ),
+    after=st.none(),
 )
 
 
 @settings(deadline=None, max_examples=100)
 @given(st.lists(groups, max_size=6), st.lists(wanted, min_size=1, max_size=6), st.booleans())
-def test_newest_are_those_of_a_pass_over_everything(stream, asked, compacted):
+def test_pages_are_those_of_a_pass_over_everything(stream, asked, compacted):
     everything = Everything()
     with tempfile.TemporaryDirectory() as name:
         rig = Rig(Path(name), PIPELINE)
-        for group_records, group_changes in stream:
+        for group_records, group_changes, is_summarized in stream:
             rig.commit(sent(*group_records, changes=group_changes))
             everything.add(group_records, group_changes)
+            if is_summarized:
+                summarized(rig)
         if compacted:
             maintenance.compact(rig.store._db, 0, rig.store.next_sequence)
         for each in asked:
-            assert ids(newest(rig, **each._asdict())) == everything.newest(each), each
+            expected = everything.newest(each)
+            assert paged(rig, each, len(expected)) == expected, each
         rig.store.close()
+
+
+def paged(rig: Rig, asked: QueryFilter, count: int) -> list[str]:
+    """The ids of all pages."""
+    listed: list[str] = []
+    with rig.store.reader() as reader:
+        page = queries.page(queries.QuerySearch(reader, rig.pipeline, asked, goes_on=lambda: True))
+        assert page.matches == queries.MatchCount(total=count, at_least=False)
+        listed += ids(page.queries)
+        while page.after is not None:
+            assert len(page.queries) == asked.limit
+            asked = asked._replace(after=page.after)
+            page = queries.page(queries.QuerySearch(reader, rig.pipeline, asked))
+            listed += ids(page.queries)
+    return listed
 
 
 # ---- by hand --------------------------------------------------------------------------------
@@ -217,14 +302,13 @@ def test_only_blocks_that_can_matter_are_opened(rig):
         rig.commit(sent(record(f"q{at}", at=NOON + at)))
     with rig.store.reader() as reader:
         seen = []
-        blocks = reader.blocks
+        block = reader.block
 
-        def watched(since, until):
-            for block in blocks(since, until):
-                seen.append(block.first_sequence)
-                yield block
+        def watched(first_sequence):
+            seen.append(first_sequence)
+            return block(first_sequence)
 
-        reader.blocks = watched
+        reader.block = watched
         wanted_ = QueryFilter(0.0, 2e9, "", (), 2)
         assert ids(queries.newest(reader, PIPELINE, wanted_)) == ["q9", "q8"]
     assert seen == [9, 8, 7]
@@ -348,11 +432,21 @@ def test_queries_are_described_in_batches(rig, monkeypatch):
     assert newest(rig, failing=("error",), limit=1_000) == found
 
 
-def test_names_are_checked():
-    assert queries.check_failing(["miss", "slow"], PIPELINE) == ("miss", "slow")
-    assert queries.check_failing([], PIPELINE) == ()
-    with pytest.raises(ValueError, match="'sad' is not one of zero_result, error"):
-        queries.check_failing(["miss", "sad"], PIPELINE)
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        pytest.param({"failing": ("miss", "sad")}, "failing: 'sad' is not one of zero_result, e",
+                     id="failure"),
+        pytest.param({"mode": "sad"}, "failure_mode: 'sad' is not one of retrieval, ", id="mode"),
+        pytest.param({"feedback": "sad"}, "feedback: 'sad' is not one of positive, n",
+                     id="feedback"),
+    ],
+)  # fmt: skip
+def test_names_are_checked(asked, message):
+    every = QueryFilter(0.0, 2e9, "", ("miss", "slow"), 5, mode="none", feedback="none")
+    check_filter(every, PIPELINE)
+    with pytest.raises(ValueError, match=message):
+        check_filter(every._replace(**asked), PIPELINE)
 
 
 # ---- one query ------------------------------------------------------------------------------

@@ -5,10 +5,12 @@ from collections.abc import Callable
 
 from ragmon.daemon import malloc
 from ragmon.daemon.ingest.engine import Engine
+from ragmon.daemon.ingest.summaries import BlockSummarizer
 from ragmon.daemon.schedule import Schedule
 
 _EXPIRE_EVERY_S = 30.0
 _COMPACT_EVERY_S = 20.0
+_SUMMARIZE_EVERY_S = 30.0
 _TRIM_EVERY_S = 10.0  # it takes some milliseconds
 _COMPACT_STEPS = 200
 _SAVE_EVERY_S = 600.0  # of what retention counts; a restart may lose so much
@@ -31,6 +33,8 @@ class StoreMaintenance:
         schedule.every(_EXPIRE_EVERY_S, "expire", self.expire)
         schedule.every(_COMPACT_EVERY_S, "compact", self.compact)
         schedule.every(_TRIM_EVERY_S, "trim", malloc.trim)
+        summarizer = BlockSummarizer(self._engine, self._ending, schedule.monotonic)
+        schedule.every(_SUMMARIZE_EVERY_S, "summarize", summarizer.turn)
 
     def snapshot(self) -> None:
         """Save the windows."""

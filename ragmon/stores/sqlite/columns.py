@@ -15,7 +15,7 @@ _Kinds = type | tuple[type, ...]
 _NAMES: Mapping[type, str] = MappingProxyType(
     {
         int: "number first_sequence records sequence query_hash run first_hash tier bucket attempts"
-        " deaths spans has_entry version promoted rowid closed parts size",
+        " deaths spans has_entry version promoted rowid closed parts size layout",
         float: "first_timestamp last_timestamp received at due buried_at since ends_at created_at"
         " samples",
         str: "name kind source sink event_id fingerprint error reason stage subject id episode"

@@ -9,6 +9,7 @@ from ragmon.stores.sqlite.database import Database, compressor, decoded, unzip
 from ragmon.stores.sqlite.identity import signed
 from ragmon.stores.sqlite.rows import read_amendment
 from ragmon.stores.sqlite.sealing import seal
+from ragmon.stores.sqlite.summaries import delete_summaries
 
 _PAGES = 500  # given back in one step: 8 MB
 _TABLES = ("outbox", "dead_letters", "incident_notices", "alert_events")
@@ -51,6 +52,8 @@ class SqliteErasure:
             ).rowcount
             if not swapped:
                 return False
+            # A filter over words tells whether a word was there.
+            delete_summaries(db, block.first_sequence, block.first_sequence)
             for sequence in block.sequences:
                 self._amend(db, block, sequence)
             if row is not None:

@@ -18,6 +18,7 @@ from ragmon.stores.sqlite.blocks import (
 )
 from ragmon.stores.sqlite.columns import ascending
 from ragmon.stores.sqlite.database import Database, decoded
+from ragmon.stores.sqlite.summaries import delete_summaries
 from ragmon.windows.observations import join
 
 _EXPIRE_BLOCKS = 4
@@ -48,6 +49,7 @@ def expire(database: Database, before: float, max_bytes: int | None, below: int)
         with database.damage.tolerated(UNDELETABLE, first):
             with database.transaction() as db:
                 db.execute("DELETE FROM blocks WHERE first_sequence = ?", (first,))
+                delete_summaries(db, first, first)
                 db.execute(
                     "DELETE FROM amendments WHERE sequence >= ? AND sequence < ?",
                     (first, first + records),
@@ -141,6 +143,7 @@ def _join(database: Database, first: int, last: int) -> None:
     packed = database.zip(msgspec.msgpack.encode(records))
     with database.transaction() as db:
         db.execute("DELETE FROM blocks WHERE first_sequence BETWEEN ? AND ?", (first, last))
+        delete_summaries(db, first, last)
         db.execute(
             "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
             block_row(span, b"".join(hashes), database.zip(joined), packed),

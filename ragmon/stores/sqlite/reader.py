@@ -16,6 +16,7 @@ from ragmon.stores.sqlite.database import decoded, translated, unzip
 from ragmon.stores.sqlite.rows import read_amendment, read_bucket
 from ragmon.stores.sqlite.saved_windows import SavedWindows
 from ragmon.stores.sqlite.sealing import unseal
+from ragmon.stores.summaries import BlockOutline, DueSummary
 from ragmon.windows.snapshot import SavedBucket
 
 _BLOCK = (
@@ -25,6 +26,28 @@ _BLOCK = (
 _TIMES = (
     "SELECT first_sequence, records, first_timestamp, last_timestamp FROM blocks"
     " ORDER BY first_sequence"
+)
+_TIMES_OF = (
+    "SELECT records, first_timestamp, last_timestamp FROM blocks WHERE first_sequence = ?"
+    " AND (first_timestamp <= ? OR typeof(first_timestamp) <> 'real')"
+)
+_FACTS = (
+    "SELECT facts.layout, facts.body FROM block_facts AS facts JOIN blocks USING (first_sequence)"
+    " WHERE first_sequence = ? AND facts.records = blocks.records"
+    " AND facts.size = length(blocks.body)"
+)
+_KEYS = (
+    "SELECT keys.body FROM block_keys AS keys JOIN blocks USING (first_sequence)"
+    " WHERE first_sequence = ? AND keys.records = blocks.records"
+    " AND keys.size = length(blocks.body)"
+)
+_DUE = (
+    "SELECT first_sequence, records, NOT EXISTS (SELECT 1 FROM block_keys AS keys WHERE"
+    " keys.first_sequence = blocks.first_sequence AND keys.records = blocks.records AND"
+    " keys.size = length(blocks.body)) FROM blocks WHERE first_sequence < ? AND NOT EXISTS"
+    " (SELECT 1 FROM block_facts AS facts WHERE facts.first_sequence = blocks.first_sequence"
+    " AND facts.layout = ? AND facts.records = blocks.records AND"
+    " facts.size = length(blocks.body)) ORDER BY first_sequence DESC LIMIT ?"
 )
 _BODY = "SELECT body FROM blocks WHERE first_sequence = ?"
 _AMENDED = "SELECT sequence, body FROM amendments WHERE sequence >= ? AND sequence < ?"
@@ -48,6 +71,7 @@ class SqliteReader:
             )
         self._table = BlockTable(self._db, path, self.damage)
         self._windows = SavedWindows(self._db, path, self.damage, self._table)
+        self._summarized = False
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -72,6 +96,76 @@ class SqliteReader:
                     if row is not None:  # or all of it is newer, and was not read
                         observations = read_observations(row[3], first)
                         yield Block(first, row[2], observations, self._amended(first, row[0]))
+
+    def outlines(self, since: float, until: float) -> Iterator[BlockOutline]:
+        """Blocks with records in that time, unopened, the one with the newest record first."""
+        summarized = self._has_summaries()
+        for first in self._table.since(since):
+            with self.damage.tolerated("block", first), decoded(self._path):
+                row = checked_row(self._db.execute(_TIMES_OF, (first, until)))
+                if row is not None:
+                    yield BlockOutline(first, *row, *(self._facts(first) if summarized else ()))
+
+    def _facts(self, first: int) -> tuple[int, bytes | None]:
+        with self.damage.tolerated("block_facts", first), decoded(self._path):
+            row = checked_row(self._db.execute(_FACTS, (first,)))
+            if row is not None:
+                return row[0], unzip(unseal(row[1], "block_facts", first))
+        return 0, None
+
+    def block(self, first_sequence: int) -> Block | None:
+        """One block; None where it is damaged or gone."""
+        with self.damage.tolerated("block", first_sequence), decoded(self._path):
+            row = checked_row(self._db.execute(_BLOCK, (first_sequence, float("inf"))))
+            if row is not None:
+                observations = read_observations(row[3], first_sequence)
+                amended = self._amended(first_sequence, row[0])
+                return Block(first_sequence, row[2], observations, amended)
+        return None
+
+    def keys(self, first_sequence: int) -> bytes | None:
+        """The filter over words and ids of one block; None where it has none."""
+        if not self._has_summaries():
+            return None
+        with self.damage.tolerated("block_keys", first_sequence), decoded(self._path):
+            row = self._db.execute(_KEYS, (first_sequence,)).fetchone()
+            return None if row is None else unseal(row[0], "block_keys", first_sequence)
+        return None
+
+    def contents(self, first_sequence: int) -> tuple[bytes, dict[int, bytes]] | None:
+        """The records of one block as one msgpack array, and by place those mapped again since."""
+        with self.damage.tolerated("block", first_sequence), decoded(self._path):
+            row = self._db.execute(
+                "SELECT records, body FROM blocks WHERE first_sequence = ?", (first_sequence,)
+            ).fetchone()
+            if row is not None:
+                body = unzip(unseal(row[1], "body", first_sequence))
+                return body, self._revised(first_sequence, row[0])
+        return None
+
+    def stored_bytes(self, first_sequence: int) -> int:
+        """Bytes that one block takes."""
+        with decoded(self._path):
+            row = self._db.execute(
+                "SELECT length(hashes) + length(observations) + length(body) FROM blocks"
+                " WHERE first_sequence = ?",
+                (first_sequence,),
+            ).fetchone()
+            return 0 if row is None else int(row[0])
+
+    def due_summaries(self, layout: int, below: int, limit: int) -> list[DueSummary]:
+        """Blocks below a number without a summary of this layout, the newest first."""
+        with decoded(self._path):
+            rows = self._db.execute(_DUE, (below, layout, limit)).fetchall()
+            return [DueSummary(first, records, bool(keys)) for first, records, keys in rows]
+
+    def _has_summaries(self) -> bool:
+        """False in a store that a release before wrote, and no daemon has opened since."""
+        if not self._summarized:
+            with decoded(self._path):
+                sql = "SELECT count(*) FROM sqlite_master WHERE name = 'block_keys'"
+                self._summarized = bool(self._db.execute(sql).fetchone()[0])
+        return self._summarized
 
     def _amended(self, first: int, records: int) -> dict[int, bytes]:
         """The amendments of a block's records, save those that are damaged."""
@@ -177,11 +271,12 @@ class SqliteReader:
     @contextmanager
     def moment(self) -> Iterator[None]:
         """See the store as it is now, whatever is committed meanwhile."""
-        self._db.execute("BEGIN")
-        try:
-            yield
-        finally:
-            self._db.execute("COMMIT")
+        with translated(self._path):
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._db.execute("COMMIT")
 
     def backup(self, target: Path) -> None:
         """Copy everything committed into a new file, while the writer goes on.

@@ -37,6 +37,7 @@ from ragmon.stores.sqlite.rows import (
 from ragmon.stores.sqlite.saved_windows import SavedWindows
 from ragmon.stores.sqlite.sealing import seal
 from ragmon.stores.sqlite.spans import SqliteSpans
+from ragmon.stores.sqlite.summaries import SqliteSummaries
 from ragmon.stores.sqlite.wal import wal_content
 from ragmon.windows.snapshot import SavedBucket
 
@@ -69,6 +70,7 @@ class SqliteStore:
         self._ids = IdIndex(self._db, self._table)
         self._windows = SavedWindows(self._db.connection, self._db.path, self.damage, self._table)
         self._judging = SqliteJudging(self._db)
+        self._summaries = SqliteSummaries(self._db)
         self._seed = self._meta_number("seed")
         self._block: tuple[int, list[bytes]] = (0, [])  # the one last opened
         self._waiting: Counter[int] = Counter()  # changes that wait, by hash
@@ -113,6 +115,7 @@ class SqliteStore:
             if commit.amendments:
                 amended = [(at, seal(body, "amendments", at)) for at, body in commit.amendments]
                 db.executemany("REPLACE INTO amendments VALUES (?, ?)", amended)
+                self._summaries.amended(db, commit.amendments)
             if commit.arrived:
                 gone = [(signed(each),) for each in commit.arrived]
                 db.executemany("DELETE FROM waiting WHERE query_hash = ?", gone)
@@ -285,6 +288,10 @@ class SqliteStore:
         """Results of golden probes."""
         return SqliteProbeRuns(self._db)
 
+    def summaries(self) -> SqliteSummaries:
+        """Summaries of blocks."""
+        return self._summaries
+
     def erasure(self) -> SqliteErasure:
         """Requests to erase content; ``let_go`` after each of them."""
         return SqliteErasure(self._db)
@@ -292,6 +299,7 @@ class SqliteStore:
     def let_go(self) -> None:
         """Let go of what is cached, because records were erased."""
         self._block = (0, [])
+        self._summaries.let_go()
         self._count_waiting()
 
     def quarantine(self, bounds: QuarantineBounds | None = None) -> SqliteQuarantine:

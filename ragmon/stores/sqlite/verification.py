@@ -37,6 +37,7 @@ from ragmon.stores.sqlite.rows import (
 from ragmon.stores.sqlite.schema import FORMAT
 from ragmon.stores.sqlite.sealing import is_sealed, unseal
 from ragmon.stores.sqlite.store import FILE
+from ragmon.stores.sqlite.summaries import TABLES
 from ragmon.windows.observations import count
 from ragmon.windows.snapshot import saved_queries
 from ragmon.windows.tiers import tiers_for
@@ -52,6 +53,7 @@ _REMEDIES = {
     "block": "Its queries are left out until they expire; restore a backup to have them again",
     "index": "Start ragmon: it writes a damaged run of the id index anew from the blocks",
     "duplicate": "The query counts twice until it expires; report this",
+    "summary": "Searches open its block instead; nothing is lost",
     "lost": "Send these queries again, or restore a backup; check the disk",
     "windows": "That time shows too few queries until it expires; restore a backup if it matters",
 }
@@ -324,6 +326,15 @@ class _Check:
         for (number,) in self._keys("SELECT rowid FROM waiting", "waiting"):
             sql = "SELECT query_hash, kind, body FROM waiting WHERE rowid = ?"
             self._check_row("waiting", sql, number, lambda row, _: read_waiting(*row))
+        for table in TABLES:
+            there = self._number(f"SELECT count(*) FROM sqlite_master WHERE name = '{table}'")  # noqa: S608 - ours
+            for (first,) in (
+                self._keys(f"SELECT first_sequence FROM {table}", "summary") if there else ()  # noqa: S608
+            ):
+                sql = f"SELECT body FROM {table} WHERE first_sequence = ?"  # noqa: S608 - ours
+                with self._finding("summary", first):
+                    for (body,) in self._db.execute(sql, (first,)):
+                        unseal(body, table, first)
         for table, column in _ZIPPED:
             there = self._number(f"SELECT count(*) FROM sqlite_master WHERE name = '{table}'")  # noqa: S608 - ours
             for (key,) in self._keys(f"SELECT rowid FROM {table}", table) if there else ():  # noqa: S608

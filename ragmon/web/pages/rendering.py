@@ -44,6 +44,7 @@ class Renderer:
         self._environment.filters |= {
             "text": words.text,
             "plain": words.plain,
+            "whole": words.whole,
             "figure": words.figure,
             "when": words.when,
             "duration": words.duration,

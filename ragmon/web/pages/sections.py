@@ -9,8 +9,11 @@ from ragmon.web.pages.changes import ChangeSource
 from ragmon.web.pages.incident import IncidentSection
 from ragmon.web.pages.overview import OverviewSection
 from ragmon.web.pages.pipeline import PipelineSection
+from ragmon.web.pages.queries import QueryListSection
+from ragmon.web.pages.query import QuerySection
+from ragmon.web.pages.query_source import QueryPageSource
 from ragmon.web.pages.rendering import Renderer
-from ragmon.web.pages.search import QuerySource, SearchSection
+from ragmon.web.pages.search import SearchSection
 from ragmon.web.pages.sources import CourseSource, PageSource
 
 
@@ -19,7 +22,7 @@ def page_sections(
     courses: CourseSource,
     alerts: AlertSource,
     baselines: ChangeSource,
-    queries: QuerySource,
+    queries: QueryPageSource,
 ) -> Sequence[RouteSection]:
     """Sections of all pages, and of what they load."""
     assets = Assets()
@@ -29,5 +32,7 @@ def page_sections(
         PipelineSection(source, courses, alerts, baselines, renderer),
         IncidentSection(courses, alerts, renderer),
         SearchSection(source, alerts, queries, renderer),
+        QueryListSection(queries, renderer),
+        QuerySection(queries, renderer),
         AssetSection(assets),
     )

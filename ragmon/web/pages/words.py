@@ -12,6 +12,7 @@ LONGEST = 160
 """Characters of somebody else's text that are shown."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_CONTROL_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _DASH = "–"
 
 
@@ -24,6 +25,11 @@ def plain(value: str, most: int = LONGEST) -> str:
     """A text that a client sent, cut, where no element may stand, such as in a title."""
     shown = value if len(value) <= most else f"{value[:most]}…"
     return _CONTROL.sub("\ufffd", shown)
+
+
+def whole(value: str) -> str:
+    """A text that a client sent, in full with its lines; its direction ends with the element."""
+    return _CONTROL_IN_LINES.sub("\ufffd", value)
 
 
 def figure(value: float | None, unit: Unit = "ratio") -> str:

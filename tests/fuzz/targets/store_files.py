@@ -6,6 +6,10 @@ import tempfile
 from pathlib import Path
 
 from ragmon.errors import StoreError
+from ragmon.queries import QuerySearch, page
+from ragmon.queries.blocks import QueryFilter
+from ragmon.queries.summaries import layout_of, summarize
+from ragmon.queries.words import WordSearch
 from ragmon.records import Position, QueryRecord
 from ragmon.stores.sqlite.store import FILE, SqliteStore
 from ragmon.windows.observations import unpack
@@ -80,6 +84,11 @@ def _read(folder: Path) -> None:
                 unpack(block.observations, of.columns)
                 reader.records(block.first_sequence)
             reader.hashes_from(0)
+            for outline in reader.outlines(0.0, 2 * NOW):
+                reader.keys(outline.first_sequence)
+                reader.contents(outline.first_sequence)
+            asked = QueryFilter(0.0, 2 * NOW, "", (), 5, words=WordSearch.of("x"))
+            page(QuerySearch(reader, of, asked))
         store.compact(0, 100)
         store.expire(NOW, None)
     finally:
@@ -98,5 +107,10 @@ def _whole() -> bytes:
         ]
         rig.commit(sent(*records), now=NOW)
     rig.commit(sent(changes=[rated("q-1", at=NOW), rated("later", at=NOW)]), now=NOW)
+    with rig.store.reader() as reader:
+        due = reader.due_summaries(layout_of(rig.pipeline), rig.store.next_sequence, 100)
+        rig.store.summaries().begin(due)
+        made = [summarize(reader, rig.pipeline, block.first_sequence) for block in due]
+    assert rig.store.summaries().put([row for row in made if row is not None]) == 3
     rig.store.close()
     return (folder / FILE).read_bytes()

@@ -1,0 +1,182 @@
+"""Summaries of stored blocks: made in the background, so that searches leave most blocks closed."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ragmon.pipeline import Pipeline
+from ragmon.queries import key_filter
+from ragmon.queries.blocks import QueryFilter, current, fitting_dims, takes_all
+from ragmon.queries.contents import decode_contents, filter_keys, identity_keys
+from ragmon.queries.criteria import Criterion, ScoreRange, scores_of
+from ragmon.queries.words import add_keys
+from ragmon.stores import Reader, amendments
+from ragmon.stores.summaries import BlockOutline, SummaryRow
+from ragmon.windows.series import Dims
+
+_MOST_SHARE = 0.025
+"""Part of a block's stored bytes that its filter may take; the rest of its summary takes less."""
+_LEAST_BYTES = 256  # of the filter of a small block
+
+_Floats = NDArray[np.float64]
+
+
+class _Facts(Struct, array_like=True, frozen=True):
+    """Everything of a block that its observations tell, with what came later in place."""
+
+    slices: tuple[str, ...]
+    dims: list[Dims]
+    counts: list[int]  # of records by dims
+    low: bytes  # float64, by column
+    high: bytes
+    scores: tuple[float, float] | None  # None: nobody judged
+
+
+class BlockFacts(NamedTuple):
+    """The same, to compute with."""
+
+    slices: tuple[str, ...]
+    dims: list[Dims]
+    counts: list[int]
+    low: _Floats
+    high: _Floats
+    scores: ScoreRange
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Facts).decode
+
+
+def read_facts(packed: bytes, columns: int) -> BlockFacts:
+    """The facts of a block.
+
+    Raises:
+        ValueError: they are damaged.
+        msgspec.MsgspecError: likewise.
+    """
+    facts = _decode(packed)
+    low, high = np.frombuffer(facts.low), np.frombuffer(facts.high)
+    if len(low) != columns or len(high) != columns or len(facts.counts) != len(facts.dims):
+        raise ValueError("the parts of a block's facts do not fit together")
+    scores = ScoreRange(*(facts.scores or (float("nan"), float("nan"))))
+    return BlockFacts(facts.slices, facts.dims, facts.counts, low, high, scores)
+
+
+def summarize(
+    reader: Reader, pipeline: Pipeline, first_sequence: int, *, with_keys: bool = True
+) -> SummaryRow | None:
+    """The summary of a block; None where it is damaged or gone.
+
+    Args:
+        reader: of the store.
+        pipeline: whose signals are summed up.
+        first_sequence: of the block.
+        with_keys: also of the words and ids that its records hold.
+    """
+    block = reader.block(first_sequence)
+    if block is None:
+        return None
+    observations = current(reader, pipeline, block)
+    values, columns = observations.values, pipeline.catalogue
+    judged = [columns.index("faithfulness", judge=judge) for judge in ("grounding", "human")]
+    scores = np.array(scores_of(block, values[:, judged], [*range(len(values))]))
+    known = scores[~np.isnan(scores)]
+    counts = np.bincount(observations.dim_index, minlength=len(observations.dims))
+    facts = _Facts(
+        observations.slices,
+        observations.dims,
+        counts.tolist(),
+        np.fmin.reduce(values, axis=0).tobytes(),
+        np.fmax.reduce(values, axis=0).tobytes(),
+        (float(known.min()), float(known.max())) if len(known) else None,
+    )
+    keys = _keys(reader, first_sequence) if with_keys else None
+    return SummaryRow(first_sequence, layout_of(pipeline), _encode(facts), keys)
+
+
+def layout_of(pipeline: Pipeline) -> int:
+    """Tells whether facts are of the signals in force, and of the slices."""
+    return amendments.layout_of((*pipeline.columns, "", *pipeline.slices))
+
+
+def _keys(reader: Reader, first_sequence: int) -> bytes | None:
+    """Filter over words and ids of a block; its size is a small part of the block's."""
+    read = reader.contents(first_sequence)
+    if read is None:
+        return None
+    body, revised = read
+    keys: set[str] = set()
+    every = decode_contents(body)
+    for record in revised.values():
+        every += decode_contents(b"\x91" + record)  # a list of one
+    for contents in every:
+        keys.update(identity_keys(contents))
+        for text in (contents.query, contents.answer):
+            if text:
+                add_keys(text, keys)
+    most = max(_LEAST_BYTES, int(_MOST_SHARE * reader.stored_bytes(first_sequence)))
+    return key_filter.build(keys, most)
+
+
+class BlockChoice:
+    """Choice of the blocks that are opened, by their summaries."""
+
+    def __init__(self, pipeline: Pipeline, query_filter: QueryFilter, criterion: Criterion) -> None:
+        self._layout = layout_of(pipeline)
+        self._columns = len(pipeline.columns)
+        self._filter = query_filter
+        self._criterion = criterion
+
+    def facts(self, outline: BlockOutline) -> BlockFacts | None:
+        """The facts of a block, unless they are missing or of other signals."""
+        if outline.facts is None or outline.layout != self._layout:
+            return None
+        return read_facts(outline.facts, self._columns)
+
+    def may_fit(
+        self, facts: BlockFacts | None, outline: BlockOutline, keys: Callable[[int], bytes | None]
+    ) -> bool:
+        """False where no record of a block fits.
+
+        Args:
+            facts: of the block, if they are known.
+            outline: of the block.
+            keys: reads the filter of a block, by its first sequence number.
+        """
+        slices: Sequence[str] = ()
+        if facts is not None:
+            slices = facts.slices
+            if not self._criterion.may_fit(facts.low, facts.high, facts.scores):
+                return False
+            if not takes_all(self._filter) and not any(
+                fitting_dims(slices, facts.dims, self._filter)
+            ):
+                return False
+        elif any(self._filter.tags):
+            slices = [name for name, _ in self._filter.tags]  # some may be slices of the block
+        needed = filter_keys(self._filter, slices)
+        packed = keys(outline.first_sequence) if needed else None
+        return packed is None or all(key_filter.may_hold(packed, key) for key in needed)
+
+    def best_rank(self, facts: BlockFacts | None, outline: BlockOutline) -> float:
+        """A rank that no record of the block exceeds."""
+        if self._criterion.order == "newest":
+            return outline.last_timestamp
+        if facts is None:
+            return float("inf")
+        return self._criterion.best_rank(outline.last_timestamp, facts.high, facts.scores)
+
+    def count(self, facts: BlockFacts | None, outline: BlockOutline) -> int | None:
+        """Number of the records of a block that fit; None where it has to be opened."""
+        asked = self._filter
+        within = asked.since <= outline.first_timestamp and outline.last_timestamp < asked.until
+        if facts is None or not within or not self._criterion.is_any:
+            return None
+        if asked.same or asked.words or any(name not in facts.slices for name, _ in asked.tags):
+            return None
+        fits = fitting_dims(facts.slices, facts.dims, asked)
+        return sum(count for count, fit in zip(facts.counts, fits, strict=True) if fit)
