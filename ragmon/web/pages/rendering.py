@@ -26,7 +26,7 @@ HEADERS = {
 
 def query_address(query_id: str) -> str:
     """Path of one query."""
-    return f"/v1/queries/{quote(query_id, safe=':')}"
+    return f"/queries/{quote(query_id, safe=':')}"
 
 
 class Renderer:
