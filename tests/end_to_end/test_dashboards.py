@@ -38,6 +38,8 @@ UNSEEN = {
     'ragmon_notifications_total{job="ragmon",outcome="dead"}': "every notification arrives",
     'ragmon_secret_files_usable{job="ragmon"}': "it reads no secret from a file",
     'ragmon_token_expiry_timestamp_seconds{job="ragmon"}': "it has no token",
+    "ragmon_backup_last_success_timestamp_seconds{}": "it makes no backup",
+    "ragmon_backup_interval_seconds{}": "it makes no backup",
 }
 """What alerts read that a healthy demo does not show, each with the reason."""
 
