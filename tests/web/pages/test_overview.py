@@ -261,5 +261,5 @@ def test_a_pending_alert_is_shown_and_is_no_incident(site):
 def test_an_incident_with_hostile_texts_is_text(site):
     hostile = finding("zero_result", pipeline=HOSTILE, part=("tenant", HOSTILE))
     page = shown_with(site, [raised(hostile, incident_id="f00d")])
-    assert "<script>alert(1)</script>" in page.text
+    assert "<script>alert(1)" in page.text  # as far as the headline has room
     assert "\x1b" not in page.text
