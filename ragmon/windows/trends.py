@@ -69,31 +69,40 @@ def add_steps(
 def _add_rows(
     merged: Merged, windows: Windows, place: _TierBucket, numbers: Ints, targets: Ints
 ) -> None:
+    """Add the rows of some series, whose numbers ascend, to their steps."""
     tier, bucket = place
-    ring = windows.rings[tier]
-    for number, target in zip(numbers.tolist(), targets.tolist(), strict=True):
-        row = ring.row(bucket, number)
-        if row is not None:
-            merged.rows[target] += row
+    stored = windows.rings[tier].get(bucket)  # all at once: less than half the time of row by row
+    mine, at = _matching(stored.series, numbers)
+    merged.rows[targets[mine]] += stored.rows[at]
     cells = windows.judged[tier].get(bucket)
     if cells is not None and merged.judged is not None:
-        for number, target in zip(numbers.tolist(), targets.tolist(), strict=True):
-            merged.judged[target] += cells.rows[cells.series == number].sum(axis=0)
+        mine, at = _matching(cells.series, numbers)
+        merged.judged[targets[mine]] += cells.rows[at]
+
+
+def _matching(stored: Ints, numbers: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Places of the numbers that are stored, and where; both ascend and are distinct."""
+    if not len(stored):
+        nothing = np.zeros(0, dtype=np.intp)
+        return nothing, nothing
+    at = np.minimum(np.searchsorted(stored, numbers), len(stored) - 1)
+    mine = np.flatnonzero(stored[at] == numbers)
+    return mine, at[mine]
 
 
 def _add_latency(
     merged: Merged, windows: Windows, place: _TierBucket, numbers: Ints, targets: Ints
 ) -> None:
+    """Add the histograms of the first stage."""
     codes, counts = windows.latencies[place.tier].get(place.bucket)
-    if not len(codes):
-        return
     starts = numbers * PER_SERIES
-    firsts = np.searchsorted(codes, starts)
-    lasts = np.searchsorted(codes, starts + BINS)
-    for start, target, first, last in zip(
-        starts.tolist(), targets.tolist(), firsts.tolist(), lasts.tolist(), strict=True
-    ):
-        merged.latency[target, 0, codes[first:last] - start] += counts[first:last]
+    firsts, lasts = np.searchsorted(codes, starts), np.searchsorted(codes, starts + BINS)
+    lengths = lasts - firsts
+    # The stretches of all series in one array: each place counted from the start of its own.
+    moved = np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths)
+    mine = np.arange(len(moved)) + moved
+    bins = codes[mine] - np.repeat(starts, lengths)
+    merged.latency[np.repeat(targets, lengths), 0, bins] += counts[mine]
 
 
 def new_versions(windows: Windows, now: float, over_s: float) -> list[FirstSeen]:
