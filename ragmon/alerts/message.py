@@ -85,22 +85,44 @@ class Links(Struct, frozen=True):
     external_url: str  # of ragmon, as people reach it
     runbooks_url: str
 
-    def alert(self, alert: Alert) -> str:
-        """The alert on the overview."""
-        return f"{self.external_url.rstrip('/')}/#alert-{alert.fingerprint}"
+    def incident(self, incident_id: str) -> str:
+        """The page of an incident."""
+        return f"{self._base}/incidents/{quote(incident_id, safe='')}"
 
     def query(self, query_id: str) -> str:
-        """One query with all that is known of it."""
-        return f"{self.external_url.rstrip('/')}/v1/queries/{quote(query_id, safe=':')}"
+        """One query with all that is known of it, as JSON."""
+        return f"{self._base}/v1{self._query(query_id)}"
+
+    def query_page(self, query_id: str) -> str:
+        """The page of one query."""
+        return f"{self._base}{self._query(query_id)}"
 
     def failing(self, alert: Alert) -> str | None:
-        """The queries that it is about, and no others; None for silence, which has none.
+        """The queries that it is about, and no others, as JSON; None for silence, without any.
 
         Where single queries do not show what is wrong, all of its slice and time.
         """
+        asked = self._failing(alert)
+        return f"{self._base}/v1/queries?{asked}" if asked else None
+
+    def failing_page(self, alert: Alert) -> str | None:
+        """The page that lists the same."""
+        asked = self._failing(alert)
+        return f"{self._base}/queries?{asked}" if asked else None
+
+    @property
+    def _base(self) -> str:
+        return self.external_url.rstrip("/")
+
+    @staticmethod
+    def _query(query_id: str) -> str:
+        return f"/queries/{quote(query_id, safe=':')}"
+
+    @staticmethod
+    def _failing(alert: Alert) -> str:
         stream = alert.key.stream
         if alert.key.kind == "no_data":
-            return None
+            return ""
         asked = {"pipeline": stream.pipeline}
         if stream.dimension:
             name = stream.dimension if stream.dimension == VERSION else f"tag.{stream.dimension}"
@@ -111,7 +133,7 @@ class Links(Struct, frozen=True):
             asked["order"] = "slowest"
         since, until = alert.span
         asked |= {"since": f"{since:.15g}", "until": f"{until:.15g}"}
-        return f"{self.external_url.rstrip('/')}/v1/queries?{urlencode(asked)}"
+        return urlencode(asked)
 
     def runbook(self, alert: Alert) -> str | None:
         """The page that says at length what to do about it."""
@@ -213,9 +235,9 @@ def _message(notice: IncidentNotice, title: str, now: float, links: Links) -> Me
         facts=tuple(_facts(notice, now)),
         tries=evidence.remedies,
         worst=tuple(
-            Link(_worst_text(query), links.query(query.query_id)) for query in evidence.worst
+            Link(_worst_text(query), links.query_page(query.query_id)) for query in evidence.worst
         ),
-        links=tuple(_links(alert, links)),
+        links=tuple(_links(notice, links)),
     )
 
 
@@ -297,9 +319,10 @@ def _worst_text(query: WorstQuery) -> str:
     return f"{text} ({clip(query.why, 160)})" if query.why else text
 
 
-def _links(alert: Alert, links: Links) -> Iterator[Link]:
-    yield Link("Open in ragmon", links.alert(alert))
-    if failing := links.failing(alert):
+def _links(notice: IncidentNotice, links: Links) -> Iterator[Link]:
+    alert = notice.alert
+    yield Link("Open in ragmon", links.incident(notice.incident_id))
+    if failing := links.failing_page(alert):
         shows_failures = alert.key.stream.metric in _FAILING
         yield Link("Failing queries" if shows_failures else "Queries", failing)
     if runbook := links.runbook(alert):

@@ -77,5 +77,5 @@ def to_alert(
         "annotations": annotations(notice, links),
         "startsAt": rfc3339(began),
         "endsAt": rfc3339(ended),
-        "generatorURL": links.alert(notice.alert),
+        "generatorURL": links.incident(notice.incident_id),
     }

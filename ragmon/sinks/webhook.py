@@ -85,7 +85,7 @@ def body(notice: IncidentNotice, context: SinkContext) -> dict[str, Any]:
         "annotations": texts,
         "startsAt": rfc3339(notice.opened_at),
         "endsAt": _NEVER if notice.ended_at is None else rfc3339(notice.ended_at),
-        "generatorURL": links.alert(notice.alert),
+        "generatorURL": links.incident(notice.incident_id),
         "fingerprint": notice.incident_id,
     }
     return {

@@ -151,7 +151,20 @@ def test_the_failing_links_name_what_the_api_knows():
 
 
 def test_ids_cannot_leave_their_place_in_a_link():
-    assert Links("http://x", "").query("a/b?c d:1") == "http://x/v1/queries/a%2Fb%3Fc%20d:1"
+    links = Links("http://x/", "")
+    assert links.query("a/b?c d:1") == "http://x/v1/queries/a%2Fb%3Fc%20d:1"
+    assert links.query_page("a/b?c d:1") == "http://x/queries/a%2Fb%3Fc%20d:1"
+    assert links.incident("../v1/x") == "http://x/incidents/..%2Fv1%2Fx"
+
+
+def test_people_are_led_to_pages_and_programs_to_the_same_as_json():
+    page = LINKS.failing_page(alert())
+    assert page is not None
+    assert LINKS.failing(alert()) == page.replace("/queries?", "/v1/queries?")
+    told = message(notice(), LINKS)
+    linked = [link.url for link in (*told.worst, *told.links)]
+    assert not [url for url in linked if "/v1/" in url]
+    assert page in linked
 
 
 @pytest.mark.parametrize(

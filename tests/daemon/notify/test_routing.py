@@ -52,16 +52,19 @@ def test_sinks_are_built_from_settings():
 @pytest.mark.parametrize(
     ("given", "link"),
     [
-        ({}, "http://127.0.0.1:8321/#alert-"),
-        ({"host": "::1"}, "http://[::1]:8321/#alert-"),
-        ({"host": "0.0.0.0"}, f"http://{socket.gethostname()}:8321/#alert-"),
-        ({"external_url": "https://ragmon.example.org/x/"}, "https://ragmon.example.org/x/#alert-"),
+        ({}, "http://127.0.0.1:8321/incidents/"),
+        ({"host": "::1"}, "http://[::1]:8321/incidents/"),
+        ({"host": "0.0.0.0"}, f"http://{socket.gethostname()}:8321/incidents/"),
+        (
+            {"external_url": "https://ragmon.example.org/x/"},
+            "https://ragmon.example.org/x/incidents/",
+        ),
     ],
 )
 def test_links_lead_to_where_people_reach_it(given, link, capsys):
     [route] = routes_of("[{kind: stdout}]", **given)
     route.sink.deliver(notice())
-    assert f"Open in ragmon: {link}{alert().fingerprint}" in capsys.readouterr().out
+    assert f"Open in ragmon: {link}{notice().incident_id}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
