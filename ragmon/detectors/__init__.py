@@ -72,7 +72,6 @@ class Finding(Struct, frozen=True, kw_only=True):
     evidence: float | None = None  # likelihood ratio against "nothing changed"
     threshold: float | None = None  # of the evidence, or the limit of a plain rule
     guarantee: str = ""
-    recovered: float = 0.0  # evidence of its end, as a share of what is needed; it may sink again
 
 
 class Tick(Struct, frozen=True):

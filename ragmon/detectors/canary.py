@@ -368,5 +368,4 @@ def _describe(state: CanaryState, tick: Tick, row: int) -> Finding:
             f"a version that is no worse is called worse with a chance of at most {alpha:.0%}, "
             "over all its metrics and for as long as it runs"
         ),
-        recovered=max(float(tests.recovery[row]), 0.0) / RESOLVED,
     )

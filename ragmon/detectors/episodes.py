@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ragmon.detectors import MINUTE_S, AlertKey, Finding, Measured, Severity, StreamKey, Tick
 from ragmon.detectors.arrays import Bools, Floats, Ints
-from ragmon.detectors.core import RESOLVED, Charts, capped
+from ragmon.detectors.core import Charts, capped
 from ragmon.detectors.losses import INDEX, LOSSES
 from ragmon.stats.intervals import effective_n_fraction, wilson_cc
 
@@ -87,7 +87,6 @@ def finding(
         evidence=float(charts.peak[row]),
         threshold=limit,
         guarantee=guarantee,
-        recovered=max(float(charts.recovery[row]), 0.0) / RESOLVED,
     )
 
 

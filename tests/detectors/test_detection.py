@@ -58,19 +58,6 @@ def test_something_is_found(live):
     assert any(each.findings for each in live)
 
 
-def test_an_incident_recedes_once_it_is_over_and_not_before(live, story):
-    over = START + story.history + story.incidents[0].at + story.incidents[0].lasts
-    seen = [
-        (each.minute >= over, finding.recovered > 0.0)
-        for each in live
-        for finding in each.findings
-        if finding.alert.kind == "anomaly" and finding.alert.stream.metric == "zero_result"
-    ]
-    assert (False, False) in seen
-    assert {receding for after, receding in seen if after} == {True}
-    assert not any(receding for after, receding in seen if not after)
-
-
 def test_a_replay_agrees_bit_for_bit(live, batches):
     whole = Observations.concatenate([batch for _, batch in batches])
     shuffled = np.random.default_rng(1).permutation(len(whole))
