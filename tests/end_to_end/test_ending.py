@@ -164,7 +164,7 @@ def test_a_judge_that_is_stopped_does_not_hold_it_up(tmp_path):
 
 
 def test_a_read_of_the_store_that_hangs_is_left(tmp_path):
-    with Hanging(tmp_path, "ragmon.stores.sqlite.reader:SqliteReader:blocks", *QUIET) as site:
+    with Hanging(tmp_path, "ragmon.stores.sqlite.reader:SqliteReader:outlines", *QUIET) as site:
         assert site.post("/v1/queries", {"query_id": "kept"}).json["accepted"] == 1
         site.hang()
         with site.wire() as wire:
