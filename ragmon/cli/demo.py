@@ -199,13 +199,13 @@ class Play:
     def _links(self, plan: TrafficPlan) -> None:
         since = int(plan.incidents.rollout.start)
         for what, path in (
-            ("Status page", "/"),
+            ("Overview, with what is wrong on top", "/"),
+            ("Queries that retrieved nothing", "/queries?failing=zero_result"),
+            ("Worst answers", f"/queries?failing=unfaithful&since={since}"),
+            ("Answers users disliked", f"/queries?failing=disliked&since={since}"),
             ("Prometheus metrics", "/metrics"),
             ("Report as JSON", "/v1/report?window=24h"),
-            ("Alerts with their evidence", "/v1/alerts"),
-            ("Queries that retrieved nothing", "/v1/queries?failing=zero_result&limit=5"),
-            ("Worst answers", f"/v1/queries?failing=unfaithful&since={since}&limit=5"),
-            ("Answers users disliked", f"/v1/queries?failing=disliked&since={since}&limit=5"),
+            ("Alerts with their evidence as JSON", "/v1/alerts"),
         ):
             self._console.print(f"  {what}: {self.url}{path}", highlight=False, soft_wrap=True)
 

@@ -144,7 +144,7 @@ def test_links_of_the_demo_lead_to_members_only(tmp_path):
         )
     try:
         eventually(lambda: "Ctrl-C stops it" in output.read_text(), "the report is printed", 120)
-        (url,) = re.findall("Status page: (http://[^/]+)/", output.read_text())
+        (url,) = re.findall("on top: (http://[^/]+)/", output.read_text())
         site = Site(url)
         alerts = judged(site, 0.0)
         assert {"RagmonZeroResults"} <= {each["name"] for each in alerts}
