@@ -214,7 +214,9 @@ def test_a_plain_signal_is_found_by_its_file(tmp_path, monkeypatch):
 
 
 def promised(protocol: type) -> set[str]:
-    return {name for name in vars(protocol) if not name.startswith("_") and name != "register"}
+    parts = [part for part in protocol.__mro__ if part.__module__.startswith("ragmon.")]
+    names = {name for part in parts for name in vars(part)}
+    return {name for name in names if not name.startswith("_") and name != "register"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,6 +1,5 @@
 """A dashboard without what the settings leave out of ``/metrics``; notes replace its panels."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from ragmon.signals import EVIDENCE
 
 Json = dict[str, Any]
 
-_VALUES = re.compile(r"label_values\((.+), *(\w+)\)")
+_VALUES = "label_values("
 _SOURCES = {"job": "up", "pipeline": "ragmon_queries_total"}
 """Metrics that tell the values of a variable as well as the usual one."""
 
@@ -56,15 +55,18 @@ class FittedDashboard:
 
     def _variable(self, variable: Json) -> Json:
         """The variable; where its metric is left out, by another one or by the settings."""
-        match = _VALUES.fullmatch(variable.get("definition", ""))
-        missing = self._off.of(match[1]) if match else []
-        if match is None or not missing:
+        definition = variable.get("definition", "")
+        if not definition.startswith(_VALUES):
+            return variable
+        selector, _, label = definition.removeprefix(_VALUES).removesuffix(")").rpartition(",")
+        missing = self._off.of(selector)
+        if not missing:
             return variable
         name = variable["name"]
         self.changes.append(f"Variable {variable['label']}: from elsewhere, {_reason(missing)}")
         source = _SOURCES.get(name, "")
         if source and not self._off.setting(source):
-            query = f"label_values({source}, {match[2]})"
+            query = f"{_VALUES}{source}, {label.strip()})"
             return variable | {"definition": query, "query": {"query": query, "refId": name}}
         return _custom(variable, self._values.get(name, [".+"]))
 

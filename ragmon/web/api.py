@@ -294,9 +294,12 @@ class Api:
     async def _http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         every = (*endpoints.EVERY, *ingest_endpoints.EVERY)
-        known = [each.path for each in every if "{" not in each.path]
-        is_known = request.url.path in known  # then it is the method that is wrong
-        hint = "" if is_known else path_hint(request.method, request.url.path, known)
+        plain = [each for each in every if "{" not in each.path]
+        takers = [each.path for each in plain if each.method == request.method]
+        path = request.url.path
+        # A path that is there has another method; but what is posted to a page is meant for /v1.
+        is_known = any(each.path == path for each in plain) and f"/v1{path}" not in takers
+        hint = "" if is_known else path_hint(request.method, path, takers)
         detail = f"{request.method} {request.url.path}: {error.detail}{hint}"
         reason = "not_found" if error.status_code == 404 else "method"
         headers = dict(error.headers or {})

@@ -5,7 +5,11 @@ import pytest
 from ragmon.web import endpoints, ingest_endpoints
 from ragmon.web.paths import path_hint
 
-KNOWN = [endpoint.path for endpoint in (*endpoints.EVERY, *ingest_endpoints.EVERY)]
+ENDPOINTS = (*endpoints.EVERY, *ingest_endpoints.EVERY)
+
+
+def taking(method: str) -> list[str]:
+    return [endpoint.path for endpoint in ENDPOINTS if endpoint.method == method]
 
 
 @pytest.mark.parametrize(
@@ -25,9 +29,23 @@ KNOWN = [endpoint.path for endpoint in (*endpoints.EVERY, *ingest_endpoints.EVER
     ],
 )
 def test_the_right_path_is_named(method, path, expected):
-    assert expected in path_hint(method, path, KNOWN)
+    assert expected in path_hint(method, path, taking(method))
 
 
 @pytest.mark.parametrize("path", ["/nothing/like/it", "/" + "x" * 10_000])
 def test_a_path_like_none_gets_no_hint(path):
-    assert path_hint("GET", path, KNOWN) == ""
+    assert path_hint("GET", path, taking("GET")) == ""
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "hint"),
+    [
+        ("POST", "/queries", "did you mean /v1/queries?"),
+        ("POST", "/v1/report", "Method Not Allowed"),
+        ("GET", "/v1/report/", "did you mean /v1/report?"),
+    ],
+)
+def test_the_server_names_it(daemon, method, path, hint):
+    answer = daemon.request(method, path)
+    assert answer.status in (404, 405)
+    assert answer.json["detail"].endswith(hint)

@@ -114,7 +114,7 @@ def test_texts_kept_before_are_not_shown_once_privacy_asks_for_it(tmp_path):
 
 def test_a_file_of_another_format_does_not_push_out_everything_else(tmp_path):
     with following(tmp_path, b"nonsense\n" * 5_000 + LINES) as site:
-        eventually(lambda: site.get("/v1/report?window=1h").json["queries"] == 2, "it is read")
+        eventually(lambda: site.get("/v1/report?window=1h").json["queries"] == 2, "it is read", 60)
         assert site.get("/v1/quarantine").json["counts"]["decode"] == 100
         rejected = 'ragmon_rejected_total{reason="malformed",source="jsonl"} 5001\n'
         assert rejected in site.get("/metrics").text
