@@ -2,8 +2,9 @@
 
 An alert joins an incident in the minute in which it fires and stays there, so each is in exactly
 one. It joins that of the alert which explains it; else one that it was in before; else one with
-an alert that is its cause or effect, or that blames the same slice, and began within a quarter of
-an hour, or during which it began as an effect. Else it begins one.
+an alert that is its cause or effect, or blames the same slice, or is on the same metric of the
+pipeline and not of a rival slice, and that began within a quarter of an hour; or during which it
+began as an effect. Else it begins one.
 """
 
 import hashlib
@@ -141,12 +142,24 @@ def _is_related(one: Alert, other: Alert) -> bool:
         return True
     if not _is_near(one, other):
         return False
-    if is_effect(one, other):
+    if is_effect(one, other) or _is_one_change(one, other):
         return True
     blamed, accused = suspect(one), suspect(other)
     if not blamed.dimension or one.key.stream.pipeline != other.key.stream.pipeline:
         return False
     return (blamed.dimension, blamed.value) == (accused.dimension, accused.value)
+
+
+def _is_one_change(one: Alert, other: Alert) -> bool:
+    """True where one metric of a pipeline changed at once, seen in the whole and in its parts.
+
+    Two values of one tag are two causes: nothing says that they share one.
+    """
+    here, there = one.key.stream, other.key.stream
+    if (here.pipeline, here.metric) != (there.pipeline, there.metric):
+        return False
+    rivals = here.dimension == there.dimension and here.value != there.value
+    return not rivals and abs(_began_at(one) - _began_at(other)) <= NEAR_S
 
 
 def _is_near(one: Alert, other: Alert) -> bool:
