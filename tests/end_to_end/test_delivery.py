@@ -68,7 +68,9 @@ def test_a_real_alertmanager_shows_groups_and_resolves(tmp_path, receiver):
                 lambda: (found := manager.alerts()) and len(found) == 3 and found, "all are shown"
             )
             assert shown["RagmonHitRate"]["labels"] == notice(of=hit).labels
-            assert shown["RagmonHitRate"]["generatorURL"].startswith("https://ragmon.example.org/#")
+            assert shown["RagmonHitRate"]["generatorURL"].startswith(
+                "https://ragmon.example.org/incidents/"
+            )
             eventually(lambda: len(bodies(receiver, "firing")) == 2, "it notifies two groups")
             docs = bodies(receiver, "firing")["docs"]
             assert {each["labels"]["alertname"] for each in docs["alerts"]} == {
