@@ -199,9 +199,13 @@ def test_labels_are_recorded_by_their_counts(site):
 def test_refused_tokens_are_recorded_and_no_secret_is(site):
     site.with_token("guessed").get("/v1/report")
     site.with_token(READ).post("/v1/silences", SILENCE)
-    entries = site.with_token(ADMIN).get("/v1/audit").json["entries"]
-    refused = {(each["who"], each["outcome"]) for each in entries if each["what"] == "useToken"}
-    assert {("", "unauthorized"), ("grafana", "forbidden")} <= refused
+
+    def are_recorded() -> bool:
+        entries = site.with_token(ADMIN).get("/v1/audit").json["entries"]
+        refused = {(each["who"], each["outcome"]) for each in entries if each["what"] == "useToken"}
+        return {("", "unauthorized"), ("grafana", "forbidden")} <= refused
+
+    eventually(are_recorded, "both refusals are recorded, after their answers")
     for secret in ("guessed", ADMIN, READ):
         assert secret not in site.log.read_text()
     assert site.with_token(READ).get("/v1/audit").status == 403
