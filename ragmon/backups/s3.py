@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import os
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from xml.etree import ElementTree
 import requests
 
 from ragmon.backups import BackupError, StoredFile
+from ragmon.backups.aws_credentials import CredentialChain
 from ragmon.backups.sigv4 import S3Auth, encoded
 from ragmon.clock import Clock
 from ragmon.terminal import one_line
@@ -43,7 +45,8 @@ class S3Place:
         self._base = _base(parts.netloc, endpoint.rstrip("/"), region)
         self._clock = clock
         self._session = requests.Session()
-        self._session.auth = S3Auth(region, clock.now)
+        chain = CredentialChain(os.environ, region, clock.now)
+        self._session.auth = S3Auth(region, clock.now, chain)
 
     def files(self) -> Iterator[StoredFile]:
         """Every object of the prefix, in no order."""

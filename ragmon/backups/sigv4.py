@@ -3,84 +3,28 @@
 https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
 
-import configparser
 import hashlib
 import hmac
-import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from requests import PreparedRequest
 from requests.auth import AuthBase
 
-from ragmon.backups import BackupError
+from ragmon.backups.aws_credentials import CredentialChain, Credentials
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _UNRESERVED = "-_.~"
 _UNSIGNED = frozenset({"accept", "accept-encoding", "connection", "content-length", "user-agent"})
 
 
-class Credentials(NamedTuple):
-    """An access key, with a session token where it is a temporary one."""
-
-    access_key: str
-    secret_key: str
-    session_token: str = ""
-
-
-def credentials(environment: Mapping[str, str]) -> Credentials:
-    """Credentials from the variables AWS_*, else from the shared credentials file.
-
-    Raises:
-        BackupError: there are none.
-    """
-    access_key = environment.get("AWS_ACCESS_KEY_ID", "")
-    if access_key:
-        return _whole(
-            access_key,
-            environment.get("AWS_SECRET_ACCESS_KEY", ""),
-            environment.get("AWS_SESSION_TOKEN", ""),
-            "the environment",
-        )
-    usual = Path(environment.get("HOME", "/"), ".aws", "credentials")
-    path = Path(environment.get("AWS_SHARED_CREDENTIALS_FILE") or usual)
-    profile = environment.get("AWS_PROFILE") or "default"
-    parser = configparser.RawConfigParser()
-    try:
-        with path.open(encoding="utf-8") as file:
-            parser.read_file(file)
-        section = parser[profile]
-    except (OSError, configparser.Error, KeyError, UnicodeError) as error:
-        raise BackupError(
-            f"no credentials for S3: AWS_ACCESS_KEY_ID is not set, and {path} has no readable"
-            f" profile {profile}",
-            hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or mount a credentials file",
-        ) from error
-    return _whole(
-        section.get("aws_access_key_id", ""),
-        section.get("aws_secret_access_key", ""),
-        section.get("aws_session_token", ""),
-        f"profile {profile} of {path}",
-    )
-
-
-def _whole(access_key: str, secret_key: str, session_token: str, where: str) -> Credentials:
-    if not access_key or not secret_key:
-        raise BackupError(
-            f"the credentials for S3 in {where} lack the access key or the secret key",
-            hint="Give both",
-        )
-    return Credentials(access_key, secret_key, session_token)
-
-
 class S3Auth(AuthBase):
     """Signs each request as it is sent, with the credentials of that moment."""
 
-    def __init__(self, region: str, now: Callable[[], float]) -> None:
+    def __init__(self, region: str, now: Callable[[], float], credentials: CredentialChain) -> None:
         self._region = region
+        self._credentials = credentials
         self._now = now
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
@@ -91,7 +35,7 @@ class S3Auth(AuthBase):
         headers["Host"] = urlsplit(request.url or "").netloc
         headers["x-amz-content-sha256"] = hashlib.sha256(content).hexdigest()
         headers["x-amz-date"] = _stamp(self._now())
-        key = credentials(os.environ)
+        key = self._credentials()
         if key.session_token:
             headers["x-amz-security-token"] = key.session_token
         headers["Authorization"] = authorization(

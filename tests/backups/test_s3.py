@@ -98,6 +98,19 @@ def test_what_is_put_is_got(place, tmp_path, monkeypatch, size):
     assert list(place.files()) == []
 
 
+def test_a_role_of_kubernetes_is_enough(server, tmp_path, monkeypatch):
+    requests.put(f"{server}/of-a-role", timeout=10).raise_for_status()
+    (tmp_path / "token").write_text("of the service account")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/backup")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server)
+    place = S3Place("s3://of-a-role/p", endpoint=server, region="x", clock=PatientClock())
+    (tmp_path / "source").write_bytes(b"content")
+    place.put(tmp_path / "source", "file")
+    assert [file.name for file in place.files()] == ["file"]
+
+
 def test_a_long_list_comes_in_pages_and_without_other_prefixes(place, tmp_path, server):
     (tmp_path / "empty").write_bytes(b"x")
     names = {f"f{at}" for at in range(1_010)}

@@ -1,9 +1,9 @@
-"""Signatures as AWS publishes them, and where credentials come from."""
+"""Signatures as AWS publishes them."""
 
 import pytest
 
-from ragmon.backups import BackupError
-from ragmon.backups.sigv4 import Credentials, authorization, credentials
+from ragmon.backups.aws_credentials import Credentials
+from ragmon.backups.sigv4 import authorization
 
 # https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 KEY = Credentials("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
@@ -56,29 +56,3 @@ def test_published_examples(method, path, headers, signature):
     assert value.endswith(f"Signature={signature}")
     scope = "AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request"
     assert value.startswith(f"AWS4-HMAC-SHA256 Credential={scope},SignedHeaders=")
-
-
-def test_the_environment_comes_first(tmp_path):
-    variables = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "c"}
-    assert credentials({**variables, "HOME": str(tmp_path)}) == Credentials("a", "b", "c")
-
-
-def test_the_shared_file_has_profiles(tmp_path):
-    path = tmp_path / ".aws" / "credentials"
-    path.parent.mkdir()
-    path.write_text(
-        "[default]\naws_access_key_id = a\naws_secret_access_key = b%c\n"
-        "[other]\naws_access_key_id=d\naws_secret_access_key=e\naws_session_token=f\n"
-    )
-    assert credentials({"HOME": str(tmp_path)}) == Credentials("a", "b%c")
-    variables = {"AWS_SHARED_CREDENTIALS_FILE": str(path), "AWS_PROFILE": "other"}
-    assert credentials(variables) == Credentials("d", "e", "f")
-    with pytest.raises(BackupError, match="no readable profile none"):
-        credentials({"HOME": str(tmp_path), "AWS_PROFILE": "none"})
-
-
-def test_credentials_that_are_missing_are_told(tmp_path):
-    with pytest.raises(BackupError, match="AWS_ACCESS_KEY_ID is not set"):
-        credentials({"HOME": str(tmp_path)})
-    with pytest.raises(BackupError, match="lack the access key or the secret key"):
-        credentials({"AWS_ACCESS_KEY_ID": "a"})
