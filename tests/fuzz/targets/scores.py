@@ -2,7 +2,6 @@
 
 import json
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -63,10 +62,11 @@ def run(data: bytes) -> None:
     is_raw, path = source.byte() & 1, source.choose(_PATHS)
     body = source.rest() if is_raw else _generated(source, path)
     try:
-        accepted, refused = scores.read(path, body, Targets(), _STAMP)
+        items = [item for part in scores.parts(path, body) for item in part]
     except RecordError as error:
         said_why(error)
         return
+    accepted, refused = scores.read(path, items, Targets(), _STAMP)
     assert len(accepted) + len(refused) == _count(path, body)
     for query_id, evaluation, own_id in accepted:
         for change in changes_for(query_id, [evaluation]):
@@ -85,7 +85,10 @@ def _generated(source: Source, path: str) -> bytes:
 
 
 def _count(path: str, body: bytes) -> int:
-    content: Any = msgspec.json.decode(body)
+    content = body
     if path != scores.LANGFUSE:
-        content = content["data"]
-    return len(content) if isinstance(content, list) else 1
+        content = msgspec.json.decode(body, type=dict[str, msgspec.Raw])["data"]
+    try:
+        return len(msgspec.json.decode(content, type=list[msgspec.Raw]))
+    except msgspec.ValidationError:
+        return 1

@@ -73,6 +73,7 @@ LOG_RECORDS, DATA_POINTS = "log_record", "metric_point"
 """Kinds of what is left alone, as they are counted."""
 
 _MOST_SHOWN = 100
+_NOT_KNOWN = frozenset({"unknown_span", "no_target"})
 _PER_RECORD = 10
 """Spans or log records for each record of ``limits.records``: the OpenTelemetry Collector sends
 batches of 8,192 and, where it joins those of others, more; ragmon's default allows 100,000."""
@@ -245,6 +246,20 @@ class OtlpSource:
         self._ignore(DATA_POINTS, points)
         return {metrics.NOT_KEPT: points} if points else {}
 
+    async def _read_scores(
+        self, path: str, body: bytes
+    ) -> tuple[list[scores.Scored], list[RecordError]]:
+        """All scores of a request; between some of them other requests get a turn."""
+        accepted: list[scores.Scored] = []
+        refused: list[RecordError] = []
+        stamp = self._stamp()
+        for part in scores.parts(path, body):
+            some, others = scores.read(path, part, self.worker.targets, stamp)
+            accepted += some
+            refused += others
+            await asyncio.sleep(0)
+        return accepted, refused
+
     async def _answer_scores(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             permit = self._check(scope)
@@ -252,7 +267,7 @@ class OtlpSource:
             with limits.memory.open() as memory:
                 body = await read_body(scope, receive, limits, memory)
                 scores.check(path, body, self._options.records, memory)
-                accepted, refused = scores.read(path, body, self.worker.targets, self._stamp())
+                accepted, refused = await self._read_scores(path, body)
                 by_query: dict[str, list[SpanEvaluation]] = {}
                 for query_id, evaluation, _ in accepted:
                     by_query.setdefault(query_id, []).append(evaluation)
@@ -326,8 +341,8 @@ def kind_of(path: str) -> Kind:
 
 
 def _nothing_kept(error: RecordError) -> Problem:
-    """400 for a time that is not accepted, 404 for what names nothing that is known."""
-    status = 400 if error.field == "timestamp" else 404
+    """404 for what names nothing that is known, 400 for what is wrong in itself."""
+    status = 404 if error.reason in _NOT_KNOWN else 400
     detail = f"nothing was kept: {error.field} {error}".replace("  ", " ")
     return Problem(status, detail, reason=error.reason)
 

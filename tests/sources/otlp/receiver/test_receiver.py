@@ -463,7 +463,7 @@ def test_feedback_may_come_before_its_query(site):
         ("/v1/span_annotations", {"data": [{**ANNOTATION, "span_id": "ab"}]}, 404, "unknown_span"),
         ("/api/public/scores", {"name": "x", "value": 1}, 404, "no_target"),
         ("/api/public/scores", ["x"], 400, "invalid"),
-        ("/api/public/scores", {**SCORE, "name": ""}, 404, "invalid"),
+        ("/api/public/scores", {**SCORE, "name": ""}, 400, "invalid"),
     ],
 )
 def test_feedback_about_nothing_known(site, path, content, status, reason):
