@@ -14,6 +14,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "dashboards": "write the Grafana dashboards for these settings",
         "demo": "run ragmon on a small RAG application with two incidents",
         "evaluate": "score recorded answers, or a live service, over a golden set",
+        "export": "write stored queries to a file: JSON lines, CSV, Parquet or a golden set",
         "forget": "erase what is stored of one user or session, with a receipt",
         "gate": "pass or fail a release against a baseline",
         "incidents": "show incidents: alerts that share a cause",

@@ -7,43 +7,20 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ragmon.api_schema import QueryDetail, QueryList
-from ragmon.cli import remote
+from ragmon.cli import query_flags, remote
 from ragmon.cli.console import say_json
 from ragmon.durations import minute_text
 from ragmon.evaluate.report.table import standard_output
 from ragmon.terminal import one_line_each
-from ragmon.web.query_endpoints import FIELDS, ORDERS
+from ragmon.web.query_endpoints import ORDERS
 
-_OPTIONAL = (
-    "version", *FIELDS, "failure_mode", "feedback", "min_score", "max_score", "words", "cursor",
-)  # fmt: skip
 _TEXT = 60  # characters of a question
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     remote.arguments(parser)
-    parser.add_argument("--pipeline", default="", metavar="NAME", help="only this pipeline")
-    parser.add_argument("--version", metavar="NAME", help="only exactly this version")
-    parser.add_argument(
-        "--tag",
-        action="append",
-        default=[],
-        type=_tag,
-        metavar="KEY=VALUE",
-        help="only where the tag has exactly this value; may be repeated, all must fit",
-    )
-    for name in (*FIELDS, "failure-mode", "feedback", "min-score", "max-score"):
-        shown = name.replace("-", " ")
-        parser.add_argument(f"--{name}", metavar="VALUE", help=f"only this {shown}")
-    parser.add_argument("--words", metavar="TEXT", help="only with these words in their texts")
-    parser.add_argument(
-        "--failing", default="", metavar="NAMES", help="failures separated by commas"
-    )
-    parser.add_argument(
-        "--since", default="1h", metavar="TIME", help="age or time of the oldest (default 1h)"
-    )
-    parser.add_argument("--until", default="", metavar="TIME", help="end, exclusive (default now)")
+    query_flags.arguments(parser, since="1h")
     parser.add_argument("--order", choices=ORDERS, default="newest", help="first of them")
     parser.add_argument("--cursor", metavar="TEXT", help="go on after a page: its next cursor")
     parser.add_argument("--limit", default="20", metavar="N", help="at most so many (default 20)")
@@ -52,10 +29,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask and print."""
-    names = ("pipeline", "failing", "since", "until", "order", "limit")
-    asked = {name: getattr(args, name) for name in names}
-    asked |= {f"tag.{key}": value for key, value in args.tag}
-    asked |= {name: getattr(args, name) for name in _OPTIONAL if getattr(args, name) is not None}
+    asked = query_flags.parameters(args) | {"order": args.order, "limit": args.limit}
+    asked |= {"cursor": args.cursor} if args.cursor else {}
     session = remote.session(args)
     if args.json:
         say_json(remote.get(session, args.url, "/v1/queries", dict, **asked))
@@ -67,13 +42,6 @@ def run(args: argparse.Namespace) -> int:
             more = "at least " if listed.matches_at_least else ""
             output.print(f"{more}{listed.matches:,} fit; go on with --cursor {listed.next_cursor}")
     return 0
-
-
-def _tag(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as tenant=acme")
-    return key, value
 
 
 def _view(queries: list[QueryDetail]) -> RenderableType:

@@ -21,14 +21,18 @@ _TIMEOUT_S = (5.0, 60.0)  # to connect, to answer
 Content = TypeVar("Content")
 
 
-def arguments(parser: argparse.ArgumentParser, flag: str = "--url") -> None:
+def arguments(
+    parser: argparse.ArgumentParser, flag: str = "--url", default: str | None = DEFAULT_URL
+) -> None:
     """Declare the address and the token."""
     parser.add_argument(
         flag,
         dest="url",
-        default=DEFAULT_URL,
+        default=default,
         metavar="URL",
-        help=f"address of the ragmon daemon (default {DEFAULT_URL})",
+        help=f"address of the ragmon daemon (default {default})"
+        if default
+        else f"address of a ragmon daemon, such as {DEFAULT_URL}",
     )
     parser.add_argument(
         "--token-file",

@@ -13,6 +13,7 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.read_deadline import read_deadline
+from ragmon.pipeline import Pipeline
 from ragmon.queries import exports
 from ragmon.queries.blocks import QueryFilter
 from ragmon.queries.criteria import check_filter, order_of
@@ -72,28 +73,7 @@ class QueryReads:
             ValueError: the selection names something unknown.
         """
         now = self._clock.now() + self._settings.max_clock_skew
-        asked = QueryFilter(
-            since=selection.since,
-            until=now if selection.until is None else selection.until,
-            pipeline=selection.pipeline,
-            failing=selection.failing,
-            limit=selection.limit,
-            readable=selection.readable,
-            version=selection.version,
-            tags=selection.tags,
-            slowest=selection.order == "slowest",
-            worst=selection.order == "worst",
-            same=selection.same,
-            mode=selection.mode,
-            feedback=selection.feedback,
-            least_score=selection.least_score,
-            most_score=selection.most_score,
-            words=WordSearch.of(selection.words) if selection.words else None,
-        )
-        check_filter(asked, self._engine.pipeline)
-        if selection.cursor:
-            asked = asked._replace(after=read_cursor(order_of(asked), selection.cursor))
-        return asked
+        return filter_of(selection, self._engine.pipeline, now)
 
     def _page(self, asked: QueryFilter, *, whole_texts: bool) -> queries.ResultPage:
         counted_until = float("-inf") if whole_texts else self._clock.monotonic() + _COUNT_S
@@ -126,3 +106,38 @@ class QueryReads:
         with self._engine.store.reader() as reader:
             stored = reader.record(sequence)
         return None if stored is None else queries.describe([stored], self._engine.pipeline)[0]
+
+
+def filter_of(selection: QuerySelection, pipeline: Pipeline, newest: float) -> QueryFilter:
+    """The filter of a selection.
+
+    Args:
+        selection: of stored queries.
+        pipeline: that observed them.
+        newest: end of a selection that names none, unix seconds.
+
+    Raises:
+        ValueError: the selection names something unknown.
+    """
+    asked = QueryFilter(
+        since=selection.since,
+        until=newest if selection.until is None else selection.until,
+        pipeline=selection.pipeline,
+        failing=selection.failing,
+        limit=selection.limit,
+        readable=selection.readable,
+        version=selection.version,
+        tags=selection.tags,
+        slowest=selection.order == "slowest",
+        worst=selection.order == "worst",
+        same=selection.same,
+        mode=selection.mode,
+        feedback=selection.feedback,
+        least_score=selection.least_score,
+        most_score=selection.most_score,
+        words=WordSearch.of(selection.words) if selection.words else None,
+    )
+    check_filter(asked, pipeline)
+    if selection.cursor:
+        asked = asked._replace(after=read_cursor(order_of(asked), selection.cursor))
+    return asked

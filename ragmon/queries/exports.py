@@ -25,14 +25,15 @@ Encode = Callable[[Sequence[QueryDetail]], bytes]
 _json = msgspec.json.Encoder().encode
 
 
-def encoder(form: str) -> Encode:
+def encoder(form: str, *, begun: bool = False) -> Encode:
     """The function that makes the next part of a file of some queries.
 
     Args:
         form: jsonl, csv or golden.
+        begun: the file has its beginning, such as the names of columns.
     """
     if form == "csv":
-        return _Table().rows
+        return _Table(begun=begun).rows
     return _golden if form == "golden" else _lines
 
 
@@ -68,8 +69,8 @@ def case_of(query: QueryDetail) -> dict[str, Any] | None:
 class _Table:
     """A table as CSV, whose first rows come after the names of the columns."""
 
-    def __init__(self) -> None:
-        self._begun = False
+    def __init__(self, *, begun: bool) -> None:
+        self._begun = begun
 
     def rows(self, queries: Sequence[QueryDetail]) -> bytes:
         """Some more rows."""
