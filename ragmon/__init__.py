@@ -30,3 +30,7 @@ application to watch, ``backups`` the copies of the store, ``stats`` the interva
 """
 
 __version__ = "0.1.0"
+
+# A wheel keeps its client here, since the path ragmon/client belongs to ragmon-client, which may
+# be installed beside it and is then the one imported (deploy/decisions/0019).
+__path__.append(f"{__path__[0]}/_bundled")

@@ -10,6 +10,8 @@ A record passes: snapshot (on the caller's thread) → inbox → encode → outb
 while the server is away, the spool. Only the standard library and msgspec are imported.
 """
 
+from __future__ import annotations
+
 from ragmon.client.counters import Stats
 from ragmon.client.monitor import Monitor
 from ragmon.client.options import Options

@@ -1,9 +1,10 @@
 """Network address of the server, or of the proxy that the environment names."""
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Mapping
 from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 from msgspec import Struct
 
@@ -58,8 +59,13 @@ def _host(url: SplitResult) -> str:
 def _proxy(server: SplitResult, environment: Mapping[str, str]) -> SplitResult | None:
     known = {name.lower(): value for name, value in environment.items() if value}
     value = known.get(f"{server.scheme}_proxy")
+    if not value:
+        return None
+    # Half of what importing the client would cost, and seldom needed.
+    from urllib.request import proxy_bypass_environment  # type: ignore  # noqa: PGH003, PLC0415
+
     exempt = {"no": known.get("no_proxy", "")}
-    if not value or proxy_bypass_environment(server.netloc.rpartition("@")[2], exempt):
+    if proxy_bypass_environment(server.netloc.rpartition("@")[2], exempt):
         return None
     return urlsplit(value if "://" in value else f"http://{value}")
 

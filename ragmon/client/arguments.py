@@ -1,5 +1,7 @@
 """Optional fields of a query, beside the question, the answer and the documents."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypedDict

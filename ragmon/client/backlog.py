@@ -1,5 +1,7 @@
 """Batches that wait on disk."""
 
+from __future__ import annotations
+
 from collections import deque
 
 from ragmon.client.batch import Batch, RecordKind, cut

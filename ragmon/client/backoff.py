@@ -1,9 +1,11 @@
 """Time of the next attempt after failures."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
+from ragmon.client.clock import ClientClock
 from ragmon.client.options import Options
-from ragmon.clock import Clock
 
 _MAX_DOUBLINGS = 16
 
@@ -17,7 +19,7 @@ class Backoff:
         random: uniform in [0, 1); spreads the clients of one outage.
     """
 
-    def __init__(self, options: Options, clock: Clock, random: Callable[[], float]) -> None:
+    def __init__(self, options: Options, clock: ClientClock, random: Callable[[], float]) -> None:
         self._options = options
         self._clock = clock
         self._random = random

@@ -1,7 +1,9 @@
 """Batches: encoded records of one kind, sent at once."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from enum import StrEnum
+from enum import Enum
 
 from msgspec import Struct
 
@@ -9,7 +11,7 @@ Line = tuple[int, bytes]
 """The number of a record, in the order of logging, and its JSON; 0 when it comes from disk."""
 
 
-class RecordKind(StrEnum):
+class RecordKind(str, Enum):
     """Kind of record; the value names its endpoint."""
 
     QUERY = "queries"
@@ -38,12 +40,12 @@ class Batch(Struct, frozen=True):
         """The request body, as NDJSON."""
         return b"".join(body + b"\n" for _, body in self.lines)
 
-    def split_at(self, count: int) -> tuple["Batch", "Batch"]:
+    def split_at(self, count: int) -> tuple[Batch, Batch]:
         """The first ``count`` lines, and the others."""
         first, others = self.lines[:count], self.lines[count:]
         return Batch(self.kind, first, self.spooled), Batch(self.kind, others, self.spooled)
 
-    def halves(self) -> tuple["Batch", "Batch"]:
+    def halves(self) -> tuple[Batch, Batch]:
         """Two batches for a server that found this one too large."""
         return self.split_at(len(self.lines) // 2)
 

@@ -1,6 +1,7 @@
 """Counts of the records by outcome, and warnings to the application's log."""
 
-import logging
+from __future__ import annotations
+
 import threading
 from collections import Counter
 from contextlib import suppress
@@ -8,7 +9,6 @@ from types import TracebackType
 
 from msgspec import Struct
 
-_log = logging.getLogger("ragmon.client")
 _MAX_NOTICES = 200
 
 
@@ -36,6 +36,9 @@ class Notices:
     """Warnings that are logged once each, so that an outage does not flood the log."""
 
     def __init__(self) -> None:
+        import logging  # noqa: PLC0415 - a fifth of what importing the client would cost
+
+        self._log = logging.getLogger("ragmon.client")
         self._logged_keys: set[str] = set()
 
     def warn_once(self, key: str, message: str, *args: object) -> None:
@@ -44,7 +47,7 @@ class Notices:
             return
         self._logged_keys.add(key)
         with suppress(Exception):  # The application's handlers run here, and may raise.
-            _log.warning(message, *args)
+            self._log.warning(message, *args)
 
 
 class LogAccounting:

@@ -1,17 +1,22 @@
 """Delivery of one batch at a time: send it, and act on the response."""
 
+from __future__ import annotations
+
 import re
 import threading
+from typing import TYPE_CHECKING
 
 from ragmon.client.backoff import Backoff
 from ragmon.client.batch import Batch, Line, RecordKind
+from ragmon.client.clock import ClientClock
 from ragmon.client.counters import LogAccounting
 from ragmon.client.pending import PendingRecords
 from ragmon.client.responses import Reading, SendOutcome, ServerReceipt, read
-from ragmon.client.transport import Transport
-from ragmon.clock import Clock
 
-_INDEX = re.compile(r"\[[^\[\]]*+\]")
+if TYPE_CHECKING:
+    from ragmon.client.transport import Transport
+
+_INDEX = re.compile(r"\[[^\[\]]*\]")
 
 
 class BatchDelivery:
@@ -28,7 +33,7 @@ class BatchDelivery:
         transport: Transport,
         backoff: Backoff,
         accounting: LogAccounting,
-        clock: Clock,
+        clock: ClientClock,
     ) -> None:
         self._pending = pending
         self._transport = transport

@@ -4,6 +4,8 @@ Understood are the spellings and nestings of LangChain, LlamaIndex, Haystack, Qd
 Elasticsearch and Chroma; plain dictionaries, strings and ``(id, score)`` pairs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from math import inf
@@ -12,8 +14,8 @@ from typing import Any
 from uuid import UUID
 
 from ragmon.client.identity import text_id, wire_id
+from ragmon.client.limits import MAX_CHUNKS, MAX_TEXT
 from ragmon.client.snapshot import Copied
-from ragmon.records import MAX_CHUNKS, MAX_TEXT
 
 Wire = dict[str, Any]
 Layer = Mapping[str, Any]
@@ -45,7 +47,7 @@ class DocumentReader:
             ValueError: not a list of documents, or one of them is not understood: without it the
                 ranks of the others would be wrong.
         """
-        if not isinstance(documents, list | tuple):
+        if not isinstance(documents, (list, tuple)):
             raise ValueError(f"expected a list of documents, got {type(documents).__name__}")
         return [self._chunk(document, rank) for rank, document in enumerate(documents, 1)]
 
@@ -55,9 +57,9 @@ class DocumentReader:
         Raises:
             ValueError: not a list of ids or documents.
         """
-        if isinstance(cited, str | int) and not isinstance(cited, bool):
+        if isinstance(cited, (str, int)) and not isinstance(cited, bool):
             cited = [cited]
-        if not isinstance(cited, Sequence | Set):
+        if not isinstance(cited, (Sequence, Set)):
             raise ValueError(f"expected a list of ids, got {type(cited).__name__}")
         return [self._cited_id(one) for one in cited][:MAX_CHUNKS]
 
@@ -72,7 +74,7 @@ class DocumentReader:
         """One document on the wire; ``rank`` names what has neither id, text nor source."""
         if isinstance(document, str):
             return {"id": self._id_of(document), "text": document[:MAX_TEXT]}
-        if isinstance(document, Integral | UUID):
+        if isinstance(document, (Integral, UUID)):
             return {"id": wire_id(document)}
         if isinstance(document, tuple) and not hasattr(document, "_fields"):
             return self._scored(document, rank)

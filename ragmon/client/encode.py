@@ -1,5 +1,7 @@
 """From one call to one line of NDJSON, on the worker's thread."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

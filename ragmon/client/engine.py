@@ -1,8 +1,11 @@
 """Construction of one monitor's components in one process."""
 
+from __future__ import annotations
+
 import os
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -16,9 +19,11 @@ from ragmon.client.inbox import Inbox
 from ragmon.client.options import Options
 from ragmon.client.pending import PendingRecords
 from ragmon.client.spool import Spool
-from ragmon.client.transport import HttpTransport, Transport
 from ragmon.client.worker import SendingThread
-from ragmon.clock import Clock
+
+if TYPE_CHECKING:
+    from ragmon.client.transport import Transport
+from ragmon.client.clock import ClientClock
 
 _GRACE_S = 0.2
 
@@ -30,7 +35,7 @@ class EnginePlan(Struct, frozen=True, kw_only=True):
     token: str | None
     spool_dir: Path | None
     options: Options
-    clock: Clock
+    clock: ClientClock
     defaults: dict[str, object] = {}  # arguments of every query that does not give them
 
 
@@ -88,7 +93,7 @@ def build(plan: EnginePlan, transport: Transport | None = None) -> ClientEngine:
     accounting = LogAccounting()
     inbox = Inbox(accounting, options)
     pending = PendingRecords(options, _backlog(plan, accounting), accounting)
-    transport = transport or HttpTransport(plan.address, plan.token, options)
+    transport = transport or _http(plan)
     # Its own generator, seeded here: clients forked together must not retry together.
     backoff = Backoff(options, clock, random.Random(os.urandom(16)).random)  # noqa: S311
     delivery = BatchDelivery(pending, transport, backoff, accounting, clock)
@@ -101,6 +106,16 @@ def build(plan: EnginePlan, transport: Transport | None = None) -> ClientEngine:
         flush_interval_s=options.flush_interval_s,
     )
     return ClientEngine(accounting, inbox, worker, delivery)
+
+
+def _http(plan: EnginePlan) -> Transport:
+    """HTTP, imported with the first monitor: half of what importing the client would cost.
+
+    Not on the worker's thread: a fork in the middle of an import would leave the child without it.
+    """
+    from ragmon.client.transport import HttpTransport  # noqa: PLC0415
+
+    return HttpTransport(plan.address, plan.token, plan.options)
 
 
 def _backlog(plan: EnginePlan, accounting: LogAccounting) -> Backlog | None:

@@ -8,18 +8,23 @@
 It keeps the records it receives, and answers as ragmon does.
 """
 
+from __future__ import annotations
+
 import gzip
 import socket
 import threading
 from collections import deque
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from ragmon.client.batch import RecordKind
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class FakeReply(Struct, frozen=True, kw_only=True):

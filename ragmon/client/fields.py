@@ -3,13 +3,15 @@
 A converter raises ``ValueError`` (or whatever the value's own code raises) for what it cannot use.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from math import isfinite
 from typing import Any
 
 from ragmon.client.identity import wire_id
-from ragmon.records import MAX_CHUNKS, MAX_FEEDBACK_TEXT, MAX_ID, MAX_TAGS, MAX_TEXT
+from ragmon.client.limits import MAX_CHUNKS, MAX_FEEDBACK_TEXT, MAX_ID, MAX_TAGS, MAX_TEXT
 
 Converter = Callable[[Any], Any]
 
@@ -32,14 +34,14 @@ def text(value: Any) -> str:
 
 def name(value: Any) -> str | None:
     """A short label; the empty one is not recorded."""
-    if isinstance(value, Mapping | Sequence | Set) and not isinstance(value, str):
+    if isinstance(value, (Mapping, Sequence, Set)) and not isinstance(value, str):
         raise ValueError(f"expected a name, got {type(value).__name__}")
     return str(value)[:MAX_ID] or None
 
 
 def number(value: Any, low: float, high: float) -> float:
     """A finite number within bounds, of any numeric type."""
-    if isinstance(value, bool | str):
+    if isinstance(value, (bool, str)):
         raise ValueError(f"expected a number, got {type(value).__name__}")
     result = float(value)
     if not (isfinite(result) and low <= result <= high):
@@ -93,7 +95,7 @@ def tags(value: Any) -> dict[str, str]:
 
 def ids(value: Any) -> list[str]:
     """Ids of relevant chunks."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise ValueError(f"expected a list of ids, got {type(value).__name__}")
     return [wire_id(each) for each in value][:MAX_CHUNKS]
 

@@ -1,10 +1,12 @@
 """Ids: of queries, ordered by time; of passages that came without one."""
 
+from __future__ import annotations
+
 import os
 import random
 from hashlib import blake2b
 
-from ragmon.records import MAX_ID
+from ragmon.client.limits import MAX_ID
 
 _VERSION_7 = 0x7 << 76
 _VARIANT = 0x2 << 62
@@ -41,7 +43,7 @@ def wire_id(value: object) -> str:
     Raises:
         ValueError: it is empty, or no kind of id.
     """
-    if isinstance(value, bool | dict | list | tuple | set) or value is None:
+    if isinstance(value, (bool, dict, list, tuple, set)) or value is None:
         raise ValueError(f"expected an id, got {type(value).__name__}")
     text = value if isinstance(value, str) else str(value)
     if not text:

@@ -1,5 +1,7 @@
 """Bounded queue from the application to the worker; putting a record takes a microsecond."""
 
+from __future__ import annotations
+
 from collections import deque
 
 from msgspec import Struct

@@ -1,5 +1,7 @@
 """Hooks for the fork and the end of the process."""
 
+from __future__ import annotations
+
 import atexit
 import os
 import sys

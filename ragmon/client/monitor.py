@@ -1,13 +1,16 @@
 """``Monitor``: the calls of an application."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any
 
 from ragmon.client.address import address
 from ragmon.client.arguments import QueryFields
 from ragmon.client.batch import RecordKind
+from ragmon.client.clock import ClientClock, ProcessClock
 from ragmon.client.counters import ErrorBoundary, Stats
 from ragmon.client.engine import EnginePlan, build
 from ragmon.client.identity import QueryIds, wire_id
@@ -15,7 +18,9 @@ from ragmon.client.lifecycle import at_exit, in_forked_child
 from ragmon.client.options import Options
 from ragmon.client.snapshot import IMMUTABLE, RECORD_WEIGHT, copied, copied_documents, text_size
 from ragmon.client.timing import TimedQuery
-from ragmon.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
 
 _NOWHERE = "http://disabled.invalid"
 
@@ -59,9 +64,9 @@ class Monitor:
         environment: str | None = None,
         spool_dir: str | os.PathLike[str] | None = None,
         options: Options | None = None,
-        clock: Clock | None = None,
+        clock: ClientClock | None = None,
     ) -> None:
-        self._clock = clock or SystemClock()
+        self._clock = clock or ProcessClock()
         self._plan = EnginePlan(
             address=address(url or _NOWHERE, os.environ),
             token=token,

@@ -1,5 +1,7 @@
 """Limits and timeouts of the client."""
 
+from __future__ import annotations
+
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -50,5 +52,5 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not isinstance(value, str | None) and not value > 0:
+            if not isinstance(value, (str, type(None))) and not value > 0:
                 raise ValueError(f"Options.{name} must be positive, got {value!r}")

@@ -1,5 +1,7 @@
 """Encoded records in memory, oldest first."""
 
+from __future__ import annotations
+
 from collections import deque
 from itertools import islice
 

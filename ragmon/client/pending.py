@@ -1,5 +1,7 @@
 """Records that wait to be sent: on disk first, then in memory."""
 
+from __future__ import annotations
+
 from ragmon.client.backlog import Backlog
 from ragmon.client.batch import Batch, Line, RecordKind
 from ragmon.client.counters import LogAccounting

@@ -1,8 +1,9 @@
 """Interpretation of the server's responses. No I/O."""
 
-from email.utils import parsedate_to_datetime
+from __future__ import annotations
+
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Union
 
 import msgspec
 from msgspec import Struct
@@ -45,7 +46,8 @@ class ServerReceipt(Struct, frozen=True):
     accepted: int
     duplicates: int = 0
     rejected: list[RejectedLine] = []
-    ignored_fields: dict[str, Any] | list[Any] | None = None
+    # msgspec evaluates it, and Python 3.9 has no `X | Y` of types.
+    ignored_fields: Union[dict[str, Any], list[Any], None] = None  # noqa: UP007
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -101,6 +103,9 @@ def retry_after_s(value: str | None, now: float) -> float | None:
     value = value.strip()
     if value.isascii() and value.isdigit():
         return min(float(value[:9]), _MAX_RETRY_AFTER_S)
+    # A date is rare, and its parser half of what importing the client would cost.
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415
+
     try:
         seconds = parsedate_to_datetime(value).timestamp() - now
     except (ValueError, OverflowError):

@@ -6,12 +6,14 @@ lies deeper (``metadata`` inside a document) is read when the record is encoded,
 ``flush_interval_s`` later, or after the request then under way.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from ragmon.records import MAX_CHUNKS
+from ragmon.client.limits import MAX_CHUNKS
 
 IMMUTABLE = frozenset({str, int, float, bool, type(None)})
 RECORD_WEIGHT = 500  # bytes, for ids, numbers and names
@@ -62,7 +64,7 @@ def copied_documents(documents: object) -> tuple[object, int]:
 
 
 def _sequence(documents: object) -> bool:
-    return isinstance(documents, Sequence) and not isinstance(documents, str | bytes)
+    return isinstance(documents, Sequence) and not isinstance(documents, (str, bytes))
 
 
 def _copied_document(document: Any) -> tuple[object, int]:

@@ -5,13 +5,16 @@ go of the lock however the writer ends, and then another process may take the fi
 cut short by a crash leaves an unfinished last line, which readers leave out.
 """
 
-import fcntl
+from __future__ import annotations
+
 import os
 import stat
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from ragmon.client.file_locks import OPEN_FLAGS, delete, lock, read
 
 _SUFFIX = ".spool"
 _SEGMENT_BYTES = 4 << 20
@@ -35,7 +38,7 @@ class Segment:
 
     def lines(self) -> list[bytes]:
         """The complete lines, oldest first."""
-        return os.pread(self.fd, self.size, 0).split(b"\n")[:-1]
+        return read(self.fd, self.size).split(b"\n")[:-1]
 
 
 class Spool:
@@ -101,8 +104,7 @@ class Spool:
 
     def discard(self, segment: Segment) -> None:
         """Delete a file that is delivered."""
-        segment.path.unlink(missing_ok=True)
-        os.close(segment.fd)
+        delete(segment.path, segment.fd)
         self.bytes_seen = max(0, self.bytes_seen - segment.size)
 
     def release(self, *segments: Segment) -> None:
@@ -135,8 +137,9 @@ class Spool:
         while True:
             name = f"{int(now * 1e6):017d}-{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
             path = self._directory / name
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-            if _locked(fd):
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | OPEN_FLAGS
+            fd = os.open(path, flags, 0o600)
+            if lock(fd):
                 return Segment(path, fd, 0, ours=True)
             os.close(fd)  # Another process took the empty file for an orphan.
 
@@ -172,22 +175,14 @@ class Spool:
 def _adopted(path: Path) -> Segment | None:
     """The file, unless its writer lives or another process was faster."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        fd = os.open(path, os.O_RDWR | OPEN_FLAGS)
     except OSError:
         return None
     facts = os.fstat(fd)
-    if stat.S_ISREG(facts.st_mode) and _locked(fd) and os.fstat(fd).st_nlink > 0:
+    if stat.S_ISREG(facts.st_mode) and lock(fd) and os.fstat(fd).st_nlink > 0:
         return Segment(path, fd, os.fstat(fd).st_size, ours=False)
     os.close(fd)
     return None
-
-
-def _locked(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _fitting(lines: Sequence[bytes], space: int) -> list[bytes]:

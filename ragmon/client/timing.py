@@ -1,17 +1,22 @@
 """Times the stages of one query as they happen."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any
 
 from ragmon.client.arguments import QueryFields
-from ragmon.clock import Clock
+from ragmon.client.clock import ClientClock
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
 
 
 class Stage:
     """Adds the time spent inside a ``with`` block to its stage; may be entered again."""
 
-    def __init__(self, clock: Clock, spent_ms: dict[str, float], name: str) -> None:
+    def __init__(self, clock: ClientClock, spent_ms: dict[str, float], name: str) -> None:
         self._clock = clock
         self._spent_ms = spent_ms
         self._name = name
@@ -39,7 +44,7 @@ class TimedQuery:
     """
 
     def __init__(
-        self, log: Callable[..., str], query_id: str, clock: Clock, fields: Mapping[str, Any]
+        self, log: Callable[..., str], query_id: str, clock: ClientClock, fields: Mapping[str, Any]
     ) -> None:
         self._log = log
         self._clock = clock

@@ -1,5 +1,7 @@
 """One kept-open connection to the server."""
 
+from __future__ import annotations
+
 import gzip
 import http.client
 import os
@@ -8,8 +10,8 @@ import ssl
 from contextlib import suppress
 from typing import Protocol
 
-from ragmon import __version__
 from ragmon.client.address import Address
+from ragmon.client.limits import VERSION
 from ragmon.client.options import Options
 from ragmon.client.responses import ServerResponse
 
@@ -55,7 +57,7 @@ class HttpTransport:
         self._aborted = False
         self._headers = {
             "Content-Type": "application/x-ndjson",
-            "User-Agent": f"ragmon-client/{__version__}",
+            "User-Agent": f"ragmon-client/{VERSION}",
         }
         if token and token.strip():
             self._headers["Authorization"] = f"Bearer {_printable(token.strip())}"

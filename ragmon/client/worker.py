@@ -1,15 +1,17 @@
 """Background thread that encodes and sends records."""
 
+from __future__ import annotations
+
 import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from ragmon.client.clock import ClientClock
 from ragmon.client.counters import ErrorBoundary
 from ragmon.client.delivery import BatchDelivery
 from ragmon.client.encode import Encoder
 from ragmon.client.inbox import Inbox
-from ragmon.clock import Clock
 
 _AFTER_FAILURE_S = 1.0
 _RECORDS_A_SLICE = 16
@@ -36,7 +38,7 @@ class SendingThread:
         encoder: Encoder,
         delivery: BatchDelivery,
         boundary: ErrorBoundary,
-        clock: Clock,
+        clock: ClientClock,
         *,
         flush_interval_s: float,
     ) -> None:
