@@ -2,7 +2,7 @@
 
 import asyncio
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ragmon.clock import Clock
@@ -25,6 +25,13 @@ class _Memory(NamedTuple):
     merged: Merged
     first_held: int  # bucket of the tier; older ones are only saved
     is_known: bool  # the series is in memory
+
+
+class StepSums(NamedTuple):
+    """The sums of one series for each step, a row each."""
+
+    over: Steps
+    merged: Merged
 
 
 class LiveSeries:
@@ -51,7 +58,7 @@ class LiveSeries:
         key = SeriesKey(query.pipeline, query.dimension, query.value)
         latencies = metric.needs_latencies
         memory = await self._engine.thread.ask_async(
-            lambda: self._from_memory(query, key, latencies=latencies)
+            lambda: self._from_memory(query, key, self._newest(), latencies=latencies)
         )
         return await asyncio.to_thread(self._answer, metric, key, memory)
 
@@ -61,17 +68,36 @@ class LiveSeries:
         Raises:
             KeyError: no such pipeline or slice has queries.
         """
-        key = SeriesKey(query.pipeline, query.dimension, query.value)
-        memory = await self._engine.thread.ask_async(
-            lambda: self._from_memory(query, key, latencies=True)
-        )
-        return await asyncio.to_thread(self._course, key, memory)
+        (sums,) = await self.sums(query)
+        return await asyncio.to_thread(self._course, sums)
 
-    def _course(self, key: SeriesKey, memory: _Memory) -> Course:
+    async def sums(self, *queries: SeriesQuery) -> list[StepSums]:
+        """The sums of every metric for each step, of which estimates are made.
+
+        Queries of the same time and step have the same steps.
+
+        Raises:
+            KeyError: no such pipeline or slice has queries.
+        """
+        keys = [SeriesKey(query.pipeline, query.dimension, query.value) for query in queries]
+        memories = await self._engine.thread.ask_async(lambda: self._all_sums(queries, keys))
+        return [
+            StepSums(memory.over, await asyncio.to_thread(self._with_saved, key, memory))
+            for key, memory in zip(keys, memories, strict=True)
+        ]
+
+    def _all_sums(self, queries: Sequence[SeriesQuery], keys: Sequence[SeriesKey]) -> list[_Memory]:
+        newest = self._newest()
+        return [
+            self._from_memory(query, key, newest, latencies=True)
+            for query, key in zip(queries, keys, strict=True)
+        ]
+
+    def _course(self, sums: StepSums) -> Course:
         columns = self._engine.windows.columns
-        merged = self._with_saved(key, memory)
-        over = memory.over
-        return Course(float(over.start), float(over.step_s), columns, estimate(merged, columns))
+        over = sums.over
+        estimates = estimate(sums.merged, columns)
+        return Course(float(over.start), float(over.step_s), columns, estimates)
 
     def _metric(self, name: str) -> SeriesMetric:
         if name not in self._metrics:
@@ -80,10 +106,15 @@ class LiveSeries:
             raise ValueError(f"metric: {name[:100]!r} is unknown{hint}")
         return self._metrics[name]
 
-    def _from_memory(self, query: SeriesQuery, key: SeriesKey, *, latencies: bool) -> _Memory:
+    def _newest(self) -> float:
+        """Unix seconds up to which the rings have moved."""
+        return max(self._clock.now(), self._engine.windows.watermark)
+
+    def _from_memory(
+        self, query: SeriesQuery, key: SeriesKey, newest: float, *, latencies: bool
+    ) -> _Memory:
         windows = self._engine.windows
         number = windows.series.keys.get(key)
-        newest = max(self._clock.now(), windows.watermark)
         over = steps(windows.tiers, query.start, query.end, query.step_s, newest)
         tier = windows.tiers[over.tier]
         first_held = int(windows.watermark // tier.width_s) - tier.slots + 1

@@ -18,8 +18,12 @@ from ragmon.queries import exports
 from ragmon.queries.blocks import QueryFilter
 from ragmon.queries.criteria import check_filter, order_of
 from ragmon.queries.cursor import read_cursor, write_cursor
+from ragmon.queries.shared import MOST_READ, shared_questions
 from ragmon.queries.words import WordSearch
+from ragmon.shared_questions import SharedQuestions
+from ragmon.web.comparison import ComparisonQuery
 from ragmon.web.parameters import QuerySelection
+from ragmon.windows.series import VERSION
 
 _COUNT_S = 0.15  # that counting goes on for when a page is full
 
@@ -65,6 +69,20 @@ class QueryReads:
                 return
             left -= len(page.queries)
             asked = asked._replace(after=page.after)
+
+    async def shared(self, query: ComparisonQuery) -> SharedQuestions:
+        """The questions that were asked of both sides of a comparison."""
+        return await asyncio.to_thread(self._shared, query)
+
+    def _shared(self, query: ComparisonQuery) -> SharedQuestions:
+        hint = "Ask for less: a later from, or an earlier to"
+        check = read_deadline(self._clock, self._settings.limits.query_timeout, hint)
+        with self._engine.store.reader() as reader:
+            reference, candidate = (
+                queries.QuerySearch(reader, self._engine.pipeline, _side(query, value), check)
+                for value in (query.reference, query.candidate)
+            )
+            return shared_questions(reference, candidate)
 
     def filter_of(self, selection: QuerySelection) -> QueryFilter:
         """The filter of a selection.
@@ -141,3 +159,11 @@ def filter_of(selection: QuerySelection, pipeline: Pipeline, newest: float) -> Q
     if selection.cursor:
         asked = asked._replace(after=read_cursor(order_of(asked), selection.cursor))
     return asked
+
+
+def _side(query: ComparisonQuery, value: str) -> QueryFilter:
+    """The newest queries of one side of a comparison."""
+    asked = QueryFilter(query.start, query.end, query.pipeline, (), MOST_READ)
+    if query.dimension == VERSION:
+        return asked._replace(version=value)
+    return asked._replace(tags=((query.dimension, value),))

@@ -26,6 +26,7 @@ from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.baselines import build_baselines
 from ragmon.daemon.build import build_engine, check_exposure
+from ragmon.daemon.comparing import LiveComparisons
 from ragmon.daemon.component import Component, Context, build_sources, loops_of
 from ragmon.daemon.ending import BoundedSteps, Ending, begin, ends_within
 from ragmon.daemon.erasure.requests import ErasureRequests
@@ -42,6 +43,7 @@ from ragmon.daemon.page_data import LivePages
 from ragmon.daemon.process_memory import default_limit, measure
 from ragmon.daemon.quarantine import QuarantineApi
 from ragmon.daemon.query_pages import QueryPages
+from ragmon.daemon.query_reads import QueryReads
 from ragmon.daemon.schedule import Schedule
 from ragmon.daemon.store_log import log_store
 from ragmon.errors import StoreError
@@ -53,6 +55,7 @@ from ragmon.web.alerts import AlertSection
 from ragmon.web.api import RouteSection
 from ragmon.web.audit import AuditSection
 from ragmon.web.baselines import BaselineSection
+from ragmon.web.comparison import ComparisonSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
 from ragmon.web.pages.sections import page_sections
@@ -297,6 +300,7 @@ class Daemon:
         return [
             *self._build_pages(),
             SeriesSection(self._build_series()),
+            ComparisonSection(self._build_comparisons()),
             AlertSection(self._alerts, limits),
             BaselineSection(self._baselines, limits),
             JudgeSection(self._judges.on_demand, self._clock.now, limits),
@@ -313,6 +317,10 @@ class Daemon:
     def _build_series(self) -> LiveSeries:
         return LiveSeries(self._engine, self._clock, self.settings.limits.query_timeout)
 
+    def _build_comparisons(self) -> LiveComparisons:
+        reads = QueryReads(self._engine, self.settings, self._clock)
+        return LiveComparisons(self._engine, self._build_series(), reads, self._clock)
+
     def _build_pages(self) -> Sequence[RouteSection]:
         """The pages for people."""
         return page_sections(
@@ -321,6 +329,7 @@ class Daemon:
             self._alerts,
             self._baselines,
             QueryPages(self._monitor, self.settings, self._clock),
+            comparisons=self._build_comparisons(),
         )
 
     def _build_components(self) -> list[Component]:

@@ -40,7 +40,7 @@ StoredPair = tuple[bytes, bytes | None]
 """A record, and its amendments, as the store holds them."""
 
 
-class _Hit(NamedTuple):
+class Hit(NamedTuple):
     """A record that fits; of two, the greater one comes first in the answer."""
 
     rank: float
@@ -87,22 +87,38 @@ def newest(
 def page(search: QuerySearch, *, whole_texts: bool = False) -> ResultPage:
     """The first queries that fit, in the order asked for.
 
-    One block at a time is open, and of each only what is shown stays in memory.
-
     Args:
         search: the queries asked for.
         whole_texts: end the page where texts would be left out; it holds one query at least.
     """
     limit = search.asked.limit
     with search.reader.moment():
-        best, matches = _hits(search)
+        best, matches = hits_of(search)
     hits = sorted(best, reverse=True)
     has_more = len(hits) > limit
     del hits[limit:]
+    details = described(search, hits, whole_texts=whole_texts)
+    if whole_texts:
+        omitted = (place for place, detail in details.items() if detail.texts_omitted)
+        shown = min(omitted, default=len(hits))
+        has_more = has_more or shown < len(hits)
+        details = {place: detail for place, detail in details.items() if place < shown}
+        del hits[shown:]
+    after = (hits[-1].rank, hits[-1].sequence) if has_more and hits else None
+    return ResultPage([details[place] for place in sorted(details)], after, matches)
+
+
+def described(
+    search: QuerySearch, hits: Sequence[Hit], *, whole_texts: bool = False
+) -> dict[int, QueryDetail]:
+    """Hits in full by their place; those that expired meanwhile are missing.
+
+    One block at a time is open, and of each only what is shown stays in memory.
+    """
     by_block: dict[int, list[int]] = {}  # places in the answer
     for place, hit in enumerate(hits):
         by_block.setdefault(hit.block, []).append(place)
-    described = _Described(search.pipeline, has_first=whole_texts)
+    queries = _Described(search.pipeline, has_first=whole_texts)
     for block, places in by_block.items():
         search.on_block()
         stored = search.reader.some_records(block, [hits[at].sequence - block for at in places])
@@ -112,16 +128,8 @@ def page(search: QuerySearch, *, whole_texts: bool = False) -> ResultPage:
                 continue  # it has expired meanwhile
             if body == b"":
                 body = (search.reader.record(sequence) or (b"", None))[1]
-            described.add(place, stored[sequence - block], body)
-    details = described.whole()
-    if whole_texts:
-        omitted = (place for place, detail in details.items() if detail.texts_omitted)
-        shown = min(omitted, default=len(hits))
-        has_more = has_more or shown < len(hits)
-        details = {place: detail for place, detail in details.items() if place < shown}
-        del hits[shown:]
-    after = (hits[-1].rank, hits[-1].sequence) if has_more and hits else None
-    return ResultPage([details[place] for place in sorted(details)], after, matches)
+            queries.add(place, stored[sequence - block], body)
+    return queries.whole()
 
 
 class _Described:
@@ -174,7 +182,7 @@ class _Best:
     """The greatest hits, one more than are asked for, and the number of all."""
 
     def __init__(self, asked: QueryFilter) -> None:
-        self.hits: list[_Hit] = []  # a heap with the first to go on top
+        self.hits: list[Hit] = []  # a heap with the first to go on top
         self.count = 0
         self._most = asked.limit + 1
         self._after = asked.after
@@ -183,7 +191,7 @@ class _Best:
         """True where no hit of that rank would be among them."""
         return len(self.hits) == self._most and bound < self.hits[0].rank
 
-    def add(self, hit: _Hit) -> None:
+    def add(self, hit: Hit) -> None:
         """Take in another."""
         self.count += 1
         if self._after is not None and (hit.rank, hit.sequence) >= self._after:
@@ -194,8 +202,8 @@ class _Best:
             heapq.heappushpop(self.hits, hit)
 
 
-def _hits(search: QuerySearch) -> tuple[list[_Hit], MatchCount]:
-    """The hits of a page, one more if there are more; and how many fit."""
+def hits_of(search: QuerySearch) -> tuple[list[Hit], MatchCount]:
+    """The hits of a page in no order, one more if there are more; and how many fit."""
     asked, criterion = search.asked, Criterion(search.pipeline, search.asked)
     choice = BlockChoice(search.pipeline, asked, criterion)
     best, is_whole = _Best(asked), asked.after is None
@@ -296,7 +304,7 @@ def describe(stored: Sequence[StoredPair], pipeline: Pipeline) -> list[QueryDeta
     ]
 
 
-def _matches(search: QuerySearch, criterion: Criterion, first_sequence: int) -> Iterator[_Hit]:
+def _matches(search: QuerySearch, criterion: Criterion, first_sequence: int) -> Iterator[Hit]:
     """The records of a block that fit."""
     reader, asked = search.reader, search.asked
     contained: list[int] | None = None
@@ -332,4 +340,4 @@ def _matches(search: QuerySearch, criterion: Criterion, first_sequence: int) -> 
         body = block.amendments.get(sequence)
         if body is not None and len(body) > _KEPT_BYTES:
             body = b""
-        yield _Hit(rank, sequence, first_sequence, body)
+        yield Hit(rank, sequence, first_sequence, body)

@@ -18,7 +18,7 @@ from ragmon.web.endpoint import (
     Endpoint,
     Parameter,
 )
-from ragmon.web.series_endpoint import SERIES
+from ragmon.web.series_endpoint import COMPARE, SERIES
 
 STATES = ("open", "resolved", "all")
 
@@ -336,7 +336,7 @@ RECEIPT = Endpoint(
 
 EVERY = (
     *page_endpoints.EVERY,
-    *(METRICS, LIVE, READY, REPORT, SERIES, *query_endpoints.EVERY, OPENAPI),
+    *(METRICS, LIVE, READY, REPORT, SERIES, COMPARE, *query_endpoints.EVERY, OPENAPI),
     *(ALERTS, ALERT, INCIDENTS, NOTIFICATIONS, SILENCES, ADD_SILENCE, DELETE_SILENCE),
     *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),
     *(JUDGE_PROGRESS, JUDGE),

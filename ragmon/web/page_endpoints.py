@@ -111,6 +111,31 @@ QUERY_PAGE = Endpoint(
     media=(HTML,),
     problems=(404,),
 )
+VERSIONS = Endpoint(
+    name="versions",
+    method="GET",
+    path="/versions",
+    scope="read",
+    reads="store",
+    pipelines="own",
+    tag="Pages",
+    summary="Two versions or tag values side by side, for a browser",
+    help="Without two values, it leads to those that say most: the version with the most queries "
+    "and the newest one.",
+    parameters=(
+        Parameter("pipeline", "Name of the pipeline.", str, ""),
+        Parameter("dimension", "`version`, or a tag of `slices`.", str, "version"),
+        Parameter("reference", "Value that is compared with.", str, ""),
+        Parameter("candidate", "Value that is compared.", str, ""),
+        Parameter("window", "Length of the time, such as `24h`, at most 90 days.", str, "24h"),
+        Parameter(
+            "from", "Start, in place of `window`: Unix seconds, RFC 3339 or how long ago.", str, ""
+        ),
+        Parameter("to", "End, with `from`. Empty: now.", str, ""),
+    ),
+    media=(HTML,),
+    problems=(400,),
+)
 ASSET = Endpoint(
     name="asset",
     method="GET",
@@ -129,6 +154,6 @@ ASSET = Endpoint(
 
 EVERY = (
     *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
-    *(SEARCH, QUERY_LIST, QUERY_PAGE, ASSET),
+    *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, ASSET),
 )
 """All of them, in the order of the document."""

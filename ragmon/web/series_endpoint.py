@@ -1,5 +1,6 @@
-"""Path of metrics over time, as ``ragmon.web.endpoints`` has those of everything else."""
+"""Paths of metrics over time and side by side, as ``ragmon.web.endpoints`` has all others."""
 
+from ragmon.comparisons import SliceComparison
 from ragmon.metric_series import MetricSeries
 from ragmon.web.endpoint import Endpoint, Parameter
 
@@ -32,5 +33,30 @@ SERIES = Endpoint(
         ),
     ),
     answer=MetricSeries,
+    problems=(400, 404),
+)
+COMPARE = Endpoint(
+    name="compare",
+    method="GET",
+    path="/v1/compare",
+    scope="read",
+    reads="windows",
+    pipelines="own",
+    tag="Report",
+    summary="Two versions or tag values of a pipeline side by side, with tested differences",
+    help="Over the hours in which both had queries, or over all of the time when there were none "
+    "(`hours`). Differences are the candidate minus the reference; `p_corrected` is corrected for "
+    "the number of metrics by Holm's method, and `differs` says whether it is below 5 %.",
+    parameters=(
+        Parameter("pipeline", "Name of the pipeline."),
+        Parameter("dimension", "`version`, or a tag of `slices`.", str, "version"),
+        Parameter("reference", "Value that is compared with."),
+        Parameter("candidate", "Value that is compared."),
+        Parameter(
+            "from", "Start: Unix seconds, RFC 3339 or how long ago. Empty: a day before `to`."
+        ),
+        Parameter("to", "End: Unix seconds, RFC 3339 or how long ago. Empty: now."),
+    ),
+    answer=SliceComparison,
     problems=(400, 404),
 )

@@ -166,12 +166,12 @@ class Windows:
             self.judged[run.tier].add_to(judged, run)
         return Merged(rows, latency, judged[chosen])
 
-    def queries(self, window_s: float, now: float) -> NDArray[np.float64]:
-        """Queries of each series in the window that ends now; shape (series,)."""
+    def queries(self, window_s: float, now: float, end: float | None = None) -> NDArray[np.float64]:
+        """Queries of each series in the window that ends now or at ``end``; shape (series,)."""
         self.settle()
         count = len(self._series)
         queries = np.zeros(count)
-        for run in self.runs(window_s, now):
+        for run in self.runs(window_s, now, end):
             queries += self.rings[run.tier].total(run, count)[:, self.row_layout.queries]
         return queries
 

@@ -13,6 +13,7 @@ from ragmon.web.alerts import AlertSection
 from ragmon.web.api import Api
 from ragmon.web.audit import AuditSection
 from ragmon.web.baselines import BaselineSection
+from ragmon.web.comparison import ComparisonSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
 from ragmon.web.pages.sections import page_sections
@@ -46,8 +47,9 @@ def test_it_is_served_without_a_token(daemon):
 
 def test_every_route_is_in_it():
     sections = [
-        *page_sections(None, None, None, None, None),
+        *page_sections(None, None, None, None, None, comparisons=None),
         SeriesSection(None),
+        ComparisonSection(None),
         AlertSection(None, None),
         BaselineSection(None, None),
         JudgeSection(None, None, None),

@@ -77,6 +77,38 @@ def metric_figure(
     return ChartFigure(metric.title, metric.note, svg, hover, metric.name)
 
 
+def sides_figure(
+    metric: ShownMetric, sides: Sequence[tuple[str, Course]], span: TimeSpan
+) -> ChartFigure | None:
+    """One metric of several slices with their intervals, whose courses have the same steps."""
+    course = sides[0][1]
+    known = {
+        name: metrics(side.columns)[metric.name].values(side.estimates) for name, side in sides
+    }
+    x = _middles(course, len(course.estimates.queries))
+    curves = [
+        Curve(name, x, *(_scaled(part, metric.factor) for part in values[:3]))
+        for name, values in known.items()
+    ]
+    ends = [
+        number
+        for curve in curves
+        for number in (*curve.y, *(curve.upper if metric.unit == "ratio" else ()))
+        if math.isfinite(number)
+    ]
+    if not ends:
+        return None
+    y_axis, x_axis = _y_axis(metric, ends), axes.times(span.start, span.end)
+    title = f"{metric.title} of both over time"
+    svg = line_chart(curves, title=title, x_axis=x_axis, y_axis=y_axis)
+    texts = [
+        "; ".join(f"{name}: {_text(metric, values, at)}" for name, values in known.items())
+        for at in range(len(x))
+    ]
+    hover = _hover(course, x_axis, y_axis, texts)
+    return ChartFigure(metric.title, metric.note, svg, hover, metric.name)
+
+
 def modes_figure(
     known: dict[str, SeriesMetric], course: Course, span: TimeSpan
 ) -> ChartFigure | None:

@@ -29,15 +29,12 @@ from ragmon.web.pages.headlines import TRAFFIC, ShownMetric, headlines, shown_me
 from ragmon.web.pages.rendering import Renderer
 from ragmon.web.pages.slices import slice_rows, sort_rows
 from ragmon.web.pages.sources import Course, CourseSource, PageSource
-from ragmon.web.parameters import duration_of, moment_of
+from ragmon.web.pages.stretch import DEFAULT_WINDOW, WINDOWS, stretch_of
 from ragmon.web.permits import permit_of
 from ragmon.web.series import SeriesQuery
 
-WINDOWS = ("1h", "6h", "24h", "7d", "30d")
 _POINTS = 120
-_SHORTEST_S, _LONGEST_S = 300.0, 90 * 86_400.0
 _MOST_INCIDENTS = 20
-_DEFAULT = "24h"
 
 
 class View(NamedTuple):
@@ -55,7 +52,7 @@ class View(NamedTuple):
     def address(self, **changed: str) -> str:
         """The same page with other parameters; an empty one is left out."""
         known = {
-            "window": self.window if self.window != _DEFAULT else "",
+            "window": self.window if self.window != DEFAULT_WINDOW else "",
             "from": "" if self.window else f"{self.start:.0f}",
             "to": "" if self.window else f"{self.end:.0f}",
             "metric": self.metric,
@@ -150,7 +147,7 @@ def view_of(request: Request, now: float) -> View:
     dimension, sign, value = asked.get("slice", "").partition("=")
     if asked.get("slice") and not (sign and dimension and value):
         raise _bad("slice: write it as dimension=value, such as version=v2")
-    window, start, end = _stretch(request, now)
+    window, start, end = stretch_of(request, now)
     return View(
         name=request.path_params["name"],
         window=window,
@@ -161,23 +158,6 @@ def view_of(request: Request, now: float) -> View:
         value=value,
         sort=asked.get("sort", ""),
     )
-
-
-def _stretch(request: Request, now: float) -> tuple[str, float, float]:
-    """Name of the window, its start and its end; an empty name for one given by its ends."""
-    asked = request.query_params
-    if asked.get("from"):
-        end = moment_of("to", asked["to"], now) if asked.get("to") else now
-        start, window = moment_of("from", asked["from"], now), ""
-    else:
-        window = asked.get("window") or _DEFAULT
-        length = duration_of(window)
-        if length is None:
-            raise _bad(f"window: {window[:40]!r} is no duration such as 1h")
-        start, end = now - length, now
-    if not _SHORTEST_S <= end - start <= _LONGEST_S + 1.0:
-        raise _bad("window, from, to: ask for at least 5 minutes and at most 90 days")
-    return window, start, end
 
 
 def _figures(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ragmon.web.alerts import AlertSource
 from ragmon.web.api import RouteSection
+from ragmon.web.comparison import ComparisonSource
 from ragmon.web.pages.assets import Assets, AssetSection
 from ragmon.web.pages.changes import ChangeSource
 from ragmon.web.pages.incident import IncidentSection
@@ -15,6 +16,7 @@ from ragmon.web.pages.query_source import QueryPageSource
 from ragmon.web.pages.rendering import Renderer
 from ragmon.web.pages.search import SearchSection
 from ragmon.web.pages.sources import CourseSource, PageSource
+from ragmon.web.pages.versions import VersionsSection
 
 
 def page_sections(
@@ -23,6 +25,8 @@ def page_sections(
     alerts: AlertSource,
     baselines: ChangeSource,
     queries: QueryPageSource,
+    *,
+    comparisons: ComparisonSource,
 ) -> Sequence[RouteSection]:
     """Sections of all pages, and of what they load."""
     assets = Assets()
@@ -34,5 +38,6 @@ def page_sections(
         SearchSection(source, alerts, queries, renderer),
         QueryListSection(queries, renderer),
         QuerySection(queries, renderer),
+        VersionsSection(source, comparisons, renderer),
         AssetSection(assets),
     )
