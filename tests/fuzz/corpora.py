@@ -38,6 +38,12 @@ def crashes(name: str) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
+def inputs(name: str) -> list[bytes]:
+    """All inputs to begin with: none, seeds, kept ones and those that failed once."""
+    former = [path.read_bytes() for path in crashes(name)]
+    return [b"", *target(name).seeds(), *kept(name), *former]
+
+
 def keep(name: str, inputs: Iterable[bytes]) -> int:
     """Write an archive of the smallest inputs that fit; returns how many."""
     ARCHIVES.mkdir(exist_ok=True)

@@ -14,15 +14,16 @@ _MOST_CHANGES = 4
 _MOST_REPEATED = 64
 
 
-def mutated(name: str, kept: Sequence[bytes], count: int) -> Iterator[bytes]:
-    """So many inputs of a target, the same ones each time.
+def mutated(name: str, kept: Sequence[bytes], count: int, seed: str = "") -> Iterator[bytes]:
+    """So many inputs of a target, the same ones for the same seed.
 
     Args:
         name: of the target.
         kept: inputs to begin with.
         count: inputs to make.
+        seed: of the chance.
     """
-    chance, target = random.Random(name), corpora.target(name)
+    chance, target = random.Random(name + seed), corpora.target(name)
     for _ in range(count):
         data = chance.choice(kept)
         for _ in range(1 + chance.randrange(_MOST_CHANGES)):

@@ -31,11 +31,6 @@ IN_A_CAMPAIGN = {  # half a minute of each
 }
 
 
-def inputs(name: str) -> list[bytes]:
-    former = [path.read_bytes() for path in corpora.crashes(name)]
-    return [b"", *corpora.target(name).seeds(), *corpora.kept(name), *former]
-
-
 def test_the_targets_are_found():
     assert {"queries", "changes", "otlp_json", "otlp_protobuf", "blocks"} <= set(corpora.TARGETS)
     assert len(corpora.TARGETS) >= 14
@@ -45,7 +40,7 @@ def test_the_targets_are_found():
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # damaged numbers overflow
 def test_kept_inputs_hold(name):
     run = guarded(corpora.target(name).run)
-    every = inputs(name)
+    every = corpora.inputs(name)
     assert len(every) > 3
     try:
         for data in every:
@@ -74,7 +69,7 @@ def test_changed_inputs_hold(name):
     """Each run takes the same inputs; those of chance are for ``make fuzz``."""
     run = guarded(corpora.target(name).run)
     try:
-        for data in mutations.mutated(name, inputs(name), MUTATED):
+        for data in mutations.mutated(name, corpora.inputs(name), MUTATED):
             try:
                 run(data)
             except Exception as error:
@@ -85,8 +80,8 @@ def test_changed_inputs_hold(name):
 
 
 def test_changed_inputs_are_the_same_each_time_and_differ():
-    once = list(mutations.mutated("scores", inputs("scores"), 50))
-    assert once == list(mutations.mutated("scores", inputs("scores"), 50))
+    once = list(mutations.mutated("scores", corpora.inputs("scores"), 50))
+    assert once == list(mutations.mutated("scores", corpora.inputs("scores"), 50))
     assert len(set(once)) > 40
 
 
