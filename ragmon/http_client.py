@@ -150,7 +150,7 @@ def timed_session() -> requests.Session:
     return session
 
 
-class _TimedReader(io.RawIOBase):
+class TimedReader(io.RawIOBase):
     """The bytes of one answer, until its time is over."""
 
     def __init__(self, sock: socket.socket, stream: io.BufferedReader) -> None:
@@ -162,9 +162,11 @@ class _TimedReader(io.RawIOBase):
         self._until = None if timeout is None else self._clock.monotonic() + timeout
 
     def readable(self) -> bool:
+        """True: it is for reading."""
         return True
 
     def readinto(self, buffer: Any) -> int | None:
+        """Read some bytes; a ``TimeoutError`` once the time is over."""
         if self._until is not None:
             left = self._until - self._clock.monotonic()
             if left <= 0.0:
@@ -173,6 +175,7 @@ class _TimedReader(io.RawIOBase):
         return self._stream.raw.readinto(buffer)
 
     def close(self) -> None:
+        """Close the stream."""
         self._stream.close()
         super().close()
 
@@ -180,7 +183,7 @@ class _TimedReader(io.RawIOBase):
 class _TimedResponse(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
-        self.fp = io.BufferedReader(_TimedReader(sock, self.fp))
+        self.fp = io.BufferedReader(TimedReader(sock, self.fp))
 
 
 class _TimedHttp(HTTPConnection):
@@ -225,7 +228,13 @@ class Poster:
             self._verify = str(options.ca_file)
 
     def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], hide: Sequence[str] = ()
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        hide: Sequence[str] = (),
+        *,
+        method: str = "POST",
     ) -> bytes:
         """Send JSON, or what the headers say, and return the start of the answer once accepted.
 
@@ -234,6 +243,7 @@ class Poster:
             body: what.
             headers: besides the content type.
             hide: secrets that an answer might repeat.
+            method: of HTTP.
 
         Raises:
             SinkError: it was not accepted; neither the URL's path nor a secret is in the message.
@@ -243,7 +253,8 @@ class Poster:
         host = urlsplit(url).netloc
         until = self._clock.monotonic() + self._options.timeout_s
         try:
-            with self._session.post(
+            with self._session.request(
+                method,
                 url,
                 data=body,
                 headers={"Content-Type": "application/json", **headers},

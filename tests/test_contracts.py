@@ -26,6 +26,7 @@ from ragmon.stores import Reader, Store
 from ragmon.windows.batch_rows import added
 from tests.support.alerts import notice
 from tests.support.examples import NOON, query_records, record, windows
+from tests.support.modules import module as optional_module
 from tests.support.stores import KINDS, opened
 
 OPTIONS = SignalOptions(ks=(1, 3), relevant_score=0.5, low_score=0.2)
@@ -234,11 +235,14 @@ def test_a_store_has_every_method_of_its_protocol(kind, tmp_path):
 
 SINKS = kinds("ragmon.sinks")
 NOBODY = "http://127.0.0.1:9/x"
-LEAST = {"url": NOBODY, "webhook_url": NOBODY, "routing_key": "x" * 32}
+LEAST = {"url": NOBODY, "webhook_url": NOBODY, "routing_key": "x" * 32, "api_key": "x" * 32}
+LEAST |= {"host": "127.0.0.1", "sender": "ragmon@example.org", "to": ("ann@example.org",)}
+LEAST |= {"service": "json://127.0.0.1:9/x"}
+OPTIONAL = {"apprise": "apprise"}  # module of an extra, by kind
 CONTEXT = SinkContext(ManualClock(NOON), Links("http://ragmon", "http://docs"))
 
 
-def least(module: Any) -> dict[str, str]:
+def least(module: Any) -> dict[str, Any]:
     """The options without which a sink cannot be."""
     return {name: LEAST[name] for name in module.Options.model_fields.keys() & LEAST.keys()}
 
@@ -256,6 +260,8 @@ def test_a_sink_exports_what_it_must(kind):
     assert all({f"{name}_file", f"{name}_env"} <= fields.keys() for name in secrets)
     assert all(field.description for field in fields.values())
     needed = least(module)
+    if kind in OPTIONAL:
+        optional_module(OPTIONAL[kind])
     sink = module.build(module.Options(**needed), CONTEXT)
     assert callable(sink.deliver)
     assert isinstance(sink, Repeating) == (kind == "alertmanager")
@@ -266,6 +272,8 @@ def test_a_sink_exports_what_it_must(kind):
 @pytest.mark.parametrize("kind", sorted(set(SINKS) - {"stdout"}))
 def test_a_sink_whose_receiver_is_not_there_can_be_tried_again(kind):
     module = find("ragmon.sinks", kind, "sinks.0")
+    if kind in OPTIONAL:
+        optional_module(OPTIONAL[kind])
     sink = module.build(module.Options(**least(module)), CONTEXT)
     with pytest.raises(SinkError) as refused:
         sink.deliver(notice())

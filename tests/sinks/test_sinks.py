@@ -15,7 +15,17 @@ from ragmon.alerts import WorstQuery
 from ragmon.alerts.message import message
 from ragmon.clock import ManualClock
 from ragmon.errors import SettingsError, SinkError
-from ragmon.sinks import Repeating, SinkContext, alertmanager, pagerduty, slack, stdout, webhook
+from ragmon.sinks import (
+    Repeating,
+    SinkContext,
+    alertmanager,
+    opsgenie,
+    pagerduty,
+    slack,
+    stdout,
+    teams,
+    webhook,
+)
 from tests.support.alerts import LINKS, NOW, finding, notice, rich_alert
 from tests.support.golden import same
 from tests.support.receiver import Reply, receiving
@@ -50,6 +60,8 @@ def page(content: object) -> str:
         ("webhook", lambda told: webhook.body(told, CONTEXT)),
         ("slack", lambda told: slack.body(message(told, LINKS), told.id)),
         ("pagerduty", lambda told: pagerduty.body(told, CONTEXT)),
+        ("teams", lambda told: teams.body(message(told, LINKS), told.id)),
+        ("opsgenie", lambda told: opsgenie.body(told, CONTEXT)),
     ],
 )
 def test_golden_bodies(kind, body, told):

@@ -99,6 +99,8 @@ class Receiver:
                 self.end_headers()
                 self.wfile.write(reply.body)
 
+            do_PUT = do_POST
+
             def do_GET(self) -> None:  # what a followed redirect would become
                 receiver.reply(Post(self.path, {}, b"GET"))
                 self.send_response(200)
