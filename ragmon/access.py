@@ -86,7 +86,12 @@ class Permit:
     """Rights of one token, as those need them that answer its requests."""
 
     def __init__(
-        self, name: str, pipelines: Pipelines | None = None, records: TokenBucket | None = None
+        self,
+        name: str,
+        pipelines: Pipelines | None = None,
+        records: TokenBucket | None = None,
+        *,
+        is_admin: bool = False,
     ) -> None:
         """Make a permit.
 
@@ -94,8 +99,10 @@ class Permit:
             name: of the token.
             pipelines: that it may use; None: all.
             records: the rate at which it may send them; None: any.
+            is_admin: it may do everything.
         """
         self.name = name
+        self.is_admin = is_admin
         self.pipelines = pipelines
         self.records = records
 
@@ -119,7 +126,7 @@ class Permit:
             self.records.charge(records)
 
 
-ANONYMOUS = Permit("anonymous")
+ANONYMOUS = Permit("anonymous", is_admin=True)
 """Of everybody, where no tokens are configured: without limits."""
 
 

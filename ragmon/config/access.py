@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from ragmon.config.sections import Listed, SettingsSection
-from ragmon.config.units import Bytes, moment
+from ragmon.config.units import Bytes, Seconds, moment
 
 Scope = Literal["ingest", "read", "admin"]
 
@@ -65,6 +65,10 @@ class AuthSettings(SettingsSection):
     the port can then read and write."""
     protect_metrics: bool = False
     """Require a token with scope read for /metrics, /livez and /readyz too."""
+
+    session_lifetime: Annotated[Seconds, Field(ge=60, le=30 * 86_400)] = 12 * 3_600.0
+    """Time after which a person who signed in on the pages has to give the token again. Signing
+    out, the token's end and a restart of ragmon end a session before."""
 
     @model_validator(mode="after")
     def _check_names(self) -> "AuthSettings":

@@ -35,6 +35,9 @@ from ragmon.sources.otlp.receiver import source as otlp
 from ragmon.web.api import Api, Audited, RouteSection
 from ragmon.web.browsers import BrowserGuard
 from ragmon.web.endpoint import Endpoint
+from ragmon.web.pages.assets import Assets
+from ragmon.web.pages.login import LoginSection, ProblemPages
+from ragmon.web.pages.rendering import Renderer
 from ragmon.web.protocol import bounded_protocol
 
 _AUDIT_S = 5.0  # that an answer waits for its entry
@@ -59,6 +62,7 @@ def configure(
     more: Sequence[RouteSection] = (),
 ) -> uvicorn.Config:
     """Configure the server: routes, limits and timeouts."""
+    renderer = Renderer(Assets())
     limits, own = limits_of(context), context.own
     source = _source(context, limits)
     api = Api(
@@ -67,10 +71,11 @@ def configure(
         context.authorizer,
         limits=limits,
         protect_metrics=context.settings.auth.protect_metrics,
-        more=more,
+        more=(_login(context, renderer), *more),
     )
+    application = api.application(_auditor(context.audit), ProblemPages(renderer).answer)
     return uvicorn.Config(
-        _guarded(context, _route(source, traces, _paced(api.application(_auditor(context.audit))))),
+        _guarded(context, _route(source, traces, _paced(application))),
         http=bounded_protocol(limits, lambda reason: own.rejected("http", reason)),
         ws="none",
         proxy_headers=False,
@@ -84,6 +89,16 @@ def configure(
         callback_notify=_watch_descriptors(own).look,
         timeout_notify=1,
         ssl_context_factory=_tls(certificates),
+    )
+
+
+def _login(context: Context, renderer: Renderer) -> LoginSection:
+    return LoginSection(
+        context.authorizer,
+        context.clock,
+        renderer,
+        context.settings.external_url,
+        lambda reason: context.own.rejected("api", reason),
     )
 
 

@@ -16,6 +16,7 @@ from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Loop, LoopOwner
 from ragmon.web.auth import Authorizer, Failed, Grant, digest
+from ragmon.web.sessions import Sessions
 
 _FILE = "token-use.json"
 _SAVE_EVERY_S = 60.0
@@ -64,7 +65,7 @@ class AccessTokens(LoopOwner):
             SettingsError: a token file cannot be read or is empty.
         """
         self._settings = settings
-        self.authorizer = Authorizer(grants(settings), clock, failed)
+        self.authorizer = Authorizer(grants(settings), clock, failed, _sessions(settings, clock))
         self._path = settings.data_dir / _FILE
         self._saved: dict[str, float] = {}
         self._log = structlog.get_logger("tokens")
@@ -131,6 +132,11 @@ class AccessTokens(LoopOwner):
             file.write(msgspec.json.encode(used))
         fresh.replace(self._path)
         self._saved = used
+
+
+def _sessions(settings: Settings, clock: Clock) -> Sessions:
+    is_secure = settings.external_url.lower().startswith("https://")
+    return Sessions(clock, settings.auth.session_lifetime, is_secure=is_secure)
 
 
 def _hashes(token: TokenSettings) -> tuple[bytes, ...]:

@@ -1,7 +1,7 @@
 """Read side of the HTTP API: metrics, probes, report, queries."""
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -18,7 +18,6 @@ from ragmon.asgi import (
     BodyLimits,
     Problem,
     ReadGate,
-    Scope,
     check_headers,
     over_memory,
     read_body,
@@ -27,16 +26,23 @@ from ragmon.asgi import (
 from ragmon.errors import MemoryLimitError, RagmonError, ReadTimeoutError
 from ragmon.query_string import check_names
 from ragmon.web import endpoints, ingest_endpoints, openapi, query_endpoints
+from ragmon.web.answers import PartedResponse, ReservedResponse
+from ragmon.web.auth import PROVEN
 from ragmon.web.compression import compressed, header
 from ragmon.web.endpoint import Endpoint
 from ragmon.web.exports import QueryExport
+from ragmon.web.forms import read_form
 from ragmon.web.parameters import QuerySelection, moment_of, selection_of
 from ragmon.web.paths import path_hint
-from ragmon.web.permits import Readable, permit_of, pipeline_of
+from ragmon.web.permits import AccessCheck, Readable, permit_of, pipeline_of
+from ragmon.web.visitors import VISITOR
 
 Answer = Callable[[Request], Awaitable[Response]]
 Audited = Callable[[Request, Permit, Endpoint, int], Awaitable[None]]
 """Called with a request, its rights, its endpoint and the status of the answer."""
+
+ShownProblem = Callable[[Request, Problem], Response | None]
+"""Called with a request and what is wrong; None: a program asked, which gets JSON."""
 
 BODY_START = 2_000  # bytes of a request that the audit log may show
 
@@ -119,7 +125,7 @@ class Api:
         self,
         monitor: MonitorSource,
         refused: Callable[[str], None],
-        authorize: Callable[[Scope, str], Permit],
+        access: AccessCheck,
         *,
         limits: BodyLimits,
         protect_metrics: bool,
@@ -130,16 +136,23 @@ class Api:
         self._exports = QueryExport(monitor, limits)
         self._monitor = monitor
         self._refused = refused  # called with the reason of every refusal
-        self._authorize = authorize
+        self._access = access
         self._limits = limits
         self._protect = protect_metrics
+        self._shown_problem: ShownProblem = lambda _request, _problem: None
 
-    def application(self, audited: Audited = lambda *_: _nothing()) -> Starlette:
+    def application(
+        self,
+        audited: Audited = lambda *_: _nothing(),
+        shown_problem: ShownProblem = lambda _request, _problem: None,
+    ) -> Starlette:
         """The ASGI application.
 
         Args:
             audited: called with every change that was made or refused, before the answer is sent.
+            shown_problem: makes the answer that a person sees in place of a problem's JSON.
         """
+        self._shown_problem = shown_problem
         application = Starlette(
             routes=[
                 Route(
@@ -175,7 +188,7 @@ class Api:
         """Prometheus text, or OpenMetrics or protobuf when asked for."""
         accept, encoding = header(request, "accept"), header(request, "accept-encoding")
         parts, headers = await self._monitor.metrics(accept, encoding)
-        return _Parts(parts, headers)
+        return PartedResponse(parts, headers)
 
     async def live(self, _: Request) -> Response:
         """200 while every loop turns."""
@@ -247,11 +260,16 @@ class Api:
         known = [parameter.name for parameter in page.endpoint.asked]
 
         async def answer(request: Request) -> Response:
+            request.state.endpoint = page.endpoint
             check_headers(request.scope, self._limits)
+            if page.endpoint.is_form:
+                await self._take_form(request, page.endpoint)
             if scope:
-                request.state.permit = self._authorize(request.scope, scope)
+                request.state.permit = self._access(request.scope, scope)
                 if page.endpoint.pipelines == "all":
                     permit_of(request).check_all()
+            if page.endpoint.is_page:
+                VISITOR.set(self._access.visitor(request.scope, permit_of(request)))
             check_names(request.scope, known)
             try:
                 if gate is None:
@@ -263,7 +281,7 @@ class Api:
                         response = await compressed(request, await page.answer(request))
                     memory.take(len(response.body))
                     memory.give_back(READ_BYTES)
-                    return _Reserved(response, stack.pop_all())
+                    return ReservedResponse(response, stack.pop_all())
             except MemoryLimitError as error:
                 raise over_memory(error) from None
             except ReadTimeoutError as error:
@@ -273,15 +291,28 @@ class Api:
 
         return answer
 
+    async def _take_form(self, request: Request, endpoint: Endpoint) -> None:
+        """Read a form, and let the session count: a page of ours sent it.
+
+        Raises:
+            Problem: another page did, or it is no form.
+        """
+        is_login = endpoint.scope == "open"
+        secret = self._access.form_secret(request.scope, is_login=is_login)
+        request.state.form = await read_form(request, self._limits, secret)
+        request.scope[PROVEN] = True
+
     def _needed(self, endpoint: Endpoint) -> str:
         """Scope that a token needs; empty when none is asked for."""
         if endpoint.scope == "probe":
             return "read" if self._protect else ""
         return "" if endpoint.scope == "open" else endpoint.scope
 
-    async def _problem(self, _: Request, error: Exception) -> Response:
+    async def _problem(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)
         self._refused(error.reason)
+        if (shown := self._shown_problem(request, error)) is not None:
+            return shown
         body = msgspec.json.encode(error.body())
         media = "application/problem+json"
         return Response(body, error.status, headers=error.headers, media_type=media)
@@ -305,39 +336,6 @@ class Api:
         headers = dict(error.headers or {})
         problem = Problem(error.status_code, detail, reason=reason, headers=headers)
         return await self._problem(request, problem)
-
-
-class _Reserved(Response):
-    """An answer whose memory is given back once the client has taken it."""
-
-    def __init__(self, response: Response, reserved: contextlib.ExitStack) -> None:
-        super().__init__()
-        self._response = response
-        self._reserved = reserved
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        with self._reserved:
-            await self._response(scope, receive, send)
-
-
-class _Parts(Response):
-    """An answer in parts, so that a large one is shared by all clients that are slow to read it."""
-
-    def __init__(self, parts: Sequence[bytes], headers: Mapping[str, str]) -> None:
-        super().__init__(headers={**headers, "content-length": str(sum(map(len, parts)))})
-        self._parts = parts
-
-    async def __call__(self, _scope: Any, _receive: Any, send: Any) -> None:
-        await send(
-            {
-                "type": "http.response.start",
-                "status": self.status_code,
-                "headers": self.raw_headers,
-            }
-        )
-        for part in self._parts:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
 
 
 def json_answer(content: Any, status: int = 200) -> Response:

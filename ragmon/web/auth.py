@@ -2,12 +2,15 @@
 
 A browser cannot send a bearer token, so it may send the token as the password of HTTP Basic, with
 any user name, and only to read: browsers repeat such a password by themselves, also for a request
-that another site made up, which must not change anything.
+that another site made up, which must not change anything. People who sign in have a session instead
+(``ragmon.web.sessions``), which stands for the token that was given: while that is known and valid,
+on requests that read, and on forms that one of our own pages sent.
 """
 
 import base64
 import hashlib
 import hmac
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
@@ -16,10 +19,14 @@ from ragmon.access import ANONYMOUS, Permit, Pipelines, TokenBucket, whole_secon
 from ragmon.asgi import Problem, Scope, header
 from ragmon.clock import Clock
 from ragmon.durations import minute_text
+from ragmon.web.sessions import Sessions, form_token
+from ragmon.web.visitors import Visitor
 
 _BEARER = 'Bearer realm="ragmon"'
 _BASIC = 'Basic realm="ragmon: any user name, and a token as password", charset="UTF-8"'
 _SAFE = ("GET", "HEAD")
+PROVEN = "ragmon.proven_form"
+"""Key of a request's scope: it is a form that one of our own pages sent, so a session counts."""
 
 Failed = Callable[[Scope, str, str], None]
 """Called with a refused request, the name of its token if it is known, and the reason."""
@@ -53,7 +60,9 @@ class _Holder:
         self.requests: TokenBucket | None = _bucket(rates[0], kept[0], clock)
         records = _bucket(rates[1], kept[1], clock)
         pipelines = Pipelines(grant.pipelines) if grant.pipelines else None
-        self.permit: Permit = Permit(grant.name, pipelines, records)
+        self.permit: Permit = Permit(
+            grant.name, pipelines, records, is_admin="admin" in grant.scopes
+        )
 
 
 def _bucket(rate: float | None, before: TokenBucket | None, clock: Clock) -> TokenBucket | None:
@@ -71,9 +80,20 @@ class Authorizer:
         grants: Sequence[Grant],
         clock: Clock,
         failed: Failed = lambda _scope, _name, _reason: None,
+        sessions: Sessions | None = None,
     ) -> None:
+        """Make it.
+
+        Args:
+            grants: permissions of every token.
+            clock: of the daemon.
+            failed: called with every request that is refused.
+            sessions: of people who signed in; None: with the usual lifetime.
+        """
         self._clock = clock
         self._failed = failed
+        self.sessions = sessions or Sessions(clock)
+        self._own_secret = secrets.token_urlsafe()  # of forms, where nobody signs in
         self._holders: tuple[_Holder, ...] = ()
         self.replace(grants)
 
@@ -93,23 +113,54 @@ class Authorizer:
         """
         if not self._holders:
             return ANONYMOUS
-        token = _token(scope)
-        if not token:
-            detail = "send a token as `Authorization: Bearer …`"
-            raise self._refusal(scope, "", _unauthorized(scope, detail))
-        holder = self._find(digest(token))
-        if holder is None:
-            raise self._refusal(scope, "", _unauthorized(scope, "unknown token"))
-        grant = holder.grant
-        now = self._clock.now()
-        if grant.expires is not None and now >= grant.expires:
-            raise self._refusal(scope, grant.name, _expired(scope, grant.name, grant.expires))
-        if needed not in grant.scopes and "admin" not in grant.scopes:
-            detail = f"token {grant.name!r} lacks scope {needed!r}"
-            raise self._refusal(scope, grant.name, Problem(403, detail, reason="forbidden"))
-        holder.used_at = now
+        holder = self._holder_of(scope)
+        self._check_valid(scope, holder)
+        if needed not in holder.grant.scopes and not holder.permit.is_admin:
+            raise self._lacking(scope, holder.grant.name, f"lacks scope {needed!r}")
+        holder.used_at = self._clock.now()
         self._check_rates(holder, needed)
         return holder.permit
+
+    @property
+    def asks_for_tokens(self) -> bool:
+        """True where tokens are configured."""
+        return bool(self._holders)
+
+    def is_signed_in(self, scope: Scope) -> bool:
+        """True for a request with a session whose token may still be used."""
+        session = self.sessions.find(scope)
+        holder = None if session is None else self._find(session.token_sha256)
+        return holder is not None and not self._has_expired(holder.grant)
+
+    def sign_in(self, scope: Scope, token: str) -> tuple[Permit, str]:
+        """Begin a session; returns the rights of the token and the id of the session.
+
+        Raises:
+            Problem: 401 for a token that is unknown or has expired, 403 for one that reads nothing.
+        """
+        sha256 = digest(token)
+        holder = self._find(sha256)
+        if holder is None:
+            raise self._refusal(scope, "", _unauthorized(scope, "unknown token", "wrong_token"))
+        self._check_valid(scope, holder)
+        if not {"read", "admin"} & holder.grant.scopes:
+            raise self._lacking(scope, holder.grant.name, "may send, not read; use one with `read`")
+        holder.used_at = self._clock.now()
+        return holder.permit, self.sessions.begin(sha256)
+
+    def form_secret(self, scope: Scope, *, is_login: bool = False) -> str:
+        """The secret by which forms of a request's sender are known; empty: none are taken."""
+        if is_login:
+            return self.sessions.login_secret(scope)
+        return self.sessions.name(scope) if self._holders else self._own_secret
+
+    def visitor(self, scope: Scope, permit: Permit) -> Visitor:
+        """Whoever looks at a page; with a bearer token or a password no form can be sent."""
+        if not self._holders:
+            return Visitor("", permit.is_admin, form_token(self._own_secret))
+        if _token(scope) or self.sessions.find(scope) is None:
+            return Visitor()
+        return Visitor(permit.name, permit.is_admin, form_token(self.sessions.name(scope)))
 
     def grants(self) -> list[tuple[Grant, float | None]]:
         """Every grant, and when it was last used (unix seconds; None: never)."""
@@ -125,6 +176,38 @@ class Authorizer:
         """Unix seconds at which tokens expire, by name."""
         grants = (holder.grant for holder in self._holders)
         return {grant.name: grant.expires for grant in grants if grant.expires is not None}
+
+    def _holder_of(self, scope: Scope) -> _Holder:
+        """The token that a request brings, or that its session stands for.
+
+        Raises:
+            Problem: 401.
+        """
+        if token := _token(scope):
+            holder = self._find(digest(token))
+            detail = "unknown token"
+        else:
+            counts = _reads(scope) or scope.get(PROVEN, False)
+            session = self.sessions.find(scope) if counts else None
+            holder = None if session is None else self._find(session.token_sha256)
+            detail = "send a token as `Authorization: Bearer …`, or sign in at /login"
+        if holder is None:
+            raise self._refusal(scope, "", _unauthorized(scope, detail))
+        return holder
+
+    def _check_valid(self, scope: Scope, holder: _Holder) -> None:
+        if self._has_expired(holder.grant):
+            assert holder.grant.expires is not None
+            problem = _expired(scope, holder.grant.name, holder.grant.expires)
+            raise self._refusal(scope, holder.grant.name, problem)
+
+    def _has_expired(self, grant: Grant) -> bool:
+        return grant.expires is not None and self._clock.now() >= grant.expires
+
+    def _lacking(self, scope: Scope, name: str, what: str) -> Problem:
+        return self._refusal(
+            scope, name, Problem(403, f"token {name!r} {what}", reason="forbidden")
+        )
 
     def _check_rates(self, holder: _Holder, needed: str) -> None:
         rates = {"requests": holder.requests}

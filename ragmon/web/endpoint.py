@@ -18,6 +18,7 @@ PROTOBUF = "application/x-protobuf"
 OPENMETRICS = "application/openmetrics-text"
 METRIC_FAMILIES = "application/vnd.google.protobuf"
 HTML, TEXT = "text/html", "text/plain"
+FORM = "application/x-www-form-urlencoded"
 
 
 class Parameter(Struct, frozen=True):
@@ -56,6 +57,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     status: int = 200  # of success
     reads: Literal["", "store", "windows"] = ""  # of the limited reads; empty: it is cheap
     personal: bool = False  # its path names a person, which the audit log leaves out
+    is_form: bool = False  # sent by one of our own pages, with their token
     problems: tuple[int, ...] = ()  # beside those that every path may answer
 
     @property
@@ -66,6 +68,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     def has_in_path(self, parameter: Parameter) -> bool:
         """True for a parameter that the path names."""
         return re.search(rf"{{{re.escape(parameter.name)}[}}:]", self.path) is not None
+
+    @property
+    def is_page(self) -> bool:
+        """True for what people look at."""
+        return HTML in self.media
 
     @property
     def is_change(self) -> bool:

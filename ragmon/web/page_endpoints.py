@@ -1,6 +1,6 @@
 """Paths of the pages for people, as ``ragmon.web.endpoints`` has those of the API."""
 
-from ragmon.web.endpoint import HTML, Endpoint, Parameter
+from ragmon.web.endpoint import FORM, HTML, Endpoint, Parameter
 from ragmon.web.query_endpoints import CURSOR, FILTER
 
 WINDOWS = ("5m", "1h", "24h", "7d")
@@ -151,9 +151,55 @@ ASSET = Endpoint(
     media=("text/css", "text/javascript", "image/svg+xml"),
     problems=(404,),
 )
+LOGIN_PAGE = Endpoint(
+    name="loginPage",
+    method="GET",
+    path="/login",
+    scope="open",
+    pipelines="none",
+    tag="Pages",
+    summary="Form that takes a token, for a browser",
+    parameters=(
+        Parameter("next", "Path to go on to.", str, "/"),
+        Parameter("again", "Sent by the page itself, once.", str, ""),
+    ),
+    media=(HTML,),
+)
+LOGIN = Endpoint(
+    name="signIn",
+    method="POST",
+    path="/login",
+    scope="open",
+    pipelines="none",
+    tag="Pages",
+    summary="Begin a session, from the form",
+    help="A token with scope `read` or `admin`; the session is kept in a cookie.",
+    body=dict[str, str],
+    body_media=(FORM,),
+    is_form=True,
+    media=(HTML,),
+    status=303,
+    problems=(413, 415),
+)
+LOGOUT = Endpoint(
+    name="signOut",
+    method="POST",
+    path="/logout",
+    scope="read",
+    pipelines="none",
+    tag="Pages",
+    summary="End the session, from the form",
+    body=dict[str, str],
+    body_media=(FORM,),
+    is_form=True,
+    media=(HTML,),
+    status=303,
+    problems=(413, 415),
+)
 
 EVERY = (
     *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
     *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, ASSET),
+    *(LOGIN_PAGE, LOGIN, LOGOUT),
 )
 """All of them, in the order of the document."""

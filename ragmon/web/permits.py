@@ -1,13 +1,36 @@
 """Rights of whoever sent a request to a Starlette endpoint."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from starlette.requests import Request
 
 from ragmon.access import ANONYMOUS, Permit
+from ragmon.asgi import Scope
+from ragmon.web.visitors import Visitor
 
 Readable = Callable[[str], bool]
 """True for the name of a pipeline that may be read; None in its place: all."""
+
+
+class AccessCheck(Protocol):
+    """Check of rights."""
+
+    def __call__(self, scope: Scope, needed: str) -> Permit:
+        """Check a request for a scope, and return its rights.
+
+        Raises:
+            Problem: it lacks them.
+        """
+        ...
+
+    def form_secret(self, scope: Scope, *, is_login: bool = False) -> str:
+        """The secret by which forms of a request's sender are known; empty: none are taken."""
+        ...
+
+    def visitor(self, scope: Scope, permit: Permit) -> Visitor:
+        """Whoever looks at a page."""
+        ...
 
 
 def permit_of(request: Request) -> Permit:

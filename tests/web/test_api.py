@@ -12,7 +12,6 @@ import pytest
 import requests
 import zstandard
 
-from ragmon.access import ANONYMOUS
 from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import load
 from ragmon.daemon.build import build_engine
@@ -24,6 +23,7 @@ from ragmon.loops import Supervisor
 from ragmon.stores.sqlite import SqliteStore
 from ragmon.web import openapi
 from ragmon.web.api import Api
+from ragmon.web.auth import Authorizer
 from tests.support.daemons import running
 from tests.support.http import PROBLEM
 from tests.support.limits import body_limits
@@ -502,7 +502,8 @@ def ask(path: str, error: Exception) -> tuple[int, dict[bytes, bytes], bytes, li
     counted: list[str] = []
     limits = body_limits()
     broken = Broken(error)
-    made = Api(broken, counted.append, lambda *_: ANONYMOUS, limits=limits, protect_metrics=False)
+    access = Authorizer((), ManualClock(0.0))
+    made = Api(broken, counted.append, access, limits=limits, protect_metrics=False)
     sent = []
 
     async def receive():

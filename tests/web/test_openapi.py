@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ragmon.clock import ManualClock
 from ragmon.sources.http import ENDPOINTS as INGEST
 from ragmon.sources.otlp.receiver.source import PATHS as OTLP
 from ragmon.web import openapi
@@ -16,6 +17,7 @@ from ragmon.web.baselines import BaselineSection
 from ragmon.web.comparison import ComparisonSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
+from ragmon.web.pages.login import LoginSection
 from ragmon.web.pages.sections import page_sections
 from ragmon.web.quarantine import QuarantineSection
 from ragmon.web.series import SeriesSection
@@ -48,6 +50,7 @@ def test_it_is_served_without_a_token(daemon):
 def test_every_route_is_in_it():
     sections = [
         *page_sections(None, None, None, None, None, comparisons=None),
+        LoginSection(None, ManualClock(0.0), None, "", None),
         SeriesSection(None),
         ComparisonSection(None),
         AlertSection(None, None),

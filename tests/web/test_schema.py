@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ragmon.access import ANONYMOUS
 from ragmon.alerts import event
 from ragmon.alerts.message import Links
 from ragmon.daemon.alerting.api import AlertApi
@@ -19,6 +18,7 @@ from ragmon.records import Feedback, Label, Latency, Position, Tokens, Verdict
 from ragmon.stores.protocols import Notification, Settled, Turn
 from ragmon.web.alerts import AlertSection
 from ragmon.web.api import Api
+from ragmon.web.auth import Authorizer
 from ragmon.web.baselines import BaselineSection
 from tests.support import golden
 from tests.support.alerts import notice, rich_alert
@@ -58,7 +58,7 @@ class Site:
         api = Api(
             monitor,
             lambda _reason: None,
-            lambda *_: ANONYMOUS,
+            Authorizer((), clock),
             limits=LIMITS,
             protect_metrics=False,
             more=[AlertSection(alerts, LIMITS), BaselineSection(baselines, LIMITS)],

@@ -11,6 +11,7 @@ from ragmon import __version__
 from ragmon.alerts.timeline import silenced_text
 from ragmon.web.pages import words
 from ragmon.web.pages.assets import Assets
+from ragmon.web.visitors import VISITOR
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self';"
@@ -18,7 +19,7 @@ HEADERS = {
     " frame-ancestors 'self'",
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with less, browsers send forms without their origin
     "x-content-type-options": "nosniff",
 }
 """Only ragmon's own script runs on a page, whatever a log line holds, and no copy is kept."""
@@ -69,5 +70,6 @@ class Renderer:
             status: of the answer.
             context: names that the template reads; a missing one is an error.
         """
-        html = self._environment.get_template(template).render(context)
+        page = self._environment.get_template(template)
+        html = page.render(context, visitor=VISITOR.get())
         return HTMLResponse(html, status, headers=HEADERS)

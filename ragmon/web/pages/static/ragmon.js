@@ -45,6 +45,7 @@
     renewing = true;
     try {
       const answer = await fetch(location.href, {headers: {accept: "text/html"}, cache: "no-store"});
+      if (answer.redirected && new URL(answer.url).pathname === "/login") return location.reload();
       if (!answer.ok) throw new Error(answer.status);
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       const before = anchor();
