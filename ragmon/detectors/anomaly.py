@@ -15,6 +15,7 @@ from ragmon.detectors.losses import DETECTED, LATENCY
 KIND = "anomaly"
 
 _UNANSWERED = ("error", "zero_result")
+_FIRST_MINUTES = 10  # of a change, in which its first minute still counts for much of its mean
 
 
 class Options(BaseModel, frozen=True, extra="forbid"):
@@ -102,7 +103,19 @@ def _describe(state: AnomalyState, tick: Tick, row: int) -> Finding:
         limit=limit,
         guarantee=budget.guarantee(limit, tick.total),
     )
-    level = incident.observed.mean if incident.observed else 0.0
-    if key.metric in _UNANSWERED and level >= state.options.outage_from:
+    if key.metric in _UNANSWERED and _level(state, tick, row) >= state.options.outage_from:
         return replace(incident, severity="critical")
     return incident
+
+
+def _level(state: AnomalyState, tick: Tick, row: int) -> float:
+    """Share of bad queries since the change; without its first minute if that is higher.
+
+    A change seldom begins with a minute: what it left of the first would hide an outage for one
+    minute more.
+    """
+    cells = [state.seen[row]]
+    second = int(state.since[row]) + 1
+    if second <= tick.minute < second + _FIRST_MINUTES:
+        cells.append(tick.log.span(second, tick.minute + 1, np.array([row]))[0])
+    return max(float(each[1] / max(each[0], 1.0)) for each in cells)

@@ -8,6 +8,10 @@ conditional mean stays at most u0. Under a cap of 3 no minute counts more than e
 alone cannot fire; one of many streams has a higher limit, and a cap that still lets five minutes
 do; streams that are known to have no bursts have one that lets a single minute do.
 
+What no burst explains counts beyond the cap: failures that take the place of usual queries, where
+a burst only adds to them; and the third bad minute in a row, where a burst is over. Each counts
+at most what its likelihood ratio says, so the bound on false alarms is the same.
+
 Sources: Shin, Ramdas and Rinaldo (2023), E-detectors, NEJSDS 2(2):229-260; for losses that are
 not 0/1 the empirical Bernstein bet of Fan, Grama and Liu (2015), EJP 20(1).
 """
@@ -26,6 +30,11 @@ BELIEF = np.array([1.0, 2.0, 4.0, 4.0, 3.0, 2.0, 1.0, 1.0]) / 18.0
 CAP = 3.0
 PERSISTENCE = 5.0  # minutes, all of them as bad as can be, that suffice whatever the limit
 CALM_CAP = 20.0  # of streams without bursts
+SURE_CAP = 30.0  # of what no burst explains; beyond the limit of thousands of streams
+BURST_MINUTES = 2  # that one burst may fall into
+_LEAST_BURST = 20.0  # failures in one minute that may be a burst, however little traffic there is
+_SWAY = 4.0  # standard deviations of the queries of a minute
+_VOLUME_MINUTES = 20.0  # over which they are averaged
 MONTH_MINUTES = 43_200.0
 RESOLVED = math.log(1_440.0)  # evidence of recovery: one wrong resolution a day of incident
 SHORTEST_MINUTES = 5  # before an incident may resolve
@@ -77,6 +86,19 @@ def gains(cells: Floats, weights: Floats) -> Floats:
     return n * weights[:, 0] + s1 * weights[:, 1] + s2 * weights[:, 2]
 
 
+def unexplained(cells: Floats, weights: Floats, least: Floats) -> Floats:
+    """Evidence of one minute without the failures that may be a burst, (s, 8).
+
+    Args:
+        cells: (s, 3).
+        weights: ``coefficients``.
+        least: (s,) queries of a minute without a burst, at least; what is beyond may be one.
+    """
+    burst = np.maximum(cells[:, 0] - least, _LEAST_BURST)
+    failure = np.maximum(weights.sum(axis=1), 0.0)  # evidence of one
+    return np.asarray(gains(cells, weights) - burst[:, None] * failure, dtype=np.float64)
+
+
 def capped(caps: Floats, limits: Floats) -> Floats:
     """The most that one minute may count, (s,): caps, raised as far as persistence asks.
 
@@ -104,6 +126,10 @@ class Charts(Arrays):
     worst: Floats  # (s,): the mean loss it surely reached since it opened
     recovery: Floats  # (s,): evidence that it is over
     peak: Floats  # (s,): evidence when it opened
+    volume: Floats  # (s,): queries of a minute of late
+    sway: Floats  # (s,): their variance
+    pressing: Ints  # (s,): minutes in a row of which each counted as much as the cap lets it
+    pressed: Ints  # (s,): the last of them
     _FIELDS: ClassVar[Fields] = {
         "evidence": ((8,), "f8", 0),
         "cusum": ((8,), "f8", 0),
@@ -115,6 +141,10 @@ class Charts(Arrays):
         "worst": ((), "f8", 0),
         "recovery": ((), "f8", 0),
         "peak": ((), "f8", 0),
+        "volume": ((), "f8", 0),
+        "sway": ((), "f8", 0),
+        "pressing": ((), "i8", 0),
+        "pressed": ((), "i8", 0),
     }
 
     def watch(
@@ -133,7 +163,8 @@ class Charts(Arrays):
             The streams whose evidence reached their limit; they are open now.
         """
         rows = self.active(cells, limits)
-        gain = np.minimum(gains(cells[rows], weights[rows]), caps[rows, None])
+        gain = self._counted(minute, rows, cells[rows], weights[rows], caps[rows])
+        self._follow_volume(cells[:, 0])
         self._restart_cusum(minute, gain, rows)
         evidence = np.minimum((1.0 + self.evidence[rows]) * np.exp(gain), _FULL)
         self.evidence[rows] = evidence
@@ -191,9 +222,32 @@ class Charts(Arrays):
         return level
 
     def reset(self, rows: Ints) -> None:
-        """Start anew."""
+        """Start anew, but for what is known of the traffic."""
         for name, (_, _, fill) in Charts._FIELDS.items():
-            getattr(self, name)[rows] = fill
+            if name not in ("volume", "sway"):
+                getattr(self, name)[rows] = fill
+
+    def _counted(
+        self, minute: int, rows: Ints, cells: Floats, weights: Floats, caps: Floats
+    ) -> Floats:
+        """As much of the evidence of a minute as counts, (rows, 8)."""
+        gain = gains(cells, weights)
+        pressed = gain.max(axis=1) >= caps
+        if not pressed.any():
+            return gain
+        in_a_row = np.where(self.pressed[rows] == minute - 1, self.pressing[rows], 0) + 1
+        self.pressing[rows] = np.where(pressed, in_a_row, self.pressing[rows])
+        self.pressed[rows] = np.where(pressed, minute, self.pressed[rows])
+        least = self.volume[rows] - _SWAY * np.sqrt(np.maximum(self.sway[rows], self.volume[rows]))
+        sure = unexplained(cells, weights, np.maximum(least, 0.0))
+        lasting = pressed & (in_a_row > BURST_MINUTES)
+        sure = np.minimum(np.where(lasting[:, None], gain, sure), SURE_CAP)
+        return np.maximum(np.minimum(gain, caps[:, None]), sure)
+
+    def _follow_volume(self, queries: Floats) -> None:
+        apart = queries - self.volume
+        self.volume += apart / _VOLUME_MINUTES
+        self.sway += (apart * apart - self.sway) / _VOLUME_MINUTES
 
     def _restart_cusum(self, minute: int, gain: Floats, rows: Ints) -> None:
         cusum = self.cusum[rows]

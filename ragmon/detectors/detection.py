@@ -44,7 +44,7 @@ class DetectionOptions(Struct, frozen=True, kw_only=True):
     """Settings that all detectors share."""
 
     false_alarms_per_month: float = 1.0
-    lag_s: float = 60.0  # a minute is judged this long after its end
+    lag_s: float = 20.0  # a minute is judged this long after its end; traces take 15 s
     delta: float = _REFERENCES.delta
     z: float = _REFERENCES.z
     max_streams: int = 2_000

@@ -78,9 +78,9 @@ def test_a_bet_on_unbounded_losses_is_not_favourable_either(values, scale, varia
 @pytest.mark.parametrize(
     ("cells", "caps", "streams", "minutes"),
     [
-        pytest.param((60, 60), CAP, 1, 4, id="under the cap four minutes are needed at least"),
-        pytest.param((60, 60), CAP, 100, 5, id="one of a hundred streams needs five"),
-        pytest.param((60, 60), CAP, 1_000, 5, id="and no more one of a thousand"),
+        pytest.param((60, 60), CAP, 1, 3, id="under the cap three minutes in a row are needed"),
+        pytest.param((60, 60), CAP, 100, 3, id="one of a hundred streams needs no more"),
+        pytest.param((60, 60), CAP, 1_000, 3, id="nor one of a thousand"),
         pytest.param((6_000, 6_000), CALM_CAP, 1, 1, id="a stream without bursts needs one"),
         pytest.param((60, 6), CAP, 1, None, id="the tolerated loss never fires"),
         pytest.param((0, 0), CAP, 1, None, id="silence proves nothing"),
@@ -99,9 +99,43 @@ def test_when_it_fires(cells, caps, streams, minutes):
 def test_silence_is_no_evidence():
     chart = charts()
     chart.watch(1, minute(60, 12), weights(0.1), np.array([KNOWN]), np.array([CAP]))
-    before = chart.dump()
+    before = chart.evidence.copy(), chart.cusum.copy(), chart.start.copy()
     chart.watch(2, minute(0, 0), weights(0.1), np.array([KNOWN]), np.array([CAP]))
-    assert chart.dump() == before
+    after = chart.evidence, chart.cusum, chart.start
+    assert all(map(np.array_equal, before, after))
+    assert chart.volume[0] < 3.0  # as for the traffic, silence is known
+
+
+@pytest.mark.parametrize(
+    ("bad_minutes", "fires"),
+    [
+        pytest.param([(300, 240)], True, id="failures in place of usual queries"),
+        pytest.param([(540, 246)], False, id="a burst beside them"),
+        pytest.param([(540, 246), (540, 246)], False, id="a burst over the end of a minute"),
+        pytest.param([(540, 246), (300, 6), (540, 246), (300, 6), (540, 246)], False,
+                     id="bursts that are not one outage"),
+        pytest.param([(540, 246)] * 3, True, id="what goes on is no burst"),
+    ],
+)  # fmt: skip
+def test_one_minute_suffices_where_no_burst_explains_it(bad_minutes, fires):
+    chart, limit, caps = charts(), np.array([1_000 * KNOWN]), np.array([CAP])
+    weigh = weights(0.03)
+    rng = np.random.default_rng(1)
+    for at in range(120):
+        assert not len(chart.watch(at, minute(rng.poisson(300.0), 6), weigh, limit, caps))
+    for at, cells in enumerate(bad_minutes, 120):
+        chart.watch(at, minute(*cells), weigh, limit, caps)
+    assert chart.open[0] == fires
+
+
+def test_a_burst_in_a_stream_that_has_gone_silent_is_one():
+    chart, limit, caps = charts(), np.array([1_000 * KNOWN]), np.array([CAP])
+    for at in range(120):
+        chart.watch(at, minute(300, 6), weights(0.03), limit, caps)
+    for at in range(120, 240):
+        chart.watch(at, minute(0, 0), weights(0.03), limit, caps)
+    chart.watch(240, minute(200, 200), weights(0.03), limit, caps)
+    assert not chart.open[0]
 
 
 def test_the_change_point_is_where_the_evidence_began():

@@ -18,8 +18,13 @@ class AllCharts(Charts):
 
     def watch(self, minute, cells, weights, limits, caps):
         active = (cells[:, 0] > 0.0) & ~self.open & (limits < np.inf)
-        gain = np.minimum(gains(cells, weights), caps[:, None])
+        every = np.arange(len(self))
+        before = self.pressing.copy(), self.pressed.copy()
+        gain = self._counted(minute, every, cells, weights, caps)
         gain[~active] = 0.0
+        for name, values in zip(("pressing", "pressed"), before, strict=True):
+            np.copyto(getattr(self, name), values, where=~active)
+        self._follow_volume(cells[:, 0])
         restarts = (self.cusum <= 0.0) & active[:, None]
         np.copyto(self.start, minute, where=restarts)
         self.cusum = np.where(restarts, gain, self.cusum + gain)
