@@ -101,7 +101,7 @@ def line_item(
     elif len(line) > MOST_LINE_BYTES:
         kept = LineContent(content.records, _written(line[:_BEGINNING_BYTES], policy), whole=False)
     else:
-        kept = LineContent(content.records, _written(line, policy))
+        kept = LineContent(content.records, _written(line, policy), whole=content.whole)
     return QuarantinedItem("decode", error.reason, at, name, explain(error, policy), encode(kept))
 
 

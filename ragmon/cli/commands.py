@@ -1,6 +1,7 @@
 """The commands by name, and how one is loaded: only the one that runs is imported."""
 
 import importlib
+import keyword
 from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 
@@ -17,6 +18,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "export": "write stored queries to a file: JSON lines, CSV, Parquet or a golden set",
         "forget": "erase what is stored of one user or session, with a receipt",
         "gate": "pass or fail a release against a baseline",
+        "import": "send records from files of any form, mapped by expressions; or show them first",
         "incidents": "show incidents: alerts that share a cause",
         "judge": "have past answers judged by the language model, after a cost forecast",
         "notify-test": "send a test alert through a sink",
@@ -41,4 +43,5 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 
 def command(name: str) -> ModuleType:
     """The module of a command: ``arguments(parser)``, ``run(args) -> int``, and its docstring."""
-    return importlib.import_module(f"ragmon.cli.{name.replace('-', '_')}")
+    module = name.replace("-", "_") + ("_" if keyword.iskeyword(name) else "")
+    return importlib.import_module(f"ragmon.cli.{module}")

@@ -34,6 +34,7 @@ class OwnMetrics:
             "source",
             "reason",
         )
+        self._unmapped = self._mapping_counter()
         self._duplicates = self._counter(
             "ragmon_duplicates",
             "Records sent again under an id already stored; they are not counted twice.",
@@ -113,6 +114,10 @@ class OwnMetrics:
         """Refused, for a reason out of a small set."""
         self._rejected.labels(source, reason).inc(count)
 
+    def unmapped(self, source: str, field: str, count: int) -> None:
+        """Originals without what the mapping of a field looks for."""
+        self._unmapped.labels(source, field).inc(count)
+
     def judged(self, judge: str, outcome: str) -> None:
         """One answer went through a judge."""
         self._judged.labels(judge, outcome).inc()
@@ -158,6 +163,15 @@ class OwnMetrics:
             self._duplicates.labels(source)
             for reason in REASONS:
                 self._rejected.labels(source, reason)
+
+    def _mapping_counter(self) -> Counter:
+        return self._counter(
+            "ragmon_mapping_missing",
+            "Fields of a source's mapping that its originals did not have. All of them: mend the "
+            "expression, `ragmon import --dry-run` shows it; some: they are optional.",
+            "source",
+            "field",
+        )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)

@@ -80,6 +80,10 @@ class IngestCounters(Protocol):
         """Refused, for a reason out of a small set."""
         ...
 
+    def unmapped(self, source: str, field: str, count: int) -> None:
+        """Originals without what the mapping of a field looks for."""
+        ...
+
 
 class SourceContext(Struct, frozen=True, kw_only=True):
     """Dependencies of a configured source."""

@@ -4,31 +4,25 @@ How far the file was read is committed together with what was read, so a crash n
 nor skips a line.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import structlog
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
-from ragmon.decode import Decoder
-from ragmon.errors import RecordError
-from ragmon.event_time import Bounds
 from ragmon.loops import Loop, LoopOptions, LoopOwner
-from ragmon.quarantine import AGES, LineContent, line_item
-from ragmon.records import Feedback, Label, QueryRecord
-from ragmon.sources import IngestOutcome, SourceContext, Submission, count_outcome, deliver
+from ragmon.mapping import mapping_of
+from ragmon.sources import SourceContext
+from ragmon.sources.line_intake import IntakeOptions, LineIntake
 from ragmon.sources.log_file import COMPRESSED, FilePosition, LogOpener, OpenLog
 from ragmon.sources.rotation import RotatedLog
-from ragmon.stores.quarantine import QuarantinedItem
 
 _READ_BYTES = 1 << 20
 _MOST_LINE_BYTES = 16 << 20
 _LONGEST_PAUSE_S = 30.0  # of a file that cannot be read
-_MOST_QUARANTINED = 100  # lines of one batch: a file of another format must not push out the rest
 _ROTATION_S = 5.0  # writers may reopen their log only some time after it was renamed
-_KINDS: dict[str, Any] = {"queries": QueryRecord, "feedback": Feedback, "labels": Label}
 
 
 class Options(BaseModel, frozen=True, extra="forbid"):
@@ -41,6 +35,9 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     """Kind of records in the file: queries, feedback or labels."""
     poll_s: float = Field(0.5, gt=0, le=60)
     """Seconds between two looks at the file for new lines."""
+    mapping: dict[str, str] = {}
+    """JMESPath expressions by field of the record, for lines of another form, for example {query:
+    input.question, tags.tenant: customer}; none: the lines are records."""
 
     @field_validator("path")
     @classmethod
@@ -57,6 +54,11 @@ class Options(BaseModel, frozen=True, extra="forbid"):
             )
         return path
 
+    @model_validator(mode="after")
+    def _has_a_mapping_that_can_be(self) -> "Options":
+        mapping_of(self.mapping, self.records)
+        return self
+
 
 def build(options: Options, context: SourceContext) -> "JsonlSource":
     """A source that follows one file."""
@@ -70,13 +72,19 @@ class JsonlSource(LoopOwner):
         self._options = options
         self._context = context
         self._name = f"jsonl:{options.path}"
-        self._decode: Decoder[Any] = Decoder(_KINDS[options.records])
         self._files = RotatedLog(options.path)
         self._opener = LogOpener()
         self._quiet: tuple[FilePosition, float] | None = (
             None  # a rotated file's end, and since when
         )
         self._log = structlog.get_logger("jsonl").bind(path=str(options.path))
+        mapping = mapping_of(options.mapping, options.records)
+        self._intake = LineIntake(
+            IntakeOptions("jsonl", options.records, mapping, "at_byte"),
+            context,
+            self._log,
+            lambda offset: f"{options.path}, byte {offset}",
+        )
         self.loop = Loop(
             self._name,
             self._turn,
@@ -148,52 +156,15 @@ class JsonlSource(LoopOwner):
 
     def _deliver(self, lines: list[bytes], offset: int, reached: FilePosition) -> bool:
         """Submit a batch with its position, and wait; False when stopped first."""
-        records, quarantined = self._decoded(lines, offset)
         position = (self._name, msgspec.msgpack.encode(reached))
-        size_bytes = sum(map(len, lines))
+        return self._intake.deliver(_placed(lines, offset), position, self.loop.stopping)
 
-        def make(reply: Callable[[IngestOutcome], None]) -> Submission:
-            is_queries = self._options.records == "queries"
-            return Submission(
-                "jsonl",
-                size_bytes,
-                reply,
-                records=records if is_queries else (),
-                changes=() if is_queries else records,
-                offset=position,
-                quarantined=quarantined,
-            )
 
-        outcome = deliver(self._context.sink, make, self.loop.stopping)
-        if outcome is not None:
-            count_outcome(self._context.counters, "jsonl", outcome)
-        return outcome is not None
-
-    def _decoded(self, lines: list[bytes], offset: int) -> tuple[list[Any], list[QuarantinedItem]]:
-        """The records of lines, and the refused lines, as many as the quarantine should take."""
-        records: list[Any] = []
-        quarantined: list[QuarantinedItem] = []
-        now = self._context.clock.now()
-        bounds = Bounds(now - self._context.retention_s, now + self._context.max_skew_s)
-        for line in lines:
-            if line.strip():
-                try:
-                    records.append(self._decode(line, now, bounds))
-                except RecordError as error:
-                    self._refuse(error, offset)
-                    if error.reason not in AGES and len(quarantined) < _MOST_QUARANTINED:
-                        name = f"{self._options.path}, byte {offset}"
-                        content = LineContent(self._options.records, line)
-                        text = self._context.text
-                        quarantined.append(line_item(now, name, error, content, text))
-            offset += len(line)
-        return records, quarantined
-
-    def _refuse(self, error: RecordError, offset: int) -> None:
-        self._context.counters.rejected("jsonl", error.reason)
-        self._log.warning(
-            "line_refused", at_byte=offset, field=error.field, reason=error.reason, error=str(error)
-        )
+def _placed(lines: list[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
+    """Each line with the byte at which it begins."""
+    for line in lines:
+        yield offset, line
+        offset += len(line)
 
 
 def _complete_lines(log: OpenLog, offset: int) -> tuple[list[bytes], int]:

@@ -438,6 +438,9 @@ def test_a_request_that_the_end_cuts_off_is_told_to_come_again():
         def submit(self, submission):
             waiting.set()
 
+        def unmapped(self, source, field, count):
+            """Counted nowhere."""
+
         def rejected(self, source, reason, count=1):
             counted.append((source, reason))
 

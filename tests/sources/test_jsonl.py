@@ -5,7 +5,9 @@ import threading
 import pytest
 from structlog.testing import capture_logs
 
-from ragmon.errors import OverloadedError, StoreError
+from ragmon.errors import OverloadedError, SettingsError, StoreError
+from ragmon.plugins import resolve
+from ragmon.quarantine import decode
 from ragmon.sources import IngestOutcome, SourceContext
 from tests.support.daemons import running
 from tests.support.jsonl import Follower, Killed
@@ -52,6 +54,38 @@ def test_bad_lines_are_counted_and_told_with_their_place(log):
     }  # fmt: skip
     assert [each["at_byte"] for each in logged] == [17, 26, 60, 73]
     assert logged[1]["field"] == "latency_ms"
+
+
+def test_lines_of_another_form_are_mapped(tmp_path):
+    mapping = {"query_id": "id", "query": "input.question", "timestamp": "ts"}
+    log = Follower(tmp_path, mapping=mapping)
+    log.path.write_bytes(
+        b'{"id": "a", "input": {"question": "why"}}\n{"id": "b", "ts": "soon"}\n[1]\nno json\n'
+    )
+    assert log.read() == ["a"]
+    assert log.disk.counted == {
+        "accepted": 1, "duplicates": 0, "invalid": 1, "malformed": 1, "mapping": 1,
+        "no query": 2, "no timestamp": 2, "no query_id": 1,
+    }  # fmt: skip
+
+
+def test_what_cannot_be_mapped_is_not_tried_again_as_a_record(tmp_path):
+    """Every field of a record is optional: an original would be taken for one without any."""
+    log = Follower(tmp_path, mapping={"query": "sort(a)"})
+    log.path.write_bytes(b'{"a": 3}\n{"a": ["x"]}\n')
+    log.read()
+    contents = [decode(item.body) for item in log.disk.quarantined]
+    assert [content.whole for content in contents] == [False, True]
+    assert contents[1].line == b'{"query":["x"]}'
+
+
+def test_a_bad_mapping_stops_the_start():
+    with pytest.raises(SettingsError, match=r"sources.0.*query: 'a b'.*character 3"):
+        resolve(
+            "ragmon.sources",
+            "sources.0",
+            {"kind": "jsonl", "path": "x", "mapping": {"query": "a b"}},
+        )
 
 
 def test_what_becomes_of_a_batch_is_counted(tmp_path):

@@ -9,6 +9,7 @@ from ragmon.clock import ManualClock
 from ragmon.errors import OverloadedError
 from ragmon.sources import IngestOutcome, SourceContext
 from ragmon.sources.jsonl import JsonlSource, Options
+from ragmon.stores.quarantine import QuarantinedItem
 
 NOW = 1_750_000_000.0
 
@@ -23,6 +24,7 @@ class Disk:
     def __init__(self) -> None:
         self.clock = ManualClock(NOW)
         self.records: list[str] = []
+        self.quarantined: list[QuarantinedItem] = []
         self.offsets: dict[str, bytes] = {}
         self.counted: dict[str, int] = {}
         self.trouble: list[Exception] = []
@@ -38,6 +40,7 @@ class Disk:
             return
         if self.killed == "before":
             raise Killed
+        self.quarantined += submission.quarantined
         self.records += [each.query_id for each in submission.records or submission.changes]
         source, position = submission.offset
         self.offsets[source] = position
@@ -51,6 +54,9 @@ class Disk:
 
     def duplicated(self, source, count):
         self.counted["duplicates"] = self.counted.get("duplicates", 0) + count
+
+    def unmapped(self, source, field, count):
+        self.counted[f"no {field}"] = self.counted.get(f"no {field}", 0) + count
 
     def rejected(self, source, reason, count=1):
         assert source == "jsonl"

@@ -54,6 +54,9 @@ class CountedOutcomes:
     def duplicated(self, source: str, count: int) -> None:
         self._add(source, "duplicate", count)
 
+    def unmapped(self, source, field, count):
+        """Counted nowhere."""
+
     def rejected(self, source: str, reason: str, count: int = 1) -> None:
         self._add(source, reason, count)
 
