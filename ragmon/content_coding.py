@@ -105,4 +105,5 @@ def _deflated(plain: bytes, flush: int) -> bytes:
 
 
 def _zstd(plain: bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(plain)
+    packed = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(plain)
+    return bytes(memoryview(packed))  # it has the memory of an answer that nothing compresses

@@ -4,9 +4,6 @@ import contextlib
 import resource
 from pathlib import Path
 
-from ragmon.daemon import malloc
-from ragmon.memory import MemoryBudget
-
 WITHOUT_CGROUP = 1 << 30
 _PAGE = resource.getpagesize()
 _V1_FILES = ("memory.limit_in_bytes",)
@@ -47,16 +44,6 @@ def used_bytes(root: Path = Path("/")) -> int | None:
     }
     sizes = [_anonymous(own), *(_anonymous(root / "proc" / str(child)) for child in children)]
     return None if sizes[0] is None else sum(size or 0 for size in sizes)
-
-
-def measure(budget: MemoryBudget) -> None:
-    """Have the budget know what is used; where that is much, free pages are given back first."""
-    used = used_bytes()
-    if used is not None and used - budget.reserved > budget.limit // 2:
-        malloc.trim()
-        used = used_bytes()
-    if used is not None:
-        budget.note(used)
 
 
 def _limits(mounted: Path, path: str, names: tuple[str, ...]) -> list[int]:

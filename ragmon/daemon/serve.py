@@ -35,12 +35,13 @@ from ragmon.daemon.ingest.maintenance import StoreMaintenance
 from ragmon.daemon.ingest.metrics import watch, watch_loops, watch_memory
 from ragmon.daemon.judging.build import Judges
 from ragmon.daemon.lock import DirectoryLock
+from ragmon.daemon.memory_watch import MemoryWatch
 from ragmon.daemon.metric_series import LiveSeries
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.notify.delivery import build_delivery
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_exporter
 from ragmon.daemon.page_data import LivePages
-from ragmon.daemon.process_memory import default_limit, measure
+from ragmon.daemon.process_memory import default_limit
 from ragmon.daemon.quarantine import QuarantineApi
 from ragmon.daemon.query_pages import QueryPages
 from ragmon.daemon.query_reads import QueryReads
@@ -66,7 +67,6 @@ from ragmon.web.tokens import TokenSection
 if TYPE_CHECKING:
     from ragmon.daemon.probes.scheduler import Probes
 
-_MEASURE_EVERY_S = 2.0
 _DRAIN_S = 3.0  # for requests, then for the queue; with all else it ends within 10 s
 _STOP_S = 2.5  # for all components together
 _READS_S = 0.5
@@ -194,7 +194,6 @@ class Daemon:
             stall_s=max(60.0, 3 * every_s),
             must_succeed=True,
         )
-        self._schedule.every(_MEASURE_EVERY_S, "memory", lambda: measure(self._memory))
         self._maintenance.plan(self._schedule, self.settings.snapshot_every)
         self._schedule.start()
         for component in self._components:
@@ -335,6 +334,7 @@ class Daemon:
     def _build_components(self) -> list[Component]:
         """In the order in which they start."""
         return [
+            MemoryWatch(self._memory, self._clock),
             *self._access.components(),
             self._delivery,
             self._alerting,

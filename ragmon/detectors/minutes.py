@@ -191,10 +191,14 @@ class MinuteLog:
                     yield SavedMinute(tier, bucket, ring.bucket(bucket).tobytes())
             ring.dirty.clear()
 
-    def mark_dirty(self, saved: Iterable[SavedMinute]) -> None:
-        """These were dumped, but not saved after all."""
-        for bucket in saved:
-            self._rings[bucket.tier].dirty.add(bucket.bucket)
+    def dirty(self) -> tuple[set[int], ...]:
+        """Numbers of the buckets of each ring that ``dump_dirty`` would save."""
+        return tuple(set(ring.dirty) for ring in self._rings)
+
+    def mark_dirty(self, buckets: Iterable[set[int]]) -> None:
+        """These, as ``dirty`` answered them, were dumped, but not saved after all."""
+        for ring, numbers in zip(self._rings, buckets, strict=True):
+            ring.dirty |= numbers
 
     def load_bucket(self, saved: SavedMinute) -> None:
         """Put a saved bucket back, after ``load``."""

@@ -274,7 +274,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     """The changes of one turn of detection, saved as a whole."""
 
     state: bytes  # of the detectors
-    buckets: Sequence[minutes.SavedMinute]  # those that changed
+    buckets: Iterable[minutes.SavedMinute]  # those that changed; made while they are saved
     oldest: tuple[int, int]  # older buckets of each tier go
     book: bytes  # of the alerts
     catching_up: bool

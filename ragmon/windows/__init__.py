@@ -38,7 +38,7 @@ class Merged(Struct, frozen=True):
     """One window of every series."""
 
     rows: NDArray[np.float64]  # (series, RowLayout.width)
-    latency: NDArray[np.int64]  # (series, stages, bins)
+    latency: NDArray[np.integer]  # (series, stages, bins)
     judged: NDArray[np.float64] | None = None  # (series, width of the layout); None: nothing
 
 
@@ -158,7 +158,7 @@ class Windows:
         chosen = slice(None) if series is None else series
         size = count if series is None else len(series)
         rows = np.zeros((size, self.row_layout.width))
-        latency = np.zeros((size, stages, BINS), dtype=np.int64)
+        latency = np.zeros((size, stages, BINS), dtype=np.int32)  # as the rings have it
         judged = np.zeros((count, self.verdict_layout.width))
         for run in self.runs(window_s, now, end):
             rows += self.rings[run.tier].total(run, count)[chosen]

@@ -12,7 +12,7 @@ from ragmon.windows.tiers import Run, Tier, split
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_MOST_OPEN = 8_000  # rows of a ring that are not packed: some 10 MB
+_MOST_OPEN = 4_000  # rows of a ring that are not packed: some 7 MB
 _SHORT = 8  # up to so many rows, one pass for each takes half the time of reduceat
 
 
@@ -90,12 +90,15 @@ class Ring:
         if not kept.all():
             series, buckets, rows = series[kept], buckets[kept], rows[kept]
         touched = []
+        open_rows = sum(bucket.open_rows for bucket in self._buckets.values())
         for number, mine in split(buckets):
             bucket = self._buckets.pop(number, None) or BucketRows(self._width)
+            open_rows -= bucket.open_rows
             bucket.add(series[mine], rows[mine])
+            open_rows += bucket.open_rows
             self._buckets[number] = bucket
             touched.append(number)
-        self._rest_longest_untouched()
+            open_rows = self._rest_longest_untouched(open_rows)
         self._kept.add(buckets, series, rows)
         return touched
 
@@ -174,11 +177,13 @@ class Ring:
             del self._buckets[stale]
             self._kept.forget(stale)
 
-    def _rest_longest_untouched(self) -> None:
-        """Pack what was not touched for longest, while too many rows are open."""
-        open_rows = sum(bucket.open_rows for bucket in self._buckets.values())
+    def _rest_longest_untouched(self, open_rows: int) -> int:
+        """Pack what was not touched for longest, while too many rows are open; returns how many."""
+        if open_rows <= _MOST_OPEN:
+            return open_rows
         for bucket in self._buckets.values():
-            if open_rows <= _MOST_OPEN:
-                return
             open_rows -= bucket.open_rows
             bucket.rest()
+            if open_rows <= _MOST_OPEN:
+                break
+        return open_rows

@@ -5,7 +5,7 @@ reused, slices were configured differently or a signal was added.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,6 +20,8 @@ from ragmon.windows import Merged, Windows
 from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.series import SeriesKey
 from ragmon.windows.totals import LATENCY_EDGES_MS, STAGES, rebin
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 PER_FINE = STAGES * exponential.SIZE
 PER_SERIES = STAGES * BINS
@@ -137,32 +139,40 @@ def add_saved(
         saved: bodies of buckets that memory no longer holds.
         columns: in force now.
     """
-    numbers = dict(keys)
-    rows = list(merged.rows)
-    latency = [counts.reshape(-1) for counts in merged.latency]
+    numbers, size = dict(keys), len(merged.rows)
     names, layout = _names(columns), layout_of(columns)
-    judged = list(np.zeros((len(rows), layout.width)) if merged.judged is None else merged.judged)
+    rows = merged.rows.copy()
+    # Wider than in memory, for there is no end to how long a window on disk may be.
+    latency = merged.latency.reshape(size, PER_SERIES).astype(np.int64)
+    judged = np.zeros((size, layout.width)) if merged.judged is None else merged.judged.copy()
     for body in saved:
         stored = msgspec.msgpack.decode(body, type=_Bucket)
         added = _rows(stored.rows, stored.columns, names, len(stored.series))
         codes = np.frombuffer(stored.codes, dtype=np.int32)
         counts = np.frombuffer(stored.counts, dtype=np.int32)
-        ends = np.searchsorted(codes, PER_SERIES * np.arange(len(stored.series) + 1))
-        for at, key in enumerate(stored.series):
-            number = numbers.setdefault(key, len(rows))
-            if number == len(rows):
-                rows.append(np.zeros(RowLayout(len(names)).width))
-                latency.append(np.zeros(PER_SERIES, dtype=np.int64))
-                judged.append(np.zeros(layout.width))
-            rows[number] = rows[number] + added[at]
-            mine = slice(ends[at], ends[at + 1])
-            latency[number][codes[mine] % PER_SERIES] += counts[mine]
+        for key in stored.series:
+            if key not in numbers:
+                numbers[key], size = size, size + 1
+        rows, latency = _with_room(rows, size), _with_room(latency, size)
+        judged = _with_room(judged, size)
+        of_series = np.array([numbers[key] for key in stored.series], dtype=np.intp)
+        rows[of_series] += added
+        position, within = np.divmod(codes, PER_SERIES)
+        latency[of_series[position], within] += counts
         if stored.judged is not None:
-            for at, row in zip(*_judged_rows(stored.judged, layout), strict=True):
-                number = numbers[stored.series[at]]
-                judged[number] = judged[number] + row
-    total = np.stack(latency).reshape(len(rows), STAGES, BINS)
-    return Merged(np.stack(rows), total, np.stack(judged)), numbers
+            at, sums = _judged_rows(stored.judged, layout)
+            judged[of_series[at]] += sums
+    total = latency[:size].reshape(size, STAGES, BINS)
+    return Merged(rows[:size], total, judged[:size]), numbers
+
+
+def _with_room(table: NDArray[_Number], rows: int) -> NDArray[_Number]:
+    """The table with at least that many rows, new ones zero; half as many again when it grows."""
+    more = rows - len(table)
+    if more <= 0:
+        return table
+    room = np.zeros((max(more, len(table) // 2), *table.shape[1:]), dtype=table.dtype)
+    return np.concatenate([table, room])
 
 
 class SavedSums(NamedTuple):

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ragmon.daemon.process_memory import cgroup_limit, default_limit, measure, used_bytes
-from ragmon.memory import MemoryBudget
+from ragmon.daemon.process_memory import cgroup_limit, default_limit, used_bytes
 
 GIB = 1 << 30
 MEMINFO = f"MemTotal:       {64 * GIB >> 10} kB\nMemFree: 1 kB\n"
@@ -69,9 +68,6 @@ def test_a_small_machine_has_less_than_the_default(tmp_path):
 def test_without_proc_there_is_a_default_and_nothing_is_measured(tmp_path):
     assert default_limit(tmp_path) == GIB
     assert used_bytes(tmp_path) is None
-    budget = MemoryBudget(100)
-    budget.note(7)
-    assert budget.base == 7
 
 
 def test_used_bytes_counts_children_and_not_files(tmp_path):
@@ -82,12 +78,3 @@ def test_used_bytes_counts_children_and_not_files(tmp_path):
     task.mkdir(parents=True)
     (task / "children").write_text("7 8 \n")  # 8 has ended
     assert used_bytes(tmp_path) == (400 + 40) * 4096
-
-
-def test_what_this_process_uses_is_measured():
-    budget = MemoryBudget(1 << 40)
-    measure(budget)
-    before = budget.base
-    ballast = b"x" * (64 << 20)
-    measure(budget)
-    assert budget.base - before > 0.9 * len(ballast)

@@ -222,6 +222,7 @@ _LOOPS = (
     "writer",
     "schedule",
     "clock-watch",
+    "memory",
     "secrets",
     "token-use",
     "audit",

@@ -97,6 +97,21 @@ def test_it_continues_where_it_was_saved():
     assert other.span(START, START + 300).tolist() == held.span(START, START + 300).tolist()
 
 
+def test_what_could_not_be_saved_is_saved_the_next_time():
+    held = log(2)
+    for at in range(30):
+        add(held, START + at, 3.0, stream=at % 2)
+        held.take()
+    before = held.dirty()
+    dumped = held.dump_dirty()
+    saved = [next(dumped) for _ in range(12)]  # then the disk was full
+    held.mark_dirty(before)
+    again = list(held.dump_dirty())
+    assert {each.tier for each in again} == {0, 1}
+    assert again[:12] == saved
+    assert not any(held.dirty())
+
+
 def test_old_buckets_are_forgotten():
     held = log()
     add(held, START)

@@ -279,10 +279,10 @@ class Alerting:
         self._attach(worst)
         events, notices = tuple(self._events), tuple(self._notices)
         rows = notifications(notices, self._delivery.routes)
-        buckets = list(log.dump_dirty())
+        dirty = log.dirty()
         turn = Turn(
             state=self.detection.dump(),
-            buckets=buckets,
+            buckets=log.dump_dirty(),
             oldest=timeline.oldest,
             book=timeline.book.dump(),
             catching_up=timeline.catching_up,
@@ -294,7 +294,7 @@ class Alerting:
         try:
             self._alerts.ask(lambda alerts: alerts.save(turn))
         except BaseException:
-            log.mark_dirty(buckets)
+            log.mark_dirty(dirty)
             raise
         self._events.clear()
         self._notices.clear()

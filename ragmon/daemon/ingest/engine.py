@@ -108,8 +108,9 @@ class Engine:
         dirty = [set(each) for each in self.windows.dirty]
         try:
             self.store.index()
-            saved = list(dump_dirty(self.windows))
-            self.store.save_windows(saved, dump_totals(self.windows), position)
+            # Bucket by bucket: together they may be a hundred megabytes after a back-fill.
+            totals = dump_totals(self.windows)
+            self.store.save_windows(dump_dirty(self.windows), totals, position)
         except BaseException as error:
             for unsaved, buckets in zip(self.windows.dirty, dirty, strict=True):
                 unsaved.update(buckets)

@@ -1,9 +1,8 @@
-"""The work that keeps store, windows and memory small: snapshots, retention, joining of blocks."""
+"""The work that keeps store and windows small: snapshots, retention, joining of blocks."""
 
 import itertools
 from collections.abc import Callable
 
-from ragmon.daemon import malloc
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.ingest.summaries import BlockSummarizer
 from ragmon.daemon.schedule import Schedule
@@ -11,7 +10,6 @@ from ragmon.daemon.schedule import Schedule
 _EXPIRE_EVERY_S = 30.0
 _COMPACT_EVERY_S = 20.0
 _SUMMARIZE_EVERY_S = 30.0
-_TRIM_EVERY_S = 10.0  # it takes some milliseconds
 _COMPACT_STEPS = 200
 _SAVE_EVERY_S = 600.0  # of what retention counts; a restart may lose so much
 _REACHED = "retention_reached"
@@ -32,7 +30,6 @@ class StoreMaintenance:
         schedule.every(snapshot_every_s, "snapshot", self.snapshot, longest_pause_s=0.0)
         schedule.every(_EXPIRE_EVERY_S, "expire", self.expire)
         schedule.every(_COMPACT_EVERY_S, "compact", self.compact)
-        schedule.every(_TRIM_EVERY_S, "trim", malloc.trim)
         summarizer = BlockSummarizer(self._engine, self._ending, schedule.monotonic)
         schedule.every(_SUMMARIZE_EVERY_S, "summarize", summarizer.turn)
 

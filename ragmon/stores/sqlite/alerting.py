@@ -76,7 +76,6 @@ class SqliteAlertLog:
             "mode": b"catching_up" if turn.catching_up else b"live",
             "position": msgspec.msgpack.encode(turn.position),
         }
-        buckets = [(tier, bucket, self._db.zip(body)) for tier, bucket, body in turn.buckets]
         events = [
             (event.id, event.at, event.alert.episode, event.change, self._packed(event))
             for event in turn.events
@@ -87,7 +86,10 @@ class SqliteAlertLog:
         ]
         with self._db.transaction() as db:
             db.executemany("REPLACE INTO detection VALUES (?, ?)", state.items())
-            db.executemany("REPLACE INTO minutes VALUES (?, ?, ?)", buckets)
+            db.executemany(
+                "REPLACE INTO minutes VALUES (?, ?, ?)",
+                ((tier, bucket, self._db.zip(body)) for tier, bucket, body in turn.buckets),
+            )
             db.executemany(
                 "DELETE FROM minutes WHERE tier = ? AND bucket < ?", enumerate(turn.oldest)
             )

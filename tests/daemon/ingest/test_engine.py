@@ -2,6 +2,7 @@
 
 import itertools
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from ragmon.records import Feedback, Label, Latency, Verdict
 from ragmon.sources import Submission
 from ragmon.stores.sqlite import SqliteStore
 from ragmon.windows.series import SeriesKey
+from ragmon.windows.snapshot import dump_dirty
 from tests.support.examples import DAY_S, NOON, pipeline, query_records, record, windows
 from tests.support.stores import copied, small_pieces
 
@@ -413,3 +415,25 @@ def test_a_changed_configuration_keeps_what_it_still_means(tmp_path, slices, ks,
         number = held.series.keys[SeriesKey("default", name, tags[name])]
         assert merged.rows[number, -1] == (11 if name == "tenant" else 1)
     site.engine.store.close()
+
+
+def test_a_snapshot_holds_one_bucket_at_a_time(tmp_path):
+    """A week of history changes every bucket: together they would be the peak of memory."""
+    site = Site(tmp_path, limit=40)
+    hours = [NOON - 3_600.0 * at for at in range(90, 0, -1)]
+    names = [f"p{at}" for at in range(20)]
+    site.log(*(record(f"{at}-{name}", at, pipeline=name) for at in hours for name in names))
+    windows = site.engine.windows
+    windows.settle()
+    dirty = [set(each) for each in windows.dirty]
+    together = sum(len(bucket.body) for bucket in dump_dirty(windows))
+    for changed, buckets in zip(windows.dirty, dirty, strict=True):
+        changed.update(buckets)
+    tracemalloc.start()
+    try:
+        site.engine.snapshot()
+        assert tracemalloc.get_traced_memory()[1] < together / 3
+    finally:
+        tracemalloc.stop()
+    assert together > 2_000_000
+    assert not any(windows.dirty)
