@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from ragmon.alerts import SEVERITIES, Alert, AlertEvent, Change, Evidence, State, WorstQuery
 from ragmon.alerts.incidents import AlertIncident, IncidentCause
 from ragmon.alerts.message import Links
-from ragmon.alerts.notices import IncidentChange, IncidentNotice
+from ragmon.alerts.notices import Acknowledgement, IncidentChange, IncidentNotice
 from ragmon.detectors import Measured, Severity
 from ragmon.detectors.losses import INDEX, LOSSES
 
@@ -108,6 +108,7 @@ class NotificationView(Struct, frozen=True, kw_only=True):
     severity: Severity
     headline: str
     sinks: tuple[str, ...]  # it was sent to; empty: none took it
+    acknowledged: Acknowledgement | None  # as it stood then
 
 
 class IncidentView(Struct, frozen=True, kw_only=True):
@@ -123,6 +124,7 @@ class IncidentView(Struct, frozen=True, kw_only=True):
     began_at: float  # estimated; times are unix seconds
     detected_at: float  # the first alert fired
     ended_at: float | None  # null while an alert of it is open
+    acknowledged: Acknowledgement | None  # null: nobody said that they work on it
     bad_queries: float | None  # beyond what was expected, about; of the alert with the most
     alerts: list[IncidentAlert]  # causes before their effects
     notifications: list[NotificationView]  # in order
@@ -195,6 +197,7 @@ def describe_incident(
         began_at=incident.began_at,
         detected_at=incident.detected_at,
         ended_at=incident.ended_at,
+        acknowledged=notices[-1].acknowledged if notices else None,
         bad_queries=max((excess for excess in beyond if excess is not None), default=None),
         alerts=[_of_incident(alert) for alert in incident.alerts],
         notifications=[notification(notice) for notice in notices],
@@ -210,6 +213,7 @@ def notification(notice: IncidentNotice) -> NotificationView:
         severity=notice.severity,
         headline=notice.headline,
         sinks=notice.sinks,
+        acknowledged=notice.acknowledged,
     )
 
 

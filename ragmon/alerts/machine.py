@@ -14,7 +14,13 @@ from msgspec.structs import replace
 from ragmon.alerts import SEVERITIES, Alert, AlertEvent, Evidence, event, graver
 from ragmon.alerts.incidents import with_incident
 from ragmon.alerts.inhibition import causal_order, cause_of
-from ragmon.alerts.notices import IncidentNotice, OpenIncident, notify
+from ragmon.alerts.notices import (
+    Acknowledgement,
+    IncidentNotice,
+    OpenIncident,
+    acknowledge,
+    notify,
+)
 from ragmon.alerts.remedies import name_of
 from ragmon.alerts.silences import Maintenance, Silence, silenced_by
 from ragmon.detectors import AlertKey, Finding
@@ -69,6 +75,19 @@ class AlertBook(Struct, frozen=True):
         """The book with every alert changed."""
         alerts, ended = tuple(map(change, self.open)), tuple(map(change, self.recent))
         return AlertBook(alerts, ended, self.incidents)
+
+    def acknowledged(
+        self, name: str, word: Acknowledgement | None, now: float
+    ) -> "tuple[AlertBook, IncidentNotice]":
+        """The book once somebody took an incident on, and the notification of it.
+
+        Raises:
+            KeyError: nobody was notified of such an incident, or it is over.
+        """
+        known = {incident.id: incident for incident in self.incidents}
+        taken, notice = acknowledge(known[name], self.open, self.recent, word, now)
+        known[name] = taken
+        return AlertBook(self.open, self.recent, tuple(known.values())), notice
 
     @staticmethod
     def load(data: bytes) -> "AlertBook":

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ragmon.alerts import Alert, Evidence, ModeShift, SliceShare, WorstQuery
 from ragmon.alerts.incidents import IncidentCause
-from ragmon.alerts.notices import IncidentNotice
+from ragmon.alerts.notices import Acknowledgement, IncidentNotice
 from ragmon.alerts.sentences import (
     MOST_SENTENCE,
     is_good,
@@ -44,10 +44,13 @@ _PREFIXES = {
     "grew": "Update: ",
     "escalated": "Escalated: ",
     "renotified": "Still firing: ",
+    "acknowledged": "Acknowledged: ",
+    "unacknowledged": "No longer acknowledged: ",
     "resolved": "Resolved: ",
 }
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _NOTHING = Evidence(sentence="")
+_MOST_NOTE = 400
 _LEAST = 0.005  # shift of a failure mode that is worth a word
 
 
@@ -224,6 +227,12 @@ def likelihood(cause: IncidentCause) -> str:
     return f"{cause.text} ({100.0 * cause.probability:.0f} % likely)"
 
 
+def acknowledged_text(word: Acknowledgement) -> str:
+    """``by ann, 21:10 UTC: we roll back``."""
+    note = f": {' '.join(word.note.split())}" if word.note else ""
+    return clip(f"by {word.by}, {minute_text(word.at)}{note}", _MOST_NOTE)
+
+
 def _message(notice: IncidentNotice, title: str, now: float, links: Links) -> Message:
     alert = notice.alert
     evidence = alert.evidence or _NOTHING
@@ -245,6 +254,8 @@ def _facts(notice: IncidentNotice, now: float) -> Iterator[Fact]:
     alert = notice.alert
     yield Fact("incident", "Incident", notice.incident_id)
     yield Fact("likely_cause", "Cause", likelihood(notice.cause))
+    if notice.acknowledged is not None:
+        yield Fact("acknowledged", "Acknowledged", acknowledged_text(notice.acknowledged))
     if notice.alerts > 1:
         yield Fact("symptoms", "Symptoms", "; ".join(notice.symptoms))
     yield from _measurements(alert)

@@ -3,7 +3,8 @@
 One when it opens, one when it becomes graver, one when it grows by something that what people know
 does not explain (at most every quarter of an hour), a reminder while nothing changes, one when its
 last alert ends. So for whatever fires and is not silenced somebody was notified of its incident,
-at a severity that is at least its own.
+at a severity that is at least its own. Somebody who works on it acknowledges it: everybody is told,
+and reminders stop until it becomes graver.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,9 +23,25 @@ UPDATE_EVERY_S = 900.0
 
 _MOST_SYMPTOMS = 10
 
-IncidentChange = Literal["opened", "grew", "escalated", "renotified", "resolved"]
+IncidentChange = Literal[
+    "opened",
+    "grew",
+    "escalated",
+    "renotified",
+    "acknowledged",
+    "unacknowledged",
+    "resolved",
+]
 
 _RELABELLING = ("opened", "escalated")
+
+
+class Acknowledgement(Struct, frozen=True, kw_only=True):
+    """Somebody's word that they work on an incident."""
+
+    at: float  # unix seconds
+    by: str
+    note: str = ""
 
 
 class OpenIncident(Struct, frozen=True, kw_only=True):
@@ -39,6 +56,7 @@ class OpenIncident(Struct, frozen=True, kw_only=True):
     pipelines: tuple[str, ...]  # of the alerts that notifications spoke of
     known: tuple[str, ...]  # fingerprints of alerts that are no news any more
     unsent: tuple[str, ...] = ()  # fingerprints of news since the last notification
+    acknowledged: Acknowledgement | None = None
 
 
 class IncidentNotice(Struct, frozen=True, kw_only=True):
@@ -60,6 +78,7 @@ class IncidentNotice(Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
     alert: Alert  # that leads it
     sinks: tuple[str, ...] = ()  # that it goes to
+    acknowledged: Acknowledgement | None = None
 
     @property
     def status(self) -> Literal["firing", "resolved"]:
@@ -141,6 +160,30 @@ def standing(
     ]
 
 
+def acknowledge(
+    incident: OpenIncident,
+    alerts: Iterable[Alert],
+    ended: Iterable[Alert],
+    word: Acknowledgement | None,
+    now: float,
+) -> tuple[OpenIncident, IncidentNotice]:
+    """An open incident once somebody took it on, and the notification of it.
+
+    Args:
+        incident: that was notified and is not over.
+        alerts: open ones.
+        ended: alerts that are over, the newest first.
+        word: of whoever works on it; None: they no longer do.
+        now: unix seconds.
+    """
+    members = _members({incident.id: incident}, sorted(alerts, key=causal_order), ended)
+    taken = replace(incident, acknowledged=word)
+    change: IncidentChange = "unacknowledged" if word is None else "acknowledged"
+    notice = _notice(taken, members[incident.id], change, now, {})
+    # Two people may do so within a second.
+    return taken, replace(notice, id=f"{incident.id}-{change}-{int(now * 1_000)}")
+
+
 def _members(
     known: dict[str, OpenIncident], alerts: Iterable[Alert], ended: Iterable[Alert]
 ) -> dict[str, _Members]:
@@ -171,7 +214,7 @@ def _change(
     waited = now - before.notified_at
     if waited >= UPDATE_EVERY_S and _with_news(before, group, now).unsent:
         return "grew"
-    return "renotified" if waited >= renotify_s else None
+    return "renotified" if waited >= renotify_s and before.acknowledged is None else None
 
 
 def _news(before: OpenIncident | None, group: _Members, now: float) -> list[Alert]:
@@ -230,7 +273,11 @@ def _notified(
     lead = min(group.firing, key=_grave_first)
     cause = _summary(group, now).cause.text
     labels = lead.labels | {"severity": severity, "incident_id": group.id, "cause": cause}
-    return replace(incident, severity=severity, lead=lead.key, labels=labels)
+    is_new = change == "escalated"  # what was acknowledged was less grave
+    acknowledged = None if is_new else incident.acknowledged
+    return replace(
+        incident, severity=severity, lead=lead.key, labels=labels, acknowledged=acknowledged
+    )
 
 
 def _lead(incident: OpenIncident, group: _Members) -> Alert:
@@ -277,6 +324,7 @@ def _notice(
         opened_at=incident.opened_at,
         ended_at=now if change == "resolved" else None,
         alert=_shown_lead(incident, group),
+        acknowledged=incident.acknowledged,
     )
 
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import msgspec
 from pydantic import Field, SecretStr, model_validator
 
-from ragmon.alerts.message import clip, description, message
+from ragmon.alerts.message import acknowledged_text, clip, description, message
 from ragmon.alerts.notices import IncidentNotice
 from ragmon.errors import SinkError
 from ragmon.http_client import HttpOptions, Poster, Url, check_secret, secret
@@ -15,6 +15,12 @@ from ragmon.sinks import SinkContext
 
 _PRIORITIES = {"info": "P5", "warning": "P3", "critical": "P1"}
 _SOURCE = "ragmon"
+_ACTIONS = {
+    "acknowledged": "acknowledge",
+    "unacknowledged": "unacknowledge",
+    "resolved": "close",
+}
+_MOST_USER = 100
 _NOT_FOUND = 404
 # The limits of the API; what is longer is refused or cut without a sign.
 _MOST_MESSAGE = 130
@@ -63,13 +69,11 @@ class Opsgenie:
         self._poster = Poster(options, context.clock)
 
     def deliver(self, notice: IncidentNotice) -> None:
-        """Create or close the alert; one that is open is not created twice."""
+        """Create, acknowledge or close the alert; one that is open is not created twice."""
         one = f"{self._alerts}/{quote(notice.incident_id, safe='')}"
-        if notice.status == "resolved":
-            words = message(notice, self._context.links, self._context.labels)
-            closing = {"source": _SOURCE, "note": clip(words.title, _MOST_NOTE)}
+        if action := _ACTIONS.get(notice.change):
             try:
-                self._send(f"{one}/close?identifierType=alias", closing)
+                self._send(f"{one}/{action}?identifierType=alias", self._noted(notice))
             except SinkError as error:
                 if error.status != _NOT_FOUND:  # somebody deleted it
                     raise
@@ -78,6 +82,13 @@ class Opsgenie:
         if notice.change == "escalated":  # creating it again changes nothing but a count
             priority = {"priority": _PRIORITIES[notice.severity]}
             self._send(f"{one}/priority?identifierType=alias", priority, "PUT")
+
+    def _noted(self, notice: IncidentNotice) -> dict[str, str]:
+        words = message(notice, self._context.links, self._context.labels)
+        if notice.acknowledged is None or notice.change != "acknowledged":
+            return {"source": _SOURCE, "note": clip(words.title, _MOST_NOTE)}
+        note = clip(acknowledged_text(notice.acknowledged), _MOST_NOTE)
+        return {"source": _SOURCE, "user": clip(notice.acknowledged.by, _MOST_USER), "note": note}
 
     def _send(self, url: str, content: dict[str, Any], method: str = "POST") -> None:
         key = secret(self._options, "api_key")

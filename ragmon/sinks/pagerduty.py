@@ -44,7 +44,7 @@ class PagerDuty:
         self._poster = Poster(options, context.clock)
 
     def deliver(self, notice: IncidentNotice) -> None:
-        """Trigger or resolve; a second trigger of an open incident sends no second page."""
+        """Trigger, acknowledge or resolve; a second trigger of an open incident pages nobody."""
         key = secret(self._options, "routing_key")
         payload = {"routing_key": key} | body(notice, self._context)
         self._poster.post(self._options.url, msgspec.json.encode(payload), {}, [key])
@@ -56,6 +56,8 @@ def body(notice: IncidentNotice, context: SinkContext) -> dict[str, Any]:
     words = message(notice, links, context.labels)
     if words.status == "resolved":
         return {"event_action": "resolve", "dedup_key": notice.incident_id}
+    if notice.change == "acknowledged":  # there it cannot be taken back: then it is triggered again
+        return {"event_action": "acknowledge", "dedup_key": notice.incident_id}
     stream = alert.key.stream
     details = {fact.name: fact.value for fact in words.facts}
     return {

@@ -1,7 +1,7 @@
 """Alerts, undelivered notifications and silences over HTTP."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -21,8 +21,11 @@ from ragmon.api_schema import (
 from ragmon.asgi import BodyLimits, Problem
 from ragmon.web import endpoints
 from ragmon.web.api import Page, body_of, json_answer
+from ragmon.web.incident_endpoints import ACKNOWLEDGE, UNACKNOWLEDGE, AcknowledgeRequest
 from ragmon.web.parameters import limit_of, moment_of
 from ragmon.web.permits import Readable, permit_of, pipeline_of
+
+Asked = TypeVar("Asked")
 
 
 class AlertSource(Protocol):
@@ -62,6 +65,14 @@ class AlertSource(Protocol):
         """One alert by id or fingerprint, with its transitions; KeyError when unknown."""
         ...
 
+    async def acknowledge(self, name: str, by: str, note: str) -> IncidentView:
+        """Say that somebody works on an incident; KeyError when it is not open to that."""
+        ...
+
+    async def unacknowledge(self, name: str) -> IncidentView:
+        """Say that nobody works on it any more; KeyError when it is not open to that."""
+        ...
+
     async def undelivered(self, limit: int) -> NotificationQueue:
         """Number of notifications that wait, and the newest that were given up, with the reason."""
         ...
@@ -92,6 +103,8 @@ class AlertSection:
             Page(endpoints.ALERTS, self.listed),
             Page(endpoints.ALERT, self.shown),
             Page(endpoints.INCIDENTS, self.incidents),
+            Page(ACKNOWLEDGE, self.acknowledged),
+            Page(UNACKNOWLEDGE, self.unacknowledged),
             Page(endpoints.NOTIFICATIONS, self.undelivered),
             Page(endpoints.SILENCES, self.silences),
             Page(endpoints.ADD_SILENCE, self.silenced),
@@ -140,6 +153,36 @@ class AlertSection:
             raise _missing("alert", name)
         return json_answer(alert)
 
+    async def acknowledged(self, request: Request) -> Response:
+        """Take an incident on."""
+        asked = await self._decoded(request, AcknowledgeRequest)
+        name = request.path_params["name"]
+        try:
+            by = asked.by or permit_of(request).name
+            return json_answer(await self._alerts.acknowledge(name, by, asked.note))
+        except KeyError:
+            raise closed_incident(name) from None
+
+    async def unacknowledged(self, request: Request) -> Response:
+        """Let go of an incident."""
+        name = request.path_params["name"]
+        try:
+            return json_answer(await self._alerts.unacknowledge(name))
+        except KeyError:
+            raise closed_incident(name) from None
+
+    async def _decoded(self, request: Request, kind: type[Asked]) -> Asked:
+        """The body of a request; an empty one has every default.
+
+        Raises:
+            Problem: it is no such JSON.
+        """
+        try:
+            body = await body_of(request, self._limits)
+            return msgspec.json.decode(body or b"{}", type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise Problem(400, str(error), reason="bad_parameter") from None
+
     async def undelivered(self, request: Request) -> Response:
         """Notifications that no receiver has."""
         limit = limit_of(request.query_params.get("limit", "50"))
@@ -152,10 +195,9 @@ class AlertSection:
     async def silenced(self, request: Request) -> Response:
         """Add a silence."""
         try:
-            body = await body_of(request, self._limits)
-            asked = msgspec.json.decode(body, type=SilenceRequest)
+            asked = await self._decoded(request, SilenceRequest)
             return json_answer(await self._alerts.silence(asked), 201)
-        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+        except ValueError as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
 
     async def unsilenced(self, request: Request) -> Response:
@@ -166,6 +208,12 @@ class AlertSection:
         except KeyError:
             raise _missing("silence", name) from None
         return json_answer(DeletedSilence(deleted=name))
+
+
+def closed_incident(name: str) -> Problem:
+    """404, of an incident that cannot be acknowledged."""
+    detail = f"no incident {name[:100]!r} is open that somebody was notified of"
+    return Problem(404, detail, reason="not_found")
 
 
 def _missing(what: str, name: str) -> Problem:

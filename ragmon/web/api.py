@@ -301,6 +301,8 @@ class Api:
         secret = self._access.form_secret(request.scope, is_login=is_login)
         request.state.form = await read_form(request, self._limits, secret)
         request.scope[PROVEN] = True
+        if not is_login:  # its form holds the token of a person
+            request.state.body_start = msgspec.json.encode(request.state.form)[:BODY_START]
 
     def _needed(self, endpoint: Endpoint) -> str:
         """Scope that a token needs; empty when none is asked for."""

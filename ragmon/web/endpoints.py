@@ -7,7 +7,12 @@ from typing import Any, Literal
 
 from ragmon import api_schema as schema
 from ragmon.stores.protocols import BaselineRow
-from ragmon.web import page_endpoints, quarantine_endpoints, query_endpoints
+from ragmon.web import (
+    incident_endpoints,
+    page_endpoints,
+    quarantine_endpoints,
+    query_endpoints,
+)
 from ragmon.web.endpoint import (
     LIMIT,
     METRIC_FAMILIES,
@@ -337,7 +342,8 @@ RECEIPT = Endpoint(
 EVERY = (
     *page_endpoints.EVERY,
     *(METRICS, LIVE, READY, REPORT, SERIES, COMPARE, *query_endpoints.EVERY, OPENAPI),
-    *(ALERTS, ALERT, INCIDENTS, NOTIFICATIONS, SILENCES, ADD_SILENCE, DELETE_SILENCE),
+    *(ALERTS, ALERT, INCIDENTS, *incident_endpoints.EVERY, NOTIFICATIONS),
+    *(SILENCES, ADD_SILENCE, DELETE_SILENCE),
     *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),
     *(JUDGE_PROGRESS, JUDGE),
     *(FORGET_USER, FORGET_SESSION, FORGOTTEN, RECEIPT),

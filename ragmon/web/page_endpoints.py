@@ -197,9 +197,49 @@ LOGOUT = Endpoint(
     problems=(413, 415),
 )
 
+
+def _form(name: str, path: str, summary: str, parameter: Parameter) -> Endpoint:
+    """A form of a page, which leads back to a page."""
+    return Endpoint(
+        name=name,
+        method="POST",
+        path=path,
+        scope="admin",
+        tag="Pages",
+        summary=summary,
+        parameters=(parameter,),
+        body=dict[str, str],
+        body_media=(FORM,),
+        is_form=True,
+        media=(HTML,),
+        status=303,
+        problems=(400, 404, 413, 415),
+    )
+
+
+ACKNOWLEDGE_FORM = _form(
+    "acknowledgeForm",
+    "/incidents/{name}/acknowledge",
+    "Acknowledge an incident, or take that back, from the form on its page",
+    INCIDENT_PAGE.parameters[0],
+)
+SILENCE_FORM = _form(
+    "silenceForm",
+    "/alerts/{name}/silence",
+    "Silence an alert, its slice or its pipeline, from the form on its page",
+    ALERT_PAGE.parameters[0],
+)
+END_SILENCE_FORM = _form(
+    "endSilenceForm",
+    "/silences/{name}/end",
+    "End a silence, from the form on a page",
+    Parameter("name", "Id of the silence."),
+)
+
 EVERY = (
     *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
     *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, ASSET),
     *(LOGIN_PAGE, LOGIN, LOGOUT),
+    *(ACKNOWLEDGE_FORM, SILENCE_FORM, END_SILENCE_FORM),
 )
 """All of them, in the order of the document."""

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ragmon.alerts import Evidence
 from ragmon.alerts.machine import AlertBook, Suppressions, Timing, step
+from ragmon.alerts.notices import Acknowledgement, standing
 from ragmon.alerts.silences import Maintenance, Matcher, Silence
 from ragmon.detectors import AlertKey, Finding, StreamKey
 
@@ -286,3 +287,38 @@ def test_maintenance_comes_back(day, hour, active):
     monday = 1_739_750_400.0  # 17 February 2025
     for week in range(3):
         assert window.active(monday + (7 * week + day) * 86_400.0 + hour * 3_600.0) is active
+
+
+def test_reminders_stop_while_somebody_works_on_it_unless_it_becomes_graver():
+    word = Acknowledgement(at=0.0, by="ann", note="we roll back")
+    book, changes = AlertBook(), []
+    grave = replace(HIT, severity="critical")
+    for minute in range(700):
+        now = NOW + 60.0 * minute
+        bad = [HIT] if minute < 500 else [grave]
+        moved = step(book, bad, now, lambda _finding: Evidence(sentence="bad"))
+        book = moved.book
+        if minute == 5:
+            book, notice = book.acknowledged(book.incidents[0].id, word, now)
+            assert (notice.change, notice.acknowledged) == ("acknowledged", word)
+        changes += [(minute, one.change, one.acknowledged) for one in moved.notices]
+    assert changes == [(0, "opened", None), (500, "escalated", None)]
+    reminded = [step(book, [grave], NOW + 60.0 * 740, lambda _finding: Evidence(sentence="bad"))]
+    assert [one.change for one in reminded[0].notices] == ["renotified"]
+
+
+def test_an_acknowledgement_is_on_every_notice_until_it_is_taken_back():
+    word = Acknowledgement(at=0.0, by="ann")
+    book = step(AlertBook(), [HIT], NOW, lambda _finding: Evidence(sentence="bad")).book
+    name = book.incidents[0].id
+    book, _ = book.acknowledged(name, word, NOW + 1.0)
+    book = AlertBook.load(book.dump())
+    assert [one.acknowledged for one in standing(book.incidents, book.open, (), NOW)] == [word]
+    ended = step(book, [], NOW + 60.0, lambda _finding: Evidence(sentence="bad"))
+    assert [(one.change, one.acknowledged) for one in ended.notices] == [("resolved", word)]
+    back, notice = book.acknowledged(name, None, NOW + 2.0)
+    assert (notice.change, notice.acknowledged) == ("unacknowledged", None)
+    reminded = step(back, [HIT], NOW + 4 * 3_600.0, lambda _finding: Evidence(sentence="bad"))
+    assert [one.change for one in reminded.notices] == ["renotified"]
+    with pytest.raises(KeyError):
+        ended.book.acknowledged(name, word, NOW)

@@ -6,6 +6,7 @@ import pytest
 
 from ragmon.alerts import Alert
 from ragmon.alerts.message import Links, annotations, clip, message, plain, rfc3339
+from ragmon.alerts.notices import Acknowledgement
 from ragmon.detectors import Measured
 from tests.support.alerts import LINKS, NOW, alert, finding, notice, rich_alert
 from tests.support.golden import same
@@ -32,6 +33,8 @@ LIMIT = finding(
     guarantee="",
 )
 
+ANN = Acknowledgement(at=NOW + 300.0, by="ann <ops>", note="we roll\nback to 2026.1")
+
 
 @pytest.mark.parametrize(
     ("name", "told"),
@@ -39,6 +42,7 @@ LIMIT = finding(
         ("firing", notice("opened", rich_alert())),
         ("grew", notice("grew", rich_alert(), NOW + 900.0, alerts=3, symptoms=("one", "two"))),
         ("renotified", notice("renotified", rich_alert(), NOW + 4 * 3_600.0)),
+        ("acknowledged", notice("acknowledged", rich_alert(), NOW + 300.0, acknowledged=ANN)),
         ("resolved", notice("resolved", rich_alert(), NOW + 2_580.0)),
         ("no_data", notice("opened", alert(SILENT, "RagmonNoTraffic"))),
         ("limit", notice("opened", alert(LIMIT, "RagmonSlow"))),

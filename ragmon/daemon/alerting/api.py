@@ -1,5 +1,6 @@
 """Alerts for the HTTP API: open ones and ended ones, notifications, and silences."""
 
+import asyncio
 import secrets
 from collections.abc import Callable
 from typing import Literal
@@ -17,7 +18,7 @@ from ragmon.alerts.as_json import (
 )
 from ragmon.alerts.incidents import incidents
 from ragmon.alerts.message import Links
-from ragmon.alerts.notices import IncidentNotice
+from ragmon.alerts.notices import Acknowledgement, IncidentNotice
 from ragmon.alerts.silences import Matcher, Silence
 from ragmon.api_schema import (
     AlertDetail,
@@ -30,12 +31,14 @@ from ragmon.clock import Clock
 from ragmon.config.units import seconds
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.ingest.engine import Engine
+from ragmon.errors import OverloadedError
 from ragmon.stores.protocols import DeadLetter
 
 _LONGEST_S = 366 * 86_400.0
 _MOST_SILENCES = 1_000
 _MOST_LOOKED_AT = 1_000  # ended alerts, when some may not be read
 _LONGEST_INCIDENT_S = 7 * 86_400.0
+_SAVED_S = 10.0  # that an acknowledgement waits to be durable
 _FINGERPRINT = 16  # characters
 
 _decode = msgspec.msgpack.Decoder(IncidentNotice).decode
@@ -113,6 +116,38 @@ class AlertApi:
         for notice in await self._alerts.ask_async(lambda log: log.notices(names)):
             notices[notice.incident_id].append(notice)
         return [describe_incident(one, notices[one.id]) for one in chosen[:limit]]
+
+    async def acknowledge(self, name: str, by: str, note: str) -> IncidentView:
+        """Have an incident known as somebody's work; returns it as it is then.
+
+        Raises:
+            KeyError: nobody was notified of such an incident, or it is over.
+            OverloadedError: alerts are far behind, so it is not saved in time.
+        """
+        word = Acknowledgement(at=self._clock.now(), by=by, note=note)
+        return await self._settled(name, word)
+
+    async def unacknowledge(self, name: str) -> IncidentView:
+        """Have an incident known as nobody's work again.
+
+        Raises:
+            KeyError: nobody was notified of such an incident, or it is over.
+            OverloadedError: alerts are far behind, so it is not saved in time.
+        """
+        return await self._settled(name, None)
+
+    async def _settled(self, name: str, word: Acknowledgement | None) -> IncidentView:
+        saved = asyncio.wrap_future(self._alerting.acknowledge(name, word))
+        try:
+            async with asyncio.timeout(_SAVED_S):
+                await saved
+        except TimeoutError:
+            raise OverloadedError(
+                "alerts are far behind the records: this was not saved in time, but may be later",
+                retry_after_s=5,
+            ) from None
+        known = await self.incidents("all", "", 0.0, _MOST_LOOKED_AT)
+        return next(one for one in known if one.id == name)
 
     async def alert(self, name: str) -> AlertDetail:
         """One alert by id or fingerprint, with its transitions.

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from ragmon.alerts import Alert, AlertEvent, WorstQuery
 from ragmon.alerts.machine import AlertBook
-from ragmon.alerts.notices import IncidentNotice, standing
+from ragmon.alerts.notices import Acknowledgement, IncidentNotice, standing
 from ragmon.alerts.silences import Silence
 from ragmon.alerts.timeline import AlertTimeline, Notice, Step, unexplained, with_worst
+from ragmon.daemon.alerting.acknowledgements import AcknowledgementQueue
 from ragmon.daemon.alerting.build import build_detection, build_maintenance, build_timing
 from ragmon.daemon.alerting.worst_queries import WorstQueries
 from ragmon.daemon.component import Context
@@ -87,6 +88,7 @@ class Alerting:
         self._turn: _Turn | None = None
         self._events: list[AlertEvent] = []  # not saved yet
         self._notices: list[IncidentNotice] = []
+        self._words = AcknowledgementQueue(context.clock)
         self._counted = Position()  # of the records that the detectors have seen
         self._saved = (-1, False)  # the minute under judgement and the mode that were saved
         self._restored: Future[None] | None = None
@@ -194,6 +196,14 @@ class Alerting:
             self._log.info("unsilenced", id=name)
         return deleted
 
+    def acknowledge(self, name: str, word: Acknowledgement | None) -> Future[None]:
+        """Have an incident acknowledged, or no longer, with the turn that is saved next.
+
+        The future is done once it is durable; it holds KeyError for an incident that nobody was
+        notified of, or that is over. For any thread.
+        """
+        return self._words.add(name, word)
+
     def change_alerts(self, change: Callable[[Alert], Alert]) -> None:
         """Change every alert in memory, because queries were erased. On the writer's thread."""
         self.timeline.book = self.timeline.book.changed(change)
@@ -272,8 +282,11 @@ class Alerting:
     def _save(self, worst: dict[str, tuple[WorstQuery, ...]]) -> bool:
         """Save the turn in one transaction; True when there are notifications to send."""
         timeline, log = self.timeline, self.detection.log
+        timeline.book, taken = self._words.apply(timeline.book)
+        self._notices += taken
         self.metrics.show(timeline.book, self.detection)
-        if self._saved == (log.frontier, timeline.catching_up) and not self._events:
+        is_news = bool(self._events or self._notices)
+        if self._saved == (log.frontier, timeline.catching_up) and not is_news:
             return False
         timeline.attach(worst)
         self._attach(worst)
@@ -300,6 +313,7 @@ class Alerting:
         self._notices.clear()
         self.book = timeline.book  # before ``judged_until``, which promises it
         self._saved = (log.frontier, timeline.catching_up)
+        self._words.settle()
         for event in events:
             self._log_event(event)
             self.metrics.count(event)
@@ -331,7 +345,8 @@ class Alerting:
         )
 
     def _log_incident(self, notice: IncidentNotice) -> None:
-        log = self._log.info if notice.status == "resolved" else self._log.warning
+        is_good = notice.change in ("acknowledged", "resolved")
+        log = self._log.info if is_good else self._log.warning
         log(
             f"incident_{notice.change}",
             incident=notice.incident_id,

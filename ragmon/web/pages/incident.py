@@ -18,6 +18,7 @@ from ragmon.metric_series import QUERIES
 from ragmon.web.alerts import AlertSource
 from ragmon.web.api import Page
 from ragmon.web.page_endpoints import ALERT_PAGE, INCIDENT_PAGE
+from ragmon.web.pages.actions import DURATIONS, silence_choices, silences_of
 from ragmon.web.pages.figures import ChartFigure, TimeSpan, known_names, metric_figure
 from ragmon.web.pages.headlines import headlines, shown_metric
 from ragmon.web.pages.rendering import Renderer
@@ -77,7 +78,7 @@ class IncidentSection:
         readable = permit_of(request).pipelines
         incident = await self._incident_named(request.path_params["name"], readable)
         alerts = [await self._alerts.alert(each.id) for each in incident.alerts[:_MOST_ALERTS]]
-        return await self._page(alerts, incident)
+        return await self._page(alerts, incident, readable)
 
     async def alert(self, request: Request) -> Response:
         """An alert alone, by its id or, for the newest of its kind, its fingerprint."""
@@ -89,7 +90,7 @@ class IncidentSection:
             raise _unknown("alert", name) from None
         if readable is not None and not readable(alert.pipeline):
             raise _unknown("alert", name)
-        return await self._page([alert], None)
+        return await self._page([alert], None, readable)
 
     async def _incident_named(self, name: str, readable: Readable | None) -> IncidentView:
         known = await self._alerts.incidents("all", "", 0.0, _MOST_INCIDENTS, readable)
@@ -98,15 +99,22 @@ class IncidentSection:
             raise _unknown("incident", name)
         return incident
 
-    async def _page(self, alerts: list[AlertDetail], incident: IncidentView | None) -> Response:
+    async def _page(
+        self, alerts: list[AlertDetail], incident: IncidentView | None, readable: Readable | None
+    ) -> Response:
         main = next((alert for alert in alerts if alert.evidence is not None), alerts[0])
         now = self._alerts.now()
         queue = await self._alerts.undelivered(_MOST_LETTERS)
         lost: list[LostNotification] = [
             one for one in queue.dead_letters if one.incident == main.incident_id
         ]
+        # Silences may name other pipelines.
+        silences = await self._alerts.silences() if readable is None else []
         return self._renderer.page(
             "incident.html",
+            silences=silences_of(alerts, silences),
+            silence_choices=silence_choices(main),
+            durations=DURATIONS,
             incident=incident,
             alerts=alerts,
             main=main,

@@ -91,7 +91,7 @@ class LoginSection:
         """The form; whoever is signed in goes on at once."""
         following = safe_path(request.query_params.get("next", "/"))
         if not self._access.asks_for_tokens or self._access.is_signed_in(request.scope):
-            return _go(following)
+            return go(following)
         return self._form(request, following, repeat=_may_lack_cookie(request))
 
     async def begin(self, request: Request) -> Response:
@@ -110,7 +110,7 @@ class LoginSection:
             return self._form(request, following, problem)
         request.state.permit = permit  # for the audit log
         sessions = self._access.sessions
-        answer = _go(following)
+        answer = go(following)
         answer.headers.append("set-cookie", sessions.cookie(request.scope, name))
         answer.headers.append("set-cookie", sessions.login_cookie(request.scope, ""))
         return answer
@@ -119,7 +119,7 @@ class LoginSection:
         """The end of the session, here and in the browser."""
         sessions = self._access.sessions
         sessions.end(request.scope)
-        answer = _go("/login")
+        answer = go("/login")
         answer.headers.append("set-cookie", sessions.cookie(request.scope, ""))
         answer.headers["clear-site-data"] = '"cache"'
         return answer
@@ -175,9 +175,9 @@ class ProblemPages:
         if endpoint is None or not endpoint.is_page or not accepts:
             return None
         if problem.status == 401 and not request.headers.get("authorization"):
-            return _go(login_path(_path_of(request)))
+            return go(login_path(_path_of(request)))
         return self._renderer.page(
-            "problem.html", problem.status, problem=problem.body(), back=_page_before(request)
+            "problem.html", problem.status, problem=problem.body(), back=page_before(request)
         )
 
 
@@ -198,13 +198,13 @@ def safe_path(text: str) -> str:
 def _path_of(request: Request) -> str:
     """The page that was asked for; of a form, the page that it stood on."""
     if request.method not in ("GET", "HEAD"):
-        return _page_before(request)
+        return page_before(request)
     path = quote(request.scope["path"], safe="/:@!$&'()*+,;=~%")
     query = request.scope["query_string"].decode("latin-1")
     return safe_path(f"{path}?{query}" if query else path)
 
 
-def _page_before(request: Request) -> str:
+def page_before(request: Request) -> str:
     """The page of ours that a request was sent from."""
     before = urlsplit(request.headers.get("referer", ""))
     if before.netloc != request.headers.get("host", ""):
@@ -219,5 +219,6 @@ def _may_lack_cookie(request: Request) -> bool:
     return header(request.scope, b"sec-fetch-site") in ("", "cross-site", "same-site")
 
 
-def _go(path: str) -> RedirectResponse:
+def go(path: str) -> RedirectResponse:
+    """On to another page, which is asked for with GET."""
     return RedirectResponse(path, 303, headers=HEADERS)

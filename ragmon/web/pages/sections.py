@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ragmon.web.alerts import AlertSource
 from ragmon.web.api import RouteSection
 from ragmon.web.comparison import ComparisonSource
+from ragmon.web.pages.actions import ActionSection
 from ragmon.web.pages.assets import Assets, AssetSection
 from ragmon.web.pages.changes import ChangeSource
 from ragmon.web.pages.incident import IncidentSection
@@ -35,6 +36,7 @@ def page_sections(
         OverviewSection(source, alerts, baselines, renderer),
         PipelineSection(source, courses, alerts, baselines, renderer),
         IncidentSection(courses, alerts, renderer),
+        ActionSection(alerts),
         SearchSection(source, alerts, queries, renderer),
         QueryListSection(queries, renderer),
         QuerySection(queries, renderer),

@@ -68,6 +68,9 @@ class KnownAlerts:
             **asdict(describe(alert, LINKS)), transitions=[transition(each) for each in events]
         )
 
+    async def silences(self):
+        return []
+
     async def undelivered(self, limit):
         return NotificationQueue(
             waiting=0, oldest_at=None, given_up=len(self._lost), dead_letters=self._lost

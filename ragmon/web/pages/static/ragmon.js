@@ -30,7 +30,7 @@
     const focus = document.activeElement;
     return paused || document.hidden || renewing || !document.getSelection().isCollapsed ||
       document.body.classList.contains("dragging") || document.querySelector("dialog[open]") ||
-      (focus && focus.closest("main form"));
+      (focus && focus.closest("main form")) || main.querySelector("form details[open]");
   }
 
   function anchor() {
