@@ -177,6 +177,17 @@
 
   for (const box of main.querySelectorAll(".chart-box")) box.scrollLeft = box.scrollWidth;
 
+  /* What scrolls sideways can be reached and scrolled by keyboard. */
+  function reachable() {
+    for (const box of main.querySelectorAll(".chart-box,.scroll,.card")) {
+      if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
+  }
+  new ResizeObserver(reachable).observe(main);
+  document.addEventListener("renewed", reachable);
+  document.addEventListener("toggle", reachable, true);
+
   /* Keys. */
   const help = document.getElementById("help");
   const rows = () => [...main.querySelectorAll("[data-row]")].filter((row) => row.getClientRects().length);
