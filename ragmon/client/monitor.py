@@ -17,6 +17,7 @@ from ragmon.client.identity import QueryIds, wire_id
 from ragmon.client.lifecycle import at_exit, in_forked_child
 from ragmon.client.options import Options
 from ragmon.client.snapshot import IMMUTABLE, RECORD_WEIGHT, copied, copied_documents, text_size
+from ragmon.client.termination import TERMINATION
 from ragmon.client.timing import TimedQuery
 
 if TYPE_CHECKING:
@@ -33,9 +34,9 @@ class Monitor:
     ``stats()``; warnings for the operator are logged once, to the logger ``ragmon.client``.
 
     The first record of a process starts a daemon thread (the one call that takes longer), so a
-    server that forks its workers may create the monitor before it forks. The end of the process
-    waits for delivery, at most ``Options.exit_timeout_s``. An abrupt end (``SIGKILL``, ``_exit``,
-    ``SIGTERM`` without a handler) loses what is in memory: in an outage with ``spool_dir`` the last
+    server that forks its workers may create the monitor before it forks. The end of the process,
+    also by ``SIGTERM``, waits for delivery, at most ``Options.exit_timeout_s``. An abrupt end
+    (``SIGKILL``, ``_exit``) loses what is in memory: in an outage with ``spool_dir`` the last
     ``Options.flush_interval_s``, otherwise also what waits for the server.
 
     Args:
@@ -76,9 +77,12 @@ class Monitor:
             defaults={"pipeline": pipeline, "version": version, "environment": environment},
         )
         self._shut = "" if url else "disabled"
+        self._over = not url
         self._awaits_exit = False
         self._begin()
         in_forked_child(self._forked)
+        if not self._shut and self._plan.options.close_at_sigterm:
+            TERMINATION.watch(self)
 
     def log_query(
         self,
@@ -200,11 +204,17 @@ class Monitor:
         Returns:
             True when nothing was left undelivered.
         """
-        if self._shut:
+        if self._over:
             return True
         self._shut = "closed"
         limit = self._plan.options.exit_timeout_s if timeout_s is None else timeout_s
-        return self._engine.close(limit)
+        delivered = self._engine.close(limit)
+        self._over = True  # Only now: a signal that comes before has it closed again, and waits.
+        return delivered
+
+    def hasten(self) -> None:
+        """Deliver from now on at once, without waiting for further records: the end is near."""
+        self._engine.worker.hasten()
 
     def __enter__(self) -> Self:
         return self
@@ -238,6 +248,8 @@ class Monitor:
             if not self._awaits_exit:
                 self._awaits_exit = True
                 at_exit(self.close)
+                if self._plan.options.close_at_sigterm:  # A server that forked may have reset it.
+                    TERMINATION.watch(self)
             engine.worker.wake()
 
     def _begin(self) -> None:

@@ -28,6 +28,8 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         gzip_over_bytes: compress larger requests; ``None`` never, which costs least CPU.
         spool_max_bytes: what all processes together may keep in ``spool_dir``.
         ca_file: PEM file of the authorities to trust for https; ``None``: those of the system.
+        close_at_sigterm: deliver before SIGTERM ends the process, as at its every other end; set
+            by the first monitor made in the main thread. What handled the signal before still does.
         spool_scan_s: how often the files of processes that have died are looked for.
 
     Raises:
@@ -49,8 +51,9 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     spool_max_bytes: int = 256 * MIB
     spool_scan_s: float = 30.0
     ca_file: str | None = None
+    close_at_sigterm: bool = True
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not isinstance(value, (str, type(None))) and not value > 0:
+            if not isinstance(value, (bool, str, type(None))) and not value > 0:
                 raise ValueError(f"Options.{name} must be positive, got {value!r}")

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 
+_CONTENT = ("query", "answer", "retrieved_docs")
+
+
 class Stage:
     """Adds the time spent inside a ``with`` block to its stage; may be entered again."""
 
@@ -55,8 +58,7 @@ class TimedQuery:
         """To hand to the user, whose feedback will name it."""
 
     def __enter__(self) -> Self:
-        self._fields.setdefault("timestamp", self._clock.now())
-        self._began = self._clock.monotonic()
+        self.begin()
         return self
 
     def __exit__(
@@ -65,12 +67,44 @@ class TimedQuery:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        total_ms = (self._clock.monotonic() - self._began) * 1000.0
         if error is not None:
-            self._fields["error"] = error
+            self.failed(error)
+        self.finish()
+
+    def begin(self) -> None:
+        """Take the time; a ``with`` block does it."""
+        self._fields.setdefault("timestamp", self._clock.now())
+        self._began = self._clock.monotonic()
+
+    def finish(self) -> None:
+        """Log the query; a ``with`` block does it."""
+        total_ms = (self._clock.monotonic() - self._began) * 1000.0
         self._fields.setdefault("latency_ms", {"total": total_ms, **self._spent_ms})
         self._fields["query_id"] = self.query_id
         self.query_id = self._log(**self._fields)
+
+    @property
+    def recorded(self) -> bool:
+        """True once there is a question, an answer or documents."""
+        return any(self._fields.get(name) is not None for name in _CONTENT)
+
+    def asked(self, query: str) -> None:
+        """Record the question."""
+        self._fields["query"] = query
+
+    def failed(self, error: str | BaseException) -> None:
+        """Record an error; a later one replaces it."""
+        self._fields["error"] = error
+
+    def complete(self, **fields: Any) -> None:
+        """Record what has not been recorded before."""
+        for name, value in fields.items():
+            if self._fields.get(name) is None:
+                self._fields[name] = value
+
+    def spent(self, stage: str, seconds: float) -> None:
+        """Add time to a stage, ``retrieval`` or ``generation``, that was measured elsewhere."""
+        self._spent_ms[stage] = self._spent_ms.get(stage, 0.0) + seconds * 1000.0
 
     def retrieval(self) -> Stage:
         """``with q.retrieval():`` around the search."""

@@ -75,6 +75,8 @@ def test_the_client_examples_log_queries(name):
         "docs": [("kb-17", 0.83)],
         "retriever": Anything(),
         "model": Anything(),
+        "model_of": lambda _name: Anything(),
+        "ask_application": Anything(),
     }
     (page,) = (page for page in DOCS if page.name == name)
     with FakeServer() as server:
