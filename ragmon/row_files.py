@@ -33,6 +33,20 @@ def form_of(name: str) -> str:
     return _BY_ENDING.get(inner.suffix.lower(), "")
 
 
+def require_parquet() -> None:
+    """Import pyarrow, so that its absence is told before anything is read.
+
+    Raises:
+        SettingsError: it is not installed.
+    """
+    try:
+        import pyarrow.parquet  # noqa: F401, PLC0415 - optional
+    except ImportError:
+        raise SettingsError(
+            "Parquet needs pyarrow, which is not installed", hint="pip install 'ragmon[parquet]'"
+        ) from None
+
+
 def rows(file: IO[bytes], form: str) -> Iterator[bytes]:
     """The rows of a file from its beginning; blank lines of JSON lines are left out.
 
@@ -88,12 +102,9 @@ def _table(stream: IO[bytes], delimiter: str) -> Iterator[bytes]:
 
 
 def _parquet(file: IO[bytes]) -> Iterator[bytes]:
-    try:
-        from pyarrow import ArrowException, parquet  # noqa: PLC0415 - optional
-    except ImportError:
-        raise SettingsError(
-            "Parquet needs pyarrow, which is not installed", hint="pip install 'ragmon[parquet]'"
-        ) from None
+    require_parquet()
+    from pyarrow import ArrowException, parquet  # noqa: PLC0415 - optional
+
     try:
         for batch in parquet.ParquetFile(file).iter_batches(batch_size=_ROWS):
             for row in batch.to_pylist(maps_as_pydicts="lossy"):

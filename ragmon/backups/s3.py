@@ -16,6 +16,7 @@ from ragmon.backups import BackupError, StoredFile
 from ragmon.backups.aws_credentials import CredentialChain
 from ragmon.backups.sigv4 import S3Auth, encoded
 from ragmon.clock import Clock
+from ragmon.sources import ListedObject
 from ragmon.terminal import one_line
 
 _PART_BYTES = 16 << 20  # above it an object is sent in parts; one of them is in memory
@@ -51,15 +52,16 @@ class S3Place:
     def files(self) -> Iterator[StoredFile]:
         """Every object of the prefix, in no order."""
         asked = {"list-type": "2", "prefix": self._prefix, "delimiter": "/"}
-        while True:
-            answer = self._xml(self._ask("GET", "", asked))
-            for item in answer.iterfind("{*}Contents"):
-                name = item.findtext("{*}Key", "").removeprefix(self._prefix)
-                yield StoredFile(name, int(item.findtext("{*}Size", "0")))
-            token = answer.findtext("{*}NextContinuationToken")
-            if answer.findtext("{*}IsTruncated") != "true" or not token:
-                return
-            asked["continuation-token"] = token
+        for item in self._listed(asked):
+            name = item.findtext("{*}Key", "").removeprefix(self._prefix)
+            yield StoredFile(name, int(item.findtext("{*}Size", "0")))
+
+    def objects(self) -> Iterator[ListedObject]:
+        """Every object of the prefix, also in folders, with the time of its last change."""
+        for item in self._listed({"list-type": "2", "prefix": self._prefix}):
+            name = item.findtext("{*}Key", "").removeprefix(self._prefix)
+            size, modified = item.findtext("{*}Size", "0"), item.findtext("{*}LastModified", "")
+            yield ListedObject(name, int(size), modified)
 
     def put(self, source: Path, name: str) -> None:
         """Store a file as an object; S3 shows it when all of it arrived."""
@@ -71,22 +73,36 @@ class S3Place:
                 self._put_parts(file, key, max(_PART_BYTES, -(-size // _MOST_PARTS)))
 
     def get(self, name: str, target: Path) -> None:
-        """Copy an object into a new file; a connection that breaks is asked for the rest."""
+        """Copy an object into a new file."""
         with target.open("wb") as out:
-            for left in reversed(range(_TRIES)):
-                headers = {"Range": f"bytes={out.tell()}-"} if out.tell() else {}
-                try:
-                    with self._ask("GET", self._prefix + name, headers=headers, stream=True) as got:
-                        if got.status_code != 206:  # all of it
-                            out.seek(0)
-                            out.truncate()
-                        for chunk in got.iter_content(_CHUNK_BYTES):
-                            out.write(chunk)
-                    return
-                except requests.RequestException as error:
-                    if not left:
-                        raise self._unreachable(error) from error
-                    self._pause(_TRIES - left, "")
+            self.get_into(name, out)
+
+    def get_into(self, name: str, file: IO[bytes]) -> None:
+        """Write an object into an open file; a connection that breaks is asked for the rest."""
+        for left in reversed(range(_TRIES)):
+            headers = {"Range": f"bytes={file.tell()}-"} if file.tell() else {}
+            try:
+                with self._ask("GET", self._prefix + name, headers=headers, stream=True) as got:
+                    if got.status_code != 206:  # all of it
+                        file.seek(0)
+                        file.truncate()
+                    for chunk in got.iter_content(_CHUNK_BYTES):
+                        file.write(chunk)
+                return
+            except requests.RequestException as error:
+                if not left:
+                    raise self._unreachable(error) from error
+                self._pause(_TRIES - left, "")
+
+    def _listed(self, asked: dict[str, str]) -> Iterator[ElementTree.Element]:
+        """The entries of a list, page by page."""
+        while True:
+            answer = self._xml(self._ask("GET", "", asked))
+            yield from answer.iterfind("{*}Contents")
+            token = answer.findtext("{*}NextContinuationToken")
+            if answer.findtext("{*}IsTruncated") != "true" or not token:
+                return
+            asked["continuation-token"] = token
 
     def delete(self, name: str) -> None:
         """Delete an object; nothing happens where there is none."""
@@ -184,6 +200,28 @@ class S3Place:
             f"{self.url} does not answer ({type(error).__name__}) at {self._base}",
             hint="Check the endpoint, the region and the network",
         )
+
+
+def s3_place(url: str, *, endpoint: str, region: str, clock: Clock) -> S3Place:
+    """A place by settings, completed from the variables ``AWS_*``.
+
+    Args:
+        url: ``s3://bucket/prefix``.
+        endpoint: of another server than AWS; empty: as the environment says.
+        region: of the bucket; empty: as the environment says.
+        clock: for signatures, and to wait between tries.
+    """
+    return S3Place(
+        url,
+        endpoint=_first(endpoint, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        region=_first(region, "AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1",
+        clock=clock,
+    )
+
+
+def _first(configured: str, *variables: str) -> str:
+    values = (configured, *(os.environ.get(name, "") for name in variables))
+    return next((value for value in values if value), "")
 
 
 def _base(bucket: str, endpoint: str, region: str) -> str:

@@ -1,12 +1,11 @@
 """Arguments that `ragmon backup` and `ragmon restore` share, and the place of the backups."""
 
 import argparse
-import os
 from pathlib import Path
 
 from ragmon.backups import BackupPlace
 from ragmon.backups.directory import DirectoryPlace
-from ragmon.backups.s3 import S3Place
+from ragmon.backups.s3 import s3_place
 from ragmon.clock import Clock
 from ragmon.config.sections import BackupSettings
 
@@ -29,14 +28,4 @@ def place_of(settings: BackupSettings, clock: Clock) -> BackupPlace:
     url = settings.to or "."
     if not url.startswith("s3://"):
         return DirectoryPlace(Path(url))
-    return S3Place(
-        url,
-        endpoint=_first(settings.endpoint, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
-        region=_first(settings.region, "AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1",
-        clock=clock,
-    )
-
-
-def _first(configured: str, *variables: str) -> str:
-    values = (configured, *(os.environ.get(name, "") for name in variables))
-    return next((value for value in values if value), "")
+    return s3_place(url, endpoint=settings.endpoint, region=settings.region, clock=clock)

@@ -24,6 +24,7 @@ from ragmon.daemon.build import build_pipeline
 from ragmon.errors import SettingsError
 from ragmon.evaluate.report.table import standard_error
 from ragmon.queries import exports, parquet
+from ragmon.row_files import require_parquet
 from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.store import FILE
 
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
         raise SettingsError("--limit must be at least 1", hint="Omit it for all queries")
     form = args.format or _FORMS.get(Path(args.file).suffix, "jsonl")
     if form == "parquet":
-        parquet.require()
+        require_parquet()
     if args.file == "-":
         return _to_standard_output(args, form, clock)
     target = Path(args.file)

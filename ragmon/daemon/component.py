@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ragmon.backups.s3 import s3_place
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.audit import AuditLog
@@ -71,6 +72,9 @@ def build_sources(context: Context) -> list[Source]:
         retention_s=context.settings.retention.records,
         max_skew_s=context.settings.max_clock_skew,
         text=context.settings.privacy.text,
+        objects=lambda url, endpoint, region: s3_place(
+            url, endpoint=endpoint, region=region, clock=context.clock
+        ),
     )
     sources: list[Source] = []
     for at, entry in enumerate(context.settings.sources):

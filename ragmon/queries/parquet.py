@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from ragmon.api_schema import QueryDetail
-from ragmon.errors import SettingsError
 from ragmon.queries.exports import score_of
 from ragmon.records import Feedback
 
@@ -22,21 +21,6 @@ _TEXTS = (
 )  # fmt: skip
 _NUMBERS = ("feedback", "faithfulness", "latency_ms", "retrieval_ms", "generation_ms", "cost_usd")
 _decode = msgspec.json.Decoder(QueryDetail).decode
-
-
-def require() -> None:
-    """Import pyarrow, so that its absence is told before anything is read.
-
-    Raises:
-        SettingsError: it is not installed.
-    """
-    try:
-        import pyarrow.parquet  # noqa: F401, PLC0415 - optional
-    except ImportError:
-        raise SettingsError(
-            "Parquet needs pyarrow, which is not installed",
-            hint="pip install 'ragmon[parquet]', or choose jsonl or csv",
-        ) from None
 
 
 def write(lines: Iterable[bytes], target: Path) -> None:

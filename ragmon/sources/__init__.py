@@ -6,9 +6,9 @@ once they are durable.
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import IO, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -85,6 +85,30 @@ class IngestCounters(Protocol):
         ...
 
 
+class ListedObject(NamedTuple):
+    """An object of a store, as it is listed."""
+
+    name: str
+    size_bytes: int
+    modified: str  # ISO 8601 with a zone, always of one length
+
+
+class ObjectStore(Protocol):
+    """The objects below one prefix; every method raises RagmonError when it does not answer."""
+
+    def objects(self) -> Iterator[ListedObject]:
+        """Every object, also in folders, in no order."""
+        ...
+
+    def get_into(self, name: str, file: IO[bytes]) -> None:
+        """Write an object into an open file."""
+        ...
+
+
+OpenObjects = Callable[[str, str, str], ObjectStore]
+"""Makes the store of a URL, an endpoint and a region."""
+
+
 class SourceContext(Struct, frozen=True, kw_only=True):
     """Dependencies of a configured source."""
 
@@ -95,6 +119,7 @@ class SourceContext(Struct, frozen=True, kw_only=True):
     retention_s: float
     max_skew_s: float
     text: Policy = "keep"  # for what is quarantined
+    objects: OpenObjects | None = None  # None: there are no object stores
 
 
 class Source(Protocol):

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import random
+import re
 import socket
 import subprocess
 import threading
@@ -21,6 +22,7 @@ from ragmon.cli import main
 from ragmon.clock import SystemClock
 from ragmon.stores.sqlite.store import FILE, SqliteStore
 from ragmon.stores.sqlite.verification import verify
+from tests.support.daemons import running
 from tests.support.examples import NOON, record
 from tests.support.stores import commit_of, encode
 from tests.support.wait import eventually
@@ -96,6 +98,44 @@ def test_what_is_put_is_got(place, tmp_path, monkeypatch, size):
     place.delete(stored.name)
     place.delete(stored.name)
     assert list(place.files()) == []
+
+
+def test_objects_are_listed_with_folders_and_times(place, tmp_path):
+    (tmp_path / "source").write_bytes(b"content")
+    names = ["a.jsonl", "dt=2026-11-22/b.jsonl", "x/y/c d.jsonl"]
+    for name in names:
+        place.put(tmp_path / "source", name)
+    listed = list(place.objects())
+    assert sorted(each.name for each in listed) == names
+    assert {each.size_bytes for each in listed} == {7}
+    assert all(re.fullmatch(r"20\d\d-.*T.*Z", each.modified) for each in listed)
+    assert len({len(each.modified) for each in listed}) == 1
+    with (tmp_path / "target").open("w+b") as file:
+        place.get_into("x/y/c d.jsonl", file)
+        file.seek(0)
+        assert file.read() == b"content"
+
+
+def test_a_daemon_reads_the_objects_of_a_bucket_once(place, server, tmp_path):
+    entry = {"kind": "objects", "url": place.url, "endpoint": server, "settle_s": 0, "poll_s": 0.1}
+
+    def stored(site):
+        return site.get("/v1/queries?limit=100&until=2100-01-01").json["matches"]
+
+    def put(name, first):
+        rows = (b'{"query_id": "o%d", "query": "why"}' % at for at in range(first, first + 20))
+        (tmp_path / "source").write_bytes(b"\n".join(rows))
+        place.put(tmp_path / "source", name)
+
+    put("dt=1/a.jsonl", 0)
+    with running(tmp_path / "data", sources=[entry]) as site:
+        eventually(lambda: stored(site) == 20, "the first object is stored", timeout_s=60)
+    put("dt=0/b.jsonl", 20)
+    with running(tmp_path / "data", sources=[entry]) as site:
+        eventually(lambda: stored(site) == 40, "the second object is stored", timeout_s=60)
+        figures = site.get("/metrics").text
+    assert re.search(r'ragmon_ingest_records_total{source="objects"} 20\b', figures)
+    assert not re.search(r'ragmon_duplicates_total{source="objects"} [1-9]', figures)
 
 
 def test_a_role_of_kubernetes_is_enough(server, tmp_path, monkeypatch):

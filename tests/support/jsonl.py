@@ -59,7 +59,7 @@ class Disk:
         self.counted[f"no {field}"] = self.counted.get(f"no {field}", 0) + count
 
     def rejected(self, source, reason, count=1):
-        assert source == "jsonl"
+        assert source in ("jsonl", "objects", "sql")
         self.counted[reason] = self.counted.get(reason, 0) + count
 
 

@@ -1,0 +1,167 @@
+"""The source ``objects``: each row of each object once, across damage, restarts and kills."""
+
+import gzip
+import json
+from datetime import UTC, datetime
+
+import pytest
+from pydantic import ValidationError
+
+from ragmon.errors import RemoteError
+from ragmon.sources import ListedObject, SourceContext
+from ragmon.sources.objects import ObjectSource, Options
+from tests.support.jsonl import NOW, Disk, Killed
+from tests.support.modules import module
+
+
+class Bucket:
+    """Objects, as a bucket lists and gives them."""
+
+    def __init__(self):
+        self.contents = {}
+        self.times = {}
+        self.trouble = []
+
+    def put(self, name, content, age_s=3_600.0):
+        self.contents[name] = content
+        when = datetime.fromtimestamp(NOW - age_s, UTC)
+        self.times[name] = when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def objects(self):
+        for name, content in self.contents.items():
+            yield ListedObject(name, len(content), self.times[name])
+
+    def get_into(self, name, file):
+        if self.trouble:
+            raise self.trouble.pop()
+        file.write(self.contents[name])
+
+
+class Reader:
+    """A source that is restarted at will, its disk and its bucket."""
+
+    def __init__(self, **options):
+        self.disk = Disk()
+        self.bucket = Bucket()
+        self._options = Options(url="s3://b/p", **options)
+        self.restart()
+
+    def restart(self):
+        context = SourceContext(
+            sink=self.disk,
+            counters=self.disk,
+            clock=self.disk.clock,
+            offset=self.disk.offsets.get,
+            retention_s=7 * 86_400,
+            max_skew_s=300,
+        )
+        self.source = ObjectSource(self._options, context, self.bucket)
+
+    def read(self):
+        while self.source.step():
+            pass
+        return self.disk.records
+
+
+def lines(*ids):
+    return "".join(json.dumps({"query_id": each}) + "\n" for each in ids).encode()
+
+
+@pytest.fixture
+def reader():
+    return Reader()
+
+
+def test_objects_are_read_in_the_order_in_which_they_came(reader):
+    reader.bucket.put("z.jsonl", lines("a", "b"), age_s=900)
+    reader.bucket.put("dt=1/y.jsonl.gz", gzip.compress(lines("c")), age_s=800)
+    reader.bucket.put("_SUCCESS", b"done")
+    reader.bucket.put("folder/", b"")
+    assert reader.read() == ["a", "b", "c"]
+    reader.bucket.put("a.jsonl", lines("d"), age_s=700)
+    reader.restart()
+    assert reader.read() == ["a", "b", "c", "d"]
+
+
+def test_two_of_one_moment_are_both_read(reader):
+    reader.bucket.put("a.jsonl", lines("a"))
+    assert reader.read() == ["a"]
+    reader.bucket.put("b.jsonl", lines("b"))
+    assert reader.read() == ["a", "b"]
+
+
+def test_what_may_still_change_waits(reader):
+    reader.bucket.put("a.jsonl", lines("a"), age_s=30)
+    assert reader.read() == []
+    reader.disk.clock.sleep(31)
+    assert reader.read() == ["a"]
+
+
+def test_an_object_that_is_written_again_is_read_again(reader):
+    reader.bucket.put("a.jsonl", lines("a"), age_s=900)
+    assert reader.read() == ["a"]
+    reader.bucket.put("a.jsonl", lines("a", "b"), age_s=800)
+    assert reader.read() == ["a", "a", "b"]  # the daemon counts an id once
+
+
+@pytest.mark.parametrize("instant", ["before", "after"])
+def test_a_kill_neither_repeats_nor_skips_a_row(reader, instant):
+    ids = [str(at) for at in range(2_500)]  # three batches
+    reader.bucket.put("a.jsonl", lines(*ids), age_s=900)
+    reader.bucket.put("b.jsonl", lines("last"), age_s=800)
+    for _ in range(4):
+        reader.disk.killed = instant
+        with pytest.raises(Killed):
+            reader.read()
+        reader.disk.killed = ""
+        reader.restart()
+        if instant == "before":
+            break
+    assert reader.read() == [*ids, "last"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        pytest.param("a.json", b'[{"query_id": "x"}]', ["x"], id="an array"),
+        pytest.param("a.csv", b"query_id,query\nx,why\n", ["x"], id="a table"),
+        pytest.param("a.jsonl", b'{"query_id": "x"}\nnonsense\n', ["x"], id="a bad line"),
+        pytest.param("a.json", b"nonsense", [], id="no array"),
+        pytest.param("a.jsonl.gz", b"\x1f\x8bnonsense", [], id="damaged"),
+    ],
+)
+def test_forms_and_damage(reader, name, content, expected):
+    reader.bucket.put(name, content, age_s=900)
+    reader.bucket.put("later.jsonl", lines("z"), age_s=800)
+    assert reader.read() == [*expected, "z"]
+    refused = reader.disk.counted.keys() - {"accepted", "duplicates"}
+    assert refused <= {"malformed", "damaged_object"}
+    assert bool(refused) == (b"nonsense" in content)
+
+
+def test_parquet_with_a_mapping(tmp_path):
+    arrow = module("pyarrow")
+    rows = [{"key": f"p{at}", "at": datetime.fromtimestamp(NOW, UTC)} for at in range(3)]
+    module("pyarrow.parquet").write_table(arrow.Table.from_pylist(rows), tmp_path / "x")
+    reader = Reader(form="parquet", mapping={"query_id": "key", "timestamp": "at"})
+    reader.bucket.put("part-0001", (tmp_path / "x").read_bytes())
+    assert reader.read() == ["p0", "p1", "p2"]
+
+
+def test_an_object_that_is_gone_is_forgotten(reader):
+    reader.bucket.put("a.jsonl", lines("a"), age_s=900)
+    reader.bucket.put("b.jsonl", lines("b"), age_s=800)
+    reader.bucket.trouble = [RemoteError("404")]
+    with pytest.raises(RemoteError):
+        reader.read()
+    del reader.bucket.contents["a.jsonl"]
+    assert reader.read() == ["b"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"url": "http://b/p"}, {"url": "s3://"}, {"mapping": {"query": "a b"}}, {"form": "xml"}],
+)
+def test_options_that_cannot_be(options):
+    with pytest.raises(ValidationError):
+        Options(**{"url": "s3://b"} | options)
