@@ -32,6 +32,7 @@ class Report(Struct, frozen=True, kw_only=True):
     to: float
     watermark: float | None  # time of the newest query that is counted; null: none yet
     queries: int
+    repeats: int  # of them, asked before in the same minute by the same user or session
     latency_ms: dict[str, LatencyFigures]  # by stage
     metrics: dict[str, MeanEstimate]  # by metric, for example hit@3/label
     failure_modes: dict[str, MeanEstimate]

@@ -61,6 +61,7 @@ class Pipeline:
             timestamp=record.timestamp,
             pipeline=record.pipeline,
             version=record.version,
+            repeat=record.repeat,
             tags={**others, **slices} or None,
         )
         if revision == before:

@@ -37,6 +37,7 @@ Grades = Annotated[
     dict[Id, Annotated[float, Meta(ge=-100.0, le=100.0)]], Meta(max_length=MAX_CHUNKS)
 ]
 Tags = Annotated[dict[Name, Annotated[str, Meta(max_length=MAX_ID)]], Meta(max_length=MAX_TAGS)]
+RepeatNumber = Annotated[int, Meta(ge=0, le=10**9)]
 UnitInterval = Annotated[float, Meta(ge=0.0, le=1.0)]
 _Seconds = Annotated[float, Meta(ge=0.0, le=LATEST)]
 _Zoned = Annotated[datetime, Meta(tz=True)]
@@ -128,6 +129,7 @@ class QueryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     span_id: Name | None = None
     environment: Name | None = None
     retrieval_query: Text | None = None  # what the retriever was asked, where it is not ``query``
+    repeat: RepeatNumber = msgspec.field(default=0, name="repeat_number")  # by ``ragmon.repeats``
 
     def __post_init__(self) -> None:
         timestamp: Any = self.timestamp

@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ragmon.signals import Column
+from ragmon.signals import Column, repeat
 from ragmon.signals.latency import STAGES
 from ragmon.signals.verdict_sums import JUDGES
 from ragmon.stats.agreement import CONFUSION, AgreementFigure, agreement
@@ -67,6 +67,7 @@ class SeriesFigures(Struct, frozen=True, kw_only=True):
     """Figures of one series; a metric without samples is absent, never zero."""
 
     queries: int
+    repeats: int  # of them, asked before in the same minute by the same user or session
     latency_ms: dict[str, LatencyFigures]  # by stage
     metrics: dict[str, MeanEstimate]  # by ``metric_key``
     failure_modes: dict[str, MeanEstimate]  # share of queries, by mode
@@ -79,6 +80,7 @@ class SliceReport(Struct, frozen=True, kw_only=True):
     dimension: str
     value: str
     queries: int
+    repeats: int
     latency_ms: dict[str, LatencyFigures]
     metrics: dict[str, MeanEstimate]
     failure_modes: dict[str, MeanEstimate]
@@ -90,6 +92,7 @@ class PipelineReport(Struct, frozen=True, kw_only=True):
 
     pipeline: str
     queries: int
+    repeats: int
     latency_ms: dict[str, LatencyFigures]
     metrics: dict[str, MeanEstimate]
     failure_modes: dict[str, MeanEstimate]
@@ -167,6 +170,7 @@ def _figures(estimates: Estimates, number: int, columns: Sequence[Column]) -> Se
     metrics: dict[str, MeanEstimate] = {}
     modes: dict[str, MeanEstimate] = {}
     means: dict[str, MeanEstimate] = {}
+    repeats = 0
     for at, column in enumerate(columns):
         if not estimates.samples[number, at]:
             continue  # no samples, no number
@@ -175,10 +179,13 @@ def _figures(estimates: Estimates, number: int, columns: Sequence[Column]) -> Se
             means[dict(column.labels)["stage"]] = mean
         elif column.name == "failure_mode":
             modes[dict(column.labels)["mode"]] = mean
+        elif column.name == repeat.NAME:
+            repeats = mean.samples
         elif column.metric is not None:
             metrics[metric_key(column)] = mean
     return SeriesFigures(
         queries=int(estimates.queries[number]),
+        repeats=repeats,
         latency_ms={
             stage: _latency(estimates, number, at, means[stage])
             for at, stage in enumerate(STAGES)

@@ -32,6 +32,7 @@ def assert_counts(part: dict, queries: list[QueryRecord]) -> None:
     """One part of a report holds what these queries hold, and nothing of what they do not say."""
     values = PIPELINE.observe(queries).values
     assert part["queries"] == len(queries)
+    assert part["repeats"] == sum(query.repeat > 0 for query in queries)
     metrics, modes, stages = {}, {}, {}
     for at, column in enumerate(PIPELINE.catalogue.columns):
         known = values[~np.isnan(values[:, at]), at]
@@ -101,6 +102,7 @@ def test_a_report_of_nothing(name):
     found = reported([] if not name else [record()], name)
     assert found == {
         "queries": 0,
+        "repeats": 0,
         "latency_ms": {},
         "metrics": {},
         "failure_modes": {},

@@ -14,6 +14,7 @@ from ragmon.event_time import Bounds
 from ragmon.files import BROKEN, chunks, unpacked
 from ragmon.pipeline import Pipeline
 from ragmon.records import UNSTAMPED, QueryRecord
+from ragmon.repeats import RepeatTable
 
 
 def read(
@@ -59,6 +60,7 @@ class _Reader:
         self._gatherer = gatherer
         self._bounds = bounds
         self._now = now
+        self._repeats = RepeatTable()
         self._all = msgspec.json.Decoder(QueryRecord)
         self._one = Decoder(QueryRecord)
 
@@ -68,6 +70,7 @@ class _Reader:
         if records is None:
             records = list(self._one_by_one(path, line, lines))
         if records:
+            self._repeats.number(records)
             admitted = [self._pipeline.admit(record) for record in records]
             observed = self._pipeline.observe(admitted)
             self._gatherer.add(observed, [record.query_id for record in records])

@@ -41,6 +41,8 @@ def report_view(report: Report) -> RenderableType:
 
 def _metrics(pipeline: PipelineReport) -> Table:
     title = f"{pipeline.pipeline}: {query_count(pipeline.queries)}"
+    if pipeline.repeats:
+        title += f", {pipeline.repeats:,} of them repeats"
     # On one line: where a long name is wrapped, its rest looks like a line of ours.
     shown = Text(title, "bold", no_wrap=True, overflow="ellipsis")
     table = Table(title=shown, title_justify="left", **_NARROW)

@@ -202,6 +202,7 @@ class Detection:
         if old is None:
             watched = [StreamKey(name, "traffic") in self.streams.rows for name in pipelines]
             known = np.array(watched)[of]  # their number is bounded
+            known &= self._losses.repeats(new.values) == 0.0
             latency = self._losses.latency_ms(new.values)
             self.latencies.observe(pipelines, of[known], minutes[known], latency[known])
 

@@ -60,6 +60,14 @@ LATENCY: Bools = np.array([loss.metric in ("latency", "latency_p50") for loss in
 """Follows the load, so that it has a season wherever traffic has one."""
 WEIGHTED: Bools = np.array([loss.shape == "weighted" for loss in LOSSES])
 
+OF_EVERY_QUERY = ("traffic", "judged", "positive_feedback")
+"""Counted for repeats too: what came is traffic, and a rating is an act of its own."""
+
+REPEAT = "repeat"
+"""Column of those questions that were asked before in their minute (``ragmon.repeats``)."""
+
+_OF_QUESTIONS: Ints = np.flatnonzero([loss.metric not in OF_EVERY_QUERY for loss in LOSSES])
+
 JUDGED = "judged"
 """Column of zeros, one for each answer that some judge read."""
 
@@ -95,9 +103,12 @@ class LossMap:
         self._complement = _pairs(_COMPLEMENTS, position)
         self._hits = [position[name] for name in hit_columns(columns) if name in position]
         self._total_ms = position.get(_TOTAL_MS)
+        self._repeat = position.get(REPEAT)
 
     def losses(self, values: Floats, edges_ms: Floats | None = None) -> Floats:
         """Losses of n records, NaN where unknown.
+
+        A repeat has none but those of ``OF_EVERY_QUERY``: its question has been counted.
 
         Args:
             values: observations, (n, columns).
@@ -121,7 +132,15 @@ class LossMap:
             total = values[:, self._total_ms, None]
             above = np.where(np.isnan(total) | np.isnan(edges_ms), np.nan, total > edges_ms)
             losses[:, [INDEX["latency_p50"], INDEX["latency"]]] = above
+        repeats = np.flatnonzero(self.repeats(values) > 0.0)
+        losses[repeats[:, None], _OF_QUESTIONS] = np.nan
         return losses
+
+    def repeats(self, values: Floats) -> Floats:
+        """Earlier queries with the question of each of n records in its minute, (n,)."""
+        if self._repeat is None:
+            return np.zeros(len(values))
+        return np.nan_to_num(values[:, self._repeat])
 
     def latency_ms(self, values: Floats) -> Floats:
         """Total latencies of n records, NaN where unknown."""
@@ -132,7 +151,7 @@ class LossMap:
 
 def sources(columns: Sequence[str]) -> tuple[str, ...]:
     """Those columns that losses are made of, in their order."""
-    names = {*_AS_THEY_ARE, *_COMPLEMENTS, *hit_columns(columns), _TOTAL_MS}
+    names = {*_AS_THEY_ARE, *_COMPLEMENTS, *hit_columns(columns), _TOTAL_MS, REPEAT}
     return tuple(name for name in columns if name in names)
 
 

@@ -153,6 +153,13 @@ def _queries(places: _Places, *, always: bool) -> Iterator[Counter]:
     yield _plain(places, "query_errors", "error", text, always=always)
     text = "Queries whose retrieval returned no chunk."
     yield _plain(places, "zero_result_queries", "zero_result", text, always=always)
+    text = (
+        "Queries whose question the same user, or session, had asked before in the same minute; "
+        "detectors count the first alone. Many at once are bad: a client retries what fails."
+    )
+    known = places.queries if always else places.known("repeat")
+    reading = CounterReading((), places.known("repeat"), places.zero, known)
+    yield Counter("repeats", text, (reading,))
 
 
 def _slow(places: _Places) -> Counter:

@@ -35,6 +35,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     retrieval_ms: Floats
     generation_ms: Floats
     rating: Floats  # user feedback in [-1, 1]
+    repeat: Floats  # how often the question was asked before in its minute
     judgeable: Floats  # 1 for an answer whose context is there to be read, else 0
     judged: Floats  # 1 once the embedded judge has read it, else 0
     grounding: Floats  # its score in [0, 1]
@@ -90,6 +91,7 @@ def extract(
         retrieval_ms=_column([latency.retrieval for latency in latencies]),
         generation_ms=_column([latency.generation for latency in latencies]),
         rating=_column([record.feedback for record in records]),
+        repeat=_column([record.repeat for record in records]),
         judgeable=_column([_is_judgeable(record) for record in records]),
         **_chunk_columns(records, relevant_score),
         **_amendment_columns(len(records), known or ()),

@@ -51,6 +51,10 @@ def lost(metric, edges=None, **observed):
             1.0,
         ),
         ("mode_generation", {"failure_mode__mode_is_generation_end": 1.0}, 1.0),
+        ("traffic", {"repeat": 1.0}, 0.0),
+        ("error", {"error": 1.0, "repeat": 1.0}, NAN),
+        ("hit", {"hit__k_is_5_and_evidence_is_label_end": 0.0, "repeat": 3.0}, NAN),
+        ("positive_feedback", {"positive_feedback": 0.0, "repeat": 1.0}, 1.0),
     ],
 )
 def test_losses(metric, observed, expected):

@@ -72,4 +72,5 @@ def query_records(
         relevant_ids=st.none() | st.lists(_IDS, max_size=3),
         grades=st.none() | st.dictionaries(_IDS, st.sampled_from([-1.0, 0.0, 1.0, 3.0])),
         error=st.none() | st.just("TimeoutError"),
+        repeat=st.sampled_from([0, 0, 0, 1, 4]),
     )

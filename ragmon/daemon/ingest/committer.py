@@ -25,6 +25,7 @@ from ragmon.daemon.ingest.identities import Identities
 from ragmon.daemon.ingest.record_cache import RecordCache
 from ragmon.pipeline import Pipeline
 from ragmon.records import QueryRecord
+from ragmon.repeats import RepeatTable
 from ragmon.sources import Submission
 from ragmon.stores import Commit, Store, Waiting
 from ragmon.windows import Windows
@@ -36,7 +37,8 @@ _encode_into = msgspec.msgpack.Encoder().encode_into
 class Fresh(NamedTuple):
     """The new records of a group."""
 
-    records: list[QueryRecord]
+    records: list[QueryRecord]  # as they may be stored
+    received: list[QueryRecord]  # the same with all their texts
     sequences: dict[str, int]  # by query id
     hashes: dict[int, str]  # to query id, in the same order
 
@@ -62,6 +64,7 @@ class Committer:
         most_waiting: int,
         record_cache: RecordCache | None = None,
     ) -> None:
+        self.repeats = RepeatTable()
         self._store = store
         self._record_cache = record_cache or RecordCache()
         self._identities = Identities(store, self._record)
@@ -81,6 +84,13 @@ class Committer:
             StoreError: nothing was kept.
         """
         fresh = self._fresh(group)
+        try:
+            self._commit(group, fresh, now)
+        except BaseException:
+            self.repeats.take_back(fresh.received)
+            raise
+
+    def _commit(self, group: Sequence[Submission], fresh: Fresh, now: float) -> None:
         by_sequence = dict(zip(fresh.sequences.values(), fresh.records, strict=True))
         changes = Changes(self._store, self._pipeline, by_sequence, self._record)
         room = self._most_waiting - self._store.waiting_count()
@@ -127,7 +137,7 @@ class Committer:
         """The records not stored yet, in order; the others are counted as duplicates."""
         ids = [record.query_id for each in group for record in each.records]
         hashes, stored = self._identities.find_all(ids)
-        fresh = Fresh([], {}, {})
+        fresh = Fresh([], [], {}, {})
         places = iter(zip(hashes, stored, strict=True))
         for submission in group:
             for record in submission.records:
@@ -138,10 +148,12 @@ class Committer:
                 if known or record.query_id in fresh.sequences:
                     submission.duplicates += 1
                 else:
-                    sequence = self._store.next_sequence + len(fresh.records)
+                    sequence = self._store.next_sequence + len(fresh.received)
                     fresh.sequences[record.query_id] = sequence
                     fresh.hashes[query_hash] = record.query_id
-                    fresh.records.append(self._pipeline.admit(record))
+                    fresh.received.append(record)
+        self.repeats.number(fresh.received)
+        fresh.records.extend(map(self._pipeline.admit, fresh.received))
         return fresh
 
     def _apply_arrived(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import structlog
 
 from ragmon.clock import Clock
@@ -13,12 +14,16 @@ from ragmon.daemon.ingest.record_cache import RecordCache
 from ragmon.daemon.ingest.retention import RetentionClock
 from ragmon.daemon.ingest.writer import Writer
 from ragmon.errors import StoreError
+from ragmon.loops import beat
 from ragmon.pipeline import Pipeline
 from ragmon.records import Position
+from ragmon.repeats import MOST_QUESTIONS, Asked
 from ragmon.stores import Store
 from ragmon.stores.quarantine import QuarantineBounds
 from ragmon.windows import Windows
 from ragmon.windows.snapshot import dump_dirty, dump_totals
+
+_decode_asked = msgspec.msgpack.Decoder(Asked).decode
 
 
 class Engine:
@@ -79,6 +84,7 @@ class Engine:
     def restore(self) -> int:
         """Load the last snapshot and count what came after it; returns how many records."""
         self._saved, records = self.counting.count()
+        self._recall_questions()
         return records
 
     def mend(self) -> None:
@@ -91,7 +97,7 @@ class Engine:
         """
         if self.windows.is_incomplete:
             self._log.error("windows_incomplete", remedy="they are counted anew from the store")
-            records = self.restore()
+            self._saved, records = self.counting.count()
             self._log.info("windows_counted_anew", replayed=records)
 
     def snapshot(self) -> None:
@@ -148,6 +154,16 @@ class Engine:
             self._compacted = 0
             return 0
         return joined
+
+    def _recall_questions(self) -> None:
+        """Remember the questions of the newest records, so that a restart hides no repeat."""
+        at = max(0, self.store.next_sequence - MOST_QUESTIONS)
+        with self.store.reader() as reader:
+            while (block := reader.hashes_from(at)) is not None:
+                first, hashes = block
+                self.committer.repeats.number(map(_decode_asked, reader.records(first)))
+                at = first + len(hashes)
+                beat()
 
     def _note_defect(self, error: Exception) -> None:
         self.writer.loop.heartbeat.fail()

@@ -56,6 +56,7 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
         "max_series, or take a tag out of slices.",
         lambda: engine.windows.dropped,
     )
+    _watch_repeats(own, engine)
     own.watch_total(
         "ragmon_commits_uncounted",
         "Commits that are stored and in no window, because counting them failed again and again: "
@@ -69,6 +70,16 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     )
     _watch_damage(own, engine.store)
     _watch_recovery(own, engine.store)
+
+
+def _watch_repeats(own: OwnMetrics, engine: Engine) -> None:
+    own.watch_total(
+        "ragmon_repeats_untracked",
+        "Queries whose question was not remembered, because its minute had more than 65,536 "
+        "different ones: a repeat of it counts as another question in detection. Some are "
+        "harmless: where there is so much traffic, one question says little.",
+        lambda: engine.committer.repeats.untracked,
+    )
 
 
 def _watch_waiting(own: OwnMetrics, engine: Engine) -> None:

@@ -1,13 +1,15 @@
 """Groups of submissions become commits: nothing lost, nothing twice, nothing half."""
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import force_setattr, replace
 
+from ragmon.detectors.losses import INDEX, LossMap
 from ragmon.errors import StoreError
-from ragmon.pipeline import amend
+from ragmon.pipeline import Pipeline, amend
 from ragmon.records import Amendments, Label, Latency, Position, QueryRecord, Verdict
 from ragmon.stores.sqlite import SqliteStore
 from ragmon.windows import Windows
@@ -62,6 +64,67 @@ def test_nothing_to_keep_is_no_commit(rig):
     rig.store.commit = None  # not to be called
     assert rig.commit(sent()) == (0,)
     assert rig.commit() == ()
+
+
+# ---- repeats --------------------------------------------------------------------------------
+
+
+def asked(query_id, **fields):
+    return record(query_id, query="How?", user_id="ann", **fields)
+
+
+def test_a_repeat_is_stored_with_its_number_and_counted_as_a_query(rig):
+    rig.commit(sent(asked("a"), asked("b")), sent(asked("c")))
+    rig.commit(sent(asked("d"), asked("e", at=NOON + 60.0)))
+    stored = [msgspec.msgpack.decode(rig.store.record(at), type=QueryRecord) for at in range(5)]
+    assert [each.repeat for each in stored] == [0, 1, 2, 3, 0]
+    assert rig.counted == 5
+    assert rig.sums("repeat", now=NOON + 60.0)[0] == 3
+
+
+def test_a_query_that_is_sent_again_is_a_duplicate_and_no_repeat(rig):
+    assert rig.commit(sent(asked("a"), asked("a"))) == (1,)
+    assert rig.commit(sent(asked("a"))) == (1,)
+    assert rig.sums("repeat") == (0, 0)
+
+
+def test_what_a_commit_that_failed_would_have_remembered_is_forgotten(rig, monkeypatch):
+    def fail(_):
+        raise StoreError("no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rig.store, "commit", fail)
+        with pytest.raises(StoreError):
+            rig.commit(sent(asked("a")))
+    rig.commit(sent(asked("b")))
+    assert rig.sums("repeat") == (0, 0)
+
+
+@pytest.mark.parametrize("privacy", ["redact", "drop"])
+def test_questions_are_told_apart_before_their_texts_are_removed(tmp_path, privacy):
+    observed_by = Pipeline(PIPELINE.catalogue, privacy=privacy)
+    rig = Rig(tmp_path, observed_by)
+    mails = [record(name, query=f"I am {name}@example.com", user_id="u") for name in ("a", "b")]
+    rig.commit(sent(*mails, record("c", query="I am a@example.com", user_id="u")))
+    assert rig.sums("repeat") == (1, 1)
+    rig.store.close()
+
+
+def test_feedback_on_a_repeat_counts_and_its_other_losses_do_not(rig):
+    heard = []
+    rig.committer.listen(heard.append)
+    rig.commit(sent(asked("a", error="E"), asked("b", error="E")))
+    rig.commit(sent(changes=[rated("b", -1.0)]))
+    losses = LossMap(PIPELINE.columns).losses
+    logged = losses(heard[0].logged.values)
+    assert logged[:, INDEX["traffic"]].tolist() == [0.0, 0.0]
+    assert np.isnan(logged[:, INDEX["error"]]).tolist() == [False, True]
+    before, after = (
+        losses(part.values)[0] for part in (heard[1].restated.old, heard[1].restated.new)
+    )
+    assert np.isnan(before[INDEX["positive_feedback"]])
+    assert after[INDEX["positive_feedback"]] == 1.0
+    assert np.isnan(after[INDEX["error"]])
 
 
 # ---- feedback and labels --------------------------------------------------------------------

@@ -5,6 +5,7 @@ import tempfile
 import tracemalloc
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -437,3 +438,21 @@ def test_a_snapshot_holds_one_bucket_at_a_time(tmp_path):
         tracemalloc.stop()
     assert together > 2_000_000
     assert not any(windows.dirty)
+
+
+def test_a_restart_hides_no_repeat(tmp_path):
+    site = Site(tmp_path)
+
+    def log(query_id, at, text="How?"):
+        site.log(record(query_id, at=at, query=text, user_id="ann"))
+
+    log("old", NOON - 600.0)
+    log("a", NOON)
+    log("b", NOON + 1.0, "Why?")
+    for number, stop in enumerate((site.crash, site.restart), 2):
+        stop()
+        log(f"c{number}", NOON + 10.0 * number)
+        log(f"d{number}", NOON + 10.0 * number, "Why?")
+        stored = site.engine.store.record(site.engine.store.next_sequence - 1)
+        assert msgspec.msgpack.decode(stored)["repeat_number"] == number - 1
+    assert len(site.engine.committer.repeats) == 3

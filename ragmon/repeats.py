@@ -1,0 +1,119 @@
+"""Repeats: the same question by the same user, or session, asked again within a minute.
+
+A client that retries what fails asks one question a hundred times. Rates and counters count every
+query; detectors count each question once a minute (``ragmon.detectors.losses``), since what one
+person meets is one piece of evidence. ``RepeatTable.number`` writes into each record how many
+times its question was asked before in that minute. The number is stored with the record, so that
+feedback that comes later, a restart, a replay and a backtest see the same vote.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
+
+from ragmon.records import QueryRecord
+
+MINUTE_S = 60.0
+MOST_QUESTIONS = 65_536
+MOST_MINUTES = 120
+
+
+class Asked(Struct, frozen=True):
+    """The fields of a stored record by which repeats are found."""
+
+    timestamp: float
+    pipeline: str = "default"
+    user_id: str | None = None
+    session_id: str | None = None
+    query: str | None = None
+    repeat: int = field(default=0, name="repeat_number")
+
+
+class RepeatTable:
+    """Count of each question in each of the last minutes, by the records' own time.
+
+    A question is known by a hash of pipeline, user (else session) and text; where neither user
+    nor session is known, by the text alone. What has no text is never a repeat. About 90 bytes a
+    question, 6 MB at most.
+    """
+
+    def __init__(
+        self, most_questions: int = MOST_QUESTIONS, most_minutes: int = MOST_MINUTES
+    ) -> None:
+        """Begin with nothing.
+
+        Args:
+            most_questions: that are remembered, of all minutes together.
+            most_minutes: that are remembered; the one that began first is forgotten first.
+        """
+        self.untracked = 0  # queries that could not be remembered, because a minute had too many
+        self._most_questions = most_questions
+        self._most_minutes = most_minutes
+        self._minutes: dict[float, dict[int, int]] = {}
+        self._questions = 0
+
+    def __len__(self) -> int:
+        """Questions that are remembered."""
+        return self._questions
+
+    def number(self, records: Iterable[QueryRecord | Asked]) -> None:
+        """Write into each record how often its question was asked before in its minute.
+
+        Args:
+            records: in the order of their sequence numbers, and not yet shared with anyone.
+        """
+        minute = -1.0
+        asked: dict[int, int] = {}
+        for record in records:  # every query comes through here: no calls of our own
+            earlier = 0
+            if record.query:
+                if record.timestamp // MINUTE_S != minute:
+                    minute = record.timestamp // MINUTE_S
+                    asked = self._minute(minute)
+                key = hash((record.pipeline, record.user_id or record.session_id, record.query))
+                earlier = asked.get(key, 0)
+                if earlier:
+                    asked[key] = earlier + 1
+                elif self._questions < self._most_questions or self._has_room(minute):
+                    asked[key] = 1
+                    self._questions += 1
+            if earlier != record.repeat:
+                force_setattr(record, "repeat", earlier)
+
+    def take_back(self, records: Sequence[QueryRecord]) -> None:
+        """Forget records that were numbered and then not stored."""
+        for record in records:
+            asked = self._minutes.get(record.timestamp // MINUTE_S)
+            key = hash((record.pipeline, record.user_id or record.session_id, record.query))
+            if asked is None or key not in asked:
+                continue
+            asked[key] -= 1
+            if not asked[key]:
+                del asked[key]
+                self._questions -= 1
+
+    def _minute(self, minute: float) -> dict[int, int]:
+        """The questions of a minute, which begins to be remembered."""
+        asked = self._minutes.get(minute)
+        if asked is None:
+            asked = self._minutes[minute] = {}
+            if len(self._minutes) > self._most_minutes:
+                self._forget_first(minute)
+        return asked
+
+    def _has_room(self, minute: float) -> bool:
+        """True where one more question can be remembered; other minutes are forgotten for it."""
+        while self._questions >= self._most_questions:
+            if not self._forget_first(minute):
+                self.untracked += 1
+                return False
+        return True
+
+    def _forget_first(self, kept: float) -> bool:
+        """Forget the minute that has been known for longest, but one; False without another."""
+        first = next((minute for minute in self._minutes if minute != kept), None)
+        if first is None:
+            return False
+        self._questions -= len(self._minutes.pop(first))
+        return True
