@@ -155,7 +155,8 @@ def _queries(places: _Places, *, always: bool) -> Iterator[Counter]:
     yield _plain(places, "zero_result_queries", "zero_result", text, always=always)
     text = (
         "Queries whose question the same user, or session, had asked before in the same minute; "
-        "detectors count the first alone. Many at once are bad: a client retries what fails."
+        "detectors count the first alone. Many at once are a retry storm: see the runbook "
+        "RagmonRetryStorm."
     )
     known = places.queries if always else places.known("repeat")
     reading = CounterReading((), places.known("repeat"), places.zero, known)

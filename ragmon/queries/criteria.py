@@ -50,6 +50,7 @@ def failures(pipeline: Pipeline) -> dict[str, FailedWay]:
             "unfaithful",
         )
     }
+    named["repeat"] = FailedWay((catalogue.index("repeat"),), 1.0)  # the first of its question
     named["disliked"] = FailedWay((catalogue.index("negative_feedback"),), 1.0)
     # As detectors see it, so that an alert's queries are those that it is about.
     hits = [name for name in hit_columns(pipeline.columns) if name in pipeline.columns]

@@ -20,12 +20,17 @@ class World:
     noise: float = 0.0  # standard deviation of AR(1) noise of the level, over 20 minutes
     storms: float = 0.0  # retry storms a day
     storm_size: float = 20.0  # mean failing retries in one
+    together: bool = False  # a storm hits every run at once
     night: float = 0.0  # share of the traffic that goes away at night
 
 
 STEADY = World()
 REALISTIC = World(season=0.025, weekend=-0.01, day_effect=0.004, noise=0.01, night=0.6)
 STORMY = World(season=0.025, weekend=-0.01, day_effect=0.004, noise=0.01, night=0.6, storms=4.0)
+
+NETWORK_MINUTES = World(
+    season=0.025, weekend=-0.01, day_effect=0.004, noise=0.01, night=0.6, storms=4.0, together=True
+)
 
 
 class Traffic:
@@ -62,7 +67,7 @@ class Traffic:
         n = rng.poisson(self.rates * share * max(volume, 0.05))
         lost = rng.binomial(n, np.clip(level, 0.0005, 0.9995))
         if world.storms:
-            hit = rng.random(self.runs) < share * world.storms / DAY
+            hit = rng.random(1 if world.together else self.runs) < share * world.storms / DAY
             retries = hit * rng.geometric(1.0 / world.storm_size, self.runs)
             n, lost = n + retries, lost + retries
         return np.stack([n, lost, lost], axis=1).astype(np.float64)

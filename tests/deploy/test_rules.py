@@ -84,7 +84,7 @@ def test_a_file_holds_one_alert_that_says_what_to_do(path):
             assert "labels" not in rule
             assert rule["annotations"]["runbook_url"].endswith("/{{ $labels.alert }}.md")
         else:
-            assert rule["labels"]["severity"] in {"critical", "warning"}
+            assert rule["labels"]["severity"] in {"critical", "warning", "info"}
             assert rule["annotations"]["runbook_url"].endswith(f"/deploy/runbooks/{path.stem}.md")
 
 
