@@ -3,8 +3,8 @@
 An alert joins an incident in the minute in which it fires and stays there, so each is in exactly
 one. It joins that of the alert which explains it; else one that it was in before; else one with
 an alert that is its cause or effect, or blames the same slice, or is on the same metric of the
-pipeline and not of a rival slice, and that began within a quarter of an hour; or during which it
-began as an effect. Else it begins one.
+pipeline and not of a rival slice, or on the same outage, and that began within a quarter of an
+hour; or during which it began as an effect; or that blames the same version. Else it begins one.
 """
 
 import hashlib
@@ -16,9 +16,12 @@ from msgspec.structs import replace
 from ragmon.alerts import SEVERITIES, Alert, graver
 from ragmon.alerts.inhibition import causal_order, is_effect
 from ragmon.alerts.sentences import MOST_SENTENCE, moment, shorten, symptom
-from ragmon.detectors import AlertKey, Severity
+from ragmon.detectors import Severity
+from ragmon.windows.series import VERSION
 
 NEAR_S = 900.0
+_AT_ONCE_S = 300.0  # between the beginnings of an outage in two metrics
+_UNANSWERED = frozenset({"error", "zero_result"})
 _SURE = 0.5  # probability from which a slice is named as the cause
 _MOST_SYMPTOMS = 5
 _PLAIN = ("no_data", "test")  # kinds of alerts that compare no levels
@@ -138,16 +141,28 @@ def _new_id(alert: Alert) -> str:
 
 def _is_related(one: Alert, other: Alert) -> bool:
     """True for an alert and another that fires now, if they share a cause."""
-    if is_effect(other, one) and _began_at(one) - NEAR_S <= _began_at(other) <= one.bad_at + NEAR_S:
+    began, begins = _began_at(one), _began_at(other)
+    if is_effect(other, one) and began - NEAR_S <= begins <= one.bad_at + NEAR_S:
+        return True
+    if is_effect(one, other) and begins - NEAR_S <= began <= other.bad_at:
+        return True  # no effect is older than its cause
+    if _is_one_release(one, other):
         return True
     if not _is_near(one, other):
         return False
-    if is_effect(one, other) or _is_one_change(one, other):
-        return True
+    return _is_one_change(one, other) or _is_one_outage(one, other) or _blames_the_same(one, other)
+
+
+def _blames_the_same(one: Alert, other: Alert) -> bool:
     blamed, accused = suspect(one), suspect(other)
     if not blamed.dimension or one.key.stream.pipeline != other.key.stream.pipeline:
         return False
     return (blamed.dimension, blamed.value) == (accused.dimension, accused.value)
+
+
+def _is_one_release(one: Alert, other: Alert) -> bool:
+    """True where both blame one version: what a release broke is found at any time."""
+    return suspect(one).dimension == VERSION and _blames_the_same(one, other)
 
 
 def _is_one_change(one: Alert, other: Alert) -> bool:
@@ -160,6 +175,23 @@ def _is_one_change(one: Alert, other: Alert) -> bool:
         return False
     rivals = here.dimension == there.dimension and here.value != there.value
     return not rivals and abs(_began_at(one) - _began_at(other)) <= NEAR_S
+
+
+def _is_one_outage(one: Alert, other: Alert) -> bool:
+    """True where queries of a pipeline get no answer, and one of its slices failed with it.
+
+    Clients differ in how they fail: an index that is gone is an error to one of them and an empty
+    result to another. Where the whole blames another slice, there are two causes.
+    """
+    here, there = one.key.stream, other.key.stream
+    if here.pipeline != there.pipeline or not {here.metric, there.metric} <= _UNANSWERED:
+        return False
+    if bool(here.dimension) == bool(there.dimension):
+        return False
+    whole, part = (other, one) if here.dimension else (one, other)
+    blamed = suspect(whole)
+    elsewhere = blamed.dimension and _slice_of(part) != (blamed.dimension, blamed.value)
+    return not elsewhere and abs(_began_at(one) - _began_at(other)) <= _AT_ONCE_S
 
 
 def _is_near(one: Alert, other: Alert) -> bool:
@@ -236,9 +268,9 @@ def _symptoms(cause: IncidentCause, alerts: Sequence[Alert]) -> list[str]:
 def _says_more(alert: Alert, other: Alert, cause: IncidentCause) -> bool:
     """True when the first of two alerts on a metric was measured on the cause, or is graver."""
     blamed = (cause.dimension, cause.value)
-    here, there = (_place(each.key) == blamed for each in (alert, other))
+    here, there = (_slice_of(each) == blamed for each in (alert, other))
     return graver(alert.severity, other.severity) if here == there else here
 
 
-def _place(key: AlertKey) -> tuple[str, str]:
-    return key.stream.dimension, key.stream.value
+def _slice_of(alert: Alert) -> tuple[str, str]:
+    return alert.key.stream.dimension, alert.key.stream.value

@@ -41,6 +41,7 @@ def groups(book):
 
 
 HIT, ZERO, SLOW = found("hit"), found("zero_result"), found("latency")
+API_DOWN = found("error", part=("channel", "api"))
 CANARY_HIT, CANARY_SLOW = (
     found(metric, "canary", part=("version", "v2"), severity="critical")
     for metric in ("hit", "latency")
@@ -66,6 +67,14 @@ CANARY_HIT, CANARY_SLOW = (
                      (SPREAD,), [["hit"], ["hit"]], id="found at once, begun half an hour apart"),
         pytest.param([[found("hit", part=("tenant", name)) for name in ("acme", "globex")]], (),
                      [["hit"], ["hit"]], id="two tenants at once"),
+        pytest.param([[API_DOWN], [API_DOWN, ZERO]], (SPREAD,), [["error", "zero_result"]],
+                     id="an outage that one channel reports as errors"),
+        pytest.param([[ZERO], [ZERO, API_DOWN]], (SPREAD,), [["error", "zero_result"]],
+                     id="the same, the whole first"),
+        pytest.param([[ZERO, API_DOWN]], (BLAMED,), [["error"], ["zero_result"]],
+                     id="a version without results, a channel with errors"),
+        pytest.param([[ZERO, found("error", part=("channel", "api"), began=600.0)]], (SPREAD,),
+                     [["error"], ["zero_result"]], id="errors that began ten minutes later"),
         pytest.param([[HIT, replace(HIT, alert=HIT.alert._replace(
             stream=HIT.alert.stream._replace(pipeline="shop")))]], (), [["hit"], ["hit"]],
                      id="two pipelines"),
@@ -79,6 +88,19 @@ def test_what_begins_much_later_is_another_incident():
     graver = found("zero_result", severity="critical", began=3_600.0)
     book = book_of([HIT], [HIT], [HIT], [HIT], [HIT], [HIT], [HIT, graver])
     assert sorted(groups(book)) == [["hit"], ["zero_result"]]
+
+
+def test_a_cause_does_not_join_what_was_there_before_it():
+    late = found("attribution", part=("tenant", "acme"), began=60.0)
+    outage = found("zero_result", severity="critical", began=3_600.0)
+    book = book_of([], [], [], [], [], [late], [late, outage])
+    assert sorted(groups(book)) == [["attribution"], ["zero_result"]]
+
+
+def test_what_one_release_broke_is_one_incident_whenever_it_is_found():
+    slow = found("latency", "canary", part=("version", "v2"), began=3_600.0)
+    book = book_of(*[[CANARY_HIT]] * 6, [CANARY_HIT, slow])
+    assert groups(book) == [["hit", "latency"]]
 
 
 def test_an_incident_ends_with_its_last_alert_and_begins_with_its_first():
