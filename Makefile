@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: collector prometheus3 demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
+.PHONY: frameworks collector prometheus3 demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -80,6 +80,15 @@ kubernetes: $(INSTALLED) tools
 prometheus3: $(INSTALLED) tools
 	sh tests/support/build_prometheus.sh
 	$(RUN)/pytest tests/end_to_end/test_scrape_formats.py
+
+# The frameworks that the client has adapters for, in an environment of their own: tests/client/frameworks
+# is skipped without them.
+frameworks: $(INSTALLED)
+	$(RUN)/uv venv --quiet --clear .tools/frameworks
+	$(RUN)/uv pip install --quiet --python .tools/frameworks/bin/python \
+		langchain-core llama-index-core haystack-ai msgspec pytest
+	PYTHONPATH=. .tools/frameworks/bin/python -m pytest -q -o addopts= -o filterwarnings= --noconftest \
+		-p no:cacheprovider --import-mode=importlib tests/client/frameworks
 
 # A Collector for tests/end_to_end/test_collector.py, which does without it.
 collector: $(INSTALLED) tools

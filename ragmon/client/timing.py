@@ -96,6 +96,10 @@ class TimedQuery:
         """Record an error; a later one replaces it."""
         self._fields["error"] = error
 
+    def value(self, name: str) -> Any:
+        """A field as recorded so far."""
+        return self._fields.get(name)
+
     def complete(self, **fields: Any) -> None:
         """Record what has not been recorded before."""
         for name, value in fields.items():

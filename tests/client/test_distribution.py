@@ -16,6 +16,7 @@ from tests.support.paths import ROOT
 CLIENT = ROOT / "ragmon" / "client"
 SEND = """
 import sys
+import ragmon.client.asgi, ragmon.client.decorator, ragmon.client.fake
 from ragmon.client import Monitor
 
 with Monitor(sys.argv[1]) as monitor:
@@ -129,6 +130,8 @@ def test_both_live_in_one_environment_and_either_may_go(wheels, environment):
 @pytest.mark.parametrize("path", sorted(CLIENT.rglob("*.py")), ids=lambda path: path.name)
 def test_the_source_is_python_3_9(path):
     tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+    if path.name == "haystack.py":
+        return  # the framework reads its annotations, which are written as 3.9 has them
     futures = [node.names[0].name for node in tree.body if isinstance(node, ast.ImportFrom)]
     assert "annotations" in futures  # `str | None` is then text, which 3.9 does not evaluate
 
