@@ -1,11 +1,12 @@
 """Check the configuration and print every setting with its value, origin and meaning.
 
 Where there is a store, the series that the settings of `metrics` come to for its traffic follow, by
-metric, and how many of them metrics.max_series leaves out.
+metric, and how many of them metrics.max_series leaves out; and the streams that detectors would
+watch, and how many of them detectors.max_streams leaves out.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from rich import box
 from rich.table import Table
 
 from ragmon.cli import flags, series_table
+from ragmon.cli.console import say_json
 from ragmon.clock import SystemClock
 from ragmon.config.settings import Settings
 from ragmon.config.units import size_text
@@ -35,6 +37,7 @@ from ragmon.plugins import resolve
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     flags.arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,18 +59,27 @@ def run(args: argparse.Namespace) -> int:
         plan(probe, grounding=settings.judge.grounding.enabled)
     for at, source in enumerate(settings.sources):
         resolve("ragmon.sources", f"sources.{at}", source)
+    rows = [
+        (key, value, _origin(loaded.origins, key), text) for key, value, text in _rows(settings, "")
+    ]
+    if args.json:
+        names = ("setting", "value", "from", "meaning")
+        listed = [dict(zip(names, row, strict=True)) for row in rows]
+        say_json({"settings": listed, **series_table.as_json(settings)})
+        return 0
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("setting", no_wrap=True)
     for name in ("value", "from", "meaning"):
         table.add_column(name, overflow="fold")
-    for key, value, text in _rows(settings, ""):
-        origin = next(
-            (where for name, where in loaded.origins.items() if _covers(name, key)), "default"
-        )
-        table.add_row(key, value, origin, text)
+    for row in rows:
+        table.add_row(*row)
     standard_output(markup=False).print(table)
     series_table.show(settings)
     return 0
+
+
+def _origin(origins: Mapping[str, str], key: str) -> str:
+    return next((where for name, where in origins.items() if _covers(name, key)), "default")
 
 
 def _rows(model: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:

@@ -1,4 +1,6 @@
-"""The series that settings come to for the traffic in the store, as a table."""
+"""The series and streams that settings come to for the traffic in the store."""
+
+from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -16,29 +18,62 @@ _REMEDY = (
     "They stay in reports, alerts and the page. Raise metrics.max_series, or show less: see"
     " metrics.exclude, metrics.slice_metrics, metrics.slice_windows and metrics.intervals."
 )
+_STREAMS_REMEDY = (
+    "No alert can fire on the others. Raise detectors.max_streams (14 to 45 kB of memory each), or"
+    " name fewer tags in slices."
+)
 
 
-def show(settings: Settings) -> None:
-    """Print it; where the store cannot be read, why."""
+def count(settings: Settings) -> SeriesForecast | str:
+    """Count them, beside a running daemon too; or the reason why that is not possible."""
     path = settings.data_dir / FILE
     if not path.is_file():
-        say(f"No series are counted: there is no store in {settings.data_dir} yet.")
-        return
+        return f"there is no store in {settings.data_dir} yet."
     try:
         with SqliteReader(path) as reader:
             counted = forecast(reader, settings)
     except StoreError as error:
-        say(f"No series are counted: {error}")
-        return
-    if not counted.pipelines:
-        say(f"No series are counted: {path} has no queries yet.")
+        return str(error)
+    return counted if counted.pipelines else f"{path} has no queries yet."
+
+
+def show(settings: Settings) -> None:
+    """Print them as a table; where the store cannot be read, why."""
+    counted = count(settings)
+    if isinstance(counted, str):
+        say(f"No series are counted: {counted}")
         return
     say(
-        f"Series of /metrics for the traffic in {path}: {counted.pipelines:,} pipelines,"
-        f" {counted.slices:,} slices, as of {instant(counted.newest)}"
+        f"Series of /metrics for the traffic in {settings.data_dir / FILE}:"
+        f" {counted.pipelines:,} pipelines, {counted.slices:,} slices, as of"
+        f" {instant(counted.newest)}"
     )
     standard_output(markup=False).print(_table(counted))
     say(_verdict(counted))
+    say(_streams_verdict(counted))
+
+
+def as_json(settings: Settings) -> dict[str, Any]:
+    """The same for programs: ``series`` and ``streams``, or ``not_counted`` with the reason."""
+    counted = count(settings)
+    if isinstance(counted, str):
+        return {"series": None, "streams": None, "not_counted": counted}
+    return {
+        "series": {
+            "total": counted.series,
+            "shown": counted.shown,
+            "limit": counted.limit,
+            "as_of": counted.newest,
+            "pipelines": counted.pipelines,
+            "slices": counted.slices,
+            "metrics": [
+                {"metric": family.metric, "series": family.series, "shown": family.shown}
+                for family in counted.families
+            ],
+        },
+        "streams": {"total": counted.streams, "limit": counted.max_streams},
+        "not_counted": None,
+    }
 
 
 def _table(counted: SeriesForecast) -> Table:
@@ -58,3 +93,13 @@ def _verdict(counted: SeriesForecast) -> str:
     if not withheld:
         return f"All fit into metrics.max_series, {counted.limit:,}."
     return f"{withheld:,} series do not fit into metrics.max_series, {counted.limit:,}. {_REMEDY}"
+
+
+def _streams_verdict(counted: SeriesForecast) -> str:
+    need = f"Detectors have {counted.streams:,} streams to watch: metrics of pipelines and slices."
+    most = f"detectors.max_streams, {counted.max_streams:,}"
+    if counted.streams <= counted.max_streams:
+        return f"{need} All fit into {most}."
+    return f"{need} {counted.streams - counted.max_streams:,} do not fit into {most}. " + (
+        _STREAMS_REMEDY
+    )

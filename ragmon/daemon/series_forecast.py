@@ -1,4 +1,4 @@
-"""Number of series that the settings come to for the traffic in a store.
+"""Number of series and of watched streams that the settings come to for the traffic in a store.
 
 It reads beside a running daemon, or a store at rest, and counts as ``/metrics`` would.
 """
@@ -10,6 +10,7 @@ from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline, build_windows
 from ragmon.daemon.ingest.counting import WindowCounting
 from ragmon.daemon.metric_choice import metric_choice, shown_windows
+from ragmon.detectors.losses import observed
 from ragmon.exposition.bounded import BoundedFamilies
 from ragmon.exposition.choice import BOUNDS, SAMPLES
 from ragmon.exposition.own import OwnMetrics
@@ -47,6 +48,8 @@ class SeriesForecast(NamedTuple):
     newest: float  # unix seconds of the newest query; the windows end there
     pipelines: int
     slices: int  # values of tags, and versions
+    streams: int  # that detectors would watch: metrics of pipelines, versions and slice values
+    max_streams: int
 
     @property
     def series(self) -> int:
@@ -80,7 +83,22 @@ def forecast(reader: Reader, settings: Settings) -> SeriesForecast:
         windows.watermark,
         sum(not key.dimension for key in keys),
         sum(bool(key.dimension and key.value) for key in keys),
+        _streams(windows),
+        settings.detectors.max_streams,
     )
+
+
+def _streams(windows: Windows) -> int:
+    """Streams of what was counted in the longest window, since those of old traffic end."""
+    longest = windows.tiers[-1]
+    merged = windows.merge(longest.width_s * (longest.slots - 2), windows.watermark, stages=1)
+    used = [
+        number
+        for key, number in windows.series.keys.items()
+        if merged.rows[number, windows.row_layout.queries] and (key.value or not key.dimension)
+    ]
+    samples = merged.rows[used][:, windows.row_layout.n]
+    return int(observed([column.key for column in windows.columns], samples).sum())
 
 
 def _families(windows: Windows, settings: Settings) -> list[FamilyCount]:

@@ -149,6 +149,21 @@ class LossMap:
         return values[:, self._total_ms]
 
 
+def observed(columns: Sequence[str], samples: Floats) -> Bools:
+    """Mask of the losses that there are, from samples by column.
+
+    Args:
+        columns: keys of the observation columns.
+        samples: number of known values, (n, columns).
+
+    Returns:
+        Shape (n, len(LOSSES)).
+    """
+    known = np.where(samples > 0.0, 0.0, np.nan)
+    usual = np.zeros((len(known), 2))  # latencies are compared once they are known
+    return ~np.isnan(LossMap(columns).losses(known, usual))
+
+
 def sources(columns: Sequence[str]) -> tuple[str, ...]:
     """Those columns that losses are made of, in their order."""
     names = {*_AS_THEY_ARE, *_COMPLEMENTS, *hit_columns(columns), _TOTAL_MS, REPEAT}

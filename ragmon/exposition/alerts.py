@@ -103,7 +103,9 @@ class AlertMetrics(Collector):
             yield GaugeMetricFamily(name, text, value)
         yield CounterMetricFamily(
             "ragmon_detection_streams_dropped",
-            "Streams not watched because detectors.max_streams is reached; raise it.",
+            "Observations of streams that are not watched because detectors.max_streams is "
+            "reached. More than 0 is bad: no alert can fire on them; raise it, see `ragmon "
+            "check-config`.",
             view.dropped,
         )
         yield CounterMetricFamily(

@@ -1,6 +1,7 @@
 """The series that settings come to for the traffic in a store, before they are in force."""
 
 import asyncio
+import json
 import re
 from collections import Counter
 
@@ -9,13 +10,16 @@ import pytest
 from ragmon.cli import main
 from ragmon.clock import ManualClock
 from ragmon.config import load
+from ragmon.daemon.alerting.build import build_detection
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.series_forecast import OWN, OWN_SERIES, forecast
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervisor
-from ragmon.records import Chunk, Feedback, Latency, QueryRecord
+from ragmon.records import Chunk, Feedback, Latency, Position, QueryRecord
 from ragmon.sources import Submission
+from ragmon.stores import Restatement
+from ragmon.windows.observations import unpack
 from tests.support.daemons import running
 
 NOW = 1_750_000_000.0
@@ -42,7 +46,7 @@ def query(at: int) -> QueryRecord:
         pipeline=f"p{at % 3}",
         version=f"v{at % 2}",
         tags={"tenant": f"t{at % 7}"},
-        query="How much?",
+        query=f"How much is {at}?",  # no two are the same, so none is a repeat
         answer="Ten.",
         error="timed out" if at % 11 == 0 else None,
         chunks=[Chunk("a", 0.9), Chunk("b", 0.1)] if at % 5 else [],
@@ -129,6 +133,52 @@ def test_check_config_prints_it_beside_a_running_daemon(tmp_path, capsys, monkey
     assert re.search(r"ragmon_error_ratio +16 +16 +0 ", printed)
     assert re.search(r"ragmon_slice_query_errors_total +1 +1 +0 ", printed)
     assert "All fit into metrics.max_series, 10,000." in printed
+    assert "All fit into detectors.max_streams, 2,000." in printed
+
+
+def test_streams_are_forecast_as_detection_makes_them(stored, tmp_path):
+    settings = settings_of(tmp_path)
+    detection = build_detection(settings, stored.pipeline.columns)
+    for entry in stored.store.replay(Position()):
+        if isinstance(entry, Restatement):
+            detection.restate(*(unpack(body, stored.pipeline.columns) for body in entry))
+        else:
+            detection.fold(unpack(entry, stored.pipeline.columns))
+    with stored.store.reader() as reader:
+        counted = forecast(reader, settings)
+    latencies = counted.pipelines + counted.slices  # detection knows what is usual an hour later
+    assert counted.streams - 2 * latencies == len(detection.streams.rows) > 50
+
+
+def test_check_config_names_the_streams_without_room_and_the_remedy(stored, tmp_path, capsys):
+    stored.snapshot()
+    flags = [f"--data_dir={tmp_path}", "--slices=tenant", "--detectors.max_streams=100"]
+    assert main(["check-config", *flags]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    found = re.search(r"have ([\d,]+) streams to watch: .* ([\d,]+) do not fit into", printed)
+    assert found is not None
+    streams, unwatched = (int(number.replace(",", "")) for number in found.groups())
+    assert streams - unwatched == 100
+    assert "Raise detectors.max_streams (14 to 45 kB of memory each)" in printed
+    assert main(["check-config", "--json", *flags]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["streams"] == {"total": streams, "limit": 100}
+
+
+def test_check_config_for_programs_says_what_the_tables_say(stored, tmp_path, capsys):
+    assert main(["check-config", "--json", f"--data_dir={tmp_path / 'none'}"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    settings = {row["setting"]: row for row in document["settings"]}
+    assert settings["data_dir"]["from"] == "--data-dir"
+    assert settings["metrics.max_series"]["value"] == "10000"
+    assert settings["metrics.max_series"]["meaning"]
+    assert document["series"] is None
+    assert "there is no store" in document["not_counted"]
+    assert main(["check-config", "--json", f"--data_dir={tmp_path}", "--slices=tenant"]) == 0
+    series = json.loads(capsys.readouterr().out)["series"]
+    assert series["total"] == sum(row["series"] for row in series["metrics"]) > 500
+    assert series["shown"] == series["total"] <= series["limit"] == 10_000
+    assert (series["pipelines"], series["as_of"]) == (3, NOW)
 
 
 def test_check_config_says_why_nothing_is_counted(tmp_path, capsys):

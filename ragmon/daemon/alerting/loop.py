@@ -1,6 +1,7 @@
 """Detection in the running daemon: fed by commits, moved by the schedule, saved turn by turn."""
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -91,6 +92,7 @@ class Alerting:
         self._words = AcknowledgementQueue(context.clock)
         self._counted = Position()  # of the records that the detectors have seen
         self._saved = (-1, False)  # the minute under judgement and the mode that were saved
+        self._unwatched = 0  # streams refused before this process began, or since it said so
         self._restored: Future[None] | None = None
         self._replaying: Iterator[None] = iter(())
         self._log = structlog.get_logger("alert")
@@ -139,6 +141,7 @@ class Alerting:
             if notice is not None:
                 self._log_notice(notice)
             self._counted = saved.position
+            self._unwatched = self.detection.streams.dropped
             self.book = self.timeline.book
             self._saved = (self.detection.log.frontier, saved.catching_up)
         self._reload_silences()
@@ -285,6 +288,7 @@ class Alerting:
         timeline.book, taken = self._words.apply(timeline.book)
         self._notices += taken
         self.metrics.show(timeline.book, self.detection)
+        self._warn_of_unwatched()
         is_news = bool(self._events or self._notices)
         if self._saved == (log.frontier, timeline.catching_up) and not is_news:
             return False
@@ -329,6 +333,17 @@ class Alerting:
             addressed(replace(notice, alert=with_worst(notice.alert, worst)), routes)
             for notice in self._notices
         ]
+
+    def _warn_of_unwatched(self) -> None:
+        """Say once that some streams are not watched; the counter tells that it goes on."""
+        if self.detection.streams.dropped > self._unwatched:
+            self._unwatched = sys.maxsize
+            self._detection_log.warning(
+                "streams_not_watched",
+                limit=self.detection.streams.limit,
+                remedy="raise detectors.max_streams or name fewer tags in slices; "
+                "`ragmon check-config` says how many streams there are",
+            )
 
     def _log_event(self, event: AlertEvent) -> None:
         alert = event.alert

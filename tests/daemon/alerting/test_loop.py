@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from ragmon.alerts.silences import Matcher, Silence
 from ragmon.errors import StoreFullError
@@ -308,4 +309,18 @@ def test_metrics_of_alerts_and_detectors(known, tmp_path):
     (line,) = (x for x in page.splitlines() if x.startswith("ragmon_detection_timestamp_seconds"))
     assert float(line.split()[1]) == until
     assert "ragmon_detection_streams_dropped_total 0\n" in page
+    vigil.end()
+
+
+def test_streams_without_room_are_logged_once_by_each_process(tmp_path):
+    vigil = Vigil(tmp_path, NOON, detectors={"first_days": 0, "max_streams": 3})
+    for _ in range(2):
+        with capture_logs() as logged:
+            for _ in range(3):
+                vigil.commit(traffic(vigil.clock.now(), 1))
+                vigil.tick(60.0)
+        (line,) = (each for each in logged if each["event"] == "streams_not_watched")
+        assert (line["limit"], line["log_level"]) == (3, "warning")
+        assert "detectors.max_streams" in line["remedy"]
+        vigil.crash()
     vigil.end()
