@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from ragmon.client.clock import ProcessClock
 from ragmon.client.timing import TimedQuery
 
-_CURRENT: ContextVar[TimedQuery | None] = ContextVar("ragmon_query", default=None)
+_CURRENT: ContextVar[TimedQuery | None] = ContextVar("current query", default=None)
 
 
 def current_query() -> TimedQuery:
