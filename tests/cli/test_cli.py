@@ -50,7 +50,7 @@ def test_every_command_explains_itself(name, capsys):
 def test_every_module_that_is_a_command_can_be_called():
     names = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
     runnable = {name for name in names if hasattr(command(name), "run") and name != "__init__"}
-    assert {name.replace("-", "_") for name in COMMANDS} == runnable
+    assert {command(name).__name__.rpartition(".")[2] for name in COMMANDS} == runnable
     assert list(COMMANDS) == sorted(COMMANDS)
 
 
