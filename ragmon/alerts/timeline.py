@@ -23,6 +23,7 @@ from ragmon.alerts.notices import IncidentNotice
 from ragmon.alerts.silences import Maintenance, Silence
 from ragmon.detectors import MINUTE_S, AlertKey, Finding, StreamKey
 from ragmon.detectors.detection import FORGET_DAYS, Closed, Detection
+from ragmon.detectors.hour_errors import SLOTS
 from ragmon.detectors.intake import ObservationBatch, no_later
 from ragmon.detectors.minutes import RECENT, TEN, TENS, SavedMinute
 
@@ -117,10 +118,10 @@ class AlertTimeline:
         return self.detection.log.frontier >= 0
 
     @property
-    def oldest(self) -> tuple[int, int]:
+    def oldest(self) -> tuple[int, ...]:
         """Saved buckets of each tier below these are of no use any more."""
         frontier = self.detection.log.frontier
-        return frontier - RECENT, frontier // TEN - TENS
+        return frontier - RECENT, frontier // TEN - TENS, frontier // 60 - SLOTS
 
     def advance(self, batch: ObservationBatch, now: float) -> Iterator[Step]:
         """Count a batch and judge every minute that is due.

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar, runtim
 from msgspec import Struct
 from pydantic import BaseModel
 
+from ragmon.detectors.days import EVERYWHERE, Calendar
+
 if TYPE_CHECKING:
     from ragmon.detectors.arrays import Floats, Ints
     from ragmon.detectors.baselines import Baseline
@@ -87,6 +89,8 @@ class Tick(Struct, frozen=True):
     allowed: float  # false alarms in thirty days, of one kind and all its streams together
     total: float  # the same, of everything together
     baseline: "Baseline | None" = None
+    calendar: Calendar = EVERYWHERE
+    z: float = 2.5  # standard errors of an expected level that are tolerated
 
     @property
     def now(self) -> float:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ragmon.detectors import StreamKey
 from ragmon.detectors.arrays import Floats, Ints
+from ragmon.detectors.days import DAY_MINUTES, Calendar
 from ragmon.detectors.losses import INDEX, LOSSES
 from ragmon.detectors.minutes import TEN, MinuteLog
 from ragmon.detectors.references import TAU
@@ -37,6 +38,7 @@ class Baseline(Struct, frozen=True, kw_only=True):
     created_at: float  # unix seconds
     provenance: str  # from which window or run
     streams: tuple[SavedStream, ...]
+    minutes: tuple[int, int] | None = None  # first and last of the traffic; None: not known
 
     @property
     def learned(self) -> bool:
@@ -93,6 +95,7 @@ def from_log(
         created_at=now,
         provenance=provenance,
         streams=tuple(saved),
+        minutes=(first, last),
     )
 
 
@@ -119,6 +122,14 @@ def levels(baseline: Baseline) -> list[BaselineLevel]:
             value = 1.0 - lost / n if loss.good else lost / n
             rows.append(BaselineLevel(saved.stream, loss.good or loss.bad, value, n))
     return rows
+
+
+def weekday_shares(baseline: Baseline, calendar: Calendar) -> Floats:
+    """Part of each weekday, from Monday, in the days of a baseline; (7,), sums to one."""
+    first, last = baseline.minutes or (0, 7 * DAY_MINUTES)
+    noons = range(first + DAY_MINUTES // 2, max(last, first + DAY_MINUTES), DAY_MINUTES)
+    days = np.bincount([calendar.weekday(noon) for noon in noons], minlength=7)
+    return np.asarray(days / days.sum(), dtype=np.float64)
 
 
 class BaselineLookup:

@@ -97,6 +97,14 @@ class CellRing:
         self._add(np.full(len(cells), bucket), streams, np.ascontiguousarray(cells.T))
         self._kept.clear()
 
+    def body(self, bucket: int) -> bytes:
+        """One bucket as bytes, for ``load``."""
+        return self.bucket(bucket).tobytes()
+
+    def load(self, bucket: int, body: bytes) -> None:
+        """Set one bucket as it was saved."""
+        self.put(bucket, np.frombuffer(body).reshape(-1, 3))
+
     def bucket(self, bucket: int) -> Floats:
         """The cells of a bucket, (streams, 3); zeros where it is not held."""
         slot = bucket % self.slots

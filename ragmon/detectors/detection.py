@@ -15,6 +15,7 @@ from ragmon.detectors import DetectorState, Finding, Resumable, StreamKey, Tick
 from ragmon.detectors.arrays import Bools, Floats, Ints
 from ragmon.detectors.baselines import Baseline, from_log
 from ragmon.detectors.core import Charts
+from ragmon.detectors.days import EVERYWHERE, Calendar
 from ragmon.detectors.latencies import LatencyEdges
 from ragmon.detectors.losses import LOSSES, WEIGHTED, LossMap, cells
 from ragmon.detectors.minutes import TEN, MinuteLog, SavedMinute
@@ -48,6 +49,7 @@ class DetectionOptions(Struct, frozen=True, kw_only=True):
     delta: float = _REFERENCES.delta
     z: float = _REFERENCES.z
     max_streams: int = 2_000
+    calendar: Calendar = EVERYWHERE
     first_days: int = 3  # are the baseline until one is saved, so that a slow drift is seen; 0: no
 
 
@@ -229,7 +231,9 @@ class Detection:
         part = minute % 60 - 1
         if 0 <= part < _PARTS:  # of the streams, when little else is to be done
             rows = slice(part, None, _PARTS)
-            self.references.close_hour(self.log, minute // 60 - 1, self._incidents(), rows)
+            self.references.close_hour(
+                self.log, minute // 60 - 1, self._incidents(), rows, self.options.calendar
+            )
         if renewed:
             self._refresh(minute)
         total = self.options.false_alarms_per_month
@@ -244,6 +248,8 @@ class Detection:
             allowed=total / self._sharing(),
             total=total,
             baseline=self.baseline,
+            calendar=self.options.calendar,
+            z=self.options.z,
         )
         findings = [
             finding for rule, state in self._rules for finding in rule.kind.step(state, tick)
@@ -279,7 +285,7 @@ class Detection:
             )
 
     def _refresh(self, minute: int) -> None:
-        shared = ReferenceOptions(self.options.delta, self.options.z)
+        shared = ReferenceOptions(self.options.delta, self.options.z, self.options.calendar)
         self.references.refresh(
             self.log,
             minute,

@@ -2,7 +2,8 @@
 
 A bucket holds (n, Σ loss, Σ loss²). Two rings: 128 minutes, and 8 days of ten minutes. A stream of
 losses of 0 or 1 takes 12 kB (128 + 1,160 buckets of 8 bytes and a mark), another 43 kB, whatever
-its traffic.
+its traffic. ``weeks`` adds 2 kB: three weeks of hours, of which only the error of the usual level
+is kept.
 
 A minute is *taken* once, when it is closed. What becomes known of it later is counted in the
 minute then open if it is a first observation and at most an hour late (ratings, verdicts,
@@ -19,6 +20,7 @@ from msgspec import Struct
 
 from ragmon.detectors.arrays import Bools, Floats, Ints, grown, pack, unpack
 from ragmon.detectors.cell_ring import CellRing
+from ragmon.detectors.hour_errors import HourErrors
 
 RECENT = 128  # minutes
 TEN = 10
@@ -30,7 +32,7 @@ _TIERS = (1, TEN)
 class SavedMinute(NamedTuple):
     """One bucket of one ring, for every stream."""
 
-    tier: int  # 0: minutes, 1: ten minutes
+    tier: int  # 0: minutes, 1: ten minutes, 2: hours of the week
     bucket: int
     body: bytes
 
@@ -47,7 +49,9 @@ class MinuteLog:
         self.frontier = -1  # the first minute not taken yet; -1 before ``begin``
         self.carry: Floats = np.zeros((0, 3))
         self.excluded: Bools = np.zeros((TENS, 0), dtype=np.bool_)
+        self.weeks = HourErrors()
         self._rings = (CellRing(RECENT), CellRing(TENS))
+        self._saved: tuple[CellRing | HourErrors, ...] = (*self._rings, self.weeks)
 
     def __len__(self) -> int:
         return len(self.carry)
@@ -55,13 +59,14 @@ class MinuteLog:
     @property
     def nbytes(self) -> int:
         """Memory of the rings."""
-        return sum(ring.nbytes for ring in self._rings) + self.excluded.nbytes
+        return sum(ring.nbytes for ring in self._saved) + self.excluded.nbytes
 
     def grow(self, streams: int) -> None:
         """Make room for that many streams."""
         self.carry = grown(self.carry, streams)
         for ring in self._rings:
             ring.grow(streams)
+        self.weeks.grow(streams)
         more = np.zeros((TENS, max(0, streams - self.excluded.shape[1])), dtype=np.bool_)
         self.excluded = np.concatenate([self.excluded, more], axis=1)
 
@@ -71,6 +76,7 @@ class MinuteLog:
         self.excluded[:, streams] = False
         for ring in self._rings:
             ring.clear(streams)
+        self.weeks.clear(streams)
 
     def begin(self, minute: int) -> None:
         """Judge from this minute on; what is older enters the references only."""
@@ -136,6 +142,11 @@ class MinuteLog:
         """Minute cells over [first, last) of some streams, (last - first, streams, 3)."""
         return self._rings[0].read(np.arange(first, last), rows)
 
+    def hour(self, hour: int, rows: slice = slice(None)) -> Floats:
+        """Sum of an hour, incidents included, of some streams, (streams, 3)."""
+        tens = 60 // TEN
+        return self._rings[1].total(hour * tens, hour * tens + tens)[rows]
+
     def window(self, minutes: int, streams: Ints | None = None) -> Floats:
         """Sum of the last taken minutes, (streams, 3); to ten minutes beyond two hours."""
         return self.span(self.frontier - minutes, self.frontier, streams)
@@ -185,24 +196,24 @@ class MinuteLog:
 
     def dump_dirty(self) -> Iterator[SavedMinute]:
         """Every bucket changed since the last dump; then they count as clean."""
-        for tier, ring in enumerate(self._rings):
+        for tier, ring in enumerate(self._saved):
             for bucket in sorted(ring.dirty):
                 if ring.epochs[bucket % ring.slots] == bucket:
-                    yield SavedMinute(tier, bucket, ring.bucket(bucket).tobytes())
+                    yield SavedMinute(tier, bucket, ring.body(bucket))
             ring.dirty.clear()
 
     def dirty(self) -> tuple[set[int], ...]:
         """Numbers of the buckets of each ring that ``dump_dirty`` would save."""
-        return tuple(set(ring.dirty) for ring in self._rings)
+        return tuple(set(ring.dirty) for ring in self._saved)
 
     def mark_dirty(self, buckets: Iterable[set[int]]) -> None:
         """These, as ``dirty`` answered them, were dumped, but not saved after all."""
-        for ring, numbers in zip(self._rings, buckets, strict=True):
+        for ring, numbers in zip(self._saved, buckets, strict=True):
             ring.dirty |= numbers
 
     def load_bucket(self, saved: SavedMinute) -> None:
         """Put a saved bucket back, after ``load``."""
-        self._rings[saved.tier].put(saved.bucket, np.frombuffer(saved.body).reshape(-1, 3))
+        self._saved[saved.tier].load(saved.bucket, saved.body)
 
     def dump(self) -> bytes:
         """Everything but the buckets."""

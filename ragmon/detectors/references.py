@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from ragmon.detectors import core
 from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
+from ragmon.detectors.days import EVERYWHERE, Calendar
 from ragmon.detectors.minutes import TEN, MinuteLog
+from ragmon.detectors.weeks import LossSpread, correction
 
 DAY_TENS = 144
 DAYS = 7
@@ -40,6 +42,7 @@ class ReferenceOptions(Struct, frozen=True):
 
     delta: float = 0.01
     z: float = 2.5
+    calendar: Calendar = EVERYWHERE
 
 
 class ExpectedLevel(Struct, frozen=True):
@@ -69,6 +72,12 @@ class References(Arrays):
     worth: Floats  # the most evidence of a minute in the hour under way
     surprise: Floats  # (streams, hours) the most that one did, NaN where an hour is not known
     scatter: Floats  # (streams, hours, scales) chi² / df, NaN where an hour has too few losses
+    usual: Floats  # the level in the middle of the hour under way, by the last seven days alone
+    offset: Floats  # what the week adds to the level in this hour, incidents or not
+    doubt: Floats  # variance of that
+    next_offset: Floats  # of the hour to come
+    next_doubt: Floats
+    weekdays: Floats  # (streams, 7) what each weekday as a whole adds, from Monday
     _FIELDS: ClassVar[Fields] = {
         "n": ((), "f8", 0),
         "mean": ((), "f8", 0),
@@ -84,6 +93,12 @@ class References(Arrays):
         "worth": ((), "f8", np.nan),
         "surprise": ((_WEEK_HOURS,), "f8", np.nan),
         "scatter": ((_HOURS, len(_SCALES)), "f8", np.nan),
+        "usual": ((), "f8", np.nan),
+        "offset": ((), "f8", 0),
+        "doubt": ((), "f8", 0),
+        "next_offset": ((), "f8", 0),
+        "next_doubt": ((), "f8", 0),
+        "weekdays": ((7,), "f4", 0),
     }
 
     def observe(self, cells: Floats) -> None:
@@ -96,7 +111,12 @@ class References(Arrays):
         self.worth[rows] = np.fmax(self.worth[rows], most)
 
     def close_hour(
-        self, log: MinuteLog, hour: int, incident: Bools, rows: slice = slice(None)
+        self,
+        log: MinuteLog,
+        hour: int,
+        incident: Bools,
+        rows: slice = slice(None),
+        calendar: Calendar = EVERYWHERE,
     ) -> None:
         """Learn the scatter of an hour that is over, and whether it held bursts.
 
@@ -105,7 +125,9 @@ class References(Arrays):
             hour: since 1970.
             incident: (streams,) whether one is open.
             rows: the streams that learn now.
+            calendar: of days off.
         """
+        self._learn_week(log, hour, rows, calendar)
         hidden = incident | log.excluded_in(hour * 60, hour * 60 + 60)
         ratios = dispersion(log.minutes(hour * 60, hour * 60 + 60, rows))
         ratios[hidden[rows]] = np.nan
@@ -116,6 +138,30 @@ class References(Arrays):
         most = np.where(known, self.surprise[rows], 0.0).max(axis=1)
         calm = (known.sum(axis=1) >= _KNOWN_HOURS) & (most <= _SURPRISE)
         self.caps[rows] = np.where(calm, core.CALM_CAP, core.CAP)
+
+    def _enter_hour(self, minute: int, level: ExpectedLevel) -> None:
+        """Take on the correction of an hour that begins; note what is usual in its middle."""
+        if minute % 60 == 0:
+            self.offset[:], self.doubt[:] = self.next_offset, self.next_doubt
+        elif minute % 60 == 30:
+            self.usual[:] = np.where(level.n >= ENOUGH, level.mean, np.nan)
+
+    def _of_days(self, minute: int, calendar: Calendar) -> Floats:
+        """Effects of the weekdays of the last seven days; (days, streams)."""
+        past = [calendar.weekday(minute - day * DAY_TENS * TEN) for day in range(1, DAYS + 1)]
+        return self.weekdays[:, past].T.astype(np.float64)
+
+    def _learn_week(self, log: MinuteLog, hour: int, rows: slice, calendar: Calendar) -> None:
+        """Learn how much an hour differed from the usual, and what the hour to come is to do."""
+        cells = log.hour(hour, rows)
+        _, mean, _ = _moments(cells)
+        log.weeks.learn(hour, rows, cells[:, 0], mean - self.usual[rows])
+        self.usual[rows] = np.nan
+        coin = self.mean[rows] * (1.0 - self.mean[rows]) * self.spread[rows]
+        spread = LossSpread(np.maximum(coin, 1e-9), self.phi[rows])
+        week = correction(log.weeks, hour + 2, rows, calendar, spread)
+        self.next_offset[rows], self.next_doubt[rows] = week.offset, week.doubt
+        self.weekdays[rows] = week.weekdays
 
     def refresh(
         self,
@@ -137,26 +183,27 @@ class References(Arrays):
             options: how references are made.
             first: (streams,) minute of the first observation; None: all are old.
         """
-        level = best_level(log, minute // TEN)
+        level = best_level(log, minute // TEN, self._of_days(minute, options.calendar))
+        self._enter_hour(minute, level)
         young = np.zeros(len(log), np.bool_) if first is None else minute - first < _WHOLE_DAY
         unseen = young & (level.days == 0.0)  # a season may hide in the hours not seen yet
-        hour = minute // 60
-        past = np.arange(hour - 25, hour - 1) % _HOURS  # the last day, two hours ago
+        past = (minute // 60 - np.arange(25, 1, -1)) % _HOURS  # the last day, two hours ago
         phi = overdispersion(self.scatter[:, past])
         coin = np.maximum(level.mean * (1.0 - level.mean), 1e-9)
         ratio = (_PSEUDO + level.n * level.variance / coin) / (_PSEUDO + level.n)
         spread = np.where(binary, 1.0, ratio)
         sampling = coin * spread * phi / np.maximum(level.n, 1.0)
         between = np.where(unseen, 2.0 * _UNSEEN**2, level.between)
-        error = np.sqrt(sampling + between * (1.0 + 1.0 / np.maximum(level.days, 1.0)))
+        error = np.sqrt(sampling + between * (1.0 + 1.0 / np.maximum(level.days, 1.0)) + self.doubt)
+        expected = np.maximum(level.mean + self.offset, 0.0)
         moments = {
             "n": level.n,
-            "mean": level.mean,
+            "mean": expected,
             "variance": level.variance,
             "days": level.days,
             "spread": spread,
             "phi": phi,
-            "tolerated": level.mean + np.maximum(options.delta, options.z * error),
+            "tolerated": expected + np.maximum(options.delta, options.z * error),
             "ready": level.n >= ENOUGH,
             "unseen": unseen,
         }
@@ -168,9 +215,9 @@ class References(Arrays):
         )
 
 
-def best_level(log: MinuteLog, ten: int) -> ExpectedLevel:
+def best_level(log: MinuteLog, ten: int, weekdays: Floats | None = None) -> ExpectedLevel:
     """The same time of day where enough is known, else the last day, two hours ago."""
-    by_hour, plain = same_time_of_day(log, ten), last_day(log, ten)
+    by_hour, plain = same_time_of_day(log, ten, weekdays), last_day(log, ten)
     chosen = (by_hour.n >= ENOUGH_BY_HOUR) & (by_hour.days >= 1)
     return ExpectedLevel(
         *(
@@ -188,11 +235,17 @@ def last_day(log: MinuteLog, ten: int) -> ExpectedLevel:
     return ExpectedLevel(n, mean, variance, np.zeros(len(n)), np.full(len(n), 2.0 * TAU**2))
 
 
-def same_time_of_day(log: MinuteLog, ten: int) -> ExpectedLevel:
+def same_time_of_day(log: MinuteLog, ten: int, weekdays: Floats | None = None) -> ExpectedLevel:
     """+-30 minutes around this time on each of the last seven days.
 
     The best and the worst day are dropped from five days on: an incident that nobody noticed
     and an unusually good day count as little.
+
+    Args:
+        log: of all streams.
+        ten: number of the ten minutes.
+        weekdays: what is known to make each of the days unlike the others, (days, streams): that
+            is no reason to expect less of them.
     """
     middles = ten - DAY_TENS * np.arange(1, DAYS + 1)
     by_day = np.stack(
@@ -205,6 +258,8 @@ def same_time_of_day(log: MinuteLog, ten: int) -> ExpectedLevel:
     days = (kept[..., 0] > 0.0).sum(axis=0).astype(np.float64)
     known_days = (by_day[..., 0] > 0.0).sum(axis=0)
     n, mean, variance = _moments(kept.sum(axis=0))
+    if weekdays is not None:
+        kept[..., 1] -= kept[..., 0] * weekdays
     return ExpectedLevel(n, mean, variance, days, _between(kept, variance, days, days < known_days))
 
 

@@ -6,7 +6,14 @@ from pydantic import BaseModel
 
 from ragmon.detectors import Finding, Severity, Tick, budget, core
 from ragmon.detectors.arrays import Floats
-from ragmon.detectors.baselines import HOURS, Baseline, BaselineLimits, BaselineLookup, lookup
+from ragmon.detectors.baselines import (
+    HOURS,
+    Baseline,
+    BaselineLimits,
+    BaselineLookup,
+    lookup,
+    weekday_shares,
+)
 from ragmon.detectors.core import Charts
 from ragmon.detectors.episodes import Null, chosen, finding, follow, reference_of
 from ragmon.detectors.losses import DETECTED
@@ -77,14 +84,17 @@ def _renew(state: RegressionState, tick: Tick, baseline: Baseline) -> None:
     references, binary = tick.references, tick.streams.binary
     state.lookup = lookup(baseline, tick.streams, state.lookup)
     saved = state.lookup.limits(tick.minute // 60 % HOURS, references.phi)
-    tolerated = saved.upper + state.options.delta
+    week = references.offset - references.weekdays @ weekday_shares(baseline, tick.calendar)
+    mean = np.maximum(saved.mean + week, 0.0)
+    margin = np.hypot(saved.upper - saved.mean, tick.z * np.sqrt(references.doubt))
+    tolerated = mean + margin + state.options.delta
     active = chosen(tick, state.options.metrics, slices=state.options.slices)
     active &= saved.n > 0.0
     shares = budget.weights(tick.streams, active)
     state.limits = budget.minutes_to_false_alarm(shares, tick.allowed)
     weights = core.coefficients(tolerated, saved.variance, binary, references.phi)
     spread = references.phi * references.spread
-    state.null = Null(saved.mean, tolerated, spread, weights)
+    state.null = Null(mean, tolerated, spread, weights)
     state.saved = saved
 
 
@@ -99,7 +109,7 @@ def _describe(state: RegressionState, tick: Tick, baseline: Baseline, row: int) 
     assert state.null is not None
     binary = bool(tick.streams.binary[row])
     n, mean, variance = (
-        float(moment[row]) for moment in (state.saved.n, state.saved.mean, state.saved.variance)
+        float(moment[row]) for moment in (state.saved.n, state.null.mean, state.saved.variance)
     )
     limit = float(state.limits[row])
     return finding(

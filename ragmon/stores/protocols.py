@@ -275,7 +275,7 @@ class Turn(Struct, frozen=True, kw_only=True):
 
     state: bytes  # of the detectors
     buckets: Iterable[minutes.SavedMinute]  # those that changed; made while they are saved
-    oldest: tuple[int, int]  # older buckets of each tier go
+    oldest: tuple[int, ...]  # older buckets of each tier go
     book: bytes  # of the alerts
     catching_up: bool
     position: Position  # how far the detectors have counted

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 DAY = 1_440
-MONDAY = 20_088 * DAY  # unix minutes, a Monday at midnight
+MONDAY = 20_087 * DAY  # unix minutes, a Monday at midnight
 
 
 @dataclass(frozen=True)
