@@ -23,7 +23,6 @@ from ragmon.config.external_labels import external_labels
 from ragmon.config.masked import masked
 from ragmon.config.units import Bytes, Seconds, listed, time_of_day
 from ragmon.detectors import Severity
-from ragmon.detectors.detection import DetectionOptions
 from ragmon.judges.llm.options import Options as LlmOptions
 from ragmon.sampling import SamplingOptions
 from ragmon.signals import SignalOptions
@@ -37,7 +36,6 @@ Rank = Annotated[int, Field(ge=1, le=1000)]
 _SIGNALS = SignalOptions()
 _SAMPLING = SamplingOptions()
 _TRACES = TraceTimeouts()
-_DETECTION = DetectionOptions()
 _QUARANTINE = QuarantineBounds()
 
 
@@ -263,35 +261,6 @@ class OtlpSettings(SettingsSection):
     it, so that it is started again and maps that trace apart from all others."""
     grpc: str = ""
     """Address for OTLP over gRPC, for example 127.0.0.1:4317; needs ragmon[grpc]; empty: off."""
-
-
-class DetectorSettings(SettingsSection):
-    """Detection of drops in quality."""
-
-    false_alarms_per_month: Annotated[float, Field(gt=0, le=10_000)] = (
-        _DETECTION.false_alarms_per_month
-    )
-    """False alarms expected in 30 days over everything that is watched. Lower it for fewer
-    alerts; small drops are then found later."""
-    lag: Annotated[Seconds, Field(ge=0, le=3_600)] = _DETECTION.lag_s
-    """Time after the end of a minute at which it is evaluated. Raise it if queries are sent
-    late."""
-    delta: Annotated[float, Field(gt=0, lt=1)] = _DETECTION.delta
-    """Increases smaller than this are ignored; 0.01 is one percentage point of the error rate."""
-    z: Annotated[float, Field(ge=0, le=10)] = _DETECTION.z
-    """Margin above the expected level, in standard errors of that level; the larger of it and
-    `delta` applies. Raise it if baselines from little traffic cause false alarms."""
-    max_streams: Annotated[int, Field(ge=1, le=100_000)] = _DETECTION.max_streams
-    """Most combinations of metric, pipeline and slice value that are watched; each takes 14 kB
-    of memory, and one of fractions (attribution, grounding, faithfulness) 45 kB."""
-    first_days: Annotated[int, Field(ge=0, le=7)] = _DETECTION.first_days
-    """Days from the start that serve as the baseline until one is saved with `ragmon baseline`;
-    0: no baseline until then."""
-    defaults: bool = True
-    """Apply the shipped rules."""
-    rules: tuple[dict[str, Any], ...] = ()
-    """More rules, for example {kind: threshold, metric: slow, limit: 0.1}. A rule replaces the
-    shipped one of the same kind and metric."""
 
 
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]

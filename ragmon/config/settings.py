@@ -8,13 +8,13 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ragmon.config.access import AuditSettings, AuthSettings, TlsSettings
+from ragmon.config.detection import DetectorSettings
 from ragmon.config.links import LinkSettings
 from ragmon.config.masked import masked
 from ragmon.config.metrics import MetricsSettings
 from ragmon.config.sections import (
     AlertSettings,
     BackupSettings,
-    DetectorSettings,
     JudgeSettings,
     LatencySettings,
     LimitSettings,

@@ -147,9 +147,15 @@ class References(Arrays):
             self.usual[:] = np.where(level.n >= ENOUGH, level.mean, np.nan)
 
     def _of_days(self, minute: int, calendar: Calendar) -> Floats:
-        """Effects of the weekdays of the last seven days; (days, streams)."""
-        past = [calendar.weekday(minute - day * DAY_TENS * TEN) for day in range(1, DAYS + 1)]
-        return self.weekdays[:, past].T.astype(np.float64)
+        """Effects of the weekdays of the last seven days, (days, streams).
+
+        NaN is a holiday, of which a working day expects nothing.
+        """
+        past = [minute - day * DAY_TENS * TEN for day in range(1, DAYS + 1)]
+        effects = self.weekdays[:, [calendar.weekday(each) for each in past]].T.astype(np.float64)
+        if not calendar.is_off(minute):
+            effects[[calendar.is_holiday(each) for each in past]] = np.nan
+        return effects
 
     def _learn_week(self, log: MinuteLog, hour: int, rows: slice, calendar: Calendar) -> None:
         """Learn how much an hour differed from the usual, and what the hour to come is to do."""
@@ -244,8 +250,8 @@ def same_time_of_day(log: MinuteLog, ten: int, weekdays: Floats | None = None) -
     Args:
         log: of all streams.
         ten: number of the ten minutes.
-        weekdays: what is known to make each of the days unlike the others, (days, streams): that
-            is no reason to expect less of them.
+        weekdays: what is known to make each of the days unlike the others, (days, streams), which
+            is no doubt about them; NaN: the day does not count.
     """
     middles = ten - DAY_TENS * np.arange(1, DAYS + 1)
     by_day = np.stack(
@@ -254,12 +260,14 @@ def same_time_of_day(log: MinuteLog, ten: int, weekdays: Floats | None = None) -
             for middle in middles.tolist()
         ]
     )
+    if weekdays is not None:
+        by_day[np.isnan(weekdays)] = 0.0
     kept = _trimmed(by_day)
     days = (kept[..., 0] > 0.0).sum(axis=0).astype(np.float64)
     known_days = (by_day[..., 0] > 0.0).sum(axis=0)
     n, mean, variance = _moments(kept.sum(axis=0))
     if weekdays is not None:
-        kept[..., 1] -= kept[..., 0] * weekdays
+        kept[..., 1] -= kept[..., 0] * np.nan_to_num(weekdays)
     return ExpectedLevel(n, mean, variance, days, _between(kept, variance, days, days < known_days))
 
 

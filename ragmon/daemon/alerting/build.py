@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from ragmon.alerts.machine import DEFAULT_TIMING, Timing
 from ragmon.alerts.silences import Maintenance
 from ragmon.config import Settings
+from ragmon.config.days import holidays, zone
 from ragmon.config.sections import WEEK, MaintenanceSettings
 from ragmon.detectors import rules
+from ragmon.detectors.days import Calendar
 from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.plugins import find
 
@@ -15,15 +17,22 @@ def build_detection(settings: Settings, columns: Sequence[str]) -> Detection:
     """Every detector, over observations with these columns.
 
     Raises:
-        SettingsError: a rule of an unknown kind, or with options it does not know.
+        SettingsError: a rule of an unknown kind, or with options it does not know; a file of
+            holidays that cannot be read.
     """
     values = settings.detectors
+    calendar = Calendar(
+        zone=zone(values.time_zone),
+        weekend=tuple(WEEK.index(day) for day in values.weekend),
+        holidays=holidays(values.holidays),
+    )
     options = DetectionOptions(
         false_alarms_per_month=values.false_alarms_per_month,
         lag_s=values.lag,
         delta=values.delta,
         z=values.z,
         max_streams=values.max_streams,
+        calendar=calendar,
         first_days=values.first_days,
     )
     configured = rules.combined(values.rules, defaults=values.defaults)
