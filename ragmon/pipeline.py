@@ -95,9 +95,9 @@ def amend(known: Amendments, change: Change) -> tuple[Amendments, bool]:
     """The amendments after a change, and whether it says anything new.
 
     The newest feedback by its timestamp counts, the newest label of each labeller and the newest
-    verdict of each judge; a labeller's relevance and faithfulness count apart. The same again, sent
-    later, is not new (clients that leave the timestamp out may retry), but takes the later
-    timestamp. An answer is drawn once in each round.
+    verdict of each judge; a labeller's relevance and faithfulness count apart, and a withdrawal
+    takes back both. The same again, sent later, is not new (clients that leave the timestamp out
+    may retry), but takes the later timestamp. An answer is drawn once in each round.
 
     Returns:
         The same ``known`` where nothing is to be remembered.
@@ -105,6 +105,8 @@ def amend(known: Amendments, change: Change) -> tuple[Amendments, bool]:
     if isinstance(change, Draw):
         is_later = known.draw is None or change.round > known.draw.round
         return (replace(known, draw=change) if is_later else known), is_later
+    if isinstance(change, Label) and (change.withdrawn or _is_withdrawn(known, change)):
+        return _without(known, change)
     previous = _previous(known, change)
     if previous is not None and previous.timestamp >= change.timestamp:
         return known, False
@@ -116,6 +118,28 @@ def amend(known: Amendments, change: Change) -> tuple[Amendments, bool]:
         return replace(known, verdicts=(*verdicts, change)), is_new
     labels = (each for each in known.labels if each is not previous)
     return replace(known, labels=(*labels, change)), is_new
+
+
+def _is_withdrawn(known: Amendments, label: Label) -> bool:
+    """True for a label that its labeller took back, maybe before it came."""
+    return any(
+        each.withdrawn and each.labeller == label.labeller and each.timestamp >= label.timestamp
+        for each in known.labels
+    )
+
+
+def _without(known: Amendments, withdrawal: Label) -> tuple[Amendments, bool]:
+    """The amendments without what a labeller said until then; the withdrawal stays in its place."""
+    if _is_withdrawn(known, withdrawal):
+        return known, False
+    taken = [
+        each
+        for each in known.labels
+        if each.labeller == withdrawal.labeller and each.timestamp <= withdrawal.timestamp
+    ]
+    is_new = not taken or not all(each.withdrawn for each in taken)
+    kept = [each for each in known.labels if each not in taken]
+    return replace(known, labels=(*kept, withdrawal)), is_new
 
 
 def _without_quotes(verdict: Verdict, privacy: Privacy) -> Verdict:

@@ -169,13 +169,15 @@ class Label(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     grades: Grades | None = None
     faithful: UnitInterval | None = None
     timestamp: Timestamp = UNSTAMPED
+    withdrawn: bool = False  # takes back what this labeller said before
 
     def __post_init__(self) -> None:
         timestamp: Any = self.timestamp
         if timestamp.__class__ is not float:
             force_setattr(self, "timestamp", _unix_seconds(timestamp))
-        if self.relevant_ids is None and self.grades is None and self.faithful is None:
-            raise ValueError("a label needs `relevant_ids`, `grades` or `faithful`")
+        is_empty = self.relevant_ids is None and self.grades is None and self.faithful is None
+        if is_empty is not self.withdrawn:
+            raise ValueError("a label needs `relevant_ids`, `grades` or `faithful`; or `withdrawn`")
 
 
 class Doubt(Struct, frozen=True):

@@ -268,3 +268,22 @@ def test_amendments_are_stored_as_they_are(said):
     known = amended(*said)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(known), type=Amendments) == known
     assert isinstance(effective(record(), known), QueryRecord)
+
+
+def test_labels_and_withdrawals_say_the_same_in_any_order():
+    changes = [
+        Label(query_id="q", faithful=1.0, timestamp=1.0),
+        Label(query_id="q", relevant_ids=["a"], timestamp=2.0),
+        Label(query_id="q", withdrawn=True, timestamp=2.0),
+        Label(query_id="q", faithful=0.0, timestamp=3.0),
+        Label(query_id="q", labeller="bob", faithful=1.0, timestamp=1.0),
+    ]
+    outcomes = set()
+    for order in itertools.permutations(changes):
+        known = Amendments()
+        for change in order:
+            known, _ = amend(known, change)
+        outcomes.add(frozenset((one.labeller, one.faithful, one.withdrawn) for one in known.labels))
+    assert outcomes == {
+        frozenset({("human", None, True), ("human", 0.0, False), ("bob", 1.0, False)})
+    }

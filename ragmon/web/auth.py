@@ -157,10 +157,14 @@ class Authorizer:
     def visitor(self, scope: Scope, permit: Permit) -> Visitor:
         """Whoever looks at a page; with a bearer token or a password no form can be sent."""
         if not self._holders:
-            return Visitor("", permit.is_admin, form_token(self._own_secret))
-        if _token(scope) or self.sessions.find(scope) is None:
+            return Visitor("", permit.is_admin, True, form_token(self._own_secret))
+        session = self.sessions.find(scope)
+        holder = None if session is None else self._find(session.token_sha256)
+        if _token(scope) or holder is None:
             return Visitor()
-        return Visitor(permit.name, permit.is_admin, form_token(self.sessions.name(scope)))
+        may_label = permit.is_admin or "ingest" in holder.grant.scopes
+        token = form_token(self.sessions.name(scope))
+        return Visitor(permit.name, permit.is_admin, may_label, token)
 
     def grants(self) -> list[tuple[Grant, float | None]]:
         """Every grant, and when it was last used (unix seconds; None: never)."""

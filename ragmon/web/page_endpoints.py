@@ -1,6 +1,6 @@
 """Paths of the pages for people, as ``ragmon.web.endpoints`` has those of the API."""
 
-from ragmon.web.endpoint import FORM, HTML, Endpoint, Parameter
+from ragmon.web.endpoint import FORM, HTML, Endpoint, Parameter, Scope
 from ragmon.web.query_endpoints import CURSOR, FILTER
 
 WINDOWS = ("5m", "1h", "24h", "7d")
@@ -198,16 +198,19 @@ LOGOUT = Endpoint(
 )
 
 
-def _form(name: str, path: str, summary: str, parameter: Parameter) -> Endpoint:
+def _form(
+    name: str, path: str, summary: str, *parameters: Parameter, scope: Scope = "admin"
+) -> Endpoint:
     """A form of a page, which leads back to a page."""
     return Endpoint(
         name=name,
         method="POST",
         path=path,
-        scope="admin",
+        scope=scope,
+        pipelines="own",
         tag="Pages",
         summary=summary,
-        parameters=(parameter,),
+        parameters=parameters,
         body=dict[str, str],
         body_media=(FORM,),
         is_form=True,
@@ -235,11 +238,35 @@ END_SILENCE_FORM = _form(
     "End a silence, from the form on a page",
     Parameter("name", "Id of the silence."),
 )
+LABEL_QUEUE = Endpoint(
+    name="labelQueue",
+    method="GET",
+    path="/judge/labels",
+    scope="read",
+    reads="store",
+    pipelines="own",
+    tag="Pages",
+    summary="The answer whose label would teach the judges most, for a browser",
+    parameters=(
+        Parameter("pipeline", "Only this pipeline; empty for all.", str, ""),
+        Parameter("query", "Id of the query to label. Empty: the one that teaches most.", str, ""),
+        Parameter("labelled", "Id of the query that was labelled last.", str, ""),
+    ),
+    media=(HTML,),
+    problems=(404,),
+)
+LABEL_FORM = _form(
+    "labelForm",
+    "/judge/labels",
+    "Label an answer, take a label back, or skip the answer, from the form",
+    scope="ingest",
+)
 
 EVERY = (
     *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
     *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, ASSET),
     *(LOGIN_PAGE, LOGIN, LOGOUT),
+    *(LABEL_QUEUE, LABEL_FORM),
     *(ACKNOWLEDGE_FORM, SILENCE_FORM, END_SILENCE_FORM),
 )
 """All of them, in the order of the document."""

@@ -9,6 +9,7 @@ class Visitor(NamedTuple):
 
     name: str = ""  # of the token that signed in; empty: nobody did, or none is needed
     may_change: bool = False  # may send the forms that change something
+    may_label: bool = False  # may send labels
     form_token: str = ""  # that every form has to bring
 
 

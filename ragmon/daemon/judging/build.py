@@ -60,6 +60,7 @@ class Judges:
             self.on_demand = sampled.on_demand
             self.retries[SAMPLED_JUDGE] = AnswerRetry(sampled.judge.judge_again, on_verdict)
         reading = Calibrations(context.settings.judge.unfaithful_below)
+        self.calibrations = reading
         if context.settings.judge.grounding.enabled:
             self._components.append(LearningComponent(context, reading))
         skipped = SkippedAnswers(

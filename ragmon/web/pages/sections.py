@@ -9,6 +9,8 @@ from ragmon.web.pages.actions import ActionSection
 from ragmon.web.pages.assets import Assets, AssetSection
 from ragmon.web.pages.changes import ChangeSource
 from ragmon.web.pages.incident import IncidentSection
+from ragmon.web.pages.label_source import LabelSource
+from ragmon.web.pages.labels import LabelSection
 from ragmon.web.pages.overview import OverviewSection
 from ragmon.web.pages.pipeline import PipelineSection
 from ragmon.web.pages.queries import QueryListSection
@@ -28,6 +30,7 @@ def page_sections(
     queries: QueryPageSource,
     *,
     comparisons: ComparisonSource,
+    labels: LabelSource,
 ) -> Sequence[RouteSection]:
     """Sections of all pages, and of what they load."""
     assets = Assets()
@@ -37,6 +40,7 @@ def page_sections(
         PipelineSection(source, courses, alerts, baselines, renderer),
         IncidentSection(courses, alerts, renderer),
         ActionSection(alerts),
+        LabelSection(labels, queries, renderer),
         SearchSection(source, alerts, queries, renderer),
         QueryListSection(queries, renderer),
         QuerySection(queries, renderer),

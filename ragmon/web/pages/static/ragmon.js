@@ -212,11 +212,15 @@
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
-    if (event.target.closest("input,select,textarea")) {
+    if (event.target.closest("input:not([type=checkbox]),select,textarea")) {
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    if (keys[event.key]) {
+    const button = main.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    if (button) {
+      event.preventDefault();
+      button.click();
+    } else if (keys[event.key]) {
       event.preventDefault();
       keys[event.key]();
     }

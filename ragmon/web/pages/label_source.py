@@ -1,0 +1,57 @@
+"""Protocol of what the label queue is made of, and its answers."""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from ragmon.access import Permit
+from ragmon.api_schema import QueryDetail
+from ragmon.asgi import Scope
+from ragmon.records import Label
+from ragmon.report import LabelAgreement
+from ragmon.web.permits import Readable
+
+
+class Calibrated(NamedTuple):
+    """A pipeline's calibration of the embedded judge."""
+
+    pipeline: str
+    labels: int  # it was fitted to
+    threshold: float  # score below which an answer is doubted
+    refused: str  # reason why there is none in force; empty: it is
+
+
+class LabelEffects(NamedTuple):
+    """What the labels so far have changed."""
+
+    agreement: Mapping[str, LabelAgreement]  # by judge, over a week
+    calibrations: tuple[Calibrated, ...]
+    least: int  # labels of a pipeline, from which the embedded judge learns from people
+
+
+class LabelSource(Protocol):
+    """Source of answers to label, and taker of labels."""
+
+    @property
+    def threshold(self) -> float:
+        """Score below which a judge calls an answer unfaithful."""
+        ...
+
+    async def candidates(self, pipeline: str, readable: Readable | None) -> list[QueryDetail]:
+        """Recent answers, with those that a judge is unsure of; without their texts."""
+        ...
+
+    async def query(self, query_id: str) -> QueryDetail | None:
+        """One query; None when it is unknown or expired."""
+        ...
+
+    async def send(self, label: Label, scope: Scope, permit: Permit) -> None:
+        """Take a label as ``/v1/labels`` does.
+
+        Raises:
+            Problem: it is refused.
+        """
+        ...
+
+    async def effects(self, pipeline: str, readable: Readable | None) -> LabelEffects:
+        """What the labels so far have changed."""
+        ...
