@@ -90,7 +90,7 @@ class LabelQueue:
             raise Problem(400, f"the label was refused: {reason.replace('_', ' ')}", reason=reason)
 
     async def effects(self, pipeline: str, readable: Readable | None) -> LabelEffects:
-        """What the labels so far have changed."""
+        """Effects of the labels so far."""
         report = await self._monitor.report("7d", pipeline, None, readable)
         may_read: Callable[[str], bool] = readable or (lambda _name: True)
         return LabelEffects(

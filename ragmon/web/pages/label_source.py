@@ -21,7 +21,7 @@ class Calibrated(NamedTuple):
 
 
 class LabelEffects(NamedTuple):
-    """What the labels so far have changed."""
+    """Effects of the labels so far."""
 
     agreement: Mapping[str, LabelAgreement]  # by judge, over a week
     calibrations: tuple[Calibrated, ...]
@@ -53,5 +53,5 @@ class LabelSource(Protocol):
         ...
 
     async def effects(self, pipeline: str, readable: Readable | None) -> LabelEffects:
-        """What the labels so far have changed."""
+        """Effects of the labels so far."""
         ...

@@ -35,7 +35,7 @@ class LabelCandidate(NamedTuple):
 
 
 class OwnLabel(NamedTuple):
-    """What one labeller says of an answer; None: nothing of that kind."""
+    """Opinion of one labeller on an answer; None: none of that kind."""
 
     faithful: float | None
     relevant_ids: Sequence[str] | None
@@ -176,7 +176,7 @@ def _labeller(request: Request) -> str:
 
 
 def _own(detail: QueryDetail, labeller: str) -> OwnLabel | None:
-    """What a labeller says of an answer; None: nothing."""
+    """Opinion of a labeller on an answer; None: none yet."""
     own = [one for one in detail.labels if one.labeller == labeller and not one.withdrawn]
     faithful = next((one.faithful for one in own if one.faithful is not None), None)
     relevant = next((one.relevant_ids for one in own if one.relevant_ids is not None), None)
