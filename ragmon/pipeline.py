@@ -123,8 +123,8 @@ def amend(known: Amendments, change: Change) -> tuple[Amendments, bool]:
 def _is_withdrawn(known: Amendments, label: Label) -> bool:
     """True for a label that its labeller took back, maybe before it came."""
     return any(
-        each.withdrawn and each.labeller == label.labeller and each.timestamp >= label.timestamp
-        for each in known.labels
+        other.withdrawn and other.labeller == label.labeller and other.timestamp >= label.timestamp
+        for other in known.labels
     )
 
 
@@ -133,12 +133,12 @@ def _without(known: Amendments, withdrawal: Label) -> tuple[Amendments, bool]:
     if _is_withdrawn(known, withdrawal):
         return known, False
     taken = [
-        each
-        for each in known.labels
-        if each.labeller == withdrawal.labeller and each.timestamp <= withdrawal.timestamp
+        label
+        for label in known.labels
+        if label.labeller == withdrawal.labeller and label.timestamp <= withdrawal.timestamp
     ]
-    is_new = not taken or not all(each.withdrawn for each in taken)
-    kept = [each for each in known.labels if each not in taken]
+    is_new = not taken or not all(label.withdrawn for label in taken)
+    kept = [label for label in known.labels if label not in taken]
     return replace(known, labels=(*kept, withdrawal)), is_new
 
 
