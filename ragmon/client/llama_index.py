@@ -34,7 +34,7 @@ class _EngineQuery:
         self.nodes: list[Any] | None = None
 
 
-_CURRENT: ContextVar[_EngineQuery | None] = ContextVar("ragmon_llama_index", default=None)
+_CURRENT: ContextVar[_EngineQuery | None] = ContextVar("current LlamaIndex query", default=None)
 
 
 class RagmonEvents(BaseEventHandler):  # type: ignore[misc]
