@@ -155,8 +155,8 @@ class Store(WindowSource, Protocol):
         """64-bit hash of an id, as ``known`` and ``find`` take it; another for each attempt."""
         ...
 
-    def known(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """True for each hash that belongs to a stored record; shape (n,)."""
+    def find_many(self, hashes: Hashes) -> list[int | None]:
+        """Sequence numbers of stored records, in the order of their hashes; None: not stored."""
         ...
 
     def find(self, query_hash: int) -> int | None:

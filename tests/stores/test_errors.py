@@ -64,7 +64,7 @@ def uses(store):
     late = [store.hash(f"late-{at}") for at in range(0, 60, 6)]
     yield lambda: list(store.load_windows()[2])
     yield lambda: list(store.replay(Position()))
-    yield lambda: store.known(hashes)
+    yield lambda: store.find_many(hashes)
     yield from (functools.partial(store.find, each) for each in hashes.tolist())
     yield from (functools.partial(store.record, at) for at in range(0, 60, 5))
     yield lambda: store.amendments(range(60))

@@ -61,12 +61,14 @@ class Identities:
     def find_all(self, query_ids: Sequence[str]) -> tuple[list[int], list[bool]]:
         """The hash of each id, and whether it is stored; most are not, which costs little."""
         hashes = [self._store.hash(each) for each in query_ids]
-        stored = self._store.known(np.array(hashes, dtype=np.uint64)).tolist()
-        hits = [at for at, hit in enumerate(stored) if hit]
-        # In the order they are stored, so that every block is opened once.
-        for at in sorted(hits, key=lambda hit: self._store.find(hashes[hit]) or 0):
-            hashes[at], sequence = self.find(query_ids[at])
-            stored[at] = sequence is not None
+        sequences = self._store.find_many(np.array(hashes, dtype=np.uint64))
+        stored = [False] * len(hashes)
+        hits = [(sequence, at) for at, sequence in enumerate(sequences) if sequence is not None]
+        for sequence, at in sorted(hits):  # as they are stored, so that a block is opened once
+            stored[at] = self._has_id(sequence, query_ids[at])
+            if not stored[at]:  # another id has its hash
+                hashes[at], place = self.find(query_ids[at])
+                stored[at] = place is not None
         return hashes, stored
 
     def _has_id(self, sequence: int, query_id: str) -> bool:

@@ -1,7 +1,7 @@
 """Executor of the table of blocks: packed with checksums, and read where others are damaged."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -178,6 +178,22 @@ class BlockTable:
             row = checked_row(self._db.execute(_HOLDING, (sequence,)))
             return row is not None and bool(sequence < row[0] + row[1])
         return True
+
+    def remembering(self) -> Callable[[int], bool]:
+        """``holds``, for many records that lie close together: a block is asked for once."""
+        spans: dict[int, int] = {}  # end by beginning, of the block that was found last
+
+        def holds(sequence: int) -> bool:
+            if any(first <= sequence < end for first, end in spans.items()):
+                return True
+            spans.clear()
+            place = self.locate(sequence)
+            if place is None:
+                return self.holds(sequence)  # it cannot be read, or is gone
+            spans[place[0]] = sum(place)
+            return True
+
+        return holds
 
     def holding(self, sequence: int) -> tuple[int, list[msgspec.Raw]] | None:
         """The block that holds a record, and its records; None where it is damaged or gone.

@@ -5,6 +5,8 @@ a dictionary; every ``RUN`` of them is sorted and written once as a run of packe
 Bloom filter in memory answers for the runs, so that a new id almost never touches the disk.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
@@ -127,26 +129,29 @@ class IdIndex:
             zip(hashes.tolist(), range(first_sequence, first_sequence + len(hashes)), strict=True)
         )
 
-    def known(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """True for each hash that is stored; shape (n,)."""
-        tail = self._tail
-        stored = np.array([each in tail for each in hashes.tolist()], dtype=np.bool_)
-        for at in np.flatnonzero(stored).tolist():
-            stored[at] = self._is_stored(tail[int(hashes[at])])
-        for filter_, runs in self._generations:
-            for at in np.flatnonzero(filter_.may_hold(hashes) & ~stored).tolist():
-                stored[at] = self._find_in_runs(runs, int(hashes[at])) is not None
-        return stored
+    def find_many(self, hashes: Hashes) -> list[int | None]:
+        """Sequence numbers of those that are stored; most are not, which costs little."""
+        tail, holds = self._tail, self._table.remembering()
+        sequences: list[int | None] = [tail.get(each) for each in hashes.tolist()]
+        for at, sequence in enumerate(sequences):
+            if sequence is not None and not holds(sequence):
+                sequences[at] = None
+        for filter_, runs in reversed(self._generations):
+            for at in np.flatnonzero(filter_.may_hold(hashes)).tolist():
+                if sequences[at] is None:
+                    sequences[at] = self._find_in_runs(runs, int(hashes[at]), holds)
+        return sequences
 
     def find(self, query_hash: int) -> int | None:
         """Sequence number of one of them; the newest runs are asked first."""
+        holds = self._table.holds
         sequence = self._tail.get(query_hash)
-        if sequence is not None and self._is_stored(sequence):
+        if sequence is not None and holds(sequence):
             return sequence
         one = np.array([query_hash], dtype=np.uint64)
         for filter_, runs in reversed(self._generations):
             if filter_.may_hold(one)[0]:
-                sequence = self._find_in_runs(runs, query_hash)
+                sequence = self._find_in_runs(runs, query_hash, holds)
                 if sequence is not None:
                     return sequence
         return None
@@ -235,7 +240,10 @@ class IdIndex:
         filter_.add(hashes)
         runs.append(run)
 
-    def _find_in_runs(self, runs: list[int], query_hash: int) -> int | None:
+    def _find_in_runs(
+        self, runs: list[int], query_hash: int, holds: Callable[[int], bool]
+    ) -> int | None:
+        """Sequence number of a record; a run is deleted only when the last of its records is."""
         for run in reversed(runs):
             try:
                 sequence = self._find_in_run(run, query_hash)
@@ -243,7 +251,7 @@ class IdIndex:
                 self._database.damage.note("run", run, error)
                 self._rebuild_run(run)
                 sequence = self._find_in_run(run, query_hash)
-            if sequence is not None and self._is_stored(sequence):
+            if sequence is not None and holds(sequence):
                 return sequence
         return None
 
@@ -259,7 +267,3 @@ class IdIndex:
         first, page = rows[0]
         with decoded(self._database.path):
             return find_in_page(unseal(page, "runs", run, first), query_hash)
-
-    def _is_stored(self, sequence: int) -> bool:
-        """Retention deletes by time, a run only when the last of its records is gone."""
-        return self._table.holds(sequence)

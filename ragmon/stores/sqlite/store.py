@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from ragmon.errors import StoreCorruptError
 from ragmon.records import Position
@@ -93,9 +91,9 @@ class SqliteStore:
         """64-bit hash of an id; two of 30 million are alike in one store of 40,000."""
         return hash_id(query_id, self._seed + attempt)
 
-    def known(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """True for each hash that belongs to a stored record; shape (n,)."""
-        return self._ids.known(hashes)
+    def find_many(self, hashes: Hashes) -> list[int | None]:
+        """Sequence numbers of stored records, in the order of their hashes; None: not stored."""
+        return self._ids.find_many(hashes)
 
     def find(self, query_hash: int) -> int | None:
         """Sequence number of a stored record."""

@@ -86,7 +86,7 @@ def everything(store):
         "records": [at for at in range(40) if store.record(at)],
         "replayed": [numbers(each)[0] for each in replayed if isinstance(each, bytes)],
         "restated": [each.old for each in replayed if isinstance(each, Restatement)],
-        "known": np.flatnonzero(store.known(hashes)).tolist(),
+        "known": [at for at, each in enumerate(store.find_many(hashes)) if each is not None],
         "waiting": sorted(
             change.body
             for start in range(0, 40, 4)
@@ -233,7 +233,7 @@ def test_what_is_sent_again_does_not_count_twice_although_its_block_is_damaged(d
     with small_pieces():
         store = SqliteStore(directory)
         hashes = np.array([store.hash(name) for name in NAMES], np.uint64)
-        assert store.known(hashes).all()
+        assert None not in store.find_many(hashes)
         assert store.find(store.hash("id-17")) == 17
         assert store.record(17) is None
         store.close()

@@ -111,7 +111,7 @@ def test_ids_are_found_through_runs_generations_and_restarts(sizes, data):
                 store = opened("sqlite", directory)
         assert {name: store.find(store.hash(name)) for name in held} == held
         strangers = np.array([store.hash(f"stranger-{at}") for at in range(200)], np.uint64)
-        assert not store.known(strangers).any()
+        assert store.find_many(strangers) == [None] * len(strangers)
         store.close()
 
 
@@ -166,6 +166,20 @@ def test_a_new_id_costs_no_look_at_the_disk(tmp_path):
     statements: list[str] = []
     store._db.connection.set_trace_callback(statements.append)
     hashes = np.array([store.hash(f"new-{at}") for at in range(1_000)], np.uint64)
-    assert not store.known(hashes).any()
+    assert store.find_many(hashes) == [None] * len(hashes)
     assert len(statements) < 10 * 20  # about 0.3 % of them, in ten runs
+    store.close()
+
+
+def test_what_is_sent_again_asks_for_each_block_once(tmp_path):
+    """A client that repeats a batch must not cost more than the batch did."""
+    names = [f"id-{at}" for at in range(640)]
+    store = opened("sqlite", tmp_path)
+    for start in range(0, len(names), 64):
+        store.commit(commit_of(store, names[start : start + 64], [1.0] * 64))
+    statements: list[str] = []
+    store._db.connection.set_trace_callback(statements.append)
+    hashes = np.array([store.hash(name) for name in names], np.uint64)
+    assert store.find_many(hashes) == list(range(640))
+    assert len(statements) == 10  # one for each block of 64
     store.close()

@@ -233,7 +233,7 @@ def records_of(store):
     read = {at: store.record(at) for at in range(RECORDS)}
     list(store.load_windows()[2])
     list(store.replay(Position()))
-    store.known(identity.np.array([store.hash(f"q{at}") for at in range(RECORDS)], "u8"))
+    store.find_many(identity.np.array([store.hash(f"q{at}") for at in range(RECORDS)], "u8"))
     store.waiting([store.hash(f"late{at}") for at in range(0, RECORDS, 6)])
     with store.reader() as reader:
         for block in reader.blocks(0.0, 2 * NOON):
