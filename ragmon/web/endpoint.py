@@ -59,6 +59,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     personal: bool = False  # its path names a person, which the audit log leaves out
     is_form: bool = False  # sent by one of our own pages, with their token
     problems: tuple[int, ...] = ()  # beside those that every path may answer
+    shown_problems: tuple[int, ...] = ()  # of these, those that a page itself shows
 
     @property
     def asked(self) -> tuple[Parameter, ...]:

@@ -14,7 +14,7 @@ from ragmon.asgi import ProblemDetails
 from ragmon.query_string import KEY
 from ragmon.records import UNSTAMPED
 from ragmon.web import endpoints, ingest_endpoints
-from ragmon.web.endpoint import JSON, NDJSON, PROTOBUF, Endpoint, Parameter
+from ragmon.web.endpoint import HTML, JSON, NDJSON, PROTOBUF, Endpoint, Parameter
 
 Json = dict[str, Any]
 """A JSON object of the document; its form is OpenAPI's."""
@@ -179,6 +179,9 @@ def _responses(endpoint: Endpoint, schemas: _Schemas) -> Json:
         return responses
     for code in sorted({*endpoint.problems, *_ANY_PATH}):
         responses[str(code)] = {"$ref": f"#/components/responses/{HTTPStatus(code).name}"}
+    for code in endpoint.shown_problems:
+        content = _problem_content(schemas) | {HTML: {"schema": {"type": "string"}}}
+        responses[str(code)] = {"description": _PROBLEMS[code], "content": content}
     if endpoint in ingest_endpoints.HTTP:
         rejected = {JSON: {"schema": schemas.schema_of(endpoint.answer)}}
         responses["422"] = {"description": "No record of the batch was kept", "content": rejected}
@@ -196,10 +199,14 @@ def _of_answer(endpoint: Endpoint, media: str, schemas: _Schemas) -> Json:
     return _BINARY if media == PROTOBUF else {"type": "string"}
 
 
+def _problem_content(schemas: _Schemas) -> Json:
+    return {_PROBLEM_MEDIA: {"schema": schemas.schema_of(ProblemDetails)}}
+
+
 def _problem_responses(schemas: _Schemas) -> Json:
     """Every problem that a path names, by the name of its status."""
     codes = {code for endpoint in ENDPOINTS for code in endpoint.problems} | {*_ANY_PATH}
-    content = {_PROBLEM_MEDIA: {"schema": schemas.schema_of(ProblemDetails)}}
+    content = _problem_content(schemas)
     responses: Json = {
         HTTPStatus(code).name: {"description": _PROBLEMS[code], "content": content}
         for code in sorted(codes)

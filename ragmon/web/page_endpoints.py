@@ -97,6 +97,7 @@ QUERY_LIST = Endpoint(
     ),
     media=(HTML,),
     problems=(400,),
+    shown_problems=(400,),
 )
 QUERY_PAGE = Endpoint(
     name="queryPage",

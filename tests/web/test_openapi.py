@@ -104,3 +104,14 @@ def test_names_of_operations_are_unique():
 )
 def test_schemas_have_the_members_of_the_structs(name, member):
     assert member in openapi.document()["components"]["schemas"][name]["properties"]
+
+
+@pytest.mark.parametrize("path", ["/queries?until=soon", "/v1/queries?until=soon"])
+def test_the_type_of_a_refusal_is_in_it(daemon, path):
+    answer = daemon.get(path)
+    assert answer.status == 400
+    responses = operations()["GET", path.partition("?")[0]]["responses"]["400"]
+    if "$ref" in responses:
+        name = responses["$ref"].rpartition("/")[2]
+        responses = openapi.document()["components"]["responses"][name]
+    assert answer.headers["content-type"].partition(";")[0] in responses["content"]
