@@ -17,8 +17,10 @@ from ragmon.cli.commands import COMMANDS
 from ragmon.cli.flags import overrides
 from ragmon.client.fake import FakeServer
 from ragmon.config import load
+from ragmon.mapping import RecordMapping
 from tests.support.certificates import Authority
 from tests.support.markdown import pages
+from tests.support.modules import module
 from tests.support.paths import ROOT
 from tests.support.reference_pages import parser_of
 
@@ -26,7 +28,10 @@ DOCS = [page for page in pages() if not page.name.startswith(("tests/", "ragmon/
 FENCES = [(page, fence) for page in DOCS for fence in page.fences]
 LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql"}
 PARSERS = {name: parser_of(name) for name in COMMANDS}
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+SECRETS = {
+    "webhook": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    "apprise": "json://apprise.example",
+}
 
 
 def blocks(*languages: str) -> list[object]:
@@ -95,7 +100,7 @@ def prepared(text: str, folder: Path) -> str:
     """The block with its files under a folder, where the secrets it names really are."""
     for path in set(re.findall(r"/run/secrets/\w+", text)):
         local = folder / Path(path).name
-        local.write_text(SECRET if local.name == "webhook" else f"https://{local.name}.example")
+        local.write_text(SECRETS.get(local.name, f"https://{local.name}.example"))
         text = text.replace(path, str(local))
     if "/etc/ragmon/tls/" in text:
         authority = Authority(folder / "authority")
@@ -107,6 +112,8 @@ def prepared(text: str, folder: Path) -> str:
 
 
 def check_settings(text, folder, monkeypatch):
+    if "kind: apprise" in text:
+        module("apprise")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PAGERDUTY_ROUTING_KEY", "0" * 32)
     monkeypatch.setenv("RAG_TOKEN", "t")
@@ -141,6 +148,10 @@ def check_backup(text, folder, _monkeypatch):
     assert {word for word in words if word.startswith("--")} <= flags
 
 
+def check_map(text, _folder, _monkeypatch):
+    assert RecordMapping(yaml.safe_load(text))
+
+
 def checked_elsewhere(text, _folder, _monkeypatch):
     """`tests/cli/test_evaluate.py` loads these."""
     assert yaml.safe_load(text)
@@ -152,6 +163,7 @@ YAML = {
     "prometheus.yml": check_scrape,
     "otel-collector.yaml": check_collector,
     "backup.yaml": check_backup,
+    "map.yaml": check_map,
     "ragmon evaluate golden.jsonl --request ask.yaml": checked_elsewhere,
     "ragmon gate now.json --baseline live --rules rules.yaml": checked_elsewhere,
 }
