@@ -58,7 +58,7 @@ def called(module: Any, call: ast.Call) -> Any:
     for name in ast.unparse(call.func).split("."):
         target = getattr(target, name, None)
     ours = (getattr(target, "__module__", None) or "").startswith("ragmon.")
-    return target if ours and callable(target) else None
+    return target if ours and (inspect.isclass(target) or inspect.isroutine(target)) else None
 
 
 def doubled(module: Any) -> Iterator[str]:
