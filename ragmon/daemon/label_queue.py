@@ -22,8 +22,7 @@ from ragmon.web.permits import Readable
 
 _PATH = ENDPOINTS["/v1/labels"]
 _WEEK_S = 7 * 86_400.0
-_NEAR = 0.15  # from the threshold
-_MOST = 150  # answers of each kind that are looked at
+_MOST = 400  # newest answers that are looked at
 
 
 class LabelQueue:
@@ -40,22 +39,15 @@ class LabelQueue:
         return self._context.settings.judge.unfaithful_below
 
     async def candidates(self, pipeline: str, readable: Readable | None) -> list[QueryDetail]:
-        """Recent answers, with those that a judge is unsure of."""
+        """The newest answers of a week."""
+        # A range of scores would open every block of the week: 4.6 s where this takes 0.3 s.
         recent = QuerySelection(
             pipeline=pipeline,
             since=self._context.clock.now() - _WEEK_S,
             limit=_MOST,
             readable=readable,
         )
-        unsure = msgspec.structs.replace(
-            recent,
-            least_score=max(0.0, self.threshold - _NEAR),
-            most_score=min(1.0, self.threshold + _NEAR),
-        )
-        details = []
-        for selection in (unsure, recent):
-            details += (await self._monitor.queries(selection)).queries
-        return details
+        return (await self._monitor.queries(recent)).queries
 
     async def query(self, query_id: str) -> QueryDetail | None:
         """One query; None when it is unknown or expired."""

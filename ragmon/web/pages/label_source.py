@@ -37,7 +37,7 @@ class LabelSource(Protocol):
         ...
 
     async def candidates(self, pipeline: str, readable: Readable | None) -> list[QueryDetail]:
-        """Recent answers, with those that a judge is unsure of; without their texts."""
+        """Recent answers of the pipelines that may be read."""
         ...
 
     async def query(self, query_id: str) -> QueryDetail | None:
