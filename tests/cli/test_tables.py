@@ -35,6 +35,7 @@ METRICS = {
 }
 FIGURES = {
     "queries": COUNT,
+    "repeats": 0,
     "latency_ms": {"total": LATENCY, "generation": replace(LATENCY, mean=12.34)},
     "metrics": METRICS,
     "failure_modes": {"generation": mean(0.1, 0.05, 0.2)},

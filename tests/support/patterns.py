@@ -5,7 +5,8 @@ import pkgutil
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from types import ModuleType
 from typing import Any
 
 SIZES = (40, 640, 5_120, 40_960)
@@ -26,10 +27,20 @@ def patterns_of(package: str) -> dict[str, re.Pattern[Any]]:
     names = [info.name for info in pkgutil.walk_packages(root.__path__, f"{package}.")]
     return {
         f"{module.__name__}.{name}": value
-        for module in (importlib.import_module(name) for name in sorted(names) if _is_safe(name))
+        for module in _imported(name for name in sorted(names) if _is_safe(name))
         for name, value in vars(module).items()
         if isinstance(value, re.Pattern)
     }
+
+
+def _imported(names: Iterable[str]) -> Iterator[ModuleType]:
+    """The modules, without adapters of frameworks that are not installed."""
+    for name in names:
+        try:
+            yield importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("ragmon"):
+                raise
 
 
 def slowest(pattern: re.Pattern[Any]) -> tuple[float, int, str]:
