@@ -34,6 +34,7 @@ from ragmon.daemon.erasure.retention import PipelineRetention
 from ragmon.daemon.ingest.maintenance import StoreMaintenance
 from ragmon.daemon.ingest.metrics import watch, watch_loops, watch_memory
 from ragmon.daemon.judging.build import Judges
+from ragmon.daemon.judging.judge_pages import LiveJudgePages
 from ragmon.daemon.label_queue import LabelQueue
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.daemon.memory_watch import MemoryWatch
@@ -331,6 +332,7 @@ class Daemon:
             QueryPages(self._monitor, self.settings, self._clock),
             comparisons=self._build_comparisons(),
             labels=LabelQueue(self._context, self._monitor, self._judges.calibrations),
+            judges=LiveJudgePages(self._monitor, self._judges),
         )
 
     def _build_components(self) -> list[Component]:

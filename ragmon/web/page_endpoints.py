@@ -112,6 +112,19 @@ QUERY_PAGE = Endpoint(
     media=(HTML,),
     problems=(404,),
 )
+JUDGES = Endpoint(
+    name="judges",
+    method="GET",
+    path="/judge",
+    scope="read",
+    reads="windows",
+    pipelines="own",
+    tag="Pages",
+    summary="Judges for a browser: coverage, spend, agreement with people, calibration, anchors",
+    parameters=(Parameter("window", "Length of the window, such as `24h`.", str, "7d"),),
+    media=(HTML,),
+    problems=(400,),
+)
 VERSIONS = Endpoint(
     name="versions",
     method="GET",
@@ -265,7 +278,7 @@ LABEL_FORM = _form(
 
 EVERY = (
     *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
-    *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, ASSET),
+    *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, JUDGES, ASSET),
     *(LOGIN_PAGE, LOGIN, LOGOUT),
     *(LABEL_QUEUE, LABEL_FORM),
     *(ACKNOWLEDGE_FORM, SILENCE_FORM, END_SILENCE_FORM),

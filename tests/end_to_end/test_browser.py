@@ -14,7 +14,10 @@ pytestmark = pytest.mark.end_to_end
 HOSTILE = (
     "<script>window.hacked=1</script><img src=x onerror=alert(1)>\"'&\u202eRTL\u2066\x1b[31mred"
 )
-NAMES = ("overview", "pipeline", "incident", "alert", "queries", "query", "versions", "search")
+NAMES = (
+    *("overview", "pipeline", "incident", "alert", "queries", "query", "versions", "judge"),
+    "search",
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +57,7 @@ def pages(site) -> dict[str, str]:
         "queries": "/queries?pipeline=shop&failing=zero_result",
         "query": f"/queries/{queries[0]['record']['query_id']}",
         "versions": "/versions",
+        "judge": "/judge",
         "search": "/search?text=shop",
     }
 

@@ -52,10 +52,13 @@ class Judges:
         on_verdict = _verdict_listener(context, exporter)
         draws = None
         self.on_demand: JudgeRuns | None = None
+        self.sampled: SampledJudging | None = None
+        self.has_embedded = context.settings.judge.grounding.enabled
         self.retries: dict[str, AnswerRetry] = {}  # by name of the judge
         if context.settings.judge.llm is not None:
             sampled = SampledJudging(context, self._metrics, context.settings.judge.llm, on_verdict)
             self._components.append(sampled)
+            self.sampled = sampled
             draws = sampled.draws
             self.on_demand = sampled.on_demand
             self.retries[SAMPLED_JUDGE] = AnswerRetry(sampled.judge.judge_again, on_verdict)
@@ -110,19 +113,20 @@ class SampledJudging:
     ) -> None:
         settings = context.settings
         self._context = context
+        self.model = options.model or ""
         store = context.engine.store.judging()
         self._store = context.engine.thread.bind(store)
         replies = llm.LruCache(options.cache_entries)
         self._llm: LlmJudge = llm.build(options, context.clock, replies)
         context.engine.on_erased.append(replies.clear)
-        self._budget = SharedBudget(limits_of(settings), context.clock)
-        self._budget.load(store.remembered(BUDGET))  # nothing runs yet
+        self.budget = SharedBudget(limits_of(settings), context.clock)
+        self.budget.load(store.remembered(BUDGET))  # nothing runs yet
         self.draws = self._selection(settings, store.remembered(TRAFFIC))
         self._queue = JudgeQueue(self._store, context.engine.store.reader, context.engine.writer)
         self.judge = SampledJudge(
             self._llm,
             self._queue,
-            self._budget,
+            self.budget,
             context.clock,
             metrics,
             options=SampledJudgeOptions(
@@ -132,14 +136,14 @@ class SampledJudging:
                 text=settings.privacy.text,
             ),
         )
-        self.on_demand = JudgeRuns(self._queue, self._llm, self._budget, self.judge, context.clock)
-        self._anchor_rounds = self._anchors(options, metrics, store.remembered(ANCHORS))
+        self.on_demand = JudgeRuns(self._queue, self._llm, self.budget, self.judge, context.clock)
+        self.anchor_rounds = self._anchors(options, metrics, store.remembered(ANCHORS))
         self._watch(metrics)
 
     @property
     def loops(self) -> Sequence[Supervised]:
         """Those that ask the model."""
-        return [*self.judge.loops, *(self._anchor_rounds.loops if self._anchor_rounds else ())]
+        return [*self.judge.loops, *(self.anchor_rounds.loops if self.anchor_rounds else ())]
 
     def start(self) -> None:
         """Begin."""
@@ -147,13 +151,13 @@ class SampledJudging:
         self._context.schedule.every(
             self._context.settings.judge.every, "judge", self.judge.dispatch
         )
-        if self._anchor_rounds is not None:
-            self._anchor_rounds.start()
+        if self.anchor_rounds is not None:
+            self.anchor_rounds.start()
 
     def stop(self) -> None:
         """End, without waiting for requests under way."""
-        if self._anchor_rounds is not None:
-            self._anchor_rounds.stop()
+        if self.anchor_rounds is not None:
+            self.anchor_rounds.stop()
         self.judge.stop()
         self._llm.close()
 
@@ -171,7 +175,7 @@ class SampledJudging:
                 model=options.model or "",
             ),
             llm.build(forgetful, self._context.clock),
-            self._budget,
+            self.budget,
             self._context.clock,
             metrics,
             save=lambda name, body: self._store.ask(lambda store: store.remember(name, body)),
@@ -197,7 +201,7 @@ class SampledJudging:
         options = SamplingOptions(least=sampling.least, slice_per_day=sampling.slice_per_day)
         return JudgeSelection(
             sampler_of(options, traffic),
-            self._budget,
+            self.budget,
             self._context.clock,
             slices=settings.slices,
             known=self._known,
@@ -221,7 +225,7 @@ class SampledJudging:
             "ragmon_judge_budget_remaining_ratio",
             "Share left of the tightest limit on judgements or dollars; at 0 judging pauses.",
             SAMPLED_JUDGE,
-            self._budget.remaining_ratio,
+            self.budget.remaining_ratio,
         )
         metrics.watch(
             "ragmon_judge_breaker_open",

@@ -33,12 +33,13 @@ _MOST = 500  # newest answers of a pipeline that are learned from
 _GROWTH = 1.25  # times as many labels are worth another version
 MOST_PIPELINES = 50  # looked at in one turn
 
-_REASONS: dict[Refusal, str] = {
+REASONS: dict[Refusal, str] = {
     "few": "a few heavily weighted examples outweigh all others",
     "one_kind": "fewer than five faithful or fewer than five unfaithful examples",
     "unrelated": "the embedded judge's score does not reliably rise with these labels",
     "no_gain": "accuracy on held-out examples did not improve on the shipped calibration",
 }
+"""Words for a refusal."""
 
 Teacher = Literal["people", "llm"]
 
@@ -165,7 +166,7 @@ class Calibrator:
     def _log_result(self, pipeline: str, kept: SavedCalibrations) -> None:
         event = {"pipeline": pipeline, "teacher": kept.teacher, "examples": kept.examples}
         if kept.refused:
-            self._log.info("calibration_refused", **event, reason=_REASONS[kept.refused])
+            self._log.info("calibration_refused", **event, reason=REASONS[kept.refused])
             return
         threshold = round(kept.calibration.threshold, 3)
         kind = kept.calibration.kind

@@ -61,6 +61,12 @@ class SharedBudget:
             known = self._budget.spent.mean_cost_usd
         return forecast if known is None else known
 
+    def spent(self) -> Spent:
+        """Judgements and dollars of the hour and the day under way."""
+        with self._lock:
+            self._budget.remaining_ratio(self._clock.now())  # begins a new period where one is due
+            return self._budget.spent
+
     def remaining_ratio(self) -> float:
         """The share left of the limit that is nearest to its end; in [0, 1]."""
         with self._lock:

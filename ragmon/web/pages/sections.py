@@ -9,6 +9,8 @@ from ragmon.web.pages.actions import ActionSection
 from ragmon.web.pages.assets import Assets, AssetSection
 from ragmon.web.pages.changes import ChangeSource
 from ragmon.web.pages.incident import IncidentSection
+from ragmon.web.pages.judge import JudgePageSection
+from ragmon.web.pages.judge_source import JudgePageSource
 from ragmon.web.pages.label_source import LabelSource
 from ragmon.web.pages.labels import LabelSection
 from ragmon.web.pages.overview import OverviewSection
@@ -31,6 +33,7 @@ def page_sections(
     *,
     comparisons: ComparisonSource,
     labels: LabelSource,
+    judges: JudgePageSource,
 ) -> Sequence[RouteSection]:
     """Sections of all pages, and of what they load."""
     assets = Assets()
@@ -45,5 +48,6 @@ def page_sections(
         QueryListSection(queries, renderer),
         QuerySection(queries, renderer),
         VersionsSection(source, comparisons, renderer),
+        JudgePageSection(judges, renderer),
         AssetSection(assets),
     )
