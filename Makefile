@@ -32,9 +32,11 @@ golden: $(INSTALLED)
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet
 
-# The dashboards over two days of the demo, as a real Prometheus answers them; six minutes.
+# The dashboards over two days of the demo, as a real Prometheus answers them, and the pages for
+# people in Chromium; eight minutes.
 pictures: $(INSTALLED) tools
 	$(RUN)/python -m tests.pictures
+	$(RUN)/python -m tests.pictures.pages
 
 bench: $(INSTALLED)
 	$(RUN)/python tests/benchmarks/run.py
