@@ -12,12 +12,12 @@ QUESTIONS = (
     ("Where is my invoice?", "The invoice is in your account. It is sent by mail as well."),
     ("Can I pay by card?", "You can pay by card. Cash is not taken."),
 )
-_CALM_S, _BROKEN_S = 26 * 3_600.0, 2_400.0
-_CALM, _BROKEN = 3_000, 240
+_CALM_S, _BROKEN_S = 36 * 3_600.0, 5_400.0
+_CALM, _BROKEN = 3_600, 540
 
 
 def records(now: float) -> list[dict]:
-    """The day up to ``now`` (unix seconds): for the last 40 minutes, v2 takes half of it."""
+    """The day up to ``now`` (unix seconds): for the last hour and a half, v2 takes half of it."""
     calm = [
         _query(number, now - _BROKEN_S - _CALM_S * (1.0 - number / _CALM), "v1")
         for number in range(_CALM)
