@@ -44,7 +44,7 @@ def _query(number: int, at: float, version: str) -> dict:
         "relevant_ids": ["faq"],
         "latency_ms": {"total": 400 + number % 90, "retrieval": 60, "generation": 300},
         "tags": {"tenant": ("acme", "globex", "initech")[number % 3]},
-        "session_id": f"session-{number // 6}",
+        "session_id": f"session-{number}",  # the same question of one session is one vote a minute
         "feedback": "negative" if is_broken and number % 4 == 1 else None,
     }
 
