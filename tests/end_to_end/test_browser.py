@@ -35,8 +35,8 @@ def chromium():
 
 
 @pytest.fixture
-def window(chromium, site):
-    """A tab in which nothing may go wrong."""
+def window(site, chromium):
+    """A tab in which nothing may go wrong; no browser is started for a site that failed."""
     with tab(chromium, site.url) as window:
         yield window
         assert window.troubles == []
