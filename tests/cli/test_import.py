@@ -96,7 +96,7 @@ def test_an_export_can_be_imported(daemon, tmp_path, capsys):
     capsys.readouterr()
     assert main(["import", "out.jsonl", "--map", "map.yaml", "--url", daemon.url]) == 0
     copy = daemon.get("/v1/queries/copy").json["record"]
-    assert copy == record | {"query_id": "copy"}
+    assert copy == record | {"query_id": "copy", "repeat_number": 1}  # asked again in its minute
 
 
 def test_rows_without_an_id_get_one_of_their_place(daemon, tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from ragmon.clock import ManualClock
 from ragmon.daemon.audit import AuditFile, AuditLog
 from ragmon.web import openapi
 from tests.support.daemons import running
+from tests.support.people import Browser
 from tests.support.wait import eventually
 
 ADMIN, READ = "admin-secret", "read-secret"
@@ -134,14 +136,16 @@ def site(tmp_path_factory):
 
 def newest(site, what):
     lines = [json.loads(each) for each in site.log.read_text().splitlines()]
-    return [each for each in lines if each["what"] == what][-1]
+    return next((line for line in reversed(lines) if line["what"] == what), None)
 
 
-CHANGES = [each for each in openapi.ENDPOINTS if each.is_change]
+CHANGES = [each for each in openapi.ENDPOINTS if each.is_change and not each.is_form]
+FORMS = [each for each in openapi.ENDPOINTS if each.is_change and each.is_form]
 
 
 def test_the_table_is_read():
     assert {"addSilence", "deleteSilence", "judge", "deleteBaseline"} <= {e.name for e in CHANGES}
+    assert {"signIn", "signOut", "acknowledgeForm"} <= {e.name for e in FORMS}
     others = {each.method for each in openapi.ENDPOINTS if not each.is_change}
     assert others == {"GET", "POST"}
     assert {e.scope for e in openapi.ENDPOINTS if e.method == "POST" and not e.is_change} == {
@@ -151,8 +155,7 @@ def test_the_table_is_read():
 
 @pytest.mark.parametrize("endpoint", CHANGES, ids=lambda each: each.name)
 def test_every_endpoint_that_changes_something_is_audited(site, endpoint):
-    path = endpoint.path.partition("{")[0] + "some" + endpoint.path.partition("}")[2]
-    path = path if "{" in endpoint.path else endpoint.path
+    path = path_of(endpoint)
     answer = site.with_token(ADMIN).request(endpoint.method, path + "?a=b", b'{"odd": 1}')
     line = newest(site, endpoint.name)
     assert (line["who"], line["remote"]) == ("ops", "127.0.0.1")
@@ -160,6 +163,23 @@ def test_every_endpoint_that_changes_something_is_audited(site, endpoint):
     asked = endpoint.path if endpoint.personal else f"{path}?a=b"
     assert line["path"] == f"{endpoint.method} {asked}"
     assert line["at"] > 1.7e9
+
+
+@pytest.mark.parametrize("endpoint", FORMS, ids=lambda each: each.name)
+def test_every_form_that_changes_something_is_audited(site, endpoint):
+    browser = Browser(site)
+    answer = browser.sign_in(ADMIN)
+    if endpoint.name != "signIn":
+        answer = browser.submit(path_of(endpoint), {"odd": "1"})
+    line = eventually(lambda: newest(site, endpoint.name), "it is in the log")
+    assert (line["who"], line["remote"]) == ("ops", "127.0.0.1")
+    assert line["outcome"] == str(answer.status)
+    assert line["path"] == f"POST {path_of(endpoint)}"
+
+
+def path_of(endpoint):
+    """The path of an endpoint, with a name of nothing."""
+    return re.sub("{.*?}", "some", endpoint.path)
 
 
 def test_an_erasure_does_not_write_down_whom_it_is_about(site):

@@ -40,6 +40,8 @@ def imported(path: Path) -> set[str]:
     return found - set(sys.stdlib_module_names) - OWN
 
 
+# Who uses an adapter has its framework; `make frameworks` installs them for their tests.
+FRAMEWORKS = {"haystack", "langchain_core", "llama_index"}
 FILES = [
     *ROOT.glob("ragmon/**/*.py"),
     *ROOT.glob("tests/**/test_*.py"),
@@ -54,7 +56,8 @@ def test_everything_imported_is_locked():
         module: path.name
         for path in FILES
         for module in imported(path)
-        if not {canonical(name) for name in distributions.get(module, ())} & LOCKED
+        if module not in FRAMEWORKS
+        and not {canonical(name) for name in distributions.get(module, ())} & LOCKED
     }
     assert len(FILES) > 200
     assert missing == {}

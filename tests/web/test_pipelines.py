@@ -8,6 +8,7 @@ import pytest
 from ragmon.clock import SystemClock
 from ragmon.web import openapi
 from tests.support.daemons import running
+from tests.support.people import Browser
 from tests.support.wait import eventually
 
 SECRET = "hidden-pipeline"
@@ -49,6 +50,8 @@ def site(tmp_path_factory):
         admin = running_site.with_token(ADMIN)
         batch = [
             {"query_id": "mine", "pipeline": "docs-de", "error": "no answer"},
+            {"query_id": "one", "pipeline": "docs-de", "version": "v1"},
+            {"query_id": "two", "pipeline": "docs-de", "version": "v2"},
             {"query_id": "theirs", "pipeline": SECRET, "error": "no answer"},
         ]
         assert admin.post("/v1/queries", batch).status == 200
@@ -69,19 +72,25 @@ def admin(site):
 
 
 READS = [each for each in openapi.ENDPOINTS if each.method == "GET"]
-WRITES = [each for each in openapi.ENDPOINTS if each.scope == "ingest"]
+WRITES = [each for each in openapi.ENDPOINTS if each.scope == "ingest" and not each.is_form]
+FORMS = [each for each in openapi.ENDPOINTS if each.is_form and each.scope != "admin"]
+ASKED = {
+    "series": "?pipeline=docs-de&metric=queries",
+    "compare": "?pipeline=docs-de&reference=v1&candidate=v2",
+}
 
 
 def path_of(endpoint):
-    asked = "?pipeline=docs-de&metric=queries" if endpoint.name == "series" else ""
-    return re.sub("{.*?}", "theirs", endpoint.path) + asked
+    return re.sub("{.*?}", "theirs", endpoint.path) + ASKED.get(endpoint.name, "")
 
 
 def test_the_table_is_read():
     assert {"report", "metrics", "recentTraces", "alerts"} <= {each.name for each in READS}
     assert {"sendQueries", "sendTraces", "sendScores"} <= {each.name for each in WRITES}
     # What neither reads nor ingests needs an admin token, and those have every pipeline.
-    assert {each.scope for each in openapi.ENDPOINTS if each not in READS + WRITES} == {"admin"}
+    others = [each for each in openapi.ENDPOINTS if each not in READS + WRITES + FORMS]
+    assert {each.scope for each in others} == {"admin"}
+    assert {each.name for each in FORMS} == {"signIn", "signOut", "labelForm"}
 
 
 @pytest.mark.parametrize("endpoint", READS, ids=lambda each: each.name)
@@ -113,7 +122,7 @@ def test_a_pipeline_that_may_not_be_read_is_named_in_the_refusal(limited, path):
 def test_what_it_may_read_is_there(limited, admin):
     report = limited.get("/v1/report").json
     assert [each["pipeline"] for each in report["pipelines"]] == ["docs-de"]
-    assert report["queries"] == 1  # the total counts no other pipeline either
+    assert report["queries"] == 3  # the total counts no other pipeline either
     listed = limited.get("/v1/queries?failing=error").json["queries"]
     assert [each["record"]["query_id"] for each in listed] == ["mine"]
     assert limited.get("/v1/queries/mine").status == 200
@@ -191,6 +200,17 @@ def test_no_endpoint_writes_to_another_pipeline(limited, admin, endpoint):
     assert (theirs.get("feedback"), theirs.get("labels") or []) == (None, [])
     assert admin.get(f"/v1/queries/{HIDDEN_TRACE}").json.get("feedback") is None
     assert admin.get("/v1/queries/w1").status == 404
+
+
+def test_the_form_for_labels_writes_to_no_other_pipeline(site, admin):
+    browser = Browser(site)
+    assert browser.sign_in(LIMITED).status == 303
+    fields = {"query": "theirs", "label": "unfaithful"}
+    answer = browser.submit("/judge/labels", fields, on="/judge/labels")
+    assert answer.status == 404
+    assert admin.get("/v1/queries/theirs").json["labels"] == []
+    assert browser.submit("/judge/labels", fields | {"query": "mine"}).status == 303
+    assert len(admin.get("/v1/queries/mine").json["labels"]) == 1
 
 
 def test_good_lines_are_kept_beside_a_forbidden_one(limited):

@@ -163,12 +163,16 @@ def test_a_damaged_bucket_costs_its_time_only(restart):
 
 
 def test_damage_is_a_counter_by_kind(restart):
+    restart.start()
+    sound = OwnMetrics()
+    watch(sound, restart.engine, restart.settings)
+    assert b'ragmon_store_undecodable_total{what="block"} 0\n' in shown(sound)
+    restart.end()
     restart.spoil("body", SECOND)
     restart.start()
+    restart.newest()
     own = OwnMetrics()
     watch(own, restart.engine, restart.settings)
-    assert b'ragmon_store_undecodable_total{what="block"} 0\n' in shown(own)
-    restart.newest()
     assert b'ragmon_store_undecodable_total{what="block"} 1\n' in shown(own)
     assert b'ragmon_store_undecodable_total{what="windows"} 0\n' in shown(own)
 
