@@ -143,13 +143,16 @@ def trace_id(number: int) -> str:
 
 
 def query(base: float, number: int) -> dict[str, Any]:
-    """A query; every property follows from its number."""
+    """A query; every property follows from its number.
+
+    Those that ask the same are of one version, so that repeats count alike in whatever order.
+    """
     return {
         "query_id": query_id(number),
         "timestamp": base + number % 1_000,
         "pipeline": f"p{number % 3}",
         "version": f"v{number % 2}",
-        "query": "x" * _PADDING[number % len(_PADDING)],
+        "query": f"v{number % 2} " + "x" * _PADDING[number % len(_PADDING)],
         "chunks": [{"id": f"d{at}", "score": 0.5} for at in range(number % 4)],
         "error": "failed" if number % 7 == 0 else None,
         "latency_ms": float(number % 1_000),
