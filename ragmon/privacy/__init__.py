@@ -28,6 +28,9 @@ Record = TypeVar("Record", QueryRecord, Feedback | Label)
 DROPPED = "[dropped]"
 """Stands for an error text, because a query without one would count as answered."""
 
+REDACTED = "[redacted]"
+"""Stands for a text that would have to be redacted without end."""
+
 _MAX_SOURCE = 4096
 _MOST_PASSES = 8  # a short placeholder may bring a name and what follows within reach
 _RULES = (*credentials.RULES, *personal.RULES)
@@ -61,14 +64,15 @@ def redact_text(text: str) -> str:
     """The text with placeholders such as ``[email]`` or ``[key]`` for what must not be written.
 
     Redacting twice changes nothing more. Full-width characters, digits of any script and
-    invisible characters within a secret do not hide it.
+    invisible characters within a secret do not hide it. A text in which more is found again and
+    again, as only one that was made for it has, becomes ``[redacted]`` as a whole.
     """
     for _ in range(_MOST_PASSES):
         spans = find(text, _RULES)
         if not spans:
-            break
+            return text
         text = rewrite(text, spans, lambda span: span[2])
-    return text
+    return REDACTED if find(text, _RULES) else text
 
 
 def _drop_texts(record: QueryRecord) -> QueryRecord:

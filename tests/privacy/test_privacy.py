@@ -232,6 +232,14 @@ def test_redacting_twice_changes_nothing_more(text):
     assert redact_text(once) == once
 
 
+@pytest.mark.parametrize("times", [3, 10, 35, 60, 200])
+def test_placeholders_that_bring_more_within_reach_leave_no_secret(times):
+    secrets = "password: hunter2 and Authorization: Bearer eyJhbGciOi.J9eyJzdWIi.OiIxMjM0"
+    once = redact_text(f'token: "{secrets * times}')
+    assert "hunter2" not in once
+    assert redact_text(once) == once
+
+
 @settings(deadline=None)
 @given(TEXTS)
 def test_redaction_does_not_grow_a_text_beyond_its_placeholders(text):
