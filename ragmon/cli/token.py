@@ -3,18 +3,23 @@
 Only the hash of a token is kept in the settings, so a new one is shown once. `ragmon token list`
 shows the tokens of a daemon with their scopes, pipelines, expiry and last use; it needs an admin
 token and never shows a secret.
+
+`ragmon token show [NAME]` prints tokens that ragmon made itself (`generate: true` in auth.tokens),
+where its data directory is; `rotate NAME` makes a new one beside the old, and `retire NAME` ends
+the old one.
 """
 
 import argparse
 import json
 import secrets
+from pathlib import Path
 from typing import get_args
 
 from rich import box
 from rich.table import Table
 
 from ragmon.api_schema import TokenList, TokenView
-from ragmon.cli import remote
+from ragmon.cli import remote, token_files
 from ragmon.cli.console import say, say_json
 from ragmon.config.access import Scope
 from ragmon.config.units import moment
@@ -30,10 +35,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "name",
-        metavar="NAME|list",
+        metavar="NAME|list|show|rotate|retire",
         help="name of the user or application, shown in errors, metrics and the audit log; "
-        "or `list` to list the tokens of a running daemon",
+        "or `list` to list the tokens of a running daemon, or what to do with one that it made",
     )
+    add("token_name", nargs="?", default="", metavar="NAME", help="token to show, rotate or retire")
+    add("--config", type=Path, metavar="FILE", help="with these: settings (default ragmon.yaml)")
     add(
         "--scope",
         action="append",
@@ -47,11 +54,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="pipeline it may write and read, such as docs-*; may be repeated (default all)",
     )
-    add("--json", action="store_true", help="with `list`: print JSON instead of a table")
+    add("--json", action="store_true", help="with `list` and `show`: print JSON instead of a table")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the token and its settings, or the tokens that there are."""
+    if args.name in token_files.ACTIONS:
+        return token_files.run(args)
+    if args.token_name:
+        raise SettingsError(
+            f"unexpected argument {args.token_name!r}", hint="See `ragmon token --help`"
+        )
     if args.name == "list":
         _print(remote.get(remote.session(args), args.url, "/v1/tokens", TokenList), args)
         return 0

@@ -1,5 +1,6 @@
 """Settings of access: tokens, TLS and the audit log."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,6 +10,7 @@ from ragmon.config.sections import Listed, SettingsSection
 from ragmon.config.units import Bytes, Seconds, moment
 
 Scope = Literal["ingest", "read", "admin"]
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
 class RateSettings(SettingsSection):
@@ -21,7 +23,7 @@ class RateSettings(SettingsSection):
 
 
 class TokenSettings(SettingsSection):
-    """A bearer token: exactly one of ``token``, ``token_file`` and ``sha256``."""
+    """A bearer token: exactly one of ``token``, ``token_file``, ``sha256`` and ``generate``."""
 
     name: str
     """Name of the user or application, shown in error messages, metrics and the audit log."""
@@ -34,6 +36,9 @@ class TokenSettings(SettingsSection):
     may hold the old and the new one, each on its own line."""
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     """SHA-256 of the token in hexadecimal, as `ragmon token` prints it."""
+    generate: bool = False
+    """Have ragmon make the token at its first start, in `tokens/NAME` of `data_dir`; `ragmon token
+    show NAME` prints it there, and `ragmon token rotate NAME` replaces it."""
     expires: Annotated[float | None, BeforeValidator(moment)] = None
     """Time from which the token is refused, such as 2027-06-30 or 2027-06-30T12:00:00Z; none:
     never."""
@@ -46,9 +51,14 @@ class TokenSettings(SettingsSection):
 
     @model_validator(mode="after")
     def _one(self) -> "TokenSettings":
-        forms = [self.token, self.token_file, self.sha256]
+        forms = [self.token, self.token_file, self.sha256, self.generate or None]
         if sum(form is not None for form in forms) != 1:
-            raise ValueError("give exactly one of token, token_file and sha256")
+            raise ValueError("give exactly one of token, token_file, sha256 and generate")
+        if self.generate and not _FILE_NAME.fullmatch(self.name):
+            raise ValueError(
+                f"generate makes a file of this name, which {self.name!r} cannot be: "
+                "use letters, digits, - and _"
+            )
         if self.pipelines and "admin" in self.scopes:
             raise ValueError("scope admin covers every pipeline: take out `pipelines` or `admin`")
         return self
@@ -64,8 +74,10 @@ class AuthSettings(SettingsSection):
     """Allow a `host` other than loopback although no token is configured: anybody who reaches
     the port can then read and write."""
     protect_metrics: bool = False
-    """Require a token with scope read for /metrics, /livez and /readyz too."""
-
+    """Require a token with scope read for /metrics too."""
+    protect_probes: bool = False
+    """Require a token with scope read for /livez and /readyz too; the probes of Kubernetes cannot
+    send one."""
     session_lifetime: Annotated[Seconds, Field(ge=60, le=30 * 86_400)] = 12 * 3_600.0
     """Time after which a person who signed in on the pages has to give the token again. Signing
     out, the token's end and a restart of ragmon end a session before."""

@@ -23,6 +23,15 @@ class AccessControl(NamedTuple):
         """Parts that are started and stopped, in this order."""
         return self.audit, self.tokens, self.secrets
 
+    def generate_tokens(self) -> None:
+        """Make what the settings leave to ragmon; the data directory must be locked.
+
+        Raises:
+            SettingsError: the data directory cannot be written.
+        """
+        self.tokens.generate()
+        self.secrets.accept()
+
 
 def build_access(settings: Settings, clock: Clock, own: OwnMetrics) -> AccessControl:
     """Access by the settings.

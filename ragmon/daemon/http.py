@@ -23,6 +23,7 @@ from ragmon.asgi import (
     send_problem,
 )
 from ragmon.config import Settings
+from ragmon.config.access import AuthSettings
 from ragmon.daemon.audit import AuditLog
 from ragmon.daemon.component import Context
 from ragmon.daemon.descriptors import DescriptorWatch, connection_limit, raise_limit
@@ -70,7 +71,7 @@ def configure(
         lambda reason: own.rejected("api", reason),
         context.authorizer,
         limits=limits,
-        protect_metrics=context.settings.auth.protect_metrics,
+        protected=_protected(context.settings.auth),
         more=(_login(context, renderer), *more),
     )
     application = api.application(_auditor(context.audit), ProblemPages(renderer).answer)
@@ -269,3 +270,9 @@ def _route(source: App, traces: App, api: App) -> App:
             await api(scope, receive, send)
 
     return route
+
+
+def _protected(auth: AuthSettings) -> list[str]:
+    """Scopes that need a token only because the settings ask for it."""
+    asked = {"metrics": auth.protect_metrics, "probe": auth.protect_probes}
+    return [scope for scope, is_protected in asked.items() if is_protected]

@@ -90,6 +90,7 @@ class Daemon:
             self._socket = undo.enter_context(http.bind(settings.host, settings.port))
             self._lock = DirectoryLock(settings.data_dir)
             undo.callback(self._lock.release)
+            self._access.generate_tokens()
             self._engine = build_engine(settings, clock, own.commit_seconds.observe)
             undo.callback(self._engine.store.close)
             self._supervisor = Supervisor()

@@ -11,6 +11,7 @@ from ragmon.api_schema import TokenList, TokenView
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.config.access import TokenSettings
+from ragmon.daemon.generated_tokens import GeneratedTokens
 from ragmon.daemon.secret_files import SecretFiles
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
@@ -24,15 +25,16 @@ _decode = msgspec.json.Decoder(dict[str, float]).decode
 
 
 def grants(settings: Settings) -> list[Grant]:
-    """The configured tokens, as hashes.
+    """The configured tokens, as hashes; one that is still to be generated has none.
 
     Raises:
         SettingsError: a token file cannot be read or is empty.
     """
+    generated = GeneratedTokens(settings.data_dir)
     return [
         Grant(
             name=token.name,
-            hashes=_hashes(token),
+            hashes=_hashes(token, generated),
             scopes=frozenset(token.scopes),
             expires=token.expires,
             pipelines=token.pipelines,
@@ -65,6 +67,7 @@ class AccessTokens(LoopOwner):
             SettingsError: a token file cannot be read or is empty.
         """
         self._settings = settings
+        self._generated = GeneratedTokens(settings.data_dir)
         self.authorizer = Authorizer(grants(settings), clock, failed, _sessions(settings, clock))
         self._path = settings.data_dir / _FILE
         self._saved: dict[str, float] = {}
@@ -90,10 +93,24 @@ class AccessTokens(LoopOwner):
         """End."""
         self.loop.stop()
 
+    def generate(self) -> None:
+        """Make the tokens that ragmon is to make itself and that are missing.
+
+        Raises:
+            SettingsError: the data directory cannot be written.
+        """
+        names = [token.name for token in self._settings.auth.tokens if token.generate]
+        for name in self._generated.make(names):
+            show = f"ragmon token show {name}"
+            self._log.info("token_generated", token=name, show=show)
+        if names:
+            self._replace()
+
     def files(self) -> list[SecretFiles]:
         """The files of tokens, to be watched."""
         tokens = self._settings.auth.tokens
         paths = [token.token_file for token in tokens if token.token_file is not None]
+        paths += [self._generated.path(token.name) for token in tokens if token.generate]
         return [SecretFiles(name="tokens", paths=paths, apply=self._replace)] if paths else []
 
     def listed(self) -> TokenList:
@@ -115,7 +132,11 @@ class AccessTokens(LoopOwner):
         )
 
     def _replace(self) -> None:
-        self.authorizer.replace(grants(self._settings))
+        fresh = grants(self._settings)
+        for grant in fresh:
+            if not grant.hashes:  # its file was deleted: the former secret stays in use
+                self._generated.secrets(grant.name)
+        self.authorizer.replace(fresh)
 
     def _turn(self) -> float:
         self._save()
@@ -139,7 +160,10 @@ def _sessions(settings: Settings, clock: Clock) -> Sessions:
     return Sessions(clock, settings.auth.session_lifetime, is_secure=is_secure)
 
 
-def _hashes(token: TokenSettings) -> tuple[bytes, ...]:
+def _hashes(token: TokenSettings, generated: GeneratedTokens) -> tuple[bytes, ...]:
+    if token.generate:
+        is_made = generated.path(token.name).exists()
+        return tuple(map(digest, generated.secrets(token.name))) if is_made else ()
     if token.sha256 is not None:
         return (bytes.fromhex(token.sha256),)
     if token.token is not None:

@@ -1,7 +1,7 @@
 """Read side of the HTTP API: metrics, probes, report, queries."""
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -128,7 +128,7 @@ class Api:
         access: AccessCheck,
         *,
         limits: BodyLimits,
-        protect_metrics: bool,
+        protected: Collection[str] = (),
         more: Sequence[RouteSection] = (),
     ) -> None:
         self._more = more
@@ -138,7 +138,7 @@ class Api:
         self._refused = refused  # called with the reason of every refusal
         self._access = access
         self._limits = limits
-        self._protect = protect_metrics
+        self._protected = protected  # of the scopes probe and metrics, those that need a token
         self._shown_problem: ShownProblem = lambda _request, _problem: None
 
     def application(
@@ -306,8 +306,8 @@ class Api:
 
     def _needed(self, endpoint: Endpoint) -> str:
         """Scope that a token needs; empty when none is asked for."""
-        if endpoint.scope == "probe":
-            return "read" if self._protect else ""
+        if endpoint.scope in ("probe", "metrics"):
+            return "read" if endpoint.scope in self._protected else ""
         return "" if endpoint.scope == "open" else endpoint.scope
 
     async def _problem(self, request: Request, error: Exception) -> Response:

@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-Scope = Literal["open", "probe", "ingest", "read", "admin"]
-"""Scope that a token needs; open needs none, probe none unless ``auth.protect_metrics`` is set."""
+Scope = Literal["open", "probe", "metrics", "ingest", "read", "admin"]
+"""Scope that a token needs; open needs none, probe and metrics none unless
+``auth.protect_probes`` and ``auth.protect_metrics`` are set."""
 
 Reach = Literal["all", "own", "none"]
 """Pipelines behind an answer, for tokens that may use some only: ``all`` refuses such a token,

@@ -346,14 +346,14 @@ def test_a_port_that_is_one_is_a_setting():
             "auth: {tokens: [{name: a}]}",
             {},
             {},
-            ["exactly one of token, token_file and sha256"],
+            ["exactly one of token, token_file, sha256 and generate"],
             id="a token without a token",
         ),
         pytest.param(
             "auth: {tokens: [{name: a, token: x, token_file: y}]}",
             {},
             {},
-            ["exactly one of token, token_file and sha256"],
+            ["exactly one of token, token_file, sha256 and generate"],
             id="a token twice",
         ),
         pytest.param(

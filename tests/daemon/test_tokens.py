@@ -7,6 +7,7 @@ import pytest
 from ragmon import cli
 from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import load
+from ragmon.daemon.tokens import grants
 from ragmon.errors import SettingsError
 from tests.support.daemons import running
 
@@ -170,3 +171,84 @@ def test_the_command_prints_settings_that_ragmon_takes(capsys, tmp_path):
     (token,) = load(path, {}, {}).settings.auth.tokens
     assert (token.name, token.pipelines) == ("shop", ("docs-*",))
     assert token.expires == 32_487_696_000.0
+
+
+GENERATED = [
+    {"name": "ops", "scopes": ["admin"], "generate": True},
+    {"name": "app", "scopes": ["ingest"], "generate": True},
+]
+
+
+def shown(capsys, monkeypatch, data, *words):
+    monkeypatch.setenv("RAGMON_DATA_DIR", str(data))
+    code = cli.main(["token", *words])
+    printed = capsys.readouterr()
+    lines = [line for line in printed.out.splitlines() if "[info " not in line]  # the daemon's log
+    return code, "\n".join(lines), printed.err
+
+
+def test_tokens_that_ragmon_made_stay_over_a_restart(tmp_path, capsys, monkeypatch):
+    data = tmp_path / "data"
+    with running(data, auth__tokens=GENERATED) as site:
+        _, token, _ = shown(capsys, monkeypatch, data, "show", "app")
+        assert token.startswith("rgm_")
+        assert status(site, token) == 200
+        assert status(site, token[:-1]) == 401
+        assert site.with_token(token).get("/v1/report").status == 403
+    assert (data / "tokens").stat().st_mode & 0o777 == 0o700
+    assert (data / "tokens/app").stat().st_mode & 0o777 == 0o600
+    with running(data, auth__tokens=GENERATED) as site:
+        assert status(site, token) == 200
+        _, both, _ = shown(capsys, monkeypatch, data, "show", "--json")
+        made = json.loads(both)
+        assert made["app"] == token
+        assert status(site, made["ops"]) == 200
+        assert made["ops"] != token
+
+
+def test_a_generated_token_is_rotated_while_its_senders_go_on(tmp_path, capsys, monkeypatch):
+    data = tmp_path / "data"
+    with running(data, auth__tokens=GENERATED) as site:
+        _, old, _ = shown(capsys, monkeypatch, data, "show", "app")
+        code, new, told = shown(capsys, monkeypatch, data, "rotate", "app")
+        assert code == 0
+        assert "ragmon token retire app" in told
+        assert shown(capsys, monkeypatch, data, "show", "app")[1] == new
+        site.daemon._access.secrets.check()
+        assert [status(site, token) for token in (old, new)] == [200, 200]
+        assert shown(capsys, monkeypatch, data, "retire", "app")[1] == "1 old token of app ended"
+        site.daemon._access.secrets.check()
+        assert [status(site, token) for token in (old, new)] == [401, 200]
+        (data / "tokens/app").unlink()
+        site.daemon._access.secrets.check()
+        assert status(site, new) == 200  # the former one stays in use
+        assert site.total("ragmon_secret_files_usable", files="tokens") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["show"], "has made no tokens", id="none yet"),
+        pytest.param(["show", "app"], "generate: true", id="an unknown one"),
+        pytest.param(["rotate"], "needs the name", id="rotate without a name"),
+        pytest.param(["shop", "more"], "unexpected argument 'more'", id="a name too many"),
+    ],
+)
+def test_what_the_command_cannot_do_it_says(tmp_path, capsys, monkeypatch, words, message):
+    code, _, told = shown(capsys, monkeypatch, tmp_path / "data", *words)
+    assert code == 1
+    assert message in told
+
+
+def test_a_check_of_the_settings_makes_no_token(tmp_path):
+    given = load(None, {"data_dir": str(tmp_path / "data"), "auth.tokens": GENERATED}, {}).settings
+    assert [grant.hashes for grant in grants(given)] == [(), ()]
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_data_directory_that_takes_no_token_stops_the_start(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "tokens").write_text("in the way")
+    with pytest.raises(SettingsError, match="tokens/ops"), running(data, auth__tokens=GENERATED):
+        pass

@@ -6,7 +6,7 @@ import helm_python
 import pytest
 
 from ragmon.config import load
-from tests.support.chart import CHART, VARIANTS, container, objects, of_kind, pod, texts
+from tests.support.chart import CHART, VARIANTS, container, of_kind, pod, texts
 
 OWN = [name for name in VARIANTS if name not in {"everything", "dashboards"}]
 
@@ -26,8 +26,8 @@ def settings(chart, tmp_path, values: dict):
 
 def secret_files(chart, volume: str, **values) -> dict[str, tuple[str, str]]:
     """File to (Secret, key) of a volume of Secrets."""
-    (found,) = (each for each in pod(chart, **values)["volumes"] if each["name"] == volume)
-    sources = [each["secret"] for each in found["projected"]["sources"]]
+    found = [each for each in pod(chart, **values)["volumes"] if each["name"] == volume]
+    sources = [each["secret"] for volume in found for each in volume["projected"]["sources"]]
     return {item["path"]: (each["name"], item["key"]) for each in sources for item in each["items"]}
 
 
@@ -44,7 +44,11 @@ def test_ragmon_takes_the_rendered_settings(chart, variant, tmp_path):
     ]
     assert [token.name for token in got.auth.tokens] == names
     files = {f"/run/ragmon/tokens/{name}" for name in secret_files(chart, "tokens", **values)}
-    assert {str(token.token_file) for token in got.auth.tokens} == files
+    named = {str(token.token_file) for token in got.auth.tokens if token.token_file}
+    assert named == files
+    assert [token.name for token in got.auth.tokens if token.generate] == (
+        ["chart", "chart-ingest"] if made else []
+    )
 
 
 def test_sinks_and_judges_read_their_secrets_from_files(chart, tmp_path):
@@ -61,9 +65,7 @@ def test_numbers_of_the_user_arrive_whole(chart, tmp_path):
     assert got.slices == ("tenant", "locale")
 
 
-def test_no_secret_but_the_token_is_made_and_none_stands_in_clear(chart):
-    made = {each["kind"] for each in objects(chart, VARIANTS["existing"])}
-    assert "Secret" not in made
+def test_no_secret_stands_in_clear(chart):
     assert secret_files(chart, "tokens", **VARIANTS["existing"]) == {
         "chart": ("rag-tokens", "admin.token"),
         "checkout": ("rag-tokens", "checkout"),
@@ -215,6 +217,9 @@ def test_a_spread_counts_the_pods_of_this_release(chart):
 
 def test_more_replicas_want_a_shared_store(chart):
     shared = {"replicas": 3, "config": {"store": {"kind": "shared"}}}
+    with pytest.raises(helm_python.HelmError, match="tokens of its own"):
+        texts(chart, shared)
+    shared["auth"] = {"existingSecret": "ragmon-token"}
     assert of_kind(chart, "StatefulSet", **shared)["spec"]["replicas"] == 3
 
 
@@ -269,7 +274,7 @@ TOKEN = {"scopes": ["read"], "existingSecret": "a", "key": "b"}
             id="the name of the senders' token",
         ),
         pytest.param(
-            {"config": {"auth": {"protect_metrics": True}}}, "probes", id="probes without a token"
+            {"config": {"auth": {"protect_probes": True}}}, "probes", id="probes without a token"
         ),
         pytest.param(
             {"config": {"tls": {"cert_file": "/a", "key_file": "/b"}}}, "config.tls", id="TLS"
@@ -341,9 +346,9 @@ def notes(chart, **values) -> str:
 def test_senders_get_a_token_that_only_sends(chart, tmp_path):
     tokens = {token.name: token for token in settings(chart, tmp_path, {}).auth.tokens}
     assert tokens["chart-ingest"].scopes == ("ingest",)
-    assert secret_files(chart, "tokens")["chart-ingest"] == ("rag-ragmon-token", "ingest-token")
+    assert tokens["chart-ingest"].generate
     text = notes(chart)
-    assert "jsonpath='{.data.ingest-token}'" in text
+    assert "exec rag-ragmon-0 -- ragmon token show chart-ingest)" in text
     assert "token=INGEST_TOKEN" in text
 
 
@@ -353,6 +358,9 @@ def test_an_existing_secret_needs_no_second_key(chart):
     assert "set auth.ingestKey" in notes(chart, **values)
     named = {**values, "auth": {**values["auth"], "ingestKey": "app"}}
     assert secret_files(chart, "tokens", **named)["chart-ingest"] == ("rag-tokens", "app")
+    assert "jsonpath='{.data.app}'" in notes(chart, **named)
+    with pytest.raises(helm_python.HelmError, match="existingSecret, which is empty"):
+        texts(chart, {"auth": {"ingestKey": "app"}})
 
 
 def test_values_of_an_older_chart_render(chart, tmp_path):
@@ -371,7 +379,7 @@ def test_settings_that_only_look_like_secrets_pass(chart):
 def test_notes_say_what_is_next(chart):
     text = notes(chart)
     assert "port-forward svc/rag-ragmon 8321:8321" in text
-    assert "get secret rag-ragmon-token -o jsonpath='{.data.token}'" in text
+    assert "exec rag-ragmon-0 -- ragmon token show chart)" in text
     assert "http://rag-ragmon.ops.svc:8321/v1/queries" in text
     assert "serviceMonitor.enabled=true" in text
     assert "WARNING" not in text

@@ -13,7 +13,6 @@ from tests.support.tools import program
 
 FOLDER = ROOT / "deploy/kubernetes"
 VALUES = {
-    "auth": {"existingSecret": "ragmon-token"},
     "serviceMonitor": {"enabled": True},
     "prometheusRule": {"enabled": True},
     "networkPolicy": {"enabled": True},

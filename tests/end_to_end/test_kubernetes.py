@@ -3,8 +3,6 @@
 There is no kubelet: objects are admitted, defaulted and stored, and no pod runs.
 """
 
-import base64
-import json
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -168,30 +166,32 @@ def test_helm_3_installs_upgrades_and_removes_every_variant(cluster, variant):
     told = cluster.run("helm3", "install", "rag", CHART, "--create-namespace", *given)
     assert "STATUS: deployed" in told
     assert "takes queries at" in told
-    before = tokens(cluster, namespace)
     cluster.run("helm3", "upgrade", "rag", CHART, *given, "--set", "config.max_series=77")
-    assert tokens(cluster, namespace) == before
     cluster.run("helm3", "uninstall", "rag", "-n", namespace)
     where = "watching" if variant == "everything" else namespace
     assert cluster.names(KEPT, where) == []
-    assert tokens(cluster, namespace) == before  # kept, as the volume is
 
 
-def test_an_installation_of_the_same_name_goes_on_with_the_old_token(cluster):
-    install = ("install", "rag", CHART, "-n", "again", "--create-namespace")
-    cluster.run("helm3", *install)
-    (before,) = tokens(cluster, "again")
-    cluster.run("helm3", "uninstall", "rag", "-n", "again")
-    cluster.run("helm3", *install)
-    assert tokens(cluster, "again") == [before]
-
-
-def test_another_size_of_the_volume_is_refused(cluster):
+def test_another_size_of_the_volume_is_refused_before_anything_changes(cluster):
     given = ("-n", "larger", "--create-namespace")
     cluster.run("helm3", "install", "rag", CHART, *given)
     larger = ("upgrade", "rag", CHART, "-n", "larger", "--set", "persistence.size=20Gi")
-    with pytest.raises(AssertionError, match="updates to statefulset spec"):
+    with pytest.raises(AssertionError, match=r"persistence\.size from 10Gi to 20Gi"):
         cluster.run("helm3", *larger)
+    orphan = ("delete", "statefulset", "rag-ragmon", "--cascade=orphan")
+    cluster.run("kubectl", "-n", "larger", *orphan)
+    cluster.run("helm3", *larger)
+
+
+def test_what_helm_template_renders_is_applied_twice_without_a_change(cluster):
+    rendered = [
+        cluster.run("helm3", "template", "rag", CHART, "-n", "ops", "--no-hooks") for _ in range(2)
+    ]
+    assert rendered[0] == rendered[1]
+    cluster.run("kubectl", "apply", "-n", "ops", "-f", "-", given=rendered[0])
+    again = cluster.run("kubectl", "apply", "-n", "ops", "-f", "-", given=rendered[1])
+    assert {line.rsplit(" ", 1)[1] for line in again.strip().splitlines()} == {"unchanged"}
+    cluster.run("kubectl", "delete", "-n", "ops", "-f", "-", given=rendered[0])
 
 
 @contextmanager
@@ -209,7 +209,7 @@ def test_helm_4_takes_over_what_helm_3_installed(cluster, variant):
     cluster.run(
         "helm3", "install", "rag", CHART, "-n", namespace, "--create-namespace", "-f", given
     )
-    before, kinds = tokens(cluster, namespace), cluster.names(KEPT, namespace)
+    kinds = cluster.names(KEPT, namespace)
     values = VARIANTS[variant] | {"config": {"max_series": 77}}
     with helm_4(cluster, namespace) as helm, helm_python.Chart.load(CHART) as chart:
         helm.upgrade(chart, "rag", values, namespace=namespace)
@@ -217,16 +217,9 @@ def test_helm_4_takes_over_what_helm_3_installed(cluster, variant):
             "kubectl", "get", "configmap", "rag-ragmon", "-n", namespace, "-o", "yaml"
         )
         assert "max_series: 77" in settings
-        assert (tokens(cluster, namespace), cluster.names(KEPT, namespace)) == (before, kinds)
+        assert cluster.names(KEPT, namespace) == kinds
         helm.uninstall("rag")
     assert cluster.names(KEPT, namespace) == []
-
-
-def tokens(cluster: Cluster, namespace: str) -> list[str]:
-    """The generated tokens of a namespace."""
-    text = cluster.run("kubectl", "get", "secret", "-n", namespace, "-o", "json")
-    found = [each for each in json.loads(text)["items"] if each["type"] == "Opaque"]
-    return [base64.b64decode(each["data"]["token"]).decode() for each in found]
 
 
 def test_the_server_knows_every_field(cluster):

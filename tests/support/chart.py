@@ -22,6 +22,7 @@ VARIANTS = {
 }
 # Kinds without a schema there; their own tests look at them.
 UNCHECKED = {"HTTPRoute"}
+HEADLESS = "ragmon.dev/headless"
 
 
 def texts(chart: helm_python.Chart, values: dict[str, Any]) -> dict[str, str]:
@@ -48,8 +49,12 @@ def helm3_objects(variant: str) -> list[dict[str, Any]]:
 
 
 def of_kind(chart: helm_python.Chart, kind: str, **values: Any) -> dict[str, Any]:
-    """The one object of a kind."""
-    (found,) = (each for each in objects(chart, values) if each["kind"] == kind)
+    """The one object of a kind; of the Services, the one that is not headless."""
+    (found,) = (
+        each
+        for each in objects(chart, values)
+        if each["kind"] == kind and HEADLESS not in each["metadata"]["labels"]
+    )
     return found
 
 

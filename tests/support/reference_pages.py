@@ -46,8 +46,9 @@ as well: `--port=9000 --retention.records=3d`."""
 HTTP_API_INTRO = """\
 For programs there is the same as an [OpenAPI document](openapi.json), with the schema of every body
 and answer; a running ragmon serves it at `/openapi.json`. Once tokens are configured, a request
-needs a bearer token with the scope that is named here; `probe` needs none, or `read` with
-`auth.protect_metrics`. Errors are problem details (RFC 9457)."""
+needs a bearer token with the scope that is named here; `metrics` needs none, or `read`
+with `auth.protect_metrics`, and `probe` none, or `read` with `auth.protect_probes`. Errors are
+problem details (RFC 9457)."""
 
 Row = tuple[str, ...]
 

@@ -503,7 +503,7 @@ def ask(path: str, error: Exception) -> tuple[int, dict[bytes, bytes], bytes, li
     limits = body_limits()
     broken = Broken(error)
     access = Authorizer((), ManualClock(0.0))
-    made = Api(broken, counted.append, access, limits=limits, protect_metrics=False)
+    made = Api(broken, counted.append, access, limits=limits)
     sent = []
 
     async def receive():

@@ -183,7 +183,11 @@ def test_metrics_and_probes_are_open(guarded, path):
 
 @pytest.mark.parametrize("path", ["/metrics", "/livez", "/readyz"])
 def test_unless_they_are_protected(tmp_path, path):
-    given = {"auth__tokens": tokens(tmp_path), "auth__protect_metrics": True}
+    one, other = ("metrics", "probes") if path == "/metrics" else ("probes", "metrics")
+    given = {"auth__tokens": tokens(tmp_path), f"auth__protect_{other}": True}
+    with running(tmp_path / "open", **given) as site:
+        assert site.get(path).status == 200
+    given = {"auth__tokens": tokens(tmp_path), f"auth__protect_{one}": True}
     with running(tmp_path / "data", **given) as site:
         assert site.get(path).status == 401
         assert site.with_token(INGEST).get(path).status == 403

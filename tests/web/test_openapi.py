@@ -61,7 +61,7 @@ def test_every_route_is_in_it():
         AuditSection(None, None),
         QuarantineSection(None),
     ]
-    api = Api(None, None, None, limits=body_limits(), protect_metrics=False, more=sections)
+    api = Api(None, None, None, limits=body_limits(), more=sections)
     routes = {
         (method, re.sub(":path}", "}", route.path))
         for route in api.application().routes

@@ -60,7 +60,6 @@ class Site:
             lambda _reason: None,
             Authorizer((), clock),
             limits=LIMITS,
-            protect_metrics=False,
             more=[AlertSection(alerts, LIMITS), BaselineSection(baselines, LIMITS)],
         )
         self._application = api.application()

@@ -66,13 +66,23 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
-{{- define "ragmon.secretName" -}}
-{{- default (printf "%s-token" (include "ragmon.fullname" .)) .Values.auth.existingSecret -}}
+{{- /* Name of a token's file in a volume of Secrets. */ -}}
+{{- define "ragmon.tokenFile" -}}
+{{- printf "/run/ragmon/tokens/%s" . -}}
 {{- end -}}
 
-{{- /* Key of the senders' token, or nothing. */ -}}
-{{- define "ragmon.ingestKey" -}}
-{{- default (ternary "" "ingest-token" (not (empty .Values.auth.existingSecret))) .Values.auth.ingestKey -}}
+{{- /* Tokens that come from Secrets, as files: [{name, existingSecret, key}]. */ -}}
+{{- define "ragmon.tokenFiles" -}}
+{{- $files := list -}}
+{{- with .Values.auth -}}
+{{- if .existingSecret -}}
+{{- $files = append $files (dict "name" "chart" "existingSecret" .existingSecret "key" .key) -}}
+{{- if .ingestKey -}}
+{{- $files = append $files (dict "name" "chart-ingest" "existingSecret" .existingSecret "key" .ingestKey) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml (concat $files .extraTokens) -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* Port of config.otlp.grpc, or nothing. */ -}}
@@ -80,14 +90,22 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- dig "otlp" "grpc" "" .Values.config | splitList ":" | last -}}
 {{- end -}}
 
-{{- /* What the user sets, and what belongs to the chart: address, data, tokens as files. */ -}}
+{{- /* What the user sets, and what belongs to the chart: address, data, tokens. Without a Secret ragmon makes
+its two tokens itself, on its volume: nothing that is rendered holds a secret, and it is the same each time. */ -}}
 {{- define "ragmon.config" -}}
-{{- $tokens := list (dict "name" "chart" "scopes" .Values.auth.scopes "token_file" "/run/ragmon/tokens/chart") -}}
-{{- if include "ragmon.ingestKey" . -}}
-{{- $tokens = append $tokens (dict "name" "chart-ingest" "scopes" (list "ingest") "token_file" "/run/ragmon/tokens/chart-ingest") -}}
+{{- $own := dict "name" "chart" "scopes" .Values.auth.scopes -}}
+{{- $ingest := dict "name" "chart-ingest" "scopes" (list "ingest") -}}
+{{- $tokens := list -}}
+{{- if not .Values.auth.existingSecret -}}
+{{- $tokens = list (set $own "generate" true) (set $ingest "generate" true) -}}
+{{- else -}}
+{{- $tokens = list (set $own "token_file" (include "ragmon.tokenFile" "chart")) -}}
+{{- if .Values.auth.ingestKey -}}
+{{- $tokens = append $tokens (set $ingest "token_file" (include "ragmon.tokenFile" "chart-ingest")) -}}
+{{- end -}}
 {{- end -}}
 {{- range .Values.auth.extraTokens -}}
-{{- $tokens = append $tokens (dict "name" .name "scopes" .scopes "token_file" (printf "/run/ragmon/tokens/%s" .name)) -}}
+{{- $tokens = append $tokens (dict "name" .name "scopes" .scopes "token_file" (include "ragmon.tokenFile" .name)) -}}
 {{- end -}}
 {{- $auth := merge (dict "tokens" $tokens) (default dict .Values.config.auth) -}}
 {{- $own := dict "host" "0.0.0.0" "port" 8321 "data_dir" "/data" "auth" $auth -}}
@@ -110,6 +128,18 @@ annotations: {{- toYaml . | nindent 2 }}
   {{- with .metricRelabelings }}
   metricRelabelings: {{- toYaml . | nindent 4 }}
   {{- end }}
+{{- end -}}
+
+{{- /* Name of the headless Service, which gives the pod a name of its own. */ -}}
+{{- define "ragmon.headlessName" -}}
+{{- printf "%s-headless" (include "ragmon.fullname" .) -}}
+{{- end -}}
+
+{{- /* A quantity of Kubernetes in bytes. */ -}}
+{{- define "ragmon.bytes" -}}
+{{- $unit := regexFind "[A-Za-z]*$" . -}}
+{{- $units := dict "" 1 "K" 1e3 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 -}}
+{{- floor (mulf (trimSuffix $unit . | float64) (get $units $unit)) | int64 -}}
 {{- end -}}
 
 {{- /* A Prometheus duration of one unit, in milliseconds. */ -}}

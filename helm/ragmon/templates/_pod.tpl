@@ -74,7 +74,9 @@ volumes: {{- include "ragmon.volumes" . | nindent 2 }}
     - {name: data, mountPath: /data}
     - {name: tmp, mountPath: /tmp}
     - {name: config, mountPath: /etc/ragmon, readOnly: true}
+    {{- if include "ragmon.tokenFiles" . | fromYamlArray }}
     - {name: tokens, mountPath: /run/ragmon/tokens, readOnly: true}
+    {{- end }}
     {{- if .Values.secretFiles }}
     - {name: secrets, mountPath: /run/ragmon/secrets, readOnly: true}
     {{- end }}
@@ -89,12 +91,9 @@ volumes: {{- include "ragmon.volumes" . | nindent 2 }}
 - name: config
   configMap:
     name: {{ include "ragmon.fullname" . }}
-{{- $own := dict "name" "chart" "existingSecret" (include "ragmon.secretName" .) "key" .Values.auth.key }}
-{{- $tokens := list $own -}}
-{{- with include "ragmon.ingestKey" . -}}
-{{- $tokens = append $tokens (dict "name" "chart-ingest" "existingSecret" (include "ragmon.secretName" $) "key" .) -}}
+{{- with include "ragmon.tokenFiles" . | fromYamlArray }}
+{{ include "ragmon.secretVolume" (dict "name" "tokens" "files" .) }}
 {{- end }}
-{{ include "ragmon.secretVolume" (dict "name" "tokens" "files" (concat $tokens .Values.auth.extraTokens)) }}
 {{- with .Values.secretFiles }}
 {{ include "ragmon.secretVolume" (dict "name" "secrets" "files" .) }}
 {{- end }}

@@ -12,6 +12,8 @@
 {{- if and (gt (int .Values.replicas) 1) (eq (dig "store" "kind" "sqlite" .Values.config) "sqlite") -}}
 {{- fail "replicas: the embedded store has one writer; more need a shared store in config.store" -}}
 {{- end -}}
+{{- include "ragmon.validate.tokens" . -}}
+{{- include "ragmon.validate.upgrade" . -}}
 {{- end -}}
 
 {{- define "ragmon.validate.config" -}}
@@ -25,8 +27,8 @@
 {{- if hasKey $auth "tokens" -}}
 {{- fail "config.auth.tokens would stand in a ConfigMap; use auth.existingSecret and auth.extraTokens" -}}
 {{- end -}}
-{{- if $auth.protect_metrics -}}
-{{- fail "config.auth.protect_metrics: the kubelet's probes cannot send a token; use networkPolicy.enabled" -}}
+{{- if $auth.protect_probes -}}
+{{- fail "config.auth.protect_probes: the kubelet's probes cannot send a token; use networkPolicy.enabled" -}}
 {{- end -}}
 {{- if dig "tls" "cert_file" "" $config -}}
 {{- fail "config.tls: probes, monitors and `helm test` of this chart speak HTTP; end TLS at the Ingress, the gateway or a mesh" -}}
@@ -43,12 +45,59 @@
 {{- if regexMatch "://[^/@ '\"]*@" $text -}}
 {{- fail "a URL with a user or password in config would stand in a ConfigMap; take the credentials out of the URL" -}}
 {{- end -}}
+{{- end -}}
+
+{{- define "ragmon.validate.tokens" -}}
 {{- $names := list -}}
 {{- range .Values.auth.extraTokens -}}
 {{- if has .name $names -}}
 {{- fail (printf "auth.extraTokens: two tokens are named %s" .name) -}}
 {{- end -}}
 {{- $names = append $names .name -}}
+{{- end -}}
+{{- if not .Values.auth.existingSecret -}}
+{{- if .Values.auth.ingestKey -}}
+{{- fail "auth.ingestKey names a key of auth.existingSecret, which is empty" -}}
+{{- end -}}
+{{- if gt (int .Values.replicas) 1 -}}
+{{- fail "replicas: each pod would make tokens of its own; give them all the same in auth.existingSecret" -}}
+{{- end -}}
+{{- /* Only `helm upgrade` sees the cluster here; what `helm template` renders does not depend on it. */ -}}
+{{- $name := printf "%s-token" (include "ragmon.fullname" .) -}}
+{{- with and .Release.IsUpgrade (lookup "v1" "Secret" (include "ragmon.namespace" .) $name) -}}
+{{- if eq (dig "labels" "app.kubernetes.io/managed-by" "" .metadata) "Helm" -}}
+{{- $ingest := ternary ",auth.ingestKey=ingest-token" "" (hasKey .data "ingest-token") -}}
+{{- fail (printf "an earlier chart made the tokens of this release, in the Secret %s, and its senders use them: keep them by --set auth.existingSecret=%s%s, or delete the Secret to have ragmon make new ones" $name $name $ingest) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* What Kubernetes would refuse in the midst of an upgrade; only `helm upgrade` sees the cluster here. */ -}}
+{{- define "ragmon.validate.upgrade" -}}
+{{- $name := include "ragmon.fullname" . -}}
+{{- $namespace := include "ragmon.namespace" . -}}
+{{- with and .Release.IsUpgrade (lookup "apps/v1" "StatefulSet" $namespace $name) -}}
+{{- $changed := list -}}
+{{- $claim := first (default list .spec.volumeClaimTemplates) -}}
+{{- $persistence := $.Values.persistence -}}
+{{- $pvc := printf "pvc data-%s-0" $name -}}
+{{- $grow := "" -}}
+{{- if ne (empty $claim) (or (not $persistence.enabled) (not (empty $persistence.existingClaim))) -}}
+{{- $changed = append $changed "whether the volume is the StatefulSet's own" -}}
+{{- else if $claim -}}
+{{- $size := dig "spec" "resources" "requests" "storage" "0" $claim -}}
+{{- if ne (include "ragmon.bytes" $size) (include "ragmon.bytes" $persistence.size) -}}
+{{- $changed = append $changed (printf "persistence.size from %s to %s" $size $persistence.size) -}}
+{{- $grow = printf `kubectl -n %s patch %s -p '{"spec":{"resources":{"requests":{"storage":"%s"}}}}', then ` $namespace $pvc $persistence.size -}}
+{{- end -}}
+{{- end -}}
+{{- if ne .spec.serviceName (include "ragmon.headlessName" $) -}}
+{{- $changed = append $changed (printf "the Service %s to %s" .spec.serviceName (include "ragmon.headlessName" $)) -}}
+{{- end -}}
+{{- if $changed -}}
+{{- fail (printf "Kubernetes lets no StatefulSet change %s. Run %skubectl -n %s delete statefulset %s --cascade=orphan (pod and volume stay), and upgrade again" (join " and " $changed) $grow $namespace $name) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
