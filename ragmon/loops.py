@@ -335,6 +335,10 @@ class Supervisor:
             if heartbeat.options.is_vital and (problem := heartbeat.problem())
         ]
 
+    def heartbeats(self) -> list[Heartbeat]:
+        """Those of every loop, the ones that have ended or not begun included."""
+        return [member.heartbeat for member in self._members()]
+
     def failures(self) -> dict[str, float]:
         """Failed turns by loop."""
         return {each.heartbeat.loop: float(each.heartbeat.failures) for each in self._members()}

@@ -139,6 +139,7 @@ def _source(context: Context, limits: BodyLimits) -> HttpSource:
             listed_errors=context.settings.limits.errors,
             retention_s=context.settings.retention.records,
             max_skew_s=context.settings.max_clock_skew,
+            text=context.settings.privacy.text,
         ),
         context.engine.writer,
         context.own,

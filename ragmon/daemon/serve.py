@@ -48,6 +48,7 @@ from ragmon.daemon.quarantine import QuarantineApi
 from ragmon.daemon.query_pages import QueryPages
 from ragmon.daemon.query_reads import QueryReads
 from ragmon.daemon.schedule import Schedule
+from ragmon.daemon.service_page import LiveService, ServiceParts
 from ragmon.daemon.store_log import log_store
 from ragmon.errors import StoreError
 from ragmon.exposition.own import OwnMetrics
@@ -114,6 +115,8 @@ class Daemon:
             self._erasures = ErasureRequests(
                 self._context, self._alerting, self._traces.source.worker
             )
+            self._sources = build_sources(self._context)
+            self._quarantine = QuarantineApi(self._context, self._delivery, self._judges.retries)
             self._components = self._build_components()
             self._started: list[Component] = []
             self._server = self._build_server()
@@ -309,7 +312,7 @@ class Daemon:
             TokenSection(self._access.tokens.listed),
             ErasureSection(self._erasures),
             AuditSection(self._access.audit.entries, self._clock.now),
-            QuarantineSection(QuarantineApi(self._context, self._delivery, self._judges.retries)),
+            QuarantineSection(self._quarantine),
         ]
 
     def _build_page_data(self) -> LivePages:
@@ -334,7 +337,19 @@ class Daemon:
             comparisons=self._build_comparisons(),
             labels=LabelQueue(self._context, self._monitor, self._judges.calibrations),
             judges=LiveJudgePages(self._monitor, self._judges),
+            service=self._build_service(),
         )
+
+    def _build_service(self) -> LiveService:
+        parts = ServiceParts(
+            monitor=self._monitor,
+            supervisor=self._supervisor,
+            sources=self._sources,
+            delivery=self._delivery,
+            alerts=self._alerts,
+            quarantine=self._quarantine,
+        )
+        return LiveService(self._context, parts)
 
     def _build_components(self) -> list[Component]:
         """In the order in which they start."""
@@ -344,7 +359,7 @@ class Daemon:
             self._delivery,
             self._alerting,
             self._baselines,
-            *build_sources(self._context),
+            *self._sources,
             self._traces,
             self._erasures,
             PipelineRetention(self._context, self._erasures.evidence),

@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 
 from ragmon import __version__
 from ragmon.exposition.text import Family, HistogramSample, Labels, Series, series
+from ragmon.refusals import RefusalExamples, RefusalKind
 
 REASONS = ("invalid", "malformed", "too_old", "future", "overloaded", "too_large")
 SOURCES = ("http", "feedback", "label")
@@ -20,6 +21,7 @@ class OwnMetrics:
     """Counters that the parts add to, and gauges that are asked for at scrape time."""
 
     def __init__(self) -> None:
+        self.refusals = RefusalExamples()
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._series: dict[tuple[str, Labels], Series] = {}
@@ -114,6 +116,10 @@ class OwnMetrics:
         """Refused, for a reason out of a small set."""
         self._rejected.labels(source, reason).inc(count)
 
+    def note_refusal(self, source: str, reason: str, at: float, text: str) -> None:
+        """Keep one of those that were refused as an example, for people."""
+        self.refusals.note(RefusalKind(source, reason), at, text)
+
     def unmapped(self, source: str, field: str, count: int) -> None:
         """Originals without what the mapping of a field looks for."""
         self._unmapped.labels(source, field).inc(count)
@@ -121,6 +127,15 @@ class OwnMetrics:
     def judged(self, judge: str, outcome: str) -> None:
         """One answer went through a judge."""
         self._judged.labels(judge, outcome).inc()
+
+    def totals(self, name: str) -> dict[tuple[str, ...], float]:
+        """Every value of a counter by its labels' values, in the order of their names."""
+        return {
+            tuple(value for _, value in sorted(sample.labels.items())): sample.value
+            for family in self.registry.restricted_registry([name]).collect()
+            for sample in family.samples
+            if sample.name == name
+        }
 
     def total(self, name: str, **labels: str) -> float:
         """Value of a counter; 0 before it was first added to."""

@@ -80,6 +80,10 @@ class IngestCounters(Protocol):
         """Refused, for a reason out of a small set."""
         ...
 
+    def note_refusal(self, source: str, reason: str, at: float, text: str) -> None:
+        """Keep one of those that were refused as an example, for people."""
+        ...
+
     def unmapped(self, source: str, field: str, count: int) -> None:
         """Originals without what the mapping of a field looks for."""
         ...
@@ -132,6 +136,12 @@ class Source(Protocol):
     def stop(self) -> None:
         """End; what was submitted is still answered."""
         ...
+
+
+def unread_bytes(source: Source) -> int | None:
+    """Bytes that a source knows of and has not read; None where it cannot tell."""
+    unread: int | None = getattr(source, "unread_bytes", None)
+    return unread
 
 
 Make = Callable[[Callable[[IngestOutcome], None]], Submission]

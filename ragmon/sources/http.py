@@ -29,6 +29,7 @@ from ragmon.decode import Decoder, Rejection, ignored_fields
 from ragmon.errors import MemoryLimitError, RecordError
 from ragmon.event_time import Bounds
 from ragmon.memory import MemoryReservation
+from ragmon.privacy import Policy, redact_text
 from ragmon.query_string import check_names
 from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission, commit
@@ -45,6 +46,7 @@ class Options(Struct, frozen=True, kw_only=True):
     listed_errors: int
     retention_s: float
     max_skew_s: float
+    text: Policy = "keep"  # for the examples of what was refused
 
 
 class IngestPath(NamedTuple):
@@ -132,7 +134,17 @@ class HttpSource:
 
     async def _refuse(self, endpoint: IngestPath, problem: Problem, send: Send) -> None:
         self._counters.rejected(endpoint.source, problem.reason)
+        self._note(endpoint.source, problem.reason, "", str(problem))
         await send_problem(send, problem)
+
+    def _note(self, source: str, reason: str, field: str, error: str) -> None:
+        """Keep an example, in which a message that may quote the sender is treated as a text."""
+        policy = self._options.text
+        if policy == "drop" and field:
+            error = "(its message is not kept: privacy.text is drop)"
+        text = f"{field}: {error}" if field else error
+        text = redact_text(text) if policy == "redact" else text
+        self._counters.note_refusal(source, reason, self._now(), text)
 
     async def _decode(
         self, endpoint: IngestPath, body: bytes, content_type: str, memory: MemoryReservation
@@ -172,6 +184,8 @@ class HttpSource:
             [_late_rejection(contents.lines[at], reason) for at, reason in outcome.refused]
         )
         self._count(endpoint.source, outcome, refusals.by_reason)
+        for refused in {each.reason: each for each in refusals.listed}.values():
+            self._note(endpoint.source, refused.reason, refused.field, refused.error)
         total = refusals.total
         answer = IngestAnswer(
             accepted=outcome.accepted,

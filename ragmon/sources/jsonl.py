@@ -4,6 +4,7 @@ How far the file was read is committed together with what was read, so a crash n
 nor skips a line.
 """
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -74,6 +75,7 @@ class JsonlSource(LoopOwner):
         self._name = f"jsonl:{options.path}"
         self._files = RotatedLog(options.path)
         self._opener = LogOpener()
+        self.unread_bytes: int | None = None  # of the file and those it was; None: not looked yet
         self._quiet: tuple[FilePosition, float] | None = (
             None  # a rotated file's end, and since when
         )
@@ -113,6 +115,7 @@ class JsonlSource(LoopOwner):
                     # Known before its first line is read: a kill now, and its rotation, lose none.
                     return self._deliver([], 0, beginning)
                 start = self._start(log, place)
+                self.unread_bytes = self._unread(path, start.offset)
                 lines, end = _complete_lines(log, start.offset)
                 if end > start.offset:
                     if place is not None and place.offset > start.offset:
@@ -140,6 +143,16 @@ class JsonlSource(LoopOwner):
         if place is not None and log.continues(place):
             return log.position(place.offset, place)
         return log.position(0)
+
+    def _unread(self, path: Path, offset: int) -> int:
+        """Bytes after an offset; of a compressed file only those of the one that follows it."""
+        live, unread = self._options.path, 0
+        with contextlib.suppress(OSError):
+            if path.suffix not in COMPRESSED:
+                unread = max(0, path.stat().st_size - offset)
+            if path != live:
+                unread += live.stat().st_size
+        return unread
 
     def _successor(self, path: Path, end: FilePosition) -> Path | None:
         """The file to go on with after the end of a rotated one; None while it may still grow."""

@@ -15,7 +15,7 @@ from ragmon.decode import Decoder
 from ragmon.errors import RecordError
 from ragmon.event_time import Bounds
 from ragmon.mapping import KINDS, RecordMapping
-from ragmon.quarantine import AGES, LineContent, LineKind, line_item
+from ragmon.quarantine import AGES, LineContent, LineKind, explain, line_item
 from ragmon.records import QueryRecord
 from ragmon.sources import IngestOutcome, SourceContext, Submission, count_outcome, deliver
 from ragmon.stores.quarantine import QuarantinedItem
@@ -85,7 +85,7 @@ class LineIntake:
                 mapped = line if mapping is None else mapping.line(line)
                 records.append(self._decode(mapped, now, bounds))
             except RecordError as error:
-                self._refuse(error, place)
+                self._refuse(error, place, now)
                 if error.reason not in AGES and len(quarantined) < _MOST_QUARANTINED:
                     quarantined.append(self._kept(now, place, error, mapped, line))
         self._count_missing()
@@ -121,8 +121,10 @@ class LineIntake:
         for field, count in mapping.take_missing().items() if mapping else ():
             self._context.counters.unmapped(self._options.kind, field, count)
 
-    def _refuse(self, error: RecordError, place: int) -> None:
+    def _refuse(self, error: RecordError, place: int, now: float) -> None:
         self._context.counters.rejected(self._options.kind, error.reason)
+        text = f"{self._place(place)}: {explain(error, self._context.text)}"
+        self._context.counters.note_refusal(self._options.kind, error.reason, now, text)
         where = {self._options.unit: place}
         self._log.warning(
             "line_refused", field=error.field, reason=error.reason, error=str(error), **where

@@ -125,6 +125,16 @@ JUDGES = Endpoint(
     media=(HTML,),
     problems=(400,),
 )
+SERVICE = Endpoint(
+    name="servicePage",
+    method="GET",
+    path="/ragmon",
+    scope="read",
+    tag="Pages",
+    summary="ragmon itself for a browser: sources, queue, store, refusals, quarantine, sinks",
+    parameters=(Parameter("retried", "Entry of the quarantine that was tried again.", str, ""),),
+    media=(HTML,),
+)
 VERSIONS = Endpoint(
     name="versions",
     method="GET",
@@ -252,6 +262,19 @@ END_SILENCE_FORM = _form(
     "End a silence, from the form on a page",
     Parameter("name", "Id of the silence."),
 )
+_ENTRY = Parameter("number", "Id of the entry as it is listed, such as 7 or send-7.")
+RETRY_ENTRY_FORM = _form(
+    "retryEntryForm",
+    "/ragmon/quarantine/{number}/retry",
+    "Try an entry of the quarantine again, from the form on a page",
+    _ENTRY,
+)
+DELETE_ENTRY_FORM = _form(
+    "deleteEntryForm",
+    "/ragmon/quarantine/{number}/delete",
+    "Delete an entry of the quarantine, from the form on a page",
+    _ENTRY,
+)
 LABEL_QUEUE = Endpoint(
     name="labelQueue",
     method="GET",
@@ -278,9 +301,10 @@ LABEL_FORM = _form(
 
 EVERY = (
     *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
-    *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, JUDGES, ASSET),
+    *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, JUDGES, SERVICE, ASSET),
     *(LOGIN_PAGE, LOGIN, LOGOUT),
     *(LABEL_QUEUE, LABEL_FORM),
     *(ACKNOWLEDGE_FORM, SILENCE_FORM, END_SILENCE_FORM),
+    *(RETRY_ENTRY_FORM, DELETE_ENTRY_FORM),
 )
 """All of them, in the order of the document."""

@@ -444,6 +444,9 @@ def test_a_request_that_the_end_cuts_off_is_told_to_come_again():
         def rejected(self, source, reason, count=1):
             counted.append((source, reason))
 
+        def note_refusal(self, source, reason, at, text):
+            """Kept nowhere."""
+
     counted, sent = [], []
     limits = body_limits()
     options = Options(limits=limits, records=10, listed_errors=1, retention_s=1e9, max_skew_s=300)

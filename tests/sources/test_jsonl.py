@@ -54,6 +54,9 @@ def test_bad_lines_are_counted_and_told_with_their_place(log):
     }  # fmt: skip
     assert [each["at_byte"] for each in logged] == [17, 26, 60, 73]
     assert logged[1]["field"] == "latency_ms"
+    by_reason = {reason: text for _, reason, text in log.disk.examples}
+    assert by_reason["invalid"].startswith(f"{log.path}, byte 26: latency_ms: ")
+    assert set(by_reason) == {"malformed", "invalid", "encoding", "too_old"}
 
 
 def test_lines_of_another_form_are_mapped(tmp_path):
@@ -129,6 +132,25 @@ def test_a_large_file_is_read_in_batches(log):
         batches += 1
     assert batches >= 3
     assert [each[:6] for each in log.disk.records] == [f"{at:06}" for at in range(15_000)]
+
+
+def test_what_is_not_read_yet_is_known_also_across_a_rotation(log):
+    assert log.source.unread_bytes is None
+    log.write(*(f"{at:06}-{'x' * 200}" for at in range(15_000)))
+    size = log.path.stat().st_size
+    while log.source.unread_bytes is None:
+        log.source.step()
+    assert log.source.unread_bytes == size
+    log.source.step()
+    assert size - (1 << 20) <= log.source.unread_bytes < size
+    before = log.source.unread_bytes
+    log.rename()
+    log.write("next")
+    log.source.step()
+    assert log.source.unread_bytes < before
+    assert log.source.unread_bytes > log.path.stat().st_size > 0
+    log.read()
+    assert log.source.unread_bytes == 0
 
 
 # ------------------------------------------------------------------------------ restarts

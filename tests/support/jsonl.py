@@ -27,6 +27,7 @@ class Disk:
         self.quarantined: list[QuarantinedItem] = []
         self.offsets: dict[str, bytes] = {}
         self.counted: dict[str, int] = {}
+        self.examples: list[tuple[str, str, str]] = []
         self.trouble: list[Exception] = []
         self.outcome: IngestOutcome | None = None  # instead of all being accepted
         self.killed: str = ""  # "before" or "after" the next commit
@@ -61,6 +62,9 @@ class Disk:
     def rejected(self, source, reason, count=1):
         assert source in ("jsonl", "objects", "sql")
         self.counted[reason] = self.counted.get(reason, 0) + count
+
+    def note_refusal(self, source, reason, at, text):
+        self.examples.append((source, reason, text))
 
 
 class Follower:

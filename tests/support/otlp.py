@@ -60,6 +60,9 @@ class CountedOutcomes:
     def rejected(self, source: str, reason: str, count: int = 1) -> None:
         self._add(source, reason, count)
 
+    def note_refusal(self, source, reason, at, text):
+        """Kept nowhere."""
+
     def _add(self, source: str, what: str, count: int) -> None:
         if count:
             self.counts[source, what] = self.counts.get((source, what), 0) + count

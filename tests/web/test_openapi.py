@@ -49,7 +49,9 @@ def test_it_is_served_without_a_token(daemon):
 
 def test_every_route_is_in_it():
     sections = [
-        *page_sections(None, None, None, None, None, comparisons=None, labels=None, judges=None),
+        *page_sections(
+            None, None, None, None, None, comparisons=None, labels=None, judges=None, service=None
+        ),
         LoginSection(None, ManualClock(0.0), None, "", None),
         SeriesSection(None),
         ComparisonSection(None),

@@ -39,6 +39,7 @@ class WriterStats(Struct):
 
     failures: int = 0
     version: int = 0  # changes whenever the windows may have
+    stored_at: dict[str, float] = {}  # unix seconds of the last batch, by source
 
 
 class Writer:
@@ -228,7 +229,9 @@ class Writer:
     def _succeed(self, group: list[Submission], seconds: float) -> None:
         self.stats.version += 1
         self._on_commit(seconds)
+        now = self._clock.now()
         for batch in group:
+            self.stats.stored_at[batch.source] = now
             accepted = len(batch.records) + len(batch.changes)
             accepted -= batch.duplicates + len(batch.refused)
             self._reply(batch, IngestOutcome(accepted, batch.duplicates, batch.refused))

@@ -47,6 +47,7 @@ class Renderer:
             "plain": words.plain,
             "whole": words.whole,
             "figure": words.figure,
+            "size": words.size,
             "when": words.when,
             "duration": words.duration,
             "silenced": silenced_text,

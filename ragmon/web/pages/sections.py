@@ -20,6 +20,8 @@ from ragmon.web.pages.query import QuerySection
 from ragmon.web.pages.query_source import QueryPageSource
 from ragmon.web.pages.rendering import Renderer
 from ragmon.web.pages.search import SearchSection
+from ragmon.web.pages.service import ServiceSection
+from ragmon.web.pages.service_source import ServiceSource
 from ragmon.web.pages.sources import CourseSource, PageSource
 from ragmon.web.pages.versions import VersionsSection
 
@@ -34,6 +36,7 @@ def page_sections(
     comparisons: ComparisonSource,
     labels: LabelSource,
     judges: JudgePageSource,
+    service: ServiceSource,
 ) -> Sequence[RouteSection]:
     """Sections of all pages, and of what they load."""
     assets = Assets()
@@ -49,5 +52,6 @@ def page_sections(
         QuerySection(queries, renderer),
         VersionsSection(source, comparisons, renderer),
         JudgePageSection(judges, renderer),
+        ServiceSection(service, renderer),
         AssetSection(assets),
     )

@@ -48,6 +48,20 @@ def figure(value: float | None, unit: Unit = "ratio") -> str:
     return value_text(value, unit)
 
 
+_SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+
+
+def size(count: float | None) -> str:
+    """A number of bytes to three digits."""
+    if count is None:
+        return _DASH
+    for unit, length in _SIZES:
+        if count >= length:
+            shown = count / length
+            return f"{shown:.{2 if shown < 10 else 1 if shown < 100 else 0}f} {unit}"
+    return f"{count:.0f} B"
+
+
 def span(lower: float | None, upper: float | None, unit: Unit = "ratio") -> str:
     """An interval; empty where it is not known."""
     if lower is None or upper is None or math.isnan(lower) or math.isnan(upper):
