@@ -135,8 +135,8 @@ class LiveService:
         for (_, source), count in own.totals("ragmon_rejected_total").items():
             refused[source] = refused.get(source, 0.0) + count
         stored_at = self._context.engine.writer.stats.stored_at.copy()
-        names = {name for (name,), count in stored.items() if count} | stored_at.keys()
-        names |= {name for name, count in refused.items() if count}
+        counted = (stored, duplicates, {(name,): count for name, count in refused.items()})
+        names = {name for counts in counted for (name,), count in counts.items() if count}
         rows = [
             SourceFacts(
                 name=name,
