@@ -14,6 +14,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "compare": "compare two evaluations side by side",
         "dashboards": "write the Grafana dashboards for these settings",
         "demo": "run ragmon on a small RAG application with two incidents",
+        "documents": "show documents behind bad answers, and those that came, went or are in vain",
         "evaluate": "score recorded answers, or a live service, over a golden set",
         "export": "write stored queries to a file: JSON lines, CSV, Parquet or a golden set",
         "forget": "erase what is stored of one user or session, with a receipt",

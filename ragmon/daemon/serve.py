@@ -28,6 +28,7 @@ from ragmon.daemon.baselines import build_baselines
 from ragmon.daemon.build import build_engine, check_exposure
 from ragmon.daemon.comparing import LiveComparisons
 from ragmon.daemon.component import Component, Context, build_sources, loops_of
+from ragmon.daemon.documents import LiveDocuments
 from ragmon.daemon.ending import BoundedSteps, Ending, begin, ends_within
 from ragmon.daemon.erasure.requests import ErasureRequests
 from ragmon.daemon.erasure.retention import PipelineRetention
@@ -60,6 +61,7 @@ from ragmon.web.api import RouteSection
 from ragmon.web.audit import AuditSection
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.comparison import ComparisonSection
+from ragmon.web.documents import DocumentSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
 from ragmon.web.pages.sections import page_sections
@@ -117,6 +119,7 @@ class Daemon:
             )
             self._sources = build_sources(self._context)
             self._quarantine = QuarantineApi(self._context, self._delivery, self._judges.retries)
+            self._documents = LiveDocuments(self._engine, settings, clock, self._memory)
             self._components = self._build_components()
             self._started: list[Component] = []
             self._server = self._build_server()
@@ -306,6 +309,7 @@ class Daemon:
             *self._build_pages(),
             SeriesSection(self._build_series()),
             ComparisonSection(self._build_comparisons()),
+            DocumentSection(self._documents),
             AlertSection(self._alerts, limits),
             BaselineSection(self._baselines, limits),
             JudgeSection(self._judges.on_demand, self._clock.now, limits),
@@ -338,6 +342,7 @@ class Daemon:
             labels=LabelQueue(self._context, self._monitor, self._judges.calibrations),
             judges=LiveJudgePages(self._monitor, self._judges),
             service=self._build_service(),
+            documents=self._documents,
         )
 
     def _build_service(self) -> LiveService:

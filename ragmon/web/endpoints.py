@@ -8,6 +8,7 @@ from typing import Any, Literal
 from ragmon import api_schema as schema
 from ragmon.stores.protocols import BaselineRow
 from ragmon.web import (
+    document_endpoints,
     incident_endpoints,
     page_endpoints,
     quarantine_endpoints,
@@ -341,7 +342,8 @@ RECEIPT = Endpoint(
 
 EVERY = (
     *page_endpoints.EVERY,
-    *(METRICS, LIVE, READY, REPORT, SERIES, COMPARE, *query_endpoints.EVERY, OPENAPI),
+    *(METRICS, LIVE, READY, REPORT, SERIES, COMPARE, *query_endpoints.EVERY),
+    *(*document_endpoints.EVERY, OPENAPI),
     *(ALERTS, ALERT, INCIDENTS, *incident_endpoints.EVERY, NOTIFICATIONS),
     *(SILENCES, ADD_SILENCE, DELETE_SILENCE),
     *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),

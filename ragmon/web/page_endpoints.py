@@ -1,5 +1,6 @@
 """Paths of the pages for people, as ``ragmon.web.endpoints`` has those of the API."""
 
+from ragmon.web.document_endpoints import DOCUMENTS_PAGE
 from ragmon.web.endpoint import FORM, HTML, Endpoint, Parameter, Scope
 from ragmon.web.query_endpoints import CURSOR, FILTER
 
@@ -301,7 +302,7 @@ LABEL_FORM = _form(
 
 EVERY = (
     *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
-    *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, JUDGES, SERVICE, ASSET),
+    *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, DOCUMENTS_PAGE, JUDGES, SERVICE, ASSET),
     *(LOGIN_PAGE, LOGIN, LOGOUT),
     *(LABEL_QUEUE, LABEL_FORM),
     *(ACKNOWLEDGE_FORM, SILENCE_FORM, END_SILENCE_FORM),

@@ -15,6 +15,7 @@ from ragmon.web.api import Api
 from ragmon.web.audit import AuditSection
 from ragmon.web.baselines import BaselineSection
 from ragmon.web.comparison import ComparisonSection
+from ragmon.web.documents import DocumentSection
 from ragmon.web.erasure import ErasureSection
 from ragmon.web.judge_runs import JudgeSection
 from ragmon.web.pages.login import LoginSection
@@ -50,8 +51,18 @@ def test_it_is_served_without_a_token(daemon):
 def test_every_route_is_in_it():
     sections = [
         *page_sections(
-            None, None, None, None, None, comparisons=None, labels=None, judges=None, service=None
+            None,
+            None,
+            None,
+            None,
+            None,
+            comparisons=None,
+            labels=None,
+            judges=None,
+            service=None,
+            documents=None,
         ),
+        DocumentSection(None),
         LoginSection(None, ManualClock(0.0), None, "", None),
         SeriesSection(None),
         ComparisonSection(None),

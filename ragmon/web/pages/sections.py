@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from ragmon.web.alerts import AlertSource
 from ragmon.web.api import RouteSection
 from ragmon.web.comparison import ComparisonSource
+from ragmon.web.documents import DocumentSource
 from ragmon.web.pages.actions import ActionSection
 from ragmon.web.pages.assets import Assets, AssetSection
 from ragmon.web.pages.changes import ChangeSource
+from ragmon.web.pages.documents import DocumentPageSection
 from ragmon.web.pages.incident import IncidentSection
 from ragmon.web.pages.judge import JudgePageSection
 from ragmon.web.pages.judge_source import JudgePageSource
@@ -37,6 +39,7 @@ def page_sections(
     labels: LabelSource,
     judges: JudgePageSource,
     service: ServiceSource,
+    documents: DocumentSource,
 ) -> Sequence[RouteSection]:
     """Sections of all pages, and of what they load."""
     assets = Assets()
@@ -53,5 +56,6 @@ def page_sections(
         VersionsSection(source, comparisons, renderer),
         JudgePageSection(judges, renderer),
         ServiceSection(service, renderer),
+        DocumentPageSection(documents, renderer),
         AssetSection(assets),
     )

@@ -1,0 +1,64 @@
+"""Reports on the documents of a running engine."""
+
+import asyncio
+import math
+
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.daemon.ingest.engine import Engine
+from ragmon.daemon.read_deadline import read_deadline
+from ragmon.documents.findings import ReportBounds, report_of
+from ragmon.documents.gathering import Gathering, Scope
+from ragmon.documents.report import DocumentReport
+from ragmon.memory import MemoryBudget
+from ragmon.queries.blocks import QueryFilter
+from ragmon.queries.documents import gather
+from ragmon.web.documents import DocumentQuery
+
+_HINT = "Ask for less: a later since, or one pipeline; or raise limits.query_timeout"
+
+
+class LiveDocuments:
+    """Implements ``ragmon.web.documents.DocumentSource``; one report at a time is made."""
+
+    def __init__(
+        self, engine: Engine, settings: Settings, clock: Clock, memory: MemoryBudget
+    ) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._clock = clock
+        self._memory = memory
+        self._turn = asyncio.Lock()
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._clock.now()
+
+    async def documents(self, query: DocumentQuery) -> DocumentReport:
+        """The report, over the pipelines that may be read.
+
+        Raises:
+            ReadTimeoutError: it takes longer than ``limits.query_timeout``.
+            MemoryLimitError: it does not fit into ``limits.memory``.
+        """
+        async with self._turn:
+            return await asyncio.to_thread(self._report, query)
+
+    def _report(self, query: DocumentQuery) -> DocumentReport:
+        check = read_deadline(self._clock, self._settings.limits.query_timeout, _HINT)
+        newest = self._clock.now() + self._settings.max_clock_skew
+        until = query.until if math.isfinite(query.until) else newest
+        gathering = Gathering(Scope(query.by_source, query.k, query.changed, query.release))
+        asked = QueryFilter(query.since, until, query.pipeline, (), 0, readable=query.readable)
+        with self._memory.open() as memory, self._engine.store.reader() as reader:
+
+            def step() -> None:
+                check()
+                memory.take(max(0, gathering.size_bytes - memory.size))
+
+            gather(reader, self._engine.pipeline, asked, gathering, step)
+            memory.take(gathering.compared.work_bytes)
+            bounds = ReportBounds(
+                query.since, min(until, self._clock.now()), query.rows, query.with_ids
+            )
+            return report_of(gathering, bounds, check)
