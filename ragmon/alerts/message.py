@@ -86,7 +86,7 @@ class Links(Struct, frozen=True):
     """Addresses that people can open."""
 
     external_url: str  # of ragmon, as people reach it
-    runbooks_url: str
+    runbooks_url: str = ""  # of people's own, as files; empty: those that ragmon serves
 
     def incident(self, incident_id: str) -> str:
         """The page of an incident."""
@@ -141,7 +141,13 @@ class Links(Struct, frozen=True):
     def runbook(self, alert: Alert) -> str | None:
         """The page that says at length what to do about it."""
         path = alert.evidence.runbook if alert.evidence else ""
-        return f"{self.runbooks_url.rstrip('/')}/{path.rpartition('/')[2]}" if path else None
+        return self.runbook_of(path.rpartition("/")[2].removesuffix(".md")) if path else None
+
+    def runbook_of(self, name: str) -> str:
+        """The runbook of a name."""
+        if self.runbooks_url:
+            return f"{self.runbooks_url.rstrip('/')}/{name}.md"
+        return f"{self._base}/runbooks/{name}"
 
 
 def message(notice: IncidentNotice, links: Links, labels: Mapping[str, str] = NO_LABELS) -> Message:

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 import ragmon
+from ragmon.alerts.message import Links
 from ragmon.cli import flags
 from ragmon.cli.console import say, warn
 from ragmon.config import Settings
@@ -31,7 +32,9 @@ BUDGETS = {
     "RagmonSlowBudgetBurn": ("slow", 0.05),
     "RagmonZeroResultBudgetBurn": ("zero_result", 0.05),
 }
-RUNBOOKS = "https://github.com/ragmon/ragmon/blob/main/deploy/runbooks"
+# Addresses in the files, where compose serves ragmon and Grafana.
+_RUNBOOK = re.compile(r"http://127\.0\.0\.1:8321/runbooks/(.+)$", re.MULTILINE)
+_DASHBOARD = re.compile(r"http://127\.0\.0\.1:3000/(.+)$", re.MULTILINE)
 _STALE_S = 300.0
 
 
@@ -40,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     flags.arguments(parser)
     parser.usage = (
         f"{parser.prog} [--objective METRIC=SHARE] [--job JOB] [--without ALERT] "
-        "[--config FILE] [--SETTING VALUE ...]"
+        "[--grafana-url URL] [--config FILE] [--SETTING VALUE ...]"
     )
     metrics = ", ".join(metric for metric, _ in BUDGETS.values())
     parser.add_argument(
@@ -52,6 +55,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help=f"share of queries that must be good; METRIC is one of {metrics}",
     )
     parser.add_argument("--job", default="ragmon", help="name of the scrape job (default ragmon)")
+    parser.add_argument(
+        "--grafana-url",
+        default="",
+        metavar="URL",
+        help="address of the Grafana that has the dashboards, for dashboard_url; without it they "
+        "lead to ragmon's own overview",
+    )
     parser.add_argument(
         "--without",
         action="append",
@@ -80,8 +90,18 @@ def run(args: argparse.Namespace) -> int:
         elif name not in omitted:
             fitted = fit(name, text, settings, objectives)
             fitted = fitted.replace('job="ragmon"', f'job="{args.job}"')
-            say(joined(fitted.replace(RUNBOOKS, settings.runbooks_url.rstrip("/"))))
+            say(joined(_linked(fitted, settings, args.grafana_url.rstrip("/"))))
     return 0
+
+
+def _linked(text: str, settings: Settings, grafana_url: str) -> str:
+    """The rules with links that lead to this ragmon; dashboards in Grafana where that is known."""
+    base = (settings.external_url or f"http://127.0.0.1:{settings.port}").rstrip("/")
+    links = Links(base, settings.runbooks_url)
+    text = _RUNBOOK.sub(lambda match: links.runbook_of(match[1]), text)
+    return _DASHBOARD.sub(
+        lambda match: f"{grafana_url}/{match[1]}" if grafana_url else f"{base}/", text
+    )
 
 
 def sources() -> dict[str, str]:

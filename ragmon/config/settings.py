@@ -116,10 +116,9 @@ class Settings(BaseSettings):
         str, Field(pattern="^(https?://.+)?$"), AfterValidator(_with_a_host)
     ] = ""
     """URL of ragmon as people open it, for links in alerts; empty: `host` and `port`."""
-    runbooks_url: Annotated[str, Field(pattern="^https?://.+$")] = (
-        "https://github.com/ragmon/ragmon/blob/main/deploy/runbooks"
-    )
-    """URL of the runbooks that alerts link to; change it to use your own."""
+    runbooks_url: Annotated[str, Field(pattern="^(https?://.+)?$")] = ""
+    """URL of runbooks of your own, to which alerts link with /NAME.md behind it; empty: ragmon's,
+    which it serves itself at /runbooks/NAME."""
 
     links: LinkSettings = LinkSettings()
 

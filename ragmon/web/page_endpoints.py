@@ -176,6 +176,28 @@ ASSET = Endpoint(
     media=("text/css", "text/javascript", "image/svg+xml"),
     problems=(404,),
 )
+RUNBOOKS = Endpoint(
+    name="runbooks",
+    method="GET",
+    path="/runbooks",
+    scope="open",
+    pipelines="none",
+    tag="Pages",
+    summary="List of the runbooks, for a browser",
+    media=(HTML,),
+)
+RUNBOOK = Endpoint(
+    name="runbook",
+    method="GET",
+    path="/runbooks/{name}",
+    scope="open",
+    pipelines="none",
+    tag="Pages",
+    summary="Runbook of an alert, for a browser: meaning, impact, diagnosis, mitigation",
+    parameters=(Parameter("name", "Name of the alert, such as `RagmonHitRate`."),),
+    media=(HTML,),
+    problems=(404,),
+)
 LOGIN_PAGE = Endpoint(
     name="loginPage",
     method="GET",
@@ -303,7 +325,7 @@ LABEL_FORM = _form(
 EVERY = (
     *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
     *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, DOCUMENTS_PAGE, JUDGES, SERVICE, ASSET),
-    *(LOGIN_PAGE, LOGIN, LOGOUT),
+    *(LOGIN_PAGE, LOGIN, LOGOUT, RUNBOOKS, RUNBOOK),
     *(LABEL_QUEUE, LABEL_FORM),
     *(ACKNOWLEDGE_FORM, SILENCE_FORM, END_SILENCE_FORM),
     *(RETRY_ENTRY_FORM, DELETE_ENTRY_FORM),

@@ -47,6 +47,8 @@ def test_without_settings_it_is_what_is_shipped(capsys, tmp_path):
         for name in sorted(FILES)
         for group in yaml.safe_load(FILES[name].read_text(encoding="utf-8"))["groups"]
     ]
+    for rule in (rule for group in shipped for rule in group["rules"] if "alert" in rule):
+        rule["annotations"]["dashboard_url"] = "http://127.0.0.1:8321/"  # no Grafana is known
     assert list(groups(text).values()) == shipped
     checked(tmp_path, text)
 
@@ -59,7 +61,7 @@ def test_without_settings_it_is_what_is_shipped(capsys, tmp_path):
             ["14.4 * 0.005", "1 * 0.005", "objective of 0.5 %"], id="an objective of the settings",
         ),
         pytest.param(
-            "RagmonSlowBudgetBurn", ["--detectors.rules", SLO], r"0\.1\b|\b10 %", ["* 0.05"],
+            "RagmonSlowBudgetBurn", ["--detectors.rules", SLO], r"\* 0\.1\b|\b10 %", ["* 0.05"],
             id="that of one pipeline is not that of all",
         ),
         pytest.param(
@@ -74,8 +76,19 @@ def test_without_settings_it_is_what_is_shipped(capsys, tmp_path):
             "RagmonDown", ["--job", "rag"], '"ragmon"', ['up{job="rag"}'], id="another job",
         ),
         pytest.param(
-            "RagmonDown", ["--runbooks_url", "https://wiki.example.org/"], "github",
+            "RagmonDown", ["--runbooks_url", "https://wiki.example.org/"], "8321/runbooks",
             ["https://wiki.example.org/RagmonDown.md"], id="other runbooks",
+        ),
+        pytest.param(
+            "RagmonAlertFiring", ["--external_url", "https://rag.example.org/"], "127|:3000",
+            ["https://rag.example.org/runbooks/{{ $labels.alert }}",
+             "dashboard_url: https://rag.example.org/"],
+            id="ragmon elsewhere",
+        ),
+        pytest.param(
+            "RagmonDown", ["--grafana-url", "https://grafana.example.org/"], ":3000",
+            ["dashboard_url: https://grafana.example.org/d/ragmon-ragmon-itself"],
+            id="dashboards in Grafana",
         ),
         pytest.param(
             "RagmonEvaluationStale", ["--evaluate_every", "5m"], "> 300", ["> 900"],

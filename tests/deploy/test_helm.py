@@ -1,6 +1,7 @@
 """The Helm chart: every variant renders as kept by both Helms, is valid, and its copies agree."""
 
 import json
+import re
 import subprocess
 
 import helm_python
@@ -87,10 +88,45 @@ def test_the_rules_are_those_that_are_tested(chart):
     source = {path.name: path.read_text(encoding="utf-8") for path in RULES.glob("*.yaml")}
     assert copied == source, "run `make golden`"
     expected = [
-        group for _, text in sorted(source.items()) for group in yaml.safe_load(text)["groups"]
+        group
+        for _, text in sorted(source.items())
+        for group in yaml.safe_load(with_links(text))["groups"]
     ]
     rule = of_kind(chart, "PrometheusRule", prometheusRule={"enabled": True})
     assert rule["spec"]["groups"] == expected
+
+
+def with_links(text: str, own: str = "http://rag-ragmon.ops.svc:8321") -> str:
+    """A file of rules whose links lead to this ragmon alone."""
+    text = text.replace("http://127.0.0.1:8321", own)
+    return re.sub(r"http://127\.0\.0\.1:3000/.*", f"{own}/", text)
+
+
+@pytest.mark.parametrize(
+    ("values", "own"),
+    [
+        pytest.param(
+            {"config": {"external_url": "https://rag.example.org/"}},
+            "https://rag.example.org",
+            id="as the settings say",
+        ),
+        pytest.param(
+            {"ingress": {"enabled": True, "hosts": ["r.example"], "tls": [{"hosts": ["r"]}]}},
+            "https://r.example",
+            id="by the Ingress",
+        ),
+        pytest.param({"service": {"port": 80}}, "http://rag-ragmon.ops.svc:80", id="inside"),
+    ],
+)
+def test_the_links_of_rules_lead_to_ragmon(chart, values, own):
+    rule = of_kind(chart, "PrometheusRule", prometheusRule={"enabled": True}, **values)
+    (group,) = (each for each in rule["spec"]["groups"] if each["name"] == "RagmonDown")
+    annotations = group["rules"][0]["annotations"]
+    assert annotations["runbook_url"] == f"{own}/runbooks/RagmonDown"
+    assert annotations["dashboard_url"] == f"{own}/"
+    wiki = {"config": {"runbooks_url": "https://wiki.example.org"}}
+    rule = of_kind(chart, "PrometheusRule", prometheusRule={"enabled": True}, **wiki)
+    assert "https://wiki.example.org/RagmonDown.md" in str(rule)
 
 
 @pytest.mark.parametrize(("kind", "passed_on"), [("alertmanager", False), ("slack", True)])
@@ -119,6 +155,8 @@ def test_what_the_user_says_of_rules_reaches_them(chart):
         if name == "RagmonAlertFiring":  # passes on what ragmon itself raised
             link = link.replace(name, "{{ $labels.alert }}")
         assert alert["annotations"]["runbook_url"] == link
+        board = alert["annotations"]["dashboard_url"].removeprefix("https://grafana.example.org/d/")
+        assert board.startswith("ragmon-")
     recorded = [
         each
         for group in rule["spec"]["groups"]

@@ -1,6 +1,7 @@
 """Prometheus rules: they load, fire when they should, and every alert says what to do."""
 
 import functools
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -26,11 +27,19 @@ CASES = ROOT / "deploy/prometheus/tests"
 RUNBOOKS = ROOT / "deploy/runbooks"
 METRICS = ROOT / "tests/golden/metrics.txt"
 
+# Where compose serves them; the chart and `ragmon rules` put others in their place.
+OWN, GRAFANA = "http://127.0.0.1:8321", "http://127.0.0.1:3000"
 FOREIGN = {"up"}  # written by Prometheus itself
 PASSED_ON = "RagmonAlertFiring"
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 RECORDING = sorted(RULES.glob("recording-*.yaml"))
 ALERT_FILES = sorted(path for path in RULES.glob("*.yaml") if path not in RECORDING)
+
+
+def boards() -> set[str]:
+    """The ids of the dashboards."""
+    files = (ROOT / "grafana/dashboards").glob("*.json")
+    return {json.loads(path.read_text(encoding="utf-8"))["uid"] for path in files}
 
 
 def rules(path: Path) -> list[dict]:
@@ -78,14 +87,16 @@ def identity(path: Path) -> str:
 def test_a_file_holds_one_alert_that_says_what_to_do(path):
     for rule in rules(path):
         assert rule["alert"] == path.stem
-        assert {"summary", "description", "runbook_url"} == set(rule["annotations"])
+        annotations = {"summary", "description", "runbook_url", "dashboard_url"}
+        assert annotations == set(rule["annotations"])
+        assert rule["annotations"]["dashboard_url"].removeprefix(f"{GRAFANA}/d/") in boards()
         assert rule["for"]
         if path.stem == PASSED_ON:  # severity and runbook are those of the alert that it names
             assert "labels" not in rule
-            assert rule["annotations"]["runbook_url"].endswith("/{{ $labels.alert }}.md")
+            assert rule["annotations"]["runbook_url"] == f"{OWN}/runbooks/{{{{ $labels.alert }}}}"
         else:
             assert rule["labels"]["severity"] in {"critical", "warning", "info"}
-            assert rule["annotations"]["runbook_url"].endswith(f"/deploy/runbooks/{path.stem}.md")
+            assert rule["annotations"]["runbook_url"] == f"{OWN}/runbooks/{path.stem}"
 
 
 @pytest.mark.parametrize("path", sorted(RULES.glob("*.yaml")), ids=identity)

@@ -71,6 +71,17 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- printf "/run/ragmon/tokens/%s" . -}}
 {{- end -}}
 
+{{- /* ragmon as people open it, without a slash at the end: as far as the chart can know. */ -}}
+{{- define "ragmon.ownUrl" -}}
+{{- if dig "external_url" "" .Values.config -}}
+{{- trimSuffix "/" .Values.config.external_url -}}
+{{- else if and .Values.ingress.enabled .Values.ingress.hosts -}}
+{{- printf "%s://%s" (ternary "https" "http" (not (empty .Values.ingress.tls))) (first .Values.ingress.hosts) -}}
+{{- else -}}
+{{- printf "http://%s.%s.svc:%v" (include "ragmon.fullname" .) (include "ragmon.namespace" .) .Values.service.port -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* Tokens that come from Secrets, as files: [{name, existingSecret, key}]. */ -}}
 {{- define "ragmon.tokenFiles" -}}
 {{- $files := list -}}

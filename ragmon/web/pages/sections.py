@@ -21,6 +21,7 @@ from ragmon.web.pages.queries import QueryListSection
 from ragmon.web.pages.query import QuerySection
 from ragmon.web.pages.query_source import QueryPageSource
 from ragmon.web.pages.rendering import Renderer
+from ragmon.web.pages.runbooks import RunbookSection
 from ragmon.web.pages.search import SearchSection
 from ragmon.web.pages.service import ServiceSection
 from ragmon.web.pages.service_source import ServiceSource
@@ -57,5 +58,6 @@ def page_sections(
         JudgePageSection(judges, renderer),
         ServiceSection(service, renderer),
         DocumentPageSection(documents, renderer),
+        RunbookSection(renderer),
         AssetSection(assets),
     )
