@@ -31,7 +31,11 @@ from ragmon.durations import duration_text
 from ragmon.evaluate.report.table import standard_output
 from ragmon.exposition.own import OwnMetrics
 from ragmon.judges.llm.options import Options as LlmOptions
+from ragmon.judges.local.options import Options as LocalOptions
 from ragmon.plugins import resolve
+
+_OPTIONAL = (LlmOptions, LocalOptions)
+"""Sections that are off unless they are written."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,8 +93,9 @@ def _rows(model: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
             yield from _rows(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value_text(field, value), _one_line(field.description)
-            if value is None and LlmOptions in get_args(field.annotation):
-                yield from _defaults(LlmOptions, f"{prefix}{name}.")
+            for kind in _OPTIONAL if value is None else ():
+                if kind in get_args(field.annotation):
+                    yield from _defaults(kind, f"{prefix}{name}.")
 
 
 def _covers(name: str, key: str) -> bool:

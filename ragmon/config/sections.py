@@ -24,6 +24,7 @@ from ragmon.config.masked import masked
 from ragmon.config.units import Bytes, Seconds, listed, time_of_day
 from ragmon.detectors import Severity
 from ragmon.judges.llm.options import Options as LlmOptions
+from ragmon.judges.local.options import Options as LocalOptions
 from ragmon.sampling import SamplingOptions
 from ragmon.signals import SignalOptions
 from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
@@ -203,6 +204,10 @@ class JudgeSettings(SettingsSection):
     llm: LlmOptions | None = None
     """Language model that grades a sample of the answers, for example {base_url:
     http://localhost:11434/v1, model: qwen3}; none: only the embedded judge."""
+    local: LocalOptions | None = None
+    """Local model that grades answers on this host beside the embedded judge, for example {kind:
+    lettucedetect, model: /models/lettucedect-base-modernbert-en-v1}; needs ragmon[local-judge];
+    none: off."""
     every: Positive = 15.0
     """Interval at which selected answers are sent to the language model."""
     max_age: Positive = 86_400.0
@@ -214,7 +219,8 @@ class JudgeSettings(SettingsSection):
     anchors_every: Positive = 86_400.0
     """Interval between two runs of the anchors; they use the budget of `sampling`."""
     calibrate_every: Positive = 600.0
-    """Interval at which the embedded judge is calibrated with new labels and verdicts."""
+    """Interval at which the embedded and the local judge are calibrated with new labels and
+    verdicts."""
     unfaithful_below: Annotated[float, Field(ge=0, le=1)] = _SIGNALS.unfaithful_below
     """Answers with a faithfulness below this, from 0 to 1, count as unfaithful."""
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ragmon.detectors.losses import HIT_K
 from ragmon.exposition.text import Labels
 from ragmon.signals import EVIDENCE, Column
-from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE
+from ragmon.signals.evidence import EMBEDDED_JUDGE, LOCAL_JUDGE, SAMPLED_JUDGE
 from ragmon.signals.failure_mode import MODES
 from ragmon.signals.verdict_sums import layout_of
 from ragmon.windows.row_layout import RowLayout
@@ -19,6 +19,7 @@ from ragmon.windows.totals import TotalsCopy
 Floats = NDArray[np.float64]
 
 _RATINGS = ("positive", "negative", "neutral")
+_ALWAYS = (EMBEDDED_JUDGE, "human")  # judges that need no model
 _AGAIN = "one that is corrected later counts under both"
 
 
@@ -75,14 +76,14 @@ class Table(Struct, frozen=True):
 
 
 class _Places:
-    """Places in a row of totals, the sums of the sampled judge after it, and a zero at the end."""
+    """Places in a row of totals, the sums of judges that sample after it, and a zero at the end."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = {(column.name, column.labels): at for at, column in enumerate(columns)}
         layout = RowLayout(len(columns))
         self._n, self._sum, self._sum_sq = (int(part.start) for part in layout.moments)
         self._width = layout.width
-        scores = layout_of(columns).scores
+        scores = layout_of(columns).counted
         self._scores = {(column.name, column.labels): at for at, column in enumerate(scores)}
         self.queries = layout.queries
         self.zero = self._width + 2 * len(scores)
@@ -223,7 +224,7 @@ def _hits(places: _Places, ks: Sequence[int]) -> Iterator[Counter]:
 def _judged(places: _Places, *, always: bool) -> Iterator[Counter]:
     """Faithfulness by judge: answers, and the sum of their scores.
 
-    With ``always`` those who need no language model begin at 0, so that PromQL sees the first.
+    With ``always`` those who need no model begin at 0, so that PromQL sees the first.
     """
     weight, weighted = places.sampled("faithfulness", judge=SAMPLED_JUDGE)
     human = {"judge": "human"}
@@ -233,6 +234,7 @@ def _judged(places: _Places, *, always: bool) -> Iterator[Counter]:
             places.sum("grounding_moment", of="wy"),
         ),
         SAMPLED_JUDGE: (weight, weighted),
+        LOCAL_JUDGE: places.sampled("faithfulness", judge=LOCAL_JUDGE),
         "human": (places.known("faithfulness", **human), places.sum("faithfulness", **human)),
     }
     answers, scores = (
@@ -241,7 +243,7 @@ def _judged(places: _Places, *, always: bool) -> Iterator[Counter]:
                 (("judge", judge),),
                 sums[part],
                 places.zero,
-                places.queries if always and judge != SAMPLED_JUDGE else sums[0],
+                places.queries if always and judge in _ALWAYS else sums[0],
             )
             for judge, sums in judges.items()
         )

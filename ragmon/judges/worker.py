@@ -1,8 +1,9 @@
 """The embedded judge in a process of its own: ``python -m ragmon.judges.worker MAX_CPU``.
 
-It reads batches from standard input and answers on standard output, each frame a length and
-msgpack. It sleeps between batches so that it takes at most its share of a core, and ends when its
-input ends: when the daemon stops or is killed.
+It says on standard output that it is ready, or why it cannot judge. Then it reads batches from
+standard input and answers each, every frame a length and msgpack. It sleeps between batches so
+that it takes at most its share of a core, and ends when its input ends: when the daemon stops or
+is killed. The local judge's process (``ragmon.judges.local.worker``) speaks the same.
 """
 
 import os
@@ -10,13 +11,16 @@ import resource
 import signal
 import struct
 import sys
-from typing import IO, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import IO, NamedTuple, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from ragmon.clock import Clock, SystemClock
+from ragmon.errors import RagmonError
 from ragmon.judges import grounding
-from ragmon.judges.grounding import GroundingResult
+from ragmon.judges.grounding import GroundingJudge, GroundingResult
 
 _LENGTH = struct.Struct("<I")
 
@@ -27,6 +31,49 @@ class AnswerToRead(NamedTuple):
     query: str
     answer: str
     chunks: list[str]
+
+
+class WorkerStart(Struct, frozen=True):
+    """First frame of a process: the version of its judge, or the reason why there is none."""
+
+    version: str = ""
+    error: str = ""
+
+
+class WorkerReply(Struct, frozen=True):
+    """Frame that answers a batch."""
+
+    results: list[GroundingResult]  # in the order of the batch
+    cpu_s: float  # that the batch took
+
+
+class BatchJudge(Protocol):
+    """A loaded judge."""
+
+    @property
+    def version(self) -> str:
+        """Of what it scores by."""
+        ...
+
+    def judge(self, cases: Sequence[AnswerToRead]) -> list[GroundingResult]:
+        """Results in order."""
+        ...
+
+
+class EmbeddedBatches:
+    """The embedded judge, a batch at a time."""
+
+    def __init__(self, judge: GroundingJudge) -> None:
+        self._judge = judge
+
+    @property
+    def version(self) -> str:
+        """Of the artefact."""
+        return self._judge.version
+
+    def judge(self, cases: Sequence[AnswerToRead]) -> list[GroundingResult]:
+        """Results in order."""
+        return [self._judge.score(*case) for case in cases]
 
 
 def frame(content: object) -> bytes:
@@ -51,19 +98,40 @@ def read(stream: IO[bytes]) -> bytes | None:
     return body if len(body) == length else None
 
 
-def serve(source: IO[bytes], target: IO[bytes], max_cpu: float, clock: Clock) -> None:
-    """Judge batches until the source ends."""
-    judge = grounding.load()
+def serve(
+    judge: BatchJudge, source: IO[bytes], target: IO[bytes], max_cpu: float, clock: Clock
+) -> None:
+    """Judge batches until the source ends.
+
+    Args:
+        judge: of the batches.
+        source: of frames.
+        target: of the answers.
+        max_cpu: cores that it may take on average.
+        clock: to sleep by.
+    """
+    write(target, WorkerStart(judge.version))
     decode = msgspec.msgpack.Decoder(list[AnswerToRead]).decode
     while (body := read(source)) is not None:
-        before = _cpu_s()
-        write(target, [judge.score(*case) for case in decode(body)])
-        clock.sleep((_cpu_s() - before) * (1.0 / max_cpu - 1.0))
+        before, began = _cpu_s(), clock.monotonic()
+        results = judge.judge(decode(body))
+        cpu_s = _cpu_s() - before
+        write(target, WorkerReply(results, cpu_s))
+        clock.sleep(max(0.0, cpu_s / max_cpu - (clock.monotonic() - began)))
 
 
-def results(body: bytes) -> list[GroundingResult]:
-    """The frame that answers a batch."""
-    return msgspec.msgpack.decode(body, type=list[GroundingResult])
+def run(load: Callable[[], BatchJudge], max_cpu: float) -> None:
+    """Serve standard input and output, or say why the judge cannot be loaded."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches it too, but is for the daemon
+    os.nice(10)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library may print must not come between the answers
+    try:
+        judge = load()
+    except RagmonError as error:
+        write(answers, WorkerStart(error=str(error)))
+        return
+    serve(judge, sys.stdin.buffer, answers, max_cpu, SystemClock())
 
 
 def _cpu_s() -> float:
@@ -72,8 +140,4 @@ def _cpu_s() -> float:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches it too, but is for the daemon
-    os.nice(10)
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library may print must not come between the answers
-    serve(sys.stdin.buffer, answers, float(sys.argv[1]), SystemClock())
+    run(lambda: EmbeddedBatches(grounding.load()), float(sys.argv[1]))

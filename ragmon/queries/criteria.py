@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from ragmon.detectors.losses import hit_columns
 from ragmon.pipeline import Pipeline
 from ragmon.queries.blocks import QueryFilter
-from ragmon.signals.evidence import SAMPLED_JUDGE, verdict_of
+from ragmon.signals.evidence import BELIEVED, EMBEDDED_JUDGE, judge_score
 from ragmon.signals.failure_mode import FAILED, MODES
 from ragmon.stores import Block, amendments
 
 FEEDBACK = ("positive", "negative", "neutral", "none")
 """Values of ``feedback=``."""
 Order = Literal["newest", "slowest", "worst"]
-_SAMPLED_JUDGE = SAMPLED_JUDGE.encode()
+_BEFORE_EMBEDDED = tuple(judge for judge in BELIEVED if judge != EMBEDDED_JUDGE)
+_NAMES = tuple(judge.encode() for judge in _BEFORE_EMBEDDED)
 _Floats = NDArray[np.float64]
 
 
@@ -179,10 +180,10 @@ def scores_of(block: Block, judged: _Floats, places: list[int]) -> list[float]:
         embedded, human = judged[at].tolist()
         has_label = not math.isnan(human)
         body = None if has_label else block.amendments.get(block.first_sequence + at)
-        if body is not None and _SAMPLED_JUDGE in body:
-            verdict = verdict_of(amendments.decode(body).known, SAMPLED_JUDGE)
-            if verdict is not None and verdict.score is not None:
-                embedded = verdict.score
+        if body is not None and any(name in body for name in _NAMES):
+            known = amendments.decode(body).known
+            others = (judge_score(known, judge) for judge in _BEFORE_EMBEDDED)
+            embedded = next((score for score in others if score is not None), embedded)
         scores.append(human if has_label else embedded)
     return scores
 

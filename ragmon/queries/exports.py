@@ -10,7 +10,7 @@ import msgspec
 
 from ragmon.api_schema import QueryDetail
 from ragmon.records import Amendments, Feedback
-from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE, human_score, judge_score
+from ragmon.signals.evidence import BELIEVED, human_score, judge_score
 
 _COLUMNS = (
     "query_id", "asked_at", "pipeline", "version", "environment", "model", "session_id", "user_id",
@@ -19,7 +19,6 @@ _COLUMNS = (
 )  # fmt: skip
 _COMPUTED = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of cells that a spreadsheet takes for a formula."""
-_BELIEVED = (SAMPLED_JUDGE, EMBEDDED_JUDGE)
 
 Encode = Callable[[Sequence[QueryDetail]], bytes]
 _json = msgspec.json.Encoder().encode
@@ -109,5 +108,5 @@ def _cell(value: Any) -> Any:
 def score_of(query: QueryDetail) -> float | None:
     """Faithfulness by whoever is believed most: people, the sampled judge, the embedded one."""
     known = Amendments(labels=query.labels, verdicts=query.verdicts)
-    scores = (human_score(known), *(judge_score(known, judge) for judge in _BELIEVED))
+    scores = (human_score(known), *(judge_score(known, judge) for judge in BELIEVED))
     return next((score for score in scores if score is not None), None)

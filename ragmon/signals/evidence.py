@@ -10,6 +10,10 @@ from ragmon.signals import SignalOptions
 
 EMBEDDED_JUDGE = "grounding"
 SAMPLED_JUDGE = "llm"
+LOCAL_JUDGE = "local"
+
+BELIEVED = (SAMPLED_JUDGE, LOCAL_JUDGE, EMBEDDED_JUDGE)
+"""The judges, the one first whose score of an answer counts before those of the others."""
 
 
 def cited_chunks(record: QueryRecord) -> list[Chunk] | None:
@@ -86,8 +90,9 @@ def human_score(known: Amendments) -> float | None:
 
 
 def best_score(known: Amendments) -> float | None:
-    """Faithfulness in [0, 1]: the label, else the sampled judge, else the embedded one."""
-    human, sampled = human_score(known), judge_score(known, SAMPLED_JUDGE)
+    """Faithfulness in [0, 1]: the label, else the first judge of ``BELIEVED`` that has a score."""
+    human = human_score(known)
     if human is not None:
         return human
-    return judge_score(known, EMBEDDED_JUDGE) if sampled is None else sampled
+    scores = (judge_score(known, judge) for judge in BELIEVED)
+    return next((score for score in scores if score is not None), None)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.records import Amendments, Chunk, Latency, QueryRecord
-from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE, human_score
+from ragmon.signals.evidence import EMBEDDED_JUDGE, LOCAL_JUDGE, SAMPLED_JUDGE, human_score
 
 Floats = NDArray[np.float64]
 NAN = float("nan")
@@ -42,6 +42,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     probability: Floats  # with which it was drawn for the embedded judge
     faithful: Floats  # by the newest label, in [0, 1]
     doubted_below: Floats  # where the embedded judge's calibration cuts, if it does
+    local: Floats  # the local judge's score, in [0, 1]
+    local_doubted_below: Floats  # where its calibration cuts, if it does
     sampled: Floats  # the sampled judge's score of faithfulness, in [0, 1]
     share: Floats  # with which it was looked at when the sample was drawn
     chance: Floats  # with which it was drawn then, once looked at
@@ -64,6 +66,8 @@ _OF_AMENDMENTS = (
     "probability",
     "faithful",
     "doubted_below",
+    "local",
+    "local_doubted_below",
     "sampled",
     "share",
     "chance",
@@ -119,6 +123,10 @@ def _amendment_columns(count: int, known: Sequence[Amendments]) -> dict[str, Flo
                     columns["doubted_below"][at] = verdict.doubted_below
             elif verdict.judge == SAMPLED_JUDGE and verdict.score is not None:
                 columns["sampled"][at] = verdict.score
+            elif verdict.judge == LOCAL_JUDGE and verdict.score is not None:
+                columns["local"][at] = verdict.score
+                if verdict.doubted_below is not None:
+                    columns["local_doubted_below"][at] = verdict.doubted_below
         if amendments.labels:
             faithful = human_score(amendments)
             columns["faithful"][at] = NAN if faithful is None else faithful

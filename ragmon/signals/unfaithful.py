@@ -5,14 +5,7 @@ from numpy.typing import NDArray
 
 from ragmon.records import Amendments, QueryRecord
 from ragmon.signals import SignalOptions
-from ragmon.signals.evidence import (
-    EMBEDDED_JUDGE,
-    SAMPLED_JUDGE,
-    best_score,
-    human_score,
-    judge_score,
-    verdict_of,
-)
+from ragmon.signals.evidence import BELIEVED, best_score, human_score, verdict_of
 from ragmon.signals.facts import Facts
 
 NAME = "unfaithful"
@@ -34,20 +27,23 @@ def observe_batch(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
 
 def limit(known: Amendments, options: SignalOptions) -> float:
     """The score below which an answer is doubted; a calibration sets that of its own judge."""
-    grounding = verdict_of(known, EMBEDDED_JUDGE)
-    is_own = human_score(known) is None and judge_score(known, SAMPLED_JUDGE) is None
-    if is_own and grounding is not None and grounding.doubted_below is not None:
-        return grounding.doubted_below
+    if human_score(known) is None:
+        verdicts = (verdict_of(known, judge) for judge in BELIEVED)
+        believed = next((each for each in verdicts if each and each.score is not None), None)
+        if believed is not None and believed.doubted_below is not None:
+            return believed.doubted_below
     return options.unfaithful_below
 
 
 def best_scores(facts: Facts) -> NDArray[np.float64]:
     """``best_score`` of a batch; NaN while unjudged. Shape (n,)."""
-    judged = np.where(np.isnan(facts.sampled), facts.grounding, facts.sampled)
+    own = np.where(np.isnan(facts.local), facts.grounding, facts.local)
+    judged = np.where(np.isnan(facts.sampled), own, facts.sampled)
     return np.where(np.isnan(facts.faithful), judged, facts.faithful)
 
 
 def limits(facts: Facts, options: SignalOptions) -> NDArray[np.float64]:
     """``limit`` of a batch. Shape (n,)."""
-    own = np.isnan(facts.faithful) & np.isnan(facts.sampled) & ~np.isnan(facts.doubted_below)
-    return np.where(own, facts.doubted_below, options.unfaithful_below)
+    cut = np.where(np.isnan(facts.local), facts.doubted_below, facts.local_doubted_below)
+    own = np.isnan(facts.faithful) & np.isnan(facts.sampled) & ~np.isnan(cut)
+    return np.where(own, cut, options.unfaithful_below)

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 
 from ragmon.records import Amendments, QueryRecord, Verdict
 from ragmon.signals import Column
-from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE, human_score, verdict_of
+from ragmon.signals.evidence import (
+    EMBEDDED_JUDGE,
+    LOCAL_JUDGE,
+    SAMPLED_JUDGE,
+    human_score,
+    verdict_of,
+)
 from ragmon.stats.agreement import CONFUSION, confusion_rows
 from ragmon.stats.judged_estimate import CHOSEN_BY_HAND, SCORED, SHARED, scored_rows, shared_rows
 
@@ -25,7 +31,10 @@ Floats = NDArray[np.float64]
 CORRECTED = "llm_corrected"
 """The sampled judge's mean, corrected by its differences from the labels of people."""
 
-JUDGES = (EMBEDDED_JUDGE, SAMPLED_JUDGE)
+LOCAL_CORRECTED = "local_corrected"
+"""The local judge's mean, corrected likewise."""
+
+JUDGES = (EMBEDDED_JUDGE, SAMPLED_JUDGE, LOCAL_JUDGE)
 """The judges whose agreement with people is counted."""
 
 SCORES = {
@@ -40,17 +49,28 @@ _HIT = "Share of queries with a relevant chunk among the first k, by evidence of
 _RANK = "Mean of 1/rank of the first relevant chunk (0 when none was retrieved), by evidence."
 
 
+_OTHERS = ("people", "local", "local_people")
+"""Blocks beside those of the sampled judge's scores."""
+
+
 class VerdictLayout(Struct, frozen=True):
     """The blocks of a row, and the columns that show their estimates."""
 
-    scores: tuple[Column, ...]  # one a score
+    scores: tuple[Column, ...]  # one a score of the sampled judge
     corrected: Column
+    local: Column
+    local_corrected: Column
     names: tuple[str, ...]  # of the blocks
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the estimates."""
-        return (*self.scores, self.corrected)
+        return (*self.scores, self.corrected, self.local, self.local_corrected)
+
+    @property
+    def counted(self) -> tuple[Column, ...]:
+        """The columns whose scores are counted for ever."""
+        return (*self.scores, self.local)
 
     @property
     def width(self) -> int:
@@ -62,6 +82,10 @@ class VerdictLayout(Struct, frozen=True):
     def _spans(self) -> list[slice]:
         return _spans(self.names)
 
+    def _pair(self, rows: Floats, of: str) -> tuple[Floats, Floats]:
+        spans = dict(zip(self.names, self._spans, strict=True))
+        return rows[..., spans[f"shared:{of}"]], rows[..., spans[f"scored:{of}"]]
+
     def shared(self, rows: Floats) -> Floats:
         """Sums over ``SHARED``, of rows (..., width)."""
         return rows[..., : len(SHARED)]
@@ -72,8 +96,9 @@ class VerdictLayout(Struct, frozen=True):
         return rows[..., len(SHARED) : end].reshape(*rows.shape[:-1], len(self.scores), len(SCORED))
 
     def weighted(self, rows: Floats) -> Floats:
-        """Weight of the scored answers, and weighted sum of scores; shape (..., scores, 2)."""
-        return self.scored(rows)[..., [SCORED.index("weight"), SCORED.index("weight_y")]]
+        """Weight of the scored answers, and weighted sum of scores; shape (..., counted, 2)."""
+        scored = np.concatenate([self.scored(rows), self.locally(rows)[1][..., None, :]], axis=-2)
+        return scored[..., [SCORED.index("weight"), SCORED.index("weight_y")]]
 
     def confusion(self, rows: Floats) -> Floats:
         """Counts over ``CONFUSION``; shape (..., len(JUDGES), len(CONFUSION))."""
@@ -83,8 +108,15 @@ class VerdictLayout(Struct, frozen=True):
 
     def people(self, rows: Floats) -> tuple[Floats, Floats]:
         """Sums over ``SHARED`` and ``SCORED`` of labels as scores, with the judge's as proxy."""
-        shared, scored = self._spans[-2:]
-        return rows[..., shared], rows[..., scored]
+        return self._pair(rows, "people")
+
+    def locally(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Sums over ``SHARED`` and ``SCORED`` of the local judge's faithfulness."""
+        return self._pair(rows, "local")
+
+    def local_people(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Those of ``people`` with the local judge's score as proxy."""
+        return self._pair(rows, "local_people")
 
     def converted(self, names: tuple[str, ...], rows: Floats) -> Floats:
         """Rows of another layout in this one; what is new is zero."""
@@ -110,17 +142,21 @@ def layout(ks: Sequence[int]) -> VerdictLayout:
     ]
     rank = Column("reciprocal_rank", (("evidence", "judge"),), "fraction", _RANK, "reciprocal_rank")
     scores = (*plain, *hits, rank)
-    corrected = Column(
-        "faithfulness",
-        (("judge", CORRECTED),),
-        "fraction",
-        SCORES["faithfulness"],
-        "faithfulness_ratio",
+    corrected, local, local_corrected = (
+        Column(
+            "faithfulness",
+            (("judge", judge),),
+            "fraction",
+            SCORES["faithfulness"],
+            "faithfulness_ratio",
+        )
+        for judge in (CORRECTED, LOCAL_JUDGE, LOCAL_CORRECTED)
     )
     scored = (f"scored:{column.key}" for column in scores)
     agreed = (f"agreement:{judge}" for judge in JUDGES)
-    names = ("shared", *scored, *agreed, "shared:people", "scored:people")
-    return VerdictLayout(scores, corrected, names)
+    others = (f"{part}:{of}" for of in _OTHERS for part in ("shared", "scored"))
+    names = ("shared", *scored, *agreed, *others)
+    return VerdictLayout(scores, corrected, local, local_corrected, names)
 
 
 def layout_of(columns: Sequence[Column]) -> VerdictLayout:
@@ -149,7 +185,8 @@ def observe(
         return None
     mine, of = [known[index] for index in at], [records[index] for index in at]
     judged, agreed = _judged_rows(of, mine, kept), _agreement_rows(mine)
-    rows = np.concatenate([judged, agreed.reshape(len(at), -1), _people_rows(mine)], axis=1)
+    others = (_people_rows(mine, SAMPLED_JUDGE), _local_rows(mine), _people_rows(mine, LOCAL_JUDGE))
+    rows = np.concatenate([judged, agreed.reshape(len(at), -1), *others], axis=1)
     return SparseRows(np.array(at, dtype=np.int32), rows)
 
 
@@ -172,8 +209,9 @@ def _spans(names: Sequence[str]) -> list[slice]:
 
 
 def _says_something(known: Amendments) -> bool:
-    if known.draw is not None and any(each.judge == SAMPLED_JUDGE for each in known.verdicts):
-        return True
+    for verdict in known.verdicts:
+        if verdict.judge == LOCAL_JUDGE or (verdict.judge == SAMPLED_JUDGE and known.draw):
+            return True
     return bool(known.labels and known.verdicts)
 
 
@@ -208,10 +246,25 @@ def _agreement_rows(known: Sequence[Amendments]) -> Floats:
     return np.stack(by_judge, axis=1)
 
 
-def _people_rows(known: Sequence[Amendments]) -> Floats:
-    """Labels of answers that the sampled judge scored: both blocks, side by side."""
+def _local_rows(known: Sequence[Amendments]) -> Floats:
+    """The local judge's blocks, side by side; an answer that it drew stands for those it did not.
+
+    There is no proxy, and the number of all answers is estimated by the draws themselves.
+    """
+    verdicts = [verdict_of(each, LOCAL_JUDGE) for each in known]
+    probability = np.array([1.0 if each is None else each.probability for each in verdicts])
+    failed = np.array([each is not None and each.failed for each in verdicts])
+    judged = np.array([each is not None for each in verdicts]) & ~failed
+    shared = shared_rows(0.0, probability, judged, failed)
+    shared[:, SHARED.index("answers")] = (judged | failed) / probability
+    scores = [math.nan if each is None or each.score is None else each.score for each in verdicts]
+    return np.concatenate([shared, scored_rows(0.0, probability, scores)], axis=1)
+
+
+def _people_rows(known: Sequence[Amendments], judge: str) -> Floats:
+    """Labels of answers that a judge scored: both blocks, side by side."""
     people = np.array([human_score(each) for each in known], dtype=np.float64)
-    verdicts = [verdict_of(each, SAMPLED_JUDGE) for each in known]
+    verdicts = [verdict_of(each, judge) for each in known]
     proxy = np.array([math.nan if v is None or v.score is None else v.score for v in verdicts])
     both = ~np.isnan(people) & ~np.isnan(proxy)
     proxy = np.where(both, proxy, 0.0)

@@ -73,7 +73,7 @@ class Windows:
         self.latencies = [LatencyRing(tier, STAGES) for tier in self.tiers]
         self.judged = [SparseRing(tier, self.verdict_layout.width) for tier in self.tiers]
         self._totals = Totals(
-            self._series.capacity, self.row_layout, len(self.verdict_layout.scores)
+            self._series.capacity, self.row_layout, len(self.verdict_layout.counted)
         )
         self.dirty: list[set[int]] = [set() for _ in self.tiers]
         self.watermark = 0.0  # newest timestamp counted
@@ -314,7 +314,7 @@ class Windows:
     def _weighted(self, of: Observations, sparse: Sparse) -> NDArray[np.float64]:
         """Weights and weighted scores of every record, shape (n, scores, 2); zero without any."""
         layout = self.verdict_layout
-        weighted = np.zeros((len(of), len(layout.scores), 2))
+        weighted = np.zeros((len(of), len(layout.counted), 2))
         rows = layout.converted(sparse.names, sparse.rows)
         weighted[sparse.record] = on_grid(layout.weighted(rows))
         return weighted

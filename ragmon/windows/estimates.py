@@ -99,18 +99,35 @@ def _sampled(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats,
     """(mean, lower, upper, samples) of the sampled scores; most series have none."""
     layout = layout_of(columns)
     shared, scored = sampled_sums(merged, columns)
+    sums = _judged_sums(merged, layout)
     shape = (len(scored), len(layout.columns))
     mean, lower, upper = (np.full(shape, np.nan) for _ in range(3))
     samples = np.zeros(shape)
+    targets = (mean, lower, upper, samples)
     some = np.flatnonzero(scored[..., 0].any(axis=1))
     if len(some):
         known = judged_estimate.estimate(shared[some], scored[some])
-        corrected = _corrected(known, layout.people(_judged_sums(merged, layout)[some]))
-        for target, part, last in zip(
-            (mean, lower, upper, samples), known[:4], corrected[:4], strict=True
-        ):
-            target[some] = np.concatenate([part, last[:, None]], axis=1)
-    return mean, lower, upper, samples
+        corrected = _corrected(known, layout.people(sums[some]))
+        _fill(targets, some, slice(0, len(layout.scores) + 1), known, corrected)
+    local_shared, local_scored = (part[:, None, :] for part in layout.locally(sums))
+    some = np.flatnonzero(local_scored[..., 0].any(axis=1))
+    if len(some):
+        known = judged_estimate.estimate(local_shared[some], local_scored[some])
+        corrected = _corrected(known, layout.local_people(sums[some]))
+        _fill(targets, some, slice(len(layout.scores) + 1, None), known, corrected)
+    return targets
+
+
+def _fill(
+    targets: tuple[Floats, Floats, Floats, Floats],
+    series: NDArray[np.intp],
+    columns: slice,
+    known: judged_estimate.Estimate,
+    corrected: judged_estimate.Estimate,
+) -> None:
+    """Write a judge's estimates, and the corrected one after them, into their columns."""
+    for target, part, last in zip(targets, known[:4], corrected[:4], strict=True):
+        target[series, columns] = np.concatenate([part, last[:, None]], axis=1)
 
 
 def _corrected(

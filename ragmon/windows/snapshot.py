@@ -219,7 +219,7 @@ def dump_totals(windows: Windows) -> bytes:
             windows.restatements,
             windows.dropped,
             tuple(LATENCY_EDGES_MS.tolist()),
-            _names(windows.verdict_layout.scores),
+            _names(windows.verdict_layout.counted),
             totals.sampled[numbers].tobytes(),
             _dump_fine(windows, np.array(numbers, dtype=np.int64)),
         )
@@ -239,7 +239,7 @@ def load_totals(windows: Windows, body: bytes) -> None:
     totals.latency[kept] = rebin(latency[known], stored.latency_edges_ms)
     totals.score[kept] = score[known]
     sampled = np.frombuffer(stored.sampled).reshape(count, len(stored.scores), 2)
-    for at, column in enumerate(windows.verdict_layout.scores):
+    for at, column in enumerate(windows.verdict_layout.counted):
         if column.key in stored.scores:
             totals.sampled[kept, at] = sampled[known, stored.scores.index(column.key)]
     _load_fine(windows, stored, kept, known)

@@ -4,9 +4,10 @@ import signal
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
-from ragmon.judges.worker import AnswerToRead, read, results, write
+from ragmon.judges.worker import AnswerToRead, WorkerReply, WorkerStart, read, write
 
 COMMAND = [sys.executable, "-m", "ragmon.judges.worker", "1.0"]
 CASE = AnswerToRead("When?", "The office opens at nine.", ["The office opens at nine on weekdays."])
@@ -18,13 +19,18 @@ def worker():
         COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     with process:
+        start = msgspec.msgpack.decode(read(process.stdout), type=WorkerStart)
+        assert start.version
+        assert not start.error
         yield process
         process.kill()
 
 
 def judge(worker):
     write(worker.stdin, [CASE])
-    (result,) = results(read(worker.stdout))
+    reply = msgspec.msgpack.decode(read(worker.stdout), type=WorkerReply)
+    (result,) = reply.results
+    assert reply.cpu_s >= 0.0
     return result.score
 
 

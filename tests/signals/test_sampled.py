@@ -87,6 +87,8 @@ def test_a_verdict_is_shown_by_every_score_it_gives(stream):
             "faithfulness{judge=human}": np.nan,
             "faithfulness{judge=llm}": 0.5,
             "faithfulness{judge=llm_corrected}": np.nan,
+            "faithfulness{judge=local}": np.nan,
+            "faithfulness{judge=local_corrected}": np.nan,
             "answer_relevance{judge=llm}": 0.75,
             "completeness{judge=llm}": np.nan,
             "conciseness{judge=llm}": np.nan,
@@ -168,7 +170,7 @@ def test_agreement_of_the_embedded_judge_with_people(stream, below, counts):
         Label(query_id="r", faithful=1.0, timestamp=1.0),
     )
     confusion = estimate(stream.merged(), COLUMNS).confusion
-    assert confusion[0].tolist() == [counts, [0, 0, 0, 0]]
+    assert confusion[0].tolist() == [counts, [0, 0, 0, 0], [0, 0, 0, 0]]
 
 
 def test_a_restart_keeps_what_was_judged(stream):

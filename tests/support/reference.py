@@ -16,6 +16,7 @@ from ragmon.exposition.probes import ProbeMetrics
 from tests.support.daemons import running
 from tests.support.golden import GOLDEN
 from tests.support.metrics import samples
+from tests.support.stand_in_model import StandInModel
 
 COMPANIONS = ("_lower", "_upper", "_samples")
 PARTS = ("_bucket", "_sum", "_count")
@@ -88,15 +89,17 @@ def _declared() -> Iterator[Family]:
     model = {"base_url": "http://127.0.0.1:9/v1", "model": "none"}
     with tempfile.TemporaryDirectory() as folder:
         anchors = Path(folder) / "anchors.jsonl"
+        stand_in = StandInModel(Path(folder))
         anchors.write_text('{"query": "q", "answer": "a", "chunks": []}', encoding="utf-8")
         given = {
             "judge__llm": model,
             "judge__grounding__enabled": True,
+            "judge__local": {"kind": "nli", "model": str(stand_in.model)},
             "judge__anchors": str(anchors),
             "otlp_export": {"endpoint": "http://127.0.0.1:9/v1/traces"},
             "metrics__otlp__endpoint": "http://127.0.0.1:9/v1/metrics",
         }
-        with running(Path(folder) / "data", **given) as site:
+        with stand_in.installed(), running(Path(folder) / "data", **given) as site:
             for collector in site.daemon._context.own.registry._collector_to_names:
                 yield from _of(collector)
     yield from _of(ProbeMetrics(lambda: ()))

@@ -1,6 +1,6 @@
-"""Records just committed that the embedded judge will draw, so that no block is opened for them.
+"""Records just committed that a judge will draw, so that no block is opened for them.
 
-The judge reads them, and its verdicts restate them, within half a minute; of a busy stream it
+A judge reads them, and its verdicts restate them, within half a minute; of a busy stream it
 draws one in hundreds, and each would cost a block of hundreds to decompress, twice.
 """
 
@@ -25,27 +25,28 @@ class RecordCache:
     """Encoded records by sequence number; ``record`` may be called on any thread."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._share: Callable[[], float] = lambda: 0.0  # nobody draws yet
-        self._lent: Mapping[int, bytes] = {}
+        self._shares: dict[str, Callable[[], float]] = {}  # by follower
+        self._lent: dict[str, Mapping[int, bytes]] = {}  # by follower
         self._records: OrderedDict[int, bytes] = OrderedDict()  # a dict is slow at its front
         self._size = 0
         self._most_bytes = most_bytes
 
-    def keep_for(self, share: Callable[[], float]) -> None:
+    def keep_for(self, share: Callable[[], float], follower: str) -> None:
         """Keep, from the next commit on, what a follower will draw.
 
         Args:
             share: of all records, that the follower draws now; in [0, 1].
+            follower: its name; a larger share draws what a smaller one does.
         """
-        self._share = share
+        self._shares = self._shares | {follower: share}
 
-    def lend(self, records: Mapping[int, bytes]) -> None:
-        """Offer what the judge is reading, from whatever source: its verdicts come in a moment."""
-        self._lent = records
+    def lend(self, records: Mapping[int, bytes], follower: str) -> None:
+        """Offer what a judge is reading, from whatever source: its verdicts come in a moment."""
+        self._lent = self._lent | {follower: records}
 
     def keep(self, first_sequence: int, hashes: Hashes, records: Sequence[QueryRecord]) -> None:
         """Remember those of a commit that would be drawn; the oldest make room."""
-        share = _MARGIN * self._share()
+        share = _MARGIN * max((share() for share in self._shares.values()), default=0.0)
         for at in np.flatnonzero(is_drawn(hashes, share)).tolist() if share else ():
             body = self._records[first_sequence + at] = _encode(records[at])
             self._size += len(body)
@@ -54,8 +55,11 @@ class RecordCache:
 
     def record(self, sequence: int) -> bytes | None:
         """One of them; None when the store has to be asked."""
-        record = self._records.get(sequence)
-        return self._lent.get(sequence) if record is None else record
+        for records in (self._records, *self._lent.values()):
+            body = records.get(sequence)  # by one look, since other threads forget some
+            if body is not None:
+                return body
+        return None
 
     def discard(self, sequences: Iterable[int]) -> None:
         """Forget records that are others now."""

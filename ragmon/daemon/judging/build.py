@@ -1,34 +1,36 @@
-"""The judges by the settings: the embedded one, and the language model on a sample."""
+"""The judges by the settings: those that read answers, and the language model on a sample."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import structlog
 
-from ragmon.clock import SystemClock
 from ragmon.config import Settings
 from ragmon.daemon.component import Component, Context, loops_of
-from ragmon.daemon.judging import grounding_follower, selection
+from ragmon.daemon.judging import selection
 from ragmon.daemon.judging.anchors import NAME as ANCHORS
 from ragmon.daemon.judging.anchors import AnchorPlan, AnchorRounds
-from ragmon.daemon.judging.calibration import NAME as CALIBRATIONS
-from ragmon.daemon.judging.calibration import Calibrations, Calibrator
-from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
-from ragmon.daemon.judging.grounding_process import GroundingProcess
+from ragmon.daemon.judging.calibration import Calibrations
 from ragmon.daemon.judging.judge_queue import JudgeQueue
 from ragmon.daemon.judging.on_demand import JudgeRuns
+from ragmon.daemon.judging.reading_judge import (
+    OnVerdict,
+    ReadingJudge,
+    embedded_plan,
+    local_plan,
+    watch,
+)
 from ragmon.daemon.judging.sampled_judge import SampledJudge, SampledJudgeOptions
 from ragmon.daemon.judging.selection import TRAFFIC, AnswerFacts, JudgeSelection, sampler_of
 from ragmon.daemon.judging.shared_budget import NAME as BUDGET
 from ragmon.daemon.judging.shared_budget import SharedBudget
-from ragmon.daemon.judging.skipped import SkippedAnswers
 from ragmon.daemon.judging.verdicts import case_of
 from ragmon.daemon.otlp import judged
 from ragmon.errors import SettingsError
 from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges import llm
 from ragmon.judges.budget import BudgetLimits
-from ragmon.judges.grounding import load_artefact
 from ragmon.judges.llm import LlmJudge, anchors
+from ragmon.judges.local import options as local
 from ragmon.loops import Supervised
 from ragmon.quarantine import AnswerRetry
 from ragmon.records import QueryRecord, Verdict
@@ -37,8 +39,6 @@ from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.sources.otlp.export import Exporter
 from ragmon.stats.judged_estimate import Relation
 from ragmon.stores.protocols import JudgeStore
-
-OnVerdict = Callable[[QueryRecord, Verdict], None]
 
 
 class Judges:
@@ -50,38 +50,48 @@ class Judges:
         self._metrics = JudgeMetrics(context.own)
         self._components: list[Component] = []
         on_verdict = _verdict_listener(context, exporter)
-        draws = None
+        judge = context.settings.judge
         self.on_demand: JudgeRuns | None = None
         self.sampled: SampledJudging | None = None
-        self.has_embedded = context.settings.judge.grounding.enabled
+        self.has_embedded = judge.grounding.enabled
         self.retries: dict[str, AnswerRetry] = {}  # by name of the judge
-        if context.settings.judge.llm is not None:
-            sampled = SampledJudging(context, self._metrics, context.settings.judge.llm, on_verdict)
+        if judge.llm is not None:
+            sampled = SampledJudging(context, self._metrics, judge.llm, on_verdict)
             self._components.append(sampled)
             self.sampled = sampled
-            draws = sampled.draws
             self.on_demand = sampled.on_demand
             self.retries[SAMPLED_JUDGE] = AnswerRetry(sampled.judge.judge_again, on_verdict)
-        reading = Calibrations(context.settings.judge.unfaithful_below)
-        self.calibrations = reading
-        if context.settings.judge.grounding.enabled:
-            self._components.append(LearningComponent(context, reading))
-        skipped = SkippedAnswers(
-            context.engine,
-            context.clock,
-            lambda: GroundingProcess(context.settings.judge.grounding.max_cpu, SystemClock()),
-            reading,
+        self._reading = self._reading_judges(on_verdict)
+        self._components += self._reading
+        self.retries |= {each.judge: each.retry for each in self._reading if each.is_judging}
+        of_embedded = (each for each in self._reading if each.judge == EMBEDDED_JUDGE)
+        embedded = next(of_embedded, None)
+        self.calibrations = (
+            Calibrations(judge.unfaithful_below) if embedded is None else embedded.calibrations
         )
-        if context.settings.judge.grounding.enabled:
-            self.retries[EMBEDDED_JUDGE] = AnswerRetry(skipped.judge_again, on_verdict)
-        if context.settings.judge.grounding.enabled or draws is not None:
-            hooks = grounding_follower.VerdictHooks(
-                on_verdict=on_verdict,
-                draws=draws or grounding_follower.no_draws,
-                calibrated=reading,
-                on_skip=skipped.keep,
+        watch(self._reading, context, self._metrics)
+
+    def _reading_judges(self, on_verdict: OnVerdict) -> list[ReadingJudge]:
+        """The embedded judge and the local one; one of them draws for the language model."""
+        context, judge = self._context, self._context.settings.judge
+        draws = None if self.sampled is None else self.sampled.draws
+        judges: list[ReadingJudge] = []
+        is_proxy = judge.local is not None and judge.local.proxy
+        if judge.grounding.enabled or (draws is not None and not is_proxy):
+            judges.append(
+                ReadingJudge(
+                    context,
+                    embedded_plan(judge.grounding),
+                    on_verdict,
+                    None if is_proxy else draws,
+                    is_judging=judge.grounding.enabled,
+                )
             )
-            self._components.append(_follower(context, self._metrics, hooks))
+        if judge.local is not None:
+            local.check(judge.local)
+            mine = draws if is_proxy else None
+            judges.append(ReadingJudge(context, local_plan(judge.local), on_verdict, mine))
+        return judges
 
     @property
     def loops(self) -> Sequence[Supervised]:
@@ -99,10 +109,9 @@ class Judges:
             component.stop()
 
     def abort(self) -> None:
-        """Kill the embedded judge's process."""
-        for component in self._components:
-            if isinstance(component, grounding_follower.GroundingFollower):
-                component.abort()
+        """Kill the processes of the judges that read."""
+        for judge in self._reading:
+            judge.abort()
 
 
 class SampledJudging:
@@ -236,52 +245,6 @@ class SampledJudging:
         )
 
 
-class LearningComponent:
-    """The calibrations, kept in the store."""
-
-    def __init__(self, context: Context, calibrations: Calibrations) -> None:
-        self._schedule, self._every_s = context.schedule, context.settings.judge.calibrate_every
-        store, own = context.engine.store.judging(), context.own
-        bound = context.engine.thread.bind(store)
-        calibrations.load(store.remembered(CALIBRATIONS))  # nothing runs yet
-        self._calibrator = Calibrator(
-            calibrations,
-            reader=context.engine.store.reader,
-            judge=load_artefact().version,
-            news=lambda: (
-                own.total("ragmon_ingest_records_total", source="label")
-                + own.total("ragmon_judged_total", judge=SAMPLED_JUDGE, outcome="scored")
-            ),
-            save=lambda body: bound.ask(lambda store: store.remember(CALIBRATIONS, body)),
-        )
-        own.watch_each(
-            "ragmon_grounding_calibration_version",
-            "Version of the calibration by which a pipeline reads the embedded judge's score.",
-            "pipeline",
-            lambda: {name: float(kept.version) for name, kept in calibrations.in_force.items()},
-        )
-        own.watch_each(
-            "ragmon_grounding_calibration_labels",
-            "Labels or verdicts that the calibration was fitted to.",
-            "pipeline",
-            lambda: {name: float(kept.examples) for name, kept in calibrations.in_force.items()},
-        )
-        own.watch_each(
-            "ragmon_grounding_calibration_refused",
-            "1 if the newest calibration was rejected because it does not improve the judge; "
-            "the log has the reason.",
-            "pipeline",
-            lambda: {name: float(bool(kept.refused)) for name, kept in calibrations.kept.items()},
-        )
-
-    def start(self) -> None:
-        """Look now, and at intervals."""
-        self._schedule.every(self._every_s, "calibrate", self._calibrator.step)
-
-    def stop(self) -> None:
-        """Nothing runs but what the schedule runs."""
-
-
 def limits_of(settings: Settings) -> BudgetLimits:
     """The budget; a limit in dollars needs the model's price.
 
@@ -312,9 +275,12 @@ def check_judges(settings: Settings) -> None:
     """Refuse what ``serve`` would refuse.
 
     Raises:
-        SettingsError: the key cannot be read, or a limit in dollars has no price to go by.
+        SettingsError: the key cannot be read, a limit in dollars has no price to go by, or the
+            local judge's model is not there.
     """
     limits_of(settings)
+    if settings.judge.local is not None:
+        local.check(settings.judge.local)
     if settings.judge.anchors is not None:
         anchors.read(settings.judge.anchors)
     if settings.judge.llm is not None:
@@ -333,33 +299,3 @@ def _verdict_listener(context: Context, exporter: Exporter | None) -> OnVerdict:
             exporter.submit(shown)
 
     return on_verdict
-
-
-def _follower(
-    context: Context,
-    metrics: JudgeMetrics,
-    hooks: grounding_follower.VerdictHooks,
-) -> grounding_follower.GroundingFollower:
-    judge = context.settings.judge.grounding
-    store, thread = context.engine.store, context.engine.thread
-    committed = CommittedReader(
-        store.reader,
-        newest=lambda: store.next_sequence,
-        position=lambda: thread.ask(lambda: store.offset(SOURCE)),
-        cache=context.engine.record_cache,
-    )
-    follower = grounding_follower.GroundingFollower(
-        committed,
-        context.engine.writer,
-        GroundingProcess(judge.max_cpu, SystemClock()) if judge.enabled else None,
-        context.clock,
-        hooks,
-    )
-    metrics.watch_queue(EMBEDDED_JUDGE, lambda: follower.backlog)
-    context.own.watch_total(
-        "ragmon_judge_restarts",
-        "Times that the embedded judge's process was started again because it ended or hung; "
-        "answers that it cannot read count in ragmon_judged_total as judge_hung or judge_crashed.",
-        lambda: follower.restarts,
-    )
-    return follower

@@ -1,4 +1,4 @@
-"""Calibrations of the embedded judge's score: one a pipeline, learned from its own labels.
+"""Calibrations of a reading judge's score: one a pipeline, learned from its own labels.
 
 Labels of people count, where there are enough; else the verdicts of the sampled judge, weighed by
 their draw. A calibration applies to the scores still to come: what was scored stays as it was
@@ -36,7 +36,7 @@ MOST_PIPELINES = 50  # looked at in one turn
 REASONS: dict[Refusal, str] = {
     "few": "a few heavily weighted examples outweigh all others",
     "one_kind": "fewer than five faithful or fewer than five unfaithful examples",
-    "unrelated": "the embedded judge's score does not reliably rise with these labels",
+    "unrelated": "the judge's score does not reliably rise with these labels",
     "no_gain": "accuracy on held-out examples did not improve on the shipped calibration",
 }
 """Words for a refusal."""
@@ -63,7 +63,7 @@ class Calibrations:
         self._unfaithful_below = unfaithful_below
 
     def __call__(self, pipeline: str, verdict: Verdict) -> Verdict:
-        """A fresh verdict of the embedded judge, as the pipeline reads it."""
+        """A fresh verdict of the judge, as the pipeline reads it."""
         kept = self.kept.get(pipeline)
         if kept is None or kept.refused or verdict.score is None:
             return verdict
@@ -136,32 +136,34 @@ class Calibrator:
         calibrations: Calibrations,
         *,
         reader: Callable[[], Reader],
-        judge: str,
+        judge: Callable[[], str],
         news: Callable[[], float],
         save: Callable[[bytes], None],
+        of: str = EMBEDDED_JUDGE,
     ) -> None:
         self._calibrations = calibrations
         self._open = reader
-        self._judge = judge
+        self._judge = judge  # its version; empty while it is not known
+        self._of = of
         self._news = news  # changes when labels or verdicts have come
         self._save = save
-        self._seen: float | None = None
-        self._log = structlog.get_logger("calibration")
+        self._seen: tuple[float, str] | None = None
+        self._log = structlog.get_logger("calibration").bind(judge=of)
 
     def step(self) -> None:
         """Read the labelled answers, and learn from them."""
-        news = self._news()
-        if news == self._seen:
+        news, judge = self._news(), self._judge()
+        if not judge or (news, judge) == self._seen:
             return
         with self._open() as reader:
-            examples = read_examples(reader, self._judge)
-        learned = self._calibrations.learn(examples, self._judge)
+            examples = read_examples(reader, judge, self._of)
+        learned = self._calibrations.learn(examples, judge)
         for pipeline in learned:
             self._log_result(pipeline, self._calibrations.kept[pipeline])
         if learned:
             self._save(self._calibrations.dump())
         if len(learned) < MOST_PIPELINES:
-            self._seen = news
+            self._seen = news, judge
 
     def _log_result(self, pipeline: str, kept: SavedCalibrations) -> None:
         event = {"pipeline": pipeline, "teacher": kept.teacher, "examples": kept.examples}
@@ -173,8 +175,16 @@ class Calibrator:
         self._log.info("calibrated", **event, version=kept.version, kind=kind, threshold=threshold)
 
 
-def read_examples(reader: Reader, judge: str) -> dict[str, dict[Teacher, list[CalibrationExample]]]:
-    """The newest labelled answers, by pipeline and teacher."""
+def read_examples(
+    reader: Reader, judge: str, of: str = EMBEDDED_JUDGE
+) -> dict[str, dict[Teacher, list[CalibrationExample]]]:
+    """The newest labelled answers, by pipeline and teacher.
+
+    Args:
+        reader: of the store.
+        judge: version whose scores count.
+        of: name of the judge.
+    """
     examples: dict[str, dict[Teacher, list[CalibrationExample]]] = {}
     for block in reader.blocks(0.0, np.inf):
         labelled = {at: body for at, body in block.amendments.items() if _may_teach(body)}
@@ -183,7 +193,7 @@ def read_examples(reader: Reader, judge: str) -> dict[str, dict[Teacher, list[Ca
         observations = unpack(block.observations, ())
         for sequence, body in labelled.items():
             dims = observations.dims[observations.dim_index[sequence - block.first_sequence]]
-            for teacher, example in _examples(sequence, amendments.decode(body).known, judge):
+            for teacher, example in _examples(sequence, amendments.decode(body).known, judge, of):
                 mine = examples.setdefault(dims[0], {}).setdefault(teacher, [])
                 if len(mine) < _MOST:
                     mine.append(example)
@@ -191,10 +201,10 @@ def read_examples(reader: Reader, judge: str) -> dict[str, dict[Teacher, list[Ca
 
 
 def _examples(
-    sequence: int, known: Amendments, judge: str
+    sequence: int, known: Amendments, judge: str, of: str
 ) -> list[tuple[Teacher, CalibrationExample]]:
     """Examples out of one answer, one for each teacher."""
-    scored = verdict_of(known, EMBEDDED_JUDGE)
+    scored = verdict_of(known, of)
     if scored is None or scored.score is None or scored.version.partition("+")[0] != judge:
         return []
     raw = scored.score if scored.raw is None else scored.raw

@@ -14,6 +14,8 @@ from ragmon.records import QueryRecord
 from ragmon.stores import Reader
 
 SOURCE = "judge:grounding"
+LOCAL_SOURCE = "judge:local"
+"""Names under which the store keeps how far a judge has read."""
 
 _START_BEHIND = 100_000  # how far back a store that never was judged is read
 
@@ -29,10 +31,12 @@ class CommittedReader:
         newest: Callable[[], int],
         position: Callable[[], bytes | None],
         cache: RecordCache,
+        source: str = SOURCE,
     ) -> None:
         self.open = reader
         self.newest = newest  # the sequence number of the next record
-        self.cache = cache
+        self.source = source
+        self._cache = cache
         self._position = position  # from where the last run went on
         self._block: tuple[int, list[bytes]] = (0, [])
 
@@ -40,6 +44,10 @@ class CommittedReader:
         """The sequence number from which to go on after a restart."""
         position = self._position()
         return int(position) if position else max(0, self.newest() - _START_BEHIND)
+
+    def keep_for(self, share: Callable[[], float]) -> None:
+        """Have what will be drawn kept in memory; ``share`` is what the follower draws now."""
+        self._cache.keep_for(share, self.source)
 
     def drawn(self, reader: Reader, at: int, end: int, share: float) -> list[QueryRecord]:
         """The answers from ``at`` to before ``end`` that can be judged and belong to the share.
@@ -60,12 +68,12 @@ class CommittedReader:
                 if body is not None:
                     drawn[sequence] = body
             at = first + len(hashes)
-        self.cache.lend(drawn)
+        self._cache.lend(drawn, self.source)
         return [record for record in map(_decode, drawn.values()) if judgeable(record)]
 
     def _stored(self, reader: Reader, first: int, sequence: int) -> bytes | None:
         """A record of a block, None when it is gone; a small batch leaves most for the next one."""
-        cached = self.cache.record(sequence)
+        cached = self._cache.record(sequence)
         if cached is not None:
             return cached
         if self._block[0] != first or not self._block[1]:

@@ -1,4 +1,4 @@
-"""Follower of the store: the embedded judge reads every answer, or a known share of them.
+"""Follower of the store: a judge of its own process reads every answer, or a known share of them.
 
 Once the score is known, answers are drawn here for the sampled judge, too.
 
@@ -14,7 +14,7 @@ import structlog
 from msgspec import Struct
 
 from ragmon.clock import Clock
-from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
+from ragmon.daemon.judging.committed_reader import CommittedReader
 from ragmon.daemon.judging.grounding_process import JudgeHungError, JudgeProcess
 from ragmon.judges.grounding import GroundingResult
 from ragmon.judges.worker import AnswerToRead
@@ -24,11 +24,9 @@ from ragmon.signals.evidence import EMBEDDED_JUDGE
 from ragmon.sources import IngestOutcome, RecordSink, Submission, deliver
 from ragmon.stores import Reader
 
-_BATCH = 32  # answers judged at a time
 _CATCH_UP_S = 30.0  # the backlog the judge may need this long for before answers are left out
 _LEAST_SHARE = 0.001
 _LONGEST_SPAN = 8_192  # records looked at for one batch
-_FIRST_RATE = 100.0  # answers a second, until measured
 _POLL_S = 0.5
 _VERDICT_BYTES = 1_000  # about, for the queue's account
 _RETRY_S = 2.0
@@ -42,6 +40,18 @@ class Progress(NamedTuple):
 
     sequence: int  # of the next record to look at
     share: float  # with which answers are drawn now
+
+
+class FollowerRole(Struct, frozen=True, kw_only=True):
+    """The judge that a follower asks."""
+
+    judge: str = EMBEDDED_JUDGE
+    loop: str = "grounding"
+    """Name of its thread."""
+    batch: int = 32
+    """Answers judged at a time."""
+    first_rate: float = 100.0
+    """Answers a second, until measured."""
 
 
 def no_draws(_: object, __: object, ___: float) -> list[Draw]:
@@ -79,22 +89,26 @@ class GroundingFollower(LoopOwner):
         worker: "JudgeProcess | None",
         clock: Clock,
         hooks: VerdictHooks,
+        *,
+        role: FollowerRole | None = None,
     ) -> None:
         self._committed = committed
         self._sink = sink
         self._worker = worker  # none: answers are only drawn
         self._clock = clock
         self._hooks = hooks
-        self._log = structlog.get_logger("grounding")
-        self._rate = _FIRST_RATE
+        role = role or FollowerRole()
+        self._role = role
+        self._log = structlog.get_logger(role.loop)
+        self._rate = role.first_rate
         self.progress = Progress(0, 1.0)
         self.restarts = 0  # of the process, after it ended or hung
         self._reader: Reader | None = None
         self.loop = Loop(
-            "grounding",
+            role.loop,
             self._turn,
             self._log,
-            options=LoopOptions(failed="grounding_failed", first_pause_s=_RETRY_S),
+            options=LoopOptions(failed=f"{role.loop}_failed", first_pause_s=_RETRY_S),
             finish=self._close,
         )
 
@@ -118,7 +132,7 @@ class GroundingFollower(LoopOwner):
     def resume(self) -> None:
         """Find out from where to go on."""
         self.progress = Progress(self._committed.begin(), 1.0)
-        self._committed.cache.keep_for(self._share)
+        self._committed.keep_for(self._share)
 
     def _turn(self) -> float:
         if self._reader is None:
@@ -146,7 +160,7 @@ class GroundingFollower(LoopOwner):
             return False
         share = self._share()
         at = self.progress.sequence
-        end = min(at + min(_LONGEST_SPAN, int(_BATCH / share)), self._committed.newest())
+        end = min(at + min(_LONGEST_SPAN, int(self._role.batch / share)), self._committed.newest())
         drawn = self._committed.drawn(reader, at, end, share)
         verdicts = self._judge(drawn, share) if drawn else []
         if not self._deliver([*verdicts, *self._hooks.draws(drawn, verdicts, share)], end):
@@ -169,9 +183,11 @@ class GroundingFollower(LoopOwner):
         scored = self._scored(self._worker, drawn)
         took = max(1e-3, self._clock.monotonic() - started)
         self._rate += 0.2 * (len(drawn) / took - self._rate)
-        now = self._clock.now()
+        now, judge = self._clock.now(), self._role.judge
         return [
-            self._hooks.calibrated(record.pipeline, grounding_verdict(record, result, share, now))
+            self._hooks.calibrated(
+                record.pipeline, grounding_verdict(record, result, share, now, judge)
+            )
             for record, result in zip(drawn, scored, strict=True)
         ]
 
@@ -182,6 +198,7 @@ class GroundingFollower(LoopOwner):
 
         Raises:
             OSError: the process cannot be started.
+            JudgeStartError: its model cannot be loaded.
             EOFError: told to stop meanwhile.
         """
         try:
@@ -204,28 +221,33 @@ class GroundingFollower(LoopOwner):
 
     def _deliver(self, verdicts: Sequence[Verdict | Draw], end: int) -> bool:
         """Commit the verdicts and draws with the position; False when told to stop."""
-        position = (SOURCE, str(end).encode())
+        source = self._committed.source
+        position = (source, str(end).encode())
 
         def make(reply: Callable[[IngestOutcome], None]) -> Submission:
             size_bytes = _VERDICT_BYTES * len(verdicts)
-            return Submission(SOURCE, size_bytes, reply, changes=verdicts, offset=position)
+            return Submission(source, size_bytes, reply, changes=verdicts, offset=position)
 
         return deliver(self._sink, make, self.loop.stopping) is not None
 
 
 def grounding_case(record: QueryRecord) -> AnswerToRead:
-    """The texts that the embedded judge reads."""
+    """The texts that the judge reads."""
     texts = [chunk.text for chunk in record.chunks or () if chunk.text]
     return AnswerToRead(record.query or "", record.answer or "", texts)
 
 
 def grounding_verdict(
-    record: QueryRecord, result: GroundingResult, share: float, now: float
+    record: QueryRecord,
+    result: GroundingResult,
+    share: float,
+    now: float,
+    judge: str = EMBEDDED_JUDGE,
 ) -> Verdict:
     """The verdict of a result, of an answer that was drawn with a share of all."""
     return Verdict(
         query_id=record.query_id,
-        judge=EMBEDDED_JUDGE,
+        judge=judge,
         score=result.score,
         reason=result.reason_none or "",
         probability=share,

@@ -1,4 +1,4 @@
-"""The embedded judge's process as the daemon drives it: started when needed, limited in time.
+"""A judge's process as the daemon drives it: started when needed, limited in time.
 
 Every wait is in short parts, so that the loop that waits has its heartbeat, and a process that
 was stopped, hangs or writes nonsense is noticed within the time that a batch may take.
@@ -10,27 +10,40 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from ragmon.clock import Clock
 from ragmon.errors import RagmonError
 from ragmon.judges.grounding import GroundingResult
-from ragmon.judges.worker import AnswerToRead, frame, results
+from ragmon.judges.worker import AnswerToRead, WorkerReply, WorkerStart, frame
 from ragmon.loops import BEAT_EVERY_S, beat
+
+Frame = TypeVar("Frame", WorkerStart, WorkerReply)
 
 _LENGTH = struct.Struct("<I")
 _READ_BYTES = 1 << 16
 _MOST_BYTES = 64 << 20  # of an answer: a batch of the largest is a hundredth of it
-START_S = 30.0  # to load the model, on a busy machine
-BATCH_S = 15.0
-ANSWER_S = 1.0  # the largest takes 0.2 s
+
+
+class WorkerLimits(Struct, frozen=True):
+    """Seconds that a judge's process may take."""
+
+    start_s: float = 30.0  # to load the model, on a busy machine
+    batch_s: float = 15.0  # for a batch, besides those of its answers
+    answer_s: float = 1.0  # for each; the largest takes the embedded judge 0.2 s
 
 
 class JudgeHungError(RagmonError):
     """The judge's process did not answer within its time, or not as it should."""
+
+
+class JudgeStartError(RagmonError):
+    """The judge's process runs, but cannot load its model."""
 
 
 class JudgeProcess(Protocol):
@@ -42,6 +55,7 @@ class JudgeProcess(Protocol):
         Raises:
             EOFError: the process ended.
             JudgeHungError: it took too long, or answered nonsense.
+            JudgeStartError: it cannot load its model.
             OSError: it cannot be started.
         """
         ...
@@ -59,24 +73,31 @@ class GroundingProcess:
     """The process that judges; started when first needed."""
 
     def __init__(
-        self, max_cpu: float, clock: Clock, *, batch_s: float = BATCH_S, start_s: float = START_S
+        self,
+        max_cpu: float,
+        clock: Clock,
+        *,
+        command: Sequence[str] = (),
+        limits: WorkerLimits | None = None,
     ) -> None:
         """Make it; the process does not run yet.
 
         Args:
-            max_cpu: share of a core that it may take.
+            max_cpu: cores that it may take.
             clock: of the daemon.
-            batch_s: that a batch may take, besides a second for each answer.
-            start_s: that the first batch may take in addition.
+            command: that starts it; none: the embedded judge's.
+            limits: of its time; None: the embedded judge's.
         """
-        self._command = [sys.executable, "-m", "ragmon.judges.worker", str(max_cpu)]
-        self._rest = 1.0 / max_cpu - 1.0  # seconds that it sleeps for one of work
+        embedded = [sys.executable, "-m", "ragmon.judges.worker", str(max_cpu)]
+        self._command = list(command) or embedded
+        self._rest = max(0.0, 1.0 / max_cpu - 1.0)  # seconds that it sleeps for one of work
         self._clock = clock
-        self._batch_s = batch_s
-        self._start_s = start_s
+        self._limits = limits or WorkerLimits()
         self._worked_s = 0.0  # the batch before, after which it sleeps
         self._lock = threading.Lock()  # around the pipes
         self._process: subprocess.Popen[bytes] | None = None
+        self.version = ""  # of the judge; empty until it was first started
+        self.cpu_s = 0.0  # of all batches so far
 
     def judge(self, cases: list[AnswerToRead]) -> list[GroundingResult]:
         """See ``JudgeProcess``."""
@@ -87,17 +108,27 @@ class GroundingProcess:
         return scored
 
     def _judge(self, cases: list[AnswerToRead]) -> list[GroundingResult]:
-        limit_s = self._batch_s + ANSWER_S * len(cases) + self._worked_s * self._rest
         if self._process is None:
             self._process = _started(self._command)
-            limit_s += self._start_s
+            self._await_start(self._process)
+        limit_s = self._limits.batch_s + self._limits.answer_s * len(cases)
         began = self._clock.monotonic()
-        body = self._exchange(self._process, frame(cases), began + limit_s)
+        until = began + limit_s + self._worked_s * self._rest
+        body = self._exchange(self._process, frame(cases), until)
         self._worked_s = self._clock.monotonic() - began
+        reply = _decoded(body, WorkerReply)
+        self.cpu_s += reply.cpu_s
+        return reply.results
+
+    def _await_start(self, process: "subprocess.Popen[bytes]") -> None:
+        until = self._clock.monotonic() + self._limits.start_s
         try:
-            return results(body)
-        except msgspec.MsgspecError as error:
-            raise JudgeHungError(f"the judge's process answered nonsense: {error}") from error
+            start = _decoded(self._exchange(process, b"", until), WorkerStart)
+        except (EOFError, JudgeHungError) as error:  # none of the answers is to blame
+            raise JudgeStartError(f"the judge's process did not start: {error}") from error
+        if start.error:
+            raise JudgeStartError(start.error)
+        self.version = start.version
 
     def restart(self) -> None:
         """Let the next batch start a new process."""
@@ -147,6 +178,13 @@ class GroundingProcess:
             polled.register(target, select.POLLOUT)
         ready = {descriptor for descriptor, _ in polled.poll(BEAT_EVERY_S * 1_000)}
         return source in ready, target in ready
+
+
+def _decoded(body: bytes, kind: type[Frame]) -> Frame:
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise JudgeHungError(f"the judge's process answered nonsense: {error}") from error
 
 
 def _started(command: list[str]) -> "subprocess.Popen[bytes]":

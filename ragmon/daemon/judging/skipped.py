@@ -10,7 +10,11 @@ from ragmon.daemon.judging.grounding_follower import (
     grounding_case,
     grounding_verdict,
 )
-from ragmon.daemon.judging.grounding_process import JudgeHungError, JudgeProcess
+from ragmon.daemon.judging.grounding_process import (
+    JudgeHungError,
+    JudgeProcess,
+    JudgeStartError,
+)
 from ragmon.quarantine import RetryFailedError, answer_item
 from ragmon.records import Amendments, QueryRecord, Verdict
 from ragmon.signals.evidence import EMBEDDED_JUDGE, verdict_of
@@ -30,6 +34,7 @@ class SkippedAnswers:
         clock: Clock,
         start: Callable[[], JudgeProcess],
         calibrated: Callable[[str, Verdict], Verdict],
+        judge: str = EMBEDDED_JUDGE,
     ) -> None:
         """Make it.
 
@@ -38,7 +43,9 @@ class SkippedAnswers:
             clock: of the daemon.
             start: makes a process that judges.
             calibrated: the verdict as its pipeline reads the score.
+            judge: that skipped them.
         """
+        self._judge = judge
         self._thread = engine.thread
         self._quarantine = engine.quarantine
         self._clock = clock
@@ -52,7 +59,7 @@ class SkippedAnswers:
             StoreError: it cannot be kept.
         """
         cause = (reason, _ERRORS.get(reason, reason))
-        item = answer_item(self._clock.now(), record.query_id, EMBEDDED_JUDGE, cause)
+        item = answer_item(self._clock.now(), record.query_id, self._judge, cause)
         self._thread.ask(lambda: self._quarantine.put([item]))
 
     def judge_again(self, record: QueryRecord, known: Amendments) -> Verdict:
@@ -64,11 +71,12 @@ class SkippedAnswers:
         process = self._start()
         try:
             [result] = process.judge([grounding_case(record)])
-        except (EOFError, JudgeHungError, OSError) as error:
+        except (EOFError, JudgeHungError, JudgeStartError, OSError) as error:
             raise RetryFailedError(str(error)) from None
         finally:
             process.stop()
-        before = verdict_of(known, EMBEDDED_JUDGE)
+        before = verdict_of(known, self._judge)
         share = before.probability if before else 1.0
-        verdict = grounding_verdict(record, result, share, self._clock.now())
+        now = self._clock.now()
+        verdict = grounding_verdict(record, result, share, now, self._judge)
         return self._calibrated(record.pipeline, verdict)

@@ -59,21 +59,25 @@ def reason_after_reading(answer: str, evidence: Sequence[SentenceEvidence]) -> s
     """Reason not to judge an answer once its sentences are known; None when there is none."""
     if not evidence:
         return "empty_answer"
-    return "refusal" if is_refusal(answer, evidence) else None
+    spans = [(line.start, line.end) for line in evidence]
+    return "refusal" if is_refusal(answer, spans) else None
 
 
-def is_refusal(answer: str, evidence: Sequence[SentenceEvidence]) -> bool:
+def is_refusal(answer: str, sentences: Sequence[tuple[int, int]]) -> bool:
     """True if every sentence says that the sources do not tell, so that nothing is claimed.
 
     A refusal within a longer answer stays part of it: leaving such sentences out cost 0.04 of
     AUROC on MTRAG, whose raters mark down a refusal that the sources contradict.
+
+    Args:
+        answer: the whole of it.
+        sentences: spans of it.
     """
     if len(answer) > _MAX_REFUSAL_CHARACTERS:
         return False
-    sentences = (answer[line.start : line.end] for line in evidence)
     return all(
-        (match := _REFUSAL.search(sentence)) and match.start() < _REFUSAL_WITHIN
-        for sentence in sentences
+        (match := _REFUSAL.search(answer[begin:end])) and match.start() < _REFUSAL_WITHIN
+        for begin, end in sentences
     )
 
 

@@ -20,9 +20,11 @@ from ragmon.web.permits import permit_of
 _WINDOWS = ("24h", "7d")
 _DEFAULT = "7d"
 _MOST = 60  # pipelines, those with the most queries
-_JUDGES = {"llm": "language model", "grounding": "embedded judge"}
+_JUDGES = {"llm": "language model", "local": "local model", "grounding": "embedded judge"}
 _FAITHFUL = {
     "faithfulness/grounding": "embedded judge",
+    "faithfulness/local": "local model",
+    "faithfulness/local_corrected": "local model, corrected by labels",
     "faithfulness/llm": "language model",
     "faithfulness/llm_corrected": "language model, corrected by labels",
     "faithfulness/human": "people",

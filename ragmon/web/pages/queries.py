@@ -10,6 +10,7 @@ from starlette.responses import Response
 from ragmon.api_schema import QueryDetail, QueryList
 from ragmon.asgi import Problem
 from ragmon.records import Feedback
+from ragmon.signals.evidence import BELIEVED
 from ragmon.web.api import Page
 from ragmon.web.page_endpoints import QUERY_LIST
 from ragmon.web.pages.query_source import QueryPageSource
@@ -135,7 +136,7 @@ def row_of(detail: QueryDetail) -> ListedQuery:
     signals, latency = detail.signals, detail.record.latency_ms
     scores = {verdict.judge: verdict.score for verdict in detail.verdicts}
     total = None if latency is None else latency.total
-    believed = (signals.get("faithfulness/human"), scores.get("llm"), scores.get("grounding"))
+    believed = (signals.get("faithfulness/human"), *(scores.get(judge) for judge in BELIEVED))
     return ListedQuery(
         detail,
         next((score for score in believed if score is not None), None),

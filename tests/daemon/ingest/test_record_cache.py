@@ -26,7 +26,7 @@ def kept(recent, first=0):
 )
 def test_as_many_are_kept_as_may_be_drawn(share, expected):
     recent = RecordCache()
-    recent.keep_for(lambda: share)
+    recent.keep_for(lambda: share, "judge")
     recent.keep(7, HASHES, RECORDS)
     found = kept(recent, 7)
     assert len(found) == pytest.approx(expected * len(RECORDS), rel=0.2)
@@ -38,7 +38,7 @@ def test_as_many_are_kept_as_may_be_drawn(share, expected):
 
 def test_the_oldest_make_room():
     recent = RecordCache(most_bytes=3_000)
-    recent.keep_for(lambda: 1.0)
+    recent.keep_for(lambda: 1.0, "judge")
     recent.keep(0, HASHES[:500], RECORDS[:500])
     recent.keep(500, HASHES[500:], RECORDS[500:])
     found = kept(recent)
@@ -48,7 +48,7 @@ def test_the_oldest_make_room():
 
 def test_what_was_forgotten_takes_no_room():
     recent = RecordCache(most_bytes=200_000)
-    recent.keep_for(lambda: 1.0)
+    recent.keep_for(lambda: 1.0, "judge")
     for _ in range(3):
         recent.keep(0, HASHES, RECORDS)
         assert len(kept(recent)) == 1_000

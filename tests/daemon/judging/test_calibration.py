@@ -215,9 +215,9 @@ def test_without_news_nothing_is_read():
 
     news = iter([1.0])
     calibrator = Calibrator(
-        Calibrations(), reader=reader, judge=V, news=lambda: next(news), save=lambda _: None
+        Calibrations(), reader=reader, judge=lambda: V, news=lambda: next(news), save=lambda _: None
     )
-    calibrator._seen = 1.0
+    calibrator._seen = 1.0, V
     calibrator.step()
 
 

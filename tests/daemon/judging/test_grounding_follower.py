@@ -20,12 +20,13 @@ from ragmon.daemon.judging.grounding_follower import (
     VerdictHooks,
 )
 from ragmon.daemon.judging.grounding_process import (
-    ANSWER_S,
     GroundingProcess,
     JudgeHungError,
+    JudgeStartError,
+    WorkerLimits,
 )
 from ragmon.judges.grounding import GroundingResult
-from ragmon.judges.worker import AnswerToRead
+from ragmon.judges.worker import AnswerToRead, WorkerReply, WorkerStart, frame
 from ragmon.records import Chunk, QueryRecord
 from ragmon.sources import Submission
 
@@ -307,15 +308,26 @@ def test_a_process_that_is_stopped_is_noticed_and_started_again():
     worker = GroundingProcess(1.0, SystemClock())
     try:
         before = worker.judge([CASE])
-        worker._batch_s = 0.2 - ANSWER_S
+        worker._limits = WorkerLimits(batch_s=0.2, answer_s=0.0)
         os.kill(worker._process.pid, signal.SIGSTOP)
         with pytest.raises(JudgeHungError, match="does not answer"):
             worker.judge([CASE])
         worker.restart()
-        worker._batch_s = 30.0
+        worker._limits = WorkerLimits(batch_s=30.0)
         assert worker.judge([CASE]) == before
     finally:
         worker.stop()
+
+
+STARTED = frame(WorkerStart("test"))
+
+
+def program(*written):
+    """A command that writes a part at once, and the next after each frame that it reads."""
+    lines = "import os, sys, time"
+    for part in written:
+        lines += f"; os.write(1, {part!r}); os.read(0, 1)"
+    return [sys.executable, "-c", f"{lines}; time.sleep(60)"]
 
 
 @pytest.mark.parametrize(
@@ -323,15 +335,38 @@ def test_a_process_that_is_stopped_is_noticed_and_started_again():
     [
         pytest.param(b"Warning: something a library prints, longer than a head", id="a text"),
         pytest.param(b"\x01\x00\x00\x00\xc1", id="no message"),
-        pytest.param(b"\x01\x00\x00\x00\x90", id="too few results"),
+        pytest.param(frame(WorkerReply([], 0.0)), id="too few results"),
     ],
 )
 def test_nonsense_on_the_pipe_is_noticed(written):
-    worker = GroundingProcess(1.0, SystemClock())
-    program = f"import os, time; os.write(1, {written!r}); time.sleep(60)"
-    worker._command = [sys.executable, "-c", program]
+    worker = GroundingProcess(1.0, SystemClock(), command=program(STARTED, written))
     try:
         with pytest.raises(JudgeHungError):
             worker.judge([CASE])
     finally:
         worker.stop()
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        pytest.param(program(b"\x01\x00\x00\x00\xc1"), "nonsense", id="nonsense"),
+        pytest.param([sys.executable, "-c", "pass"], "ended", id="it ends"),
+        pytest.param(
+            program(frame(WorkerStart(error="no weights in /models"))),
+            "no weights in /models",
+            id="its model cannot be loaded",
+        ),
+    ],
+)
+def test_a_process_that_does_not_start_costs_no_answer(site, command, says):
+    worker = GroundingProcess(1.0, SystemClock(), command=command)
+    site.follower = site.following(worker)
+    site.log(answered(1))
+    try:
+        with site.engine.store.reader() as reader, pytest.raises(JudgeStartError, match=says):
+            site.follower.step(reader)
+    finally:
+        worker.stop()
+    assert site.counted == []
+    assert site.follower.backlog == 1
