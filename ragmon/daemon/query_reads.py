@@ -25,6 +25,7 @@ from ragmon.web.comparison import ComparisonQuery
 from ragmon.web.parameters import QuerySelection
 from ragmon.windows.series import VERSION
 
+_SHARED_S = 0.4  # that questions asked of both sides are looked for
 _COUNT_S = 0.15  # that counting goes on for when a page is full
 
 
@@ -77,9 +78,16 @@ class QueryReads:
     def _shared(self, query: ComparisonQuery) -> SharedQuestions:
         hint = "Ask for less: a later from, or an earlier to"
         check = read_deadline(self._clock, self._settings.limits.query_timeout, hint)
+        until = self._clock.monotonic() + _SHARED_S
         with self._engine.store.reader() as reader:
             reference, candidate = (
-                queries.QuerySearch(reader, self._engine.pipeline, _side(query, value), check)
+                queries.QuerySearch(
+                    reader,
+                    self._engine.pipeline,
+                    _side(query, value),
+                    check,
+                    lambda: self._clock.monotonic() < until,
+                )
                 for value in (query.reference, query.candidate)
             )
             return shared_questions(reference, candidate)

@@ -46,7 +46,7 @@ class Hit(NamedTuple):
     rank: float
     sequence: int  # with the rank, the place in the whole list
     block: int  # its first sequence number
-    body: bytes | None  # its amendments; empty if they are too large to keep, and read again
+    body: bytes | None  # its amendments; empty if they were not kept, and are read again
 
 
 class MatchCount(NamedTuple):
@@ -122,12 +122,15 @@ def described(
     for block, places in by_block.items():
         search.on_block()
         stored = search.reader.some_records(block, [hits[at].sequence - block for at in places])
+        again = search.reader.amendments(
+            [hits[at].sequence for at in places if hits[at].body == b""]
+        )
         for place in places:
             sequence, body = hits[place].sequence, hits[place].body
             if sequence - block not in stored:
                 continue  # it has expired meanwhile
             if body == b"":
-                body = (search.reader.record(sequence) or (b"", None))[1]
+                body = again.get(sequence)
             queries.add(place, stored[sequence - block], body)
     return queries.whole()
 
@@ -222,6 +225,15 @@ def hits_of(search: QuerySearch) -> tuple[list[Hit], MatchCount]:
     return best.hits, MatchCount(total=best.count, at_least=not is_whole)
 
 
+def hits_by_block(search: QuerySearch) -> Iterator[list[Hit]]:
+    """All that fit, block by block, the block with the newest record first."""
+    criterion = Criterion(search.pipeline, search.asked)
+    choice = BlockChoice(search.pipeline, search.asked, criterion)
+    for candidate in _candidates(search, choice, criterion):
+        search.on_block()
+        yield [*_matches(search, criterion, candidate.outline.first_sequence)]
+
+
 def _candidates(
     search: QuerySearch, choice: BlockChoice, criterion: Criterion
 ) -> Iterator[_Candidate]:
@@ -312,7 +324,8 @@ def _matches(search: QuerySearch, criterion: Criterion, first_sequence: int) -> 
         contained = ContentSearch(asked).places(reader, first_sequence)
         if not contained:
             return
-    block = reader.block(first_sequence)
+    # Without a criterion only those of the hits that are shown matter: read when they are.
+    block = reader.block(first_sequence, with_amendments=not criterion.is_any)
     if block is None:
         return  # damaged, which is counted
     members = members_of(block, asked)
@@ -338,6 +351,6 @@ def _matches(search: QuerySearch, criterion: Criterion, first_sequence: int) -> 
     for at, rank in criterion.ranked(block, values, timestamps, places):
         sequence = first_sequence + at
         body = block.amendments.get(sequence)
-        if body is not None and len(body) > _KEPT_BYTES:
+        if criterion.is_any or (body is not None and len(body) > _KEPT_BYTES):
             body = b""
         yield Hit(rank, sequence, first_sequence, body)

@@ -71,12 +71,14 @@ def _amend(
     places = np.full(len(pipeline.columns), -1)
     places[columns] = np.arange(len(columns))
     outdated: dict[int, bytes] = {}  # by position: written when other signals were in force
+    changes: list[tuple[int, amendments.Moved]] = []
     for sequence, body in block.amendments.items():
         at, moved = sequence - block.first_sequence, amendments.decode_moved(body)
         if moved.layout == layout:
-            amendments.apply(moved, values[at], places)
+            changes.append((at, moved))
         else:
             outdated[at] = body
+    amendments.apply_all(changes, values, places)
     records = reader.some_records(block.first_sequence, list(outdated)) if outdated else {}
     if records:
         opened = [_decode(record) for record in records.values()]

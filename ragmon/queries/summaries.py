@@ -36,19 +36,50 @@ class _Facts(Struct, array_like=True, frozen=True):
     scores: tuple[float, float] | None  # None: nobody judged
 
 
+class _ReadFacts(Struct, array_like=True, frozen=True):
+    """The same as it is read: the dims, of which there may be hundreds, only where asked for."""
+
+    slices: tuple[str, ...]
+    dims: msgspec.Raw
+    counts: msgspec.Raw
+    low: bytes
+    high: bytes
+    scores: tuple[float, float] | None
+
+
 class BlockFacts(NamedTuple):
     """The same, to compute with."""
 
     slices: tuple[str, ...]
-    dims: list[Dims]
-    counts: list[int]
+    raw_dims: msgspec.Raw
+    raw_counts: msgspec.Raw
     low: _Floats
     high: _Floats
     scores: ScoreRange
 
+    @property
+    def dims(self) -> list[Dims]:
+        """Each combination of pipeline, version and slices that the block holds.
+
+        Raises:
+            msgspec.MsgspecError: they are damaged.
+        """
+        return _decode_dims(self.raw_dims)
+
+    @property
+    def counts(self) -> list[int]:
+        """Records by dims.
+
+        Raises:
+            msgspec.MsgspecError: they are damaged.
+        """
+        return _decode_counts(self.raw_counts)
+
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Facts).decode
+_decode = msgspec.msgpack.Decoder(_ReadFacts).decode
+_decode_dims = msgspec.msgpack.Decoder(list[Dims]).decode
+_decode_counts = msgspec.msgpack.Decoder(list[int]).decode
 
 
 def read_facts(packed: bytes, columns: int) -> BlockFacts:
@@ -60,7 +91,7 @@ def read_facts(packed: bytes, columns: int) -> BlockFacts:
     """
     facts = _decode(packed)
     low, high = np.frombuffer(facts.low), np.frombuffer(facts.high)
-    if len(low) != columns or len(high) != columns or len(facts.counts) != len(facts.dims):
+    if len(low) != columns or len(high) != columns:
         raise ValueError("the parts of a block's facts do not fit together")
     scores = ScoreRange(*(facts.scores or (float("nan"), float("nan"))))
     return BlockFacts(facts.slices, facts.dims, facts.counts, low, high, scores)

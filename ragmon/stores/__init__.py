@@ -292,7 +292,7 @@ class Reader(WindowSource, Protocol):
         """Blocks with records in that time, unopened, the one with the newest record first."""
         ...
 
-    def block(self, first_sequence: int) -> Block | None:
+    def block(self, first_sequence: int, *, with_amendments: bool = True) -> Block | None:
         """One block; None where it is damaged or gone."""
         ...
 
@@ -322,6 +322,10 @@ class Reader(WindowSource, Protocol):
 
     def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
         """One record with its amendments."""
+        ...
+
+    def amendments(self, sequences: Sequence[int]) -> dict[int, bytes]:
+        """Amendments of those records that have any, save those that are damaged."""
         ...
 
     def hashes_from(self, sequence: int) -> tuple[int, Hashes] | None:

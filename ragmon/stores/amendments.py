@@ -3,7 +3,7 @@
 The moved signals stand beside, so that a search over many blocks need not open every record.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -115,3 +115,30 @@ def apply(amended: Moved, row: Row, places: NDArray[np.intp]) -> None:
         raise ValueError(f"an amendment of column {at.max()}, of {len(places)}")
     to, values = places[at], np.frombuffer(amended.values)
     row[to[to >= 0]] = values[to >= 0]
+
+
+def apply_all(
+    changes: Sequence[tuple[int, Moved]], rows: NDArray[np.float64], places: NDArray[np.intp]
+) -> None:
+    """``apply`` for many records of a block, for a tenth of the time.
+
+    Args:
+        changes: row and amendment of each record, no row twice.
+        rows: observations, of some columns; shape (records, columns).
+        places: of every column in a row; -1 for those that the rows leave out.
+
+    Raises:
+        ValueError: an amendment is damaged.
+    """
+    if not changes:
+        return
+    lengths = [len(moved.at) // 2 for _, moved in changes]
+    if any(len(moved.values) != 8 * n for n, (_, moved) in zip(lengths, changes, strict=True)):
+        raise ValueError("an amendment has not a value for each column")
+    at = np.frombuffer(b"".join([moved.at for _, moved in changes]), dtype=np.uint16)
+    if at.size and at.max() >= len(places):
+        raise ValueError(f"an amendment of column {at.max()}, of {len(places)}")
+    values = np.frombuffer(b"".join([moved.values for _, moved in changes]))
+    to, row = places[at], np.repeat([row for row, _ in changes], lengths)
+    kept = to >= 0
+    rows[row[kept], to[kept]] = values[kept]

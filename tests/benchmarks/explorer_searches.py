@@ -115,7 +115,12 @@ def searches(rig: Rig) -> None:
             started = time.perf_counter()
             with rig.store.reader() as reader:
                 block = reader.block
-                reader.block = lambda at, block=block, calls=calls: calls.append(at) or block(at)
+
+                def counted(at, block=block, calls=calls, **how):
+                    calls.append(at)
+                    return block(at, **how)
+
+                reader.block = counted
 
                 def goes_on(started=started) -> bool:
                     return time.perf_counter() < started + 0.15

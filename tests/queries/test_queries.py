@@ -304,9 +304,9 @@ def test_only_blocks_that_can_matter_are_opened(rig):
         seen = []
         block = reader.block
 
-        def watched(first_sequence):
+        def watched(first_sequence, **how):
             seen.append(first_sequence)
-            return block(first_sequence)
+            return block(first_sequence, **how)
 
         reader.block = watched
         wanted_ = QueryFilter(0.0, 2e9, "", (), 2)
@@ -565,6 +565,26 @@ def test_amendments_too_large_to_keep_are_read_again(rig):
     many = [f"{at}" + "d" * 250 for at in range(999)]
     rig.commit(sent(changes=[Label(query_id="a", relevant_ids=many, timestamp=NOON)]))
     assert newest(rig)[0].labels[0].relevant_ids == many
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param({}, id="any query"),
+        pytest.param({"same": (("user_id", "u"),)}, id="a field of the record"),
+        pytest.param({"least_score": 0.5}, id="a score"),
+    ],
+)
+def test_what_came_later_is_shown_whatever_was_asked_for(rig, asked):
+    rig.commit(sent(*(record(f"q{at}", at=NOON + at, user_id="u") for at in range(3))))
+    told = [Label(query_id=f"q{at}", faithful=0.9, timestamp=NOON) for at in (0, 2)]
+    rig.commit(sent(changes=told))
+    query_filter = QueryFilter(0.0, 2e9, "", (), 9)._replace(**asked)
+    with rig.store.reader() as reader:
+        listed = queries.newest(reader, PIPELINE, query_filter)
+    labels = {one.record.query_id: [label.faithful for label in one.labels] for one in listed}
+    labelled = {"q0": [0.9], "q2": [0.9]}
+    assert labels == (labelled if "least_score" in asked else labelled | {"q1": []})
 
 
 def test_a_read_can_be_given_up_between_blocks(rig):

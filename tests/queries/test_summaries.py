@@ -72,7 +72,7 @@ def opened(rig: Rig, **asked: Any) -> tuple[list[int], list[str]]:
     )
     with rig.store.reader() as reader:
         block, contents = reader.block, reader.contents
-        reader.block = lambda first: blocks.add(first) or block(first)
+        reader.block = lambda first, **how: blocks.add(first) or block(first, **how)
         reader.contents = lambda first: blocks.add(first) or contents(first)
         listed = queries.newest(reader, rig.pipeline, query_filter)
     return sorted(blocks), [each.record.query_id for each in listed]

@@ -220,6 +220,11 @@ def unzip(body: bytes) -> bytes:
     return zstandard.ZstdDecompressor().decompress(body)
 
 
+_UNDECODABLE = (msgspec.MsgspecError, TypeError, ValueError, LookupError, OverflowError)
+UNREADABLE = (*_UNDECODABLE, zstandard.ZstdError, MemoryError)
+"""Errors of what was changed on disk, as ``decoded`` takes them, save those of SQLite."""
+
+
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """SQLite's errors as ragmon's.
@@ -250,9 +255,7 @@ def decoded(path: Path) -> Iterator[None]:
     with translated(path):
         try:
             yield
-        except (
-            msgspec.MsgspecError, TypeError, ValueError, LookupError, OverflowError
-        ) as error:  # fmt: skip
+        except _UNDECODABLE as error:
             raise _damaged(path, str(error)) from error
 
 
