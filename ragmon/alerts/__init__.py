@@ -54,6 +54,15 @@ class WorstQuery(Struct, frozen=True):
     why: str = ""
 
 
+class MissingDocuments(Struct, frozen=True):
+    """Documents that were retrieved regularly, and are no more."""
+
+    count: int
+    regular: int  # documents that were retrieved regularly
+    ids: tuple[str, ...]  # up to five, those that were retrieved most often first
+    since: float | None = None  # unix seconds; None: other versions retrieve them still
+
+
 class Evidence(Struct, frozen=True):
     """Reasons to believe an alert, as of the minute in which it fired."""
 
@@ -65,6 +74,7 @@ class Evidence(Struct, frozen=True):
     remedies: tuple[str, ...] = ()
     runbook: str = ""  # path below the documentation
     worst: tuple[WorstQuery, ...] = ()  # up to five
+    missing: MissingDocuments | None = None  # None: none are surely missing
 
 
 class Alert(Struct, frozen=True, kw_only=True):

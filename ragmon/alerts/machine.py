@@ -194,8 +194,8 @@ def _fire(alert: Alert, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
 
 
 def _renewed(old: Evidence, new: Evidence) -> Evidence:
-    """The new evidence, with the queries that were looked up for the old."""
-    return replace(new, worst=old.worst)
+    """The new evidence, with what was looked up for the old."""
+    return replace(new, worst=old.worst, missing=old.missing)
 
 
 def _unknown(alert: Alert, now: float) -> tuple[Alert, list[AlertEvent]]:

@@ -12,7 +12,14 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, Evidence, ModeShift, SliceShare, WorstQuery
+from ragmon.alerts import (
+    Alert,
+    Evidence,
+    MissingDocuments,
+    ModeShift,
+    SliceShare,
+    WorstQuery,
+)
 from ragmon.alerts.incidents import IncidentCause
 from ragmon.alerts.notices import Acknowledgement, IncidentNotice
 from ragmon.alerts.sentences import (
@@ -51,6 +58,7 @@ _PREFIXES = {
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _NOTHING = Evidence(sentence="")
 _MOST_NOTE = 400
+_MOST_ID = 60
 _LEAST = 0.005  # shift of a failure mode that is worth a word
 
 
@@ -213,6 +221,18 @@ def mode_shifts(shifts: Iterable[ModeShift]) -> list[str]:
     ]
 
 
+def missing_text(missing: MissingDocuments) -> str:
+    """``2 of 340 documents are no longer retrieved since 22:11 UTC: kb-17, kb-18``."""
+    since = (
+        "are never retrieved, though other versions do"
+        if missing.since is None
+        else f"are no longer retrieved since {minute_text(missing.since)}"
+    )
+    named = ", ".join(clip(" ".join(name.split()), _MOST_ID) for name in missing.ids)
+    such = ": " if missing.count == len(missing.ids) else ", such as "
+    return f"{missing.count:,} of {missing.regular:,} documents {since}{such}{named}"
+
+
 def clip(text: str, most: int) -> str:
     """A text, shortened visibly if it must be."""
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -300,6 +320,8 @@ def _reasons(alert: Alert) -> Iterator[Fact]:
     if evidence.slices:
         drivers = "; ".join(_share(part, good=good) for part in evidence.slices)
         yield Fact("driven_by", "Driven by", drivers)
+    if evidence.missing is not None:
+        yield Fact("missing_documents", "Documents", missing_text(evidence.missing))
     if shifts := mode_shifts(evidence.modes):
         yield Fact("failure_modes", "Failure modes", "; ".join(shifts))
     if finding.guarantee and finding.guarantee not in evidence.detail:

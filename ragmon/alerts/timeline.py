@@ -10,13 +10,14 @@ makes it again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, AlertEvent, WorstQuery, machine
+from ragmon.alerts import Alert, AlertEvent, MissingDocuments, WorstQuery, machine
 from ragmon.alerts.evidence import explain
 from ragmon.alerts.machine import DEFAULT_TIMING, AlertBook, MinuteOutcome, Suppressions, Timing
 from ragmon.alerts.notices import IncidentNotice
@@ -49,7 +50,15 @@ _IDLE_S = 30.0  # without a record, after which history ends
 _STRAY = 1_440  # minutes ahead of the clock, which then was wrong before
 _FORGOTTEN = FORGET_DAYS * 1_440  # minutes without a record, after which no stream is left
 
-WorstByEpisode = Mapping[str, tuple[WorstQuery, ...]]
+
+class Examples(NamedTuple):
+    """Evidence of one alert that is looked up in the store."""
+
+    worst: tuple[WorstQuery, ...] = ()
+    missing: MissingDocuments | None = None
+
+
+ExamplesByEpisode = Mapping[str, Examples]
 
 
 class Notice(Struct, frozen=True):
@@ -173,10 +182,10 @@ class AlertTimeline:
         """Apply these silences from the next minute on."""
         self.silences = silences
 
-    def attach(self, worst: WorstByEpisode) -> None:
-        """Add the worst queries of alerts, by episode, to their evidence."""
-        if worst:
-            self.book = self.book.changed(lambda alert: with_worst(alert, worst))
+    def attach(self, examples: ExamplesByEpisode) -> None:
+        """Add what was looked up of alerts, by episode, to their evidence."""
+        if examples:
+            self.book = self.book.changed(lambda alert: with_examples(alert, examples))
 
     def _begin(self, first: float, now: float) -> Iterator[Step]:
         self.catching_up = self._finished_log or now - first > _LATE * MINUTE_S
@@ -287,9 +296,10 @@ def unexplained(
     return [alert for alert in wanting.values() if alert.evidence and not alert.evidence.worst]
 
 
-def with_worst(alert: Alert, worst: WorstByEpisode) -> Alert:
-    """The alert with its worst queries, by episode."""
-    queries = worst.get(alert.episode)
-    if not queries or alert.evidence is None:
+def with_examples(alert: Alert, examples: ExamplesByEpisode) -> Alert:
+    """The alert with what was looked up of it, by episode."""
+    known = examples.get(alert.episode)
+    if known is None or known == Examples() or alert.evidence is None:
         return alert
-    return replace(alert, evidence=replace(alert.evidence, worst=queries))
+    evidence = replace(alert.evidence, worst=known.worst, missing=known.missing)
+    return replace(alert, evidence=evidence)

@@ -66,6 +66,7 @@ class Scope(NamedTuple):
     k: int = 3  # rank below which a relevant document is lost
     since: float | None = None  # unix seconds: a change to compare before and after
     version: str | None = None  # a release to compare with the others, in place of a moment
+    with_texts: bool = True  # compare texts, for twins
 
 
 class PipelineCounts:
@@ -247,7 +248,8 @@ class Gathering:
             for chunk, number in zip(chunks, numbers, strict=True):
                 if number >= known:
                     self.sources[number] = chunk.source
-                    self.signatures.add(number, bytes(chunk.text))
+                    if self.scope.with_texts:
+                        self.signatures.add(number, bytes(chunk.text))
         return numbers
 
     def _place(self, pipeline: str) -> _Numbers:

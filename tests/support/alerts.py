@@ -4,7 +4,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, Evidence, ModeShift, SliceShare, WorstQuery
+from ragmon.alerts import (
+    Alert,
+    Evidence,
+    MissingDocuments,
+    ModeShift,
+    SliceShare,
+    WorstQuery,
+)
 from ragmon.alerts.incidents import summary
 from ragmon.alerts.message import Links
 from ragmon.alerts.notices import IncidentChange, IncidentNotice
@@ -69,6 +76,7 @@ def rich_alert(**given: Any) -> Alert:
             WorstQuery("q-17", "How do I reset <my|password> & token?\nnow", "no relevant chunk"),
             WorstQuery("4bf92f3577b34da6a3ce929d0e0e4736:00f067aa0ba902b7"),
         ),
+        missing=MissingDocuments(2, 340, ("kb-17 <b>", "kb|18"), NOW - 600.0),
     )
     return replace(plain, evidence=evidence)
 

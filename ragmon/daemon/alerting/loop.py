@@ -10,13 +10,14 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, AlertEvent, WorstQuery
+from ragmon.alerts import Alert, AlertEvent
 from ragmon.alerts.machine import AlertBook
 from ragmon.alerts.notices import Acknowledgement, IncidentNotice, standing
 from ragmon.alerts.silences import Silence
-from ragmon.alerts.timeline import AlertTimeline, Notice, Step, unexplained, with_worst
+from ragmon.alerts.timeline import AlertTimeline, Examples, Notice, Step, unexplained, with_examples
 from ragmon.daemon.alerting.acknowledgements import AcknowledgementQueue
 from ragmon.daemon.alerting.build import build_detection, build_maintenance, build_timing
+from ragmon.daemon.alerting.missing_documents import MissingDocumentSearch
 from ragmon.daemon.alerting.worst_queries import WorstQueries
 from ragmon.daemon.component import Context
 from ragmon.daemon.ingest.committer import Counted
@@ -82,6 +83,7 @@ class Alerting:
         self._delivery = delivery
         self._alerts = engine.thread.bind(engine.store.alert_log())
         self._worst = WorstQueries(engine.store.reader, engine.pipeline, settings.alerts.texts)
+        self._missing = MissingDocumentSearch(engine.store.reader, engine.pipeline)
         self._ending = False
         self._several = bool(
             settings.sources
@@ -169,12 +171,12 @@ class Alerting:
             if self._ending or self._context.clock.monotonic() >= until:
                 return  # the next turn goes on: half a turn cannot be saved
         opened = ask(lambda: unexplained(self._events, self._notices))
-        worst = {}
+        examples = {}
         for alert in opened:
             if self._ending:
                 return
-            worst[alert.episode] = self._look_up(alert)
-        if ask(lambda: self._save(worst)):
+            examples[alert.episode] = self._look_up(alert)
+        if ask(lambda: self._save(examples)):
             self._delivery.wake()
 
     def forget(self) -> None:
@@ -277,12 +279,12 @@ class Alerting:
                 while self._advance():
                     pass
 
-    def _look_up(self, alert: Alert) -> tuple[WorstQuery, ...]:
+    def _look_up(self, alert: Alert) -> Examples:
         with suppress(StoreError):  # an alert without examples is still an alert
-            return self._worst.find(alert)
-        return ()
+            return Examples(self._worst.find(alert), self._missing.find(alert))
+        return Examples()
 
-    def _save(self, worst: dict[str, tuple[WorstQuery, ...]]) -> bool:
+    def _save(self, examples: dict[str, Examples]) -> bool:
         """Save the turn in one transaction; True when there are notifications to send."""
         timeline, log = self.timeline, self.detection.log
         timeline.book, taken = self._words.apply(timeline.book)
@@ -292,8 +294,8 @@ class Alerting:
         is_news = bool(self._events or self._notices)
         if self._saved == (log.frontier, timeline.catching_up) and not is_news:
             return False
-        timeline.attach(worst)
-        self._attach(worst)
+        timeline.attach(examples)
+        self._attach(examples)
         events, notices = tuple(self._events), tuple(self._notices)
         rows = notifications(notices, self._delivery.routes)
         dirty = log.dirty()
@@ -325,12 +327,14 @@ class Alerting:
             self._log_incident(notice)
         return bool(rows)
 
-    def _attach(self, worst: dict[str, tuple[WorstQuery, ...]]) -> None:
-        """Add the worst queries to what is not saved yet, and the sinks to notices."""
+    def _attach(self, examples: dict[str, Examples]) -> None:
+        """Add what was looked up to what is not saved yet, and the sinks to notices."""
         routes = self._delivery.routes
-        self._events = [replace(each, alert=with_worst(each.alert, worst)) for each in self._events]
+        self._events = [
+            replace(event, alert=with_examples(event.alert, examples)) for event in self._events
+        ]
         self._notices = [
-            addressed(replace(notice, alert=with_worst(notice.alert, worst)), routes)
+            addressed(replace(notice, alert=with_examples(notice.alert, examples)), routes)
             for notice in self._notices
         ]
 

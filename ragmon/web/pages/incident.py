@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from ragmon.alerts import SliceShare
 from ragmon.alerts.as_json import AlertView, IncidentView
+from ragmon.alerts.message import missing_text
 from ragmon.api_schema import AlertDetail, LostNotification
 from ragmon.asgi import Problem
 from ragmon.charts.line import Band, Mark
@@ -125,6 +126,7 @@ class IncidentSection:
             now=now,
             figures=await self._figures(main, incident, now),
             slices=driving_slices(main),
+            missing=_missing((main, *alerts)),
             timeline=timeline(alerts),
             sent=list(reversed(incident.notifications)) if incident else [],
             lost=lost,
@@ -185,6 +187,13 @@ def timeline(alerts: Sequence[AlertDetail]) -> list[TimelineEntry]:
         TimelineEntry(step.at, alert, step.change) for alert in alerts for step in alert.transitions
     ]
     return sorted(entries, key=lambda entry: -entry.at)
+
+
+def _missing(alerts: Sequence[AlertView]) -> str:
+    """The documents whose absence may explain the first alert that knows of any; else empty."""
+    known = (alert.evidence.missing for alert in alerts if alert.evidence is not None)
+    missing = next((one for one in known if one is not None), None)
+    return "" if missing is None else missing_text(missing)
 
 
 def driving_slices(alert: AlertView) -> list[DrivingSlice]:

@@ -114,6 +114,10 @@ def alert(**fields):
             "tenant acme & <sons> 92.0 % 69.0 % 62.0 % 90.0 %", id="the slices that drive it"
         ),
         pytest.param("retrieval 2.1 % 14.0 %", id="failures by stage"),
+        pytest.param(
+            "2 of 340 documents are no longer retrieved since 2025-02-19 21:10 UTC",
+            id="the documents that are missing",
+        ),
         pytest.param("Check index coverage", id="what to try"),
         pytest.param("How do I reset <my|password> & token?", id="the worst queries"),
         pytest.param("no relevant chunk", id="why they are bad"),
