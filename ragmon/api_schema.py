@@ -5,20 +5,16 @@ omits defaults. Answers that a core module makes stand there and are used here: 
 ``alerts.as_json``.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragmon.alerts.as_json import AlertView, IncidentView, TransitionView
 from ragmon.alerts.notices import IncidentChange
-from ragmon.alerts.silences import Matcher
 from ragmon.records import Chunk, Draw, Feedback, Id, Label, QueryRecord, Tokens, Verdict
 from ragmon.report import LabelAgreement, LatencyFigures, MeanEstimate, PipelineReport
 from ragmon.stores.protocols import BaselineRow
-
-ShortText = Annotated[str, Meta(max_length=1_000)]
-
 
 # ---- report and queries -----------------------------------------------------------------------
 
@@ -74,7 +70,7 @@ class QueryList(Struct, frozen=True, kw_only=True):
     matches_at_least: bool = False  # true: there may be more, which were not counted in time
 
 
-# ---- alerts and silences ----------------------------------------------------------------------
+# ---- alerts ------------------------------------------------------------------------------------
 
 
 class AlertList(Struct, frozen=True, kw_only=True):
@@ -119,76 +115,6 @@ class NotificationQueue(Struct, frozen=True, kw_only=True):
     oldest_at: float | None  # unix seconds; null: none waits
     given_up: int
     dead_letters: list[LostNotification]  # the newest first
-
-
-class SilenceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A silence to be made: conditions that an alert's labels must all meet, and for how long."""
-
-    matchers: Annotated[tuple[Matcher, ...], Meta(min_length=1, max_length=50)]
-    duration: Annotated[str, Meta(max_length=20)]  # for example 2h
-    starts_at: float | None = None  # unix seconds; now
-    created_by: ShortText = ""
-    comment: ShortText = ""
-
-
-class SilenceView(Struct, frozen=True, kw_only=True):
-    """A silence with its state: pending, active or expired."""
-
-    id: str
-    matchers: tuple[Matcher, ...]
-    starts_at: float  # unix seconds
-    ends_at: float
-    created_by: str
-    comment: str
-    state: Literal["pending", "active", "expired"]
-
-
-class SilenceList(Struct, frozen=True, kw_only=True):
-    """Every silence, the newest first."""
-
-    silences: list[SilenceView]
-
-
-class DeletedSilence(Struct, frozen=True, kw_only=True):
-    """Id of the silence that was deleted."""
-
-    deleted: str
-
-
-# ---- erasure ----------------------------------------------------------------------------------
-
-
-class RemainingPlace(Struct, frozen=True, kw_only=True):
-    """A place that ragmon cannot reach, where what was erased may still be."""
-
-    place: str
-    action: str  # what to do about it
-
-
-class ErasureReceipt(Struct, frozen=True, kw_only=True):
-    """One request to erase a user's or session's content, and the proof of what was removed.
-
-    ``subject_sha256`` is the hash of salt, kind and id with a NUL between them, so whoever knows
-    the id can tell that the receipt is about it.
-    """
-
-    request: str
-    state: Literal["running", "purging", "done"]  # purging: freed disk pages are overwritten
-    dry_run: bool
-    subject_kind: Literal["user", "session"]
-    subject_sha256: str
-    salt: str
-    pipeline: str  # empty: all
-    requested_at: float  # unix seconds, as is the next
-    finished_at: float | None = None
-    removed: dict[str, int]  # by kind: records, changes, traces, waiting, alerts, quarantine
-    remaining: list[RemainingPlace] = []
-
-
-class ErasureList(Struct, frozen=True, kw_only=True):
-    """Receipts of erasure, the newest first."""
-
-    receipts: list[ErasureReceipt]
 
 
 # ---- baselines --------------------------------------------------------------------------------
@@ -278,44 +204,6 @@ class JudgeForecast(Struct, frozen=True, kw_only=True):
 
 
 # ---- ingest -----------------------------------------------------------------------------------
-
-
-class TokenView(Struct, frozen=True, kw_only=True):
-    """One token, without its secret; times are unix seconds."""
-
-    name: str
-    scopes: list[str]
-    pipelines: list[str]  # that it may write and read; none: all
-    secrets: int  # accepted now; more than one while the token is being replaced
-    expires: float | None
-    last_used: float | None  # null: never
-    requests_per_second: float | None
-    records_per_second: float | None
-
-
-class TokenList(Struct, frozen=True, kw_only=True):
-    """Every token of ``auth.tokens``."""
-
-    tokens: list[TokenView]
-
-
-class AuditEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change, or one token that was refused."""
-
-    at: float = 0.0  # unix seconds
-    who: str  # name of the token; anonymous: none is configured; ragmon: by itself
-    what: str  # operationId of the endpoint, useToken, start, stop or the files that were reloaded
-    outcome: str = ""  # status of the answer, counts, or the reason of a refusal
-    remote: str = ""  # address of the sender, or of the proxy in front
-    path: str = ""  # method, path and query
-    request: str = ""  # beginning of the body
-    repeated: int = 0  # refusals of the same kind since the last entry
-
-
-class AuditList(Struct, frozen=True, kw_only=True):
-    """Entries of the audit log, newest first."""
-
-    entries: list[AuditEntry]
 
 
 class RejectedRecord(Struct, frozen=True, kw_only=True):

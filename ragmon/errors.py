@@ -94,6 +94,10 @@ class ReadTimeoutError(RagmonError):
 class RemoteError(RagmonError):
     """Another server did not answer as it should."""
 
+    def __init__(self, message: str, *, status: int = 0, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.status = status  # of the answer; 0: there was none
+
 
 class SinkError(RemoteError):
     """An alert was not delivered."""
@@ -107,7 +111,6 @@ class SinkError(RemoteError):
         status: int = 0,
         hint: str = "",
     ) -> None:
-        super().__init__(message, hint=hint)
-        self.status = status  # of the answer; 0: there was none
+        super().__init__(message, status=status, hint=hint)
         self.retryable = retryable
         self.retry_after_s = retry_after_s  # what the receiver asked for; 0: nothing

@@ -1,11 +1,8 @@
 """HTTP client for alert receivers: bounded time and size, no redirects, no secret in an error."""
 
 import contextlib
-import http.client
-import io
 import os
 import re
-import socket
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -20,8 +17,9 @@ from requests.auth import AuthBase
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from ragmon.clock import Clock, SystemClock
+from ragmon.clock import Clock
 from ragmon.errors import SettingsError, SinkError
+from ragmon.timed_http import TimedResponse
 
 _RETRYABLE = frozenset({408, 425, 429})
 _MOST_BYTES = 64 << 10
@@ -150,48 +148,12 @@ def timed_session() -> requests.Session:
     return session
 
 
-class TimedReader(io.RawIOBase):
-    """The bytes of one answer, until its time is over."""
-
-    def __init__(self, sock: socket.socket, stream: io.BufferedReader) -> None:
-        super().__init__()
-        self._sock = sock
-        self._stream = stream
-        self._clock = SystemClock()  # sockets wait in real time
-        timeout = sock.gettimeout()
-        self._until = None if timeout is None else self._clock.monotonic() + timeout
-
-    def readable(self) -> bool:
-        """True: it is for reading."""
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        """Read some bytes; a ``TimeoutError`` once the time is over."""
-        if self._until is not None:
-            left = self._until - self._clock.monotonic()
-            if left <= 0.0:
-                raise TimeoutError("the answer did not end in time")
-            self._sock.settimeout(left)
-        return self._stream.raw.readinto(buffer)
-
-    def close(self) -> None:
-        """Close the stream."""
-        self._stream.close()
-        super().close()
-
-
-class _TimedResponse(http.client.HTTPResponse):
-    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
-        super().__init__(sock, *args, **options)
-        self.fp = io.BufferedReader(TimedReader(sock, self.fp))
-
-
 class _TimedHttp(HTTPConnection):
-    response_class = _TimedResponse
+    response_class = TimedResponse
 
 
 class _TimedHttps(HTTPSConnection):
-    response_class = _TimedResponse
+    response_class = TimedResponse
 
 
 class _HttpPool(HTTPConnectionPool):

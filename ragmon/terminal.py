@@ -6,8 +6,6 @@ is replaced by one visible character, so that lengths stay.
 
 from typing import Any, TypeVar
 
-import msgspec
-
 _UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 _BIDI = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _LINES = (0x0A, 0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029)
@@ -35,6 +33,8 @@ def one_line(text: str) -> str:
 
 def one_line_each(value: T) -> T:
     """The same struct, or list of them, with every text in it on one line."""
+    import msgspec  # noqa: PLC0415 - half of the time that `ragmon --help` would take
+
     if isinstance(value, list):
         return [one_line_each(item) for item in value]  # type: ignore[return-value]
     cleaned: T = msgspec.convert(_cleaned(msgspec.to_builtins(value)), type(value))
@@ -43,11 +43,15 @@ def one_line_each(value: T) -> T:
 
 def json_text(content: Any) -> str:
     """Indented JSON that a terminal shows as it is; readers get every character back."""
+    import msgspec  # noqa: PLC0415 - see above
+
     return _visible(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
 
 
 def json_line(content: Any) -> str:
     """The same on one line."""
+    import msgspec  # noqa: PLC0415 - see above
+
     return _visible(msgspec.json.encode(content).decode())
 
 

@@ -15,9 +15,9 @@ from ragmon.alerts import Alert, Evidence, WorstQuery
 from ragmon.alerts.message import Links
 from ragmon.api_schema import Report
 from ragmon.cli import main
+from ragmon.cli.rich_output import standard_output
 from ragmon.clock import SystemClock
 from ragmon.detectors import AlertKey, Finding, StreamKey
-from ragmon.evaluate.report.table import standard_output
 from ragmon.logs import configure
 from ragmon.sinks import SinkContext, stdout
 from ragmon.terminal import json_line, json_text, one_line, one_line_each, printable

@@ -4,7 +4,6 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import re2
 from msgspec import Struct
 
 _DAY_S = 86_400
@@ -80,6 +79,8 @@ class Maintenance(Struct, frozen=True, kw_only=True):
 @functools.lru_cache(maxsize=256)
 def _compiled(expression: str) -> tuple[Any, str]:
     """The expression and the reason why there is none; RE2 matches in linear time."""
+    import re2  # noqa: PLC0415 - commands that only show silences start faster without
+
     options = re2.Options()
     options.log_errors = False
     try:

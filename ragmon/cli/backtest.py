@@ -22,6 +22,7 @@ from ragmon.backtest.queries import Queries
 from ragmon.backtest.run import History, between
 from ragmon.cli import flags
 from ragmon.cli.console import say, warn
+from ragmon.cli.rich_output import standard_error, standard_output
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
 from ragmon.config.sections import PrivacySettings
@@ -31,7 +32,6 @@ from ragmon.daemon.build import build_pipeline
 from ragmon.detectors import AlertKey
 from ragmon.detectors.detection import Detection
 from ragmon.errors import SettingsError
-from ragmon.evaluate.report.table import standard_error, standard_output
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,8 +20,8 @@ from rich.table import Table
 from ragmon.cli import baseline_access, flags
 from ragmon.cli.baseline_access import BaselineAccess
 from ragmon.cli.console import say_json
+from ragmon.cli.rich_output import standard_output
 from ragmon.errors import SettingsError
-from ragmon.evaluate.report.table import standard_output
 from ragmon.stores.protocols import BaselineRow
 
 

@@ -8,13 +8,13 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 import msgspec
-import requests
 
 from ragmon.alerts.timeline import AlertTimeline
 from ragmon.api_schema import BaselineDetail, BaselineList, DeletedBaselines
 from ragmon.backtest import from_store
 from ragmon.backtest.run import replay
 from ragmon.cli import remote
+from ragmon.cli.connection import Connection
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
 from ragmon.config.units import seconds
@@ -159,7 +159,7 @@ class StoreBaselines:
 class RemoteBaselines:
     """Baselines of a running daemon."""
 
-    def __init__(self, url: str, session: requests.Session) -> None:
+    def __init__(self, url: str, session: Connection) -> None:
         self._url = url.rstrip("/")
         self._session = session
 
@@ -195,7 +195,7 @@ class RemoteBaselines:
     ) -> remote.Content:
         params = {} if version is None else {"version": str(version)}
         path = f"/v1/baselines{path}"
-        return remote.ask(self._session, method, self._url, path, kind, params=params, data=body)
+        return remote.ask(self._session, method, self._url, path, kind, params=params, body=body)
 
 
 def read_run(path: Path) -> bytes:

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from ragmon.cli import flags, series_table
 from ragmon.cli.console import say_json
+from ragmon.cli.rich_output import standard_output
 from ragmon.clock import SystemClock
 from ragmon.config.settings import Settings
 from ragmon.config.units import size_text
@@ -28,7 +29,6 @@ from ragmon.daemon.otlp import build_exporter
 from ragmon.daemon.tls import build_certificates
 from ragmon.daemon.tokens import grants
 from ragmon.durations import duration_text
-from ragmon.evaluate.report.table import standard_output
 from ragmon.exposition.own import OwnMetrics
 from ragmon.judges.llm.options import Options as LlmOptions
 from ragmon.judges.local.options import Options as LocalOptions

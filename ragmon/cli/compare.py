@@ -12,6 +12,7 @@ from rich.markup import escape
 from ragmon.cli import llm_options
 from ragmon.cli.console import complain
 from ragmon.cli.evaluate import write
+from ragmon.cli.rich_output import standard_output
 from ragmon.clock import SystemClock
 from ragmon.errors import RagmonError
 from ragmon.evaluate.compare.comparison import compare, pair
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     except RagmonError as error:
         complain(error)
         return 2
-    console = table.standard_output()
+    console = standard_output()
     table.show_comparison(console, comparison)
     if args.noise:
         table.show_noise(console, comparison)

@@ -22,6 +22,8 @@ from ragmon.alerts.as_json import AlertView
 from ragmon.api_schema import AlertList, JudgeForecast, JudgeProgress, Report
 from ragmon.cli import flags, remote
 from ragmon.cli.alert_view import alert_view
+from ragmon.cli.connection import Connection
+from ragmon.cli.rich_output import standard_error, standard_output
 from ragmon.cli.sender import Sender
 from ragmon.cli.tables import ratio, report_view
 from ragmon.clock import SystemClock
@@ -31,7 +33,6 @@ from ragmon.demo.application import FAST, STABLE, Application, build_application
 from ragmon.demo.history import PIPELINE, QUERIES, LoggedBatch, TrafficPlan, history, live, plan_for
 from ragmon.demo.incidents import AWAY_S, Incident, recurring
 from ragmon.errors import RagmonError, SettingsError
-from ragmon.evaluate.report.table import standard_error, standard_output
 from ragmon.logs import configure
 from ragmon.report import PipelineReport, SliceReport
 
@@ -43,6 +44,7 @@ _UNJUDGED_S = 600.0
 _ENOUGH = 0.995
 _SAMPLE = 100  # answers that a language model judges, where one is configured
 _SAMPLE_S = 120.0
+_LOCAL = Connection({})
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -123,14 +125,14 @@ class Play:
         plan = plan_for(application, now=self._clock.now(), seed=self._args.seed)
         delivery = Sender(self.url, requests.Session(), stop=self.stop)
         self._back_fill(application, plan, delivery)
-        self._await_judge(delivery)
+        self._await_judge()
         if self._sampled:
-            self._await_sample(delivery)
+            self._await_sample()
         if self.stop.is_set():
             return
-        self._console.print(report_view(_day(delivery, self.url)))
-        self._console.print(_story(plan, delivery, self.url))
-        for alert in self._await_alerts(plan, delivery):
+        self._console.print(report_view(_day(self.url)))
+        self._console.print(_story(plan, self.url))
+        for alert in self._await_alerts(plan):
             self._console.print(alert_view(alert))
         self._links(plan)
         if self._args.once:
@@ -156,39 +158,39 @@ class Play:
                 _deliver(delivery, batch)
                 progress.advance(task, len(batch.queries))
 
-    def _await_judge(self, delivery: Sender) -> None:
+    def _await_judge(self) -> None:
         """Wait until the embedded judge has read the day, for half a minute at most."""
         until = self._clock.monotonic() + _JUDGE_S
         with progress_bar() as progress:
             task = progress.add_task("Reading the answers", total=1.0)
             while self._judged and not self.stop.is_set() and self._clock.monotonic() < until:
-                share = _day(delivery, self.url).metrics.get("grounding_coverage")
+                share = _day(self.url).metrics.get("grounding_coverage")
                 coverage = (share and share.estimate) or 0.0
                 progress.update(task, completed=coverage)
                 if coverage > _ENOUGH:
                     return
                 self.stop.wait(0.5)
 
-    def _await_sample(self, delivery: Sender) -> None:
+    def _await_sample(self) -> None:
         """Have the configured language model judge a sample of the day."""
         request = {"since": "24h", "limit": _SAMPLE}
-        drawn = remote.post(delivery.session, self.url, "/v1/judge", JudgeForecast, request)
+        drawn = remote.post(_LOCAL, self.url, "/v1/judge", JudgeForecast, request)
         waiting = total = drawn.waiting
         until = self._clock.monotonic() + _SAMPLE_S
         with progress_bar() as progress:
             task = progress.add_task("Asking the language model", total=total)
             while waiting and not self.stop.is_set() and self._clock.monotonic() < until:
-                left = remote.get(delivery.session, self.url, "/v1/judge", JudgeProgress)
+                left = remote.get(_LOCAL, self.url, "/v1/judge", JudgeProgress)
                 waiting = left.waiting
                 progress.update(task, completed=total - waiting)
                 self.stop.wait(0.5)
 
-    def _await_alerts(self, plan: TrafficPlan, delivery: Sender) -> list[AlertView]:
+    def _await_alerts(self, plan: TrafficPlan) -> list[AlertView]:
         """The alert of each incident, once the whole day is judged."""
         until = self._clock.monotonic() + _DETECT_S
         while True:
             asked = {"since": str(plan.incidents.outage.start), "limit": "1000"}
-            listed = remote.get(delivery.session, self.url, "/v1/alerts", AlertList, **asked)
+            listed = remote.get(_LOCAL, self.url, "/v1/alerts", AlertList, **asked)
             judged = (listed.judged_until or 0.0) > plan.now - _UNJUDGED_S
             if judged or self._clock.monotonic() >= until or self.stop.wait(0.5):
                 break
@@ -224,9 +226,9 @@ def _alert_of(incident: Incident, alerts: Sequence[AlertView]) -> AlertView | No
     return min(matching, key=lambda alert: alert.began_at, default=None)
 
 
-def _day(delivery: Sender, url: str) -> Report:
+def _day(url: str) -> Report:
     """The report of the last 24 hours."""
-    return remote.get(delivery.session, url, "/v1/report", Report, window="24h")
+    return remote.get(_LOCAL, url, "/v1/report", Report, window="24h")
 
 
 class _Row(Struct, frozen=True):
@@ -250,7 +252,7 @@ def progress_bar() -> Progress:
     return Progress(console=console, transient=True, disable=not console.is_terminal)
 
 
-def _story(plan: TrafficPlan, delivery: Sender, url: str) -> RenderableType:
+def _story(plan: TrafficPlan, url: str) -> RenderableType:
     """Table of the two incidents, in ragmon's own numbers."""
     title = "What happened when (UTC)"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -261,9 +263,9 @@ def _story(plan: TrafficPlan, delivery: Sender, url: str) -> RenderableType:
     outage, rollout = plan.incidents.outage, plan.incidents.rollout
     assert outage.end is not None
     length = outage.end - outage.start
-    before = _report(delivery, url, length, outage.start)
-    during = _report(delivery, url, length, outage.end)
-    since = _report(delivery, url, plan.now - rollout.start, plan.now)
+    before = _report(url, length, outage.start)
+    during = _report(url, length, outage.end)
+    since = _report(url, plan.now - rollout.start, plan.now)
     table.add_row(_span(outage.start - length, outage.start), "before", *_cells(before))
     table.add_row(_when(outage), outage.name, *_cells(during))
     for version in (STABLE, FAST):
@@ -277,9 +279,9 @@ def _story(plan: TrafficPlan, delivery: Sender, url: str) -> RenderableType:
     return Group(table, *texts, "")
 
 
-def _report(delivery: Sender, url: str, window_s: float, end: float) -> PipelineReport | None:
+def _report(url: str, window_s: float, end: float) -> PipelineReport | None:
     report = remote.get(
-        delivery.session,
+        _LOCAL,
         url,
         "/v1/report",
         Report,

@@ -13,6 +13,7 @@ import msgspec
 
 from ragmon.cli import llm_options
 from ragmon.cli.console import complain, warn
+from ragmon.cli.rich_output import standard_error, standard_output
 from ragmon.clock import Clock, SystemClock
 from ragmon.config.units import seconds
 from ragmon.errors import RagmonError
@@ -24,7 +25,6 @@ from ragmon.evaluate.document import Evaluation, describe, save
 from ragmon.evaluate.errors import NAME_A_RUN, DataError
 from ragmon.evaluate.report import junit, table
 from ragmon.evaluate.report.page import html
-from ragmon.evaluate.report.table import standard_error
 from ragmon.evaluate.score.embedding import load as load_embedder
 from ragmon.evaluate.score.graders import AnswerGrader, GroundingGrader, HumanGrader
 from ragmon.evaluate.score.scoring import Scored, ScoringOptions, score
@@ -164,7 +164,7 @@ def _judges(
 
 def _write(args: argparse.Namespace, evaluation: Evaluation, scored: Scored) -> None:
     if not args.quiet:
-        table.show(table.standard_output(), evaluation)
+        table.show(standard_output(), evaluation)
     if args.json is not None:
         save(evaluation, args.json)
     if args.save_baseline:

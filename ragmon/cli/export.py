@@ -19,10 +19,10 @@ from ragmon.cli.backup_place import data_dir_argument, take_data_dir
 from ragmon.cli.console import say, warn
 from ragmon.cli.export_file import ExportFile, ExportState, OpenExport
 from ragmon.cli.export_pages import DaemonPages, QueryPageReader, StorePages, selection_by
+from ragmon.cli.rich_output import standard_error
 from ragmon.clock import Clock, SystemClock
 from ragmon.daemon.build import build_pipeline
 from ragmon.errors import SettingsError
-from ragmon.evaluate.report.table import standard_error
 from ragmon.queries import exports, parquet
 from ragmon.row_files import require_parquet
 from ragmon.stores.sqlite.reader import SqliteReader

@@ -1,16 +1,17 @@
 """Pages of stored queries with all their texts, from a store or from a running daemon."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
-import requests
 from msgspec.structs import replace
 
 from ragmon import queries
 from ragmon.api_schema import QueryDetail, QueryList
 from ragmon.asgi import Problem
 from ragmon.cli import remote
+from ragmon.cli.connection import Connection
 from ragmon.daemon.query_reads import filter_of
 from ragmon.errors import RemoteError, SettingsError
 from ragmon.pipeline import Pipeline
@@ -94,7 +95,7 @@ class StorePages:
 class DaemonPages:
     """Pages that a daemon answers."""
 
-    def __init__(self, url: str, session: requests.Session, parameters: Mapping[str, str]) -> None:
+    def __init__(self, url: str, session: Connection, parameters: Mapping[str, str]) -> None:
         self._url = url
         self._session = session
         self._parameters = dict(parameters)
@@ -114,6 +115,6 @@ class DaemonPages:
         try:
             return remote.get(self._session, self._url, path, QueryDetail)
         except RemoteError as error:
-            if " answered 404" in str(error):
+            if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise

@@ -8,15 +8,11 @@ as backups.
 import argparse
 from urllib.parse import quote
 
-from rich.console import Group
-from rich.text import Text
-
-from ragmon.api_schema import ErasureReceipt
 from ragmon.cli import remote
-from ragmon.cli.console import say_json
+from ragmon.cli.console import say, say_json
 from ragmon.clock import Clock, SystemClock
 from ragmon.durations import minute_text
-from ragmon.evaluate.report.table import standard_output
+from ragmon.erasure_schema import ErasureReceipt
 
 _LOOK_EVERY_S = 0.5
 _KINDS = {
@@ -61,15 +57,15 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
     if args.json:
         say_json(receipt)
     else:
-        standard_output(markup=False).print(_described(receipt, name))
+        say(_described(receipt, name))
     return 0
 
 
-def _described(receipt: ErasureReceipt, name: str) -> Group:
+def _described(receipt: ErasureReceipt, name: str) -> str:
     of = f"{receipt.subject_kind} {name}"
     where = f" in pipeline {receipt.pipeline}" if receipt.pipeline else ""
     if receipt.state != "done":
-        return Group(Text(f"Request {receipt.request} for {of}{where} is {receipt.state}."))
+        return f"Request {receipt.request} for {of}{where} is {receipt.state}."
     done = "would be erased" if receipt.dry_run else "erased"
     lines = [
         f"{done[0].upper()}{done[1:]} of {of}{where} ({minute_text(receipt.finished_at or 0.0)}):"
@@ -80,4 +76,4 @@ def _described(receipt: ErasureReceipt, name: str) -> Group:
         lines += [f"  {each.place}: {each.action}." for each in receipt.remaining]
     if not receipt.dry_run:
         lines.append(f"Receipt {receipt.request}, subject sha256 {receipt.subject_sha256}")
-    return Group(*map(Text, lines))
+    return "\n".join(lines)

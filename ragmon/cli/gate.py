@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ragmon.cli import baseline_access
 from ragmon.cli.console import complain
 from ragmon.cli.evaluate import BASELINES, write
+from ragmon.cli.rich_output import standard_output
 from ragmon.config import Settings
 from ragmon.errors import RagmonError
 from ragmon.evaluate.compare.gate import Decision, decide
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace, decision: Decision) -> None:
-    table.show_decision(table.standard_output(), decision)
+    table.show_decision(standard_output(), decision)
     if args.markdown is not None:
         write(args.markdown, markdown.summary(decision).encode())
     if args.junit is not None:

@@ -24,12 +24,12 @@ from ragmon import row_files
 from ragmon.cli import remote
 from ragmon.cli.console import say, warn
 from ragmon.cli.replay import Refusals
+from ragmon.cli.rich_output import standard_error, standard_output
 from ragmon.cli.sender import Sender, SendListener
 from ragmon.clock import Clock, SystemClock
 from ragmon.config.yaml_text import parse, where
 from ragmon.decode import Decoder, ignored_fields
 from ragmon.errors import RecordError, SettingsError
-from ragmon.evaluate.report.table import standard_error, standard_output
 from ragmon.event_time import Bounds
 from ragmon.files import BROKEN
 from ragmon.mapping import KINDS, RecordMapping
@@ -163,7 +163,7 @@ def _with_id(record: bytes, query_id: str) -> bytes:
 def _send(args: argparse.Namespace, reading: MappedFiles) -> int:
     refusals, unmapped = Refusals(), 0
     listener = SendListener(answered=refusals.note, delayed=warn)
-    sender = Sender(args.url, remote.session(args), listener=listener)
+    sender = Sender(args.url, remote.bulk_session(args), listener=listener)
     total = sum(path.stat().st_size for path in args.files)
     columns = ("{task.description}", BarColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=standard_error()) as progress:

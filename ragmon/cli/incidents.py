@@ -17,8 +17,8 @@ from ragmon.alerts.sentences import length
 from ragmon.api_schema import IncidentList
 from ragmon.cli import remote
 from ragmon.cli.console import say, say_json
+from ragmon.cli.rich_output import standard_output
 from ragmon.durations import minute_text
-from ragmon.evaluate.report.table import standard_output
 from ragmon.terminal import one_line_each
 
 

@@ -8,16 +8,16 @@ it are judged in the next hour or day.
 import argparse
 import sys
 
-import requests
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ragmon.api_schema import JudgeForecast, JudgeProgress, Report
 from ragmon.cli import remote
+from ragmon.cli.connection import Connection
 from ragmon.cli.console import say
+from ragmon.cli.rich_output import standard_error
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
-from ragmon.evaluate.report.table import standard_error
 
 _ASK_EVERY_S = 1.0
 _STALLED_S = 120.0
@@ -86,7 +86,7 @@ def _agreed() -> bool:
 
 
 def _follow(
-    session: requests.Session, url: str, drawn: JudgeForecast, console: Console, clock: Clock
+    session: Connection, url: str, drawn: JudgeForecast, console: Console, clock: Clock
 ) -> JudgeProgress:
     """Progress bar until the queue is empty or no longer moves."""
     columns = (TextColumn("Judging"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -112,7 +112,7 @@ def _why(left: JudgeProgress) -> str:
     return "the budget is used up" if left.budget_left == 0 else "the endpoint is slow"
 
 
-def _show(session: requests.Session, args: argparse.Namespace) -> None:
+def _show(session: Connection, args: argparse.Namespace) -> None:
     window = args.since if args.since[-1:] in "smhd" else "24h"
     try:
         report = remote.get(

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import track
 
 from ragmon.cli.console import warn
+from ragmon.cli.rich_output import standard_error
 from ragmon.errors import SettingsError
 from ragmon.evaluate.errors import DataError
-from ragmon.evaluate.report.table import standard_error
 from ragmon.evaluate.score.parallel import Track
 
 if TYPE_CHECKING:

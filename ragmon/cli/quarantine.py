@@ -17,9 +17,9 @@ from rich.table import Table
 
 from ragmon.cli import remote
 from ragmon.cli.console import say_json
+from ragmon.cli.rich_output import standard_output
 from ragmon.durations import minute_text
 from ragmon.errors import SettingsError
-from ragmon.evaluate.report.table import standard_output
 from ragmon.quarantine_schema import (
     DeletedEntry,
     QuarantineDetail,

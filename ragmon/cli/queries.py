@@ -9,8 +9,8 @@ from rich.table import Table
 from ragmon.api_schema import QueryDetail, QueryList
 from ragmon.cli import query_flags, remote
 from ragmon.cli.console import say_json
+from ragmon.cli.rich_output import standard_output
 from ragmon.durations import minute_text
-from ragmon.evaluate.report.table import standard_output
 from ragmon.terminal import one_line_each
 from ragmon.web.query_endpoints import ORDERS
 

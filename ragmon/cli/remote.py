@@ -3,26 +3,27 @@
 import argparse
 import getpass
 import os
+from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-import requests
-from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 
-from ragmon.config.loading import CLIENT_TOKEN
-from ragmon.errors import RemoteError
-from ragmon.http_client import timed_session
+from ragmon.cli.connection import EXAMPLE_URL, Connection, Trust
+from ragmon.environment import CLIENT_TOKEN
+from ragmon.errors import RemoteError, SettingsError
 
-DEFAULT_URL = "http://127.0.0.1:8321"
+if TYPE_CHECKING:
+    import requests
+
 _TOKEN_HINT = f"Pass a token with --token-file or {CLIENT_TOKEN}"
-_TIMEOUT_S = (5.0, 60.0)  # to connect, to answer
 
 Content = TypeVar("Content")
 
 
 def arguments(
-    parser: argparse.ArgumentParser, flag: str = "--url", default: str | None = DEFAULT_URL
+    parser: argparse.ArgumentParser, flag: str = "--url", default: str | None = EXAMPLE_URL
 ) -> None:
     """Declare the address and the token."""
     parser.add_argument(
@@ -32,7 +33,7 @@ def arguments(
         metavar="URL",
         help=f"address of the ragmon daemon (default {default})"
         if default
-        else f"address of a ragmon daemon, such as {DEFAULT_URL}",
+        else f"address of a ragmon daemon, such as {EXAMPLE_URL}",
     )
     parser.add_argument(
         "--token-file",
@@ -55,43 +56,55 @@ def arguments(
     parser.add_argument("--key-file", type=Path, metavar="FILE", help="PEM file of its key")
 
 
-def session(args: argparse.Namespace) -> requests.Session:
-    """A session that authenticates and follows no redirects.
+def session(args: argparse.Namespace) -> Connection:
+    """Requests with the token and the certificates of the command line.
 
     Raises:
-        RemoteError: the token file cannot be read.
+        SettingsError: a file of them cannot be used.
     """
+    return Connection(_authorization(args), _trust(args))
+
+
+def bulk_session(args: argparse.Namespace) -> "requests.Session":
+    """The same for ``Sender``, which sends much and keeps its connections open.
+
+    Raises:
+        SettingsError: see ``session``.
+    """
+    from ragmon.http_client import timed_session  # noqa: PLC0415 - see ``connection``
+
+    opened = timed_session()
+    opened.max_redirects = 0
+    trust = _trust(args)
+    if trust.ca_file is not None:
+        opened.verify = str(trust.ca_file)
+    if trust.cert_file is not None:
+        opened.cert = (str(trust.cert_file), str(trust.key_file))
+    opened.headers.update(_authorization(args))
+    return opened
+
+
+def _authorization(args: argparse.Namespace) -> dict[str, str]:
     token = os.environ.get(CLIENT_TOKEN, "")
     if args.token_file is not None:
         try:
             token = args.token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not UTF-8"
-            raise RemoteError(f"cannot read {args.token_file}: {reason}") from error
-    opened = timed_session()
-    opened.max_redirects = 0
-    _trust(opened, args)
-    if token:
-        opened.headers["Authorization"] = f"Bearer {token}"
-    return opened
+            raise SettingsError(f"cannot read {args.token_file}: {reason}") from error
+    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def _trust(opened: requests.Session, args: argparse.Namespace) -> None:
-    """Take the certificates of the command line.
-
-    Raises:
-        RemoteError: one is no file, or a certificate has no key.
-    """
-    paths = {name: getattr(args, name, None) for name in ("ca_file", "cert_file", "key_file")}
-    for path in filter(None, paths.values()):
+def _trust(args: argparse.Namespace) -> Trust:
+    """The certificates of the command line; some commands take none."""
+    names = ("ca_file", "cert_file", "key_file")
+    trust = Trust(*(getattr(args, name, None) for name in names))
+    for path in filter(None, trust):
         if not path.is_file():
-            raise RemoteError(f"{path} is not a file")
-    if (paths["cert_file"] is None) is not (paths["key_file"] is None):
-        raise RemoteError("give --cert-file and --key-file")
-    if paths["ca_file"] is not None:
-        opened.verify = str(paths["ca_file"])
-    if paths["cert_file"] is not None:
-        opened.cert = (str(paths["cert_file"]), str(paths["key_file"]))
+            raise SettingsError(f"{path} is not a file")
+    if (trust.cert_file is None) is not (trust.key_file is None):
+        raise SettingsError("give --cert-file and --key-file")
+    return trust
 
 
 def user() -> str:
@@ -102,9 +115,7 @@ def user() -> str:
         return ""
 
 
-def get(
-    opened: requests.Session, url: str, path: str, kind: type[Content], **params: str
-) -> Content:
+def get(opened: Connection, url: str, path: str, kind: type[Content], **params: str) -> Content:
     """The answer of one GET.
 
     Raises:
@@ -113,24 +124,24 @@ def get(
     return ask(opened, "GET", url, path, kind, params=params)
 
 
-def post(
-    opened: requests.Session, url: str, path: str, kind: type[Content], content: object
-) -> Content:
+def post(opened: Connection, url: str, path: str, kind: type[Content], content: object) -> Content:
     """The answer of one POST of JSON.
 
     Raises:
         RemoteError: see ``ask``.
     """
-    return ask(opened, "POST", url, path, kind, json=content)
+    return ask(opened, "POST", url, path, kind, body=msgspec.json.encode(content))
 
 
 def ask(
-    opened: requests.Session,
+    opened: Connection,
     method: str,
     url: str,
     path: str,
     kind: type[Content],
-    **sent: Any,
+    *,
+    params: Mapping[str, str] | None = None,
+    body: bytes | None = None,
 ) -> Content:
     """The answer of any request.
 
@@ -140,31 +151,17 @@ def ask(
         url: of the daemon.
         path: below it.
         kind: type of the JSON answer, see ``ragmon.api_schema``.
-        sent: for ``requests``.
+        params: of the query.
+        body: JSON.
 
     Raises:
         RemoteError: no answer, one that is no success, or one of another form.
     """
-    sent["verify"] = opened.verify  # told here, or REQUESTS_CA_BUNDLE would overrule it
-    try:
-        answer = opened.request(method, url.rstrip("/") + path, timeout=_TIMEOUT_S, **sent)
-    except (InvalidURL, InvalidSchema, MissingSchema) as error:
-        hint = f"Write for example {DEFAULT_URL}"
-        raise RemoteError(f"{url!r} is not a URL", hint=hint) from error
-    except requests.exceptions.SSLError as error:
-        raise RemoteError(
-            f"no TLS with {url}: {error.args[0] if error.args else error}"[:500],
-            hint="Pass its authority with --ca-file; if it asks for one, your own certificate too",
-        ) from error
-    except requests.RequestException as error:
-        raise RemoteError(
-            f"no answer from {url} ({type(error).__name__})",
-            hint="Start `ragmon serve`, or pass another address with --url",
-        ) from error
+    answer = opened.request(method, url.rstrip("/") + path, params=params, body=body)
     if not answer.ok:
-        message = f"{url}{path} answered {answer.status_code}: {detail(answer)}"
-        unknown = answer.status_code == requests.codes.unauthorized
-        raise RemoteError(message, hint=_TOKEN_HINT if unknown else "")
+        message = f"{url}{path} answered {answer.status}: {detail(answer.content, answer.reason)}"
+        hint = _TOKEN_HINT if answer.status == HTTPStatus.UNAUTHORIZED else ""
+        raise RemoteError(message, status=answer.status, hint=hint)
     try:
         return msgspec.json.decode(answer.content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -174,9 +171,9 @@ def ask(
         ) from error
 
 
-def detail(answer: requests.Response) -> str:
+def detail(content: bytes, reason: str) -> str:
     """Detail of a problem answer, else the beginning of its text."""
     try:
-        return str(answer.json()["detail"])
-    except (ValueError, KeyError, TypeError):
-        return answer.text[:200] or answer.reason
+        return str(msgspec.json.decode(content)["detail"])
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError):
+        return content.decode("utf-8", "replace")[:200] or reason

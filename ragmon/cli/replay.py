@@ -18,10 +18,10 @@ from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn, Tran
 from ragmon.api_schema import IngestAnswer, RejectedRecord
 from ragmon.cli import remote
 from ragmon.cli.console import say, warn
+from ragmon.cli.rich_output import standard_error
 from ragmon.cli.sender import Sender, SendListener
 from ragmon.clock import Clock, SystemClock
-from ragmon.errors import RemoteError, SettingsError
-from ragmon.evaluate.report.table import standard_error
+from ragmon.errors import SettingsError
 from ragmon.files import unpacked
 
 _BATCH = 200
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
             raise SettingsError(f"{path} is not a file")
     refusals = Refusals()
     listener = SendListener(answered=refusals.note, delayed=_print_trouble)
-    delivery = Sender(args.url, remote.session(args), listener=listener)
+    delivery = Sender(args.url, remote.bulk_session(args), listener=listener)
     total = sum(path.stat().st_size for path in args.files)
     columns = ("{task.description}", BarColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=standard_error()) as progress:
@@ -198,7 +198,7 @@ def _last_timestamp(path: Path) -> float:
             moment = _timestamp(record) if isinstance(record, dict) else None
             last = moment if last is None or (moment is not None and moment > last) else last
     if last is None:
-        raise RemoteError(f"{path} has no timestamps", hint="Omit --until-now")
+        raise SettingsError(f"{path} has no timestamps", hint="Omit --until-now")
     return last
 
 

@@ -5,8 +5,8 @@ import argparse
 from ragmon.api_schema import Report
 from ragmon.cli import remote
 from ragmon.cli.console import say_json
+from ragmon.cli.rich_output import standard_output
 from ragmon.cli.tables import report_view
-from ragmon.evaluate.report.table import standard_output
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

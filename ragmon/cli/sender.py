@@ -53,7 +53,7 @@ class Sender:
 
         Args:
             url: of the daemon.
-            session: with the token, see ``remote.session``.
+            session: with the token, see ``remote.bulk_session``.
             stop: ends the retries once it is set.
             listener: told of answers and outages.
             first_contact_s: seconds of retries before the first answer.
@@ -82,9 +82,10 @@ class Sender:
                 if answer.status_code in (200, 422):
                     self._count(msgspec.json.decode(answer.content, type=IngestAnswer))
                     return
-                problem = f"answered {answer.status_code}: {remote.detail(answer)}"
+                why = remote.detail(answer.content, answer.reason)
+                problem = f"answered {answer.status_code}: {why}"
                 if answer.status_code not in (429, 502, 503, 504):
-                    raise RemoteError(f"{self._url}{path} {problem}")
+                    raise RemoteError(f"{self._url}{path} {problem}", status=answer.status_code)
                 trouble = f"{self._url} {problem}"
             else:
                 trouble = f"no answer from {self._url} ({type(answer).__name__})"

@@ -6,10 +6,10 @@ from rich import box
 from rich.table import Table
 
 from ragmon.cli.console import say
+from ragmon.cli.rich_output import standard_output
 from ragmon.config import Settings
 from ragmon.daemon.series_forecast import SeriesForecast, forecast
 from ragmon.errors import StoreError
-from ragmon.evaluate.report.table import standard_output
 from ragmon.loops import instant
 from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.store import FILE

@@ -6,18 +6,15 @@ one that is still firing when its silence ends is notified then.
 """
 
 import argparse
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from rich import box
-from rich.table import Table
-
-from ragmon.api_schema import DeletedSilence, SilenceList, SilenceView
 from ragmon.cli import remote
-from ragmon.cli.console import say_json
+from ragmon.cli.console import say, say_json
 from ragmon.durations import minute_text
 from ragmon.errors import SettingsError
-from ragmon.evaluate.report.table import standard_output
+from ragmon.silence_schema import DeletedSilence, SilenceList, SilenceView
 
 _HINTS = {
     "add": "For example: ragmon silence add alertname=RagmonHitRate pipeline=docs --for 2h",
@@ -57,12 +54,14 @@ def run(args: argparse.Namespace) -> int:
     content, text = _ACTIONS[args.action](args)
     if args.json:
         say_json(content)
+    elif isinstance(content, list) and content and args.action == "list":
+        _print(content)
     else:
-        standard_output(markup=False).print(text)
+        say(text)
     return 0
 
 
-def _add(args: argparse.Namespace) -> tuple[Any, Any]:
+def _add(args: argparse.Namespace) -> tuple[SilenceView, str]:
     request = {
         "matchers": [_matcher(condition) for condition in args.what],
         "duration": args.duration,
@@ -73,7 +72,7 @@ def _add(args: argparse.Namespace) -> tuple[Any, Any]:
     return silence, f"Silenced until {minute_text(silence.ends_at)}: {silence.id}"
 
 
-def _delete(args: argparse.Namespace) -> tuple[Any, Any]:
+def _delete(args: argparse.Namespace) -> tuple[list[DeletedSilence], str]:
     session = remote.session(args)
     deleted = [
         remote.ask(
@@ -84,8 +83,17 @@ def _delete(args: argparse.Namespace) -> tuple[Any, Any]:
     return deleted, f"Deleted {', '.join(args.what)}"
 
 
-def _list(args: argparse.Namespace) -> tuple[Any, Any]:
+def _list(args: argparse.Namespace) -> tuple[list[SilenceView], str]:
     silences = remote.get(remote.session(args), args.url, "/v1/silences", SilenceList).silences
+    return silences, "There are no silences."
+
+
+def _print(silences: Sequence[SilenceView]) -> None:
+    from rich import box  # noqa: PLC0415 - only where there is a table to print
+    from rich.table import Table  # noqa: PLC0415
+
+    from ragmon.cli.rich_output import standard_output  # noqa: PLC0415
+
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("id", no_wrap=True)  # is copied into `silence delete`
     for name in ("state", "until", "conditions", "by", "comment"):
@@ -98,10 +106,14 @@ def _list(args: argparse.Namespace) -> tuple[Any, Any]:
         until = minute_text(silence.ends_at)
         by, comment = silence.created_by, silence.comment
         table.add_row(silence.id, silence.state, until, conditions, by, comment)
-    return silences, table if silences else "There are no silences."
+    standard_output(markup=False).print(table)
 
 
-_ACTIONS = {"add": _add, "list": _list, "delete": _delete}
+_ACTIONS: dict[str, Callable[[argparse.Namespace], tuple[Any, str]]] = {
+    "add": _add,
+    "list": _list,
+    "delete": _delete,
+}
 
 
 def _matcher(text: str) -> dict[str, Any]:

@@ -18,14 +18,14 @@ from typing import get_args
 from rich import box
 from rich.table import Table
 
-from ragmon.api_schema import TokenList, TokenView
 from ragmon.cli import remote, token_files
 from ragmon.cli.console import say, say_json
+from ragmon.cli.rich_output import standard_output
 from ragmon.config.access import Scope
 from ragmon.config.units import moment
 from ragmon.durations import minute_text
 from ragmon.errors import SettingsError
-from ragmon.evaluate.report.table import standard_output
+from ragmon.token_schema import TokenList, TokenView
 from ragmon.web.auth import digest
 
 

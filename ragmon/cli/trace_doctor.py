@@ -23,9 +23,9 @@ from ragmon.api_schema import (
 )
 from ragmon.cli import remote
 from ragmon.cli.console import say_json, warn
+from ragmon.cli.rich_output import standard_output
 from ragmon.clock import SystemClock
 from ragmon.errors import RagmonError
-from ragmon.evaluate.report.table import standard_output
 from ragmon.records import Tokens
 from ragmon.terminal import one_line_each
 

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from ragmon.cli import flags
 from ragmon.cli.console import complain, say, say_json
+from ragmon.cli.rich_output import standard_error
 from ragmon.errors import RagmonError, SettingsError
-from ragmon.evaluate.report.table import standard_error
 from ragmon.stores.sqlite.store import FILE
 from ragmon.stores.sqlite.verification import Verification, verify
 

@@ -14,12 +14,12 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from ragmon.config.settings import Settings
 from ragmon.config.yaml_text import parse, where
+from ragmon.environment import CLIENT_TOKEN
 from ragmon.errors import SettingsError
 from ragmon.plugins import nearest
 
 DEFAULT_FILE = Path("ragmon.yaml")
 _PREFIX = "RAGMON_"
-CLIENT_TOKEN = "RAGMON_API_TOKEN"  # noqa: S105 - of the commands that ask another ragmon
 _SEPARATOR = "__"
 _SERVICE_LINK = re.compile(
     r"\ARAGMON_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_[0-9]+_(TCP|UDP|SCTP)\w*)"

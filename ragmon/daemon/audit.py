@@ -15,12 +15,12 @@ import structlog
 from msgspec.structs import replace
 
 from ragmon.access import Permit
-from ragmon.api_schema import AuditEntry
 from ragmon.asgi import Scope
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Loop, LoopOwner
+from ragmon.token_schema import AuditEntry
 
 FILE = "audit.jsonl"
 _MOST_WAITING = 10_000  # entries

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from ragmon.api_schema import TokenList, TokenView
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.config.access import TokenSettings
@@ -16,6 +15,7 @@ from ragmon.daemon.secret_files import SecretFiles
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Loop, LoopOwner
+from ragmon.token_schema import TokenList, TokenView
 from ragmon.web.auth import Authorizer, Failed, Grant, digest
 from ragmon.web.sessions import Sessions
 

@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
-from pydantic import BaseModel
 
 from ragmon.detectors.days import EVERYWHERE, Calendar
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from ragmon.detectors.arrays import Floats, Ints
     from ragmon.detectors.baselines import Baseline
     from ragmon.detectors.minutes import MinuteLog
@@ -128,7 +129,7 @@ class Resumable(Protocol):
         ...
 
 
-OptionsT = TypeVar("OptionsT", bound=BaseModel)
+OptionsT = TypeVar("OptionsT", bound="BaseModel")
 StateT = TypeVar("StateT", bound=DetectorState)
 
 
@@ -155,6 +156,6 @@ class DetectorKind(Protocol[OptionsT, StateT]):
 class NamesRules(Protocol):
     """A kind of which several rules may watch the same metric."""
 
-    def rule_name(self, options: BaseModel, /) -> str:
+    def rule_name(self, options: "BaseModel", /) -> str:
         """Name of a rule among those of its kind and metric."""
         ...

@@ -19,9 +19,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, mo
 from ragmon.alerts.message import Message, clip, message, plain
 from ragmon.alerts.notices import IncidentNotice
 from ragmon.errors import SettingsError, SinkError
-from ragmon.http_client import TimedReader, check_secret, secret
+from ragmon.http_client import check_secret, secret
 from ragmon.sinks import SinkContext
 from ragmon.terminal import one_line
+from ragmon.timed_http import TimedReader
 
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 _MOST_SUBJECT = 200

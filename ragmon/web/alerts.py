@@ -8,17 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragmon.alerts.as_json import AlertView, IncidentView
-from ragmon.api_schema import (
-    AlertDetail,
-    AlertList,
-    DeletedSilence,
-    IncidentList,
-    NotificationQueue,
-    SilenceList,
-    SilenceRequest,
-    SilenceView,
-)
+from ragmon.api_schema import AlertDetail, AlertList, IncidentList, NotificationQueue
 from ragmon.asgi import BodyLimits, Problem
+from ragmon.silence_schema import DeletedSilence, SilenceList, SilenceRequest, SilenceView
 from ragmon.web import endpoints
 from ragmon.web.api import Page, body_of, json_answer
 from ragmon.web.incident_endpoints import ACKNOWLEDGE, UNACKNOWLEDGE, AcknowledgeRequest

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragmon.api_schema import AuditEntry, AuditList
+from ragmon.token_schema import AuditEntry, AuditList
 from ragmon.web import endpoints
 from ragmon.web.api import Page, json_answer
 from ragmon.web.parameters import limit_of, moment_of

@@ -6,6 +6,7 @@ The routes are made from these values, and so is the OpenAPI document.
 from typing import Any, Literal
 
 from ragmon import api_schema as schema
+from ragmon import erasure_schema, silence_schema, token_schema
 from ragmon.stores.protocols import BaselineRow
 from ragmon.web import (
     document_endpoints,
@@ -156,7 +157,7 @@ SILENCES = Endpoint(
     scope="read",
     tag="Silences",
     summary="Every silence with its state",
-    answer=schema.SilenceList,
+    answer=silence_schema.SilenceList,
 )
 ADD_SILENCE = Endpoint(
     name="addSilence",
@@ -165,8 +166,8 @@ ADD_SILENCE = Endpoint(
     scope="admin",
     tag="Silences",
     summary="Silence the alerts that meet every condition",
-    body=schema.SilenceRequest,
-    answer=schema.SilenceView,
+    body=silence_schema.SilenceRequest,
+    answer=silence_schema.SilenceView,
     status=201,
     problems=(400,),
 )
@@ -178,7 +179,7 @@ DELETE_SILENCE = Endpoint(
     tag="Silences",
     summary="Delete a silence",
     parameters=(Parameter("name", "Id of the silence."),),
-    answer=schema.DeletedSilence,
+    answer=silence_schema.DeletedSilence,
     problems=(404,),
 )
 
@@ -269,7 +270,7 @@ TOKENS = Endpoint(
     scope="admin",
     tag="Access",
     summary="Every token with its rights, expiry and last use; never a secret",
-    answer=schema.TokenList,
+    answer=token_schema.TokenList,
 )
 AUDIT = Endpoint(
     name="audit",
@@ -280,7 +281,7 @@ AUDIT = Endpoint(
     tag="Access",
     summary="Changes through the API and refused tokens, newest first: who, what, when",
     parameters=(SINCE, LIMIT),
-    answer=schema.AuditList,
+    answer=token_schema.AuditList,
     problems=(400,),
 )
 
@@ -301,7 +302,7 @@ FORGET_USER = Endpoint(
     help=_ERASED,
     personal=True,
     parameters=(Parameter("name", "The user_id of the queries."), _ONLY_PIPELINE, _DRY_RUN),
-    answer=schema.ErasureReceipt,
+    answer=erasure_schema.ErasureReceipt,
     status=202,
     problems=(400,),
 )
@@ -315,7 +316,7 @@ FORGET_SESSION = Endpoint(
     help=_ERASED,
     personal=True,
     parameters=(Parameter("name", "The session_id of the queries."), _ONLY_PIPELINE, _DRY_RUN),
-    answer=schema.ErasureReceipt,
+    answer=erasure_schema.ErasureReceipt,
     status=202,
     problems=(400,),
 )
@@ -326,7 +327,7 @@ FORGOTTEN = Endpoint(
     scope="admin",
     tag="Privacy",
     summary="Receipts of every erasure, the newest first",
-    answer=schema.ErasureList,
+    answer=erasure_schema.ErasureList,
 )
 RECEIPT = Endpoint(
     name="erasureReceipt",
@@ -336,7 +337,7 @@ RECEIPT = Endpoint(
     tag="Privacy",
     summary="One receipt of an erasure",
     parameters=(Parameter("request", "Id of the request, as the receipt has it."),),
-    answer=schema.ErasureReceipt,
+    answer=erasure_schema.ErasureReceipt,
     problems=(404,),
 )
 

@@ -6,8 +6,8 @@ from typing import Protocol
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragmon.api_schema import ErasureList, ErasureReceipt
 from ragmon.asgi import Problem
+from ragmon.erasure_schema import ErasureList, ErasureReceipt
 from ragmon.privacy.erasure import Kind, Subject
 from ragmon.records import MAX_ID
 from ragmon.web import endpoints

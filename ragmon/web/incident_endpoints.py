@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from ragmon.alerts.as_json import IncidentView
-from ragmon.api_schema import ShortText
+from ragmon.silence_schema import ShortText
 from ragmon.web.endpoint import Endpoint, Parameter
 
 

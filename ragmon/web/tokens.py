@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragmon.api_schema import TokenList
+from ragmon.token_schema import TokenList
 from ragmon.web import endpoints
 from ragmon.web.api import Page, json_answer
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from ragmon.access import ANONYMOUS
-from ragmon.api_schema import AuditEntry
 from ragmon.clock import ManualClock
 from ragmon.daemon.audit import AuditFile, AuditLog
+from ragmon.token_schema import AuditEntry
 from ragmon.web import openapi
 from tests.support.daemons import running
 from tests.support.people import Browser

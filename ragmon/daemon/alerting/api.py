@@ -20,18 +20,13 @@ from ragmon.alerts.incidents import incidents
 from ragmon.alerts.message import Links
 from ragmon.alerts.notices import Acknowledgement, IncidentNotice
 from ragmon.alerts.silences import Matcher, Silence
-from ragmon.api_schema import (
-    AlertDetail,
-    LostNotification,
-    NotificationQueue,
-    SilenceRequest,
-    SilenceView,
-)
+from ragmon.api_schema import AlertDetail, LostNotification, NotificationQueue
 from ragmon.clock import Clock
 from ragmon.config.units import seconds
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.errors import OverloadedError
+from ragmon.silence_schema import SilenceRequest, SilenceView
 from ragmon.stores.protocols import DeadLetter
 
 _LONGEST_S = 366 * 86_400.0

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from ragmon.api_schema import RemainingPlace
 from ragmon.config import Settings
 from ragmon.config.sections import BackupSettings
 from ragmon.durations import minute_text
+from ragmon.erasure_schema import RemainingPlace
 from ragmon.privacy import redact_text
 from ragmon.privacy.erasure import Subject
 from ragmon.stores.damage import DamagedRow

@@ -16,13 +16,13 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from ragmon.api_schema import ErasureReceipt
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.component import Context
 from ragmon.daemon.erasure.blocks import BlockEraser, ErasureCounts, owned
 from ragmon.daemon.erasure.evidence import EvidenceEraser
 from ragmon.daemon.erasure.quarantine import QuarantineEraser
 from ragmon.daemon.erasure.remaining import damaged_places, remaining_places
+from ragmon.erasure_schema import ErasureReceipt
 from ragmon.errors import StoreError
 from ragmon.loops import BEAT_EVERY_S, Loop, LoopOwner, beat
 from ragmon.privacy.erasure import Subject

@@ -1,11 +1,9 @@
 """Terminal tables."""
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console
 from rich.markup import escape
-from rich.segment import Segment
 from rich.table import Table
 
 from ragmon.evaluate.compare.comparison import Comparison
@@ -22,44 +20,13 @@ from ragmon.evaluate.report.text import (
     signed,
 )
 from ragmon.evaluate.score.generation import noise_sensitivity
-from ragmon.terminal import printable
 
 _BAND = {"good": "green", "fair": "yellow", "poor": "red", "": "default"}
 _WIDE = 110  # columns of a terminal
-_LOG_WIDTH = 140  # columns, where there is no terminal
 _NUMBER = 6  # columns that a number takes
 _MOST_LOST = 5
 _ONLY_WIDE = ("95 % interval", "p (Holm)", "won / lost / tied")
 _VERDICT = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
-
-
-def standard_output(*, markup: bool = True) -> Console:
-    """Standard output; as wide as its terminal, and 140 columns in a pipe or the log of a CI job.
-
-    Args:
-        markup: False prints brackets as they are, which user text may contain.
-    """
-    console = _SafeConsole(markup=markup, emoji=False)
-    if console.is_terminal or "COLUMNS" in os.environ:
-        return console
-    return _SafeConsole(width=_LOG_WIDTH, markup=markup, emoji=False)
-
-
-def standard_error() -> Console:
-    """Standard error, for progress and remarks."""
-    return _SafeConsole(stderr=True)
-
-
-class _SafeConsole(Console):
-    """A console on which no text can control the terminal; rich passes escape sequences on."""
-
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterable[Segment]:
-        """Segments of anything, from the inside out."""
-        for segment in super().render(renderable, options):
-            text = segment.text if segment.control else printable(segment.text)
-            yield segment if text == segment.text else Segment(text, segment.style)
 
 
 def show(console: Console, evaluation: Evaluation) -> None:

@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from ragmon.alerts.as_json import AlertView
 from ragmon.alerts.silences import Matcher
-from ragmon.api_schema import SilenceRequest, SilenceView
 from ragmon.asgi import Problem
+from ragmon.silence_schema import SilenceRequest, SilenceView
 from ragmon.web.alerts import AlertSource, closed_incident
 from ragmon.web.api import Page
 from ragmon.web.page_endpoints import ACKNOWLEDGE_FORM, END_SILENCE_FORM, SILENCE_FORM

@@ -2,7 +2,8 @@
 
 from typing import Literal, NamedTuple, Protocol
 
-from ragmon.api_schema import BaselineList, SilenceView
+from ragmon.api_schema import BaselineList
+from ragmon.silence_schema import SilenceView
 from ragmon.web.alerts import AlertSource
 from ragmon.web.pages.sources import WEEK_S, PageSource
 from ragmon.web.permits import Readable
