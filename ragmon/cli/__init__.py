@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from ragmon import __version__
 from ragmon.cli.commands import COMMANDS, command
 from ragmon.cli.console import complain
+from ragmon.cli.exit_codes import ExitCode, code_of
 from ragmon.errors import RagmonError
-
-OK, FAILED, MISUSED = 0, 1, 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -18,22 +17,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser(words)
     if not words:
         parser.print_help()
-        return OK
+        return ExitCode.OK
     args, rest = parser.parse_known_args(words)
     if rest and not getattr(args, "takes_settings", False):
-        args.parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        args.parser.error(_unknown(args.parser, rest))
     args.rest = rest
+    return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         status: int = args.run(args)
     except RagmonError as error:
         complain(error)
-        return FAILED
+        return code_of(error)
     except KeyboardInterrupt:
-        return 130
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
-        return OK
+        return ExitCode.OK
+    except Exception:  # noqa: BLE001 - Python's own status, 1, would read as a finding
+        import traceback  # noqa: PLC0415 - only here
+
+        traceback.print_exc()
+        return ExitCode.DEFECT
     return status
+
+
+def _unknown(parser: argparse.ArgumentParser, rest: Sequence[str]) -> str:
+    """Message about arguments that a command does not take, with the nearest that it takes."""
+    from ragmon.plugins import nearest  # noqa: PLC0415 - only where an option is wrong
+
+    names = [name for action in parser._actions for name in action.option_strings]
+    flags = (word.partition("=")[0] for word in rest if word.startswith("-"))
+    near = (nearest(flag, names) for flag in flags)
+    remedies = [f"did you mean `{name}`?" for name in near if name]
+    return "; ".join([f"unrecognized arguments: {' '.join(rest)}", *remedies])
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

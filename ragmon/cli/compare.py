@@ -1,7 +1,4 @@
-"""Compare two evaluations side by side: metrics, differences and the cases that changed.
-
-Exit status: 0 compared, 2 the data cannot be used.
-"""
+"""Compare two evaluations side by side: metrics, differences and the cases that changed."""
 
 import argparse
 from pathlib import Path
@@ -10,11 +7,9 @@ import msgspec
 from rich.markup import escape
 
 from ragmon.cli import llm_options
-from ragmon.cli.console import complain
 from ragmon.cli.evaluate import write
 from ragmon.cli.rich_output import standard_output
 from ragmon.clock import SystemClock
-from ragmon.errors import RagmonError
 from ragmon.evaluate.compare.comparison import compare, pair
 from ragmon.evaluate.compare.preference import (
     NO_ANSWERS,
@@ -49,16 +44,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
-    try:
-        first, second = load(args.first), load(args.second)
-        comparison = compare(first, second, args.moves)
-        preferred = _preferences(args, first, second)
-        if args.json is not None:
-            content = msgspec.structs.asdict(comparison) | {"preferences": preferred}
-            write(args.json, msgspec.json.format(msgspec.json.encode(content), indent=1))
-    except RagmonError as error:
-        complain(error)
-        return 2
+    first, second = load(args.first), load(args.second)
+    comparison = compare(first, second, args.moves)
+    preferred = _preferences(args, first, second)
+    if args.json is not None:
+        content = msgspec.structs.asdict(comparison) | {"preferences": preferred}
+        write(args.json, msgspec.json.format(msgspec.json.encode(content), indent=1))
     console = standard_output()
     table.show_comparison(console, comparison)
     if args.noise:

@@ -1,7 +1,6 @@
 """Score a run over a golden set: a table, and JSON, HTML or JUnit files.
 
-Exit status: 0 scored, 1 a --min or --max limit was missed, 2 the data or the arguments cannot be
-used.
+Exit status 1: a --min or --max limit was missed.
 """
 
 import argparse
@@ -12,11 +11,11 @@ from pathlib import Path
 import msgspec
 
 from ragmon.cli import llm_options
-from ragmon.cli.console import complain, warn
+from ragmon.cli.console import warn
+from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.rich_output import standard_error, standard_output
 from ragmon.clock import Clock, SystemClock
 from ragmon.config.units import seconds
-from ragmon.errors import RagmonError
 from ragmon.evaluate import loaders
 from ragmon.evaluate.cases import CaseSet, Labelled, Run, by_case
 from ragmon.evaluate.compare.gate import limits
@@ -110,14 +109,7 @@ def _outputs(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Score, write the requested files, return the exit status."""
-    try:
-        return _run(args, SystemClock())
-    except RagmonError as error:
-        complain(error)
-        return 2
-
-
-def _run(args: argparse.Namespace, clock: Clock) -> int:
+    clock = SystemClock()
     options = ScoringOptions(ks=_cutoffs(args.k), gain=args.gain)
     rules = rules_of([], args.min, args.max)  # a typo fails before any question is sent
     case_set, answers, faithful = _source(args, clock)
@@ -183,7 +175,7 @@ def _limited(args: argparse.Namespace, evaluation: Evaluation, rules: Sequence[G
     for check in missed:
         where = f" [{check.stratum}]" if check.stratum else ""
         warn(f"{check.metric}{where}: {check.reason}")
-    return 1 if missed else 0
+    return ExitCode.FINDING if missed else ExitCode.OK
 
 
 def write(path: Path, content: bytes) -> None:

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress
 from ragmon.cli import flags, query_flags, remote
 from ragmon.cli.backup_place import data_dir_argument, take_data_dir
 from ragmon.cli.console import say, warn
+from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.export_file import ExportFile, ExportState, OpenExport
 from ragmon.cli.export_pages import DaemonPages, QueryPageReader, StorePages, selection_by
 from ragmon.cli.rich_output import standard_error
@@ -169,6 +170,6 @@ def _pages(
             rows = reader.damage.rows()
             if rows:
                 warn(f"{len(rows):,} damaged rows of the store were left out; run `ragmon verify`")
-            return 1 if rows else 0
+            return ExitCode.FINDING if rows else ExitCode.OK
 
         yield pages, damaged

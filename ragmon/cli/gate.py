@@ -1,6 +1,6 @@
 """Pass or fail a release: compare its evaluation with a baseline, case by case.
 
-Exit status: 0 passed, 1 regression, 2 the data or the arguments cannot be used.
+Exit status 1: a regression.
 
 Without rules no headline metric may get worse. A drop fails if it is larger than allowed and
 significant in a paired test (corrected for the number of rules).
@@ -13,11 +13,10 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ragmon.cli import baseline_access
-from ragmon.cli.console import complain
 from ragmon.cli.evaluate import BASELINES, write
+from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.rich_output import standard_output
 from ragmon.config import Settings
-from ragmon.errors import RagmonError
 from ragmon.evaluate.compare.gate import Decision, decide
 from ragmon.evaluate.compare.rules import GateRule, Policy, rules_of
 from ragmon.evaluate.document import Evaluation, load, parse
@@ -69,14 +68,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Decide, write the requested files, return the exit status."""
-    try:
-        current = load(args.current)
-        decision = decide(_baseline(args), current, _policy(args))
-        _write(args, decision)
-    except RagmonError as error:
-        complain(error)
-        return 2
-    return 0 if decision.passed else 1
+    current = load(args.current)
+    decision = decide(_baseline(args), current, _policy(args))
+    _write(args, decision)
+    return ExitCode.OK if decision.passed else ExitCode.FINDING
 
 
 def _write(args: argparse.Namespace, decision: Decision) -> None:

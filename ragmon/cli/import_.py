@@ -23,6 +23,7 @@ from rich.table import Table
 from ragmon import row_files
 from ragmon.cli import remote
 from ragmon.cli.console import say, warn
+from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.replay import Refusals
 from ragmon.cli.rich_output import standard_error, standard_output
 from ragmon.cli.sender import Sender, SendListener
@@ -187,7 +188,7 @@ def _send(args: argparse.Namespace, reading: MappedFiles) -> int:
     say(f"{done.accepted:,} accepted, {done.duplicates:,} duplicates, {rejected:,} rejected")
     refusals.show()
     _say_missing(reading.mapping)
-    return 1 if rejected else 0
+    return ExitCode.FINDING if rejected else ExitCode.OK
 
 
 def _warn(number: int, row: Row) -> None:
@@ -232,7 +233,7 @@ class DryRun:
         for name, near in self._ignored.items():
             warn(f"ignored field: {name}" + (f", did you mean {near}?" if near else ""))
         _say_missing(self._reading.mapping)
-        return 1 if refused else 0
+        return ExitCode.FINDING if refused else ExitCode.OK
 
     def _checked(self, row: Row) -> Row:
         """The row, refused where the daemon would refuse it whatever its age."""

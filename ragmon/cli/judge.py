@@ -15,6 +15,7 @@ from ragmon.api_schema import JudgeForecast, JudgeProgress, Report
 from ragmon.cli import remote
 from ragmon.cli.connection import Connection
 from ragmon.cli.console import say
+from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.rich_output import standard_error
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run or not forecast.to_judge:
         return 0
     if not args.yes and not _agreed():
-        return 1
+        return ExitCode.FINDING  # nothing was judged
     drawn = remote.post(session, args.url, "/v1/judge", JudgeForecast, request)
     left = _follow(session, args.url, drawn, console, SystemClock())
     if left.waiting:

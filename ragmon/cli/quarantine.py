@@ -17,6 +17,7 @@ from rich.table import Table
 
 from ragmon.cli import remote
 from ragmon.cli.console import say_json
+from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.rich_output import standard_output
 from ragmon.durations import minute_text
 from ragmon.errors import SettingsError
@@ -114,8 +115,9 @@ def _retry(args: argparse.Namespace) -> tuple[Any, Any, int]:
         f"{entry.id}: {'done' if entry.done else 'failed again'}: {entry.detail}"
         for entry in retried
     ]
-    failed = any(not entry.done for entry in retried)
-    return retried, "\n".join(lines) or "Nothing is in quarantine.", int(failed)
+    done = all(entry.done for entry in retried)
+    status = ExitCode.OK if done else ExitCode.FINDING
+    return retried, "\n".join(lines) or "Nothing is in quarantine.", status
 
 
 def _delete(args: argparse.Namespace) -> tuple[Any, Any, int]:

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn, Tran
 from ragmon.api_schema import IngestAnswer, RejectedRecord
 from ragmon.cli import remote
 from ragmon.cli.console import say, warn
+from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.rich_output import standard_error
 from ragmon.cli.sender import Sender, SendListener
 from ragmon.clock import Clock, SystemClock
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     done = delivery.done
     say(f"{done.accepted:,} accepted, {done.duplicates:,} duplicates, {done.rejected:,} rejected")
     refusals.show()
-    return 1 if done.rejected else 0
+    return ExitCode.FINDING if done.rejected else ExitCode.OK
 
 
 def _print_trouble(trouble: str) -> None:

@@ -1,12 +1,15 @@
 """Print the report of a running daemon: every metric with its 95 % interval and samples."""
 
 import argparse
+from collections.abc import Sequence
 
 from ragmon.api_schema import Report
 from ragmon.cli import remote
 from ragmon.cli.console import say_json
 from ragmon.cli.rich_output import standard_output
 from ragmon.cli.tables import report_view
+from ragmon.errors import SettingsError
+from ragmon.plugins import nearest
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,10 +26,22 @@ def run(args: argparse.Namespace) -> int:
     """Ask and print."""
     asked = {"window": args.window, "pipeline": args.pipeline}
     session = remote.session(args)
+    report = remote.get(session, args.url, "/v1/report", Report, **asked)
+    if args.pipeline and not report.pipelines:
+        every = remote.get(session, args.url, "/v1/report", Report, window=args.window)
+        raise _unknown(args, [pipeline.pipeline for pipeline in every.pipelines])
     if args.json:
-        content = remote.get(session, args.url, "/v1/report", dict, **asked)
-        say_json(content)
+        say_json(report)
     else:
-        report = remote.get(session, args.url, "/v1/report", Report, **asked)
         standard_output(markup=False).print(report_view(report))
     return 0
+
+
+def _unknown(args: argparse.Namespace, names: Sequence[str]) -> SettingsError:
+    """The error that there is no such pipeline, with the nearest name, or all."""
+    hint = f"Of these there are: {', '.join(names)}" if names else "There are none of any pipeline"
+    near = nearest(args.pipeline, names)
+    return SettingsError(
+        f"no queries of a pipeline {args.pipeline!r} in the last {args.window}",
+        hint=f"Did you mean {near}?" if near else hint,
+    )

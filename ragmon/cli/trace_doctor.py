@@ -22,7 +22,7 @@ from ragmon.api_schema import (
     TraceExplanation,
 )
 from ragmon.cli import remote
-from ragmon.cli.console import say_json, warn
+from ragmon.cli.console import say_json
 from ragmon.cli.rich_output import standard_output
 from ragmon.clock import SystemClock
 from ragmon.errors import RagmonError
@@ -59,8 +59,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Explain every trace and print it."""
     if bool(args.files) == (args.last is not None):
-        warn("ragmon: pass files, or --last N")
-        return 2
+        args.parser.error("pass files, or --last N")
     if args.last is not None:
         opened = remote.session(args)
         traces = remote.get(

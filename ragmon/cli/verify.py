@@ -1,7 +1,6 @@
 """Check a store: its structure, every checksum and record, its id index and its windows.
 
-It runs beside the daemon or on a store at rest, and changes nothing. Exit status: 0 sound,
-1 damaged, 2 the store cannot be checked.
+It runs beside the daemon or on a store at rest, and changes nothing. Exit status 1: damaged.
 """
 
 import argparse
@@ -12,13 +11,12 @@ import msgspec
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from ragmon.cli import flags
-from ragmon.cli.console import complain, say, say_json
+from ragmon.cli.console import say, say_json
+from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.rich_output import standard_error
-from ragmon.errors import RagmonError, SettingsError
+from ragmon.errors import SettingsError
 from ragmon.stores.sqlite.store import FILE
 from ragmon.stores.sqlite.verification import Verification, verify
-
-_SOUND, _DAMAGED, _UNUSABLE = 0, 1, 2
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,20 +34,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check it and print what is wrong."""
-    try:
-        path = args.file or flags.settings(args).settings.data_dir / FILE
-        if not path.is_file():
-            raise SettingsError(f"{path} does not exist", hint="Set data_dir to that of the daemon")
-        result = _verify(path, quiet=args.quiet or not sys.stderr.isatty())
-    except RagmonError as error:
-        complain(error)
-        return _UNUSABLE
+    path = args.file or flags.settings(args).settings.data_dir / FILE
+    if not path.is_file():
+        raise SettingsError(f"{path} does not exist", hint="Set data_dir to that of the daemon")
+    result = _verify(path, quiet=args.quiet or not sys.stderr.isatty())
     if args.json:
         content = msgspec.to_builtins(result) | {"sound": result.sound}
         say_json(content)
     else:
         _print(result)
-    return _SOUND if result.sound else _DAMAGED
+    return ExitCode.OK if result.sound else ExitCode.FINDING
 
 
 def _verify(path: Path, *, quiet: bool) -> Verification:

@@ -23,8 +23,8 @@ from ragmon.loops import Loop, Supervised
 LIMIT_S = 9.0
 """From the first signal until the process ends itself."""
 
-HUNG = 3
-"""Exit status of an end that something held up."""
+HUNG = 71
+"""Exit status of an end that something held up; see `ragmon.cli.exit_codes`."""
 
 _LEAST_S = 0.2  # for a step when others took all the time
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

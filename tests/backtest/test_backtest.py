@@ -345,7 +345,7 @@ def test_what_cannot_be_done_is_said(args, says, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "one.jsonl").write_bytes(LINES[0])
-    assert main(["backtest", *args]) == 1
+    assert main(["backtest", *args]) == 2
     assert says in capsys.readouterr().err
 
 

@@ -131,7 +131,7 @@ def test_a_damaged_store_is_not_backed_up_and_no_backup_is_deleted(tmp_path, cap
     db.commit()
     db.close()
     words = ("--to", tmp_path / "b", "--keep", 1, "--data-dir", tmp_path / "data")
-    assert run("backup", *words) == 1
+    assert run("backup", *words) == 2
     err = capsys.readouterr().err
     assert "the store is damaged: block 0" in err
     assert "no backup was made and none deleted" in err
@@ -140,7 +140,7 @@ def test_a_damaged_store_is_not_backed_up_and_no_backup_is_deleted(tmp_path, cap
 
 def test_a_directory_that_cannot_be_written_leaves_nothing(data, tmp_path, capsys):
     (tmp_path / "b").write_text("a file")
-    assert run("backup", "--to", tmp_path / "b", "--data-dir", data) == 1
+    assert run("backup", "--to", tmp_path / "b", "--data-dir", data) == 2
     err = capsys.readouterr().err
     assert f"cannot write to {tmp_path / 'b'}" in err
     assert err.count("\n") == 1
@@ -299,7 +299,7 @@ def test_a_store_that_is_there_is_replaced_only_by_force_and_kept(backups, tmp_p
     data = tmp_path / "data"
     filled(data, queries=3).close()
     shutil.copy(data / FILE, tmp_path / "before")
-    assert run("restore", backups, "--data-dir", data) == 1
+    assert run("restore", backups, "--data-dir", data) == 2
     assert "Use --force" in capsys.readouterr().err
     assert (data / FILE).read_bytes() == (tmp_path / "before").read_bytes()
     assert run("restore", backups, "--force", "--data-dir", data) == 0
@@ -326,7 +326,7 @@ def test_a_running_daemon_is_never_replaced(backups, tmp_path, capsys):
     filled(data, queries=3).close()
     lock = DirectoryLock(data)
     try:
-        assert run("restore", backups, "--force", "--data-dir", data) == 1
+        assert run("restore", backups, "--force", "--data-dir", data) == 2
     finally:
         lock.release()
     assert "in use by another ragmon" in capsys.readouterr().err
@@ -347,7 +347,7 @@ def test_what_is_damaged_is_not_put_in_place(backups, tmp_path, harm, capsys):
         (backups / (name + CHECKSUM)).unlink()
     else:
         unsound(path)
-    assert run("restore", path, "--data-dir", tmp_path / "new") == 1
+    assert run("restore", path, "--data-dir", tmp_path / "new") == 2
     assert name in capsys.readouterr().err
     assert not (tmp_path / "new" / FILE).exists()
     assert not list((tmp_path / "new").glob(".r*")) if (tmp_path / "new").exists() else True
@@ -372,7 +372,7 @@ def unsound(path: Path) -> None:
 
 
 def test_no_backup_is_a_clear_error(tmp_path, capsys):
-    assert run("restore", tmp_path, "--data-dir", tmp_path / "new") == 1
+    assert run("restore", tmp_path, "--data-dir", tmp_path / "new") == 2
     assert f"no complete backup in {tmp_path}" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         run("restore", "--data-dir", tmp_path / "new")

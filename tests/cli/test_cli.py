@@ -13,9 +13,11 @@ import yaml
 from ragmon import __version__, cli
 from ragmon.cli import flags, main
 from ragmon.cli.commands import COMMANDS, command
+from ragmon.cli.exit_codes import MEANINGS, ExitCode, code_of
 from ragmon.config import load
 from ragmon.config.loading import keys
-from ragmon.errors import SettingsError
+from ragmon.daemon.ending import HUNG
+from ragmon.errors import RemoteError, SettingsError, SinkError, StoreBusyError
 from tests.support.daemons import json_among_logs, running, serve_once
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -141,8 +143,55 @@ def test_wrong_usage_is_2(words, capsys):
     assert "usage: ragmon" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (("report", "--windw", "1h"), "did you mean `--window`?"),
+        (("silence", "list", "--jsn"), "did you mean `--json`?"),
+        (("version", "--zzz=1"), "unrecognized arguments: --zzz=1\n"),
+    ],
+)
+def test_a_mistyped_option_is_told_the_nearest(words, remedy, capsys):
+    assert run(*words) == 2
+    assert remedy in capsys.readouterr().err
+
+
+def test_every_status_has_a_meaning():
+    assert list(MEANINGS) == list(ExitCode)
+    assert len({code.value for code in ExitCode}) == len(MEANINGS)
+    assert ExitCode.FORCED == HUNG
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        pytest.param(SettingsError("x"), 2, id="a setting that cannot be used"),
+        pytest.param(StoreBusyError("x"), 2, id="a store that another process owns"),
+        pytest.param(RemoteError("x"), 3, id="no answer"),
+        pytest.param(RemoteError("x", status=503), 3, id="a server that cannot now"),
+        pytest.param(RemoteError("x", status=429), 3, id="a server that asks to wait"),
+        pytest.param(RemoteError("x", status=302), 3, id="a redirect"),
+        pytest.param(RemoteError("x", status=404), 2, id="a question that has no answer"),
+        pytest.param(RemoteError("x", status=401), 4, id="no token"),
+        pytest.param(RemoteError("x", status=403), 4, id="a token that may not"),
+        pytest.param(SinkError("x", retryable=False, status=403), 4, id="a receiver that forbids"),
+    ],
+)
+def test_the_status_of_an_error_is_that_of_the_table(error, code):
+    assert code_of(error) == code
+
+
+def test_a_defect_does_not_read_as_a_finding(monkeypatch, capsys):
+    def broken(_):
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(command("version"), "run", broken)
+    assert run("version") == 70
+    assert "ZeroDivisionError: a defect" in capsys.readouterr().err
+
+
 def test_an_error_is_one_line_without_a_traceback(capsys):
-    assert run("check-config", "--prot", "1") == 1
+    assert run("check-config", "--prot", "1") == 2
     err = capsys.readouterr().err
     assert err.startswith("ragmon: ")
     assert "did you mean `port`" in err
@@ -276,15 +325,15 @@ def test_check_config_hides_what_a_judge_is_paid_and_asked_with(tmp_path, capsys
 )
 def test_check_config_refuses_what_serve_would(tmp_path, capsys, text, said):
     (tmp_path / "ragmon.yaml").write_text(text, encoding="utf-8")
-    assert run("check-config") == 1
+    assert run("check-config") == 2
     assert said in capsys.readouterr().err
 
 
 def test_serve_refuses_in_the_same_words(tmp_path, capsys):
     (tmp_path / "ragmon.yaml").write_text("host: 0.0.0.0", encoding="utf-8")
-    assert run("check-config") == 1
+    assert run("check-config") == 2
     served = serve_once(tmp_path / "data")
-    assert served.returncode == 1
+    assert served.returncode == 2
     assert served.stderr == capsys.readouterr().err
 
 
@@ -343,19 +392,31 @@ def test_the_report_as_table_and_as_json(daemon, capsys):
     ],
 )
 def test_a_report_that_is_refused_says_why(daemon, capsys, words, said):
-    assert run("report", "--url", daemon.url, *words) == 1
+    assert run("report", "--url", daemon.url, *words) == 2
     assert said in capsys.readouterr().err
 
 
 def test_a_report_from_nobody_says_what_to_do(capsys):
-    assert run("report", "--url", "http://127.0.0.1:1") == 1
+    assert run("report", "--url", "http://127.0.0.1:1") == 3
     assert "ragmon serve" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["as a table", "as JSON"])
+def test_a_report_of_no_pipeline_says_so_and_fails(daemon, capsys, form):
+    daemon.post("/v1/queries", {"pipeline": "billing"})
+    assert run("report", "--url", daemon.url, "--pipeline", "biling", *form) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "no queries of a pipeline 'biling' in the last 24h. Did you mean billing?" in told.err
+    assert run("report", "--url", daemon.url, "--pipeline", "qqq", *form) == 2
+    assert "Of these there are: " in capsys.readouterr().err
+    assert run("report", "--url", daemon.url, "--pipeline", "billing", *form) == 0
 
 
 def test_a_report_needs_the_token(tmp_path, capsys, monkeypatch):
     tokens = [{"name": "ops", "token": "s3cret", "scopes": ["read"]}]
     with running(tmp_path / "data", auth__tokens=tokens) as site:
-        assert run("report", "--url", site.url) == 1
+        assert run("report", "--url", site.url) == 4
         assert "401" in capsys.readouterr().err
         (tmp_path / "token").write_text("s3cret\n", encoding="utf-8")
         assert run("report", "--url", site.url, "--token-file", "token", "--json") == 0
@@ -371,7 +432,7 @@ def test_a_backup_of_a_running_daemon_can_be_restored(tmp_path, capsys):
         site.post("/v1/queries", [{"pipeline": "kept", "query_id": f"q{at}"} for at in range(50)])
         assert run("backup", "copy.sqlite", "--data-dir", tmp_path / "data") == 0
         site.post("/v1/queries", {"pipeline": "kept", "query_id": "too late"})
-        assert run("backup", "copy.sqlite", "--data-dir", tmp_path / "data") == 1
+        assert run("backup", "copy.sqlite", "--data-dir", tmp_path / "data") == 2
         assert "exists" in capsys.readouterr().err
     restored = tmp_path / "restored"
     restored.mkdir()
@@ -383,7 +444,7 @@ def test_a_backup_of_a_running_daemon_can_be_restored(tmp_path, capsys):
 
 
 def test_nothing_to_back_up(tmp_path, capsys):
-    assert run("backup", "copy.sqlite", "--data-dir", tmp_path / "none") == 1
+    assert run("backup", "copy.sqlite", "--data-dir", tmp_path / "none") == 2
     assert "does not exist" in capsys.readouterr().err
 
 

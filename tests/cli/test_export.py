@@ -161,7 +161,7 @@ def test_an_interrupted_export_goes_on_where_it_was(site, tmp_path, capsys, form
         module("pyarrow.parquet")
     name = f"out.{form}"
     with failing_after(site, pages=2) as (url, asked, again):
-        assert main(["export", name, "--url", url]) == 1
+        assert main(["export", name, "--url", url]) == 3
         printed = capsys.readouterr().err
         assert "503" in printed
         assert "go on with --resume" in printed
@@ -210,13 +210,13 @@ def test_a_killed_export_goes_on_where_it_was(site, tmp_path):
 )
 def test_refusals_say_what_to_do(site, tmp_path, capsys, arguments, says):
     (tmp_path / "there.jsonl").write_text("precious")
-    assert main(["export", *arguments, "--data-dir", str(site.data_dir)]) == 1
+    assert main(["export", *arguments, "--data-dir", str(site.data_dir)]) == 2
     assert says in capsys.readouterr().err
     assert (tmp_path / "there.jsonl").read_text() == "precious"
 
 
 def test_a_store_that_is_not_there(capsys):
-    assert main(["export", "o.csv", "--data-dir", "nowhere"]) == 1
+    assert main(["export", "o.csv", "--data-dir", "nowhere"]) == 2
     assert "pass --url" in capsys.readouterr().err
 
 

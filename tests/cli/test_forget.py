@@ -55,5 +55,5 @@ def test_nobody_is_named(capsys, site):
 
 def test_an_empty_id_is_refused(capsys, site):
     status, _, err = ragmon(capsys, site, "--session", "")
-    assert status == 1
+    assert status == 2
     assert "404" in err or "400" in err or "405" in err

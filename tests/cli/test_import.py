@@ -129,7 +129,7 @@ def test_files_of_another_form(tmp_path, capsys, name, content, says):
     if name == "x.parquet":
         module("pyarrow")
     (tmp_path / name).write_bytes(content)
-    assert main(["import", name, "--dry-run"]) == 1
+    assert main(["import", name, "--dry-run"]) == 2
     assert says in capsys.readouterr().err
 
 
@@ -145,5 +145,5 @@ def test_files_of_another_form(tmp_path, capsys, name, content, says):
 def test_a_bad_map_is_named(tmp_path, capsys, content, says):
     (tmp_path / "map.yaml").write_text(content)
     write(tmp_path / "x.jsonl")
-    assert main(["import", "x.jsonl", "--map", "map.yaml", "--dry-run"]) == 1
+    assert main(["import", "x.jsonl", "--map", "map.yaml", "--dry-run"]) == 2
     assert says in capsys.readouterr().err

@@ -45,7 +45,7 @@ def test_alertmanager_ends_it_by_itself(receiver):
 def test_a_refusal_says_what_the_receiver_said(receiver, capsys):
     receiver.answer = lambda post: Reply(404, body=f"no_service {post.path}".encode())
     sinks = f"[{{kind: slack, webhook_url: '{receiver.url}/services/{SECRET}'}}]"
-    assert ask("slack", "--sinks", sinks) == 1
+    assert ask("slack", "--sinks", sinks) == 2
     err = capsys.readouterr().err
     assert err == f"ragmon: {receiver.host} answered 404: no_service ***\n"
 
@@ -59,7 +59,7 @@ def test_a_refusal_says_what_the_receiver_said(receiver, capsys):
     ],
 )
 def test_a_sink_that_is_not_there(words, problem, capsys):
-    assert ask(*words) == 1
+    assert ask(*words) == 2
     assert problem in capsys.readouterr().err
 
 
@@ -84,8 +84,8 @@ def test_no_secret_is_ever_shown(given, capsys):
     assert f"kind={given['kind']}" in shown.replace("\n", "")
     settings = load(None, {"sinks": json.dumps([given])}, {}).settings
     mistaken = [{**given, "tokn": SECRET}, {**given, "give_up_after": "soon"}]
-    assert main(["check-config", "--sinks", json.dumps(mistaken[:1])]) == 1
-    assert main(["check-config", "--sinks", json.dumps(mistaken[1:])]) == 1
+    assert main(["check-config", "--sinks", json.dumps(mistaken[:1])]) == 2
+    assert main(["check-config", "--sinks", json.dumps(mistaken[1:])]) == 2
     refused = capsys.readouterr().err
     assert "tokn" in refused
     assert "give_up_after" in refused

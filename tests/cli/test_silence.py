@@ -97,7 +97,7 @@ def test_somebody_without_a_name_may_silence(capsys, site, monkeypatch):
 )
 def test_what_makes_no_sense_is_refused(capsys, site, words, said):
     status, _, err = ragmon(capsys, site, *words)
-    assert status == 1
+    assert status == 2
     assert said in err
 
 

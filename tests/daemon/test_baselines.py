@@ -290,12 +290,12 @@ def test_from_a_run_to_a_promoted_baseline(here, capsys):
     ],
 )
 def test_what_cannot_be_done_is_said(here, capsys, args, says):
-    assert main(["baseline", *args]) == 1
+    assert main(["baseline", *args]) == (3 if "no answer" in says else 2)
     assert says in capsys.readouterr().err
 
 
 def test_a_store_without_traffic_is_named(here, capsys):
-    assert main(["baseline", "set", "main", "--data-dir=elsewhere"]) == 1
+    assert main(["baseline", "set", "main", "--data-dir=elsewhere"]) == 2
     said = capsys.readouterr().err
     assert "no traffic in that time. No daemon is running on elsewhere" in said
     assert "--url asks" in said
@@ -316,7 +316,7 @@ def test_somebody_without_a_name_may_save_one(here, capsys, monkeypatch):
 
 def test_where_a_daemon_holds_the_store_it_is_asked(here, capsys):
     lock = DirectoryLock(here / "ragmon-data")
-    assert main(["baseline", "list", "--port=9"]) == 1
+    assert main(["baseline", "list", "--port=9"]) == 3
     assert "no answer from http://127.0.0.1:9" in capsys.readouterr().err
     lock.release()
 

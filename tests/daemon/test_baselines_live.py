@@ -127,17 +127,17 @@ def test_a_golden_run_goes_in_and_out(site):
 
 def test_who_shows_no_token_is_told_how(site, monkeypatch, capsys):
     monkeypatch.delenv("RAGMON_API_TOKEN", raising=False)
-    assert main(["baseline", "list", "--url", site.url]) == 1
+    assert main(["baseline", "list", "--url", site.url]) == 4
     assert "Pass a token with --token-file or RAGMON_API_TOKEN" in capsys.readouterr().err
 
 
 def test_what_is_no_address_is_said_to_be_none(capsys):
-    assert main(["report", "--url", "ragmon:8321"]) == 1
+    assert main(["report", "--url", "ragmon:8321"]) == 2
     said = capsys.readouterr().err
     assert "'ragmon:8321' is not a URL. Write for example http://127.0.0.1:8321" in said
 
 
 def test_a_name_leads_nowhere_else(site, monkeypatch, capsys):
     monkeypatch.setenv("RAGMON_API_TOKEN", "admin-token")
-    assert main(["baseline", "show", "../report", "--url", site.url]) == 1
+    assert main(["baseline", "show", "../report", "--url", site.url]) == 2
     assert "answered 404" in capsys.readouterr().err

@@ -28,7 +28,7 @@ QUICK = ("--snapshot_every", "200ms", "--judge.grounding.enabled", "false")
 def refused(data_dir: Path, *flags: str) -> str:
     """What ``ragmon serve`` says as it refuses to start."""
     done = serve_once(data_dir, *flags)
-    assert done.returncode == 1, done
+    assert done.returncode == 2, done
     assert "Traceback" not in done.stderr
     return done.stderr
 
@@ -116,7 +116,7 @@ def test_windows_that_cannot_be_read_end_the_start(filled):
         assert database.execute("UPDATE windows SET body = ?", (body,)).rowcount > 0
     database.close()
     done = serve_once(filled.parent, *QUICK, "--log.format", "json")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert '"start_failed"' in done.stderr
 
 

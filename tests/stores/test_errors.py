@@ -217,7 +217,7 @@ def test_the_command_says_it_in_one_line(tmp_path, spoil):
     spoil(tmp_path / FILE)
     command = [sys.executable, "-m", "ragmon", "serve", "--port", "0", "--data-dir", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith(f"ragmon: {tmp_path / FILE} ")
     assert done.stderr.count("\n") == 1
 

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from ragmon import plugins
 from ragmon.cli.check_config import reference, value_text
 from ragmon.cli.commands import COMMANDS, command
+from ragmon.cli.exit_codes import MEANINGS
 from ragmon.config.access import TokenSettings
 from ragmon.config.sections import (
     MaintenanceSettings,
@@ -187,6 +188,12 @@ def commands_page() -> str:
             ],
         ),
         *itertools.chain.from_iterable(map(_command_section, COMMANDS)),
+        "## Exit status",
+        "All commands keep this table.",
+        table(
+            ("status", "meaning"),
+            [(str(code.value), _cell(text)) for code, text in MEANINGS.items()],
+        ),
     )
 
 
