@@ -7,7 +7,7 @@ watch, and how many of them detectors.max_streams leaves out.
 
 import argparse
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
@@ -19,23 +19,25 @@ from ragmon.cli import flags, series_table
 from ragmon.cli.console import say_json
 from ragmon.cli.rich_output import standard_output
 from ragmon.clock import SystemClock
+from ragmon.config import Loaded
 from ragmon.config.settings import Settings
 from ragmon.config.units import size_text
-from ragmon.daemon.alerting.build import build_detection, build_timing
-from ragmon.daemon.build import build_pipeline, check_exposure
-from ragmon.daemon.judging.build import check_judges
-from ragmon.daemon.notify.routing import build_routes
-from ragmon.daemon.otlp import build_exporter
-from ragmon.daemon.tls import build_certificates
-from ragmon.daemon.tokens import grants
+from ragmon.daemon.startable import check_startable
 from ragmon.durations import duration_text
-from ragmon.exposition.own import OwnMetrics
 from ragmon.judges.llm.options import Options as LlmOptions
 from ragmon.judges.local.options import Options as LocalOptions
-from ragmon.plugins import resolve
 
 _OPTIONAL = (LlmOptions, LocalOptions)
 """Sections that are off unless they are written."""
+
+
+class SettingRow(NamedTuple):
+    """One setting, as people read it."""
+
+    setting: str
+    value: str
+    origin: str  # file, variable, flag or default
+    meaning: str
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,30 +48,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check everything that `serve` would refuse, and print the rest."""
-    from ragmon.daemon.probes.scheduler import plan  # noqa: PLC0415 - the evaluation; others start faster
-
     loaded = flags.settings(args)
     settings = loaded.settings
-    check_exposure(settings)
-    grants(settings)
-    build_certificates(settings.tls, OwnMetrics())
-    resolve("ragmon.stores", "store", settings.store)
-    build_exporter(settings)
-    check_judges(settings)
-    build_detection(settings, build_pipeline(settings).columns)
-    build_timing(settings)
-    build_routes(settings, SystemClock(), settings.port)
-    for probe in settings.probes:
-        plan(probe, grounding=settings.judge.grounding.enabled)
-    for at, source in enumerate(settings.sources):
-        resolve("ragmon.sources", f"sources.{at}", source)
-    rows = [
-        (key, value, _origin(loaded.origins, key), text) for key, value, text in _rows(settings, "")
-    ]
+    check_startable(settings, SystemClock())
+    rows = setting_rows(loaded)
     if args.json:
-        names = ("setting", "value", "from", "meaning")
-        listed = [dict(zip(names, row, strict=True)) for row in rows]
-        say_json({"settings": listed, **series_table.as_json(settings)})
+        listed = [row._asdict() for row in rows]
+        renamed = [{"from" if key == "origin" else key: row[key] for key in row} for row in listed]
+        say_json({"settings": renamed, **series_table.as_json(settings)})
         return 0
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("setting", no_wrap=True)
@@ -80,6 +66,14 @@ def run(args: argparse.Namespace) -> int:
     standard_output(markup=False).print(table)
     series_table.show(settings)
     return 0
+
+
+def setting_rows(loaded: Loaded) -> list[SettingRow]:
+    """Every effective setting; secrets are hidden."""
+    return [
+        SettingRow(key, value, _origin(loaded.origins, key), text)
+        for key, value, text in _rows(loaded.settings, "")
+    ]
 
 
 def _origin(origins: Mapping[str, str], key: str) -> str:

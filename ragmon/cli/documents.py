@@ -19,6 +19,7 @@ from rich.text import Text
 
 from ragmon.cli import remote
 from ragmon.cli.console import say_json
+from ragmon.cli.rich_output import standard_output
 from ragmon.documents.report import (
     DocumentFigures,
     DocumentFinding,
@@ -26,7 +27,6 @@ from ragmon.documents.report import (
     OutcomeFigures,
 )
 from ragmon.errors import SettingsError
-from ragmon.evaluate.report.table import standard_output
 from ragmon.terminal import one_line_each
 from ragmon.web.document_endpoints import DEFAULT_K, DEFAULT_SINCE, UNITS
 

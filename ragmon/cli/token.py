@@ -60,7 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the token and its settings, or the tokens that there are."""
     if args.name in token_files.ACTIONS:
-        return token_files.run(args)
+        return token_files.run_action(args)
     if args.token_name:
         raise SettingsError(
             f"unexpected argument {args.token_name!r}", hint="See `ragmon token --help`"

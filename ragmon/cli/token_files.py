@@ -9,7 +9,7 @@ from ragmon.daemon.generated_tokens import GeneratedTokens
 from ragmon.errors import SettingsError
 
 
-def run(args: argparse.Namespace) -> int:
+def run_action(args: argparse.Namespace) -> int:
     """Run `show`, `rotate` or `retire`."""
     ACTIONS[args.name](GeneratedTokens(load(args.config).settings.data_dir), args)
     return 0

@@ -25,7 +25,7 @@ from ragmon.daemon.access import build_access
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.baselines import build_baselines
-from ragmon.daemon.build import build_engine, check_exposure
+from ragmon.daemon.build import build_engine
 from ragmon.daemon.comparing import LiveComparisons
 from ragmon.daemon.component import Component, Context, build_sources, loops_of
 from ragmon.daemon.documents import LiveDocuments
@@ -50,6 +50,7 @@ from ragmon.daemon.query_pages import QueryPages
 from ragmon.daemon.query_reads import QueryReads
 from ragmon.daemon.schedule import Schedule
 from ragmon.daemon.service_page import LiveService, ServiceParts
+from ragmon.daemon.startable import check_startable
 from ragmon.daemon.store_log import log_store
 from ragmon.errors import StoreError
 from ragmon.exposition.own import OwnMetrics
@@ -82,7 +83,7 @@ class Daemon:
     """Everything that runs; ``run`` returns when it has ended."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
-        check_exposure(settings)
+        check_startable(settings, clock)  # nothing is bound, opened or written before
         self.settings = settings
         self._clock = clock
         self._log = structlog.get_logger("daemon")

@@ -163,9 +163,9 @@ def test_a_full_disk_leaves_no_half_of_a_backup(data, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "status", "error"),
     [
-        (("--to", "ftp://host/x"), 1, "write a directory or s3://bucket/prefix"),
-        (("--to", "b", "--every", "soon"), 1, "is not a duration"),
-        (("--to", "b", "--keep", "0"), 1, "greater than or equal to 1"),
+        (("--to", "ftp://host/x"), 2, "write a directory or s3://bucket/prefix"),
+        (("--to", "b", "--every", "soon"), 2, "is not a duration"),
+        (("--to", "b", "--keep", "0"), 2, "greater than or equal to 1"),
         ((), 2, "give a FILE, or --to PLACE"),
     ],
 )

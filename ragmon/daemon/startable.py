@@ -1,0 +1,37 @@
+"""Check of settings before anything is opened, written or bound."""
+
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.daemon.alerting.build import build_detection, build_timing
+from ragmon.daemon.build import build_pipeline, check_exposure
+from ragmon.daemon.judging.build import check_judges
+from ragmon.daemon.notify.routing import build_routes
+from ragmon.daemon.otlp import build_exporter
+from ragmon.daemon.tls import build_certificates
+from ragmon.daemon.tokens import grants
+from ragmon.exposition.own import OwnMetrics
+from ragmon.plugins import resolve
+
+
+def check_startable(settings: Settings, clock: Clock) -> None:
+    """Build what only reads the settings and their files, as the daemon will.
+
+    Raises:
+        SettingsError: the daemon would refuse to start.
+    """
+    check_exposure(settings)
+    grants(settings)
+    build_certificates(settings.tls, OwnMetrics())
+    resolve("ragmon.stores", "store", settings.store)
+    build_exporter(settings)
+    check_judges(settings)
+    build_detection(settings, build_pipeline(settings).columns)
+    build_timing(settings)
+    build_routes(settings, clock, settings.port)
+    for at, source in enumerate(settings.sources):
+        resolve("ragmon.sources", f"sources.{at}", source)
+    if settings.probes:
+        from ragmon.daemon.probes.scheduler import plan  # noqa: PLC0415 - the whole evaluation
+
+        for probe in settings.probes:
+            plan(probe, grounding=settings.judge.grounding.enabled)
