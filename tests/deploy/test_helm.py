@@ -131,7 +131,8 @@ def test_the_links_of_rules_lead_to_ragmon(chart, values, own):
 
 @pytest.mark.parametrize(("kind", "passed_on"), [("alertmanager", False), ("slack", True)])
 def test_what_a_sink_tells_alertmanager_is_not_passed_on_again(chart, kind, passed_on):
-    config = {"sinks": [{"kind": kind, "url": "http://alertmanager:9093"}]}
+    address = {"slack": "webhook_url_file", "alertmanager": "url"}[kind]
+    config = {"sinks": [{"kind": kind, address: "http://alertmanager:9093"}]}
     rule = of_kind(chart, "PrometheusRule", prometheusRule={"enabled": True}, config=config)
     names = {group["name"] for group in rule["spec"]["groups"]}
     assert ("RagmonAlertFiring" in names) is passed_on

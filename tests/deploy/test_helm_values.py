@@ -264,7 +264,7 @@ TOKEN = {"scopes": ["read"], "existingSecret": "a", "key": "b"}
             id="an exporter's headers in a ConfigMap",
         ),
         pytest.param(
-            {"config": {"probes": [{"name": "a", "endpoint": "https://user:word@host/ask"}]}},
+            {"config": {"external_url": "https://user:word@host/"}},
             "out of the URL",
             id="a password in a URL in a ConfigMap",
         ),
@@ -394,7 +394,7 @@ def test_notes_say_what_is_next(chart):
         ({"exclude": ["ragmon_loop_*"]}, True),
         ({"intervals": "none"}, True),
         ({"max_series": 4000}, False),
-        (None, False),
+        ({}, False),
     ],
 )
 def test_notes_name_the_commands_that_fit_dashboards_to_metrics(chart, metrics, is_told):
