@@ -20,7 +20,6 @@ from ragmon.config.days import holiday_entries
 from ragmon.config.sections import SinkSettings
 from ragmon.config.units import listed, moment, seconds, size, time_of_day
 from ragmon.durations import UNITS
-from ragmon.judges.llm.options import Options as LlmOptions
 from ragmon.plugins import kinds
 
 PREFIX = "config"
@@ -38,6 +37,7 @@ _WRITTEN: Mapping[Any, JsonSchemaValue] = {
 }
 _GENERATED = re.compile(r'^    "config(?:\.[^"]*)?": \{"[^$].*\n', re.MULTILINE)
 _DEFINITIONS = '  "definitions": {\n'
+_OPTIONS = "Options"  # of a judge, which is a section and no entry of a list
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _DROPPED = ("title", "description", "default", "examples", "format", "writeOnly")
 # Sections whose keys are those of a plug-in of the kind that they name.
@@ -59,8 +59,9 @@ def config_definitions() -> dict[str, JsonSchemaValue]:
     """Definitions of draft 7 by name; that of `config` is the first."""
     definitions = _definitions(Settings, PREFIX)
     root = definitions[PREFIX]
-    # The rest of a section may come from variables: RAGMON_JUDGE__LLM__BASE_URL.
-    definitions[f"{PREFIX}.{LlmOptions.__name__}"].pop("required")
+    for name in definitions:
+        if name.endswith(_OPTIONS):  # the rest may come from RAGMON_JUDGE__LLM__BASE_URL
+            definitions[name].pop("required", None)
     for name, package in _PLUGINS.items():
         root["properties"][name] = _plugin_list(name, package, definitions)
     return {name: root if name == PREFIX else definitions[name] for name in sorted(definitions)}
