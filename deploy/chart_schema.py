@@ -2,7 +2,7 @@
 
 Whatever ragmon would refuse at its start as an unknown key, a wrong type or a number out of bounds,
 `helm install` and `helm upgrade` refuse before; what takes more than one key to judge is left to
-ragmon. Only `tests/deploy/test_chart_schema.py` writes the file, by `make golden`.
+ragmon. Only `tests/docs/test_reference.py` writes the file, by `make golden`.
 """
 
 import importlib

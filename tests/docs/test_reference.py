@@ -1,5 +1,7 @@
 """The reference pages equal the code, and leave nothing out."""
 
+import importlib.util
+import json
 import os
 import re
 
@@ -18,6 +20,20 @@ def test_a_page_equals_the_code(name):
         path.write_text(text, encoding="utf-8")
     assert path.exists(), "run `make golden`"
     assert path.read_text(encoding="utf-8") == text, "run `make golden` and read the diff"
+
+
+def test_the_charts_schema_is_that_of_the_settings():
+    spec = importlib.util.spec_from_file_location("schema", ROOT / "deploy/chart_schema.py")
+    chart_schema = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(chart_schema)
+    path = ROOT / "helm/ragmon/values.schema.json"
+    text = path.read_text(encoding="utf-8")
+    expected = chart_schema.with_config(text)
+    assert len(json.loads(expected)["definitions"]) > 35
+    if os.environ.get("GOLDEN"):
+        path.write_text(expected, encoding="utf-8")
+        return
+    assert text == expected, "run `make golden` and read the diff"
 
 
 def test_nothing_in_the_folder_is_written_by_hand():
