@@ -55,7 +55,8 @@ def label(x: float, y: float, text: str, *, anchor: str = "start", class_: str =
 
 def points(pairs: list[tuple[float, float]]) -> str:
     """Coordinates of a polyline or polygon."""
-    return " ".join(f"{_number(x)},{_number(y)}" for x, y in pairs)
+    written = " ".join([f"{x:.1f},{y:.1f}" for x, y in pairs])
+    return written.replace(".0,", ",").replace(".0 ", " ").removesuffix(".0")
 
 
 def _value(value: str | float) -> str:

@@ -16,7 +16,7 @@ HOSTILE = (
 )
 NAMES = (
     *("overview", "pipeline", "incident", "alert", "queries", "query", "versions", "judge"),
-    "search",
+    *("labels", "service", "search"),
 )
 
 
@@ -58,6 +58,8 @@ def pages(site) -> dict[str, str]:
         "query": f"/queries/{queries[0]['record']['query_id']}",
         "versions": "/versions",
         "judge": "/judge",
+        "labels": "/judge/labels",
+        "service": "/ragmon",
         "search": "/search?text=shop",
     }
 
@@ -92,6 +94,26 @@ def test_from_the_overview_to_a_query_by_keyboard_alone(site, window):
     go_to("/queries/")
     assert urlsplit(window.page.url).path.startswith("/queries/v2-")
     assert "I do not know." in window.page.inner_text("main")
+    name = window.page.url
+    with window.page.expect_navigation():
+        keys.press("l")
+    assert urlsplit(window.page.url).path == "/judge/labels"
+    assert "I do not know." in window.page.inner_text("main")
+    with window.page.expect_navigation():
+        keys.press("u")
+    labelled = parse_qs(urlsplit(window.page.url).query)["labelled"][0]
+    assert labelled in name
+    assert "Labelled unfaithful" in window.page.inner_text("main")
+
+    def opinions() -> list[float]:
+        labels = site.get(f"/v1/queries/{labelled}").json["labels"]
+        return [label["faithful"] for label in labels if "faithful" in label]
+
+    assert opinions() == [0.0]
+    with window.page.expect_navigation():
+        keys.press("z")
+    assert parse_qs(urlsplit(window.page.url).query)["query"] == [labelled]
+    assert opinions() == []
     keys.press("?")
     assert window.page.locator("#help").is_visible()
     keys.press("Escape")
