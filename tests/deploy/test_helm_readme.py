@@ -73,7 +73,7 @@ def test_the_schema_knows_the_same_values():
             yield f"{at}{name}"
             yield from properties(inner, f"{at}{name}.")
 
-    known = set(properties(schema)) - {"global"}
+    known = set(properties(schema))
     groups = {key.rpartition(".")[0] for key, _ in explained()} - {""}
     groups |= {key.rpartition(".")[0] for key in groups} - {""}
     told = {key for key, _ in explained()} | groups

@@ -1,14 +1,15 @@
 """What the chart's values do: settings arrive whole, rights stay few, and nonsense is refused."""
 
+import json
 import re
 
 import helm_python
 import pytest
 
 from ragmon.config import load
-from tests.support.chart import CHART, VARIANTS, container, of_kind, pod, texts
+from tests.support.chart import CHART, VARIANTS, container, objects, of_kind, pod, texts
 
-OWN = [name for name in VARIANTS if name not in {"everything", "dashboards"}]
+OWN = [name for name in VARIANTS if name not in {"everything", "dashboards", "platform"}]
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +205,84 @@ def test_otlp_over_grpc_is_open_where_it_is_configured(chart):
     assert [each["name"] for each in of_kind(chart, "Service")["spec"]["ports"]] == ["http"]
 
 
+def test_what_a_platform_team_says_reaches_everything(chart, tmp_path):
+    values = VARIANTS["platform"]
+    found = pod(chart, **values)
+    assert found["containers"][0]["image"].startswith("mirror.example.org/ragmon/ragmon:")
+    assert found["imagePullSecrets"] == [{"name": "mirror"}, {"name": "other"}]
+    assert of_kind(chart, "StatefulSet", **values)["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    assert of_kind(chart, "Service", **values)["metadata"]["labels"]["exposed"] == "inside"
+    volumes = {each["name"]: each for each in found["volumes"]}
+    assert volumes["tmp"]["emptyDir"] == {"sizeLimit": "2Gi", "medium": "Memory"}
+    got = settings(chart, tmp_path, values)
+    assert got.alerts.labels == {"cluster": "eu-1", "team": "search"}
+    assert got.auth.protect_metrics
+
+
+def test_a_monitor_says_what_its_prometheus_needs(chart):
+    monitor = of_kind(chart, "ServiceMonitor", **VARIANTS["platform"])
+    assert monitor["metadata"]["namespace"] == "watching"
+    assert monitor["spec"]["namespaceSelector"] == {"matchNames": ["ops"]}
+    assert monitor["spec"]["jobLabel"] == "app.kubernetes.io/name"
+    assert monitor["spec"]["sampleLimit"] == 20_000
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["authorization"] == {"credentials": {"name": "ragmon-read", "key": "token"}}
+    assert (endpoint["scheme"], endpoint["honorLabels"]) == ("https", True)
+    assert endpoint["tlsConfig"] == {"insecureSkipVerify": True}
+    assert {"targetLabel": "cluster", "replacement": "eu-1"} in endpoint["relabelings"]
+    plain = of_kind(chart, "ServiceMonitor", serviceMonitor={"enabled": True})["spec"]
+    assert plain.keys() == {"selector", "endpoints"}
+
+
+def test_the_headless_service_is_not_scraped_too(chart):
+    services = [each for each in objects(chart, {}) if each["kind"] == "Service"]
+    monitor = of_kind(chart, "ServiceMonitor", serviceMonitor={"enabled": True})
+    (condition,) = monitor["spec"]["selector"]["matchExpressions"]
+    headless = [each for each in services if condition["key"] in each["metadata"]["labels"]]
+    assert condition["operator"] == "DoesNotExist"
+    (named,) = headless
+    assert len(services) == 2
+    assert named["spec"]["clusterIP"] == "None"
+    statefulset = of_kind(chart, "StatefulSet")
+    assert statefulset["spec"]["serviceName"] == named["metadata"]["name"]
+
+
+def test_an_alert_is_changed_by_its_name(chart):
+    rule = of_kind(chart, "PrometheusRule", **VARIANTS["platform"])
+    alerts = {
+        each["alert"]: each
+        for group in rule["spec"]["groups"]
+        for each in group["rules"]
+        if "alert" in each
+    }
+    assert rule["metadata"]["namespace"] == "watching"
+    assert "RagmonAbsent" not in alerts
+    down, firing = alerts["RagmonDown"], alerts["RagmonAlertFiring"]
+    assert (down["for"], down["labels"]["severity"]) == ("10m", "warning")
+    assert firing["labels"] == {"team": "search", "cluster": "eu-1"}
+    others = [each for name, each in alerts.items() if name != "RagmonDown"]
+    assert len({each["for"] for each in others}) > 1
+    assert {each["labels"]["cluster"] for each in alerts.values()} == {"eu-1"}
+
+
+def test_the_grafana_operator_gets_every_dashboard(chart):
+    boards = [
+        each for each in objects(chart, VARIANTS["platform"]) if each["kind"] == "GrafanaDashboard"
+    ]
+    uids = {json.loads(each["spec"]["json"])["uid"] for each in boards}
+    assert {"ragmon-is-it-good", "ragmon-what-broke"} <= uids
+    assert len(uids) == len(boards)
+    for each in boards:
+        assert each["metadata"]["namespace"] == "grafana"
+        assert each["spec"]["instanceSelector"] == {"matchLabels": {"dashboards": "grafana"}}
+        assert (each["spec"]["folder"], each["spec"]["resyncPeriod"]) == ("ragmon", "10m")
+
+
+def test_an_emptydir_has_an_end(chart):
+    volumes = {each["name"]: each for each in pod(chart, **VARIANTS["ephemeral"])["volumes"]}
+    assert volumes["data"]["emptyDir"] == volumes["tmp"]["emptyDir"] == {"sizeLimit": "10Gi"}
+
+
 def test_a_spread_counts_the_pods_of_this_release(chart):
     (spread,) = pod(chart, **VARIANTS["everything"])["topologySpreadConstraints"]
     assert spread["labelSelector"]["matchLabels"] == {
@@ -310,6 +389,16 @@ TOKEN = {"scopes": ["read"], "existingSecret": "a", "key": "b"}
             {"serviceMonitor": {"interval": "5s"}},
             "serviceMonitor.scrapeTimeout",
             id="a scrape longer than its interval",
+        ),
+        pytest.param(
+            {"prometheusRule": {"overrides": {"RagmonGone": {"for": "1m"}}}},
+            "no alert RagmonGone",
+            id="an alert to change that is not there",
+        ),
+        pytest.param(
+            {"config": {"auth": {"protect_metrics": True}}, "serviceMonitor": {"enabled": True}},
+            "serviceMonitor.authorization",
+            id="a scrape without a token",
         ),
         pytest.param(
             {"prometheusRule": {"disabled": ["RagmonGone"]}},

@@ -57,7 +57,8 @@ annotations: {{- toYaml . | nindent 2 }}
 
 {{- define "ragmon.image" -}}
 {{- with .Values.image -}}
-{{- $name := ternary .repository (printf "%s/%s" .registry .repository) (empty .registry) -}}
+{{- $registry := default .registry $.Values.global.imageRegistry -}}
+{{- $name := ternary .repository (printf "%s/%s" $registry .repository) (empty $registry) -}}
 {{- if .digest -}}
 {{- printf "%s@%s" $name .digest -}}
 {{- else -}}
@@ -120,25 +121,63 @@ its two tokens itself, on its volume: nothing that is rendered holds a secret, a
 {{- end -}}
 {{- $auth := merge (dict "tokens" $tokens) (default dict .Values.config.auth) -}}
 {{- $own := dict "host" "0.0.0.0" "port" 8321 "data_dir" "/data" "auth" $auth -}}
+{{- if .Values.externalLabels -}}
+{{- $alerts := deepCopy (default dict .Values.config.alerts) -}}
+{{- $labels := merge (default dict $alerts.labels) .Values.externalLabels -}}
+{{- $_ := set $own "alerts" (merge (dict "labels" $labels) $alerts) -}}
+{{- end -}}
 {{- toYaml (merge $own .Values.config) -}}
 {{- end -}}
 
-{{- /* What selects and scrapes the pod: the same for a ServiceMonitor and a PodMonitor. */ -}}
+{{- /* Of a monitor as a whole, the same for a ServiceMonitor and a PodMonitor: (dict "root" $ "monitor" …). */ -}}
+{{- define "ragmon.monitor" -}}
+{{- with .monitor.jobLabel }}
+jobLabel: {{ . }}
+{{- end }}
+{{- with .monitor.sampleLimit }}
+sampleLimit: {{ . | int64 }}
+{{- end }}
+{{- if and .monitor.namespace (ne .monitor.namespace (include "ragmon.namespace" .root)) }}
+namespaceSelector:
+  matchNames: [{{ include "ragmon.namespace" .root }}]
+{{- end }}
+{{- end -}}
+
+{{- /* What scrapes the pod: (dict "root" $ "monitor" …). */ -}}
 {{- define "ragmon.endpoint" -}}
+{{- $root := .root -}}
+{{- with .monitor -}}
 - port: http
   path: /metrics
+  {{- if ne .scheme "http" }}
+  scheme: {{ .scheme }}
+  {{- end }}
   interval: {{ .interval }}
   scrapeTimeout: {{ .scrapeTimeout }}
+  {{- if .honorLabels }}
+  honorLabels: true
+  {{- end }}
+  {{- with .tlsConfig }}
+  tlsConfig: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .authorization }}
+  authorization: {{- toYaml . | nindent 4 }}
+  {{- end }}
   relabelings:
     # The rules select this job by its name.
     - targetLabel: job
       replacement: ragmon
+    {{- range $name, $value := $root.Values.externalLabels }}
+    - targetLabel: {{ $name }}
+      replacement: {{ $value | quote }}
+    {{- end }}
     {{- with .relabelings }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
   {{- with .metricRelabelings }}
   metricRelabelings: {{- toYaml . | nindent 4 }}
   {{- end }}
+{{- end -}}
 {{- end -}}
 
 {{- /* Name of the headless Service, which gives the pod a name of its own. */ -}}

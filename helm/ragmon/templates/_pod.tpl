@@ -1,6 +1,13 @@
 {{- /* Where a pod runs, the same for ragmon and for `helm test`. */ -}}
 {{- define "ragmon.placement" -}}
-{{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "priorityClassName" "runtimeClassName" "dnsPolicy" "dnsConfig" "hostAliases" }}
+{{- $secrets := list -}}
+{{- range concat .Values.global.imagePullSecrets .Values.imagePullSecrets -}}
+{{- $secrets = append $secrets (ternary . (dict "name" .) (kindIs "map" .)) -}}
+{{- end -}}
+{{- with $secrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" "priorityClassName" "runtimeClassName" "dnsPolicy" "dnsConfig" "hostAliases" }}
 {{- with index $.Values $key }}
 {{ $key }}: {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -87,7 +94,11 @@ volumes: {{- include "ragmon.volumes" . | nindent 2 }}
 
 {{- define "ragmon.volumes" -}}
 - name: tmp
-  emptyDir: {}
+  emptyDir:
+    sizeLimit: {{ default .Values.persistence.size .Values.tmp.sizeLimit }}
+    {{- with .Values.tmp.medium }}
+    medium: {{ . }}
+    {{- end }}
 - name: config
   configMap:
     name: {{ include "ragmon.fullname" . }}
@@ -99,7 +110,8 @@ volumes: {{- include "ragmon.volumes" . | nindent 2 }}
 {{- end }}
 {{- if not .Values.persistence.enabled }}
 - name: data
-  emptyDir: {}
+  emptyDir:
+    sizeLimit: {{ .Values.persistence.size }}
 {{- else if .Values.persistence.existingClaim }}
 - name: data
   persistentVolumeClaim:

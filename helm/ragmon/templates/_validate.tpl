@@ -132,6 +132,9 @@
 {{- if gt (include "ragmon.milliseconds" $monitor.scrapeTimeout | int) (include "ragmon.milliseconds" $monitor.interval | int) -}}
 {{- fail (printf "%s.scrapeTimeout must not exceed %s.interval" $key $key) -}}
 {{- end -}}
+{{- if and $monitor.enabled (not $monitor.authorization) (dig "protect_metrics" false (default dict $.Values.config.auth)) -}}
+{{- fail (printf "config.auth.protect_metrics: Prometheus needs a token too; give it in %s.authorization, for example {credentials: {name: SECRET, key: KEY}}" $key) -}}
+{{- end -}}
 {{- end -}}
 {{- $known := list -}}
 {{- range $path, $_ := .Files.Glob "rules/Ragmon*.yaml" -}}
@@ -140,6 +143,11 @@
 {{- range .Values.prometheusRule.disabled -}}
 {{- if not (has . $known) -}}
 {{- fail (printf "prometheusRule.disabled: there is no alert %s" .) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $_ := .Values.prometheusRule.overrides -}}
+{{- if not (has $name $known) -}}
+{{- fail (printf "prometheusRule.overrides: there is no alert %s" $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
