@@ -16,6 +16,7 @@ from ragmon.loops import Loop
 from tests.support.daemons import running
 from tests.support.http import Site
 from tests.support.paths import ROOT
+from tests.support.stand_in_model import StandInModel
 from tests.support.wait import eventually
 
 
@@ -234,6 +235,7 @@ _LOOPS = (
     "otlp-limit",
     "erasure",
     "grounding",
+    "local-judge",
     "judge-",
     "anchors",
 )
@@ -249,6 +251,7 @@ def test_every_loop_that_starts_is_watched(tmp_path, monkeypatch):
     monkeypatch.setattr(Loop, "start", lambda loop: (started.append(loop), start(loop))[1])
     for name, content in (("token", "secret\n"), ("anchors", _ANCHOR), ("log", "")):
         (tmp_path / name).write_text(content)
+    stand_in = StandInModel(tmp_path / "stand-in")
     everything = {
         "auth__tokens": [
             {"name": "app", "token_file": str(tmp_path / "token"), "scopes": ["read"]}
@@ -258,11 +261,12 @@ def test_every_loop_that_starts_is_watched(tmp_path, monkeypatch):
         "otlp_export": {"endpoint": "http://127.0.0.1:9/v1/traces"},
         "metrics__otlp__endpoint": "http://127.0.0.1:9/v1/metrics",
         "judge__grounding__enabled": True,
+        "judge__local": {"kind": "nli", "model": str(stand_in.model)},
         "judge__llm__base_url": "http://127.0.0.1:9/v1",
         "judge__llm__model": "tiny",
         "judge__anchors": str(tmp_path / "anchors"),
     }
-    with running(tmp_path / "data", **everything) as site:
+    with stand_in.installed(), running(tmp_path / "data", **everything) as site:
         supervisor = site.daemon._supervisor
         missing = {loop.heartbeat.loop for loop in started} - set(supervisor.last_turns())
         page = site.with_token("secret").get("/metrics").text
@@ -277,7 +281,9 @@ def test_no_kind_of_loop_is_left_out_of_the_test_above():
     """Every place that makes a loop, by the beginning of its name."""
     made = "\n".join(path.read_text() for path in (ROOT / "ragmon").rglob("*.py"))
     names = re.findall(r'\bLoop\(\s*f?"([a-z-]+)', made)
-    assert {*names, "jsonl"} == {*_LOOPS, "probes"}  # a golden set has a test of its own
+    names += re.findall(r'(?:loop: str = |judge=[A-Z_]+, loop=)"([a-z-]+)"', made)  # of followers
+    probes = "probes"  # a golden set has a test of its own
+    assert {*names, "jsonl"} == {*_LOOPS, probes}
 
 
 # --------------------------------------------------------------------------------- connections
