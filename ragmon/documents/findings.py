@@ -232,12 +232,17 @@ class _DocumentFindings:
 
     def _changed(self, kind: FindingKind, changed: Changed) -> _Found:
         retrieved = int(self._gathering.tallies.ranks[changed.document].sum())
-        moment = minute_text(changed.at)
-        text = (
-            f"Retrieved {retrieved:,} times until {moment}, and no more since."
-            if kind == "vanished"
-            else f"Never retrieved before {moment}, and {retrieved:,} times since."
-        )
+        moment, release = minute_text(changed.at), self._gathering.scope.version
+        if release is not None:
+            text = (
+                f"Retrieved {retrieved:,} times by other versions, and never by {release}."
+                if kind == "vanished"
+                else f"Retrieved {retrieved:,} times by {release}, and never by other versions."
+            )
+        elif kind == "vanished":
+            text = f"Retrieved {retrieved:,} times until {moment}, and no more since."
+        else:
+            text = f"Never retrieved before {moment}, and {retrieved:,} times since."
         rate = changed.false_discovery_rate
         return self._finding(kind, changed.document, text, at=changed.at, rate=rate)
 

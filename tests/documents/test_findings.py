@@ -73,6 +73,9 @@ def test_a_change_can_be_asked_about(scope, expected):
         scope=scope,
     )
     assert named(made, "vanished") == expected
+    for finding in made.findings:
+        if scope.version and finding.kind == "vanished":
+            assert finding.text == "Retrieved 50 times by other versions, and never by v2."
 
 
 def test_a_hub_is_retrieved_for_everything_and_cited_for_nothing():
