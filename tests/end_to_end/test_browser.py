@@ -124,6 +124,17 @@ def test_from_the_overview_to_a_query_by_keyboard_alone(site, window):
     assert urlsplit(window.page.url).path == "/search"
 
 
+def test_names_in_the_navigation_stand_on_one_line_at_any_width(window):
+    window.open("/search")
+    for width in (1280, 900, 800, 390):
+        window.look({"width": width, "height": 600}, "light")
+        heights = window.page.eval_on_selector_all(
+            ".top nav a", "links => links.map((link) => link.getClientRects()[0].height)"
+        )
+        assert max(heights) < 50, width
+        assert window.too_wide() == [], width
+
+
 def test_zoom_filter_back_and_reload_give_the_same_state(site, window):
     page = window.page
     window.open("/pipelines/shop")
