@@ -52,7 +52,7 @@ def test_refused_lines_of_a_file_are_kept_and_the_others_counted(tmp_path):
         metrics = site.get("/metrics").text
         assert 'ragmon_quarantined_total{reason="malformed",stage="decode"} 1\n' in metrics
         assert 'ragmon_quarantine_entries{stage="decode"} 2\n' in metrics
-        assert '2 entries are in <a href="/v1/quarantine">quarantine</a>' in site.get("/").text
+        assert '2 entries are in <a href="/ragmon#quarantine">quarantine</a>' in site.get("/").text
         again = site.post(f"/v1/quarantine/{invalid['id']}/retry", b"").json
         assert not again["done"]
         assert "query_id" in again["detail"]
