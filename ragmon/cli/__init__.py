@@ -1,5 +1,6 @@
 """The commands, one file each: ``arguments(parser)``, ``run(args) -> int``; see ``commands``."""
 
+# argparse: click takes four times as long to import, typer more (deploy/decisions/0021).
 import argparse
 import sys
 from collections.abc import Sequence

@@ -78,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
 
     with tempfile.TemporaryDirectory(prefix="ragmon-demo-") as folder:
         settings = _settings(args, folder)
-        configure(settings.log.format, "warning")
+        # Nobody who tries it reads a log beside the report, in JSON least of all.
+        configure("console" if settings.log.format == "auto" else settings.log.format, "error")
         daemon = _start(Daemon, settings)
         play = Play(args, settings, daemon)
         thread = threading.Thread(target=play.run, name="demo", daemon=True)

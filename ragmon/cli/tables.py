@@ -122,4 +122,5 @@ def _number(value: float | None) -> str:
 def _ms(value: float | None) -> str:
     if value is None:
         return _UNKNOWN
-    return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+    decimals = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:,.{decimals}f}"

@@ -176,6 +176,16 @@ ASSET = Endpoint(
     media=("text/css", "text/javascript", "image/svg+xml"),
     problems=(404,),
 )
+FAVICON = Endpoint(
+    name="favicon",
+    method="GET",
+    path="/favicon.ico",
+    scope="open",
+    pipelines="none",
+    tag="Pages",
+    summary="Icon for what is no page, such as /metrics: browsers ask for it by this name",
+    media=("image/svg+xml",),
+)
 RUNBOOKS = Endpoint(
     name="runbooks",
     method="GET",
@@ -324,7 +334,7 @@ LABEL_FORM = _form(
 
 EVERY = (
     *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
-    *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, DOCUMENTS_PAGE, JUDGES, SERVICE, ASSET),
+    *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, DOCUMENTS_PAGE, JUDGES, SERVICE, ASSET, FAVICON),
     *(LOGIN_PAGE, LOGIN, LOGOUT, RUNBOOKS, RUNBOOK),
     *(LABEL_QUEUE, LABEL_FORM),
     *(ACKNOWLEDGE_FORM, SILENCE_FORM, END_SILENCE_FORM),

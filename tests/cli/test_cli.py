@@ -67,6 +67,13 @@ def test_the_version_can_be_asked_for_as_of_other_programs(capsys):
     assert capsys.readouterr().out == f"ragmon {__version__}\n"
 
 
+def test_the_versions_as_json(capsys):
+    assert run("version", "--json") == 0
+    versions = json.loads(capsys.readouterr().out)
+    assert set(versions) == {"ragmon", "python", "sqlite"}
+    assert versions["ragmon"] == __version__
+
+
 def test_a_mistyped_command_is_told_the_nearest(capsys):
     assert run("silance", "list") == 2
     assert "there is no command 'silance'; did you mean `silence`?" in capsys.readouterr().err

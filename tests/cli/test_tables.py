@@ -6,6 +6,7 @@ from rich.console import Console
 
 from ragmon.api_schema import Report
 from ragmon.cli.demo import progress_bar
+from ragmon.cli.rich_output import standard_output
 from ragmon.cli.tables import report_view
 from ragmon.report import LatencyFigures, MeanEstimate, PipelineReport, SliceReport
 
@@ -75,6 +76,23 @@ def shown(content):
 )
 def test_a_row_of_a_report_stands_on_one_line_of_80_columns(row):
     assert row in shown(report(PIPELINE))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0.0, "0.00"), (1.234, "1.23"), (12.34, "12.3"), (99.97, "100"), (999.7, "1,000")],
+)
+def test_a_latency_has_three_digits_and_no_exponent(value, expected):
+    figures = FIGURES | {"latency_ms": {"total": replace(LATENCY, mean=value)}}
+    lines = shown(report(PipelineReport(pipeline="p", slices=[], **figures)))
+    assert f"latency total, ms {expected} 12,300 – 12,400 1,234,567" in lines
+
+
+def test_no_line_ends_with_blanks(capsys):
+    standard_output(markup=False).print(report_view(report(PIPELINE)))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 10
+    assert [line for line in lines if line != line.rstrip()] == []
 
 
 def test_a_long_slice_is_folded_and_its_numbers_are_not():

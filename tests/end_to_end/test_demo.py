@@ -54,6 +54,7 @@ def test_it_tells_the_day_in_numbers_and_ends(demo, tmp_path):
     assert f"{QUERIES:,} queries in the last 24h" in text
     assert "zero-result rate of python-docs" in text
     assert "RagmonZeroResults, critical, resolved" in text
+    assert [line for line in text.splitlines() if line.startswith("{")] == []  # no log as JSON
     told = rows(text)
     assert told.keys() == {"before", "index outage", "2026.1", "2026.2-fast"}
     assert told["index outage"][1] == 1.0  # every query of it retrieved nothing

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ragmon.asgi import Problem
 from ragmon.charts.style import CHART_STYLE
 from ragmon.web.api import Page
-from ragmon.web.page_endpoints import ASSET
+from ragmon.web.page_endpoints import ASSET, FAVICON
 
 _MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _HEADERS = {
@@ -40,6 +40,11 @@ class Assets:
             if entry.is_file() and not entry.name.startswith(".")
         }
 
+    @property
+    def icon(self) -> Asset:
+        """The icon of the pages."""
+        return self._assets["icon.svg"]
+
     def address(self, name: str) -> str:
         """Path of a file, for a template."""
         return self._assets[name].address
@@ -57,8 +62,8 @@ class AssetSection:
         self._assets = assets
 
     def pages(self) -> Sequence[Page]:
-        """Its endpoint."""
-        return (Page(ASSET, self.asset),)
+        """Its endpoints."""
+        return (Page(ASSET, self.asset), Page(FAVICON, self.favicon))
 
     async def asset(self, request: Request) -> Response:
         """One file, which never changes at its address."""
@@ -67,6 +72,12 @@ class AssetSection:
         if asset is None:
             raise Problem(404, "no such file; reload the page", reason="not_found")
         return Response(asset.body, headers=_HEADERS, media_type=asset.media)
+
+    async def favicon(self, _: Request) -> Response:
+        """The icon; its name never changes, so it is asked for again after a day."""
+        icon = self._assets.icon
+        headers = _HEADERS | {"cache-control": "public, max-age=86400"}
+        return Response(icon.body, headers=headers, media_type=icon.media)
 
 
 def _asset(name: str, body: bytes) -> Asset:

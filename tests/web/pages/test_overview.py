@@ -92,6 +92,13 @@ def test_what_it_loads_never_changes_at_its_address(site):
         assert site.get(other).status == 404
 
 
+def test_the_icon_is_found_by_the_name_that_browsers_guess(site):
+    answer = site.get("/favicon.ico")
+    assert (answer.status, answer.headers["content-type"]) == (200, "image/svg+xml")
+    assert "<svg" in answer.text
+    assert "immutable" not in answer.headers["cache-control"]  # its name does not change
+
+
 def test_everything_it_needs_is_small(site):
     many = [
         query
