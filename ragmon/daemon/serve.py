@@ -20,7 +20,7 @@ from ragmon import __version__
 from ragmon.alerts.message import Links
 from ragmon.clock import Clock
 from ragmon.config import Settings
-from ragmon.daemon import http, metrics_push
+from ragmon.daemon import http, metrics_push, service_manager
 from ragmon.daemon.access import build_access
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.alerting.loop import Alerting
@@ -373,6 +373,7 @@ class Daemon:
             self._judges,
             *((self._push,) if self._push is not None else ()),
             *((self._probes,) if self._probes is not None else ()),
+            *service_manager.build(self._monitor.stalled),
         ]
 
     def _build_push(self) -> metrics_push.MetricsPush | None:

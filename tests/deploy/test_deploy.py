@@ -160,6 +160,23 @@ def test_the_unit_keeps_its_data_where_it_may_write():
     assert service["WorkingDirectory"] == f"/etc/{service['ConfigurationDirectory']}"
 
 
+def test_the_unit_waits_for_what_ragmon_says():
+    service = unit()
+    assert service["Type"] == "notify"
+    assert service["WatchdogSec"] == "60s"
+    assert "AF_UNIX" in service["RestrictAddressFamilies"]  # of the socket
+    assert service["Restart"] in {"on-failure", "always", "on-watchdog"}
+    assert service["MemoryMax"] == "1G"
+
+
+def test_the_unit_exposes_little():
+    command = [program("systemd-analyze"), "security", "--offline=true", "--threshold=12"]
+    path = DEPLOY / "systemd/ragmon.service"
+    done = subprocess.run([*command, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2_000:]
+    assert "Overall exposure level for ragmon.service" in done.stdout
+
+
 def test_systemd_takes_the_unit(tmp_path):
     text = (DEPLOY / "systemd/ragmon.service").read_text(encoding="utf-8")
     path = tmp_path / "ragmon.service"
