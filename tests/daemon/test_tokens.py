@@ -236,7 +236,7 @@ def test_a_generated_token_is_rotated_while_its_senders_go_on(tmp_path, capsys, 
 )
 def test_what_the_command_cannot_do_it_says(tmp_path, capsys, monkeypatch, words, message):
     code, _, told = shown(capsys, monkeypatch, tmp_path / "data", *words)
-    assert code == 1
+    assert code == 2
     assert message in told
 
 
