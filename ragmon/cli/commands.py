@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "serve": "run the monitoring daemon",
         "silence": "add, list or delete silences of alerts",
         "token": "create a bearer token, or list those of a daemon",
+        "topics": "show what people ask, grouped, the worst served first",
         "trace-doctor": "show how OpenTelemetry traces are mapped to queries, and missing fields",
         "verify": "check a store for damage",
         "version": "print the versions of ragmon, Python and SQLite",

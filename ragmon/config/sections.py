@@ -148,6 +148,20 @@ class PrivacySettings(SettingsSection):
     and account numbers and keys are replaced; drop: no texts are stored."""
 
 
+class TopicSettings(SettingsSection):
+    """Topics: groups of questions, found on request in a process beside the daemon."""
+
+    max_cpu: Annotated[float, Field(gt=0.0, le=1.0)] = 0.5
+    """Share of one core that the process may take."""
+    max_queries: Annotated[int, Field(ge=1_000, le=3_000_000)] = 300_000
+    """Stored queries that one analysis reads; of more, evenly spaced blocks are read and their
+    share is shown. A million takes about a minute of one core and 600 MB."""
+    max_time: Positive = 600.0
+    """Longest time of one analysis; it is given up then."""
+    keep: Positive = 300.0
+    """Time for which an analysis is shown again before it is made anew."""
+
+
 class LimitSettings(SettingsSection):
     """Limits of a request; beyond one, the request is refused with the given status and counted."""
 

@@ -29,6 +29,7 @@ from ragmon.config.sections import (
     RetrievalSettings,
     SamplingSettings,
     SinkSettings,
+    TopicSettings,
 )
 from ragmon.durations import duration_text
 
@@ -95,6 +96,7 @@ class Settings(BaseSettings):
     audit: AuditSettings = AuditSettings()
     limits: LimitSettings = LimitSettings()
     judge: JudgeSettings = JudgeSettings()
+    topics: TopicSettings = TopicSettings()
     sampling: SamplingSettings = SamplingSettings()
     otlp: OtlpSettings = OtlpSettings()
     otlp_export: Annotated[dict[str, Any] | None, AfterValidator(masked)] = None

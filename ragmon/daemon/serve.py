@@ -52,6 +52,7 @@ from ragmon.daemon.schedule import Schedule
 from ragmon.daemon.service_page import LiveService, ServiceParts
 from ragmon.daemon.startable import check_startable
 from ragmon.daemon.store_log import log_store
+from ragmon.daemon.topics.analyses import TopicAnalyses
 from ragmon.errors import StoreError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervised, Supervisor
@@ -69,6 +70,7 @@ from ragmon.web.pages.sections import page_sections
 from ragmon.web.quarantine import QuarantineSection
 from ragmon.web.series import SeriesSection
 from ragmon.web.tokens import TokenSection
+from ragmon.web.topics import TopicSection
 
 if TYPE_CHECKING:
     from ragmon.daemon.probes.scheduler import Probes
@@ -115,12 +117,12 @@ class Daemon:
             self._baselines = build_baselines(self._context, lambda: self._alerting.detection)
             self._exporter = build_exporter(settings)
             self._judges = Judges(self._context, self._exporter)
-            self._erasures = ErasureRequests(
-                self._context, self._alerting, self._traces.source.worker
-            )
+            worker = self._traces.source.worker
+            self._erasures = ErasureRequests(self._context, self._alerting, worker)
             self._sources = build_sources(self._context)
             self._quarantine = QuarantineApi(self._context, self._delivery, self._judges.retries)
             self._documents = LiveDocuments(self._engine, settings, clock, self._memory)
+            self._topics = TopicAnalyses(self._engine, settings, clock)
             self._components = self._build_components()
             self._started: list[Component] = []
             self._server = self._build_server()
@@ -311,6 +313,7 @@ class Daemon:
             SeriesSection(self._build_series()),
             ComparisonSection(self._build_comparisons()),
             DocumentSection(self._documents),
+            TopicSection(self._topics),
             AlertSection(self._alerts, limits),
             BaselineSection(self._baselines, limits),
             JudgeSection(self._judges.on_demand, self._clock.now, limits),
@@ -319,10 +322,6 @@ class Daemon:
             AuditSection(self._access.audit.entries, self._clock.now),
             QuarantineSection(self._quarantine),
         ]
-
-    def _build_page_data(self) -> LivePages:
-        timeout_s = self.settings.limits.query_timeout
-        return LivePages(self._engine, self._clock, self._access.audit, self._monitor, timeout_s)
 
     def _build_series(self) -> LiveSeries:
         return LiveSeries(self._engine, self._clock, self.settings.limits.query_timeout)
@@ -333,8 +332,9 @@ class Daemon:
 
     def _build_pages(self) -> Sequence[RouteSection]:
         """The pages for people."""
+        timeout_s = self.settings.limits.query_timeout
         return page_sections(
-            self._build_page_data(),
+            LivePages(self._engine, self._clock, self._access.audit, self._monitor, timeout_s),
             self._build_series(),
             self._alerts,
             self._baselines,
@@ -344,6 +344,7 @@ class Daemon:
             judges=LiveJudgePages(self._monitor, self._judges),
             service=self._build_service(),
             documents=self._documents,
+            topics=self._topics,
         )
 
     def _build_service(self) -> LiveService:
@@ -371,6 +372,7 @@ class Daemon:
             PipelineRetention(self._context, self._erasures.evidence),
             *((self._exporter,) if self._exporter is not None else ()),
             self._judges,
+            self._topics,
             *((self._push,) if self._push is not None else ()),
             *((self._probes,) if self._probes is not None else ()),
             *service_manager.build(self._monitor.stalled),

@@ -96,10 +96,11 @@ def _row(query: QueryDetail) -> list[Any]:
         _json(record.tags).decode() if record.tags else None, record.error, record.query,
         record.answer,
     )  # fmt: skip
-    return [_cell(value) for value in row]
+    return [plain_cell(value) for value in row]
 
 
-def _cell(value: Any) -> Any:
+def plain_cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula."""
     if isinstance(value, str) and value.startswith(_COMPUTED):
         return "'" + value
     return value

@@ -1,33 +1,13 @@
 """Words of questions and answers, as a search by words sees them."""
 
 import itertools
-import re
-import unicodedata
 
 from msgspec import Struct
 
+from ragmon.word_pieces import ascii_words, is_unspaced, normalised, pieces
+
 MOST_WORDS = 20
 """Words that one search may ask for."""
-# Scripts whose words no space divides: Thai to Tibetan, Myanmar, Khmer, kana, Han.
-_UNSPACED = (
-    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uf900-\ufaff\U00020000-\U0003ffff"
-)
-_PIECE = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
-_is_unspaced = re.compile(f"[{_UNSPACED}]").match
-_ascii_words = re.compile(r"[a-z0-9_]+").findall
-
-
-def normalised(text: str) -> str:
-    """A text in which words are alike that a reader takes for the same."""
-    if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFKC", text.casefold())
-
-
-def pieces(text: str) -> list[str]:
-    """The words of a normalised text; a stretch without spaces between its words is one."""
-    return _ascii_words(text) if text.isascii() else _PIECE.findall(text)
 
 
 def keys_of(text: str) -> set[str]:
@@ -40,10 +20,10 @@ def keys_of(text: str) -> set[str]:
 def add_keys(text: str, keys: set[str]) -> None:
     """Add ``keys_of`` a text to others."""
     if text.isascii():
-        keys.update(_ascii_words(text.lower()))
+        keys.update(ascii_words(text.lower()))
         return
-    for word in set(_PIECE.findall(normalised(text))):
-        if _is_unspaced(word):
+    for word in set(pieces(normalised(text))):
+        if is_unspaced(word):
             keys |= _pairs(word)
         else:
             keys.add(word)
@@ -73,8 +53,8 @@ class WordSearch(Struct, frozen=True):
             raise ValueError(f"words: {asked[:100]!r} holds no word; name letters or digits")
         if len(words) > MOST_WORDS:
             raise ValueError(f"words: {len(words)} words, {MOST_WORDS} are allowed; name fewer")
-        unspaced = [word for word in words if _is_unspaced(word)]
-        keys = [word for word in words if not _is_unspaced(word)]
+        unspaced = [word for word in words if is_unspaced(word)]
+        keys = [word for word in words if not is_unspaced(word)]
         for word in unspaced:
             keys += sorted(_pairs(word) if len(word) == 1 else _pairs(word) - {*word})
         return WordSearch(frozenset(words) - {*unspaced}, tuple(unspaced), tuple(keys))

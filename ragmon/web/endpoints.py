@@ -14,6 +14,7 @@ from ragmon.web import (
     page_endpoints,
     quarantine_endpoints,
     query_endpoints,
+    topic_endpoints,
 )
 from ragmon.web.endpoint import (
     LIMIT,
@@ -344,7 +345,7 @@ RECEIPT = Endpoint(
 EVERY = (
     *page_endpoints.EVERY,
     *(METRICS, LIVE, READY, REPORT, SERIES, COMPARE, *query_endpoints.EVERY),
-    *(*document_endpoints.EVERY, OPENAPI),
+    *(*document_endpoints.EVERY, *topic_endpoints.EVERY, OPENAPI),
     *(ALERTS, ALERT, INCIDENTS, *incident_endpoints.EVERY, NOTIFICATIONS),
     *(SILENCES, ADD_SILENCE, DELETE_SILENCE),
     *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),

@@ -23,6 +23,7 @@ from ragmon.web.pages.sections import page_sections
 from ragmon.web.quarantine import QuarantineSection
 from ragmon.web.series import SeriesSection
 from ragmon.web.tokens import TokenSection
+from ragmon.web.topics import TopicSection
 from tests.support import golden
 from tests.support.limits import body_limits
 
@@ -61,8 +62,10 @@ def test_every_route_is_in_it():
             judges=None,
             service=None,
             documents=None,
+            topics=None,
         ),
         DocumentSection(None),
+        TopicSection(None),
         LoginSection(None, ManualClock(0.0), None, "", None),
         SeriesSection(None),
         ComparisonSection(None),

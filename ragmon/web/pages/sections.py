@@ -26,7 +26,9 @@ from ragmon.web.pages.search import SearchSection
 from ragmon.web.pages.service import ServiceSection
 from ragmon.web.pages.service_source import ServiceSource
 from ragmon.web.pages.sources import CourseSource, PageSource
+from ragmon.web.pages.topics import TopicPages
 from ragmon.web.pages.versions import VersionsSection
+from ragmon.web.topics import TopicSource
 
 
 def page_sections(
@@ -41,6 +43,7 @@ def page_sections(
     judges: JudgePageSource,
     service: ServiceSource,
     documents: DocumentSource,
+    topics: TopicSource,
 ) -> Sequence[RouteSection]:
     """Sections of all pages, and of what they load."""
     assets = Assets()
@@ -59,5 +62,6 @@ def page_sections(
         ServiceSection(service, renderer),
         DocumentPageSection(documents, renderer),
         RunbookSection(renderer),
+        TopicPages(topics, renderer),
         AssetSection(assets),
     )

@@ -1,0 +1,136 @@
+"""Topics of questions: found in a sample by its nearest neighbours, then assigned by likeness.
+
+Communities of the graph of nearest neighbours need no number of topics. Their centroids then take
+in what is nearest to them, a few times over; that mends the borders, and gives every question of
+any size of traffic the topic that the sample would have given it.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragmon.topics.communities import communities, graph_of
+from ragmon.topics.neighbours import TermRows, TermWeights, neighbours, term_weights
+from ragmon.topics.terms import Questions
+
+NEIGHBOURS = 10
+RESOLUTION = 1.0
+LEAST_LIKENESS = 0.12
+"""A question less like every topic than this belongs to none."""
+LEAST_RECOGNIZED = 0.25
+"""The same for topics of an earlier day, so that what is new does not seem to be theirs."""
+_PASSES = 4  # of assigning and moving the centroids
+_BLOCK = 4_096  # questions whose likeness to every topic is held at a time
+_PART = 65_536  # questions whose terms are looked up at a time
+
+Labels = NDArray[np.int32]
+Floats = NDArray[np.float32]
+
+
+class TopicModel(NamedTuple):
+    """Topics as directions among the terms."""
+
+    weights: TermWeights
+    centroids: Floats  # shape (terms, topics), of unit length
+
+    @property
+    def topics(self) -> int:
+        """Their number."""
+        return int(self.centroids.shape[1])
+
+    def assign(self, questions: Questions) -> Labels:
+        """The topic of each question; -1 where it is like none."""
+        return self.kept(*self.nearest(questions))
+
+    def nearest(self, questions: Questions) -> tuple[Labels, Floats]:
+        """The nearest topic of each question, and the cosine to it; a part of them at a time."""
+        parts = [
+            self.likeness(self.weights.rows(questions.part(first, first + _PART)))
+            for first in range(0, max(1, len(questions)), _PART)
+        ]
+        labels, likeness = zip(*parts, strict=True)
+        return np.concatenate(labels), np.concatenate(likeness)
+
+    def recognized(self, questions: Questions) -> Labels:
+        """The same of later questions, whose words may be new; at most as many as are fitted."""
+        unknown = float(self.weights.rarity.max(initial=0.0))
+        labels, likeness = self.likeness(self.weights.rows(questions, unknown))
+        return np.where(likeness >= LEAST_RECOGNIZED, labels, np.int32(-1))
+
+    @staticmethod
+    def kept(labels: Labels, likeness: Floats) -> Labels:
+        """Labels of what is like its topic; -1 for the rest."""
+        return np.where(likeness >= LEAST_LIKENESS, labels, np.int32(-1))
+
+    def likeness(self, rows: TermRows) -> tuple[Labels, Floats]:
+        """The nearest topic of each row, and the cosine to it."""
+        labels = np.zeros(len(rows), dtype=np.int32)
+        likeness = np.zeros(len(rows), dtype=np.float32)
+        if not self.topics:
+            return labels, likeness
+        for first in range(0, len(rows), _BLOCK):
+            starts = rows.starts[first : first + _BLOCK + 1]
+            span = slice(int(starts[0]), int(starts[-1]))
+            filled = np.flatnonzero(np.diff(starts))
+            if not len(filled):
+                continue
+            parts = self.centroids[rows.columns[span]]
+            parts *= rows.weights[span, None]
+            scores = np.add.reduceat(parts, (starts[:-1] - starts[0])[filled], axis=0)
+            labels[first + filled] = scores.argmax(axis=1)
+            likeness[first + filled] = scores.max(axis=1)
+        return labels, likeness
+
+
+def fit(
+    questions: Questions,
+    seed: int,
+    least: int = 0,
+    breathe: Callable[[], None] = lambda: None,
+) -> tuple[TopicModel, Labels]:
+    """Topics of distinct questions, and the topic of each; -1 where it is like none.
+
+    Args:
+        questions: distinct ones, at most some twenty thousand.
+        seed: of the order in which questions are looked at.
+        least: distinct questions that make a topic; 0: by the number of questions.
+        breathe: called now and then; it may pause.
+    """
+    weights = term_weights(questions)
+    rows = weights.rows(questions)
+    near = neighbours(rows, len(weights.terms), NEIGHBOURS, breathe)
+    least = least or max(5, min(12, len(questions) // 1_000))
+    labels = _of_size(communities(graph_of(near), RESOLUTION, seed), least)
+    model = TopicModel(weights, _centroids(rows, labels, len(weights.terms)))
+    for _ in range(_PASSES):
+        breathe()
+        labels, likeness = model.likeness(rows)
+        labels = _of_size(model.kept(labels, likeness), least)
+        model = TopicModel(weights, _centroids(rows, labels, len(weights.terms)))
+    return model, model.kept(*model.likeness(rows))
+
+
+def _of_size(labels: NDArray[np.int32], least: int) -> Labels:
+    """Labels of the groups that are large enough, the largest first; -1 for the rest."""
+    sizes = np.bincount(labels[labels >= 0])
+    order = np.argsort(-sizes, kind="stable")
+    kept = order[sizes[order] >= least]
+    places = np.full(len(sizes) + 1, -1, dtype=np.int32)  # the last one is for -1
+    places[kept] = np.arange(len(kept))
+    return places[labels]
+
+
+def _centroids(rows: TermRows, labels: Labels, terms: int) -> Floats:
+    """The direction of each group of rows."""
+    count = int(labels.max(initial=-1)) + 1
+    label = np.repeat(labels, np.diff(rows.starts))
+    used = label >= 0
+    cells = rows.columns[used].astype(np.int64) * count + label[used]
+    sums = np.bincount(cells, rows.weights[used], terms * count).astype(np.float64)
+    sums = sums.reshape(terms, count)
+    lengths = np.sqrt(np.square(sums).sum(axis=0))
+    np.divide(sums, lengths, out=sums, where=lengths > 0.0)
+    directions: Floats = sums.astype(np.float32)
+    return directions
