@@ -19,15 +19,15 @@ _Floats = NDArray[np.float64]
 _SHOWN = 300  # characters of a typical question
 
 
-class _Question(Struct, frozen=True, gc=False):
+class _AskedQuestion(Struct, frozen=True, gc=False):
     """The part of a record that topics are made of."""
 
     query: str | None = None
     query_id: str = ""
 
 
-_decode_all = msgspec.msgpack.Decoder(list[_Question]).decode
-_decode = msgspec.msgpack.Decoder(_Question).decode
+_decode_all = msgspec.msgpack.Decoder(list[_AskedQuestion]).decode
+_decode = msgspec.msgpack.Decoder(_AskedQuestion).decode
 
 
 class TopicBlock(NamedTuple):

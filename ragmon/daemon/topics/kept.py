@@ -7,7 +7,7 @@ import structlog
 
 from ragmon.topics.grouping import KeptModel
 
-FILE = "topics.msgpack"
+FILE = "topics_kept"
 _MOST_PIPELINES = 50
 _decode = msgspec.msgpack.Decoder(dict[str, KeptModel]).decode
 

@@ -11,6 +11,7 @@ from ragmon.alerts.as_json import IncidentView, describe, describe_incident
 from ragmon.alerts.incidents import incidents
 from ragmon.clock import ManualClock
 from ragmon.daemon.monitor import LiveMonitor
+from ragmon.daemon.page_data import LivePages
 from ragmon.web.pages.assets import Assets
 from ragmon.web.pages.overview import OverviewSection
 from ragmon.web.pages.rendering import HEADERS, Renderer
@@ -223,7 +224,9 @@ def shown_with(site, alerts) -> HtmlPage:
     daemon = site.daemon
     views = [describe(alert, LINKS) for alert in alerts]
     told = [describe_incident(incident) for incident in incidents(alerts, NOW)]
-    pages = daemon._build_page_data()
+    pages = LivePages(
+        daemon._engine, daemon._clock, daemon._access.audit, daemon._monitor, query_timeout_s=20.0
+    )
     section = OverviewSection(pages, FakeAlerts(told, views), daemon._baselines, Renderer(Assets()))
     request = Request({"type": "http", "query_string": b"", "headers": []})
     answer = asyncio.run(section.overview(request))
