@@ -15,9 +15,9 @@ from rich.table import Table
 from ragmon.cli import remote
 from ragmon.cli.console import say_json
 from ragmon.cli.evaluate import write
+from ragmon.cli.rich_output import standard_output
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError
-from ragmon.evaluate.report.table import standard_output
 from ragmon.queries.exports import plain_cell
 from ragmon.report import MeanEstimate
 from ragmon.terminal import one_line_each
