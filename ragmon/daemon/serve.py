@@ -70,7 +70,6 @@ from ragmon.web.pages.sections import page_sections
 from ragmon.web.quarantine import QuarantineSection
 from ragmon.web.series import SeriesSection
 from ragmon.web.tokens import TokenSection
-from ragmon.web.topics import TopicSection
 
 if TYPE_CHECKING:
     from ragmon.daemon.probes.scheduler import Probes
@@ -313,7 +312,6 @@ class Daemon:
             SeriesSection(self._build_series()),
             ComparisonSection(self._build_comparisons()),
             DocumentSection(self._documents),
-            TopicSection(self._topics),
             AlertSection(self._alerts, limits),
             BaselineSection(self._baselines, limits),
             JudgeSection(self._judges.on_demand, self._clock.now, limits),

@@ -23,7 +23,6 @@ from ragmon.web.pages.sections import page_sections
 from ragmon.web.quarantine import QuarantineSection
 from ragmon.web.series import SeriesSection
 from ragmon.web.tokens import TokenSection
-from ragmon.web.topics import TopicSection
 from tests.support import golden
 from tests.support.limits import body_limits
 
@@ -65,7 +64,6 @@ def test_every_route_is_in_it():
             topics=None,
         ),
         DocumentSection(None),
-        TopicSection(None),
         LoginSection(None, ManualClock(0.0), None, "", None),
         SeriesSection(None),
         ComparisonSection(None),

@@ -28,7 +28,7 @@ from ragmon.web.pages.service_source import ServiceSource
 from ragmon.web.pages.sources import CourseSource, PageSource
 from ragmon.web.pages.topics import TopicPages
 from ragmon.web.pages.versions import VersionsSection
-from ragmon.web.topics import TopicSource
+from ragmon.web.topics import TopicSection, TopicSource
 
 
 def page_sections(
@@ -45,7 +45,7 @@ def page_sections(
     documents: DocumentSource,
     topics: TopicSource,
 ) -> Sequence[RouteSection]:
-    """Sections of all pages, and of what they load."""
+    """Sections of all pages, of what they load, and of topics over the API."""
     assets = Assets()
     renderer = Renderer(assets)
     return (
@@ -63,5 +63,6 @@ def page_sections(
         DocumentPageSection(documents, renderer),
         RunbookSection(renderer),
         TopicPages(topics, renderer),
+        TopicSection(topics),
         AssetSection(assets),
     )
