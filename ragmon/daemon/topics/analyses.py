@@ -106,6 +106,8 @@ class TopicAnalyses:
                 raise TopicsFailedError("ragmon is ending")
             with TopicProcess(self._settings.max_cpu) as process:
                 self._process = process
+                if self._stopping.is_set():  # meanwhile: ``stop`` saw no process to end
+                    raise TopicsFailedError("ragmon is ending")
                 try:
                     return self._found_by(process, query)
                 finally:
