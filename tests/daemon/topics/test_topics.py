@@ -160,8 +160,9 @@ def test_a_process_that_ends_is_an_error_that_says_what_to_do():
     assert "max_queries" in str(caught.value)
 
 
-def test_it_ends_while_topics_are_found(tmp_path):
-    with running(tmp_path / "data", topics__max_cpu=0.01) as site:
-        site.post("/v1/queries", batch(SystemClock().now()))
-        page = site.get("/topics").text
-        assert "being found" in page
+def test_nothing_is_begun_once_the_daemon_ends(tmp_path):
+    with running(tmp_path / "data", topics__max_cpu=1.0) as site:
+        site.daemon._topics.stop()
+        answer = site.get("/v1/topics")
+        assert answer.status == 503
+        assert "ending" in answer.json["detail"]
