@@ -5,7 +5,13 @@ from numpy.typing import NDArray
 
 from ragmon.records import Amendments, QueryRecord
 from ragmon.signals import SignalOptions
-from ragmon.signals.evidence import BELIEVED, best_score, human_score, verdict_of
+from ragmon.signals.evidence import (
+    BELIEVED,
+    SAMPLED_JUDGE,
+    best_score,
+    human_score,
+    verdict_of,
+)
 from ragmon.signals.facts import Facts
 
 NAME = "unfaithful"
@@ -30,7 +36,8 @@ def limit(known: Amendments, options: SignalOptions) -> float:
     if human_score(known) is None:
         verdicts = (verdict_of(known, judge) for judge in BELIEVED)
         believed = next((each for each in verdicts if each and each.score is not None), None)
-        if believed is not None and believed.doubted_below is not None:
+        is_calibrated = believed is not None and believed.judge != SAMPLED_JUDGE
+        if believed is not None and is_calibrated and believed.doubted_below is not None:
             return believed.doubted_below
     return options.unfaithful_below
 
