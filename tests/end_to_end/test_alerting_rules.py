@@ -77,7 +77,7 @@ def check_refusals(site: Process, told: Told) -> None:
     assert re.search(
         r"refuses 8\d(\.\d+)?% of the records it receives", fired["annotations"]["description"]
     )
-    assert fired["annotations"]["runbook_url"].endswith("/RagmonRejectedRising.md")
+    assert fired["annotations"]["runbook_url"].endswith("/runbooks/RagmonRejectedRising")
 
     def only_good() -> bool:
         site.post("/v1/queries", [good(next(numbers))])

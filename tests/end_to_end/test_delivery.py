@@ -149,7 +149,7 @@ def test_an_outage_goes_all_the_way_to_alertmanager_and_back(tmp_path, receiver)
     assert noted["observed"].startswith("zero-result rate ")
     assert "What to try:\n1. Check that the index exists" in noted["description"]
     assert "nothing was retrieved): http" in noted["description"]
-    assert noted["runbook_url"].endswith("/RagmonZeroResults.md")
+    assert noted["runbook_url"].endswith("/runbooks/RagmonZeroResults")
     [over] = bodies(receiver, "resolved")["docs"]["alerts"]
     assert over["annotations"]["over_since"]
 

@@ -101,14 +101,14 @@ def test_nobody_is_asked_without_consent(tmp_path, llm, capsys, monkeypatch):
     llm_off = settings(llm, sampling__least=1e-9, sampling__judgements_per_hour=0)
     with running(tmp_path / "data", **llm_off) as site:
         site.post("/v1/queries", [answered(1)])
-        assert run(site, "--limit", "5") == 1
+        assert run(site, "--limit", "5") == 2
     assert "Add --yes" in capsys.readouterr().err
     assert llm.chats == []
 
 
 def test_without_a_language_model_it_says_how_to_get_one(tmp_path, capsys):
     with running(tmp_path / "data") as site:
-        assert run(site, "--yes") == 1
+        assert run(site, "--yes") == 2
     assert "judge.llm.base_url" in capsys.readouterr().err
 
 
