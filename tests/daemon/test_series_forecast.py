@@ -130,8 +130,8 @@ def test_check_config_prints_it_beside_a_running_daemon(tmp_path, capsys, monkey
         assert main(["check-config", f"--data_dir={folder}", "--slices=tenant"]) == 0
         printed = capsys.readouterr().out
     assert f"traffic in {folder}/ragmon.sqlite: 1 pipelines, 1 slices, as of 20" in printed
-    assert re.search(r"ragmon_error_ratio +16 +16 +0 ", printed)
-    assert re.search(r"ragmon_slice_query_errors_total +1 +1 +0 ", printed)
+    assert re.search(r"ragmon_error_ratio +16 +16 +0\b", printed)
+    assert re.search(r"ragmon_slice_query_errors_total +1 +1 +0\b", printed)
     assert "All fit into metrics.max_series, 10,000." in printed
     assert "All fit into detectors.max_streams, 2,000." in printed
 

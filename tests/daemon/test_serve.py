@@ -237,6 +237,7 @@ _LOOPS = (
     "grounding",
     "local-judge",
     "judge-",
+    "service-manager",
     "anchors",
 )
 _ANCHOR = (
@@ -252,6 +253,7 @@ def test_every_loop_that_starts_is_watched(tmp_path, monkeypatch):
     for name, content in (("token", "secret\n"), ("anchors", _ANCHOR), ("log", "")):
         (tmp_path / name).write_text(content)
     stand_in = StandInModel(tmp_path / "stand-in")
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     everything = {
         "auth__tokens": [
             {"name": "app", "token_file": str(tmp_path / "token"), "scopes": ["read"]}
