@@ -25,6 +25,7 @@ from ragmon.mapping import mapping_of
 from ragmon.sources import ListedObject, ObjectStore, SourceContext
 from ragmon.sources.line_intake import IntakeOptions, LineIntake
 
+_RESOLUTION_S = 1.0  # of the times of a listing: objects of a second are read when it is over
 _LONGEST_PAUSE_S = 300.0  # of a bucket that does not answer
 _MOST_ROWS = 1_000
 _MOST_BYTES = 1 << 20  # of the rows of one batch
@@ -139,7 +140,7 @@ class ObjectSource(LoopOwner):
 
     def _listed(self, place: ObjectPosition | None) -> list[ListedObject]:
         """Objects after the last one, in order, that do not change any more."""
-        newest = self._context.clock.now() - self._options.settle_s
+        newest = self._context.clock.now() - max(self._options.settle_s, _RESOLUTION_S)
         return sorted(
             (
                 listed

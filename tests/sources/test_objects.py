@@ -90,6 +90,15 @@ def test_two_of_one_moment_are_both_read(reader):
     assert reader.read() == ["a", "b"]
 
 
+def test_one_that_comes_in_the_second_of_the_last_one_before_its_name_is_read():
+    reader = Reader(settle_s=0)
+    reader.bucket.put("z.jsonl", lines("z"), age_s=0)
+    assert reader.read() == []  # the second is not over
+    reader.bucket.put("a.jsonl", lines("a"), age_s=0)
+    reader.disk.clock.sleep(1)
+    assert reader.read() == ["a", "z"]
+
+
 def test_what_may_still_change_waits(reader):
     reader.bucket.put("a.jsonl", lines("a"), age_s=30)
     assert reader.read() == []
