@@ -11,7 +11,8 @@ from rich.segment import Segment
 
 from ragmon.terminal import printable
 
-_BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)\n")  # before the end of a line, also coloured
+# Before the end of a line, also coloured; in linear time, as it starts only where blanks begin.
+_BLANKS = re.compile(r"(?<! ) ++((?:\x1b\[[0-9;]*+m)*+)\n")
 _LOG_WIDTH = 140  # columns, where there is no terminal
 
 

@@ -3,7 +3,6 @@
 import argparse
 import csv
 import io
-import sys
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from rich import box
 from rich.table import Table
 
 from ragmon.cli import remote
-from ragmon.cli.console import say_json
+from ragmon.cli.console import say, say_json
 from ragmon.cli.evaluate import write
 from ragmon.cli.rich_output import standard_output
 from ragmon.clock import Clock, SystemClock
@@ -60,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         say_json(listed)
     elif args.csv:
-        sys.stdout.write(table_of(listed))
+        say(table_of(listed), end="")
     elif args.golden is not None:
         write(args.golden, golden_set(listed))
     else:

@@ -16,7 +16,7 @@ from ragmon.stores.sqlite.columns import checked, checked_row
 from ragmon.stores.sqlite.database import UNREADABLE, decoded, translated, unzip
 from ragmon.stores.sqlite.rows import read_amendment, read_bucket
 from ragmon.stores.sqlite.saved_windows import SavedWindows
-from ragmon.stores.sqlite.sealing import unseal
+from ragmon.stores.sqlite.sealing import is_sealed, unseal
 from ragmon.stores.summaries import BlockOutline, DueSummary
 from ragmon.windows.snapshot import SavedBucket
 
@@ -165,7 +165,11 @@ class SqliteReader:
             return None
         with self.damage.tolerated("block_keys", first_sequence), decoded(self._path):
             row = self._db.execute(_KEYS, (first_sequence,)).fetchone()
-            return None if row is None else unseal(row[0], "block_keys", first_sequence)
+            if row is None:
+                return None
+            if not is_sealed(row[0]):  # all are, since there are any
+                raise ValueError(f"the filter of block {first_sequence} has no checksum")
+            return unseal(row[0], "block_keys", first_sequence)
         return None
 
     def contents(self, first_sequence: int) -> tuple[bytes, dict[int, bytes]] | None:

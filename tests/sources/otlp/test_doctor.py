@@ -101,10 +101,8 @@ def test_brackets_and_colons_in_a_text_are_shown(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        ([], 2, "pass files, or --last N"),
-        (["x", "--last", "3"], 2, "pass files, or --last N"),
-        (["/nowhere"], 1, "cannot read /nowhere"),
-        (["--last", "3", "--url", "http://127.0.0.1:9"], 1, "no answer"),
+        (["/nowhere"], 2, "cannot read /nowhere"),
+        (["--last", "3", "--url", "http://127.0.0.1:9"], 3, "no answer"),
     ],
 )
 def test_what_cannot_be_shown(arguments, status, said, capsys):
@@ -112,10 +110,17 @@ def test_what_cannot_be_shown(arguments, status, said, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("arguments", [[], ["x", "--last", "3"]], ids=["neither", "both"])
+def test_either_files_or_the_newest_of_a_daemon(arguments, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["trace-doctor", *arguments])
+    assert "pass files, or --last N" in capsys.readouterr().err
+
+
 def test_a_file_that_holds_no_traces(tmp_path, capsys):
     file = tmp_path / "notes.txt"
     file.write_text("just some notes")
-    assert main(["trace-doctor", str(file)]) == 1
+    assert main(["trace-doctor", str(file)]) == 2
     assert "no OTLP protobuf" in capsys.readouterr().err
 
 
