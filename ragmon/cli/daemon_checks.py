@@ -98,8 +98,7 @@ class DaemonChecks:
     def clock(self) -> Iterator[HealthFinding]:
         """Queries are neither from the future nor from long ago."""
         area = Area("clock")
-        newest = self._sum("ragmon_watermark_timestamp_seconds")
-        age_s = self._clock.now() - newest
+        age_s = self._newest_age_s()
         ahead = sum(
             value
             for labels, value in self._all("ragmon_rejected_total")
@@ -110,7 +109,7 @@ class DaemonChecks:
                 f"{ahead:,.0f} records were refused because they lie in the future",
                 "Set the clocks of the senders, or of this machine, by NTP; see max_clock_skew",
             )
-        if newest and age_s < -60.0:
+        if age_s is not None and age_s < -60.0:
             yield area.problem(
                 f"the newest query is {rounded_duration_text(-age_s)} ahead of this clock",
                 "Set the clock of this machine, or of the senders, by NTP",
@@ -131,9 +130,8 @@ class DaemonChecks:
                 "no record was stored since the start of the daemon",
                 "Send some: see the guide Connect; `ragmon trace-doctor` shows what traces lack",
             )
-        newest = self._sum("ragmon_watermark_timestamp_seconds")
-        age_s = self._clock.now() - newest
-        if newest and age_s > _STALE_S:
+        age_s = self._newest_age_s()
+        if age_s is not None and age_s > _STALE_S:
             yield area.warning(
                 f"the newest query is {rounded_duration_text(age_s)} old",
                 "See whether the application still sends, and its own log of the client",
@@ -219,6 +217,11 @@ class DaemonChecks:
 
     def _all(self, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
         return ((labels, value) for sample, labels, value in self._samples if sample == name)
+
+    def _newest_age_s(self) -> float | None:
+        """Seconds since the newest query, negative where it is ahead; None: there is none."""
+        newest = self._sum("ragmon_watermark_timestamp_seconds")
+        return self._clock.now() - newest if newest else None
 
     def _sum(self, name: str) -> float:
         return sum(value for _, value in self._all(name))

@@ -5,9 +5,7 @@ that were not are listed as dead.
 """
 
 import argparse
-import csv
-import sys
-from collections.abc import Iterable
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from rich.text import Text
 
 from ragmon.cli import remote
 from ragmon.cli.console import say_json
+from ragmon.cli.csv_output import say_csv
 from ragmon.cli.rich_output import standard_output
 from ragmon.documents.report import (
     DocumentFigures,
@@ -31,7 +30,6 @@ from ragmon.terminal import one_line_each
 from ragmon.web.document_endpoints import DEFAULT_K, DEFAULT_SINCE, UNITS
 
 _MOST_DEAD = 50  # that are printed
-_COMPUTED = ("=", "+", "-", "@", "\t", "\r")
 _UNKNOWN = "–"
 _COLUMNS = (
     "pipeline", "id", "source", "findings", "retrieved", "share", "mean_rank", "cited",
@@ -93,7 +91,8 @@ def run(args: argparse.Namespace) -> int:
         content.pop("retrieved_ids")
         say_json(content | ({} if dead is None else {"dead": dead}))
     elif args.csv:
-        _print_csv(report.rows, dead or [])
+        missing = (_dead_values(name) for name in dead or ())
+        say_csv(_COLUMNS, itertools.chain(map(_values, report.rows), missing))
     else:
         shown = msgspec.structs.replace(report, retrieved_ids=None)
         standard_output(markup=False).print(view(one_line_each(shown), dead))
@@ -191,13 +190,8 @@ def _dead(every: list[str], report: DocumentReport) -> list[str]:
     return [name for name in every if name not in retrieved]
 
 
-def _print_csv(rows: Iterable[DocumentFigures], dead: Iterable[str]) -> None:
-    table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(_COLUMNS)
-    for row in rows:
-        table.writerow(map(_cell, _values(row)))
-    for name in dead:
-        table.writerow(["", _cell(name), "", "dead", 0, *[""] * (len(_COLUMNS) - 5)])
+def _dead_values(name: str) -> list[Any]:
+    return ["", name, "", "dead", 0, *[""] * (len(_COLUMNS) - 5)]
 
 
 def _values(row: DocumentFigures) -> list[Any]:
@@ -214,8 +208,3 @@ def _outcome_values(figures: OutcomeFigures | None) -> tuple[Any, Any, Any]:
     if figures is None:
         return 0, None, None
     return figures.answers, figures.rate.estimate, figures.like_rate
-
-
-def _cell(value: Any) -> Any:
-    """A value; a text that a spreadsheet would compute begins with an apostrophe."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_COMPUTED) else value

@@ -1,8 +1,6 @@
 """Show topics: what people ask, grouped, the worst served first."""
 
 import argparse
-import csv
-import io
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -12,12 +10,12 @@ from rich import box
 from rich.table import Table
 
 from ragmon.cli import remote
-from ragmon.cli.console import say, say_json
+from ragmon.cli.console import say_json
+from ragmon.cli.csv_output import say_csv
 from ragmon.cli.evaluate import write
 from ragmon.cli.rich_output import standard_output
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError
-from ragmon.queries.exports import plain_cell
 from ragmon.report import MeanEstimate
 from ragmon.terminal import one_line_each
 from ragmon.topics.analysis import Topic, TopicList
@@ -59,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         say_json(listed)
     elif args.csv:
-        say(table_of(listed), end="")
+        say_csv(_COLUMNS, map(_cells, listed.topics))
     elif args.golden is not None:
         write(args.golden, golden_set(listed))
     else:
@@ -97,15 +95,6 @@ def golden_set(listed: TopicList) -> bytes:
         for question in topic.questions
     ]
     return b"".join(msgspec.json.encode(case) + b"\n" for case in cases)
-
-
-def table_of(listed: TopicList) -> str:
-    """CSV, a line a topic."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\r\n")
-    table.writerow(_COLUMNS)
-    table.writerows([plain_cell(cell) for cell in _cells(topic)] for topic in listed.topics)
-    return text.getvalue()
 
 
 def _cells(topic: Topic) -> list[Any]:

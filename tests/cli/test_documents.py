@@ -54,6 +54,16 @@ def test_json_is_the_answer_of_the_api(site, capsys):
     assert "retrieved_ids" not in report
 
 
+def test_no_id_controls_the_terminal(site, capsys):
+    record = {"query_id": "esc", "pipeline": "esc", "chunks": [{"id": "a\x1b[2Jb"}]}
+    site.post("/v1/queries", [record])
+    for flags in ([], ["--csv"], ["--json"]):
+        assert main(["documents", "--url", site.url, "--pipeline", "esc", *flags]) == 0
+        out = capsys.readouterr().out
+        assert "[2Jb" in out
+        assert "\x1b[2J" not in out
+
+
 def test_documents_that_were_never_retrieved_are_dead(site, capsys, ids):
     assert ask(site, "--all", ids, "--json") == 0
     assert json_among_logs(capsys.readouterr().out)["dead"] == ["kb-4", "kb-5"]
