@@ -49,6 +49,10 @@ class GeneratedTokens:
             SettingsError: there are none, or they cannot be read.
         """
         path = self.path(name)
+        if Path(name).name != name:
+            raise SettingsError(
+                f"{name!r} is no name of a token", hint="`ragmon token show` lists them"
+            )
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:

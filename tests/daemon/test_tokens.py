@@ -240,6 +240,18 @@ def test_what_the_command_cannot_do_it_says(tmp_path, capsys, monkeypatch, words
     assert message in told
 
 
+@pytest.mark.parametrize("action", ["show", "rotate", "retire"])
+def test_a_name_leads_to_no_file_elsewhere(tmp_path, capsys, monkeypatch, action):
+    outside = tmp_path / "outside"
+    outside.write_text("one\ntwo\n")
+    (tmp_path / "data" / "tokens").mkdir(parents=True)
+    code, out, told = shown(capsys, monkeypatch, tmp_path / "data", action, "../../outside")
+    assert code == 2
+    assert "is no name of a token" in told
+    assert "one" not in out
+    assert outside.read_text() == "one\ntwo\n"
+
+
 def test_a_check_of_the_settings_makes_no_token(tmp_path):
     given = load(None, {"data_dir": str(tmp_path / "data"), "auth.tokens": GENERATED}, {}).settings
     assert [grant.hashes for grant in grants(given)] == [(), ()]
