@@ -137,7 +137,7 @@ def test_links_of_alerts_lead_to_members_only(tmp_path, of, tenants, names, dime
 
 def test_links_of_the_demo_lead_to_members_only(tmp_path):
     output = tmp_path / "output"
-    command = [sys.executable, "-m", "ragmon", "demo", "--port", "0", "--queries", "6000"]
+    command = [sys.executable, "-m", "ragmon", "demo", "--port", "0", "--queries", "12000"]
     with output.open("wb") as file:
         process = subprocess.Popen(
             command, stdout=file, stderr=subprocess.STDOUT, cwd=tmp_path, start_new_session=True
