@@ -1,14 +1,13 @@
 """The commands, one file each: ``arguments(parser)``, ``run(args) -> int``; see ``commands``."""
 
-# argparse: click takes four times as long to import, typer more (deploy/decisions/0021).
 import argparse
 import sys
 from collections.abc import Sequence
 
-from ragmon import __version__
-from ragmon.cli.commands import COMMANDS, command
+from ragmon.cli.commands import COMMANDS
 from ragmon.cli.console import complain
 from ragmon.cli.exit_codes import ExitCode, code_of
+from ragmon.cli.parsing import root_parser
 from ragmon.errors import RagmonError
 
 
@@ -58,34 +57,11 @@ def _unknown(parser: argparse.ArgumentParser, rest: Sequence[str]) -> str:
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """All commands with their line of help, and the arguments of the one that is called."""
-    parser = argparse.ArgumentParser(
-        prog="ragmon",
-        description="Production monitoring for retrieval-augmented generation (RAG).",
-        epilog="See `ragmon COMMAND --help` for the options of a command.",
-    )
-    parser.add_argument("--version", action="version", version=f"ragmon {__version__}")
     called = next((word for word in words if not word.startswith("-")), "")
+    parser = root_parser({called} & COMMANDS.keys())
     if called and called not in COMMANDS:
         parser.error(f"there is no command {called!r}; {_remedy(called)}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, text in COMMANDS.items():
-        if name == called:
-            _add(commands, name)
-        else:
-            commands.add_parser(name, help=text)
     return parser
-
-
-def _add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str) -> None:
-    module = command(name)
-    parser = commands.add_parser(
-        name,
-        help=COMMANDS[name],
-        description=module.__doc__,
-        allow_abbrev=False,  # `--to` must not be taken for `--token-file`
-    )
-    module.arguments(parser)
-    parser.set_defaults(run=module.run, parser=parser)
 
 
 def _remedy(name: str) -> str:

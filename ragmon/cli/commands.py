@@ -12,6 +12,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "baseline": "set, list, show, promote or delete saved baselines",
         "check-config": "check the configuration and explain every setting",
         "compare": "compare two evaluations side by side",
+        "completion": "print the completion for bash, zsh or fish",
         "dashboards": "write the Grafana dashboards for these settings",
         "demo": "run ragmon on a small RAG application with two incidents",
         "doctor": "look at everything that ragmon needs, and say what is wrong and how to mend it",
