@@ -63,6 +63,11 @@ class MissingDocuments(Struct, frozen=True):
     since: float | None = None  # unix seconds; None: other versions retrieve them still
 
 
+LookUp = Literal["none", "waiting", "done", "part", "skipped"]
+"""State of the search in the store for worst queries and missing documents: none, not yet, all,
+from the newest queries alone, or given up for want of room or because of an error."""
+
+
 class Evidence(Struct, frozen=True):
     """Reasons to believe an alert, as of the minute in which it fired."""
 
@@ -75,6 +80,7 @@ class Evidence(Struct, frozen=True):
     runbook: str = ""  # path below the documentation
     worst: tuple[WorstQuery, ...] = ()  # up to five
     missing: MissingDocuments | None = None  # None: none are surely missing
+    lookup: LookUp = "none"  # of the worst queries and the missing documents
 
 
 class Alert(Struct, frozen=True, kw_only=True):

@@ -55,6 +55,10 @@ _PREFIXES = {
     "unacknowledged": "No longer acknowledged: ",
     "resolved": "Resolved: ",
 }
+_LOOKUPS = {
+    "part": "from the newest queries only, as there were too many to read them all in time",
+    "skipped": "not looked up: too many alerts waited for it, or the store could not be read",
+}
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _NOTHING = Evidence(sentence="")
 _MOST_NOTE = 400
@@ -233,6 +237,14 @@ def missing_text(missing: MissingDocuments) -> str:
     return f"{missing.count:,} of {missing.regular:,} documents {since}{such}{named}"
 
 
+def lookup_text(evidence: Evidence) -> str:
+    """Reason why examples may be missing: ``still being looked up; …``; empty where none are."""
+    if evidence.lookup == "waiting":
+        looked_for = "missing documents" if evidence.worst else "worst queries"
+        return f"{looked_for} are still being looked up; the page of the incident will show them"
+    return _LOOKUPS.get(evidence.lookup, "")
+
+
 def clip(text: str, most: int) -> str:
     """A text, shortened visibly if it must be."""
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -322,6 +334,8 @@ def _reasons(alert: Alert) -> Iterator[Fact]:
         yield Fact("driven_by", "Driven by", drivers)
     if evidence.missing is not None:
         yield Fact("missing_documents", "Documents", missing_text(evidence.missing))
+    if text := lookup_text(evidence):
+        yield Fact("examples", "Examples", text)
     if shifts := mode_shifts(evidence.modes):
         yield Fact("failure_modes", "Failure modes", "; ".join(shifts))
     if finding.guarantee and finding.guarantee not in evidence.detail:

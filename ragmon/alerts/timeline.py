@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, AlertEvent, MissingDocuments, WorstQuery, machine
+from ragmon.alerts import Alert, AlertEvent, LookUp, MissingDocuments, WorstQuery, machine
 from ragmon.alerts.evidence import explain
 from ragmon.alerts.machine import DEFAULT_TIMING, AlertBook, MinuteOutcome, Suppressions, Timing
 from ragmon.alerts.notices import IncidentNotice
@@ -56,6 +56,7 @@ class Examples(NamedTuple):
 
     worst: tuple[WorstQuery, ...] = ()
     missing: MissingDocuments | None = None
+    lookup: LookUp = "done"
 
 
 ExamplesByEpisode = Mapping[str, Examples]
@@ -288,18 +289,31 @@ class AlertTimeline:
 def unexplained(
     events: Sequence[AlertEvent], notices: Sequence[IncidentNotice] = ()
 ) -> list[Alert]:
-    """Alerts whose worst queries were not looked up: those that fire unexplained, or lead."""
+    """Alerts whose examples were not looked up: those that fire unexplained, or lead."""
     begun = {event.alert.episode: event.alert for event in events if event.change in _BEGINNINGS}
     shown = [alert for alert in begun.values() if not alert.inhibited_by]
     leading = [notice.alert for notice in notices if notice.status == "firing"]
-    wanting = {alert.episode: alert for alert in (*shown, *leading) if alert.evidence}
-    return [alert for alert in wanting.values() if alert.evidence and not alert.evidence.worst]
+    wanting = {alert.episode: alert for alert in (*shown, *leading)}
+    return [
+        alert
+        for alert in wanting.values()
+        if alert.evidence is not None and alert.evidence.lookup == "none"
+    ]
+
+
+def awaited(book: AlertBook) -> list[Alert]:
+    """Alerts whose examples are still being looked up, the newest first."""
+    known = (*book.open, *book.recent)
+    waiting = [each for each in known if each.evidence and each.evidence.lookup == "waiting"]
+    return sorted(waiting, key=lambda alert: -alert.bad_at)
 
 
 def with_examples(alert: Alert, examples: ExamplesByEpisode) -> Alert:
     """The alert with what was looked up of it, by episode."""
     known = examples.get(alert.episode)
-    if known is None or known == Examples() or alert.evidence is None:
+    if known is None or alert.evidence is None:
         return alert
-    evidence = replace(alert.evidence, worst=known.worst, missing=known.missing)
+    evidence = replace(
+        alert.evidence, worst=known.worst, missing=known.missing, lookup=known.lookup
+    )
     return replace(alert, evidence=evidence)

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ragmon.alerts import SEVERITIES
 from ragmon.alerts.as_json import AlertView, LinkedEvidence
-from ragmon.alerts.message import clip, missing_text, mode_shifts
+from ragmon.alerts.message import clip, lookup_text, missing_text, mode_shifts
 from ragmon.alerts.sentences import MOST_SENTENCE
 from ragmon.alerts.timeline import silenced_text
 from ragmon.durations import minute_text
@@ -53,6 +53,8 @@ def _facts(evidence: LinkedEvidence) -> Iterator[Text]:
         yield Text.assemble(("Driven by: ", "bold"), ", ".join(parts))
     if evidence.missing is not None:
         yield Text.assemble(("Documents: ", "bold"), missing_text(evidence.missing))
+    if text := lookup_text(evidence):
+        yield Text.assemble(("Examples: ", "bold"), text)
     if shifts := mode_shifts(evidence.modes):
         yield Text.assemble(("Failure modes: ", "bold"), ", ".join(shifts))
     if evidence.runbook:

@@ -181,10 +181,8 @@ class Gathering:
     def _count_queries(
         self, piece: RecordPiece, recorded: NDArray[np.bool_], is_after: NDArray[np.bool_]
     ) -> None:
-        for number, (pipeline, _) in enumerate(piece.groups):
-            chosen = recorded & (piece.group_of == number)
-            if not chosen.any():
-                continue
+        for number in np.unique(piece.group_of[recorded]).tolist():
+            pipeline, chosen = piece.groups[number][0], recorded & (piece.group_of == number)
             counts = self.pipelines.setdefault(pipeline, PipelineCounts())
             counts.with_chunks += int(chosen.sum())
             counts.after += int((chosen & is_after).sum())
@@ -289,12 +287,11 @@ class Gathering:
         )
         known = flat.cited >= 0
         group = piece.group_of[flat.record]
-        for number, (pipeline, _) in enumerate(piece.groups):
+        for number in np.unique(group[known]).tolist():
             chosen = known & (group == number)
-            if chosen.any():
-                ranks = self.pipelines[pipeline].ranks
-                ranks[:, 0] += np.bincount(rank[chosen], minlength=RANKS)
-                ranks[:, 1] += np.bincount(rank[chosen & (flat.cited == 1)], minlength=RANKS)
+            ranks = self.pipelines[piece.groups[number][0]].ranks
+            ranks[:, 0] += np.bincount(rank[chosen], minlength=RANKS)
+            ranks[:, 1] += np.bincount(rank[chosen & (flat.cited == 1)], minlength=RANKS)
 
 
 def _distinct(flat: _Flat) -> _Flat:

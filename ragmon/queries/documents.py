@@ -12,8 +12,8 @@ from ragmon.records import Grades
 from ragmon.stores import Block, Reader, amendments
 from ragmon.windows.observations import Observations
 
-_decode = msgspec.msgpack.Decoder(list[RetrievalRecord]).decode
-_decode_one = msgspec.msgpack.Decoder(RetrievalRecord).decode
+_split = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_decode = msgspec.msgpack.Decoder(RetrievalRecord).decode
 _RELEVANCE = (b"relevant_ids", b"grades")  # names of the fields, which few amendments hold
 
 
@@ -23,6 +23,8 @@ def gather(
     asked: QueryFilter,
     gathering: Gathering,
     on_block: Callable[[], None] = lambda: None,
+    *,
+    read: set[int] | None = None,
 ) -> None:
     """Count the documents of the queries that fit; one block at a time is open.
 
@@ -32,12 +34,18 @@ def gather(
         asked: pipeline, times, and the pipelines that may be read.
         gathering: counts them.
         on_block: called before each block; it may raise to give up.
+        read: first sequence numbers of blocks that are passed over, as they were counted before;
+            those that are counted now are added.
     """
+    read = set() if read is None else read
     catalogue = pipeline.catalogue
     columns = [catalogue.index("negative_feedback"), catalogue.index("unfaithful")]
     with reader.moment():
         for outline in reader.outlines(asked.since, asked.until):
+            if outline.first_sequence in read:
+                continue
             on_block()
+            read.add(outline.first_sequence)
             block = reader.block(outline.first_sequence)
             if block is None:
                 continue  # damaged, which is counted
@@ -64,11 +72,11 @@ def _piece(
     if read is None:
         return None
     body, revised = read
-    every = _decode(body)
-    for at, record in revised.items():
-        every[at] = _decode_one(record)
     places = chosen.tolist()
-    records = [every[at] for at in places]
+    packed: list[msgspec.Raw | bytes] = [*_split(body)]  # the most are of other pipelines
+    for at, record in revised.items():
+        packed[at] = record
+    records = [_decode(packed[at]) for at in places]
     return RecordPiece(
         records=records,
         sequences=block.first_sequence + chosen,

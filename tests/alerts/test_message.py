@@ -3,8 +3,9 @@
 from urllib.parse import parse_qsl
 
 import pytest
+from msgspec.structs import replace
 
-from ragmon.alerts import Alert
+from ragmon.alerts import Alert, WorstQuery
 from ragmon.alerts.message import Links, annotations, clip, message, plain, rfc3339
 from ragmon.alerts.notices import Acknowledgement
 from ragmon.detectors import Measured
@@ -169,6 +170,27 @@ def test_people_are_led_to_pages_and_programs_to_the_same_as_json():
     linked = [link.url for link in (*told.worst, *told.links)]
     assert not [url for url in linked if "/v1/" in url]
     assert page in linked
+
+
+@pytest.mark.parametrize(
+    ("lookup", "worst", "text"),
+    [
+        pytest.param("none", (), None, id="an alert that has none"),
+        pytest.param("done", (), None, id="all were looked up"),
+        pytest.param("waiting", (), "worst queries are still being looked up", id="not yet"),
+        pytest.param(
+            "waiting", (WorstQuery("q1"),), "missing documents are still being", id="half of them"
+        ),
+        pytest.param("part", (), "from the newest queries only", id="too many to read"),
+        pytest.param("skipped", (), "not looked up", id="no room"),
+    ],
+)
+def test_examples_that_may_be_missing_are_explained(lookup, worst, text):
+    one = alert()
+    told = notice(of=replace(one, evidence=replace(one.evidence, lookup=lookup, worst=worst)))
+    facts = {fact.key: fact.value for fact in message(told, LINKS).facts}
+    assert ("examples" in facts) == (text is not None)
+    assert facts.get("examples", "").startswith(text or "")
 
 
 @pytest.mark.parametrize(

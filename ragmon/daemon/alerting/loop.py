@@ -4,7 +4,6 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 
 import structlog
 from msgspec import Struct
@@ -14,11 +13,18 @@ from ragmon.alerts import Alert, AlertEvent
 from ragmon.alerts.machine import AlertBook
 from ragmon.alerts.notices import Acknowledgement, IncidentNotice, standing
 from ragmon.alerts.silences import Silence
-from ragmon.alerts.timeline import AlertTimeline, Examples, Notice, Step, unexplained, with_examples
+from ragmon.alerts.timeline import (
+    AlertTimeline,
+    ExamplesByEpisode,
+    Notice,
+    Step,
+    awaited,
+    unexplained,
+    with_examples,
+)
 from ragmon.daemon.alerting.acknowledgements import AcknowledgementQueue
 from ragmon.daemon.alerting.build import build_detection, build_maintenance, build_timing
-from ragmon.daemon.alerting.missing_documents import MissingDocumentSearch
-from ragmon.daemon.alerting.worst_queries import WorstQueries
+from ragmon.daemon.alerting.example_search import build_examples
 from ragmon.daemon.component import Context
 from ragmon.daemon.ingest.committer import Counted
 from ragmon.daemon.notify.delivery import Delivery
@@ -26,7 +32,6 @@ from ragmon.daemon.notify.routing import addressed, notifications
 from ragmon.detectors import MINUTE_S, Finding
 from ragmon.detectors.detection import Detection
 from ragmon.detectors.intake import ObservationBuffer
-from ragmon.errors import StoreError
 from ragmon.exposition.alerts import AlertMetrics
 from ragmon.records import Position
 from ragmon.stores import Restatement
@@ -82,8 +87,7 @@ class Alerting:
         self._buffer = buffer
         self._delivery = delivery
         self._alerts = engine.thread.bind(engine.store.alert_log())
-        self._worst = WorstQueries(engine.store.reader, engine.pipeline, settings.alerts.texts)
-        self._missing = MissingDocumentSearch(engine.store.reader, engine.pipeline)
+        self._examples = build_examples(engine, settings.alerts.texts, context.clock)
         self._ending = False
         self._several = bool(
             settings.sources
@@ -144,6 +148,7 @@ class Alerting:
                 self._log_notice(notice)
             self._counted = saved.position
             self._unwatched = self.detection.streams.dropped
+            self.timeline.attach(self._examples.add(awaited(self.timeline.book)))
             self.book = self.timeline.book
             self._saved = (self.detection.log.frontier, saved.catching_up)
         self._reload_silences()
@@ -171,11 +176,7 @@ class Alerting:
             if self._ending or self._context.clock.monotonic() >= until:
                 return  # the next turn goes on: half a turn cannot be saved
         opened = ask(lambda: unexplained(self._events, self._notices))
-        examples = {}
-        for alert in opened:
-            if self._ending:
-                return
-            examples[alert.episode] = self._look_up(alert)
+        examples = self._examples.look_up(opened, lambda: self._ending)
         if ask(lambda: self._save(examples)):
             self._delivery.wake()
 
@@ -279,19 +280,14 @@ class Alerting:
                 while self._advance():
                     pass
 
-    def _look_up(self, alert: Alert) -> Examples:
-        with suppress(StoreError):  # an alert without examples is still an alert
-            return Examples(self._worst.find(alert), self._missing.find(alert))
-        return Examples()
-
-    def _save(self, examples: dict[str, Examples]) -> bool:
+    def _save(self, examples: ExamplesByEpisode) -> bool:
         """Save the turn in one transaction; True when there are notifications to send."""
         timeline, log = self.timeline, self.detection.log
         timeline.book, taken = self._words.apply(timeline.book)
         self._notices += taken
         self.metrics.show(timeline.book, self.detection)
         self._warn_of_unwatched()
-        is_news = bool(self._events or self._notices)
+        is_news = bool(self._events or self._notices or examples)
         if self._saved == (log.frontier, timeline.catching_up) and not is_news:
             return False
         timeline.attach(examples)
@@ -327,7 +323,7 @@ class Alerting:
             self._log_incident(notice)
         return bool(rows)
 
-    def _attach(self, examples: dict[str, Examples]) -> None:
+    def _attach(self, examples: ExamplesByEpisode) -> None:
         """Add what was looked up to what is not saved yet, and the sinks to notices."""
         routes = self._delivery.routes
         self._events = [

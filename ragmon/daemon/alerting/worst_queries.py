@@ -53,17 +53,23 @@ class WorstQueries:
         self._texts = texts
         self._losses = LossMap(pipeline.columns)
 
-    def find(self, alert: Alert) -> tuple[WorstQuery, ...]:
+    def find(
+        self, alert: Alert, has_time: Callable[[], bool] = lambda: True
+    ) -> tuple[WorstQuery, ...]:
         """Up to five from the change to the alert, the worst first; of equals the newest.
 
         Each asks something else: a question that is asked again and again is there once.
+
+        Args:
+            alert: that they show.
+            has_time: false once what was read must do; one block is read in any case.
         """
         if alert.key.kind == "no_data" or alert.key.stream.metric not in INDEX:
             return ()
         with self._reader() as reader:
-            worst = heapq.nlargest(_MOST_OPENED, self._bad(reader, alert))
+            worst = heapq.nlargest(_MOST_OPENED, self._bad(reader, alert, has_time))
             distinct: dict[str, WorstQuery] = {}
-            for record, bad in _opened(reader, worst):
+            for record, bad in _opened(reader, worst, has_time):
                 question = normalized(record.query or "") or record.query_id
                 if question not in distinct:
                     distinct[question] = self._shown(record, bad, alert.key.stream.metric)
@@ -71,7 +77,7 @@ class WorstQueries:
                     break
             return tuple(distinct.values())
 
-    def _bad(self, reader: Reader, alert: Alert) -> Iterator[_Bad]:
+    def _bad(self, reader: Reader, alert: Alert, has_time: Callable[[], bool]) -> Iterator[_Bad]:
         """Every query that loses something."""
         finding = alert.finding
         since = finding.changed_at or alert.began_at - (finding.window_s or 3_600.0)
@@ -83,7 +89,7 @@ class WorstQueries:
             fits = (stamps >= since) & (stamps < until) & _members(observations, alert)
             yield from self._lost(block, observations, fits, alert.key.stream.metric)
             seen += len(observations)
-            if seen >= _MOST_RECORDS:
+            if seen >= _MOST_RECORDS or not has_time():
                 return
 
     def _lost(
@@ -127,7 +133,9 @@ def normalized(question: str) -> str:
     return " ".join(folded.split()).rstrip(" ?!.…")
 
 
-def _opened(reader: Reader, worst: Sequence[_Bad]) -> Iterator[tuple[QueryRecord, _Bad]]:
+def _opened(
+    reader: Reader, worst: Sequence[_Bad], has_time: Callable[[], bool]
+) -> Iterator[tuple[QueryRecord, _Bad]]:
     """The records in their order, a few at first: five different ones are mostly among them."""
     first, count = 0, 2 * MOST
     while part := worst[first : first + count]:
@@ -139,6 +147,8 @@ def _opened(reader: Reader, worst: Sequence[_Bad]) -> Iterator[tuple[QueryRecord
             if bad.at in stored[bad.block]:  # it may have expired meanwhile
                 yield _decode(stored[bad.block][bad.at]), bad
         first, count = first + count, 2 * count
+        if not has_time():
+            return
 
 
 def _members(observations: Observations, alert: Alert) -> NDArray[np.bool_]:

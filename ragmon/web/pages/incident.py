@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ragmon.alerts import SliceShare
 from ragmon.alerts.as_json import AlertView, IncidentView
-from ragmon.alerts.message import missing_text
+from ragmon.alerts.message import lookup_text, missing_text
 from ragmon.api_schema import AlertDetail, LostNotification
 from ragmon.asgi import Problem
 from ragmon.charts.line import Band, Mark
@@ -127,6 +127,7 @@ class IncidentSection:
             figures=await self._figures(main, incident, now),
             slices=driving_slices(main),
             missing=_missing((main, *alerts)),
+            lookup=lookup_text(main.evidence) if main.evidence else "",
             timeline=timeline(alerts),
             sent=list(reversed(incident.notifications)) if incident else [],
             lost=lost,

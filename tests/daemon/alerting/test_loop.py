@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from ragmon.alerts.silences import Matcher, Silence
+from ragmon.alerts.timeline import Examples
 from ragmon.errors import StoreFullError
 from ragmon.exposition.negotiation import TEXT
 from ragmon.exposition.text import render
@@ -124,6 +125,27 @@ def test_an_outage_is_notified_within_minutes_and_resolved_once(known, tmp_path)
     assert alert.evidence.worst[0].query.endswith("asks [email]")
     assert {each.why for each in alert.evidence.worst} == {"nothing was retrieved"}
     assert len({each.query_id for each in alert.evidence.worst}) == 5
+    vigil.end()
+
+
+def test_evidence_that_is_not_found_in_time_follows_even_after_a_crash(known, tmp_path):
+    vigil = Vigil(tmp_path, NOON, known, **SINKS)
+    vigil.alerting._examples.look_up = lambda alerts, _is_ending: {
+        alert.episode: Examples(lookup="waiting") for alert in alerts
+    }
+    for minute in range(20):
+        vigil.commit(traffic(NOON + 60 * minute, 1, empty=1.0 if minute >= 5 else 0.0))
+        vigil.tick(60.0)
+    heard = vigil.notices()
+    assert [notice.change for notice in heard][:1] == ["opened"]
+    assert heard[0].alert.evidence.lookup == "waiting"
+    vigil.crash()
+    vigil.tick(1.0)
+    lead = next(alert for alert in vigil.alerting.book.open if alert.leads)
+    assert lead.evidence.lookup == "done"
+    assert len(lead.evidence.worst) == 5
+    vigil.crash()  # and it was saved
+    assert next(alert for alert in vigil.alerting.book.open if alert.leads) == lead
     vigil.end()
 
 

@@ -5,7 +5,8 @@ import pytest
 
 from ragmon.alerts import MissingDocuments
 from ragmon.alerts.message import missing_text
-from ragmon.daemon.alerting.missing_documents import MissingDocumentSearch
+from ragmon.clock import ManualClock
+from ragmon.daemon.alerting.missing_documents import MOST_S, MissingDocumentSearch
 from tests.daemon.alerting.test_worst_queries import PIPELINE, alert
 from tests.support.examples import NOON, chunks, record
 from tests.support.rig import Rig, sent
@@ -40,8 +41,63 @@ def store(tmp_path_factory):
     rig.store.close()
 
 
+class CountedReader:
+    """A reader that counts the blocks that are opened; each takes a while."""
+
+    opened = 0
+
+    def __init__(self, reader, clock, block_s):
+        self._reader, self._clock, self._block_s = reader, clock, block_s
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        self._reader.__exit__(*raised)
+
+    def __getattr__(self, name):
+        return getattr(self._reader, name)
+
+    def block(self, first_sequence):
+        CountedReader.opened += 1
+        self._clock.sleep(self._block_s)
+        return self._reader.block(first_sequence)
+
+
+def search(store, clock=None, block_s=0.0):
+    clock = clock or ManualClock(NOON)
+    CountedReader.opened = 0
+    return MissingDocumentSearch(
+        lambda: CountedReader(store.reader().__enter__(), clock, block_s), PIPELINE, clock
+    )
+
+
+def in_small_blocks(root, blocks, pipeline="docs"):
+    """Queries an eighth of which lie after noon, when one of thirty documents went."""
+    rig = Rig(root, PIPELINE)
+    rng = np.random.default_rng(4)
+    for block in range(blocks):
+        at = NOON + 480.0 * (block - blocks * 7 / 8)
+        rows = [rng.choice(30 if at < NOON else 29, 3, replace=False) for _ in range(60)]
+        rig.commit(
+            sent(
+                *(
+                    record(
+                        f"q{block}-{number}",
+                        at + number,
+                        pipeline=pipeline,
+                        tags={"tenant": "acme"},
+                        chunks=chunks(*(f"kb-{one}" for one in row)),
+                    )
+                    for number, row in enumerate(rows)
+                )
+            )
+        )
+    return rig
+
+
 def missing(store, metric="hit", **where):
-    return MissingDocumentSearch(store.reader, PIPELINE).find(alert(metric, **where))
+    return search(store).find(alert(metric, **where), lambda: True).missing
 
 
 def test_documents_that_went_at_the_change_are_named(store):
@@ -123,3 +179,50 @@ def test_the_sentence_names_them_with_their_moment():
     assert text.startswith("12 of 20 documents are never retrieved, though other versions do")
     assert ", such as kb-1, kb 2xxx" in text
     assert len(text) < 200
+
+
+def test_a_search_goes_on_where_the_turn_before_ended(tmp_path):
+    rig, clock = in_small_blocks(tmp_path, 48), ManualClock(NOON)
+    whole = search(rig.store).find(alert("hit"), lambda: True)
+    assert whole.missing.ids == ("kb-29",)
+    opened = CountedReader.opened
+
+    turns, searched = 0, search(rig.store, clock, block_s=0.1)
+    while True:
+        turns, until = turns + 1, clock.monotonic() + 0.5
+        found = searched.find(alert("hit"), lambda end=until: clock.monotonic() < end)
+        assert clock.monotonic() < until + 0.1
+        if found.state != "waiting":
+            break
+    assert found == whole
+    assert CountedReader.opened == opened
+    assert turns == -(-opened // 5)
+    rig.store.close()
+
+
+def test_a_search_that_takes_too_long_ends_with_what_it_read(tmp_path):
+    rig, clock = in_small_blocks(tmp_path, 48), ManualClock(NOON)
+    found = search(rig.store, clock, block_s=MOST_S / 30).find(alert("hit"), lambda: True)
+    assert found.state == "part"
+    assert found.missing.ids == ("kb-29",)
+    assert CountedReader.opened < 36
+    assert clock.monotonic() < MOST_S + MOST_S / 30 + 1e-6
+    rig.store.close()
+
+
+def test_alerts_of_one_slice_and_time_share_a_search(store):
+    searched = search(store)
+    first = searched.find(alert("hit"), lambda: True)
+    opened = CountedReader.opened
+    assert opened > 0
+    assert searched.find(alert("zero_result"), lambda: True) == first
+    assert CountedReader.opened == opened
+    searched.find(alert("hit", dimension="tenant", value="acme"), lambda: True)
+    assert CountedReader.opened == 2 * opened
+
+
+def test_outcomes_that_are_kept_are_few(store):
+    searched = search(store)
+    for number in range(100):
+        searched.find(alert("hit", dimension="tenant", value=f"t{number}"), lambda: True)
+    assert len(searched._outcomes) == 32
