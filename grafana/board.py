@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from grafana.metrics import ACTIVE, COUNTED
+from grafana.metrics import ACTIVE, COUNTED, OWN
 from grafana.panels import DATASOURCE, FULL, Json, Panel
 
 SCHEMA = 39  # what Grafana 10 writes; later releases migrate it as they load it
@@ -50,15 +50,16 @@ class Board(Struct, frozen=True):
             "refresh": "30s",
             "time": {"from": "now-24h", "to": "now"},
             "timezone": "browser",
-            "links": [_others(), _status_page()],
+            "links": [_others(), _status_page(), _runbooks()],
             "templating": {"list": [*_variables(), *self.variables]},
             "annotations": {"list": _annotations()},
             "panels": list(_placed(self.rows)),
         }
 
 
-def variable(name: str, label: str, query: str, *, several: bool = False) -> Json:
-    """A choice out of the values of a label; several at once begin with all."""
+def variable(name: str, label: str, query: str, *, all_value: str = "") -> Json:
+    """A choice out of the values of a label; with a value for all, several at once."""
+    several = bool(all_value)
     chosen = {"text": "All", "value": "$__all"}
     return {
         "name": name,
@@ -71,11 +72,16 @@ def variable(name: str, label: str, query: str, *, several: bool = False) -> Jso
         "sort": 1,
         "multi": several,
         "includeAll": several,
-    } | ({"allValue": ".+", "current": chosen} if several else {})
+    } | ({"allValue": all_value, "current": chosen} if several else {})
 
 
 SLICE_WINDOW = variable(
     "slice_window", "Window of slices", "label_values(ragmon_slice_window_queries, window)"
+)
+
+HIT_RATE = (
+    variable("k", "k", "label_values(ragmon_query_hits_total, k)"),
+    variable("evidence", "Evidence", "label_values(ragmon_query_hits_total, evidence)"),
 )
 
 
@@ -88,9 +94,22 @@ def _variables() -> list[Json]:
             "type": "datasource",
             "query": "prometheus",
         },
-        variable("job", "Job", "label_values(ragmon_build_info, job)", several=True),
-        variable("pipeline", "Pipeline", f'{queries}{{job=~"$job"}}, pipeline)', several=True),
-        variable("window", "Window", f'{queries}{{job=~"$job"}}, window)'),
+        # Labels of Prometheus or Kubernetes, which need not be there: .* fits their absence.
+        variable("cluster", "Cluster", "label_values(ragmon_build_info, cluster)", all_value=".*"),
+        variable(
+            "namespace",
+            "Namespace",
+            'label_values(ragmon_build_info{cluster=~"$cluster"}, namespace)',
+            all_value=".*",
+        ),
+        variable(
+            "job",
+            "Job",
+            'label_values(ragmon_build_info{cluster=~"$cluster", namespace=~"$namespace"}, job)',
+            all_value=".+",
+        ),
+        variable("pipeline", "Pipeline", f"{queries}{{{OWN}}}, pipeline)", all_value=".+"),
+        variable("window", "Window", f"{queries}{{{OWN}}}, window)"),
         _choice("compare", "Compare with", ("1d", "1h", "7d", "28d")),
         {
             "name": "ragmon",
@@ -156,6 +175,16 @@ def _status_page() -> Json:
         "type": "link",
         "icon": "external link",
         "url": "${ragmon}/?window=${window}",
+        "targetBlank": True,
+    }
+
+
+def _runbooks() -> Json:
+    return {
+        "title": "Runbooks",
+        "type": "link",
+        "icon": "doc",
+        "url": "${ragmon}/runbooks",
         "targetBlank": True,
     }
 

@@ -2,6 +2,8 @@
 
 DEFAULTS = {
     "job": ".+",
+    "cluster": ".*",
+    "namespace": ".*",
     "pipeline": ".+",
     "window": "1h",
     "slice_window": "1h",

@@ -6,10 +6,10 @@ from msgspec import Struct
 
 from grafana.panels import Panel, Query, chart
 
-COUNTED = 'job=~"$job", pipeline=~"$pipeline"'
+OWN = 'job=~"$job", cluster=~"$cluster", namespace=~"$namespace"'
+COUNTED = f'{OWN}, pipeline=~"$pipeline"'
 SELECTED = f'{COUNTED}, window="$window"'
 OF_SLICES = f'{COUNTED}, window="$slice_window"'
-OWN = 'job=~"$job"'
 
 
 def selector(metric: str, *labels: str, of: str = SELECTED) -> str:
@@ -74,6 +74,15 @@ class Share(Struct, frozen=True):
     def by_slice(self, range_: str) -> str:
         """Its expression by pipeline and value of the chosen dimension."""
         return self._divided(lambda name, own: increase_by_slice(name, *own, over=range_))
+
+    def against_rest(self, range_: str) -> str:
+        """Its expression by slice, less that of all other slices of the pipeline together."""
+
+        def rest(name: str, own: tuple[str, ...]) -> str:
+            grown = increase_by_slice(name, *own, over=range_)
+            return f"(sum by (pipeline) ({grown}) - on (pipeline) group_right () ({grown}))"
+
+        return f"({self.by_slice(range_)}) - ({self._divided(rest)})"
 
     def _divided(self, grown: Callable[[str, tuple[str, ...]], str]) -> str:
         part = grown(self.part, (*self.labels, *self.of_part))

@@ -91,8 +91,24 @@ def stack(title: str, description: str, unit: str, *queries: Query, width: int =
     return chart(title, description, unit, *queries, width=width, custom=custom, min=0)
 
 
-def stat(title: str, description: str, unit: str, query: Query, *steps: tuple[float, str]) -> Panel:
-    """One number with its recent past; above each step's value it takes the step's colour."""
+def stat(
+    title: str,
+    description: str,
+    unit: str,
+    query: Query,
+    *steps: tuple[float, str],
+    below: str = "green",
+) -> Panel:
+    """One number with its recent past; from each step's value on it takes the step's colour.
+
+    Args:
+        title: of the panel.
+        description: of the panel.
+        unit: as Grafana names it.
+        query: of the number.
+        steps: at least one, the lowest first.
+        below: colour below the first; red where more is better.
+    """
     return Panel(
         "stat",
         title,
@@ -101,7 +117,7 @@ def stat(title: str, description: str, unit: str, query: Query, *steps: tuple[fl
         (query,),
         width=SIXTH,
         height=4,
-        defaults={"thresholds": thresholds(*steps), "color": {"mode": "thresholds"}},
+        defaults={"thresholds": thresholds(*steps, below=below), "color": {"mode": "thresholds"}},
         options={
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
             "graphMode": "area",
@@ -212,12 +228,12 @@ def link(title: str, url: str) -> Json:
     return {"title": title, "url": url, "targetBlank": True}
 
 
-def thresholds(*steps: tuple[float, str]) -> Json:
-    """Colours from a value upwards; below the first, text colour."""
+def thresholds(*steps: tuple[float, str], below: str) -> Json:
+    """Colours from a value upwards, and the one below the first."""
     return {
         "mode": "absolute",
         "steps": [
-            {"color": "text", "value": None},
+            {"color": below, "value": None},
             *({"color": colour, "value": value} for value, colour in steps),
         ],
     }

@@ -15,6 +15,8 @@ def _quantile(title: str, q: str) -> Panel:
         f"Quantile {q} of the total latency over the window, of the slowest chosen pipeline.",
         "s",
         Query(f"max({selector('ragmon_latency_seconds', _TOTAL, _AT % q)})", title),
+        (2, "orange"),
+        (5, "red"),
     )
 
 
@@ -37,12 +39,16 @@ _NOW = Row(
             "Queries counted, per second.",
             "reqps",
             Query(f"sum(rate(ragmon_queries_total{{{COUNTED}}}[$__rate_interval]))", "queries"),
+            (0.000_001, "green"),
+            below="red",
         ),
         stat(
             "Acknowledged",
             "99 % of the batches that ragmon took were on disk within this time.",
             "s",
             Query(quantile(0.99, "ragmon_commit_duration_seconds", "", of=OWN), "p99"),
+            (0.25, "orange"),
+            (1, "red"),
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """Dashboard *is it good?*: quality now, against its own past, with intervals."""
 
-from grafana.board import Board, Row, variable
+from grafana.board import HIT_RATE, Board, Row
 from grafana.metrics import (
     COUNTED,
     GROUNDING,
@@ -43,6 +43,8 @@ _NOW = Row(
             "Queries in the window, over the chosen pipelines.",
             "short",
             Query(increase("ragmon_queries_total", "", over="$window"), "queries"),
+            (1, "green"),
+            below="red",
         ),
         stat(
             "Found nothing",
@@ -57,18 +59,27 @@ _NOW = Row(
             "Share of queries with a relevant chunk among the first $k, by $evidence.",
             "percentunit",
             Query(HITS.over("$window"), "hit"),
+            (0.5, "orange"),
+            (0.8, "green"),
+            below="red",
         ),
         stat(
             "Grounding",
             "Share of the answers that their chunks support, by the embedded judge.",
             "percentunit",
             Query(GROUNDING.over("$window"), "grounding"),
+            (0.5, "orange"),
+            (0.8, "green"),
+            below="red",
         ),
         stat(
             "Liked",
             "Share of the rated answers that users liked.",
             "percentunit",
             Query(LIKED.over("$window"), "liked"),
+            (0.5, "orange"),
+            (0.7, "green"),
+            below="red",
         ),
         stat(
             "Open alerts",
@@ -238,8 +249,5 @@ BOARD = Board(
     "is it good?",
     "Quality of retrieval and answers now, by pipeline, with 95 % intervals and its own past.",
     (_NOW, _RETRIEVAL, _ANSWERS, _TABLE, _TRAFFIC, _PROBES),
-    (
-        variable("k", "k", "label_values(ragmon_query_hits_total, k)"),
-        variable("evidence", "Evidence", "label_values(ragmon_query_hits_total, evidence)"),
-    ),
+    HIT_RATE,
 )

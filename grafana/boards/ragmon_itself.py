@@ -4,6 +4,9 @@ from grafana.board import Board, Row
 from grafana.metrics import OWN, quantile, rate, selector
 from grafana.panels import THIRD, Query, chart, stack, stat, table
 
+_LIMIT = f'ragmon_limit_bytes{{{OWN}, limit="disk"}}'
+_DISK_USED = f"max(ragmon_store_bytes{{{OWN}}} / on (job, instance) {_LIMIT})"
+
 _QUEUE, _DISK = 'limit="queue"', 'limit=~"disk|max_disk"'
 
 
@@ -23,6 +26,8 @@ _NOW = Row(
             "Processes of ragmon that Prometheus reached at its last scrape.",
             "short",
             Query(f"sum(up{{{OWN}}})", "up"),
+            (1, "green"),
+            below="red",
         ),
         stat(
             "Evaluated",
@@ -43,6 +48,8 @@ _NOW = Row(
             "Records, feedback and labels made durable, per second.",
             "reqps",
             Query(f"sum(rate(ragmon_ingest_records_total{{{OWN}}}[$__rate_interval]))", "taken"),
+            (0.000_001, "green"),
+            below="red",
         ),
         stat(
             "Refused",
@@ -52,10 +59,12 @@ _NOW = Row(
             (0.001, "orange"),
         ),
         stat(
-            "Store",
-            "Bytes of the store on disk.",
-            "bytes",
-            Query(f"sum(ragmon_store_bytes{{{OWN}}})", "store"),
+            "Disk used",
+            "Share that the store has taken of what it may take on its disk, of the fullest.",
+            "percentunit",
+            Query(_DISK_USED, "used"),
+            (0.5, "orange"),
+            (0.8, "red"),
         ),
     ),
 )

@@ -1,12 +1,14 @@
 """Dashboard *what broke?*: alerts, failure modes, and the slices and queries behind them."""
 
-from grafana.board import Board, Row, variable
+from grafana.board import HIT_RATE, Board, Row, variable
 from grafana.metrics import (
     ACTIVE,
     CITED,
     COUNTED,
     ERRORS,
+    FAITHFULNESS,
     GROUNDING,
+    HITS,
     LIKED,
     NOTHING_FOUND,
     UNFAITHFUL,
@@ -17,6 +19,7 @@ from grafana.metrics import (
 )
 from grafana.panels import (
     HALF,
+    Json,
     Query,
     chart,
     column,
@@ -25,14 +28,25 @@ from grafana.panels import (
     stat,
     states,
     table,
+    thresholds,
 )
 
 _FAILED = 'mode!~"none|unknown"'
 _STATE = f"ragmon_alert_state{{{COUNTED}}}"
 _ACTIVE_STATE = f"ragmon_alert_state{{{COUNTED}, {ACTIVE}}}"
 _PIPELINE = "${__data.fields.Pipeline:percentencode}"
-_ALERTS = link("Evidence", "${ragmon}/v1/alerts?state=open&pipeline=" + _PIPELINE)
-_QUERIES = "${ragmon}/v1/queries?since=${window}&pipeline=" + _PIPELINE
+_PIPELINE_PAGE = "${ragmon}/pipelines/" + _PIPELINE + "?window=${window}"
+_QUERIES = "${ragmon}/queries?since=${window}&pipeline=" + _PIPELINE
+_OF_ALERT = (
+    link("Incidents of the pipeline", _PIPELINE_PAGE),
+    link("Runbook", "${ragmon}/runbooks/${__data.fields.Alert:percentencode}"),
+)
+_OF_SLICE = (
+    link(
+        "The slice in ragmon",
+        _PIPELINE_PAGE + "&slice=${dimension}%3D${__data.fields.Slice:percentencode}",
+    ),
+)
 
 _OPEN = Row(
     "Alerts",
@@ -79,6 +93,8 @@ _OPEN = Row(
             "Share of the judged answers below judge.unfaithful_below.",
             "percentunit",
             Query(UNFAITHFUL.over("$window"), "unfaithful"),
+            (0.05, "orange"),
+            (0.2, "red"),
         ),
         states(
             "Alerts over time",
@@ -89,7 +105,7 @@ _OPEN = Row(
         table(
             "Open alerts",
             "Alerts pending (1) or firing (2) now, active or suppressed (silenced, or explained by "
-            "another); the link shows their evidence.",
+            "another); links lead to the incidents and the runbook.",
             "short",
             {
                 "State": Query(
@@ -102,7 +118,7 @@ _OPEN = Row(
                 "severity": "Severity",
                 "state": "Notified",
             },
-            overrides=(column("Alert", links=[_ALERTS]),),
+            overrides=(column("Alert", links=list(_OF_ALERT)),),
             sorted_by="State",
             width=HALF,
         ),
@@ -174,18 +190,33 @@ _MODES = Row(
 
 
 _SHARES = {
-    "Errors": ERRORS,
+    "Hit rate": HITS,
     "Found nothing": NOTHING_FOUND,
+    "Errors": ERRORS,
     "Attribution": CITED,
     "Grounding": GROUNDING,
+    "Faithfulness": FAITHFULNESS,
     "Liked": LIKED,
 }
+_WORSE_HIGH = ("Found nothing", "Errors")
 _CHARTS = {
+    "Hit rate": "Share with a relevant chunk among the first $k, by $evidence.",
     "Found nothing": "Share of queries for which retrieval found nothing.",
     "Errors": "Share of queries that failed.",
     "Attribution": "Share of the retrieved chunks that answers cite.",
     "Grounding": "How much of an answer its chunks hold, by the embedded judge.",
 }
+
+
+def _difference(heading: str) -> Json:
+    """A column whose background says how much worse than the rest the slice is."""
+    steps = [(0.02, "orange"), (0.1, "red")]
+    colours = thresholds(*steps, below="transparent")
+    if heading not in _WORSE_HIGH:
+        steps = [(-0.1, "orange"), (-0.02, "transparent")]
+        colours = thresholds(*steps, below="red")
+    cells = {"type": "color-background", "mode": "basic"}
+    return column(heading, decimals=1, thresholds=colours, **{"custom.cellOptions": cells})
 
 
 _QUERIES_BY_SLICE = increase_by_slice("queries_total", over="$window")
@@ -206,7 +237,31 @@ _SLICES = Row(
                 },
             },
             {"pipeline": "Pipeline", "value": "Slice"},
-            overrides=(column("Queries", unit="short", decimals=0),),
+            overrides=(
+                column("Slice", links=list(_OF_SLICE)),
+                column("Queries", unit="short", decimals=0),
+            ),
+            sorted_by="Queries",
+            height=7,
+        ),
+        table(
+            "Difference from the rest",
+            "Each value of $dimension less all others of its pipeline together, over the window: "
+            "0.1 is ten percentage points. Orange: worse by 2 points, red: by 10.",
+            "percentunit",
+            {
+                "Queries": Query(_QUERIES_BY_SLICE, "", instant=True),
+                **{
+                    heading: Query(of.against_rest("$window"), "", instant=True)
+                    for heading, of in _SHARES.items()
+                },
+            },
+            {"pipeline": "Pipeline", "value": "Slice"},
+            overrides=(
+                column("Slice", links=list(_OF_SLICE)),
+                column("Queries", unit="short", decimals=0),
+                *(_difference(heading) for heading in _SHARES),
+            ),
             sorted_by="Queries",
             height=7,
         ),
@@ -229,5 +284,8 @@ BOARD = Board(
     "what broke?",
     "Open alerts, failure modes, and the slices and queries behind them.",
     (_OPEN, _MODES, _SLICES),
-    (variable("dimension", "Slice by", "label_values(ragmon_slice_window_queries, dimension)"),),
+    (
+        variable("dimension", "Slice by", "label_values(ragmon_slice_window_queries, dimension)"),
+        *HIT_RATE,
+    ),
 )

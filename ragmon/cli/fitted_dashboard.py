@@ -141,4 +141,4 @@ def _custom(variable: Json, values: Sequence[str]) -> Json:
         {"text": value, "value": value, "selected": value == chosen["value"]} for value in values
     ]
     custom = {"type": "custom", "query": ",".join(values), "options": options, "current": chosen}
-    return kept | custom | ({"allValue": ".+"} if variable["includeAll"] else {})
+    return kept | custom | ({"allValue": variable["allValue"]} if variable["includeAll"] else {})

@@ -1,5 +1,6 @@
 """Grafana dashboards: as generated, complete, by the rules of grafana/dashboard-linter."""
 
+import json
 import re
 import subprocess
 
@@ -64,6 +65,7 @@ def test_every_query_is_of_the_chosen_job(panel):
         assert target["datasource"]["uid"] == "${datasource}"
         for read in reads(filled(target["expr"], job="$job")):
             assert ("job", "=~", "$job") in read.matchers
+            assert {label for label, _, _ in read.matchers} >= {"cluster", "namespace"}
 
 
 @pytest.mark.parametrize("panel", PANELS)
@@ -135,9 +137,11 @@ def test_variables_are_as_the_linter_wants_them(board):
         "Data source",
     )
     assert {"job", "pipeline", "window"} <= variables.keys()
-    for name in ("job", "pipeline"):
+    every = {"cluster": ".*", "namespace": ".*", "job": ".+", "pipeline": ".+"}
+    for name, value in every.items():
         assert variables[name]["multi"]
-        assert variables[name]["allValue"] == ".+"
+        assert variables[name]["includeAll"]
+        assert variables[name]["allValue"] == value
     asked_for = [each for each in variables.values() if each["type"] == "query"]
     assert len(asked_for) >= 3
     for each in asked_for:
@@ -157,9 +161,58 @@ def test_every_variable_used_is_declared(board):
 
 @EACH
 def test_links_lead_to_paths_that_ragmon_serves(board):
-    links = set(re.findall(r"\$\{ragmon\}(/[^?'\"]*)", str(board)))
-    assert "/" in links
-    assert links <= {"/", "/v1/alerts", "/v1/queries"}
+    links = set(re.findall(r"\$\{ragmon\}(/[a-z]*)", str(board)))
+    assert {"/", "/runbooks"} <= links
+    assert links <= {"/", "/runbooks", "/pipelines", "/queries"}
+
+
+def test_what_broke_leads_to_the_incidents_queries_slices_and_runbooks():
+    links = str(BOARDS["what-broke"])
+    for path in ("/pipelines/$", "/queries?", "/runbooks/$", "&slice=$"):
+        assert f"{{ragmon}}{path}" in links or path in links
+
+
+@pytest.mark.parametrize("panel", [each for each in PANELS if each.values[0]["type"] == "stat"])
+def test_every_number_has_colours_that_judge_it(panel):
+    steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    colours = [step["color"] for step in steps]
+    assert colours[0] in ("green", "red")
+    assert len(set(colours)) >= 2
+    values = [step["value"] for step in steps[1:]]
+    assert values == sorted(values)
+
+
+def test_the_difference_from_the_rest_is_right(tmp_path):
+    """Version 2 fails 8 of 20 queries, the two others 2 of 80 and 3 of 20 together."""
+    [panel] = [
+        each for each in panels(BOARDS["what-broke"]) if each["title"] == "Difference from the rest"
+    ]
+    errors = next(each for each in panel["targets"] if "query_errors" in each["expr"])
+    expression = filled(errors["expr"], dimension="version", window="1m")
+    series = [("1", 80, 2), ("2", 20, 8), ("3", 20, 3)]
+    lines = [
+        f'      - {{series: \'ragmon_{name}_total{{job="r", pipeline="a", version="{version}"}}\','
+        f" values: '0+{count}x9'}}"
+        for version, queries, failed in series
+        for name, count in (("queries", queries), ("query_errors", failed))
+    ]
+    expected = [
+        f"{{labels: '{{pipeline=\"a\", value=\"{version}\"}}', value: {round(1000 * value)}}}"
+        for version, value in (
+            ("1", 2 / 80 - 11 / 40), ("2", 8 / 20 - 5 / 100), ("3", 3 / 20 - 10 / 100)
+        )
+    ]  # fmt: skip
+    case = f"- {{expr: {json.dumps(f'round(1000 * ({expression}))')}, eval_time: 8m, exp_samples:"
+    text = "\n".join(
+        ["evaluation_interval: 1m", "tests:", "  - interval: 1m", "    input_series:", *lines,
+         "    promql_expr_test:", f"      {case} [{', '.join(expected)}]}}"]
+    )  # fmt: skip
+    path = tmp_path / "test.yaml"
+    path.write_text(text, encoding="utf-8")
+    ran = subprocess.run(
+        [program("promtool"), "test", "rules", path], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 DEPLOYMENT = """

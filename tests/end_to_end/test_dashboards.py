@@ -93,6 +93,9 @@ def linked(site: Site) -> None:
         "window": "1h",
         "__data.fields.Pipeline:percentencode": "python-docs",
         "__data.fields.Mode:percentencode": "retrieval",
+        "__data.fields.Alert:percentencode": "RagmonHitRate",
+        "__data.fields.Slice:percentencode": "stable",
+        "dimension": "version",
     }
     links = set(re.findall(r'"(\$\{ragmon\}[^"]*)"', json.dumps(BOARDS)))
     assert len(links) >= 3
