@@ -34,6 +34,7 @@ from ragmon.alerts.sentences import (
 from ragmon.detectors import Finding, Severity
 from ragmon.detectors.losses import INDEX, LOSSES, MODES
 from ragmon.durations import minute_text
+from ragmon.percentages import percent_text
 from ragmon.windows.series import VERSION
 
 _FAILING = {
@@ -364,7 +365,7 @@ def _since(alert: Alert) -> str:
 def _share(part: SliceShare, *, good: bool) -> str:
     mean, expected = (1.0 - part.mean, 1.0 - part.expected) if good else (part.mean, part.expected)
     change = f"{share(expected)} → {share(mean)}, {part.n:,.0f} queries"
-    return f"{part.dimension} {part.value}: {100.0 * part.share:.0f} % of the change ({change})"
+    return f"{part.dimension} {part.value}: {percent_text(part.share, 0)} of the change ({change})"
 
 
 def _worst_text(query: WorstQuery) -> str:

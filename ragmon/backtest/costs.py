@@ -9,6 +9,7 @@ from ragmon.backtest.run import Episode, History, episodes
 from ragmon.detectors import AlertKey, canary
 from ragmon.detectors.losses import INDEX, LOSSES, REPEAT, LossMap, cells
 from ragmon.detectors.rules import DEFAULT_RULES, Rule, build
+from ragmon.percentages import percent_text
 from ragmon.windows.observations import Observations
 
 MONTH_DAYS = 30.0
@@ -100,7 +101,7 @@ def _cost(rule: Rule, alerts: Sequence[Episode], history: History, total: float)
 
 def _promise(rule: Rule, total: float) -> str:
     if isinstance(rule.options, canary.Options):
-        return f"at most {rule.options.alpha:.0%} of versions"
+        return f"at most {percent_text(rule.options.alpha, 0)} of versions"
     if rule.kind.KIND in ("threshold", "slo"):
         return "none: a fixed limit"
     return f"at most {total:g} in all"

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
-from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from ragmon.alerts.lines import line
 from ragmon.alerts.timeline import AlertTimeline
@@ -22,7 +21,8 @@ from ragmon.backtest.queries import Queries
 from ragmon.backtest.run import History, between
 from ragmon.cli import flags
 from ragmon.cli.console import say, warn
-from ragmon.cli.rich_output import standard_error, standard_output
+from ragmon.cli.progress import share_bar
+from ragmon.cli.rich_output import standard_output
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
 from ragmon.config.sections import PrivacySettings
@@ -165,10 +165,6 @@ def _seconds(text: str) -> float:
 @contextmanager
 def _progress(what: str, total: float) -> Iterator[Callable[[float], None]]:
     """Progress bar on stderr while the block runs, if that is a terminal."""
-    console = standard_error()
-    columns = ("{task.description}", BarColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
+    with share_bar() as progress:
         task = progress.add_task(what, total=total)
         yield lambda reached: progress.update(task, completed=reached)

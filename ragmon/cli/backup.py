@@ -19,8 +19,10 @@ from ragmon.backups import BackupError, complete
 from ragmon.backups.making import BackupMade, make
 from ragmon.backups.textfile import BackupHealth
 from ragmon.cli import flags
-from ragmon.cli.backup_place import data_dir_argument, place_of, take_data_dir
-from ragmon.cli.console import say
+from ragmon.cli.backup_place import data_dir_argument, described, place_of, take_data_dir
+from ragmon.cli.console import say, say_json
+from ragmon.cli.progress import share_bar
+from ragmon.cli.results import CopiedStore, MadeBackup
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
 from ragmon.errors import RagmonError, SettingsError
@@ -34,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     flags.arguments(parser)
     parser.usage = (
-        f"{parser.prog} FILE | --to PLACE [--every TIME] [--keep N] [--textfile FILE]"
+        f"{parser.prog} FILE | --to PLACE [--every TIME] [--keep N] [--textfile FILE] [--json]"
         " [--config FILE] [--data-dir DIR]"
     )
     parser.add_argument(
@@ -59,6 +61,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="metrics for the textfile collector of node_exporter, written after each backup",
     )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     data_dir_argument(parser)
 
 
@@ -76,21 +79,39 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
     if not source.exists():
         raise SettingsError(f"{source} does not exist", hint="Set data_dir to that of the daemon")
     if args.file is not None:
-        return _copy(source, args.file)
+        return _copy(source, args.file, as_json=args.json)
     job = _BackupJob(settings, source, args.textfile, clock or SystemClock())
     if settings.backup.every is None:
-        say(_described(job.run(), job.place.url))
+        made = job.run()
+        if args.json:
+            say_json(_result(made, job.place.url))
+        else:
+            say(_described(made, job.place.url))
         return 0
     job.repeat(settings.backup.every)
     return 0
 
 
-def _copy(source: Path, target: Path) -> int:
-    with SqliteReader(source) as reader:
+def _copy(source: Path, target: Path, *, as_json: bool) -> int:
+    with SqliteReader(source) as reader, share_bar() as progress:
+        progress.add_task("Copying", total=None)  # in one step, so that no commit restarts it
         reader.backup(target)
     size = target.stat().st_size
+    if as_json:
+        say_json(CopiedStore(file=str(target), size_bytes=size))
+        return 0
     say(f"{target}: {size:,} bytes. To restore it, stop ragmon and copy it to {source}.")
     return 0
+
+
+def _result(made: BackupMade, where: str) -> MadeBackup:
+    return MadeBackup(
+        place=where,
+        backup=described(made.backup),
+        store_bytes=made.store_bytes,
+        queries=made.records,
+        deleted=made.deleted,
+    )
 
 
 def _described(made: BackupMade, where: str) -> str:

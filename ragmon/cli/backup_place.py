@@ -3,9 +3,10 @@
 import argparse
 from pathlib import Path
 
-from ragmon.backups import BackupPlace
+from ragmon.backups import Backup, BackupPlace
 from ragmon.backups.directory import DirectoryPlace
 from ragmon.backups.s3 import s3_place
+from ragmon.cli.results import StoredBackup
 from ragmon.clock import Clock
 from ragmon.config.sections import BackupSettings
 
@@ -29,3 +30,10 @@ def place_of(settings: BackupSettings, clock: Clock) -> BackupPlace:
     if not url.startswith("s3://"):
         return DirectoryPlace(Path(url))
     return s3_place(url, endpoint=settings.endpoint, region=settings.region, clock=clock)
+
+
+def described(backup: Backup) -> StoredBackup:
+    """A backup for programs; its time is that in its name."""
+    return StoredBackup(
+        name=backup.name, size_bytes=backup.size_bytes, made_at=float(int(backup.made_at))
+    )

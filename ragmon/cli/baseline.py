@@ -22,6 +22,7 @@ from ragmon.cli.baseline_access import BaselineAccess
 from ragmon.cli.console import say_json
 from ragmon.cli.rich_output import standard_output
 from ragmon.errors import SettingsError
+from ragmon.percentages import percent_text
 from ragmon.stores.protocols import BaselineRow
 
 
@@ -138,7 +139,7 @@ def _show(args: argparse.Namespace, baselines: BaselineAccess) -> tuple[Any, Any
             table.add_row("", metric["name"], f"{metric['mean']:.4f}", f"{metric['samples']:,}")
     for level in detail.levels or ():
         of = f"{level.pipeline} {level.dimension} {level.value}".rstrip()
-        table.add_row(of, level.what, f"{level.level:.2%}", f"{level.n:,.0f}")
+        table.add_row(of, level.what, percent_text(level.level, 2), f"{level.n:,.0f}")
     return detail, table
 
 

@@ -39,6 +39,7 @@ class Answer(NamedTuple):
     status: int
     reason: str
     content: bytes
+    date: str = ""  # of the server's clock, as HTTP writes it
 
     @property
     def ok(self) -> bool:
@@ -83,7 +84,8 @@ class Connection:
                 opened.sock.settimeout(ANSWER_S)
                 opened.request(method, _target(url), body, headers)
                 answer = opened.getresponse()
-                return Answer(answer.status, answer.reason, answer.read())
+                date = answer.headers.get("Date", "")
+                return Answer(answer.status, answer.reason, answer.read(), date)
         except ssl.SSLError as error:
             raise _no_tls(host, error) from error
         except (OSError, http.client.HTTPException, UnicodeError) as error:
@@ -141,7 +143,8 @@ class Connection:
             raise _no_tls(_host(url), error) from error
         except requests.RequestException as error:
             raise _no_answer(_host(url), error) from error
-        return Answer(answer.status_code, answer.reason, answer.content)
+        date = answer.headers.get("Date", "")
+        return Answer(answer.status_code, answer.reason, answer.content, date)
 
 
 def _has_proxy() -> bool:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from http import HTTPStatus
 
@@ -20,6 +21,7 @@ _MOST_REFUSED = 0.01  # of all records
 _MOST_REASONS = 5
 _STALE_S = 3_600.0
 _WAITED_S = 600.0
+_MOST_APART_S = 5.0  # a sender that is further off is seen in windows of minutes
 
 
 class DaemonChecks:
@@ -96,8 +98,9 @@ class DaemonChecks:
             )
 
     def clock(self) -> Iterator[HealthFinding]:
-        """Queries are neither from the future nor from long ago."""
+        """This clock is the daemon's, and queries lie in the future of neither."""
         area = Area("clock")
+        yield from self._difference(area)
         age_s = self._newest_age_s()
         ahead = sum(
             value
@@ -116,6 +119,27 @@ class DaemonChecks:
             )
         elif not ahead:
             yield area.ok("no query lies in the future")
+
+    def _difference(self, area: Area) -> Iterator[HealthFinding]:
+        """Difference of the two clocks, to the second that HTTP tells."""
+        before = self._clock.now()
+        answer = self._session.request("GET", f"{self._url}/livez")
+        after = self._clock.now()
+        try:
+            theirs = parsedate_to_datetime(answer.date).timestamp()
+        except ValueError:
+            yield area.skipped("the daemon, or a proxy before it, does not tell its time")
+            return
+        ahead = max(before - 1.0 - theirs, 0.0) - max(theirs - after, 0.0)
+        if abs(ahead) > _MOST_APART_S:
+            length = f"{abs(ahead):,.0f} s"
+            side = "ahead of" if ahead > 0 else "behind"
+            yield area.problem(
+                f"the clock of this machine is {length} {side} the daemon's",
+                "Set both by NTP: `timedatectl` or `chronyc tracking` shows which is wrong",
+            )
+        else:
+            yield area.ok("the clocks of this machine and of the daemon agree")
 
     def sources(self) -> Iterator[HealthFinding]:
         """Records arrive, and few are refused."""

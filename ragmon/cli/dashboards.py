@@ -11,8 +11,9 @@ from pathlib import Path
 
 import ragmon
 from ragmon.cli import flags
-from ragmon.cli.console import say
+from ragmon.cli.console import say, say_json
 from ragmon.cli.fitted_dashboard import FittedDashboard
+from ragmon.cli.results import WrittenDashboard, WrittenDashboards
 from ragmon.daemon.build import build_pipeline
 from ragmon.daemon.metric_choice import left_out
 from ragmon.errors import SettingsError
@@ -21,10 +22,11 @@ from ragmon.errors import SettingsError
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     flags.arguments(parser)
-    parser.usage = f"{parser.prog} --to DIR [--config FILE] [--SETTING VALUE ...]"
+    parser.usage = f"{parser.prog} --to DIR [--json] [--config FILE] [--SETTING VALUE ...]"
     parser.add_argument(
         "--to", type=Path, required=True, metavar="DIR", help="folder; made where it is missing"
     )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,9 +45,16 @@ def run(args: argparse.Namespace) -> int:
         raise SettingsError(
             f"--to: cannot write into {args.to}: {error.strerror}", hint="Name another folder"
         ) from error
-    for name, board in boards.items():
-        say(f"{args.to / name}.json")
-        for change in board.changes:
+    written = [
+        WrittenDashboard(file=f"{args.to / name}.json", changes=board.changes)
+        for name, board in boards.items()
+    ]
+    if args.json:
+        say_json(WrittenDashboards(dashboards=written))
+        return 0
+    for dashboard in written:
+        say(dashboard.file)
+        for change in dashboard.changes:
             say(f"  {change}")
     return 0
 

@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from rich import box
 from rich.console import Group, RenderableType
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -23,7 +22,8 @@ from ragmon.api_schema import AlertList, JudgeForecast, JudgeProgress, Report
 from ragmon.cli import flags, remote
 from ragmon.cli.alert_view import alert_view
 from ragmon.cli.connection import Connection
-from ragmon.cli.rich_output import standard_error, standard_output
+from ragmon.cli.progress import piece_bar, share_bar
+from ragmon.cli.rich_output import standard_output
 from ragmon.cli.sender import Sender
 from ragmon.cli.tables import ratio, report_view
 from ragmon.clock import SystemClock
@@ -151,7 +151,7 @@ class Play:
         live(application, plan, send, self._clock, self.stop, rate=self._args.rate)
 
     def _back_fill(self, application: Application, plan: TrafficPlan, delivery: Sender) -> None:
-        with progress_bar() as progress:
+        with piece_bar() as progress:
             task = progress.add_task("A day of traffic", total=self._args.queries)
             for batch in history(application, plan, queries=self._args.queries, batch=200):
                 if self.stop.is_set():
@@ -162,7 +162,7 @@ class Play:
     def _await_judge(self) -> None:
         """Wait until the embedded judge has read the day, for half a minute at most."""
         until = self._clock.monotonic() + _JUDGE_S
-        with progress_bar() as progress:
+        with share_bar() as progress:
             task = progress.add_task("Reading the answers", total=1.0)
             while self._judged and not self.stop.is_set() and self._clock.monotonic() < until:
                 share = _day(self.url).metrics.get("grounding_coverage")
@@ -178,7 +178,7 @@ class Play:
         drawn = remote.post(_LOCAL, self.url, "/v1/judge", JudgeForecast, request)
         waiting = total = drawn.waiting
         until = self._clock.monotonic() + _SAMPLE_S
-        with progress_bar() as progress:
+        with piece_bar() as progress:
             task = progress.add_task("Asking the language model", total=total)
             while waiting and not self.stop.is_set() and self._clock.monotonic() < until:
                 left = remote.get(_LOCAL, self.url, "/v1/judge", JudgeProgress)
@@ -245,12 +245,6 @@ _ROWS = (
     _Row("grounding", "ground."),
     _Row("positive_feedback", "liked"),
 )
-
-
-def progress_bar() -> Progress:
-    """For a terminal; elsewhere it would only leave blank lines."""
-    console = standard_error()
-    return Progress(console=console, transient=True, disable=not console.is_terminal)
 
 
 def _story(plan: TrafficPlan, url: str) -> RenderableType:

@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ragmon.cli import remote
+from ragmon.cli import remote, window_flags
 from ragmon.cli.console import say_json
 from ragmon.cli.csv_output import say_csv
 from ragmon.cli.rich_output import standard_output
@@ -26,6 +26,7 @@ from ragmon.documents.report import (
     OutcomeFigures,
 )
 from ragmon.errors import SettingsError
+from ragmon.percentages import percent_text
 from ragmon.terminal import one_line_each
 from ragmon.web.document_endpoints import DEFAULT_K, DEFAULT_SINCE, UNITS
 
@@ -42,14 +43,9 @@ _COLUMNS = (
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     remote.arguments(parser)
-    parser.add_argument("--pipeline", default="", metavar="NAME", help="only this pipeline")
-    parser.add_argument(
-        "--since",
-        default=DEFAULT_SINCE,
-        metavar="TIME",
-        help=f"age or time of the oldest query (default {DEFAULT_SINCE})",
-    )
-    parser.add_argument("--until", default="", metavar="TIME", help="end, exclusive (default now)")
+    window_flags.pipeline_argument(parser)
+    window_flags.since_argument(parser, DEFAULT_SINCE)
+    window_flags.until_argument(parser)
     parser.add_argument(
         "--by", choices=UNITS, default=UNITS[0], help="count chunks (default) or their sources"
     )
@@ -156,7 +152,7 @@ def _outcome(figures: OutcomeFigures | None) -> str:
 
 
 def _share(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"{100.0 * value:.0f}%"
+    return _UNKNOWN if value is None else percent_text(value)
 
 
 def _ids(path: Path) -> list[str]:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from ragmon.cli import llm_options
+from ragmon.cli import llm_options, window_flags
 from ragmon.cli.console import warn
 from ragmon.cli.exit_codes import ExitCode
-from ragmon.cli.rich_output import standard_error, standard_output
+from ragmon.cli.progress import piece_bar
+from ragmon.cli.rich_output import standard_output
 from ragmon.clock import Clock, SystemClock
 from ragmon.config.units import seconds
 from ragmon.evaluate import loaders
@@ -55,10 +56,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--save-run", type=Path, metavar="FILE", help="write the answers as a run file"
     )
     source.add_argument("--split", default="", help="split of a BEIR folder (default test)")
-    source.add_argument(
-        "--since", default="7d", help="age of the oldest query for --from-store (default 7d)"
-    )
-    source.add_argument("--pipeline", default="", help="only this pipeline, for --from-store")
+    window_flags.since_argument(source, "7d", "the oldest query, for --from-store")
+    window_flags.pipeline_argument(source, "only this pipeline, for --from-store")
     source.add_argument("--demo-version", default="", help="release of the demo application")
     how = parser.add_argument_group("scoring")
     how.add_argument("--k", default="1,3,5,10", help="cut-off ranks, separated by commas")
@@ -234,7 +233,6 @@ def _stored(args: argparse.Namespace, now: float) -> Labelled:
 
 def _asked(args: argparse.Namespace, case_set: CaseSet, clock: Clock) -> Run:
     from msgspec.structs import replace  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
 
     from ragmon.evaluate.run.endpoint import RequestPolicy, Template, drive, read_template  # noqa: PLC0415
 
@@ -245,9 +243,7 @@ def _asked(args: argparse.Namespace, case_set: CaseSet, clock: Clock) -> Run:
         if getattr(args, name) < 1:
             raise DataError("must be at least 1", field=f"--{name}")
     pace = RequestPolicy(concurrency=args.concurrency, attempts=args.attempts)
-    console = standard_error()
-    hidden = llm_options.is_hidden(args, console)
-    with Progress(console=console, disable=hidden, transient=True) as progress:
+    with piece_bar(quiet=args.quiet) as progress:
         task = progress.add_task("asking", total=len(case_set.cases))
         return drive(case_set.cases, template, pace, clock, lambda: progress.advance(task))
 

@@ -12,15 +12,14 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress
-
 from ragmon.cli import flags, query_flags, remote
 from ragmon.cli.backup_place import data_dir_argument, take_data_dir
-from ragmon.cli.console import say, warn
+from ragmon.cli.console import say, say_json, warn
 from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.export_file import ExportFile, ExportState, OpenExport
 from ragmon.cli.export_pages import DaemonPages, QueryPageReader, StorePages, selection_by
-from ragmon.cli.rich_output import standard_error
+from ragmon.cli.progress import piece_bar
+from ragmon.cli.results import WrittenExport
 from ragmon.clock import Clock, SystemClock
 from ragmon.daemon.build import build_pipeline
 from ragmon.errors import SettingsError
@@ -55,6 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=int, default=_ALL, metavar="N", help="queries at most (default: all)"
     )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     data_dir_argument(parser)
     remote.arguments(parser, default=None)
     query_flags.arguments(parser, since="")
@@ -82,7 +82,11 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
         if form == "parquet":
             parquet.write(file.lines(), file.scratch)
         file.publish(file.scratch if form == "parquet" else None)
-    say(f"{target}: {state.queries:,} queries, {target.stat().st_size:,} bytes")
+    size = target.stat().st_size
+    if args.json:
+        say_json(WrittenExport(file=str(target), queries=state.queries, size_bytes=size))
+    else:
+        say(f"{target}: {state.queries:,} queries, {size:,} bytes")
     return status
 
 
@@ -93,12 +97,7 @@ def _fill(args: argparse.Namespace, out: OpenExport, clock: Clock) -> int:
         return 0
     form = "jsonl" if state.form == "parquet" else state.form
     encode = exports.encoder(form, begun=state.size_bytes > 0)
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn())
-    console = standard_error()
-    with (
-        _pages(args, state, clock) as (source, damaged),
-        Progress(*columns, console=console, disable=not console.is_terminal) as progress,
-    ):
+    with _pages(args, state, clock) as (source, damaged), piece_bar() as progress:
         task = progress.add_task("Exporting", total=None)
         cursor, left = state.cursor, args.limit - state.queries
         while True:

@@ -8,7 +8,7 @@ as backups.
 import argparse
 from urllib.parse import quote
 
-from ragmon.cli import remote
+from ragmon.cli import remote, window_flags
 from ragmon.cli.console import say, say_json
 from ragmon.clock import Clock, SystemClock
 from ragmon.durations import minute_text
@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     subject = parser.add_mutually_exclusive_group(required=True)
     subject.add_argument("--user", metavar="ID", help="user_id of the queries to erase")
     subject.add_argument("--session", metavar="ID", help="session_id of the queries to erase")
-    parser.add_argument("--pipeline", default="", metavar="NAME", help="only in this pipeline")
+    window_flags.pipeline_argument(parser, "only in this pipeline")
     parser.add_argument(
         "--dry-run", action="store_true", help="count what would be erased, and change nothing"
     )

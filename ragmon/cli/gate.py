@@ -13,8 +13,10 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ragmon.cli import baseline_access
+from ragmon.cli.console import say_json
 from ragmon.cli.evaluate import BASELINES, write
 from ragmon.cli.exit_codes import ExitCode
+from ragmon.cli.results import GateResult
 from ragmon.cli.rich_output import standard_output
 from ragmon.config import Settings
 from ragmon.evaluate.compare.gate import Decision, decide
@@ -64,6 +66,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--strict", action="store_true", help="fail on drops that are not significant, too")
     add("--markdown", type=Path, metavar="FILE", help="write a summary for a pull request")
     add("--junit", type=Path, metavar="FILE", help="write JUnit XML with one test case per rule")
+    add("--json", action="store_true", help="print the decision as JSON instead of a table")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,7 +78,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace, decision: Decision) -> None:
-    table.show_decision(standard_output(), decision)
+    if args.json:
+        say_json(
+            GateResult(
+                passed=decision.passed,
+                baseline=decision.baseline,
+                current=decision.current,
+                cases=decision.cases,
+                checks=decision.checks,
+                notes=decision.notes,
+            )
+        )
+    else:
+        table.show_decision(standard_output(), decision)
     if args.markdown is not None:
         write(args.markdown, markdown.summary(decision).encode())
     if args.junit is not None:

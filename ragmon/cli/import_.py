@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 from rich import box
-from rich.progress import BarColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
 
 from ragmon import row_files
 from ragmon.cli import remote
 from ragmon.cli.console import say, warn
 from ragmon.cli.exit_codes import ExitCode
+from ragmon.cli.progress import byte_bar
 from ragmon.cli.replay import Refusals
-from ragmon.cli.rich_output import standard_error, standard_output
+from ragmon.cli.rich_output import standard_output
 from ragmon.cli.sender import Sender, SendListener
 from ragmon.clock import Clock, SystemClock
 from ragmon.config.yaml_text import parse, where
@@ -71,7 +71,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="send nothing; show records beside originals"
     )
-    parser.add_argument("--json", action="store_true", help="with --dry-run: print JSON lines")
+    parser.add_argument(
+        "--json", action="store_true", help="print the result as JSON; with --dry-run JSON lines"
+    )
     remote.arguments(parser)
 
 
@@ -166,8 +168,7 @@ def _send(args: argparse.Namespace, reading: MappedFiles) -> int:
     listener = SendListener(answered=refusals.note, delayed=warn)
     sender = Sender(args.url, remote.bulk_session(args), listener=listener)
     total = sum(path.stat().st_size for path in args.files)
-    columns = ("{task.description}", BarColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=standard_error()) as progress:
+    with byte_bar() as progress:
         task = progress.add_task("Importing", total=total)
         for path in args.files:
             batch: list[bytes] = []
@@ -183,12 +184,10 @@ def _send(args: argparse.Namespace, reading: MappedFiles) -> int:
                     batch = []
             if batch:
                 sender.post(f"/v1/{args.records}", b"\n".join(batch))
-    done = sender.done
-    rejected = done.rejected + unmapped
-    say(f"{done.accepted:,} accepted, {done.duplicates:,} duplicates, {rejected:,} rejected")
-    refusals.show()
+    done = msgspec.structs.replace(sender.done, rejected=sender.done.rejected + unmapped)
+    refusals.show_all(done, as_json=args.json)
     _say_missing(reading.mapping)
-    return ExitCode.FINDING if rejected else ExitCode.OK
+    return ExitCode.FINDING if done.rejected else ExitCode.OK
 
 
 def _warn(number: int, row: Row) -> None:

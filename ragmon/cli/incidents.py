@@ -15,7 +15,7 @@ from ragmon.alerts.as_json import IncidentAlert, IncidentView
 from ragmon.alerts.message import likelihood
 from ragmon.alerts.sentences import length
 from ragmon.api_schema import IncidentList
-from ragmon.cli import remote
+from ragmon.cli import remote, window_flags
 from ragmon.cli.console import say, say_json
 from ragmon.cli.rich_output import standard_output
 from ragmon.durations import minute_text
@@ -32,8 +32,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="all",
         help="incidents to show (default all)",
     )
-    add("--since", default="7d", help="show what is open or ended since then (default 7d)")
-    add("--pipeline", default="", help="show incidents of this pipeline only")
+    window_flags.since_argument(parser, "7d", "the oldest end of those that are over")
+    window_flags.pipeline_argument(parser)
     add("--limit", type=int, default=50, help="most incidents to show (default 50)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print a page for a review")

@@ -8,17 +8,16 @@ it are judged in the next hour or day.
 import argparse
 import sys
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from ragmon.api_schema import JudgeForecast, JudgeProgress, Report
-from ragmon.cli import remote
+from ragmon.cli import remote, window_flags
 from ragmon.cli.connection import Connection
-from ragmon.cli.console import say
+from ragmon.cli.console import say, say_json, warn
 from ragmon.cli.exit_codes import ExitCode
-from ragmon.cli.rich_output import standard_error
+from ragmon.cli.progress import piece_bar
+from ragmon.cli.results import JudgeRun
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
+from ragmon.report import MeanEstimate
 
 _ASK_EVERY_S = 1.0
 _STALLED_S = 120.0
@@ -27,36 +26,45 @@ _STALLED_S = 120.0
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     remote.arguments(parser)
-    parser.add_argument(
-        "--since", default="1h", help="age of the oldest answer, or a time (default 1h)"
-    )
+    window_flags.since_argument(parser, "1h", "the oldest answer")
     parser.add_argument(
         "--limit", type=int, default=100, help="largest number of answers (default 100)"
     )
-    parser.add_argument("--pipeline", default="", help="only this pipeline")
+    window_flags.pipeline_argument(parser)
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument("--dry-run", action="store_true", help="only print the forecast")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the forecast, ask, start the run and follow it."""
-    session, console = remote.session(args), standard_error()
+    session = remote.session(args)
     request = {"since": args.since, "limit": args.limit, "pipeline": args.pipeline}
     forecast = remote.post(
         session, args.url, "/v1/judge", JudgeForecast, request | {"dry_run": True}
     )
-    say(_forecast_text(forecast))
+    (warn if args.json else say)(_forecast_text(forecast))
     if args.dry_run or not forecast.to_judge:
+        if args.json:
+            say_json(JudgeRun(forecast=forecast, progress=None, faithfulness=None))
         return 0
     if not args.yes and not _agreed():
         return ExitCode.FINDING  # nothing was judged
     drawn = remote.post(session, args.url, "/v1/judge", JudgeForecast, request)
-    left = _follow(session, args.url, drawn, console, SystemClock())
+    left = _follow(session, args.url, drawn, SystemClock())
+    window, mean = _faithfulness(session, args)
+    if args.json:
+        say_json(JudgeRun(forecast=forecast, progress=left, faithfulness=mean))
+        return 0
     if left.waiting:
         say(f"{left.waiting} answers are not judged yet: {_why(left)}. The daemon continues.")
     else:
         say("All of them are judged.")
-    _show(session, args)
+    if mean is not None:
+        say(
+            f"Faithfulness of the last {window}: {mean.estimate:.3f} "
+            f"({mean.lower:.3f} to {mean.upper:.3f}, {mean.samples} judged)."
+        )
     return 0
 
 
@@ -86,15 +94,12 @@ def _agreed() -> bool:
     return input("Judge them? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _follow(
-    session: Connection, url: str, drawn: JudgeForecast, console: Console, clock: Clock
-) -> JudgeProgress:
+def _follow(session: Connection, url: str, drawn: JudgeForecast, clock: Clock) -> JudgeProgress:
     """Progress bar until the queue is empty or no longer moves."""
-    columns = (TextColumn("Judging"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     total = max(drawn.waiting, drawn.to_judge)
     moved_at, last = clock.monotonic(), total
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=total)
+    with piece_bar() as progress:
+        task = progress.add_task("Judging", total=total)
         while True:
             left = remote.get(session, url, "/v1/judge", JudgeProgress)
             progress.update(task, completed=max(total - left.waiting, 0))
@@ -113,17 +118,13 @@ def _why(left: JudgeProgress) -> str:
     return "the budget is used up" if left.budget_left == 0 else "the endpoint is slow"
 
 
-def _show(session: Connection, args: argparse.Namespace) -> None:
+def _faithfulness(session: Connection, args: argparse.Namespace) -> tuple[str, MeanEstimate | None]:
+    """The window, and the estimate of the model's verdicts in it; None where there is none."""
     window = args.since if args.since[-1:] in "smhd" else "24h"
     try:
         report = remote.get(
             session, args.url, "/v1/report", Report, window=window, pipeline=args.pipeline
         )
     except RemoteError:
-        return  # shorter than the shortest window, or longer than what is kept
-    mean = report.metrics.get("faithfulness/llm")
-    if mean:
-        say(
-            f"Faithfulness of the last {window}: {mean.estimate:.3f} "
-            f"({mean.lower:.3f} to {mean.upper:.3f}, {mean.samples} judged)."
-        )
+        return window, None  # shorter than the shortest window, or longer than what is kept
+    return window, report.metrics.get("faithfulness/llm")

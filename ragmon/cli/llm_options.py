@@ -2,16 +2,13 @@
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import track
-
 from ragmon.cli.console import warn
-from ragmon.cli.rich_output import standard_error
+from ragmon.cli.progress import piece_bar
 from ragmon.errors import SettingsError
 from ragmon.evaluate.errors import DataError
 from ragmon.evaluate.score.parallel import Track
@@ -74,14 +71,12 @@ def replies(path: Path) -> Iterator[Any]:
 
 def progress(args: argparse.Namespace, what: str) -> Track:
     """Progress bar on stderr that disappears at the end."""
-    console = standard_error()
-    hidden = is_hidden(args, console)
-    return lambda work: track(work, what, disable=hidden, console=console, transient=True)
 
+    def tracked(work: Sequence[Any]) -> Iterator[Any]:
+        with piece_bar(quiet=args.quiet) as bar:
+            yield from bar.track(work, description=what)
 
-def is_hidden(args: argparse.Namespace, console: Console) -> bool:
-    """True when no progress is shown: outside a terminal it would only leave blank lines."""
-    return bool(args.quiet) or not console.is_terminal
+    return tracked
 
 
 def limit(args: argparse.Namespace) -> float:

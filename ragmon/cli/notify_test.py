@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from ragmon.alerts import SEVERITIES, Alert, Evidence
 from ragmon.alerts.notices import IncidentNotice, notify
 from ragmon.cli import flags
-from ragmon.cli.console import say
+from ragmon.cli.console import say, say_json
+from ragmon.cli.results import AcceptedNotice, NotifyTest
 from ragmon.clock import SystemClock
 from ragmon.daemon.notify.routing import Route, build_routes
 from ragmon.detectors import AlertKey, Finding, Severity, StreamKey
@@ -34,8 +35,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="warning",
         help="severity of the alert (default warning)",
     )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     flags.arguments(parser)
-    parser.usage = f"{parser.prog} SINK [--severity SEVERITY] [--config FILE] [--SETTING VALUE ...]"
+    parser.usage = (
+        f"{parser.prog} SINK [--severity SEVERITY] [--json] [--config FILE] [--SETTING VALUE ...]"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,11 +47,16 @@ def run(args: argparse.Namespace) -> int:
     settings = flags.settings(args).settings
     clock = SystemClock()
     route = _named(args.sink, build_routes(settings, clock, settings.port))
+    accepted = []
     for notice in test_notices(args.severity, clock.now()):
         if notice.status == "resolved" and isinstance(route.sink, Repeating):
             break
         route.sink.deliver(notice)
-        say(f"{route.name}: {notice.change} {notice.alert.name} ({notice.id}) was accepted")
+        accepted.append(AcceptedNotice(change=notice.change, alert=notice.alert.name, id=notice.id))
+        if not args.json:
+            say(f"{route.name}: {notice.change} {notice.alert.name} ({notice.id}) was accepted")
+    if args.json:
+        say_json(NotifyTest(sink=route.name, accepted=accepted))
     return 0
 
 

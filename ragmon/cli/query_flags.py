@@ -2,6 +2,7 @@
 
 import argparse
 
+from ragmon.cli import window_flags
 from ragmon.web.query_endpoints import FIELDS
 
 _OPTIONAL = ("version", *FIELDS, "failure_mode", "feedback", "min_score", "max_score", "words")
@@ -14,7 +15,7 @@ def arguments(parser: argparse.ArgumentParser, *, since: str) -> None:
         parser: of the command.
         since: age of the oldest query, where none is given; empty: the beginning.
     """
-    parser.add_argument("--pipeline", default="", metavar="NAME", help="only this pipeline")
+    window_flags.pipeline_argument(parser)
     parser.add_argument("--version", metavar="NAME", help="only exactly this version")
     parser.add_argument(
         "--tag",
@@ -31,13 +32,8 @@ def arguments(parser: argparse.ArgumentParser, *, since: str) -> None:
     parser.add_argument(
         "--failing", default="", metavar="NAMES", help="failures separated by commas"
     )
-    parser.add_argument(
-        "--since",
-        default=since,
-        metavar="TIME",
-        help=f"age or time of the oldest (default {since or 'the beginning'})",
-    )
-    parser.add_argument("--until", default="", metavar="TIME", help="end, exclusive (default now)")
+    window_flags.since_argument(parser, since)
+    window_flags.until_argument(parser)
 
 
 def parameters(args: argparse.Namespace) -> dict[str, str]:

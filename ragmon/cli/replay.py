@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.progress import BarColumn, Progress, TaskID, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import Progress, TaskID
 
 from ragmon.api_schema import IngestAnswer, RejectedRecord
 from ragmon.cli import remote
-from ragmon.cli.console import say, warn
+from ragmon.cli.console import say, say_json, warn
 from ragmon.cli.exit_codes import ExitCode
-from ragmon.cli.rich_output import standard_error
-from ragmon.cli.sender import Sender, SendListener
+from ragmon.cli.progress import byte_bar
+from ragmon.cli.results import SentRecords
+from ragmon.cli.sender import Delivered, Sender, SendListener
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import SettingsError
 from ragmon.files import unpacked
@@ -57,6 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="shift the timestamps so that the newest of the first file is now",
     )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,15 +72,12 @@ def run(args: argparse.Namespace) -> int:
     listener = SendListener(answered=refusals.note, delayed=_print_trouble)
     delivery = Sender(args.url, remote.bulk_session(args), listener=listener)
     total = sum(path.stat().st_size for path in args.files)
-    columns = ("{task.description}", BarColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=standard_error()) as progress:
+    with byte_bar() as progress:
         replay = Replay(args, delivery, progress, progress.add_task("Replaying", total=total))
         for path in args.files:
             replay.send(path)
-    done = delivery.done
-    say(f"{done.accepted:,} accepted, {done.duplicates:,} duplicates, {done.rejected:,} rejected")
-    refusals.show()
-    return ExitCode.FINDING if done.rejected else ExitCode.OK
+    refusals.show_all(delivery.done, as_json=args.json)
+    return ExitCode.FINDING if delivery.done.rejected else ExitCode.OK
 
 
 def _print_trouble(trouble: str) -> None:
@@ -97,8 +96,21 @@ class Refusals:
         self._first += answer.rejected[: _SHOWN_ERRORS - len(self._first)]
         self._ignored |= answer.ignored_fields or {}
 
-    def show(self) -> None:
-        """Print them."""
+    def show_all(self, done: Delivered, *, as_json: bool) -> None:
+        """Print the counts, and the first refusals."""
+        if as_json:
+            say_json(
+                SentRecords(
+                    accepted=done.accepted,
+                    duplicates=done.duplicates,
+                    rejected=done.rejected,
+                    first_rejected=self._first,
+                    ignored_fields=self._ignored,
+                )
+            )
+            return
+        counts = f"{done.accepted:,} accepted, {done.duplicates:,} duplicates"
+        say(f"{counts}, {done.rejected:,} rejected")
         for record in self._first:
             field = record.field or "line"
             warn(f"rejected: {field}: {record.error}; {record.remedy}")

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from ragmon.api_schema import Report
-from ragmon.cli import remote
+from ragmon.cli import remote, window_flags
 from ragmon.cli.console import say_json
 from ragmon.cli.rich_output import standard_output
 from ragmon.cli.tables import report_view
@@ -18,7 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--window", default="24h", help="length of the window: 5m, 1h, 24h (default), 7d"
     )
-    parser.add_argument("--pipeline", default="", help="only this pipeline")
+    window_flags.pipeline_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from ragmon.backups import Backup, BackupPlace, complete, is_backup
 from ragmon.backups.restoring import choose, fetch, put_in_place
 from ragmon.cli import flags
-from ragmon.cli.backup_place import data_dir_argument, place_of, take_data_dir
-from ragmon.cli.console import say
+from ragmon.cli.backup_place import data_dir_argument, described, place_of, take_data_dir
+from ragmon.cli.console import say, say_json
+from ragmon.cli.results import BackupListing, RestoredStore
 from ragmon.clock import Clock, SystemClock
 from ragmon.daemon.lock import DirectoryLock
 from ragmon.durations import rounded_duration_text
@@ -23,7 +24,9 @@ from ragmon.stores.sqlite.store import FILE
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     flags.arguments(parser)
-    parser.usage = f"{parser.prog} [FROM] [--list] [--force] [--config FILE] [--data-dir DIR]"
+    parser.usage = (
+        f"{parser.prog} [FROM] [--list] [--force] [--json] [--config FILE] [--data-dir DIR]"
+    )
     parser.add_argument(
         "place",
         nargs="?",
@@ -35,6 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force", action="store_true", help="replace a store; it is kept under another name"
     )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     data_dir_argument(parser)
 
 
@@ -53,27 +57,44 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
         args.parser.error("say FROM which place")
     place = place_of(settings.backup, clock)
     if args.list:
-        return _list(place, clock.now())
+        return _list(place, clock.now(), as_json=args.json)
     _check_empty(settings.data_dir, force=args.force)
     backup = choose(place, name)
-    say(f"{backup.name}: {backup.size_bytes:,} bytes, made {_age(backup, clock.now())} ago")
+    if not args.json:
+        say(f"{backup.name}: {backup.size_bytes:,} bytes, made {_age(backup, clock.now())} ago")
     lock = DirectoryLock(settings.data_dir)
     try:
         restored, result = fetch(place, backup, settings.data_dir)
         aside = put_in_place(restored, settings.data_dir, clock.now())
     finally:
         lock.release()
+    store = settings.data_dir / FILE
+    if args.json:
+        say_json(
+            RestoredStore(
+                store=str(store),
+                backup=described(backup),
+                queries=result.records,
+                former_store=None if aside is None else str(aside),
+            )
+        )
+        return 0
     if aside is not None:
         say(f"The store before is now {aside}; delete it when you are content.")
     say(
-        f"{settings.data_dir / FILE}: {result.records:,} queries, sound. What arrived in the"
+        f"{store}: {result.records:,} queries, sound. What arrived in the"
         f" {_age(backup, clock.now())} since is not in it; ask again for erasures of that time."
     )
     return 0
 
 
-def _list(place: BackupPlace, now: float) -> int:
-    for backup in complete(place):
+def _list(place: BackupPlace, now: float, *, as_json: bool) -> int:
+    backups = complete(place)
+    if as_json:
+        listed = [described(backup) for backup in backups]
+        say_json(BackupListing(place=place.url, backups=listed))
+        return 0
+    for backup in backups:
         say(f"{backup.name}  {backup.size_bytes:>15,} bytes  {_age(backup, now)} ago")
     return 0
 

@@ -16,7 +16,7 @@ import yaml
 import ragmon
 from ragmon.alerts.message import Links
 from ragmon.cli import flags
-from ragmon.cli.console import say, warn
+from ragmon.cli.console import say, say_json, warn
 from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
 from ragmon.daemon.metric_choice import left_out
@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     flags.arguments(parser)
     parser.usage = (
         f"{parser.prog} [--objective METRIC=SHARE] [--job JOB] [--without ALERT] "
-        "[--grafana-url URL] [--config FILE] [--SETTING VALUE ...]"
+        "[--grafana-url URL] [--json] [--config FILE] [--SETTING VALUE ...]"
     )
     metrics = ", ".join(metric for metric, _ in BUDGETS.values())
     parser.add_argument(
@@ -69,6 +69,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ALERT",
         help="omit this alert; may be repeated",
     )
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, which Prometheus takes as well"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,17 +83,22 @@ def run(args: argparse.Namespace) -> int:
     omitted = {*args.without, *_told_by_sinks(settings)}
     unanswered = _unanswered(texts, settings)
     objectives = objectives_of(settings) | dict(args.objective)
-    say("# Printed by `ragmon rules`.\ngroups:")
+    lines = ["# Printed by `ragmon rules`.", "groups:"]
     for name, text in texts.items():
         if name in unanswered and name not in omitted:
             metric, setting = unanswered[name]
             reason = f"{name} is left out: {setting} leaves out {metric}, which it reads."
-            say(f"  # {reason}")
+            lines.append(f"  # {reason}")
             warn(reason)
         elif name not in omitted:
             fitted = fit(name, text, settings, objectives)
             fitted = fitted.replace('job="ragmon"', f'job="{args.job}"')
-            say(joined(_linked(fitted, settings, args.grafana_url.rstrip("/"))))
+            lines.append(joined(_linked(fitted, settings, args.grafana_url.rstrip("/"))))
+    printed = "\n".join(lines)
+    if args.json:
+        say_json(yaml.safe_load(printed + "\n"))
+    else:
+        say(printed)
     return 0
 
 

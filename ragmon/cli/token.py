@@ -10,23 +10,23 @@ the old one.
 """
 
 import argparse
+import hashlib
 import json
 import secrets
 from pathlib import Path
-from typing import get_args
 
 from rich import box
 from rich.table import Table
 
-from ragmon.cli import remote, token_files
+from ragmon.cli import remote
 from ragmon.cli.console import say, say_json
 from ragmon.cli.rich_output import standard_output
-from ragmon.config.access import Scope
-from ragmon.config.units import moment
 from ragmon.durations import minute_text
 from ragmon.errors import SettingsError
 from ragmon.token_schema import TokenList, TokenView
-from ragmon.web.auth import digest
+
+_SCOPES = ("ingest", "read", "admin")
+_FILE_ACTIONS = ("show", "rotate", "retire")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--scope",
         action="append",
-        choices=get_args(Scope),
+        choices=_SCOPES,
         help="permission of the token; may be repeated (default ingest)",
     )
     add("--expires", default="", metavar="TIME", help="time from which it is refused: 2027-06-30")
@@ -54,12 +54,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="pipeline it may write and read, such as docs-*; may be repeated (default all)",
     )
-    add("--json", action="store_true", help="with `list` and `show`: print JSON instead of a table")
+    add("--json", action="store_true", help="print JSON instead of lines or a table")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the token and its settings, or the tokens that there are."""
-    if args.name in token_files.ACTIONS:
+    if args.name in _FILE_ACTIONS:
+        from ragmon.cli import token_files  # noqa: PLC0415 - reads the settings, which takes a second
+
         return token_files.run_action(args)
     if args.token_name:
         raise SettingsError(
@@ -68,11 +70,12 @@ def run(args: argparse.Namespace) -> int:
     if args.name == "list":
         _print(remote.get(remote.session(args), args.url, "/v1/tokens", TokenList), args)
         return 0
-    try:
-        moment(args.expires or None)
-    except ValueError as error:
-        raise SettingsError(f"--expires: {error}") from None
+    _check_expiry(args.expires)
     token = "rgm_" + secrets.token_urlsafe(32)
+    sha256 = hashlib.sha256(token.encode()).hexdigest()
+    if args.json:
+        _say_new(token, sha256, args)
+        return 0
     scopes = ", ".join(args.scope or ["ingest"])
     say(f"Token (shown only once): {token}\n")
     say("ragmon.yaml:\n\nauth:\n  tokens:")
@@ -81,8 +84,29 @@ def run(args: argparse.Namespace) -> int:
         say(f"      pipelines: {json.dumps(args.pipeline)}")
     if args.expires:
         say(f"      expires: {args.expires}")
-    say(f"      sha256: {digest(token).hex()}")
+    say(f"      sha256: {sha256}")
     return 0
+
+
+def _check_expiry(text: str) -> None:
+    if text:
+        from ragmon.config.units import moment  # noqa: PLC0415 - see above
+
+        try:
+            moment(text)
+        except ValueError as error:
+            raise SettingsError(f"--expires: {error}") from None
+
+
+def _say_new(token: str, sha256: str, args: argparse.Namespace) -> None:
+    from ragmon.cli.results import NewToken  # noqa: PLC0415 - imports numpy
+
+    entry: dict[str, str | list[str]] = {"name": args.name, "scopes": args.scope or ["ingest"]}
+    if args.pipeline:
+        entry["pipelines"] = args.pipeline
+    if args.expires:
+        entry["expires"] = args.expires
+    say_json(NewToken(token=token, entry=entry | {"sha256": sha256}))
 
 
 def _print(listed: TokenList, args: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable
 
 from ragmon.cli.console import say, say_json, warn
+from ragmon.cli.results import RetiredTokens, RotatedToken
 from ragmon.config import load
 from ragmon.daemon.generated_tokens import GeneratedTokens
 from ragmon.errors import SettingsError
@@ -18,7 +19,11 @@ def run_action(args: argparse.Namespace) -> int:
 def _show(tokens: GeneratedTokens, args: argparse.Namespace) -> None:
     """The newest secret of one token alone, so that a script can use it; or all of them."""
     if args.token_name:
-        say(tokens.secrets(args.token_name)[0])
+        secret = tokens.secrets(args.token_name)[0]
+        if args.json:
+            say_json({args.token_name: secret})
+        else:
+            say(secret)
         return
     names = tokens.names()
     if not names:
@@ -36,7 +41,12 @@ def _show(tokens: GeneratedTokens, args: argparse.Namespace) -> None:
 
 
 def _rotate(tokens: GeneratedTokens, args: argparse.Namespace) -> None:
-    say(tokens.rotate(_named(args)))
+    name = _named(args)
+    token = tokens.rotate(name)
+    if args.json:
+        say_json(RotatedToken(name=name, token=token))
+    else:
+        say(token)
     warn(
         "Both tokens work, the new one within five seconds. Give it to its users, then: "
         f"ragmon token retire {args.token_name}"
@@ -45,6 +55,9 @@ def _rotate(tokens: GeneratedTokens, args: argparse.Namespace) -> None:
 
 def _retire(tokens: GeneratedTokens, args: argparse.Namespace) -> None:
     ended = tokens.retire(_named(args))
+    if args.json:
+        say_json(RetiredTokens(name=args.token_name, ended=ended))
+        return
     say(f"{ended} old token{'' if ended == 1 else 's'} of {args.token_name} ended")
 
 

@@ -9,13 +9,14 @@ import msgspec
 from rich import box
 from rich.table import Table
 
-from ragmon.cli import remote
+from ragmon.cli import remote, window_flags
 from ragmon.cli.console import say_json
 from ragmon.cli.csv_output import say_csv
 from ragmon.cli.evaluate import write
 from ragmon.cli.rich_output import standard_output
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError
+from ragmon.percentages import percent_text
 from ragmon.report import MeanEstimate
 from ragmon.terminal import one_line_each
 from ragmon.topics.analysis import Topic, TopicList
@@ -36,9 +37,9 @@ _COLUMNS = (
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     remote.arguments(parser)
-    parser.add_argument("--pipeline", default="", metavar="NAME", help="only this pipeline")
-    parser.add_argument("--since", default="7d", metavar="TIME", help="age or time (default 7d)")
-    parser.add_argument("--until", default="", metavar="TIME", help="end, exclusive (default now)")
+    window_flags.pipeline_argument(parser)
+    window_flags.since_argument(parser, "7d")
+    window_flags.until_argument(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON instead of a table")
     form.add_argument("--csv", action="store_true", help="print CSV, a line a topic")
@@ -147,7 +148,8 @@ def _show(listed: TopicList) -> None:
     )
     if listed.read_share < 1.0:
         output.print(
-            f"Of the stored queries {listed.read_share:.1%} were read (topics.max_queries)."
+            f"Of the stored queries {percent_text(listed.read_share)} were read"
+            " (topics.max_queries)."
         )
 
 
@@ -162,4 +164,4 @@ def _row(topic: Topic) -> list[str]:
 
 
 def _percent(mean: MeanEstimate) -> str:
-    return "–" if mean.estimate is None else f"{mean.estimate:.1%}"
+    return "–" if mean.estimate is None else percent_text(mean.estimate)

@@ -4,16 +4,14 @@ It runs beside the daemon or on a store at rest, and changes nothing. Exit statu
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import msgspec
-from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from ragmon.cli import flags
 from ragmon.cli.console import say, say_json
 from ragmon.cli.exit_codes import ExitCode
-from ragmon.cli.rich_output import standard_error
+from ragmon.cli.progress import piece_bar
 from ragmon.errors import SettingsError
 from ragmon.stores.sqlite.store import FILE
 from ragmon.stores.sqlite.verification import Verification, verify
@@ -37,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     path = args.file or flags.settings(args).settings.data_dir / FILE
     if not path.is_file():
         raise SettingsError(f"{path} does not exist", hint="Set data_dir to that of the daemon")
-    result = _verify(path, quiet=args.quiet or not sys.stderr.isatty())
+    result = _verify(path, quiet=args.quiet)
     if args.json:
         content = msgspec.to_builtins(result) | {"sound": result.sound}
         say_json(content)
@@ -47,9 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verify(path: Path, *, quiet: bool) -> Verification:
-    console = standard_error()
-    columns = ("{task.description}", BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+    with piece_bar(quiet=quiet) as progress:
         task = progress.add_task("")
         return verify(
             path,

@@ -29,6 +29,7 @@ from ragmon.detectors.core import CAP, RESOLVED, SHIFTS, SHORTEST_MINUTES, mixtu
 from ragmon.detectors.episodes import measured
 from ragmon.detectors.losses import DETECTED, INDEX, LOSSES
 from ragmon.detectors.streams import StreamTable
+from ragmon.percentages import percent_text
 from ragmon.windows.series import OTHER, VERSION
 
 KIND = "canary"
@@ -365,7 +366,7 @@ def _describe(state: CanaryState, tick: Tick, row: int) -> Finding:
         evidence=min(evidence, math.exp(600.0)),
         threshold=float(state.limits[row]),
         guarantee=(
-            f"a version that is no worse is called worse with a chance of at most {alpha:.0%}, "
-            "over all its metrics and for as long as it runs"
+            f"a version that is no worse is called worse with a chance of at most"
+            f" {percent_text(alpha, 0)}, over all its metrics and for as long as it runs"
         ),
     )

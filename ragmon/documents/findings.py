@@ -20,6 +20,7 @@ from ragmon.documents.report import (
 )
 from ragmon.documents.twins import StaleTwin, stale_twins
 from ragmon.durations import minute_text
+from ragmon.percentages import percent_text
 from ragmon.report import MeanEstimate, known
 from ragmon.stats.discoveries import FALSE_DISCOVERIES, false_discovery_rates
 from ragmon.stats.intervals import wilson_cc
@@ -218,8 +219,9 @@ class _DocumentFindings:
         for blamed in self._outcomes[name].named:
             figures = getattr(self._figures.of(blamed.document, []), name)
             text = (
-                f"{_percent(figures.rate.estimate)} of the {figures.answers:,} answers with it"
-                f" are {name}, {_percent(figures.like_rate)} of those to like questions without it"
+                f"{percent_text(figures.rate.estimate, 0)} of the {figures.answers:,} answers with"
+                f" it are {name}, {percent_text(figures.like_rate, 0)} of those to like questions"
+                " without it"
                 f" ({_points(figures.lower)} to {_points(figures.upper)} points more)."
             )
             if blamed.companions:
@@ -261,7 +263,7 @@ class _DocumentFindings:
         text = (
             f"Cited {twin.cited[0]:,} times before {minute_text(at)}; since then its twin"
             f" {self._gathering.names[twin.current][1]} is, {twin.cited[1]:,} times. Their texts"
-            f" are {_percent(twin.similarity)} the same."
+            f" are {percent_text(twin.similarity, 0)} the same."
         )
         rate = twin.false_discovery_rate
         return self._finding(
@@ -319,8 +321,8 @@ class _DocumentFindings:
                 if wilson_cc(cited / answers, answers)[1] < _HUB_CITED * expected:
                     share = retrieved[at] / counts.with_chunks
                     text = (
-                        f"Retrieved for {_percent(share)} of all queries, and cited by {cited:,} of"
-                        f" {answers:,} answers, where its ranks let expect"
+                        f"Retrieved for {percent_text(share, 0)} of all queries, and cited by"
+                        f" {cited:,} of {answers:,} answers, where its ranks let expect"
                         f" {expected * answers:,.0f}."
                     )
                     hubs.append((int(retrieved[at]), self._finding("hub", at, text)))
@@ -356,10 +358,6 @@ def _mean(hits: int, samples: int) -> MeanEstimate | None:
 
 def _finite(value: float) -> float:
     return float(value) if np.isfinite(value) else float("nan")
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.0f} %"
 
 
 def _points(share: float) -> str:

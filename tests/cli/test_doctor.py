@@ -3,6 +3,7 @@
 import json
 import tarfile
 from collections import namedtuple
+from email.utils import formatdate
 
 import pytest
 
@@ -57,6 +58,7 @@ def checks_over(server, *, metrics=None, queue=QUIET, judge=UNPAUSED, status=200
         return Answered(status, body=b"ok" if status == 200 else b'{"detail": "it starts"}')
 
     server.answer = answer
+    server.date = formatdate(NOW, usegmt=True)
     return DaemonChecks(Connection({}), server.url, ManualClock(NOW))
 
 
@@ -182,6 +184,29 @@ def test_what_is_wrong_is_found(server, area, daemon, verdict, what):
     assert bool(finding.remedy) is (verdict != "ok")
 
 
+@pytest.mark.parametrize(
+    ("theirs", "verdict", "what"),
+    [
+        (NOW + 1.0, "ok", "agree"),
+        (NOW - 4.0, "ok", "agree"),
+        (NOW - 90.0, "problem", "this machine is 89 s ahead of the daemon's"),
+        (NOW + 60.0, "problem", "this machine is 60 s behind the daemon's"),
+    ],
+)
+def test_the_clocks_of_both_machines_are_compared(server, theirs, verdict, what):
+    checks = checks_over(server)
+    server.date = formatdate(theirs, usegmt=True)
+    finding = next(checks.clock())
+    assert finding.verdict == verdict
+    assert what in finding.what
+
+
+def test_a_daemon_that_does_not_tell_its_time_is_no_problem(server):
+    checks = checks_over(server)
+    server.date = "soon"
+    assert verdicts(checks.clock()) == {"skipped", "ok"}
+
+
 def test_alerts_that_nobody_gets_are_named(server):
     [finding, *_] = checks_over(server).sinks(0)
     assert (finding.verdict, "nobody is notified" in finding.what) == ("warning", True)
@@ -219,6 +244,7 @@ def prometheus_over(server, *, targets=(), series=True, rules=()):
         return Answered(200, body=json.dumps({"status": "success", "data": data}).encode())
 
     server.answer = answer
+    server.date = formatdate(NOW, usegmt=True)
     return list(prometheus(Connection({}), server.url, "http://10.0.0.5:8321"))
 
 

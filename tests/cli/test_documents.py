@@ -43,7 +43,7 @@ def test_the_table_names_documents_with_their_figures(site, capsys):
     out = capsys.readouterr().out
     assert "3 documents in 30 queries; 30 answers rated, 0 judged" in out
     assert "kb-2" in out
-    assert "33%" in out
+    assert "33.3 %" in out
 
 
 def test_json_is_the_answer_of_the_api(site, capsys):

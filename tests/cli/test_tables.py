@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from ragmon.api_schema import Report
-from ragmon.cli.demo import progress_bar
+from ragmon.cli.progress import byte_bar, piece_bar, share_bar
 from ragmon.cli.rich_output import standard_output
 from ragmon.cli.tables import report_view
 from ragmon.report import LatencyFigures, MeanEstimate, PipelineReport, SliceReport
@@ -113,7 +113,26 @@ def test_an_empty_report_says_so():
     assert lines == ["0 queries in the last 24h", "No queries were logged in this window."]
 
 
-def test_a_progress_bar_writes_nothing_where_nobody_looks(capsys):
-    with progress_bar() as progress:
+@pytest.mark.parametrize("bar", [byte_bar, piece_bar, share_bar])
+def test_a_progress_bar_writes_nothing_where_nobody_looks(capsys, bar):
+    with bar() as progress:
         progress.advance(progress.add_task("A day of traffic", total=2))
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_progress_bar_shows_the_rate_and_the_time_that_is_left(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    with piece_bar() as progress:
+        task = progress.add_task("Exporting", total=10)
+        progress.update(task, completed=4)
+        progress.tasks[0].finished_speed = 1_234.0
+        (table,) = progress.get_renderables()
+        console = Console(width=120, color_system=None)
+        with console.capture() as seen:
+            console.print(table)
+    assert "Exporting" in seen.get()
+    assert "4/10 1,234/s" in seen.get()
+    assert seen.get().count(":") >= 4  # elapsed and left
+    capsys.readouterr()

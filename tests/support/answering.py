@@ -27,6 +27,7 @@ class AnsweringServer:
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
+        self.date = ""  # header; empty: the real one
         self.answer: Callable[[Asked], Answered] = lambda _: Answered()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -46,6 +47,9 @@ class AnsweringServer:
                 self.wfile.write(body)
 
             do_POST = do_DELETE = do_GET
+
+            def date_time_string(self, timestamp: float | None = None) -> str:
+                return owner.date or super().date_time_string(timestamp)
 
             def log_message(self, *_: object) -> None:
                 """Nothing."""

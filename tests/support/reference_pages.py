@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ragmon import plugins
+from ragmon.cli import results
 from ragmon.cli.check_config import reference, value_text
 from ragmon.cli.commands import COMMANDS, command
 from ragmon.cli.exit_codes import MEANINGS
@@ -43,6 +44,12 @@ ratio without samples is absent, and so are the metrics of what is switched off.
 COMMANDS_INTRO = """\
 `ragmon COMMAND --help` prints the same. Where a command takes settings, every setting is a flag
 as well: `--port=9000 --retention.records=3d`."""
+
+JSON_INTRO = """
+With `--json` a command prints one JSON document on standard output; progress and remarks go to
+standard error. Where it shows what the daemon answered, that is the answer of the
+[HTTP API](http-api.md). These have shapes of their own. Members are added, and neither renamed nor
+removed."""
 
 HTTP_API_INTRO = """\
 For programs there is the same as an [OpenAPI document](openapi.json), with the schema of every body
@@ -188,6 +195,7 @@ def commands_page() -> str:
             ],
         ),
         *itertools.chain.from_iterable(map(_command_section, COMMANDS)),
+        *_json_section(),
         "## Exit status",
         "All commands keep this table.",
         table(
@@ -195,6 +203,29 @@ def commands_page() -> str:
             [(str(code.value), _cell(text)) for code, text in MEANINGS.items()],
         ),
     )
+
+
+def _json_section() -> Iterator[str]:
+    """The shapes of ``--json``: a row a member, and its comment."""
+    yield "## JSON"
+    yield textwrap.dedent(JSON_INTRO).strip()
+    rows: list[Row] = []
+    tree = ast.parse(inspect.getsource(results))
+    lines = inspect.getsource(results).splitlines()
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            members = [part for part in node.body if isinstance(part, ast.AnnAssign)]
+            text = ", ".join(
+                f"`{ast.unparse(member.target)}`" + _remark(lines[member.lineno - 1])
+                for member in members
+            )
+            rows.append((_cell(ast.get_docstring(node) or ""), text))
+    yield table(("command", "members"), rows)
+
+
+def _remark(line: str) -> str:
+    comment = line.partition("  # ")[2]
+    return f" ({_cell(comment)})" if comment else ""
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:

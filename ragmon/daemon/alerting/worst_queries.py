@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ragmon import privacy
 from ragmon.alerts import Alert, WorstQuery
 from ragmon.detectors.losses import INDEX, LOSSES, LossMap
+from ragmon.percentages import percent_text
 from ragmon.pipeline import Pipeline, Privacy
 from ragmon.queries.blocks import current
 from ragmon.records import QueryRecord
@@ -116,7 +117,7 @@ class WorstQueries:
         if metric == "error":
             return self._text(record.error or "") or "failed"
         names = LOSSES[INDEX[metric]]
-        value = f"{names.good} {1.0 - loss:.0%}" if names.good else f"{names.bad} {loss:.0%}"
+        value = f"{names.good or names.bad} {percent_text(1.0 - loss if names.good else loss, 0)}"
         return _WHY.get(metric, value)
 
     def _text(self, text: str) -> str:

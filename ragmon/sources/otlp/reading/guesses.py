@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ragmon.percentages import percent_text
+
 LEAST = 0.5
 """Confidence below which a text is left out rather than stored."""
 
@@ -38,7 +40,8 @@ class Guess(str):
     @property
     def doubt(self) -> str:
         """The doubt, for people."""
-        return f"an argument of a function, taken by its form ({self.confidence:.0%} sure)"
+        sure = percent_text(self.confidence, 0)
+        return f"an argument of a function, taken by its form ({sure} sure)"
 
 
 class Candidate(NamedTuple):

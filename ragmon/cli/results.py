@@ -1,0 +1,137 @@
+"""Shapes of what commands print with ``--json``, where the answer of the daemon is not printed.
+
+They are as stable as the HTTP API: members are added, and neither renamed nor removed.
+"""
+
+from msgspec import Struct
+
+from ragmon.api_schema import JudgeForecast, JudgeProgress, RejectedRecord
+from ragmon.evaluate.compare.gate import Check
+from ragmon.report import MeanEstimate
+
+
+class CopiedStore(Struct, frozen=True, kw_only=True):
+    """`ragmon backup FILE`."""
+
+    file: str
+    size_bytes: int
+
+
+class StoredBackup(Struct, frozen=True, kw_only=True):
+    """One backup in its place."""
+
+    name: str
+    size_bytes: int  # compressed
+    made_at: float  # unix seconds
+
+
+class MadeBackup(Struct, frozen=True, kw_only=True):
+    """`ragmon backup --to`."""
+
+    place: str
+    backup: StoredBackup
+    store_bytes: int
+    queries: int
+    deleted: list[str]  # older backups, beyond --keep
+
+
+class BackupListing(Struct, frozen=True, kw_only=True):
+    """`ragmon restore --list`."""
+
+    place: str
+    backups: list[StoredBackup]  # the oldest first
+
+
+class RestoredStore(Struct, frozen=True, kw_only=True):
+    """`ragmon restore`."""
+
+    store: str
+    backup: StoredBackup
+    queries: int
+    former_store: str | None  # where the store before is now; null: there was none
+
+
+class SentRecords(Struct, frozen=True, kw_only=True):
+    """`ragmon replay` and `ragmon import`."""
+
+    accepted: int
+    duplicates: int
+    rejected: int
+    first_rejected: list[RejectedRecord]
+    ignored_fields: dict[str, str | None]  # with the nearest field that there is
+
+
+class WrittenExport(Struct, frozen=True, kw_only=True):
+    """`ragmon export`."""
+
+    file: str
+    queries: int
+    size_bytes: int
+
+
+class JudgeRun(Struct, frozen=True, kw_only=True):
+    """`ragmon judge`; the last two are null with --dry-run and where nothing is to judge."""
+
+    forecast: JudgeForecast
+    progress: JudgeProgress | None
+    faithfulness: MeanEstimate | None  # of the window of --since
+
+
+class AcceptedNotice(Struct, frozen=True, kw_only=True):
+    """One notice that a receiver accepted."""
+
+    change: str
+    alert: str
+    id: str
+
+
+class NotifyTest(Struct, frozen=True, kw_only=True):
+    """`ragmon notify-test`."""
+
+    sink: str
+    accepted: list[AcceptedNotice]
+
+
+class NewToken(Struct, frozen=True, kw_only=True):
+    """`ragmon token NAME`: the secret, and the entry of auth.tokens that accepts it."""
+
+    token: str
+    entry: dict[str, str | list[str]]
+
+
+class RotatedToken(Struct, frozen=True, kw_only=True):
+    """`ragmon token rotate NAME`."""
+
+    name: str
+    token: str
+
+
+class RetiredTokens(Struct, frozen=True, kw_only=True):
+    """`ragmon token retire NAME`."""
+
+    name: str
+    ended: int
+
+
+class WrittenDashboard(Struct, frozen=True, kw_only=True):
+    """One dashboard, and what the settings took out of it."""
+
+    file: str
+    changes: list[str]
+
+
+class WrittenDashboards(Struct, frozen=True, kw_only=True):
+    """`ragmon dashboards`."""
+
+    dashboards: list[WrittenDashboard]
+
+
+class GateResult(Struct, frozen=True, kw_only=True):
+    """`ragmon gate`."""
+
+    passed: bool
+    baseline: str
+    current: str
+    cases: int
+    checks: list[Check]
+    notes: list[str]
