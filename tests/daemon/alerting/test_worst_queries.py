@@ -82,7 +82,7 @@ def test_what_of_their_texts(store, texts, query, why):
 
 def test_why_in_words(store):
     assert shown(store, alert("latency"))[0].why == "1,800 ms"
-    assert shown(store, alert("attribution"))[0].why == "attribution 0%"
+    assert shown(store, alert("attribution"))[0].why == "attribution 0 %"
     assert shown(store, alert("zero_result"))[0].why == "nothing was retrieved"
 
 
