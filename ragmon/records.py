@@ -5,6 +5,7 @@ every string, list and number, so that one bad client cannot exhaust memory or p
 ``None`` means *not recorded*, which is not the same as empty or zero.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -241,7 +242,13 @@ class Amendments(Struct, frozen=True, omit_defaults=True):
 
 
 class Position(Struct, frozen=True):
-    """The part of the store that the windows have counted: next record, last restatement."""
+    """Place up to which a shard of the store was counted: next record, last restatement."""
 
     sequence: int = 0
     restatement: int = 0
+
+
+Positions = Mapping[int, Position]
+"""Place up to which each shard was counted, by its number; without one, nothing was."""
+
+ONLY_SHARD = 0  # of an embedded store

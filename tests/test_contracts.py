@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ragmon import signals
 from ragmon.alerts.message import Links
 from ragmon.clock import ManualClock
-from ragmon.errors import SinkError
+from ragmon.errors import SinkError, StoreBusyError
 from ragmon.pipeline import Pipeline, effective
 from ragmon.plugins import find, kinds
 from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdict
@@ -22,7 +22,8 @@ from ragmon.signals import Kind, SignalOptions
 from ragmon.signals.catalogue import build, by_batch, by_record, modules
 from ragmon.signals.facts import extract
 from ragmon.sinks import Repeating, SinkContext
-from ragmon.stores import Reader, Store
+from ragmon.stores import Reader
+from ragmon.stores.ports import Lease, Shard, StateStore, Store
 from ragmon.windows.batch_rows import added
 from tests.support.alerts import notice
 from tests.support.examples import NOON, query_records, record, windows
@@ -221,14 +222,25 @@ def promised(protocol: type) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_store_has_every_method_of_its_protocol(kind, tmp_path):
-    assert {"commit", "find", "replay", "expire"} <= promised(Store)
+def test_a_store_has_every_method_of_its_ports(kind, tmp_path):
+    assert {"commit", "find", "expire"} <= promised(Shard)
+    assert {"follow", "save_windows", "outbox"} <= promised(StateStore)
     store = opened(kind, tmp_path)
-    assert {name for name in promised(Store) if not callable(getattr(store, name, None))} == set()
+    ports = [(Store, store), (StateStore, store.state), (Lease, store.lease)]
+    ports += [(Shard, shard) for shard in store.shards.values()]
     with store.reader() as reader:
-        missing = {name for name in promised(Reader) if not callable(getattr(reader, name, None))}
-        assert missing == set()
+        for protocol, port in [*ports, (Reader, reader)]:
+            assert {name for name in promised(protocol) if not hasattr(port, name)} == set()
     store.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_belongs_to_one_process_at_a_time(kind, tmp_path):
+    store = opened(kind, tmp_path)
+    with pytest.raises(StoreBusyError, match="in use by another ragmon"):
+        opened(kind, tmp_path)
+    store.close()
+    opened(kind, tmp_path).close()
 
 
 # ---- sinks ----------------------------------------------------------------------------------

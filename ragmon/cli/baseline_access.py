@@ -20,12 +20,11 @@ from ragmon.config import Settings
 from ragmon.config.units import seconds
 from ragmon.daemon.baselines import BaselineService, Minutes, NoTrafficError, describe, listed
 from ragmon.daemon.build import build_pipeline
-from ragmon.daemon.lock import DirectoryLock
 from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.errors import SettingsError, StoreBusyError
 from ragmon.pipeline import Pipeline
 from ragmon.plugins import resolve
-from ragmon.stores import Store
+from ragmon.stores.ports import Store
 from ragmon.stores.protocols import BaselineRow
 
 _LATENCY = "latency_ms{stage=total}"
@@ -71,26 +70,22 @@ def opened(args: argparse.Namespace, settings: Settings) -> Iterator[BaselineAcc
     if args.url:
         yield RemoteBaselines(args.url, remote.session(args))
         return
+    module, options = resolve("ragmon.stores", "store", settings.store)
     try:
-        lock = DirectoryLock(settings.data_dir)
+        store: Store = module.build(options, settings.data_dir)
     except StoreBusyError:  # a daemon runs there: it is the one to ask
         scheme = "http" if settings.tls.cert_file is None else "https"
         host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
         yield RemoteBaselines(f"{scheme}://{host}:{settings.port}", remote.session(args))
         return
     try:
-        module, options = resolve("ragmon.stores", "store", settings.store)
-        store: Store = module.build(options, settings.data_dir)
-        try:
-            hint = (
-                f"No daemon is running on {settings.data_dir}, so its store was read; --url asks a"
-                " running daemon"
-            )
-            yield StoreBaselines(store, build_pipeline(settings), SystemClock(), hint)
-        finally:
-            store.close()
+        hint = (
+            f"No daemon is running on {settings.data_dir}, so its store was read; --url asks a"
+            " running daemon"
+        )
+        yield StoreBaselines(store, build_pipeline(settings), SystemClock(), hint)
     finally:
-        lock.release()
+        store.close()
 
 
 class StoreBaselines:
@@ -102,7 +97,7 @@ class StoreBaselines:
         self._hint = hint
         self._pipeline = pipeline
         self._clock = clock
-        self._service = BaselineService(store.baselines(), self._minutes)
+        self._service = BaselineService(store.state.baselines(), self._minutes)
 
     def listed(self) -> BaselineList:
         """Every version of every baseline, and the one that traffic is compared with."""

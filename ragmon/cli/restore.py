@@ -15,9 +15,9 @@ from ragmon.cli.backup_place import data_dir_argument, described, place_of, take
 from ragmon.cli.console import say, say_json
 from ragmon.cli.results import BackupListing, RestoredStore
 from ragmon.clock import Clock, SystemClock
-from ragmon.daemon.lock import DirectoryLock
 from ragmon.durations import rounded_duration_text
 from ragmon.errors import SettingsError
+from ragmon.stores.sqlite.lease import DirectoryLease
 from ragmon.stores.sqlite.store import FILE
 
 
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
     backup = choose(place, name)
     if not args.json:
         say(f"{backup.name}: {backup.size_bytes:,} bytes, made {_age(backup, clock.now())} ago")
-    lock = DirectoryLock(settings.data_dir)
+    lock = DirectoryLease(settings.data_dir)
     try:
         restored, result = fetch(place, backup, settings.data_dir)
         aside = put_in_place(restored, settings.data_dir, clock.now())

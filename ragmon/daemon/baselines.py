@@ -338,5 +338,5 @@ def build_baselines(context: Context, detection: Callable[[], Detection]) -> Liv
 
     engine = context.engine
     context.own.registry.register(BaselineMetrics(active))
-    service = BaselineService(engine.store.baselines(), minutes, use)
+    service = BaselineService(engine.state.baselines(), minutes, use)
     return LiveBaselines(engine.thread.bind(service), active, context.clock)

@@ -63,12 +63,12 @@ def build_sources(context: Context) -> list[Source]:
     Raises:
         SettingsError: an unknown kind, or options it does not know.
     """
-    thread, store = context.engine.thread, context.engine.store
+    thread, shard = context.engine.thread, context.engine.shard
     source_context = SourceContext(
         sink=context.engine.writer,
         counters=context.own,
         clock=context.clock,
-        offset=lambda name: thread.ask(lambda: store.offset(name)),
+        offset=lambda name: thread.ask(lambda: shard.offset(name)),
         retention_s=context.settings.retention.records,
         max_skew_s=context.settings.max_clock_skew,
         text=context.settings.privacy.text,

@@ -95,7 +95,7 @@ def build_source(
         counters=own,
         authorize=authorizer,
         clock=clock,
-        spans=engine.thread.bind(engine.store.spans()),
+        spans=engine.thread.bind(engine.shard.spans()),
     )
     _watch(own, source.worker.assembly)
     own.watch_each_total(

@@ -78,7 +78,7 @@ class QuarantineApi:
         self._own: OwnMetrics = context.own
         self._writer = engine.writer
         self._entries = engine.thread.bind(engine.quarantine)
-        self._outbox = engine.thread.bind(engine.store.outbox())
+        self._outbox = engine.thread.bind(engine.state.outbox())
         self._delivery = delivery
         self._turn = asyncio.Lock()  # one retry at a time: each may start a process
         self._kept = engine.quarantine  # only its counts are looked at here

@@ -117,9 +117,9 @@ class QueryReads:
 
     async def one(self, query_id: str) -> QueryDetail | None:
         """One query by its id; None when it is not stored."""
-        store = self._engine.store
+        shard = self._engine.shard
         for attempt in itertools.count():  # another id may have the first hash
-            find = functools.partial(store.find, store.hash(query_id, attempt))
+            find = functools.partial(shard.find, shard.hash(query_id, attempt))
             sequence = await self._engine.thread.ask_async(find)
             if sequence is None:
                 break

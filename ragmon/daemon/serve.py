@@ -37,7 +37,6 @@ from ragmon.daemon.ingest.metrics import watch, watch_loops, watch_memory
 from ragmon.daemon.judging.build import Judges
 from ragmon.daemon.judging.judge_pages import LiveJudgePages
 from ragmon.daemon.label_queue import LabelQueue
-from ragmon.daemon.lock import DirectoryLock
 from ragmon.daemon.memory_watch import MemoryWatch
 from ragmon.daemon.metric_series import LiveSeries
 from ragmon.daemon.monitor import LiveMonitor
@@ -93,11 +92,9 @@ class Daemon:
         self._access = build_access(settings, clock, own)
         with contextlib.ExitStack() as undo:
             self._socket = undo.enter_context(http.bind(settings.host, settings.port))
-            self._lock = DirectoryLock(settings.data_dir)
-            undo.callback(self._lock.release)
-            self._access.generate_tokens()
             self._engine = build_engine(settings, clock, own.commit_seconds.observe)
             undo.callback(self._engine.store.close)
+            self._access.generate_tokens()  # in data_dir, which is this process's now
             self._supervisor = Supervisor()
             self._schedule = Schedule(clock, lambda job: own.skipped_runs.labels(job).inc())
             self._memory = MemoryBudget(settings.limits.memory or default_limit())
@@ -241,7 +238,7 @@ class Daemon:
             steps.hung.append("writer")
         if not ends_within(reads, _READS_S):
             steps.hung.append("reads")
-        self._lock.release()
+        self._engine.store.lease.release()  # also where the store could not be closed
         self._socket.close()
         return steps.hung
 

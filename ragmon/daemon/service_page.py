@@ -119,7 +119,7 @@ class LiveService:
         return IngestFacts(
             queued_bytes=engine.writer.queued_bytes,
             limit_bytes=int(settings.limits.queue),
-            waiting_changes=engine.store.waiting_count(),
+            waiting_changes=engine.shard.waiting_count(),
             failures=engine.writer.stats.failures,
             used_memory=used_bytes() or 0,
             memory_limit=self._context.memory.limit,

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ragmon.stores import Store
 from ragmon.stores.damage import DamagedRow
+from ragmon.stores.ports import Store
 
 
 def log_store(store: Store, log: Any) -> None:

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ragmon.detectors.losses import JUDGED, sources
-from ragmon.records import Position
 from ragmon.windows.observations import Observations
 
 _BLOCK_S = 600.0  # thresholds of latencies settle later than that
@@ -18,7 +17,6 @@ _BLOCK_S = 600.0  # thresholds of latencies settle later than that
 class ObservationBatch(Struct, frozen=True):
     """Records that were logged, and those of which something became known."""
 
-    position: Position = Position()  # of the store, with all of it
     logged: Observations | None = None
     before: Observations | None = None  # as they were counted
     after: Observations | None = None  # the same records as they are
@@ -37,7 +35,7 @@ class ObservationBatch(Struct, frozen=True):
         logged, before, after = map(_Blocks, (self.logged, self.before, self.after))
         for number in sorted(logged.rows.keys() | after.rows.keys()):
             parts = (logged.select(number), before.select(number), after.select(number))
-            yield ObservationBatch(self.position, *parts)
+            yield ObservationBatch(*parts)
 
     def unread(self, columns: Sequence[str]) -> "ObservationBatch":
         """The same, as if no judge had read any of it."""
@@ -47,7 +45,7 @@ class ObservationBatch(Struct, frozen=True):
         logged, before, after = (
             _unread(part, at) for part in (self.logged, self.before, self.after)
         )
-        return ObservationBatch(self.position, logged, before, after, self.arrivals)
+        return ObservationBatch(logged, before, after, self.arrivals)
 
 
 class ObservationBuffer:
@@ -87,10 +85,9 @@ class ObservationBuffer:
         """Count records by the source that they came from."""
         self._arrivals[source] += records
 
-    def take(self, position: Position) -> ObservationBatch:
-        """Empty the buffer into a batch that ends at this position of the store."""
+    def take(self) -> ObservationBatch:
+        """Empty the buffer into a batch."""
         batch = ObservationBatch(
-            position,
             _concatenated(self._logged),
             _concatenated(self._before),
             _concatenated(self._after),

@@ -1,10 +1,11 @@
-"""Stores: where acknowledged records live. One file each; SQL stands nowhere else.
+"""Stores: where acknowledged records live. SQL stands nowhere else.
 
-A store keeps records in the order of their *sequence number*, finds them by the hash of their
-query id, and commits everything that one group of requests changes in one transaction.
+A shard of a store keeps records in the order of their *sequence number*, finds them by the hash of
+their query id, and commits everything that one group of requests changes in one transaction. What
+a store offers to each of its users is in ``ragmon.stores.ports``.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
@@ -14,20 +15,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ragmon.records import Position
-from ragmon.stores.damage import Damage
-from ragmon.stores.erasure import Erasure
-from ragmon.stores.protocols import (
-    AlertLog,
-    Awaited,
-    Baselines,
-    JudgeStore,
-    Outbox,
-    ProbeRuns,
-    Spans,
-)
-from ragmon.stores.quarantine import Quarantine, QuarantineBounds, QuarantinedItem
-from ragmon.stores.summaries import BlockOutline, DueSummary, Summaries
+from ragmon.records import Position, Positions
+from ragmon.stores.protocols import Awaited
+from ragmon.stores.quarantine import QuarantinedItem
+from ragmon.stores.summaries import BlockOutline, DueSummary
 from ragmon.windows.snapshot import SavedBucket
 
 Hashes = NDArray[np.uint64]
@@ -123,153 +114,31 @@ class Recovery(NamedTuple):
     lost: Lost = Lost()
 
 
+class JournalEntry(NamedTuple):
+    """One commit as windows and detectors count it."""
+
+    shard: int
+    position: Position  # of the shard, with this entry
+    change: bytes | Restatement  # packed observations, or what became known of some
+
+
 class WindowSource(Protocol):
     """The saved windows, and what they do not hold yet."""
 
-    def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
-        """The last snapshot: position, totals, and the buckets from old to new.
+    def load_windows(self) -> tuple[Positions, bytes | None, Iterator[SavedBucket]]:
+        """The last snapshot: positions, totals, and the buckets from old to new.
 
         Damaged totals are None, damaged buckets are left out.
         """
         ...
 
-    def replay(self, after: Position) -> Iterator[bytes | Restatement]:
-        """Packed observations, then restatements, committed after a position."""
-        ...
+    def follow(self, after: Positions) -> Iterator[JournalEntry]:
+        """Everything committed after these positions, until nothing is left.
 
-
-class Store(WindowSource, Protocol):
-    """One store, owned by the writer's thread (``ragmon.threads.WriterThread``).
-
-    That thread alone calls it, and the sub-stores that it hands out; others read through
-    ``reader``, and may look at ``next_sequence``, ``size_bytes`` and ``waiting_count``.
-    """
-
-    next_sequence: int
-    last_restatement: int
-    migration: Migration | None  # made when it was opened
-    recovery: Recovery
-    damage: Damage  # rows that cannot be read: skipped, counted
-
-    def hash(self, query_id: str, attempt: int = 0) -> int:
-        """64-bit hash of an id, as ``known`` and ``find`` take it; another for each attempt."""
-        ...
-
-    def find_many(self, hashes: Hashes) -> list[int | None]:
-        """Sequence numbers of stored records, in the order of their hashes; None: not stored."""
-        ...
-
-    def find(self, query_hash: int) -> int | None:
-        """Sequence number of a stored record."""
-        ...
-
-    def commit(self, commit: Commit) -> None:
-        """Make it durable, or raise StoreError and change nothing."""
-        ...
-
-    def record(self, sequence: int) -> bytes | None:
-        """One stored record."""
-        ...
-
-    def amendments(self, sequences: Sequence[int]) -> dict[int, bytes]:
-        """Amendments of those records that have any.
-
-        Raises:
-            StoreCorruptError: some of them are damaged.
+        Of each shard in the order in which it was committed, save that restatements come after
+        the records that they restate. The position of an entry stands for all that came before it
+        of its shard. Damaged entries are left out.
         """
-        ...
-
-    def waiting(self, hashes: Iterable[int]) -> list[Waiting]:
-        """Feedback and labels that wait for these queries."""
-        ...
-
-    def waiting_count(self) -> int:
-        """Number of changes that wait for their query."""
-        ...
-
-    def offset(self, source: str) -> bytes | None:
-        """The position up to which a followed source was read; None before the first."""
-        ...
-
-    def save_windows(
-        self, buckets: Iterable[SavedBucket], totals: bytes, position: Position
-    ) -> None:
-        """Snapshot of the windows; restatements up to its position are no longer needed."""
-        ...
-
-    def expire(self, before: float, max_bytes: int | None) -> int:
-        """Delete one step's worth of records too old or too many; returns how many.
-
-        What the saved windows have not counted stays, since a restart will have to count it.
-        """
-        ...
-
-    def expire_windows(self, oldest: Sequence[int], waiting_before: float) -> int:
-        """Delete saved buckets below the ``oldest`` of their tier, and feedback nobody claims.
-
-        Returns:
-            How much feedback, labels included.
-        """
-        ...
-
-    def compact(self, start: int, below: int) -> tuple[int, int]:
-        """Join one stretch of small blocks; returns how many, and where to look next."""
-        ...
-
-    def index(self) -> None:
-        """Maintain the id index between commits."""
-        ...
-
-    def size_bytes(self) -> int:
-        """Bytes on disk."""
-        ...
-
-    def reader(self) -> "Reader":
-        """A view for another thread."""
-        ...
-
-    def spans(self) -> Spans:
-        """Spans that wait for the rest of their trace."""
-        ...
-
-    def judging(self) -> JudgeStore:
-        """Answers that wait for the sampled judge."""
-        ...
-
-    def outbox(self) -> Outbox:
-        """Notifications that wait for their receivers."""
-        ...
-
-    def alert_log(self) -> AlertLog:
-        """Detectors, alerts and silences."""
-        ...
-
-    def baselines(self) -> Baselines:
-        """Saved baselines."""
-        ...
-
-    def probe_runs(self) -> ProbeRuns:
-        """Results of golden probes."""
-        ...
-
-    def summaries(self) -> Summaries:
-        """Summaries of blocks."""
-        ...
-
-    def erasure(self) -> Erasure:
-        """Requests to erase content; ``let_go`` after each of them."""
-        ...
-
-    def let_go(self) -> None:
-        """Let go of what is cached, because records were erased."""
-        ...
-
-    def quarantine(self, bounds: QuarantineBounds | None = None) -> Quarantine:
-        """Entries that could not be processed; the first call sets their limits."""
-        ...
-
-    def close(self) -> None:
-        """Release the store."""
         ...
 
 

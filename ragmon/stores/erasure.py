@@ -1,4 +1,4 @@
-"""Sub-store of requests to erase somebody's content, and of the changes that they make."""
+"""Sub-stores of erasure: the requests, and the changes that they make in blocks and alerts."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
@@ -33,20 +33,8 @@ class ErasedBlock(Struct, frozen=True, kw_only=True):
     amend: Callable[[int, bytes], bytes]  # erases amendments of one of them
 
 
-class Erasure(Protocol):
-    """Requests to erase somebody's content, and the changes that they make."""
-
-    def add(self, at: float, subject: str, body: bytes) -> int:
-        """Keep a request; returns its number."""
-        ...
-
-    def rows(self) -> list[ErasureRow]:
-        """Every request, the oldest first."""
-        ...
-
-    def update(self, row: ErasureRow) -> None:
-        """Replace a request by what it is now."""
-        ...
+class BlockErasure(Protocol):
+    """Erasure of content within the blocks of a shard."""
 
     def pack(self, records: bytes, first_sequence: int) -> bytes:
         """The body of a block from one msgpack array; may be called beside the writer."""
@@ -64,6 +52,26 @@ class Erasure(Protocol):
         """Delete feedback and labels that wait for these queries; returns how many."""
         ...
 
+    def purge(self) -> bool:
+        """Take one step to overwrite what was deleted; True when no more is left to do."""
+        ...
+
+
+class ErasureRequestLog(Protocol):
+    """Requests to erase somebody's content, and erasure of what alerts quote."""
+
+    def add(self, at: float, subject: str, body: bytes) -> int:
+        """Keep a request; returns its number."""
+        ...
+
+    def rows(self) -> list[ErasureRow]:
+        """Every request, the oldest first."""
+        ...
+
+    def update(self, row: ErasureRow) -> None:
+        """Replace a request by what it is now."""
+        ...
+
     def alert_rows(self, after: tuple[int, int], limit: int) -> list[AlertRow]:
         """Transitions and notices behind a place, in a fixed order, some at a time."""
         ...
@@ -78,8 +86,4 @@ class Erasure(Protocol):
 
     def update_book(self, body: bytes) -> None:
         """Replace the alerts as they were saved."""
-        ...
-
-    def purge(self) -> bool:
-        """Take one step to overwrite what was deleted; True when no more is left to do."""
         ...

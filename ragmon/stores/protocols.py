@@ -13,7 +13,7 @@ from ragmon.alerts import AlertEvent
 from ragmon.alerts.notices import IncidentNotice
 from ragmon.alerts.silences import Silence
 from ragmon.detectors import minutes
-from ragmon.records import Position
+from ragmon.records import Positions
 
 
 class SpanRow(NamedTuple):
@@ -226,11 +226,8 @@ class Awaited(NamedTuple):
     since: float  # unix seconds
 
 
-class JudgeStore(Protocol):
-    """Answers that wait for the sampled judge, and what judging remembers.
-
-    Draws and verdicts are part of a ``Commit``.
-    """
+class AwaitedAnswers(Protocol):
+    """Answers that wait for the sampled judge; draws and verdicts are part of a ``Commit``."""
 
     def awaited(self, skip: int, limit: int) -> list[Awaited]:
         """Some of those that wait, in a fixed order that has nothing to do with time.
@@ -251,12 +248,16 @@ class JudgeStore(Protocol):
         """Await these no longer: their records are gone."""
         ...
 
-    def remembered(self, name: str) -> bytes | None:
+
+class Remembered(Protocol):
+    """Small values by name."""
+
+    def load(self, name: str) -> bytes | None:
         """The value kept under a name; None without one."""
         ...
 
-    def remember(self, name: str, body: bytes) -> None:
-        """Keep something under a name; it is on disk when this returns."""
+    def save(self, name: str, body: bytes) -> None:
+        """Keep a value under a name; it is on disk when this returns."""
         ...
 
 
@@ -266,7 +267,7 @@ class SavedDetection(NamedTuple):
     state: bytes
     book: bytes
     catching_up: bool
-    position: Position
+    positions: Positions
     buckets: Iterator[minutes.SavedMinute]  # from old to new
 
 
@@ -278,7 +279,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     oldest: tuple[int, ...]  # older buckets of each tier go
     book: bytes  # of the alerts
     catching_up: bool
-    position: Position  # how far the detectors have counted
+    positions: Positions  # how far the detectors have counted
     events: Sequence[AlertEvent] = ()
     notices: Sequence[IncidentNotice] = ()
     notifications: Sequence[Notification] = ()
@@ -291,7 +292,7 @@ class AlertLog(Protocol):
     restart will have to count it.
     """
 
-    counted: Position  # how far the saved detectors have counted
+    counted: Positions  # how far the saved detectors have counted
 
     def load(self) -> SavedDetection | None:
         """The state saved last; None before the first turn."""

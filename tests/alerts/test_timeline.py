@@ -8,7 +8,6 @@ from ragmon.alerts.timeline import HISTORY, AlertTimeline
 from ragmon.backtest.run import replay, run
 from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.rules import build
-from ragmon.records import Position
 from tests.scenarios.story import (
     COLUMNS,
     START,
@@ -83,7 +82,7 @@ def test_what_an_operator_should_know_of_comes_as_notices():
     notices = [
         notice.event
         for at in (now, now + 31.0)  # history ends half a minute after its last record
-        for step in line.advance(buffer.take(Position()), at)
+        for step in line.advance(buffer.take(), at)
         for notice in step.notices
     ]
     assert notices == ["backfill_started", "backfill_finished", "downtime_not_judged"]

@@ -23,9 +23,9 @@ from ragmon.backups.directory import DirectoryPlace
 from ragmon.backups.making import make
 from ragmon.cli import backup, main
 from ragmon.clock import ManualClock
-from ragmon.daemon.lock import DirectoryLock
 from ragmon.stores.sqlite import verification
 from ragmon.stores.sqlite.commit_log import COMMITS_FILE
+from ragmon.stores.sqlite.lease import DirectoryLease
 from ragmon.stores.sqlite.store import FILE, SqliteStore
 from tests.support.daemons import running
 from tests.support.examples import NOON, record
@@ -46,7 +46,7 @@ def add(store: SqliteStore, name: str, queries: int = 5) -> None:
     records = [record(f"{name}{at}", at=NOON - at) for at in range(queries)]
     commit = commit_of(store, [each.query_id for each in records], [NOON] * queries)
     commit.records = encode(records)
-    store.commit(commit)
+    store.shard.commit(commit)
 
 
 def made(store_dir: Path, place: DirectoryPlace, now: float, *, keep: int = 28):
@@ -324,7 +324,7 @@ def test_the_log_of_the_store_before_is_not_applied_to_the_restored_one(backups,
 def test_a_running_daemon_is_never_replaced(backups, tmp_path, capsys):
     data = tmp_path / "data"
     filled(data, queries=3).close()
-    lock = DirectoryLock(data)
+    lock = DirectoryLease(data)
     try:
         assert run("restore", backups, "--force", "--data-dir", data) == 2
     finally:

@@ -169,7 +169,7 @@ def test_a_store_is_backed_up_and_restored_by_the_commands(place, server, tmp_pa
     records = [record(f"q{at}", at=NOON) for at in range(7)]
     commit = commit_of(store, [each.query_id for each in records], [NOON] * 7)
     commit.records = encode(records)
-    store.commit(commit)
+    store.shard.commit(commit)
     for at in range(3):
         make(tmp_path / "data" / FILE, place, NOON + at, keep=2, scratch=tmp_path)
     store.close()

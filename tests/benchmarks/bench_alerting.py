@@ -12,7 +12,7 @@ import structlog
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ragmon.detectors.intake import ObservationBuffer
-from ragmon.records import Latency, Position, QueryRecord
+from ragmon.records import Latency, QueryRecord
 from tests.support.examples import NOON, chunks, record
 from tests.support.vigil import Vigil
 
@@ -59,7 +59,7 @@ def counted(vigil: Vigil, tenants: int) -> float:
         started = time.process_time()
         for batch in batches:
             buffer.log(batch)
-        timeline._count(buffer.take(Position()))
+        timeline._count(buffer.take())
         return time.process_time() - started
 
     took = [vigil.engine.thread.submit(count).result() for _ in range(5)]

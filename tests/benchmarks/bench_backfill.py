@@ -24,7 +24,7 @@ from ragmon.daemon.alerting.build import build_detection, build_timing
 from ragmon.daemon.build import build_engine
 from ragmon.daemon.ingest.committer import Counted
 from ragmon.detectors.intake import ObservationBuffer
-from ragmon.records import Position, QueryRecord
+from ragmon.records import QueryRecord
 from ragmon.sources import Submission
 
 RECORDS = int(os.environ.get("BENCH_RECORDS", "1000000"))
@@ -69,7 +69,7 @@ class Rig:
     def turn(self, now: float) -> None:
         """Judge what was committed."""
         started = time.process_time()
-        for _ in self.timeline.advance(self.buffer.take(Position()), now):
+        for _ in self.timeline.advance(self.buffer.take(), now):
             pass
         self.cpu_s["detect"] += time.process_time() - started
 

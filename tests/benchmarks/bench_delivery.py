@@ -162,7 +162,7 @@ def _notices() -> list[IncidentNotice]:
 
 def _fill(folder: Path, notices: list[IncidentNotice]) -> None:
     store = SqliteStore(folder)
-    store.outbox().put(notifications(notices, [Route(name="hook", sink=None)]))
+    store.state.outbox().put(notifications(notices, [Route(name="hook", sink=None)]))
     store.close()
 
 

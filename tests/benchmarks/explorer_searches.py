@@ -40,7 +40,7 @@ def main() -> None:
     asked = parser.parse_args()
     asked.folder.mkdir(exist_ok=True, parents=True)
     rig = Rig(asked.folder, pipeline(slices=("tenant",), slow_ms=5_000.0))
-    if rig.store.next_sequence < asked.records:
+    if rig.store.shard.next_sequence < asked.records:
         fill(rig, asked.records)
     summaries(rig)
     searches(rig)
@@ -53,7 +53,7 @@ def fill(rig: Rig, count: int) -> None:
     raw = synthetic(_DISTINCT, now=NOW)
     examples = [decode(each, NOW, bounds) for each in raw]
     rng, started = random.Random(1), time.perf_counter()
-    for first in range(rig.store.next_sequence, count, _BLOCK):
+    for first in range(rig.store.shard.next_sequence, count, _BLOCK):
         block = [
             msgspec.structs.replace(
                 examples[rng.randrange(_DISTINCT)],
@@ -77,12 +77,12 @@ def summaries(rig: Rig) -> None:
     """Make all that are missing; what they cost, in time and on disk."""
     layout, taken, written, blocks = layout_of(rig.pipeline), 0.0, 0.0, 0
     with rig.store.reader() as reader:
-        while due := reader.due_summaries(layout, rig.store.next_sequence, 16):
+        while due := reader.due_summaries(layout, rig.store.shard.next_sequence, 16):
             started = time.perf_counter()
-            rig.store.summaries().begin(due)
+            rig.store.shard.summaries().begin(due)
             rows = [summarize(reader, rig.pipeline, each.first_sequence) for each in due]
             made = time.perf_counter()
-            rig.store.summaries().put(rows)
+            rig.store.shard.summaries().put(rows)
             taken, written = taken + made - started, written + time.perf_counter() - made
             blocks += len(due)
     if blocks:
@@ -102,7 +102,7 @@ def summaries(rig: Rig) -> None:
 
 def searches(rig: Rig) -> None:
     """Time the first page of each search, a reader each."""
-    count = rig.store.next_sequence
+    count = rig.store.shard.next_sequence
     print(f"{count:,} queries; median and 95 % of {_TIMES} in ms, and blocks opened")
     for name, make in asked_for(count):
         times, opened = [], 0
@@ -138,7 +138,7 @@ def one(rig: Rig, count: int) -> None:
     for seed in range(_TIMES):
         started = time.perf_counter()
         query_id = f"q{random.Random(seed).randrange(count)}"
-        sequence = rig.store.find(rig.store.hash(query_id))
+        sequence = rig.store.shard.find(rig.store.shard.hash(query_id))
         with rig.store.reader() as reader:
             queries.describe([reader.record(sequence)], rig.pipeline)
         times.append(1e3 * (time.perf_counter() - started))

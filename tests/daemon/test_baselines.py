@@ -9,13 +9,13 @@ from ragmon.cli import main
 from ragmon.cli.baseline_access import StoreBaselines
 from ragmon.clock import ManualClock
 from ragmon.daemon.baselines import BaselineService, Minutes, decode, describe
-from ragmon.daemon.lock import DirectoryLock
 from ragmon.detectors import StreamKey
 from ragmon.detectors.baselines import Baseline
 from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.errors import SettingsError
 from ragmon.exposition.baselines import BaselineMetrics
 from ragmon.stores.protocols import BaselineRow
+from ragmon.stores.sqlite.lease import DirectoryLease
 from tests.support.examples import NOON, chunks, pipeline, record
 from tests.support.rig import Rig, sent
 from tests.support.stores import KINDS, opened
@@ -53,7 +53,7 @@ def watched(hours: int = 3) -> Detection:
 def service(store, detection=None, use=lambda _: None) -> BaselineService:
     detection = detection or watched()
     return BaselineService(
-        store.baselines(), lambda: Minutes(detection.log, detection.streams), use
+        store.state.baselines(), lambda: Minutes(detection.log, detection.streams), use
     )
 
 
@@ -68,7 +68,7 @@ def store(request, tmp_path):
 
 
 def test_each_time_another_version(store):
-    held = store.baselines()
+    held = store.state.baselines()
     assert [held.add(row(), b"one").version, held.add(row(at=NOON + 1), b"two").version] == [1, 2]
     assert held.add(row("other"), b"three").version == 1
     assert held.find("main") == (held.rows()[0], b"two")
@@ -81,7 +81,7 @@ def test_each_time_another_version(store):
 
 
 def test_of_traffic_one_is_promoted_and_of_golden_runs_one_a_name(store):
-    held = store.baselines()
+    held = store.state.baselines()
     one, two, other = (held.add(row(name), b"") for name in ("main", "main", "other"))
     golden = [held.add(row(name, "golden"), b"") for name in ("g", "g", "h")]
     assert held.promoted("traffic") is None
@@ -97,7 +97,7 @@ def test_of_traffic_one_is_promoted_and_of_golden_runs_one_a_name(store):
 
 
 def test_deleted_versions_are_gone(store):
-    held = store.baselines()
+    held = store.state.baselines()
     for name in ("main", "main", "other"):
         held.add(row(name), b"")
     assert held.delete("main", 1) == 1
@@ -109,11 +109,11 @@ def test_deleted_versions_are_gone(store):
 
 def test_they_survive_a_restart(tmp_path):
     first = opened("sqlite", tmp_path)
-    saved = first.baselines().add(row(), b"body")
-    first.baselines().promote(saved)
+    saved = first.state.baselines().add(row(), b"body")
+    first.state.baselines().promote(saved)
     first.close()
     again = opened("sqlite", tmp_path)
-    found, body = again.baselines().promoted("traffic")
+    found, body = again.state.baselines().promoted("traffic")
     assert (found.version, found.created_by, found.promoted, body) == (1, "me", True, b"body")
     again.close()
 
@@ -125,9 +125,9 @@ def test_a_window_of_traffic(store):
     found = service(store).keep_window("main", 2 * 3_600.0, NOON + 3 * 3_600.0, "me")
     assert (found.kind, found.samples, found.created_by) == ("traffic", 7_200.0, "me")
     assert found.provenance == "traffic, 0.1 days"
-    baseline = decode(*store.baselines().find("main"))
+    baseline = decode(*store.state.baselines().find("main"))
     assert baseline.source == "traffic"
-    (hit,) = describe(*store.baselines().find("main")).levels
+    (hit,) = describe(*store.state.baselines().find("main")).levels
     assert (hit.what, hit.level, hit.n) == ("hit rate", pytest.approx(0.9), 7_200.0)
 
 
@@ -135,7 +135,7 @@ def test_a_golden_run(store):
     found = service(store).keep_run("golden", json.dumps(RUN).encode(), NOON, "me")
     assert (found.kind, found.samples) == ("golden", 2.0)
     assert found.provenance == "run nightly, 1 metrics"
-    assert json.loads(store.baselines().find("golden")[1]) == RUN
+    assert json.loads(store.state.baselines().find("golden")[1]) == RUN
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_golden_run(store):
 def test_what_cannot_be_saved_is_said(store, action, says):
     with pytest.raises(ValueError, match=says):
         action(service(store))
-    assert store.baselines().rows() == []
+    assert store.state.baselines().rows() == []
 
 
 def test_no_traffic_makes_no_baseline(store):
@@ -213,7 +213,7 @@ def test_after_a_restart_the_promoted_one_counts_and_the_first_days_stay(store):
 
 def test_metrics_name_it_and_its_levels(store):
     service(store).keep_window("main", 7_200.0, NOON, "me")
-    baseline = decode(*store.baselines().find("main"))
+    baseline = decode(*store.state.baselines().find("main"))
     families = {each.name: each.samples for each in BaselineMetrics(lambda: baseline).collect()}
     (info,) = families["ragmon_baseline_info"]
     assert (info.labels, info.value) == ({"pipeline": "docs", "baseline": "main"}, 1.0)
@@ -315,7 +315,7 @@ def test_somebody_without_a_name_may_save_one(here, capsys, monkeypatch):
 
 
 def test_where_a_daemon_holds_the_store_it_is_asked(here, capsys):
-    lock = DirectoryLock(here / "ragmon-data")
+    lock = DirectoryLease(here / "ragmon-data")
     assert main(["baseline", "list", "--port=9"]) == 3
     assert "no answer from http://127.0.0.1:9" in capsys.readouterr().err
     lock.release()

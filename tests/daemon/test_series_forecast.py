@@ -16,7 +16,7 @@ from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.series_forecast import OWN, OWN_SERIES, forecast
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervisor
-from ragmon.records import Chunk, Feedback, Latency, Position, QueryRecord
+from ragmon.records import Chunk, Feedback, Latency, QueryRecord
 from ragmon.sources import Submission
 from ragmon.stores import Restatement
 from ragmon.windows.observations import unpack
@@ -139,11 +139,11 @@ def test_check_config_prints_it_beside_a_running_daemon(tmp_path, capsys, monkey
 def test_streams_are_forecast_as_detection_makes_them(stored, tmp_path):
     settings = settings_of(tmp_path)
     detection = build_detection(settings, stored.pipeline.columns)
-    for entry in stored.store.replay(Position()):
-        if isinstance(entry, Restatement):
-            detection.restate(*(unpack(body, stored.pipeline.columns) for body in entry))
+    for entry in stored.store.state.follow({}):
+        if isinstance(entry.change, Restatement):
+            detection.restate(*(unpack(body, stored.pipeline.columns) for body in entry.change))
         else:
-            detection.fold(unpack(entry, stored.pipeline.columns))
+            detection.fold(unpack(entry.change, stored.pipeline.columns))
     with stored.store.reader() as reader:
         counted = forecast(reader, settings)
     latencies = counted.pipelines + counted.slices  # detection knows what is usual an hour later

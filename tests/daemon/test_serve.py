@@ -94,20 +94,20 @@ def test_readiness_comes_back_without_traffic(tmp_path):
     with running(tmp_path / "data", snapshot_every=0.05) as site:
         site.post("/v1/queries", {"query_id": "before"})
         site.writer.commits = commits = Refusing(site.writer.commits)
-        save = site.daemon._engine.store.save_windows
+        save = site.daemon._engine.state.save_windows
         full = StoreFullError("no space left for the test")
 
         def refused(*_):
             raise full
 
-        site.daemon._engine.store.save_windows = refused
+        site.daemon._engine.state.save_windows = refused
         with capture_logs():
             assert site.post("/v1/queries", b"{}").status == 503
             answer = site.get("/readyz")
             assert answer.status == 503
             assert "no space left" in answer.text
             eventually(lambda: site.writer.last_error is full, "it tries, and fails")
-        site.daemon._engine.store.save_windows = save
+        site.daemon._engine.state.save_windows = save
         eventually(lambda: site.get("/readyz").status == 200, "ready once there is space")
         commits.refuses = False
         assert site.post("/v1/queries", b"{}").status == 200
@@ -115,16 +115,16 @@ def test_readiness_comes_back_without_traffic(tmp_path):
 
 def test_a_snapshot_that_fails_makes_it_unready(tmp_path):
     with running(tmp_path / "data", snapshot_every=0.05) as site:
-        store = site.daemon._engine.store
+        state_store = site.daemon._engine.state
 
         def refused(*_):
             raise StoreFullError("no space left for windows")
 
-        store.save_windows = refused
+        state_store.save_windows = refused
         with capture_logs():
             assert site.post("/v1/queries", b"{}").status == 200
             eventually(lambda: site.get("/readyz").status == 503, "it is not ready")
-        del store.save_windows
+        del state_store.save_windows
         eventually(lambda: site.get("/readyz").status == 200, "it is ready again")
 
 
@@ -133,7 +133,7 @@ def test_a_snapshot_that_fails_makes_it_unready(tmp_path):
 
 def test_commits_go_on_between_the_steps_of_housekeeping(tmp_path):
     with running(tmp_path / "data") as site:
-        daemon, store = site.daemon, site.daemon._engine.store
+        daemon, shard = site.daemon, site.daemon._engine.shard
         reached, committed, steps = threading.Event(), threading.Event(), []
 
         def step(*_):
@@ -141,7 +141,7 @@ def test_commits_go_on_between_the_steps_of_housekeeping(tmp_path):
             reached.set()
             return 0 if committed.is_set() else 1  # as if there was always more
 
-        store.expire = step
+        shard.expire = step
         expiring = threading.Thread(target=daemon._maintenance.expire)
         expiring.start()
         assert reached.wait(10)
@@ -156,14 +156,14 @@ def test_however_much_came_in_expires_at_once(tmp_path):
     """A number of steps at most would be a rate at most: a busier daemon would fill the disk."""
     with running(tmp_path / "data") as site:
         left = [1] * 300 + [0]
-        site.daemon._engine.store.expire = lambda *_: left.pop(0) if left else 0
+        site.daemon._engine.shard.expire = lambda *_: left.pop(0) if left else 0
         site.daemon._maintenance.expire()
         assert left == []
 
 
 def test_housekeeping_ends_with_the_daemon(tmp_path):
     with running(tmp_path / "data") as site:
-        store = site.daemon._engine.store
+        shard = site.daemon._engine.shard
         reached, release = threading.Event(), threading.Event()
         steps = []
 
@@ -173,7 +173,7 @@ def test_housekeeping_ends_with_the_daemon(tmp_path):
             release.wait(10)
             return 1
 
-        store.expire = step
+        shard.expire = step
         expiring = threading.Thread(target=site.daemon._maintenance.expire)
         expiring.start()
         assert reached.wait(10)

@@ -16,7 +16,7 @@ from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.intake import ObservationBuffer
 from ragmon.detectors.rules import build
 from ragmon.pipeline import Pipeline, amend
-from ragmon.records import Amendments, Position
+from ragmon.records import Amendments
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
 
@@ -40,7 +40,7 @@ def heard(seed: int, queries: int) -> tuple[TrafficPlan, list[IncidentNotice]]:
             known[rating.query_id], _ = amend(known[rating.query_id], rating)
     buffer = ObservationBuffer(pipeline.columns)
     buffer.log(pipeline.observe(list(records.values()), list(known.values())))
-    observations = buffer.take(Position()).logged
+    observations = buffer.take().logged
     detection = functools.partial(Detection, buffer.columns, build(), DetectionOptions())
     line = AlertTimeline(detection, finished_log=True)
     steps = replay(line, observations)

@@ -8,7 +8,7 @@ from ragmon.daemon.build import build_pipeline
 from ragmon.detectors.intake import ObservationBuffer, no_later
 from ragmon.detectors.losses import INDEX, LossMap
 from ragmon.pipeline import amend
-from ragmon.records import Amendments, Draw, Position, Verdict
+from ragmon.records import Amendments, Draw, Verdict
 from tests.support.examples import NOON, chunks, record
 
 PIPELINE = build_pipeline(Settings())
@@ -44,7 +44,7 @@ def test_batches_are_joined_in_their_order_with_their_own_dims():
     for each in (one, other, one):
         buffer.log(each)
     assert buffer.records == 5
-    joined = buffer.take(Position(5, 0)).logged
+    joined = buffer.take().logged
     assert [joined.dims[at][0] for at in joined.dim_index] == [
         "docs",
         "docs",
@@ -54,7 +54,7 @@ def test_batches_are_joined_in_their_order_with_their_own_dims():
     ]
     assert joined.timestamps.tolist() == [NOON, NOON + 1, NOON + 9, NOON, NOON + 1]
     assert buffer.records == 0
-    assert buffer.take(Position(5, 0)).span is None
+    assert buffer.take().span is None
 
 
 def test_blocks_are_ten_minutes_each_with_what_was_restated():
@@ -62,7 +62,7 @@ def test_blocks_are_ten_minutes_each_with_what_was_restated():
     buffer.log(PIPELINE.observe([record(str(at), NOON + at) for at in (1_200.0, 0.0, 599.0)]))
     old = PIPELINE.observe([record("r", NOON + 601.0)])
     buffer.restate(old, old)
-    blocks = list(buffer.take(Position(3, 1)).blocks())
+    blocks = list(buffer.take().blocks())
     assert [each.span for each in blocks] == [
         (NOON, NOON + 599.0),
         (NOON + 601.0, NOON + 601.0),
@@ -83,7 +83,7 @@ def test_blocks_are_ten_minutes_each_with_what_was_restated():
 def test_faithfulness_is_a_weighted_loss(known, expected):
     buffer = ObservationBuffer(PIPELINE.columns)
     buffer.restate(observed([Amendments()]), observed([known]))
-    batch = buffer.take(Position(1, 1))
+    batch = buffer.take()
     found = losses(buffer, batch.after)[0, INDEX["faithfulness"]]
     assert np.isnan(losses(buffer, batch.before)[0, INDEX["faithfulness"]])
     assert (None if np.isnan(found) else pytest.approx(found)) == expected
@@ -93,7 +93,7 @@ def test_a_judge_that_read_an_answer_is_counted_unless_that_is_history():
     read = amend(Amendments(), Verdict(query_id="q", judge="grounding", score=0.9))[0]
     buffer = ObservationBuffer(PIPELINE.columns)
     buffer.log(observed([read, Amendments()]))
-    batch = buffer.take(Position(2, 0))
+    batch = buffer.take()
     judged = [
         losses(buffer, each.logged)[:, INDEX["judged"]]
         for each in (batch, batch.unread(buffer.columns))

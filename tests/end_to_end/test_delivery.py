@@ -126,7 +126,7 @@ def test_an_outage_goes_all_the_way_to_alertmanager_and_back(tmp_path, receiver)
         sinks = [{"kind": "alertmanager", "url": manager.url}]
         vigil = Vigil(tmp_path / "data", start, sinks=sinks)
         routes = build_routes(Settings(sinks=sinks), clock, 8321)  # in the time of Alertmanager
-        outbox = vigil.engine.thread.bind(vigil.engine.store.outbox())
+        outbox = vigil.engine.thread.bind(vigil.engine.state.outbox())
         delivery = Delivery(outbox, routes, clock, counters=vigil.own)
         delivery.repeat(vigil.alerting.standing)
         vigil.alerting._delivery = delivery
@@ -178,7 +178,7 @@ def test_no_kill_loses_a_notification_or_changes_their_order(tmp_path, receiver)
     data_dir.mkdir()
     events = [each for number in range(30) for each in story(number, 3)]
     store = opened("sqlite", data_dir)
-    store.outbox().put(notifications(events, [Route(name="hook", sink=None)]))
+    store.state.outbox().put(notifications(events, [Route(name="hook", sink=None)]))
     store.close()
     (tmp_path / "secret").write_text(SECRET, encoding="utf-8")
     sinks = json.dumps([{

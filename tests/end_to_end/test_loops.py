@@ -78,7 +78,7 @@ def test_notifications_are_delivered_once(tmp_path, once):
         sink = {"kind": "webhook", "name": "chat", "url": receiver.url}
         with running(tmp_path / "data", sinks=[sink]) as site:
             daemon = site.daemon
-            outbox, rows = daemon._engine.store.outbox(), story(1)[:1]
+            outbox, rows = daemon._engine.state.outbox(), story(1)[:1]
             due = notifications(rows, daemon._delivery.routes)
             daemon._engine.thread.submit(lambda: outbox.put(due)).result()
             daemon._delivery.wake()

@@ -129,14 +129,16 @@ class Everything:
 def summarized(rig: Rig) -> None:
     """Make every summary that is missing."""
     with rig.store.reader() as reader:
-        due = reader.due_summaries(layout_of(rig.pipeline), rig.store.next_sequence, 1_000)
-        rig.store.summaries().begin(due)
+        due = reader.due_summaries(layout_of(rig.pipeline), rig.store.shard.next_sequence, 1_000)
+        rig.store.shard.summaries().begin(due)
         rows = [
             summarize(reader, rig.pipeline, each.first_sequence, with_keys=each.needs_keys)
             for each in due
         ]
-        assert rig.store.summaries().put(rows) == len(due)
-        assert not reader.due_summaries(layout_of(rig.pipeline), rig.store.next_sequence, 1_000)
+        assert rig.store.shard.summaries().put(rows) == len(due)
+        assert not reader.due_summaries(
+            layout_of(rig.pipeline), rig.store.shard.next_sequence, 1_000
+        )
 
 
 names = st.sampled_from([f"q{at}" for at in range(15)])
@@ -212,7 +214,7 @@ def test_pages_are_those_of_a_pass_over_everything(stream, asked, compacted):
             if is_summarized:
                 summarized(rig)
         if compacted:
-            maintenance.compact(rig.store._db, 0, rig.store.next_sequence)
+            maintenance.compact(rig.store._db, 0, rig.store.shard.next_sequence)
         for each in asked:
             expected = everything.newest(each)
             assert paged(rig, each, len(expected)) == expected, each
@@ -394,7 +396,9 @@ def test_a_tag_that_became_a_slice_is_found_on_both_sides(rig, tmp_path):
     rig.commit(sent(record("before", tags=tags), record("elsewhere", tags={"region": "us"})))
     rig.store.close()
     again = Rig(tmp_path, pipeline(slices=("region",)))
-    again.commit(sent(record("after", at=NOON + 1, tags=tags), record("without", at=NOON + 1)))
+    again.shard.commit(
+        sent(record("after", at=NOON + 1, tags=tags), record("without", at=NOON + 1))
+    )
     assert ids(newest(again, tags=(("region", "eu"),))) == ["after", "before"]
     assert ids(newest(again, tags=(("region", ""),))) == ["without"]
     assert ids(newest(again, tags=(("region", "us"),))) == ["elsewhere"]
@@ -453,7 +457,7 @@ def test_names_are_checked(asked, message):
 
 
 def described(rig: Rig, query_id: str) -> dict[str, Any]:
-    sequence = rig.store.find(rig.store.hash(query_id))
+    sequence = rig.store.shard.find(rig.store.shard.hash(query_id))
     with rig.store.reader() as reader:
         found = reader.record(sequence)
     assert found is not None

@@ -51,9 +51,9 @@ def rig(tmp_path):
 
 def make(rig: Rig) -> list[int]:
     """Make the summaries that are missing; the blocks that had none."""
-    summaries = rig.store.summaries()
+    summaries = rig.store.shard.summaries()
     with rig.store.reader() as reader:
-        due = reader.due_summaries(layout_of(rig.pipeline), rig.store.next_sequence, 100)
+        due = reader.due_summaries(layout_of(rig.pipeline), rig.store.shard.next_sequence, 100)
         summaries.begin(due)
         summaries.put([
             summarize(reader, rig.pipeline, each.first_sequence, with_keys=each.needs_keys)
@@ -124,9 +124,9 @@ def test_a_late_change_is_found_at_once_and_summed_up_again(rig):
     ],
 )
 def test_a_change_while_a_summary_is_made_outdates_it(rig, change):
-    summaries, layout = rig.store.summaries(), layout_of(PIPELINE)
+    summaries, layout = rig.store.shard.summaries(), layout_of(PIPELINE)
     with rig.store.reader() as reader:
-        due = reader.due_summaries(layout, rig.store.next_sequence, 100)
+        due = reader.due_summaries(layout, rig.store.shard.next_sequence, 100)
         summaries.begin(due)
         rows = [summarize(reader, PIPELINE, each.first_sequence) for each in due]
         rig.commit(sent(changes=[change]))
@@ -156,9 +156,9 @@ def rows(rig: Rig) -> list[int]:
 def test_summaries_go_with_their_blocks(rig):
     make(rig)
     assert len(rows(rig)) == 2 * BLOCKS
-    maintenance.expire(rig.store._db, NOON + 2, None, rig.store.next_sequence)
+    maintenance.expire(rig.store._db, NOON + 2, None, rig.store.shard.next_sequence)
     assert rows(rig) == sorted(2 * [3 * each for each in range(2, BLOCKS)])
-    maintenance.compact(rig.store._db, 0, rig.store.next_sequence)
+    maintenance.compact(rig.store._db, 0, rig.store.shard.next_sequence)
     assert rows(rig) == []
     assert make(rig) == [6]
     assert opened(rig, words="number5")[1] == ["q5-2", "q5-1", "q5-0"]
@@ -170,10 +170,10 @@ def test_no_word_of_an_erased_user_can_be_asked_of_a_filter(rig):
         assert key_filter.may_hold(reader.keys(6), "number2")
         block = reader.stored_block(6)
     choose = owned(Subject(kind="user", id="user-2"))
-    erasure = rig.store.erasure()
+    erasure = rig.store.shard.erasure()
     rewritten = rewrite(block, choose(block), ErasureCounts(), erasure.pack)
     assert erasure.swap(rewritten.block, None)
-    rig.store.let_go()
+    rig.store.shard.let_go()
     with rig.store.reader() as reader:
         assert reader.keys(6) is None
     assert make(rig) == [6]
@@ -183,12 +183,12 @@ def test_no_word_of_an_erased_user_can_be_asked_of_a_filter(rig):
 
 
 def test_an_erasure_while_a_summary_is_made_outdates_it(rig):
-    summaries = rig.store.summaries()
+    summaries = rig.store.shard.summaries()
     with rig.store.reader() as reader:
-        due = reader.due_summaries(layout_of(PIPELINE), rig.store.next_sequence, 100)
+        due = reader.due_summaries(layout_of(PIPELINE), rig.store.shard.next_sequence, 100)
         summaries.begin(due)
         rows_ = [summarize(reader, PIPELINE, each.first_sequence) for each in due]
-    rig.store.let_go()
+    rig.store.shard.let_go()
     assert summaries.put(rows_) == 0
     assert rows(rig) == []
 

@@ -16,7 +16,6 @@ from ragmon.alerts.timeline import AlertTimeline, Step
 from ragmon.detectors.detection import Detection, DetectionOptions
 from ragmon.detectors.intake import ObservationBuffer
 from ragmon.detectors.rules import DEFAULT_RULES, build
-from ragmon.records import Position
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
 from ragmon.windows.observations import Observations
@@ -99,7 +98,7 @@ def lived(story: Story, turn_s: float = 60.0) -> Iterator[Step]:
                 rows = (batch.timestamps >= begins) & (batch.timestamps < begins + turn_s)
                 if rows.any():
                     buffer.log(batch.select(rows))
-            yield from line.advance(buffer.take(Position()), begins + turn_s)
+            yield from line.advance(buffer.take(), begins + turn_s)
 
 
 def caught_up(story: Story, records: int) -> list[AlertEvent]:
@@ -109,7 +108,7 @@ def caught_up(story: Story, records: int) -> list[AlertEvent]:
     log, now = whole(story), 60.0 * (START + story.history + story.lasts + 60)
     for at in range(0, len(log), records):
         buffer.log(log.select(np.arange(at, min(at + records, len(log)))))
-        for step in line.advance(buffer.take(Position()), now):
+        for step in line.advance(buffer.take(), now):
             events += step.events
     return events
 

@@ -49,7 +49,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.root = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
         self.directory = self.root / "0"
         self.directory.mkdir()
-        self.store = opened(self.kind, self.directory)
+        self._open()
         self.records: dict[int, tuple[str, float]] = {}  # by sequence number
         self.amendments: dict[int, bytes] = {}
         self.awaited: list[tuple[str, Waiting]] = []
@@ -61,6 +61,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.next_sequence = 0
         self.last_restatement = 0
         self.compacted = 0
+
+    def _open(self) -> None:
+        self.store = opened(self.kind, self.directory)
+        self.shard = self.store.shards[0]
 
     def teardown(self) -> None:
         self.store.close()
@@ -75,8 +79,8 @@ class StoreMachine(RuleBasedStateMachine):
         timestamps = [late if each % 3 == 2 else at for each in range(len(new))]
         offsets = [] if offset is None else [("source", offset)]
         arrived = sorted({w.query_hash for name, w in self.awaited if name in new})
-        assert self.store.next_sequence == self.next_sequence
-        self.store.commit(commit_of(self.store, new, timestamps, offsets=offsets, arrived=arrived))
+        assert self.shard.next_sequence == self.next_sequence
+        self.shard.commit(commit_of(self.store, new, timestamps, offsets=offsets, arrived=arrived))
         for name, timestamp in zip(new, timestamps, strict=True):
             self.records[self.next_sequence] = (name, timestamp)
             self.next_sequence += 1
@@ -90,7 +94,7 @@ class StoreMachine(RuleBasedStateMachine):
             st.lists(st.sampled_from(sorted(self.records)), min_size=1, max_size=3, unique=True)
         )
         restatement = Restatement(old, body)
-        self.store.commit(
+        self.shard.commit(
             nothing(amendments=[(each, body) for each in chosen], restatement=restatement)
         )
         self.amendments.update(dict.fromkeys(chosen, body))
@@ -101,8 +105,8 @@ class StoreMachine(RuleBasedStateMachine):
     def wait(self, name, body, received):
         if any(name == held for held, _ in self.records.values()):
             return
-        waiting = Waiting(self.store.hash(name), "feedback", body, received)
-        self.store.commit(nothing(waiting=[waiting]))
+        waiting = Waiting(self.shard.hash(name), "feedback", body, received)
+        self.shard.commit(nothing(waiting=[waiting]))
         self.awaited.append((name, waiting))
 
     @rule(data=st.data(), totals=bodies)
@@ -111,7 +115,7 @@ class StoreMachine(RuleBasedStateMachine):
         buckets = data.draw(st.dictionaries(keys, bodies, max_size=4))
         self.position = Position(self.next_sequence, self.last_restatement)
         saved = [SavedBucket(tier, bucket, body) for (tier, bucket), body in buckets.items()]
-        self.store.save_windows(iter(saved), totals, self.position)
+        self.store.state.save_windows(iter(saved), totals, {0: self.position})
         self.windows.update(buckets)
         self.totals = totals
         self.restatements = {}
@@ -120,12 +124,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def index(self):
-        self.store.index()
+        self.shard.index()
 
     @rule(steps=st.integers(1, 4))
     def compact(self, steps):
         for _ in range(steps):
-            joined, self.compacted = self.store.compact(self.compacted, self.position.sequence)
+            joined, self.compacted = self.shard.compact(self.compacted, self.position.sequence)
             assert joined >= 0
             assert self.compacted <= self.position.sequence
             if self.compacted == self.position.sequence:
@@ -133,11 +137,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(before=moments, to_the_end=st.booleans())
     def expire(self, before, to_the_end):
-        deleted = step = self.store.expire(before, None)
+        deleted = step = self.shard.expire(before, None)
         while step and to_the_end:
-            step = self.store.expire(before, None)
+            step = self.shard.expire(before, None)
             deleted += step
-        gone = [each for each in self.records if self.store.record(each) is None]
+        gone = [each for each in self.records if self.shard.record(each) is None]
         assert len(gone) == deleted
         assert all(self.records[each][1] < before for each in gone)
         assert all(each < self.position.sequence for each in gone)
@@ -147,14 +151,17 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(oldest=st.integers(0, 20), waiting_before=moments)
     def expire_windows(self, oldest, waiting_before):
-        self.store.expire_windows([oldest, 0, oldest, 0], waiting_before)
+        self.store.state.expire_windows([oldest, 0, oldest, 0])
+        waiting = [each for each in self.awaited if each[1].received >= waiting_before]
+        expired = self.shard.expire_waiting(waiting_before)
+        assert expired == len(self.awaited) - len(waiting)
+        self.awaited = waiting
         limits = (oldest, 0, oldest, 0)
         self.windows = {
             (tier, bucket): body
             for (tier, bucket), body in self.windows.items()
             if bucket >= limits[tier]
         }
-        self.awaited = [each for each in self.awaited if each[1].received >= waiting_before]
 
     @rule(crash=st.booleans())
     def reopen(self, crash):
@@ -164,56 +171,60 @@ class StoreMachine(RuleBasedStateMachine):
             before.close()
         else:
             self.store.close()
-        self.store = opened(self.kind, self.directory)
+        self._open()
 
     # ---- what must always hold --------------------------------------------------------------
 
     @invariant()
     def numbers_go_on(self):
-        assert self.store.next_sequence == self.next_sequence
-        assert self.store.last_restatement == self.last_restatement
+        assert self.shard.next_sequence == self.next_sequence
+        assert self.shard.last_restatement == self.last_restatement
 
     @invariant()
     def records_are_found_by_id_and_number(self):
         by_id = {name: sequence for sequence, (name, _) in self.records.items()}
-        hashes = np.array([self.store.hash(each) for each in IDS], dtype=np.uint64)
-        assert [each is not None for each in self.store.find_many(hashes)] == [
+        hashes = np.array([self.shard.hash(each) for each in IDS], dtype=np.uint64)
+        assert [each is not None for each in self.shard.find_many(hashes)] == [
             each in by_id for each in IDS
         ]
         for each in IDS:
-            assert self.store.find(self.store.hash(each)) == by_id.get(each)
+            assert self.shard.find(self.shard.hash(each)) == by_id.get(each)
         for sequence, (name, _) in self.records.items():
-            assert self.store.record(sequence) == encode(name)
-        assert self.store.record(self.next_sequence) is None
+            assert self.shard.record(sequence) == encode(name)
+        assert self.shard.record(self.next_sequence) is None
 
     @invariant()
     def amendments_and_offsets_are_kept(self):
-        assert self.store.amendments(range(self.next_sequence)) == self.amendments
-        assert self.store.offset("source") == self.offsets.get("source")
-        assert self.store.offset("another") is None
+        assert self.shard.amendments(range(self.next_sequence)) == self.amendments
+        assert self.shard.offset("source") == self.offsets.get("source")
+        assert self.shard.offset("another") is None
 
     @invariant()
     def waiting_is_kept(self):
-        hashes = [self.store.hash(each) for each in IDS]
+        hashes = [self.shard.hash(each) for each in IDS]
         expected = sorted(waiting for _, waiting in self.awaited)
-        assert sorted(self.store.waiting(hashes)) == expected
-        assert self.store.waiting(hashes[:1]) == sorted(
+        assert sorted(self.shard.waiting(hashes)) == expected
+        assert self.shard.waiting(hashes[:1]) == sorted(
             (w for name, w in self.awaited if name == IDS[0]), key=lambda w: w.received
         )
-        assert self.store.waiting_count() == len(expected)
+        assert self.shard.waiting_count() == len(expected)
 
     @invariant()
     def windows_and_what_follows_them_are_kept(self):
-        position, totals, buckets = self.store.load_windows()
-        assert (position, totals) == (self.position, self.totals)
+        positions, totals, buckets = self.store.state.load_windows()
+        assert (positions, totals) == ({0: self.position}, self.totals)
         expected = [SavedBucket(*key, body) for key, body in sorted(self.windows.items())]
         assert list(buckets) == (expected if totals is not None else [])
-        after = list(self.store.replay(position))
+        entries = list(self.store.state.follow(positions))
+        after = [each.change for each in entries]
         restated = [each for each in after if isinstance(each, Restatement)]
         assert after[len(after) - len(restated) :] == restated  # after what they restate
         assert restated == [each for _, each in sorted(self.restatements.items())]
         folded = [number for each in after if isinstance(each, bytes) for number in numbers(each)]
-        assert folded == [each for each in sorted(self.records) if each >= position.sequence]
+        assert folded == [each for each in sorted(self.records) if each >= self.position.sequence]
+        for at, entry in enumerate(entries, start=1):  # each is a place to go on from
+            assert entry.shard == 0
+            assert list(self.store.state.follow({0: entry.position})) == entries[at:]
 
     @invariant()
     def readers_see_the_same(self):

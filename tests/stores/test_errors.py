@@ -37,7 +37,7 @@ def healthy(tmp_path):
         store = SqliteStore(directory, synchronous="OFF")
         chance = random.Random(1)
         for start in range(0, len(NAMES), 6):
-            late = Waiting(store.hash(f"late-{start}"), "label", b"body", 1.0)
+            late = Waiting(store.shard.hash(f"late-{start}"), "label", b"body", 1.0)
             commit = commit_of(
                 store,
                 NAMES[start : start + 6],
@@ -48,36 +48,39 @@ def healthy(tmp_path):
                 offsets=[("source", b"offset")],
             )
             commit.records = encode([chance.randbytes(900) for _ in range(6)])
-            store.commit(commit)
-            store.index()
-            store.spans().append([SpanRow(b"trace %d" % start, 1, False, chance.randbytes(900))])
+            store.shard.commit(commit)
+            store.shard.index()
+            store.shard.spans().append(
+                [SpanRow(b"trace %d" % start, 1, False, chance.randbytes(900))]
+            )
             if start == 30:
                 buckets = [SavedBucket(0, at, chance.randbytes(4_000)) for at in range(8)]
-                store.save_windows(buckets, b"totals", Position(36, 3))
+                store.state.save_windows(buckets, b"totals", {0: Position(36, 3)})
         store.close()
     return directory
 
 
 def uses(store):
     """Everything that can be asked of a store."""
-    hashes = np.array([store.hash(name) for name in NAMES], dtype=np.uint64)
-    late = [store.hash(f"late-{at}") for at in range(0, 60, 6)]
-    yield lambda: list(store.load_windows()[2])
-    yield lambda: list(store.replay(Position()))
-    yield lambda: store.find_many(hashes)
-    yield from (functools.partial(store.find, each) for each in hashes.tolist())
-    yield from (functools.partial(store.record, at) for at in range(0, 60, 5))
-    yield lambda: store.amendments(range(60))
-    yield lambda: store.waiting(late)
-    yield lambda: store.offset("source")
-    yield lambda: store.spans().bodies([b"trace 0"])
+    hashes = np.array([store.shard.hash(name) for name in NAMES], dtype=np.uint64)
+    late = [store.shard.hash(f"late-{at}") for at in range(0, 60, 6)]
+    yield lambda: list(store.state.load_windows()[2])
+    yield lambda: list(store.state.follow({}))
+    yield lambda: store.shard.find_many(hashes)
+    yield from (functools.partial(store.shard.find, each) for each in hashes.tolist())
+    yield from (functools.partial(store.shard.record, at) for at in range(0, 60, 5))
+    yield lambda: store.shard.amendments(range(60))
+    yield lambda: store.shard.waiting(late)
+    yield lambda: store.shard.offset("source")
+    yield lambda: store.shard.spans().bodies([b"trace 0"])
     yield functools.partial(_read, store)
-    yield lambda: store.commit(commit_of(store, ["new"], [100.0]))
-    yield lambda: store.save_windows([SavedBucket(0, 1, b"x")], b"", Position(60, 10))
-    yield lambda: store.compact(0, 60)
-    yield store.index
-    yield lambda: store.expire(10.0, None)
-    yield lambda: store.expire_windows([5, 5, 5, 5], 0.5)
+    yield lambda: store.shard.commit(commit_of(store, ["new"], [100.0]))
+    yield lambda: store.state.save_windows([SavedBucket(0, 1, b"x")], b"", {0: Position(60, 10)})
+    yield lambda: store.shard.compact(0, 60)
+    yield store.shard.index
+    yield lambda: store.shard.expire(10.0, None)
+    yield lambda: store.state.expire_windows([5, 5, 5, 5])
+    yield lambda: store.shard.expire_waiting(0.5)
 
 
 def _read(store):
@@ -153,8 +156,8 @@ def test_spans_that_were_changed_on_disk_are_not_believed(healthy):
     db.close()
     store = SqliteStore(healthy)
     with pytest.raises(StoreCorruptError):
-        store.spans().bodies([b"trace 0"])
-    assert store.spans().bodies([b"trace 6"])
+        store.shard.spans().bodies([b"trace 0"])
+    assert store.shard.spans().bodies([b"trace 6"])
     store.close()
 
 
@@ -243,12 +246,12 @@ def test_a_commit_waits_for_no_lock_and_changes_nothing(tmp_path):
     other = sqlite3.connect(tmp_path / FILE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusyError):
-        store.commit(commit_of(store, ["a"], [1.0]))
-    assert store.next_sequence == 0
-    assert store.find(store.hash("a")) is None
+        store.shard.commit(commit_of(store, ["a"], [1.0]))
+    assert store.shard.next_sequence == 0
+    assert store.shard.find(store.shard.hash("a")) is None
     other.execute("ROLLBACK")
-    store.commit(commit_of(store, ["a"], [1.0]))
-    assert store.find(store.hash("a")) == 0
+    store.shard.commit(commit_of(store, ["a"], [1.0]))
+    assert store.shard.find(store.shard.hash("a")) == 0
     other.close()
     store.close()
 
@@ -305,7 +308,7 @@ def test_a_hash_that_reads_as_text_is_damage(healthy):
         assert database.execute("UPDATE waiting SET query_hash = 'text'").rowcount > 0
     database.close()
     store = SqliteStore(healthy, synchronous="OFF")
-    assert store.waiting_count() == 0
+    assert store.shard.waiting_count() == 0
     [row] = store.damage.rows()
     assert (row.what, row.name) == ("index", "waiting_by_hash")
     store.close()

@@ -31,7 +31,7 @@ def settle(outbox, event_id, fate, at=NOW, error="", sink="chat", now=NOW):
 
 
 def test_the_next_of_an_alert_waits_for_the_one_before(store):
-    outbox = store.outbox()
+    outbox = store.state.outbox()
     outbox.put([notification("a", 0), notification("b", 0), notification("a", 1)])
     assert tried(outbox) == ["a-0", "b-0"]
     assert tried(outbox, limit=1) == ["a-0"]
@@ -43,21 +43,21 @@ def test_the_next_of_an_alert_waits_for_the_one_before(store):
 
 
 def test_sinks_do_not_wait_for_each_other(store):
-    outbox = store.outbox()
+    outbox = store.state.outbox()
     outbox.put([notification("a"), notification("a", sink="page")])
     settle(outbox, "a-0", "delivered")
     assert (tried(outbox), tried(outbox, sink="page")) == ([], ["a-0"])
 
 
 def test_what_is_put_twice_is_there_once(store):
-    outbox = store.outbox()
+    outbox = store.state.outbox()
     outbox.put([notification("a"), notification("a")])
     outbox.put([notification("a")])
     assert outbox.undelivered() == Undelivered(1, NOW, 0)
 
 
 def test_attempts_are_counted_and_the_next_one_is_known(store):
-    outbox = store.outbox()
+    outbox = store.state.outbox()
     outbox.put([notification("a"), notification("b")])
     assert outbox.due("nobody", NOW, 9) == ([], None)
     settle(outbox, "a-0", "retried", at=NOW + 40)
@@ -67,14 +67,14 @@ def test_attempts_are_counted_and_the_next_one_is_known(store):
 
 
 def test_a_clock_that_was_set_back_holds_nothing_up(store):
-    outbox = store.outbox()
+    outbox = store.state.outbox()
     outbox.put([notification("a")])
     settle(outbox, "a-0", "retried", at=NOW + 5)
     assert tried(outbox, now=NOW - 86_400.0) == ["a-0"]
 
 
 def test_dead_letters_say_why_and_let_the_next_one_go(store):
-    outbox = store.outbox()
+    outbox = store.state.outbox()
     outbox.put([notification("a", 0), notification("a", 1)])
     settle(outbox, "a-0", "dead", at=NOW + 9, error="answered 404")
     assert tried(outbox) == ["a-1"]
@@ -85,7 +85,7 @@ def test_dead_letters_say_why_and_let_the_next_one_go(store):
 
 def test_dead_letters_are_bounded(store, monkeypatch):
     monkeypatch.setattr(sqlite_outbox, "MOST_DEAD", 3)
-    outbox = store.outbox()
+    outbox = store.state.outbox()
     for at in range(6):
         outbox.put([notification(f"a{at}")])
         settle(outbox, f"a{at}-0", "dead", at=NOW + at)
@@ -96,7 +96,7 @@ def test_dead_letters_are_bounded(store, monkeypatch):
 
 
 def test_a_clock_that_is_doubted_deletes_no_dead_letter(store):
-    outbox = store.outbox()
+    outbox = store.state.outbox()
     for name, at, is_doubted in (("a", NOW, False), ("b", NOW + 90 * 86_400.0, True)):
         outbox.put([notification(name)])
         [row] = outbox.due("chat", NOW, 9).rows
@@ -105,7 +105,7 @@ def test_a_clock_that_is_doubted_deletes_no_dead_letter(store):
 
 
 def test_what_waits_for_a_removed_sink_is_buried(store):
-    outbox = store.outbox()
+    outbox = store.state.outbox()
     outbox.put([notification("a"), notification("a", sink="gone"), notification("b", sink="old")])
     assert outbox.abandon(["chat", "page"], NOW, "no longer configured") == {"gone": 1, "old": 1}
     assert tried(outbox) == ["a-0"]
@@ -114,18 +114,18 @@ def test_what_waits_for_a_removed_sink_is_buried(store):
 
 
 def test_a_restart_forgets_nothing(store, tmp_path):
-    store.outbox().put([notification("a", 0), notification("a", 1)])
-    settle(store.outbox(), "a-0", "retried", at=NOW + 60)
+    store.state.outbox().put([notification("a", 0), notification("a", 1)])
+    settle(store.state.outbox(), "a-0", "retried", at=NOW + 60)
     store.close()
     again = opened("sqlite", tmp_path)
-    assert [row.attempts for row in again.outbox().due("chat", NOW + 60, 9).rows] == [1]
-    assert again.outbox().undelivered().length == 2
+    assert [row.attempts for row in again.state.outbox().due("chat", NOW + 60, 9).rows] == [1]
+    assert again.state.outbox().undelivered().length == 2
     again.close()
 
 
 def test_insert_is_part_of_the_callers_transaction(tmp_path):
     store = opened("sqlite", tmp_path)
-    outbox = store.outbox()
+    outbox = store.state.outbox()
 
     def fail() -> None:
         with store._db.transaction() as db:

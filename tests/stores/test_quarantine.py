@@ -22,7 +22,7 @@ def store(request, tmp_path):
 
 @pytest.fixture
 def entries(store):
-    return store.quarantine(QuarantineBounds(entries=3, size_bytes=2_000))
+    return store.shard.quarantine(QuarantineBounds(entries=3, size_bytes=2_000))
 
 
 def names(entries, stage=""):
@@ -91,13 +91,13 @@ def test_what_is_deleted_or_too_old_is_gone(entries):
 
 
 def test_it_is_part_of_a_commit_and_outlives_a_crash(store, entries, tmp_path):
-    store.commit(commit_of(store, ["a"], [NOW], quarantined=[item(1)]))
-    store.commit(nothing(quarantined=[item(2)]))
+    store.shard.commit(commit_of(store, ["a"], [NOW], quarantined=[item(1)]))
+    store.shard.commit(nothing(quarantined=[item(2)]))
     assert entries.counts["map"] == 2
     kind = type(store).__module__.split(".")[2]
     again = opened(kind, copied(tmp_path, tmp_path / "copy"))
     try:
-        kept = again.quarantine()
+        kept = again.shard.quarantine()
         assert names(kept) == ["trace 2", "trace 1"]
         assert kept.counts["map"] == 2
         kept.put([item(3)])
@@ -107,7 +107,7 @@ def test_it_is_part_of_a_commit_and_outlives_a_crash(store, entries, tmp_path):
 
 
 def test_marks_of_traces_live_until_the_traces_are_deleted(store):
-    spans = store.spans()
+    spans = store.shard.spans()
     spans.mark([b"one", b"two"], NOW)
     spans.note_risk(b"one")
     assert [tuple(mark) for mark in spans.marked()] == [(b"one", 1), (b"two", 0)]

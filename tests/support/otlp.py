@@ -89,7 +89,7 @@ class Rig:
             counters=self.counters,
             authorize=authorize or (lambda scope, needed: ANONYMOUS),
             clock=clock,
-            spans=engine.thread.bind(engine.store.spans()),
+            spans=engine.thread.bind(engine.shard.spans()),
         )
         self.source.worker.restore()
 
@@ -124,11 +124,11 @@ class Rig:
 
     def query(self, query_id: str) -> dict[str, Any] | None:
         """A stored query, as the API shows it."""
-        store = self.engine.store
-        sequence = self.engine.thread.submit(lambda: store.find(store.hash(query_id))).result()
+        shard = self.engine.shard
+        sequence = self.engine.thread.submit(lambda: shard.find(shard.hash(query_id))).result()
         if sequence is None:
             return None
-        with store.reader() as reader:
+        with self.engine.store.reader() as reader:
             stored = reader.record(sequence)
         if stored is None:
             return None
@@ -142,11 +142,11 @@ class Rig:
 
     def stored(self) -> int:
         """How many queries there are."""
-        return self.engine.thread.submit(lambda: self.engine.store.next_sequence).result()
+        return self.engine.thread.submit(lambda: self.engine.shard.next_sequence).result()
 
     def pending(self) -> int:
         """How many traces wait in the store."""
-        return len(self.engine.thread.submit(self.engine.store.spans().pending).result())
+        return len(self.engine.thread.submit(self.engine.shard.spans().pending).result())
 
 
 @contextmanager

@@ -24,7 +24,7 @@ class Rig:
         self.windows = windows(pipeline)
         self.exemplars = ExemplarStore()
         self.committer = Committer(
-            self.store, pipeline, self.windows, self.exemplars, most_waiting=most_waiting
+            self.store.shard, pipeline, self.windows, self.exemplars, most_waiting=most_waiting
         )
 
     def commit(self, *group: Submission, now: float = NOON) -> tuple[int, ...]:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from ragmon.plugins import kinds
-from ragmon.stores import Commit, Store
+from ragmon.stores import Commit
+from ragmon.stores.ports import Store
 from ragmon.stores.sqlite import identity, maintenance
 from ragmon.windows.observations import Observations, pack, unpack
 
@@ -66,10 +67,11 @@ def commit_of(
     store: Store, ids: Sequence[str], timestamps: Sequence[float], **fields: Any
 ) -> Commit:
     """New records, each of which is its id."""
-    first = store.next_sequence
+    shard = store.shards[0]
+    first = shard.next_sequence
     return Commit(
         records=encode(ids),
-        hashes=np.array([store.hash(each) for each in ids], dtype=np.uint64),
+        hashes=np.array([shard.hash(each) for each in ids], dtype=np.uint64),
         first_timestamp=min(timestamps, default=0.0),
         last_timestamp=max(timestamps, default=0.0),
         observations=packed(range(first, first + len(ids)), timestamps),

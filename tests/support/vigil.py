@@ -59,7 +59,7 @@ class Vigil:
             settings, self.clock, self.engine, own, schedule, authorizer, memory, audit
         )
         routes = build_routes(settings, self.clock, 8321)
-        outbox = thread.bind(self.engine.store.outbox())
+        outbox = thread.bind(self.engine.state.outbox())
         self.delivery = Delivery(outbox, routes, self.clock, counters=own)
         self.alerting = Alerting(context, self.delivery, other_findings=self._other_findings)
         self.own = own
@@ -118,10 +118,11 @@ class Vigil:
 
     def state(self) -> dict[StreamKey, list[bytes]]:
         """Everything that the detectors know of each stream, whatever row it has."""
-        return self.engine.thread.submit(lambda: _known(self.alerting.detection)).result()
+        return self.engine.thread.submit(lambda: known_by_stream(self.alerting.detection)).result()
 
 
-def _known(detection: Detection) -> dict[StreamKey, list[bytes]]:
+def known_by_stream(detection: Detection) -> dict[StreamKey, list[bytes]]:
+    """Everything that detectors know of each stream, whatever row it has."""
     log, references = detection.log, detection.references
     tables = [(references, references._FIELDS)]
     tables += [(state, state._FIELDS) for _, state in detection._rules if hasattr(state, "_FIELDS")]

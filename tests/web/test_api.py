@@ -21,7 +21,7 @@ from ragmon.daemon.schedule import Job, Schedule
 from ragmon.errors import ReadTimeoutError, StoreBusyError, StoreError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervisor
-from ragmon.stores.sqlite import SqliteStore
+from ragmon.stores.sqlite.shard import SqliteShard
 from ragmon.web import openapi
 from ragmon.web.api import Api
 from ragmon.web.auth import Authorizer
@@ -43,12 +43,12 @@ def send(site, pipeline: str, count: int, **fields):
 
 
 def test_a_query_is_found_though_another_has_its_hash(daemon, monkeypatch):
-    real = SqliteStore.hash
+    real = SqliteShard.hash
 
     def colliding(self, query_id, attempt=0):
         return real(self, query_id, attempt) if attempt else real(self, "all alike")
 
-    monkeypatch.setattr(SqliteStore, "hash", colliding)
+    monkeypatch.setattr(SqliteShard, "hash", colliding)
     send(daemon, "alike", 2)
     for at in range(2):
         found = daemon.get(f"/v1/queries/alike-{at}")

@@ -19,7 +19,7 @@ def test_what_was_given_up_is_told_with_its_reason(tmp_path):
             assert site.get("/v1/notifications").json == {
                 "waiting": 0, "oldest_at": None, "given_up": 0, "dead_letters": []
             }  # fmt: skip
-            outbox, routes = daemon._engine.store.outbox(), daemon._delivery.routes
+            outbox, routes = daemon._engine.state.outbox(), daemon._delivery.routes
             rows = notifications([firing, resolved], routes)
             daemon._engine.thread.submit(lambda: outbox.put(rows)).result()
             daemon._delivery.wake()

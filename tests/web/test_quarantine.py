@@ -128,7 +128,7 @@ def test_notifications_that_were_given_up_are_listed_and_sent_again(tmp_path):
         with running(tmp_path / "data", sinks=[sink]) as site:
             engine, delivery = site.daemon._engine, site.daemon._delivery
             rows = notifications([firing], delivery.routes)
-            engine.thread.ask(lambda: engine.store.outbox().put(rows))
+            engine.thread.ask(lambda: engine.state.outbox().put(rows))
             delivery.wake()
             [entry] = eventually(
                 lambda: listed(site, "/v1/quarantine?stage=send"), "it is given up"
@@ -151,9 +151,9 @@ def test_a_notification_of_a_sink_that_is_gone_cannot_be_sent_again(tmp_path):
         routes = site.daemon._delivery.routes
         engine = site.daemon._engine
         rows = [row._replace(sink="gone") for row in notifications([firing], routes)]
-        engine.thread.ask(lambda: engine.store.outbox().put(rows))
+        engine.thread.ask(lambda: engine.state.outbox().put(rows))
         engine.thread.ask(
-            lambda: engine.store.outbox().abandon(["out"], site.daemon._clock.now(), "removed")
+            lambda: engine.state.outbox().abandon(["out"], site.daemon._clock.now(), "removed")
         )
         answer = site.post("/v1/quarantine/send-1/retry", b"").json
         assert not answer["done"]
@@ -168,7 +168,7 @@ def test_notifications_of_a_removed_sink_are_counted(tmp_path):
     with running(tmp_path / "data", sinks=sinks) as site:
         engine, routes = site.daemon._engine, site.daemon._delivery.routes
         rows = [row._replace(sink="gone") for row in notifications([firing], routes)]
-        engine.thread.ask(lambda: engine.store.outbox().put(rows))
+        engine.thread.ask(lambda: engine.state.outbox().put(rows))
     with running(tmp_path / "data", sinks=sinks) as site:
         counted = 'ragmon_quarantined_total{reason="dead_letter",stage="send"} 1\n'
         eventually(lambda: counted in site.get("/metrics").text, "it is counted")

@@ -50,7 +50,7 @@ class Site:
         monitor.begin()
         detection = vigil.alerting.detection
         service = BaselineService(
-            engine.store.baselines(),
+            engine.state.baselines(),
             lambda: Minutes(detection.log, detection.streams),
             detection.use_baseline,
         )
@@ -96,13 +96,14 @@ def site(tmp_path_factory) -> Iterator[Site]:
     events = [event("firing", firing, NOON - 120), event("resolved", over, NOON - 60)]
     notices = [notice("opened", firing, NOON - 120), notice("resolved", firing, NOON - 60)]
     turn = Turn(
-        state=b"", buckets=(), oldest=(0, 0), book=b"", catching_up=False, position=Position(),
+        state=b"", buckets=(), oldest=(0, 0), book=b"", catching_up=False,
+        positions={0: Position()},
         events=events, notices=notices,
     )  # fmt: skip
-    store, call = vigil.engine.store, vigil.engine.thread.submit
-    call(lambda: store.alert_log().save(turn)).result()
+    state_store, call = vigil.engine.state, vigil.engine.thread.submit
+    call(lambda: state_store.alert_log().save(turn)).result()
     body = msgspec.msgpack.encode(notices[0])
-    outbox = store.outbox()
+    outbox = state_store.outbox()
     waiting = [
         Notification("chat", notices[0].id, "f00d", NOON - 120, body),
         Notification("pager", notices[0].id, "f00d", NOON - 120, body),

@@ -45,8 +45,8 @@ class AlertApi:
     def __init__(self, alerting: Alerting, engine: Engine, clock: Clock, links: Links) -> None:
         self._alerting = alerting
         self._thread = engine.thread
-        self._alerts = engine.thread.bind(engine.store.alert_log())
-        self._outbox = engine.thread.bind(engine.store.outbox())
+        self._alerts = engine.thread.bind(engine.state.alert_log())
+        self._outbox = engine.thread.bind(engine.state.outbox())
         self._clock = clock
         self._links = links
 

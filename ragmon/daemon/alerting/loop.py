@@ -25,6 +25,7 @@ from ragmon.alerts.timeline import (
 from ragmon.daemon.alerting.acknowledgements import AcknowledgementQueue
 from ragmon.daemon.alerting.build import build_detection, build_maintenance, build_timing
 from ragmon.daemon.alerting.example_search import build_examples
+from ragmon.daemon.alerting.feed import feed
 from ragmon.daemon.component import Context
 from ragmon.daemon.ingest.committer import Counted
 from ragmon.daemon.notify.delivery import Delivery
@@ -33,10 +34,8 @@ from ragmon.detectors import MINUTE_S, Finding
 from ragmon.detectors.detection import Detection
 from ragmon.detectors.intake import ObservationBuffer
 from ragmon.exposition.alerts import AlertMetrics
-from ragmon.records import Position
-from ragmon.stores import Restatement
+from ragmon.records import Positions
 from ragmon.stores.protocols import Turn
-from ragmon.windows.observations import unpack
 
 _EVERY_S = 1.0
 _TURN_S = 0.8
@@ -51,7 +50,7 @@ class _Turn(Struct):
     """A turn under way."""
 
     steps: Iterator[Step]
-    position: Position  # of the store, with all records of the turn
+    positions: Positions  # with all records of the turn
 
 
 class Alerting:
@@ -86,7 +85,7 @@ class Alerting:
         self._engine = engine
         self._buffer = buffer
         self._delivery = delivery
-        self._alerts = engine.thread.bind(engine.store.alert_log())
+        self._alerts = engine.thread.bind(engine.state.alert_log())
         self._examples = build_examples(engine, settings.alerts.texts, context.clock)
         self._ending = False
         self._several = bool(
@@ -96,7 +95,7 @@ class Alerting:
         self._events: list[AlertEvent] = []  # not saved yet
         self._notices: list[IncidentNotice] = []
         self._words = AcknowledgementQueue(context.clock)
-        self._counted = Position()  # of the records that the detectors have seen
+        self._counted: Positions = {}  # by the detectors
         self._saved = (-1, False)  # the minute under judgement and the mode that were saved
         self._unwatched = 0  # streams refused before this process began, or since it said so
         self._restored: Future[None] | None = None
@@ -146,7 +145,7 @@ class Alerting:
             )
             if notice is not None:
                 self._log_notice(notice)
-            self._counted = saved.position
+            self._counted = saved.positions
             self._unwatched = self.detection.streams.dropped
             self.timeline.attach(self._examples.add(awaited(self.timeline.book)))
             self.book = self.timeline.book
@@ -221,14 +220,11 @@ class Alerting:
         silences = self._alerts.ask(lambda alerts: alerts.silences())
         self.timeline.use_silences(tuple(silences))
 
-    def _replay(self, after: Position) -> Iterator[None]:
-        """Buffer what was committed after a position, in steps between which others may work."""
+    def _replay(self, after: Positions) -> Iterator[None]:
+        """Buffer what was committed after some positions, in steps between which others work."""
         columns = self._engine.pipeline.columns
-        for commit in self._engine.store.replay(after):
-            if isinstance(commit, Restatement):
-                self._buffer.restate(*(unpack(body, columns) for body in commit))
-            else:
-                self._buffer.log(unpack(commit, columns))
+        for entry in self._engine.state.follow(after):
+            feed(self._buffer, entry.change, columns)
             yield
             while self._buffer.records >= _MOST_RECORDS:
                 self._advance()
@@ -252,16 +248,15 @@ class Alerting:
         """Spend one time slice on the turn; True when there is more to do."""
         clock = self._context.clock
         if self._turn is None:
-            store = self._engine.store
-            position = Position(store.next_sequence, store.last_restatement)
-            steps = self.timeline.advance(self._buffer.take(position), clock.now())
-            self._turn = _Turn(steps, position)
+            positions = self._engine.positions
+            steps = self.timeline.advance(self._buffer.take(), clock.now())
+            self._turn = _Turn(steps, positions)
         started = clock.monotonic()
         done = all(self._take(step) < started + _STEP_S for step in self._turn.steps)
         self.metrics.add_seconds(clock.monotonic() - started)
         if not done:
             return True
-        self._counted = self._turn.position
+        self._counted = self._turn.positions
         self._turn = None
         return False
 
@@ -301,7 +296,7 @@ class Alerting:
             oldest=timeline.oldest,
             book=timeline.book.dump(),
             catching_up=timeline.catching_up,
-            position=self._counted,
+            positions=self._counted,
             events=events,
             notices=notices,
             notifications=rows,

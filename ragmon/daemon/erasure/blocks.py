@@ -50,7 +50,7 @@ class BlockEraser:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._erasure = engine.store.erasure()
+        self._erasure = engine.shard.erasure()
 
     def count(self, choose: Chooser) -> Iterator[int]:
         """Number of records that would be erased, block by block."""
@@ -89,9 +89,9 @@ class BlockEraser:
             yield block.first_sequence + len(block.hashes)
 
     def _blocks(self, start: int, until: int | None) -> Iterator[StoredBlock]:
-        store = self._engine.store
-        end = store.next_sequence if until is None else until
-        with store.reader() as reader:
+        engine = self._engine
+        end = engine.shard.next_sequence if until is None else until
+        with engine.store.reader() as reader:
             while start < end and (block := reader.stored_block(start)) is not None:
                 if block.first_sequence >= end:
                     return
@@ -106,7 +106,7 @@ class BlockEraser:
         """Replace a block and let go of what is cached; on the writer's thread."""
         swapped = self._erasure.swap(rewritten.block, row)
         if swapped:
-            self._engine.store.let_go()
+            self._engine.shard.let_go()
             self._engine.record_cache.clear()
             self._engine.exemplars.let_go(rewritten.trace_ids)
         return swapped
@@ -151,7 +151,7 @@ def rewrite(
         block: as stored.
         positions: of the records.
         counts: of erased records, added to; the changes only when the block is swapped.
-        pack: makes the body of a block, see ``Erasure``.
+        pack: makes the body of a block, see ``BlockErasure``.
     """
     records = _raw.decode(block.records)
     aliases: dict[int, Aliases] = {}

@@ -31,7 +31,7 @@ class EvidenceEraser:
     def __init__(self, engine: Engine, alerting: Alerting) -> None:
         self._engine = engine
         self._alerting = alerting
-        self._erasure = engine.store.erasure()
+        self._erasure = engine.state.erasure()
 
     def erase(self) -> int:
         """Erase from stored transitions, notifications and the open alerts; returns how many."""

@@ -51,7 +51,8 @@ class ErasureRequests(LoopOwner):
         self._blocks = BlockEraser(context.engine)
         self.evidence = EvidenceEraser(context.engine, alerting)
         self._quarantine = QuarantineEraser(context.engine)
-        self._rows = context.engine.thread.bind(context.engine.store.erasure())
+        self._rows = context.engine.thread.bind(context.engine.state.erasure())
+        self._of_shard = context.engine.thread.bind(context.engine.shard.erasure())
         self._dry: OrderedDict[str, tuple[ErasureReceipt, Subject]] = OrderedDict()
         self._dry_number = 0
         self._log = structlog.get_logger("erasure")
@@ -137,7 +138,7 @@ class ErasureRequests(LoopOwner):
             receipt = replace(self._finished(erased, subject), state="purging")
             row = row._replace(subject=f"sha256:{receipt.subject_sha256}")
             self._save(row, receipt)
-        while not self._rows.ask(lambda stored: stored.purge()):
+        while not self._of_shard.ask(lambda stored: stored.purge()):
             if self.loop.stopping.wait(_PAUSE_S):
                 return False
             beat()
@@ -151,8 +152,8 @@ class ErasureRequests(LoopOwner):
         """Erase everywhere; the receipt with its counts, None when ragmon ends meanwhile."""
         removed = dict(receipt.removed)
         traces = self._erase_traces(subject, dry_run=False)
-        hashes = [self._engine.store.hash(trace_id.hex()) for trace_id in traces]
-        waiting = self._rows.ask(lambda stored: stored.delete_waiting(hashes)) if hashes else 0
+        hashes = [self._engine.shard.hash(trace_id.hex()) for trace_id in traces]
+        waiting = self._of_shard.ask(lambda stored: stored.delete_waiting(hashes)) if hashes else 0
         _add(removed, traces=len(traces), waiting=waiting)
         before, counts = dict(removed), ErasureCounts()
 

@@ -49,7 +49,7 @@ class PipelineRetention:
         pipelines = context.settings.retention.pipelines
         self._rules = {glob: retention.records for glob, retention in pipelines.items()}
         self._eraser = BlockEraser(context.engine)
-        self._remembered = context.engine.thread.bind(context.engine.store.judging())
+        self._remembered = context.engine.thread.bind(context.engine.state.remembered())
         self._under_way: tuple[RetentionPass, list[int]] | None = None
         self._ending = False
         self.erased = 0
@@ -76,7 +76,7 @@ class PipelineRetention:
             now = self._engine.ages.now(self._engine.windows.watermark)
             if now is None:
                 return
-            goal = RetentionPass(self._rules, now, self._engine.store.next_sequence)
+            goal = RetentionPass(self._rules, now, self._engine.shard.next_sequence)
             self._under_way = goal, self._candidates(done, goal)
         goal, left = self._under_way
         clock = self._context.clock
@@ -93,11 +93,11 @@ class PipelineRetention:
         if not left:
             self._under_way = None
             body = msgspec.json.encode(goal)
-            self._remembered.ask(lambda stored: stored.remember(_NAME, body))
+            self._remembered.ask(lambda stored: stored.save(_NAME, body))
 
     def _load(self) -> RetentionPass:
         """The last pass; the beginning of time after the rules have changed."""
-        body = self._remembered.ask(lambda stored: stored.remembered(_NAME))
+        body = self._remembered.ask(lambda stored: stored.load(_NAME))
         done = _pass.decode(body) if body else None
         fresh = RetentionPass(self._rules)
         return done if done is not None and done.rules == self._rules else fresh

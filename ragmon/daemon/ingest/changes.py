@@ -11,7 +11,8 @@ from ragmon.errors import StoreCorruptError
 from ragmon.pipeline import Change, Pipeline, amend
 from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdict
 from ragmon.signals.evidence import SAMPLED_JUDGE, verdict_of
-from ragmon.stores import Restatement, Store, Waiting, amendments
+from ragmon.stores import Restatement, Waiting, amendments
+from ragmon.stores.ports import Shard
 from ragmon.stores.protocols import Awaited
 from ragmon.windows.observations import Observations, pack
 
@@ -49,12 +50,12 @@ class Changes:
 
     def __init__(
         self,
-        store: Store,
+        shard: Shard,
         pipeline: Pipeline,
         fresh: dict[int, QueryRecord],
         record: Callable[[int], bytes | None],
     ) -> None:
-        self._store = store
+        self._shard = shard
         self._pipeline = pipeline
         self._record = record  # one stored record, by its sequence number
         self._fresh = fresh  # records of this very commit, by sequence number
@@ -129,7 +130,7 @@ class Changes:
                 return False
             record = _record.decode(stored)
             try:
-                body = self._store.amendments((sequence,)).get(sequence)
+                body = self._shard.amendments((sequence,)).get(sequence)
             except StoreCorruptError:
                 return False  # to restate it without them would count them twice
             known = amendments.decode(body).known if body else known
@@ -143,9 +144,9 @@ class Changes:
 class Postponed:
     """Changes whose query has not come yet: each is kept once, and no more than there is room."""
 
-    def __init__(self, store: Store, room: int) -> None:
+    def __init__(self, shard: Shard, room: int) -> None:
         self.waiting: list[Waiting] = []
-        self._store = store
+        self._shard = shard
         self._room = room
         self._known: dict[str, Amendments] = {}
 
@@ -174,7 +175,7 @@ class Postponed:
 
     def _load(self, query_hash: int, query_id: str) -> Amendments:
         known = Amendments()
-        for change in map(from_waiting, self._store.waiting((query_hash,))):
+        for change in map(from_waiting, self._shard.waiting((query_hash,))):
             if change.query_id == query_id:
                 known, _ = amend(known, change)
         return known

@@ -27,7 +27,8 @@ from ragmon.pipeline import Pipeline
 from ragmon.records import QueryRecord
 from ragmon.repeats import RepeatTable
 from ragmon.sources import Submission
-from ragmon.stores import Commit, Store, Waiting
+from ragmon.stores import Commit, Waiting
+from ragmon.stores.ports import Shard
 from ragmon.windows import Windows
 from ragmon.windows.observations import Observations, pack
 
@@ -56,7 +57,7 @@ class Committer:
 
     def __init__(
         self,
-        store: Store,
+        shard: Shard,
         pipeline: Pipeline,
         windows: Windows,
         exemplars: ExemplarStore,
@@ -65,9 +66,9 @@ class Committer:
         record_cache: RecordCache | None = None,
     ) -> None:
         self.repeats = RepeatTable()
-        self._store = store
+        self._shard = shard
         self._record_cache = record_cache or RecordCache()
-        self._identities = Identities(store, self._record)
+        self._identities = Identities(shard, self._record)
         self._pipeline = pipeline
         self._windows = windows
         self._exemplars = exemplars
@@ -92,10 +93,10 @@ class Committer:
 
     def _commit(self, group: Sequence[Submission], fresh: Fresh, now: float) -> None:
         by_sequence = dict(zip(fresh.sequences.values(), fresh.records, strict=True))
-        changes = Changes(self._store, self._pipeline, by_sequence, self._record)
-        room = self._most_waiting - self._store.waiting_count()
-        postponed = Postponed(self._store, room)
-        arrived = self._store.waiting(fresh.hashes)
+        changes = Changes(self._shard, self._pipeline, by_sequence, self._record)
+        room = self._most_waiting - self._shard.waiting_count()
+        postponed = Postponed(self._shard, room)
+        arrived = self._shard.waiting(fresh.hashes)
         self._apply_arrived(arrived, changes, postponed, fresh)
         self._revise(group, changes, fresh)
         self._apply(group, changes, postponed, fresh, now)
@@ -114,8 +115,8 @@ class Committer:
         )
         late = (commit.amendments, commit.waiting, commit.offsets, commit.judged)
         if fresh.records or any(late) or commit.quarantined:
-            first = self._store.next_sequence
-            self._store.commit(commit)
+            first = self._shard.next_sequence
+            self._shard.commit(commit)
             self._record_cache.keep(first, commit.hashes, fresh.records)
             self._record_cache.discard(changes.revised)
         self._count(observations, restated)
@@ -131,7 +132,7 @@ class Committer:
 
     def _record(self, sequence: int) -> bytes | None:
         cached = self._record_cache.record(sequence)
-        return self._store.record(sequence) if cached is None else cached
+        return self._shard.record(sequence) if cached is None else cached
 
     def _fresh(self, group: Sequence[Submission]) -> Fresh:
         """The records not stored yet, in order; the others are counted as duplicates."""
@@ -148,7 +149,7 @@ class Committer:
                 if known or record.query_id in fresh.sequences:
                     submission.duplicates += 1
                 else:
-                    sequence = self._store.next_sequence + len(fresh.received)
+                    sequence = self._shard.next_sequence + len(fresh.received)
                     fresh.sequences[record.query_id] = sequence
                     fresh.hashes[query_hash] = record.query_id
                     fresh.received.append(record)

@@ -10,7 +10,7 @@ import structlog
 
 from ragmon.errors import StoreError
 from ragmon.loops import beat
-from ragmon.records import Position
+from ragmon.records import Position, Positions
 from ragmon.stores import Restatement, WindowSource
 from ragmon.windows import Windows
 from ragmon.windows.observations import unpack
@@ -30,15 +30,16 @@ class _UncountableError(Exception):
 class WindowCounting:
     """Fills windows from a store; on the writer's thread."""
 
-    def __init__(self, store: WindowSource, windows: Windows) -> None:
+    def __init__(self, source: WindowSource, windows: Windows) -> None:
         self.left_out = 0  # commits that are stored and in no window
-        self._store = store
+        self.positions: dict[int, Position] = {}  # up to which they were counted from the store
+        self._source = source
         self._windows = windows
         self._columns = [column.key for column in windows.columns]
         self._log = structlog.get_logger("windows")
 
-    def count(self) -> tuple[Position, int]:
-        """Count everything anew; returns the snapshot's position and how many records followed.
+    def count(self) -> tuple[Positions, int]:
+        """Count everything anew; returns the snapshot's positions and how many records followed.
 
         Raises:
             StoreError: the store could not be read.
@@ -62,24 +63,26 @@ class WindowCounting:
                 self.left_out += len(left_out)
                 return counted
 
-    def _pass(self, left_out: Container[int], *, is_careful: bool) -> tuple[Position, int]:
+    def _pass(self, left_out: Container[int], *, is_careful: bool) -> tuple[Positions, int]:
         """Count everything but some commits; with care it is known which one fails."""
         windows = self._windows
         windows.clear()
         windows.is_incomplete = True  # until the last of them is counted
-        position, totals, buckets = self._store.load_windows()
+        positions, totals, buckets = self._source.load_windows()
+        self.positions = dict(positions)
         if totals is not None:
             load_totals(windows, totals)
         for bucket in buckets:
             beat()
             load_bucket(windows, bucket)
         records = 0
-        for number, entry in enumerate(self._store.replay(position)):
+        for number, entry in enumerate(self._source.follow(positions)):
             beat()
+            self.positions[entry.shard] = entry.position
             if number in left_out:
                 continue
             try:
-                records += self._count(entry)
+                records += self._count(entry.change)
                 if is_careful:
                     windows.settle()
             except Exception as error:
@@ -88,14 +91,14 @@ class WindowCounting:
                 raise
         windows.settle()
         windows.is_incomplete = False
-        return position, records
+        return positions, records
 
-    def _count(self, entry: bytes | Restatement) -> int:
+    def _count(self, change: bytes | Restatement) -> int:
         """Count one commit; returns how many records it holds."""
-        if isinstance(entry, Restatement):
-            old, new = unpack(entry.old, self._columns), unpack(entry.new, self._columns)
+        if isinstance(change, Restatement):
+            old, new = unpack(change.old, self._columns), unpack(change.new, self._columns)
             self._windows.restate(old, new)
             return 0
-        observations = unpack(entry, self._columns)
+        observations = unpack(change, self._columns)
         self._windows.fold(observations)
         return len(observations)

@@ -16,9 +16,9 @@ from ragmon.daemon.ingest.writer import Writer
 from ragmon.errors import StoreError
 from ragmon.loops import beat
 from ragmon.pipeline import Pipeline
-from ragmon.records import Position
+from ragmon.records import ONLY_SHARD, Position, Positions
 from ragmon.repeats import MOST_QUESTIONS, Asked
-from ragmon.stores import Store
+from ragmon.stores.ports import Store
 from ragmon.stores.quarantine import QuarantineBounds
 from ragmon.windows import Windows
 from ragmon.windows.snapshot import dump_dirty, dump_totals
@@ -45,7 +45,7 @@ class Engine:
         """Put them together; nothing is read yet.
 
         Args:
-            store: opened.
+            store: opened, with one shard.
             pipeline: by the settings.
             windows: empty.
             clock: of the daemon.
@@ -53,19 +53,21 @@ class Engine:
             on_commit: called with the seconds that each commit took.
         """
         self.store = store
+        self.shard = store.shards[ONLY_SHARD]
+        self.state = store.state
         self.pipeline = pipeline
         self.windows = windows
         self.exemplars = ExemplarStore()
         self._settings = settings
         self.ages = RetentionClock(clock)
         self.waiting_expired = 0  # feedback and labels whose query never came
-        self._saved = Position()
+        self._saved: Positions = {}
         self._compacted = 0
         self.record_cache = RecordCache()
-        self.counting = WindowCounting(store, windows)
-        self.quarantine = store.quarantine(_bounds(settings))
+        self.counting = WindowCounting(self.state, windows)
+        self.quarantine = self.shard.quarantine(_bounds(settings))
         self.committer = Committer(
-            store,
+            self.shard,
             pipeline,
             windows,
             self.exemplars,
@@ -80,6 +82,11 @@ class Engine:
         self._log = structlog.get_logger("windows")
         self.committer.report(self._note_defect)
         self.committer.listen(self._mend_after)
+
+    @property
+    def positions(self) -> Positions:
+        """The place up to which the windows have counted, by shard; their own to its end."""
+        return {**self.counting.positions, self.shard.number: self.shard.position}
 
     def restore(self) -> int:
         """Load the last snapshot and count what came after it; returns how many records."""
@@ -107,29 +114,29 @@ class Engine:
         traffic that would.
         """
         self.mend()
-        position = Position(self.store.next_sequence, self.store.last_restatement)
-        if position == self._saved and self.writer.last_error is None:
+        positions = self.positions
+        if positions == self._saved and self.writer.last_error is None:
             return
         self.windows.settle()
         dirty = [set(each) for each in self.windows.dirty]
         try:
-            self.store.index()
+            self.shard.index()
             # Bucket by bucket: together they may be a hundred megabytes after a back-fill.
             totals = dump_totals(self.windows)
-            self.store.save_windows(dump_dirty(self.windows), totals, position)
+            self.state.save_windows(dump_dirty(self.windows), totals, positions)
         except BaseException as error:
             for unsaved, buckets in zip(self.windows.dirty, dirty, strict=True):
                 unsaved.update(buckets)
             if isinstance(error, StoreError):
                 self.writer.note_write(error)
             raise
-        self._saved = position
+        self._saved = positions
         self.writer.note_write(None)
 
     def expire(self, now: float) -> int:
         """Delete one step's worth of what retention no longer covers; returns how many records."""
         retention = self._settings.retention
-        deleted = self.store.expire(now - retention.records, retention.max_disk)
+        deleted = self.shard.expire(now - retention.records, retention.max_disk)
         if deleted:
             self.record_cache.clear()
         return deleted
@@ -143,21 +150,23 @@ class Engine:
             // tier.width_s
             for level, tier in enumerate(self.windows.tiers)
         ]
-        self.waiting_expired += self.store.expire_windows(oldest, now - retention.records)
+        self.waiting_expired += self.shard.expire_waiting(now - retention.records)
+        self.state.expire_windows(oldest)
         self.quarantine.expire(now - self._settings.quarantine.keep)
         self.windows.forget(now)
 
     def compact(self) -> int:
         """Join one stretch of small blocks; returns how many blocks it took, 0 at the end."""
-        joined, self._compacted = self.store.compact(self._compacted, self._saved.sequence)
-        if self._compacted >= self._saved.sequence:
+        below = self._saved.get(self.shard.number, Position()).sequence
+        joined, self._compacted = self.shard.compact(self._compacted, below)
+        if self._compacted >= below:
             self._compacted = 0
             return 0
         return joined
 
     def _recall_questions(self) -> None:
         """Remember the questions of the newest records, so that a restart hides no repeat."""
-        at = max(0, self.store.next_sequence - MOST_QUESTIONS)
+        at = max(0, self.shard.next_sequence - MOST_QUESTIONS)
         with self.store.reader() as reader:
             while (block := reader.hashes_from(at)) is not None:
                 first, hashes = block

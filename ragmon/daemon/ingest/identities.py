@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from ragmon.privacy.erasure import is_erased
-from ragmon.stores import Store
+from ragmon.stores.ports import Shard
 
 
 class _Identified(Struct):
@@ -38,8 +38,8 @@ class RecordLocation(NamedTuple):
 class Identities:
     """Looks ids up in a store."""
 
-    def __init__(self, store: Store, record: Callable[[int], bytes | None]) -> None:
-        self._store = store
+    def __init__(self, shard: Shard, record: Callable[[int], bytes | None]) -> None:
+        self._shard = shard
         self._record = record  # one stored record, by its sequence number
 
     def find(self, query_id: str, taken: Container[int] = ()) -> RecordLocation:
@@ -50,18 +50,18 @@ class Identities:
             taken: hashes about to be stored with other ids.
         """
         for attempt in itertools.count():
-            query_hash = self._store.hash(query_id, attempt)
+            query_hash = self._shard.hash(query_id, attempt)
             if query_hash in taken:
                 continue
-            sequence = self._store.find(query_hash)
+            sequence = self._shard.find(query_hash)
             if sequence is None or self._has_id(sequence, query_id):
                 return RecordLocation(query_hash, sequence)
         raise AssertionError("every id has a place")  # pragma: no cover
 
     def find_all(self, query_ids: Sequence[str]) -> tuple[list[int], list[bool]]:
         """The hash of each id, and whether it is stored; most are not, which costs little."""
-        hashes = [self._store.hash(each) for each in query_ids]
-        sequences = self._store.find_many(np.array(hashes, dtype=np.uint64))
+        hashes = [self._shard.hash(each) for each in query_ids]
+        sequences = self._shard.find_many(np.array(hashes, dtype=np.uint64))
         stored = [False] * len(hashes)
         hits = [(sequence, at) for at, sequence in enumerate(sequences) if sequence is not None]
         for sequence, at in sorted(hits):  # as they are stored, so that a block is opened once

@@ -15,10 +15,10 @@ def stored_query(
 
     None when it is gone, or never was.
     """
-    store = engine.store
+    shard = engine.shard
     for attempt in itertools.count():  # another id may have the first hash
-        query_hash = store.hash(query_id, attempt)
-        sequence = engine.thread.ask(lambda: store.find(query_hash))  # noqa: B023 - asked at once
+        query_hash = shard.hash(query_id, attempt)
+        sequence = engine.thread.ask(lambda: shard.find(query_hash))  # noqa: B023 - asked at once
         row = None if sequence is None else reader.record(sequence)
         if row is None:
             return None

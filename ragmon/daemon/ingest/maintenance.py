@@ -20,7 +20,7 @@ class StoreMaintenance:
 
     def __init__(self, engine: Engine, ending: Callable[[], bool]) -> None:
         self._engine = engine
-        self._remembered = engine.thread.bind(engine.store.judging())
+        self._remembered = engine.thread.bind(engine.state.remembered())
         self._saved_at = 0.0  # of the time that retention has reached
         self._ending = ending  # then the step under way is the last
 
@@ -41,14 +41,14 @@ class StoreMaintenance:
         """Delete what retention no longer covers."""
         ages = self._engine.ages
         if not self._saved_at:
-            saved = self._remembered.ask(lambda stored: stored.remembered(_REACHED))
+            saved = self._remembered.ask(lambda stored: stored.load(_REACHED))
             ages.resume(float(saved or 0.0))
         now = ages.now(self._engine.windows.watermark)
         if now is None:
             return
         if abs(now - self._saved_at) >= _SAVE_EVERY_S:
             body = str(now).encode()
-            self._remembered.ask(lambda stored: stored.remember(_REACHED, body))
+            self._remembered.ask(lambda stored: stored.save(_REACHED, body))
             self._saved_at = now
         self._step(lambda: self._engine.expire(now))
         self._engine.thread.ask(lambda: self._engine.forget(now))

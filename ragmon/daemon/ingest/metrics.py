@@ -8,7 +8,7 @@ from ragmon.daemon.ingest.engine import Engine
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervisor
 from ragmon.memory import MemoryBudget
-from ragmon.stores import Store
+from ragmon.stores.ports import Store
 
 
 def limits(settings: Settings, store_bytes: int) -> dict[str, float]:
@@ -86,7 +86,7 @@ def _watch_waiting(own: OwnMetrics, engine: Engine) -> None:
     own.watch(
         "ragmon_waiting_changes",
         "Feedback and labels that wait for their query; beyond limits.waiting more are refused.",
-        engine.store.waiting_count,
+        engine.shard.waiting_count,
     )
     own.watch_total(
         "ragmon_waiting_changes_forbidden",

@@ -25,14 +25,14 @@ class BlockSummarizer:
         self._engine = engine
         self._ending = ending
         self._monotonic = monotonic
-        self._summaries = engine.thread.bind(engine.store.summaries())
+        self._summaries = engine.thread.bind(engine.shard.summaries())
         self._layout = layout_of(engine.pipeline)
         self._below = 0  # blocks from here on were new a turn ago, and may yet be joined
         self._unreadable: set[int] = set()
 
     def turn(self) -> int:
         """Make some; returns how many."""
-        below, self._below = self._below, self._engine.store.next_sequence
+        below, self._below = self._below, self._engine.shard.next_sequence
         until, made = self._monotonic() + _TURN_S, 0
         while not self._ending() and self._monotonic() < until:
             made_now = self._batch(below)

@@ -38,7 +38,7 @@ from ragmon.sampling import SamplingOptions
 from ragmon.signals.evidence import EMBEDDED_JUDGE, SAMPLED_JUDGE
 from ragmon.sources.otlp.export import Exporter
 from ragmon.stats.judged_estimate import Relation
-from ragmon.stores.protocols import JudgeStore
+from ragmon.stores.protocols import Remembered
 
 
 class Judges:
@@ -123,15 +123,18 @@ class SampledJudging:
         settings = context.settings
         self._context = context
         self.model = options.model or ""
-        store = context.engine.store.judging()
-        self._store = context.engine.thread.bind(store)
+        remembered = context.engine.state.remembered()
+        self._remembered = context.engine.thread.bind(remembered)
+        answers = context.engine.thread.bind(context.engine.shard.awaited())
         replies = llm.LruCache(options.cache_entries)
         self._llm: LlmJudge = llm.build(options, context.clock, replies)
         context.engine.on_erased.append(replies.clear)
         self.budget = SharedBudget(limits_of(settings), context.clock)
-        self.budget.load(store.remembered(BUDGET))  # nothing runs yet
-        self.draws = self._selection(settings, store.remembered(TRAFFIC))
-        self._queue = JudgeQueue(self._store, context.engine.store.reader, context.engine.writer)
+        self.budget.load(remembered.load(BUDGET))  # nothing runs yet
+        self.draws = self._selection(settings, remembered.load(TRAFFIC))
+        self._queue = JudgeQueue(
+            answers, self._remembered, context.engine.store.reader, context.engine.writer
+        )
         self.judge = SampledJudge(
             self._llm,
             self._queue,
@@ -146,7 +149,7 @@ class SampledJudging:
             ),
         )
         self.on_demand = JudgeRuns(self._queue, self._llm, self.budget, self.judge, context.clock)
-        self.anchor_rounds = self._anchors(options, metrics, store.remembered(ANCHORS))
+        self.anchor_rounds = self._anchors(options, metrics, remembered.load(ANCHORS))
         self._watch(metrics)
 
     @property
@@ -187,7 +190,7 @@ class SampledJudging:
             self.budget,
             self._context.clock,
             metrics,
-            save=lambda name, body: self._store.ask(lambda store: store.remember(name, body)),
+            save=lambda name, body: self._remembered.ask(lambda kept: kept.save(name, body)),
         )
         rounds.load(remembered)
         own = self._context.own
@@ -221,11 +224,11 @@ class SampledJudging:
         engine, now = self._context.engine, self._context.clock.now()
         columns, longest_s = engine.pipeline.catalogue.columns, max(self._context.settings.windows)
 
-        def read(store: JudgeStore) -> dict[str, Relation]:
-            store.remember(TRAFFIC, self.draws.traffic)
+        def read(kept: Remembered) -> dict[str, Relation]:
+            kept.save(TRAFFIC, self.draws.traffic)
             return selection.relations(engine.windows, columns, longest_s, now)
 
-        relations = self._store.ask(read) if with_relations else {}
+        relations = self._remembered.ask(read) if with_relations else {}
         return AnswerFacts(self._queue.count(), relations)
 
     def _watch(self, metrics: JudgeMetrics) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from ragmon.records import Draw, QueryRecord, Verdict
 from ragmon.sources import IngestOutcome, RecordSink, Submission, deliver
 from ragmon.stores import Reader, amendments
-from ragmon.stores.protocols import Awaited, JudgeStore
+from ragmon.stores.protocols import Awaited, AwaitedAnswers, Remembered
 from ragmon.stores.quarantine import QuarantinedItem
 from ragmon.threads import OnWriter
 
@@ -24,16 +24,21 @@ class JudgeQueue:
     """Answers that wait, oldest first."""
 
     def __init__(
-        self, store: OnWriter[JudgeStore], reader: Callable[[], Reader], sink: RecordSink
+        self,
+        answers: OnWriter[AwaitedAnswers],
+        remembered: OnWriter[Remembered],
+        reader: Callable[[], Reader],
+        sink: RecordSink,
     ) -> None:
         self.open = reader
         self.length = 0  # answers that wait, when last counted
-        self._store = store
+        self._answers = answers
+        self._remembered = remembered
         self._sink = sink
 
     def count(self) -> int:
         """Count the answers that wait."""
-        self.length = self._store.ask(lambda store: store.awaited_count())
+        self.length = self._answers.ask(lambda answers: answers.awaited_count())
         return self.length
 
     def waiting(self, under_way: Collection[int]) -> Iterator[Awaited]:
@@ -49,18 +54,18 @@ class JudgeQueue:
             yield from (row for row in rows if row.sequence not in busy)
 
     def _rows(self, skip: int) -> Sequence[Awaited]:
-        return self._store.ask(lambda store: store.awaited(skip, _BATCH))
+        return self._answers.ask(lambda answers: answers.awaited(skip, _BATCH))
 
     def overdue(self, before: float, most: int) -> Sequence[Awaited]:
         """Answers that wait since before a moment, in unix seconds."""
-        return self._store.ask(lambda store: store.overdue(before, most))
+        return self._answers.ask(lambda answers: answers.overdue(before, most))
 
     def read(self, reader: Reader, row: Awaited) -> tuple[QueryRecord, Draw] | None:
         """The answer and its draw; None when the record is gone, and then it waits no longer."""
         stored = reader.record(row.sequence)
         draw = amendments.decode(stored[1]).known.draw if stored and stored[1] else None
         if stored is None or draw is None:
-            self._store.ask(lambda store: store.abandon([row.sequence]))
+            self._answers.ask(lambda answers: answers.abandon([row.sequence]))
             return None
         return _decode(stored[0]), draw
 
@@ -70,7 +75,7 @@ class JudgeQueue:
         Raises:
             StoreError: it cannot be kept.
         """
-        self._store.ask(lambda store: store.remember(name, dump()))
+        self._remembered.ask(lambda kept: kept.save(name, dump()))
 
     def commit(
         self,

@@ -127,20 +127,20 @@ class ReadingJudge:
 
     def _committed(self) -> CommittedReader:
         engine, source = self._context.engine, self._plan.source
-        store, thread = engine.store, engine.thread
+        shard, thread = engine.shard, engine.thread
         return CommittedReader(
-            store.reader,
-            newest=lambda: store.next_sequence,
-            position=lambda: thread.ask(lambda: store.offset(source)),
+            engine.store.reader,
+            newest=lambda: shard.next_sequence,
+            position=lambda: thread.ask(lambda: shard.offset(source)),
             cache=engine.record_cache,
             source=source,
         )
 
     def _learning(self) -> Calibrator:
         engine, own, name = self._context.engine, self._context.own, self._plan.calibrations
-        store = engine.store.judging()
-        bound = engine.thread.bind(store)
-        self.calibrations.load(store.remembered(name))  # nothing runs yet
+        remembered = engine.state.remembered()
+        bound = engine.thread.bind(remembered)
+        self.calibrations.load(remembered.load(name))  # nothing runs yet
         self._watch_calibrations()
         return Calibrator(
             self.calibrations,
@@ -150,7 +150,7 @@ class ReadingJudge:
                 own.total("ragmon_ingest_records_total", source="label")
                 + own.total("ragmon_judged_total", judge=SAMPLED_JUDGE, outcome="scored")
             ),
-            save=lambda body: bound.ask(lambda store: store.remember(name, body)),
+            save=lambda body: bound.ask(lambda kept: kept.save(name, body)),
             of=self.judge,
         )
 

@@ -36,7 +36,7 @@ def build_delivery(context: Context, port: int) -> "Delivery":
     """
     engine, own = context.engine, context.own
     routes = build_routes(context.settings, context.clock, port)
-    outbox = engine.thread.bind(engine.store.outbox())
+    outbox = engine.thread.bind(engine.state.outbox())
     delivery = Delivery(
         outbox, routes, context.clock, counters=own, is_doubted=engine.ages.is_doubted
     )

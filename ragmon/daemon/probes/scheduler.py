@@ -224,7 +224,7 @@ def build(context: Context) -> Probes:
     probes = Probes(
         [plan(probe, grounding=grounding) for probe in context.settings.probes],
         runner=Process(context.clock),
-        runs=context.engine.thread.bind(context.engine.store.probe_runs()),
+        runs=context.engine.thread.bind(context.engine.state.probe_runs()),
         schedule=context.schedule,
         clock=context.clock,
         allowed=findings.allowance(context.settings.detectors.false_alarms_per_month),

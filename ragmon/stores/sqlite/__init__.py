@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from ragmon.stores.sqlite.lease import DirectoryLease
 from ragmon.stores.sqlite.store import SqliteStore
 
 
@@ -17,5 +18,15 @@ class Options(BaseModel, frozen=True, extra="forbid"):
 
 
 def build(options: Options, data_dir: Path) -> SqliteStore:
-    """Open it, or create it."""
-    return SqliteStore(data_dir, synchronous=options.synchronous)
+    """Open it, or create it, for this process alone.
+
+    Raises:
+        StoreBusyError: another process has it.
+        StoreError: it cannot be opened.
+    """
+    lease = DirectoryLease(data_dir)
+    try:
+        return SqliteStore(data_dir, synchronous=options.synchronous, lease=lease)
+    except BaseException:
+        lease.release()
+        raise

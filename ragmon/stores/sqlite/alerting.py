@@ -9,7 +9,7 @@ from ragmon.alerts import AlertEvent
 from ragmon.alerts.notices import IncidentNotice
 from ragmon.alerts.silences import Silence
 from ragmon.detectors.minutes import SavedMinute
-from ragmon.records import Position
+from ragmon.records import ONLY_SHARD, Position, Positions
 from ragmon.stores.protocols import SavedDetection, Turn
 from ragmon.stores.sqlite.database import Database, decoded, unzip
 from ragmon.stores.sqlite.outbox import SqliteOutbox
@@ -43,7 +43,7 @@ class SqliteAlertLog:
         with database.transaction() as db:
             for statement in _SCHEMA:
                 db.execute(statement)
-        self.counted = self._position()
+        self.counted: Positions = {ONLY_SHARD: self._position()}
 
     def load(self) -> SavedDetection | None:
         """The state saved last; None before the first turn, and where the alerts are damaged.
@@ -63,7 +63,7 @@ class SqliteAlertLog:
                 state=state,
                 book=unzip(rows["book"]),
                 catching_up=rows["mode"] == b"catching_up",
-                position=self.counted,
+                positions=self.counted,
                 buckets=self._buckets(),
             )
         return None
@@ -74,7 +74,7 @@ class SqliteAlertLog:
             "state": self._db.zip(turn.state),
             "book": self._db.zip(turn.book),
             "mode": b"catching_up" if turn.catching_up else b"live",
-            "position": msgspec.msgpack.encode(turn.position),
+            "position": msgspec.msgpack.encode(turn.positions[ONLY_SHARD]),
         }
         events = [
             (event.id, event.at, event.alert.episode, event.change, self._packed(event))
@@ -104,7 +104,7 @@ class SqliteAlertLog:
                 notices,
             )
             SqliteOutbox.insert(db, turn.notifications)
-        self.counted = turn.position
+        self.counted = turn.positions
 
     def ended(self, since: float, limit: int, pipeline: str = "") -> list[AlertEvent]:
         """The ends of alerts, of one pipeline or of all, the newest first."""

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -26,6 +27,10 @@ _NEXT = (
 )
 _HASHES = (
     "SELECT records, first_timestamp, last_timestamp, hashes FROM blocks WHERE first_sequence = ?"
+)
+_COUNTED = (
+    "SELECT records, first_timestamp, last_timestamp, hashes, observations FROM blocks"
+    " WHERE first_sequence = ?"
 )
 _BY_TIME = "SELECT first_sequence FROM blocks INDEXED BY blocks_by_time WHERE last_timestamp "
 
@@ -160,6 +165,19 @@ class BlockTable:
                 "SELECT observations FROM blocks WHERE first_sequence = ?", (first,)
             ).fetchone()
             return None if row is None else read_observations(row[0], first)
+        return None
+
+    def counted(self, first: int) -> tuple[int, bytes] | None:
+        """The number behind a block and its packed observations; None where they are damaged."""
+        with self._damage.tolerated(_BLOCK, first), decoded(self._path):
+            row = self._db.execute(_COUNTED, (first,)).fetchone()
+            if row is None:
+                return None
+            *span, hashes, stored = row
+            observations = read_observations(stored, first)
+            with suppress(TypeError, ValueError):  # else the number of records is not believed
+                return first + len(read_hashes(hashes, BlockSpan(first, *span))), observations
+            return first + 1, observations
         return None
 
     def locate(self, sequence: int) -> tuple[int, int] | None:

@@ -16,27 +16,11 @@ _TABLES = ("outbox", "dead_letters", "incident_notices", "alert_events")
 _ZIPPED = ("incident_notices", "alert_events")
 
 
-class SqliteErasure:
-    """See ``Erasure`` for what the methods promise."""
+class SqliteBlockErasure:
+    """See ``BlockErasure`` for what the methods promise."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
-
-    def add(self, at: float, subject: str, body: bytes) -> int:
-        """Keep a request; returns its number."""
-        with self._db.transaction() as db:
-            sql = "INSERT INTO forgotten (at, subject, body) VALUES (?, ?, ?)"
-            return int(db.execute(sql, (at, subject, body)).lastrowid or 0)
-
-    def rows(self) -> list[ErasureRow]:
-        """Every request, the oldest first."""
-        sql = "SELECT number, at, subject, body FROM forgotten ORDER BY number"
-        return [ErasureRow(*row) for row in self._db.rows(sql)]
-
-    def update(self, row: ErasureRow) -> None:
-        """Replace a request by what it is now; nothing of what it was stays on its page."""
-        with self._db.zeroing(), self._db.transaction() as db:
-            self._update(db, row)
 
     def pack(self, records: bytes, first_sequence: int) -> bytes:
         """The body of a block from one msgpack array; may be called beside the writer."""
@@ -57,7 +41,7 @@ class SqliteErasure:
             for sequence in block.sequences:
                 self._amend(db, block, sequence)
             if row is not None:
-                self._update(db, row())
+                _update(db, row())
         return True
 
     def delete_waiting(self, hashes: Iterable[int]) -> int:
@@ -65,6 +49,49 @@ class SqliteErasure:
         keys = [(signed(query_hash),) for query_hash in hashes]
         with self._db.zeroing(), self._db.transaction() as db:
             return db.executemany("DELETE FROM waiting WHERE query_hash = ?", keys).rowcount
+
+    def purge(self) -> bool:
+        """Take one step to overwrite what was deleted; True when no more is left to do."""
+        if self._db.number("PRAGMA freelist_count"):
+            self._db.shrink(_PAGES)
+            return False
+        return self._db.empty_log()
+
+    def _amend(self, db: sqlite3.Connection, block: ErasedBlock, sequence: int) -> None:
+        select = "SELECT body FROM amendments WHERE sequence = ?"
+        for (body,) in db.execute(select, (sequence,)).fetchall():
+            erased: bytes | None = None  # where it is damaged, all of it goes
+            with self._db.damage.tolerated("amendment", sequence), decoded(self._db.path):
+                erased = block.amend(sequence, read_amendment(body, sequence))
+            if erased is None:
+                db.execute("DELETE FROM amendments WHERE sequence = ?", (sequence,))
+            else:
+                sealed = seal(erased, "amendments", sequence)
+                db.execute("UPDATE amendments SET body = ? WHERE sequence = ?", (sealed, sequence))
+        db.execute("DELETE FROM awaited WHERE sequence = ?", (sequence,))
+
+
+class SqliteErasureRequestLog:
+    """See ``ErasureRequestLog`` for what the methods promise."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def add(self, at: float, subject: str, body: bytes) -> int:
+        """Keep a request; returns its number."""
+        with self._db.transaction() as db:
+            sql = "INSERT INTO forgotten (at, subject, body) VALUES (?, ?, ?)"
+            return int(db.execute(sql, (at, subject, body)).lastrowid or 0)
+
+    def rows(self) -> list[ErasureRow]:
+        """Every request, the oldest first."""
+        sql = "SELECT number, at, subject, body FROM forgotten ORDER BY number"
+        return [ErasureRow(*row) for row in self._db.rows(sql)]
+
+    def update(self, row: ErasureRow) -> None:
+        """Replace a request by what it is now; nothing of what it was stays on its page."""
+        with self._db.zeroing(), self._db.transaction() as db:
+            _update(db, row)
 
     def alert_rows(self, after: tuple[int, int], limit: int) -> list[AlertRow]:
         """Transitions and notices behind a place, in a fixed order, some at a time."""
@@ -106,31 +133,11 @@ class SqliteErasure:
             sql = "UPDATE detection SET body = ? WHERE name = 'book'"
             db.execute(sql, (self._db.zip(body),))
 
-    def purge(self) -> bool:
-        """Take one step to overwrite what was deleted; True when no more is left to do."""
-        if self._db.number("PRAGMA freelist_count"):
-            self._db.shrink(_PAGES)
-            return False
-        return self._db.empty_log()
-
-    def _amend(self, db: sqlite3.Connection, block: ErasedBlock, sequence: int) -> None:
-        select = "SELECT body FROM amendments WHERE sequence = ?"
-        for (body,) in db.execute(select, (sequence,)).fetchall():
-            erased: bytes | None = None  # where it is damaged, all of it goes
-            with self._db.damage.tolerated("amendment", sequence), decoded(self._db.path):
-                erased = block.amend(sequence, read_amendment(body, sequence))
-            if erased is None:
-                db.execute("DELETE FROM amendments WHERE sequence = ?", (sequence,))
-            else:
-                sealed = seal(erased, "amendments", sequence)
-                db.execute("UPDATE amendments SET body = ? WHERE sequence = ?", (sealed, sequence))
-        db.execute("DELETE FROM awaited WHERE sequence = ?", (sequence,))
-
     def _has(self, table: str) -> bool:
         sql = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
         return self._db.number(sql, table) > 0
 
-    @staticmethod
-    def _update(db: sqlite3.Connection, row: ErasureRow) -> None:
-        sql = "UPDATE forgotten SET subject = ?, body = ? WHERE number = ?"
-        db.execute(sql, (row.subject, row.body, row.number))
+
+def _update(db: sqlite3.Connection, row: ErasureRow) -> None:
+    sql = "UPDATE forgotten SET subject = ?, body = ? WHERE number = ?"
+    db.execute(sql, (row.subject, row.body, row.number))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Self
 
 from ragmon.errors import StoreError
-from ragmon.records import Position
-from ragmon.stores import Block, BlockTimes, Hashes, Restatement, StoredBlock, amendments
+from ragmon.records import ONLY_SHARD, Positions
+from ragmon.stores import Block, BlockTimes, Hashes, JournalEntry, StoredBlock, amendments
 from ragmon.stores.damage import Damage
 from ragmon.stores.sqlite.blocks import BlockTable, read_observations
 from ragmon.stores.sqlite.columns import checked, checked_row
@@ -307,17 +307,18 @@ class SqliteReader:
                 if row is not None:
                     yield SavedBucket(tier, bucket, read_bucket(row[0], tier, bucket))
 
-    def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
+    def load_windows(self) -> tuple[Positions, bytes | None, Iterator[SavedBucket]]:
         """The last snapshot, as a store gives it to its writer.
 
         Raises:
             StoreCorruptError: its position was changed.
         """
-        return self._windows.position(), self._windows.totals(), self._windows.buckets()
+        positions = {ONLY_SHARD: self._windows.position()}
+        return positions, self._windows.totals(), self._windows.buckets()
 
-    def replay(self, after: Position) -> Iterator[bytes | Restatement]:
-        """Packed observations, then restatements, committed after a position."""
-        return self._windows.replay(after)
+    def follow(self, after: Positions) -> Iterator[JournalEntry]:
+        """Packed observations, then restatements, committed after these positions."""
+        return self._windows.follow(after)
 
     @contextmanager
     def moment(self) -> Iterator[None]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from ragmon.records import Position
-from ragmon.stores import Restatement
+from ragmon.records import ONLY_SHARD, Position, Positions
+from ragmon.stores import JournalEntry, Restatement
 from ragmon.stores.damage import Damage
 from ragmon.stores.sqlite.blocks import BlockTable, Executor
 from ragmon.stores.sqlite.columns import ascending, checked
@@ -23,7 +23,7 @@ _RESTATEMENT = "SELECT old, new FROM restatements WHERE number = ?"
 
 
 class SavedWindows:
-    """Implements ``load_windows`` and ``replay`` of stores and readers."""
+    """Implements ``load_windows`` and ``follow`` of state stores and readers."""
 
     def __init__(self, db: Executor, path: Path, damage: Damage, table: BlockTable) -> None:
         self._db = db
@@ -58,19 +58,20 @@ class SavedWindows:
                 for row in checked(self._db.execute(_BUCKET, (tier, bucket))):
                     yield SavedBucket(tier, bucket, read_bucket(row[0], tier, bucket))
 
-    def replay(self, after: Position) -> Iterator[bytes | Restatement]:
-        """Packed observations, then restatements, committed after a position.
+    def follow(self, after: Positions) -> Iterator[JournalEntry]:
+        """Packed observations, then restatements, committed after these positions.
 
         Between two of them others may commit: what they add comes too. Damaged rows are left out.
         """
-        sequence, number = after.sequence, after.restatement
+        begin = after.get(ONLY_SHARD, Position())
+        sequence, number = begin.sequence, begin.restatement
         while True:
             for first in self._table.from_sequence(sequence):
                 if first >= sequence:
                     sequence = first + 1
-                    observations = self._table.observations(first)
-                    if observations is not None:
-                        yield observations
+                    if (counted := self._table.counted(first)) is not None:
+                        sequence, observations = counted
+                        yield JournalEntry(ONLY_SHARD, Position(sequence, number), observations)
             numbers: list[int] = []
             with self._damage.tolerated("index", "restatements"), decoded(self._path):
                 rows = checked(self._db.execute(_NEXT_RESTATEMENTS, (number,)))
@@ -80,7 +81,7 @@ class SavedWindows:
             for number in numbers:
                 restatement = self._restatement(number)
                 if restatement is not None:
-                    yield restatement
+                    yield JournalEntry(ONLY_SHARD, Position(sequence, number), restatement)
 
     def _restatement(self, number: int) -> Restatement | None:
         with self._damage.tolerated("restatement", number), decoded(self._path):

@@ -1,345 +1,64 @@
-"""The embedded store: one SQLite file, written by one thread.
+"""The embedded store: one SQLite file with one shard and its state, written by one process."""
 
-Records of one commit form one compressed block, so a record costs what its bytes cost. The
-write-ahead log with synchronous=FULL makes ``commit`` survive kill -9 and power loss.
-"""
-
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import msgspec
-
-from ragmon.errors import StoreCorruptError
-from ragmon.records import Position
-from ragmon.stores import Commit, Hashes, Recovery, Restatement, Waiting
-from ragmon.stores.quarantine import QuarantineBounds
-from ragmon.stores.sqlite import maintenance
-from ragmon.stores.sqlite.alerting import SqliteAlertLog
-from ragmon.stores.sqlite.baselines import SqliteBaselines
-from ragmon.stores.sqlite.blocks import BlockSpan, BlockTable, block_row
+from ragmon.records import ONLY_SHARD
+from ragmon.stores import Recovery
+from ragmon.stores.ports import Lease
+from ragmon.stores.sqlite.blocks import BlockTable
 from ragmon.stores.sqlite.commit_log import CommitLog, lost_since
-from ragmon.stores.sqlite.database import Database, decoded
-from ragmon.stores.sqlite.erasure import SqliteErasure
-from ragmon.stores.sqlite.identity import IdIndex, hash_id, signed, unsigned
-from ragmon.stores.sqlite.judging import SqliteJudging
-from ragmon.stores.sqlite.outbox import SqliteOutbox
-from ragmon.stores.sqlite.probes import SqliteProbeRuns
-from ragmon.stores.sqlite.quarantine import SqliteQuarantine
+from ragmon.stores.sqlite.database import Database
+from ragmon.stores.sqlite.lease import NoLease
 from ragmon.stores.sqlite.reader import SqliteReader
-from ragmon.stores.sqlite.rows import (
-    read_amendment,
-    read_waiting,
-    waiting_row,
-)
-from ragmon.stores.sqlite.saved_windows import SavedWindows
-from ragmon.stores.sqlite.sealing import seal
-from ragmon.stores.sqlite.spans import SqliteSpans
-from ragmon.stores.sqlite.summaries import SqliteSummaries
+from ragmon.stores.sqlite.shard import SqliteShard, meta_number
+from ragmon.stores.sqlite.state_store import SqliteStateStore
 from ragmon.stores.sqlite.wal import wal_content
-from ragmon.windows.snapshot import SavedBucket
 
 FILE = "ragmon.sqlite"
 
-_END = "SELECT first_sequence + records FROM blocks ORDER BY first_sequence DESC LIMIT 1"
-_WAITING = "SELECT rowid, kind, body, received FROM waiting WHERE query_hash = ? ORDER BY received"
-
 
 class SqliteStore:
-    """One file, one writer; see ``Store`` for what the methods promise."""
+    """Implements ``Store``."""
 
-    def __init__(self, directory: Path, *, synchronous: str = "FULL") -> None:
+    def __init__(
+        self, directory: Path, *, synchronous: str = "FULL", lease: Lease | None = None
+    ) -> None:
+        """Open it, or create it.
+
+        Args:
+            directory: of the file; it exists.
+            synchronous: see ``Options``.
+            lease: of the directory, given back by ``close``; None where nobody else can come.
+        """
+        self.lease: Lease = lease or NoLease()
         written = wal_content(directory / FILE)
         self._db = Database(directory / FILE, synchronous)
         try:
-            self._load()
-            self._log = CommitLog(directory, self._seed)
-            position = Position(self.next_sequence, self.last_restatement)
+            self.migration = self._db.migration
+            self.damage = self._db.damage
+            table = BlockTable(self._db.connection, self._db.path, self.damage)
+            seed = meta_number(self._db, "seed")
+            self._log = CommitLog(directory, seed)
+            self.state = SqliteStateStore(self._db, table)
+            self.shard = SqliteShard(self._db, table, self.state, self._log, seed)
+            self.shards = {ONLY_SHARD: self.shard}
+            position = self.shard.position
             self.recovery = Recovery(*written, lost_since(self._log.entries(), position))
             self._log.begin(position)
         except BaseException:
             self._db.close()
             raise
 
-    def _load(self) -> None:
-        self.migration = self._db.migration
-        self.damage = self._db.damage
-        self._table = BlockTable(self._db.connection, self._db.path, self.damage)
-        self._ids = IdIndex(self._db, self._table)
-        self._windows = SavedWindows(self._db.connection, self._db.path, self.damage, self._table)
-        self._judging = SqliteJudging(self._db)
-        self._summaries = SqliteSummaries(self._db)
-        self._seed = self._meta_number("seed")
-        self._block: tuple[int, list[bytes]] = (0, [])  # the one last opened
-        self._waiting: Counter[int] = Counter()  # changes that wait, by hash
-        self._count_waiting()
-        self._saved = self._windows.position()  # what the saved windows have counted
-        self._alerts: SqliteAlertLog | None = None
-        self._quarantine: SqliteQuarantine | None = None
-        # Numbers go on also where the newest records and restatements are already gone.
-        self.next_sequence = max(
-            self._db.number(_END),
-            self._meta_number("next_sequence"),
-            self._ids.next_sequence,
-        )
-        self.last_restatement = max(
-            self._db.number("SELECT max(number) FROM restatements"),
-            self._saved.restatement,
-        )
-
-    def hash(self, query_id: str, attempt: int = 0) -> int:
-        """64-bit hash of an id; two of 30 million are alike in one store of 40,000."""
-        return hash_id(query_id, self._seed + attempt)
-
-    def find_many(self, hashes: Hashes) -> list[int | None]:
-        """Sequence numbers of stored records, in the order of their hashes; None: not stored."""
-        return self._ids.find_many(hashes)
-
-    def find(self, query_hash: int) -> int | None:
-        """Sequence number of a stored record."""
-        return self._ids.find(query_hash)
-
-    def commit(self, commit: Commit) -> None:
-        """Make it durable, or raise StoreError and change nothing."""
-        first, restatement = self.next_sequence, self.last_restatement
-        block = self._pack_block(first, commit) if len(commit.hashes) else None
-        with self._db.transaction() as db:
-            if block:
-                db.execute("INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)", block)
-            if commit.restatement is not None:
-                restatement += 1
-                row = self._pack_restatement(restatement, commit.restatement)
-                db.execute("INSERT INTO restatements VALUES (?, ?, ?)", row)
-            if commit.amendments:
-                amended = [(at, seal(body, "amendments", at)) for at, body in commit.amendments]
-                db.executemany("REPLACE INTO amendments VALUES (?, ?)", amended)
-                self._summaries.amended(db, commit.amendments)
-            if commit.arrived:
-                gone = [(signed(each),) for each in commit.arrived]
-                db.executemany("DELETE FROM waiting WHERE query_hash = ?", gone)
-            if commit.waiting:
-                late = [waiting_row(each, signed(each.query_hash)) for each in commit.waiting]
-                db.executemany("INSERT INTO waiting VALUES (?, ?, ?, ?)", late)
-            if commit.offsets:
-                db.executemany("REPLACE INTO offsets VALUES (?, ?)", commit.offsets)
-            self._judging.write(db, commit)
-            aside = self.quarantine().insert(db, commit.quarantined) if commit.quarantined else None
-        if aside is not None:
-            self.quarantine().apply(aside)
-        for query_hash in commit.arrived:
-            self._waiting.pop(query_hash, None)
-        self._waiting.update(waiting.query_hash for waiting in commit.waiting)
-        self._ids.add(commit.hashes, first)
-        self.next_sequence = first + len(commit.hashes)
-        self.last_restatement = restatement
-        self._log.enter(self.next_sequence, restatement)
-
-    def record(self, sequence: int) -> bytes | None:
-        """One stored record; None where it is damaged or gone."""
-        first, records = self._block
-        if not 0 <= sequence - first < len(records):
-            block = self._table.holding(sequence)
-            if block is None:
-                return None
-            self._block = first, records = block[0], [bytes(each) for each in block[1]]
-        return records[sequence - first]
-
-    def amendments(self, sequences: Sequence[int]) -> dict[int, bytes]:
-        """Amendments of those records that have any."""
-        bodies: dict[int, bytes] = {}
-        for sequence in sequences:
-            try:
-                rows = self._db.rows("SELECT body FROM amendments WHERE sequence = ?", sequence)
-                with decoded(self._db.path):
-                    bodies.update((sequence, read_amendment(body, sequence)) for (body,) in rows)
-            except StoreCorruptError as error:
-                self.damage.note("amendment", sequence, error)
-                raise
-        return bodies
-
-    def waiting(self, hashes: Iterable[int]) -> list[Waiting]:
-        """Feedback and labels that wait for these queries, save those that are damaged."""
-        changes: list[Waiting] = []
-        for query_hash in sorted(self._waiting.keys() & hashes):
-            with self.damage.tolerated("index", "waiting"):
-                stored_hash = signed(query_hash)
-                for row, kind, stored, received in self._db.rows(_WAITING, stored_hash):
-                    with self.damage.tolerated("waiting", row), decoded(self._db.path):
-                        body = read_waiting(stored_hash, kind, stored)
-                        changes.append(Waiting(query_hash, kind, body, received))
-        return changes
-
-    def waiting_count(self) -> int:
-        """Number of changes that wait for their query."""
-        return self._waiting.total()
-
-    def offset(self, source: str) -> bytes | None:
-        """The position up to which a followed source was read; None before the first."""
-        rows = self._db.rows("SELECT position FROM offsets WHERE source = ?", source)
-        return rows[0][0] if rows else None
-
-    def save_windows(
-        self, buckets: Iterable[SavedBucket], totals: bytes, position: Position
-    ) -> None:
-        """Snapshot of the windows; restatements up to its position are no longer needed."""
-        with self._db.transaction() as db:
-            db.executemany(
-                "REPLACE INTO windows VALUES (?, ?, ?)",
-                (self._pack_bucket(bucket) for bucket in buckets),
-            )
-            state = {
-                "totals": self._db.zip(totals),
-                "position": msgspec.json.encode(position),
-                "next_sequence": str(self.next_sequence).encode(),
-            }
-            sealed = [(name, seal(value, "meta", name)) for name, value in state.items()]
-            db.executemany("REPLACE INTO meta VALUES (?, ?)", sealed)
-            counted = self._counted(position)
-            db.execute("DELETE FROM restatements WHERE number <= ?", (counted.restatement,))
-        self._saved = position
-
-    def load_windows(self) -> tuple[Position, bytes | None, Iterator[SavedBucket]]:
-        """The last snapshot: position, totals, and the buckets from old to new.
-
-        Buckets that are damaged are left out, and damaged totals are None.
-        """
-        return self._saved, self._windows.totals(), self._windows.buckets()
-
-    def _meta_number(self, name: str) -> int:
-        stored = self._db.meta(name)
-        with decoded(self._db.path):
-            return int(stored or 0)
-
-    def replay(self, after: Position) -> Iterator[bytes | Restatement]:
-        """Packed observations, then restatements, committed after a position.
-
-        Between two of them others may commit: what they add comes too. Damaged rows are left out.
-        """
-        return self._windows.replay(after)
-
-    def expire(self, before: float, max_bytes: int | None) -> int:
-        """Delete one step's worth of records too old or too many; returns how many.
-
-        What the saved windows have not counted stays, since a restart will have to count it.
-        """
-        self._block = (0, [])
-        deleted = maintenance.expire(self._db, before, max_bytes, self._counted().sequence)
-        if deleted:
-            with self.damage.tolerated("index", "blocks"):
-                oldest = self._db.rows("SELECT min(first_sequence) FROM blocks")[0][0]
-                self._ids.drop_runs(self.next_sequence if oldest is None else oldest)
-        return deleted
-
-    def expire_windows(self, oldest: Sequence[int], waiting_before: float) -> int:
-        """Delete saved buckets below the ``oldest`` of their tier, and feedback nobody claims."""
-        with self._db.transaction() as db:
-            db.executemany("DELETE FROM windows WHERE tier = ? AND bucket < ?", enumerate(oldest))
-            sql = "DELETE FROM waiting WHERE received < ?"
-            expired = db.execute(sql, (waiting_before,)).rowcount
-        self._count_waiting()
-        self._db.empty_log()
-        return expired
-
-    def compact(self, start: int, below: int) -> tuple[int, int]:
-        """Join one stretch of small blocks; returns how many, and where to look next."""
-        self._block = (0, [])
-        if self._alerts is not None:
-            below = min(below, self._alerts.counted.sequence)
-        return maintenance.compact(self._db, start, below)
-
-    def index(self) -> None:
-        """Write the id index of the newest records to disk when a run of it is due."""
-        if self._ids.run_due:
-            self._ids.write_run()
+    def reader(self) -> SqliteReader:
+        """A view for another thread."""
+        return SqliteReader(self._db.path, self.damage)
 
     def size_bytes(self) -> int:
         """Bytes on disk."""
         return self._db.size_bytes()
 
-    def reader(self) -> SqliteReader:
-        """A view for another thread."""
-        return SqliteReader(self._db.path, self.damage)
-
-    def spans(self) -> SqliteSpans:
-        """Spans that wait for the rest of their trace."""
-        return SqliteSpans(self._db)
-
-    def judging(self) -> SqliteJudging:
-        """Answers that wait for the sampled judge."""
-        return self._judging
-
-    def outbox(self) -> SqliteOutbox:
-        """Notifications that wait for their receivers."""
-        return SqliteOutbox(self._db)
-
-    def alert_log(self) -> SqliteAlertLog:
-        """Detectors, alerts and silences."""
-        if self._alerts is None:
-            self._alerts = SqliteAlertLog(self._db)
-        return self._alerts
-
-    def baselines(self) -> SqliteBaselines:
-        """Saved baselines."""
-        return SqliteBaselines(self._db)
-
-    def probe_runs(self) -> SqliteProbeRuns:
-        """Results of golden probes."""
-        return SqliteProbeRuns(self._db)
-
-    def summaries(self) -> SqliteSummaries:
-        """Summaries of blocks."""
-        return self._summaries
-
-    def erasure(self) -> SqliteErasure:
-        """Requests to erase content; ``let_go`` after each of them."""
-        return SqliteErasure(self._db)
-
-    def let_go(self) -> None:
-        """Let go of what is cached, because records were erased."""
-        self._block = (0, [])
-        self._summaries.let_go()
-        self._count_waiting()
-
-    def quarantine(self, bounds: QuarantineBounds | None = None) -> SqliteQuarantine:
-        """Entries that could not be processed; the first call sets their limits."""
-        if self._quarantine is None:
-            self._quarantine = SqliteQuarantine(self._db, bounds or QuarantineBounds())
-        return self._quarantine
-
     def close(self) -> None:
         """Checkpoint and close."""
         self._db.close()
         self._log.close()
-
-    def _counted(self, windows: Position | None = None) -> Position:
-        """The position up to which windows and detectors, if there are any, have both counted."""
-        saved = windows or self._saved
-        if self._alerts is None:
-            return saved
-        judged = self._alerts.counted
-        return Position(
-            min(saved.sequence, judged.sequence), min(saved.restatement, judged.restatement)
-        )
-
-    def _count_waiting(self) -> None:
-        self._waiting = Counter()
-        with self.damage.tolerated("index", "waiting_by_hash"), decoded(self._db.path):
-            rows = self._db.rows("SELECT query_hash, count(*) FROM waiting GROUP BY query_hash")
-            # SQLite reads text where a page is damaged.
-            self._waiting = Counter({unsigned(query_hash): count for query_hash, count in rows})
-
-    def _pack_block(self, first: int, commit: Commit) -> tuple[object, ...]:
-        return block_row(
-            BlockSpan(first, len(commit.hashes), commit.first_timestamp, commit.last_timestamp),
-            commit.hashes.tobytes(),
-            self._db.zip(commit.observations),
-            self._db.zip(commit.records),
-        )
-
-    def _pack_restatement(self, number: int, restatement: Restatement) -> tuple[object, ...]:
-        old, new = (self._db.zip(each) for each in restatement)
-        return number, seal(old, "old", number), seal(new, "new", number)
-
-    def _pack_bucket(self, saved: SavedBucket) -> tuple[int, int, bytes]:
-        tier, bucket, body = saved
-        return tier, bucket, seal(self._db.zip(body), "windows", tier, bucket)
+        self.lease.release()

@@ -35,11 +35,12 @@ def test_alerts_of_one_pipeline_are_found_behind_newer_ones_of_another(tmp_path)
     vigil = Vigil(tmp_path, NOON)
     ends = [over("quiet", NOON - 500.0), *(over("busy", NOON - at) for at in (300.0, 200.0, 100.0))]
     turn = Turn(
-        state=b"", buckets=(), oldest=(0, 0), book=b"", catching_up=False, position=Position(),
+        state=b"", buckets=(), oldest=(0, 0), book=b"", catching_up=False,
+        positions={0: Position()},
         events=ends,
     )  # fmt: skip
     engine = vigil.engine
-    engine.thread.submit(lambda: engine.store.alert_log().save(turn)).result()
+    engine.thread.submit(lambda: engine.state.alert_log().save(turn)).result()
     board = AlertApi(vigil.alerting, engine, vigil.clock, Links("http://ragmon", "http://runbooks"))
 
     def asked(pipeline: str, limit: int) -> list[tuple[str, float]]:
@@ -64,11 +65,12 @@ def test_incidents_are_found_after_they_ended(tmp_path):
         )
     ]
     turn = Turn(
-        state=b"", buckets=(), oldest=(0, 0), book=b"", catching_up=False, position=Position(),
+        state=b"", buckets=(), oldest=(0, 0), book=b"", catching_up=False,
+        positions={0: Position()},
         events=ends,
     )  # fmt: skip
     engine = vigil.engine
-    engine.thread.submit(lambda: engine.store.alert_log().save(turn)).result()
+    engine.thread.submit(lambda: engine.state.alert_log().save(turn)).result()
     board = AlertApi(vigil.alerting, engine, vigil.clock, Links("http://ragmon", "http://runbooks"))
 
     def asked(state="all", pipeline="", since=0.0, limit=9, readable=None):

@@ -209,7 +209,7 @@ def test_a_process_that_is_killed_at_any_time_ends_up_where_the_other_does(
 
 def test_a_disk_that_is_full_for_a_while_loses_and_repeats_nothing(known, tmp_path, monkeypatch):
     vigil = Vigil(tmp_path, NOON, known, **SINKS)
-    log = vigil.engine.store.alert_log()
+    log = vigil.engine.state.alert_log()
     save = log.save
 
     def full(turn):

@@ -51,7 +51,7 @@ def alarmed(root, user):
 
 def buried(vigil):
     """Dead letters of all that waits, which waits on beside them."""
-    outbox = vigil.engine.store.outbox()
+    outbox = vigil.engine.state.outbox()
     outbox.abandon([], vigil.clock.now(), "the sink was removed")
     letters = outbox.dead(100)
     outbox.put([Notification(*letter[:5]) for letter in letters])
@@ -79,7 +79,7 @@ def test_what_an_alert_quotes_goes_with_the_query(vigil):
     changed = EvidenceEraser(vigil.engine, vigil.alerting).erase()
     assert changed > 0
     assert len(vigil.events()) == before
-    erasure = vigil.engine.store.erasure()
+    erasure = vigil.engine.shard.erasure()
     vigil.engine.thread.ask(lambda: [None for _ in iter(erasure.purge, True)])
     assert TYPED.encode() not in carved(vigil.directory)
     assert TYPED not in str(vigil.alerting.book)

@@ -4,7 +4,7 @@ import re
 import sqlite3
 import threading
 
-from ragmon.stores.sqlite.erasure import SqliteErasure
+from ragmon.stores.sqlite.erasure import SqliteBlockErasure
 from tests.daemon.erasure.test_requests import JANE, forget, send
 from tests.support.daemons import running
 
@@ -26,13 +26,13 @@ def test_the_receipt_names_a_block_that_cannot_be_searched(tmp_path):
 
 def test_blocks_are_compressed_beside_the_writer(tmp_path, monkeypatch):
     threads = set()
-    pack = SqliteErasure.pack
+    pack = SqliteBlockErasure.pack
 
     def seen(self, records, first_sequence):
         threads.add(threading.current_thread().name)
         return pack(self, records, first_sequence)
 
-    monkeypatch.setattr(SqliteErasure, "pack", seen)
+    monkeypatch.setattr(SqliteBlockErasure, "pack", seen)
     with running(tmp_path / "data") as site:
         send(site)
         assert forget(site, f"/v1/users/{JANE}")["removed"]["records"] == 20

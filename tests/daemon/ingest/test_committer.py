@@ -12,6 +12,7 @@ from ragmon.errors import StoreError
 from ragmon.pipeline import Pipeline, amend
 from ragmon.records import Amendments, Label, Latency, Position, QueryRecord, Verdict
 from ragmon.stores.sqlite import SqliteStore
+from ragmon.stores.sqlite.shard import SqliteShard
 from ragmon.windows import Windows
 from tests.support.examples import DAY_S, NOON, pipeline, record, windows
 from tests.support.rig import Rig, rated, sent
@@ -33,7 +34,7 @@ def test_duplicates_are_counted_for_the_submission_that_sent_them(rig):
     first = sent(record("a"), record("b"), record("a"))
     second = sent(record("b"), record("c"))
     assert rig.commit(first, second) == (1, 1)
-    assert rig.store.next_sequence == 3
+    assert rig.store.shard.next_sequence == 3
     assert rig.counted == 3
     third = sent(record("a"), record("d"), record("d"))
     assert rig.commit(third) == (2,)
@@ -45,7 +46,7 @@ def test_a_whole_batch_sent_again_changes_nothing(rig):
     rig.commit(sent(*batch))
     before = rig.windows.totals.rows.copy()
     assert rig.commit(sent(*batch)) == (50,)
-    assert rig.store.next_sequence == 50
+    assert rig.store.shard.next_sequence == 50
     np.testing.assert_array_equal(rig.windows.totals.rows, before)
 
 
@@ -57,11 +58,11 @@ def test_the_first_of_two_records_with_one_id_is_kept(rig):
 def test_an_offset_moves_on_although_everything_was_sent_before(rig):
     rig.commit(sent(record("a"), offset=b"10"))
     assert rig.commit(sent(record("a"), offset=b"20")) == (1,)
-    assert rig.store.offset("source") == b"20"
+    assert rig.store.shard.offset("source") == b"20"
 
 
 def test_nothing_to_keep_is_no_commit(rig):
-    rig.store.commit = None  # not to be called
+    rig.store.shard.commit = None  # not to be called
     assert rig.commit(sent()) == (0,)
     assert rig.commit() == ()
 
@@ -76,7 +77,9 @@ def asked(query_id, **fields):
 def test_a_repeat_is_stored_with_its_number_and_counted_as_a_query(rig):
     rig.commit(sent(asked("a"), asked("b")), sent(asked("c")))
     rig.commit(sent(asked("d"), asked("e", at=NOON + 60.0)))
-    stored = [msgspec.msgpack.decode(rig.store.record(at), type=QueryRecord) for at in range(5)]
+    stored = [
+        msgspec.msgpack.decode(rig.store.shard.record(at), type=QueryRecord) for at in range(5)
+    ]
     assert [each.repeat for each in stored] == [0, 1, 2, 3, 0]
     assert rig.counted == 5
     assert rig.sums("repeat", now=NOON + 60.0)[0] == 3
@@ -93,7 +96,7 @@ def test_what_a_commit_that_failed_would_have_remembered_is_forgotten(rig, monke
         raise StoreError("no")
 
     with monkeypatch.context() as patched:
-        patched.setattr(rig.store, "commit", fail)
+        patched.setattr(rig.store.shard, "commit", fail)
         with pytest.raises(StoreError):
             rig.commit(sent(asked("a")))
     rig.commit(sent(asked("b")))
@@ -134,20 +137,20 @@ def test_feedback_in_the_commit_of_its_query(rig):
     assert rig.commit(sent(changes=[rated("a", -1.0)]), sent(record("a"))) == (0, 0)
     assert rig.sums("negative_feedback") == (1, 1)
     assert rig.counted == 1
-    assert rig.store.waiting_count() == 0
+    assert rig.store.shard.waiting_count() == 0
 
 
 def test_feedback_before_its_query_waits(rig, tmp_path):
     rig.commit(sent(changes=[rated("a"), rated("b")]))
-    assert rig.store.waiting_count() == 2
+    assert rig.store.shard.waiting_count() == 2
     rig.commit(sent(record("a")))
     assert rig.sums("positive_feedback") == (1, 1)
-    assert rig.store.waiting_count() == 1
+    assert rig.store.shard.waiting_count() == 1
     rig.store.close()
     again = Rig(tmp_path, PIPELINE)
     again.commit(sent(record("b")))
     assert again.sums("positive_feedback") == (1, 1)
-    assert again.store.waiting_count() == 0
+    assert again.store.shard.waiting_count() == 0
     again.store.close()
 
 
@@ -185,7 +188,7 @@ def test_waiting_feedback_sent_again_is_a_duplicate_and_takes_no_room(rig):
     assert rig.commit(sent(changes=[rated("a"), rated("a", at=NOON + 1)])) == (1,)
     for retry in range(5):
         assert rig.commit(sent(changes=[rated("a", at=NOON + retry)])) == (1,)
-    assert rig.store.waiting_count() == 1
+    assert rig.store.shard.waiting_count() == 1
     assert rig.commit(sent(changes=[rated("a", -1.0, at=NOON + 9)])) == (0,)
     rig.commit(sent(record("a")))
     assert rig.sums("negative_feedback") == (1, 1)
@@ -196,13 +199,13 @@ def test_too_much_that_waits_is_refused_where_it_stands(tmp_path):
     submission = sent(record("q"), changes=[rated("a"), rated("q"), rated("b"), rated("c")])
     rig.commit(submission)
     assert submission.refused == [(3, "waiting_full")]
-    assert rig.store.waiting_count() == 2
+    assert rig.store.shard.waiting_count() == 2
     late = sent(changes=[rated("d"), rated("a")])
     assert rig.commit(late) == (1,)
     assert late.refused == [(0, "waiting_full")]
     rig.commit(sent(record("a")))  # makes room
     assert rig.commit(sent(changes=[rated("d")])) == (0,)
-    assert rig.store.waiting_count() == 2
+    assert rig.store.shard.waiting_count() == 2
     rig.store.close()
 
 
@@ -242,11 +245,11 @@ def test_many_changes_of_one_query_are_one_restatement(rig):
 
 def test_feedback_for_a_query_that_expired_waits_like_for_any_unknown_one(rig):
     rig.commit(sent(record("a")))
-    rig.store.save_windows([], b"", Position(rig.store.next_sequence, 0))
-    while rig.store.expire(NOON + 1, None):
+    rig.store.state.save_windows([], b"", {0: Position(rig.store.shard.next_sequence, 0)})
+    while rig.store.shard.expire(NOON + 1, None):
         pass
     assert rig.commit(sent(changes=[rated("a")])) == (0,)
-    assert rig.store.waiting_count() == 1
+    assert rig.store.shard.waiting_count() == 1
 
 
 # ---- failures -------------------------------------------------------------------------------
@@ -257,25 +260,25 @@ def test_a_commit_that_fails_leaves_no_trace(rig):
     totals = rig.windows.totals.rows.copy()
     traced = record("b", trace_id="t1", latency_ms=Latency(9.0))
     group = [sent(traced, changes=[rated("a")], offset=b"20"), sent(record("later"))]
-    commit = rig.store.commit
+    commit = rig.store.shard.commit
 
     def fail(_):
         raise StoreError("no")
 
-    rig.store.commit = fail
+    rig.store.shard.commit = fail
     with pytest.raises(StoreError):
         rig.commit(*group)
-    rig.store.commit = commit
-    assert rig.store.offset("source") == b"10"
-    assert rig.store.next_sequence == 1
-    assert rig.store.waiting_count() == 1
+    rig.store.shard.commit = commit
+    assert rig.store.shard.offset("source") == b"10"
+    assert rig.store.shard.next_sequence == 1
+    assert rig.store.shard.waiting_count() == 1
     assert rig.exemplars.latest == {}
     np.testing.assert_array_equal(rig.windows.totals.rows, totals)
     assert rig.sums("positive_feedback") == (0, 0)
     rig.commit(
         *[sent(*each.records, changes=each.changes, offset=each.offset and b"20") for each in group]
     )
-    assert rig.store.offset("source") == b"20"
+    assert rig.store.shard.offset("source") == b"20"
     assert rig.counted == 3
     assert rig.sums("positive_feedback") == (2, 2)
     assert rig.exemplars.latest
@@ -288,7 +291,7 @@ def test_records_and_how_far_they_were_read_are_one_transaction(rig, tmp_path):
     with pytest.raises(StoreError):
         rig.commit(sent(*large, offset=b"10"))
     again = SqliteStore(tmp_path)
-    assert (again.next_sequence, again.offset("source")) == (0, None)
+    assert (again.shard.next_sequence, again.shard.offset("source")) == (0, None)
     again.close()
 
 
@@ -298,12 +301,12 @@ def test_records_and_how_far_they_were_read_are_one_transaction(rig, tmp_path):
 @pytest.fixture
 def few_hashes(monkeypatch):
     """Ids with the same first letter have the same first hash, with the same last the second."""
-    real = SqliteStore.hash
+    real = SqliteShard.hash
 
     def colliding(self, query_id, attempt=0):
         return real(self, query_id, attempt) if attempt > 1 else ord(query_id[-attempt])
 
-    monkeypatch.setattr(SqliteStore, "hash", colliding)
+    monkeypatch.setattr(SqliteShard, "hash", colliding)
 
 
 def test_another_id_with_the_same_hash_is_no_duplicate(few_hashes, rig):
@@ -311,7 +314,7 @@ def test_another_id_with_the_same_hash_is_no_duplicate(few_hashes, rig):
     assert rig.commit(sent(record("a3"), record("a2"), record("a1"))) == (2,)
     assert rig.commit(sent(record("a3"), record("a2"), record("a1"), record("b1"))) == (3,)
     assert rig.counted == 4
-    assert rig.store.next_sequence == 4
+    assert rig.store.shard.next_sequence == 4
 
 
 def test_feedback_finds_its_own_query_among_those_with_its_hash(few_hashes, rig):
@@ -332,11 +335,11 @@ def test_feedback_waits_for_its_own_query_among_those_with_its_hash(few_hashes, 
     rig.commit(sent(changes=[rated("a2", -1.0)]))
     rig.commit(sent(record("a1")))
     assert rig.sums("feedback_coverage") == (1, 0)
-    assert rig.store.waiting_count() == 1
+    assert rig.store.shard.waiting_count() == 1
     assert rig.commit(sent(changes=[rated("a2", -1.0)])) == (1,)
     rig.commit(sent(record("a2")))
     assert rig.sums("negative_feedback") == (1, 1)
-    assert rig.store.waiting_count() == 0
+    assert rig.store.shard.waiting_count() == 0
 
 
 # ---- everything at once ---------------------------------------------------------------------
@@ -417,8 +420,8 @@ def test_any_stream_is_as_if_it_had_been_known_at_once(tmp_path_factory, request
             assert rig.commit(*batch) == model.commit(group)
         assert shown(rig.windows) == shown(model.windows())
         awaited = {each for each in model.known if each not in model.records}
-        assert (rig.store.waiting_count() > 0) == bool(awaited)
-        assert rig.store.next_sequence == len(model.records)
+        assert (rig.store.shard.waiting_count() > 0) == bool(awaited)
+        assert rig.store.shard.next_sequence == len(model.records)
         rig.store.close()
 
     check()

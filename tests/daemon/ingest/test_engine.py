@@ -76,8 +76,8 @@ class Site:
             "watermark": held.watermark,
             "restatements": held.restatements,
             "dropped": held.dropped,
-            "waiting": self.engine.store.waiting_count(),
-            "next": self.engine.store.next_sequence,
+            "waiting": self.engine.shard.waiting_count(),
+            "next": self.engine.shard.next_sequence,
         }
         for length in LENGTHS:
             merged = held.merge(length, NOON)
@@ -285,14 +285,14 @@ def test_a_commit_that_can_never_be_counted_costs_only_itself(site, monkeypatch)
         assert SeriesKey("odd") not in keys
     site.crash()
     assert (site.replayed, site.engine.counting.left_out) == (2, 1)
-    assert site.engine.store.next_sequence == 3
+    assert site.engine.shard.next_sequence == 3
 
 
 def test_no_snapshot_is_saved_of_windows_that_could_not_be_mended(site, monkeypatch):
     site.log(record("a"))
     site.engine.windows.is_incomplete = True
-    monkeypatch.setattr(site.engine.store, "load_windows", fail)
-    site.engine.store.save_windows = None  # not to be called
+    monkeypatch.setattr(site.engine.state, "load_windows", fail)
+    site.engine.state.save_windows = None  # not to be called
     with pytest.raises(ZeroDivisionError):
         site.engine.snapshot()
     assert site.engine.windows.is_incomplete
@@ -301,22 +301,22 @@ def test_no_snapshot_is_saved_of_windows_that_could_not_be_mended(site, monkeypa
 def test_a_snapshot_of_nothing_new_writes_nothing(site):
     site.log(record("a"))
     site.engine.snapshot()
-    site.engine.store.save_windows = None  # not to be called
+    site.engine.state.save_windows = None  # not to be called
     site.engine.snapshot()
 
 
 def test_a_snapshot_that_fails_is_made_up_for(site):
     site.log(record("a"))
-    save = site.engine.store.save_windows
+    save = site.engine.state.save_windows
 
     def fail(*_):
         raise StoreFullError("no")
 
-    site.engine.store.save_windows = fail
+    site.engine.state.save_windows = fail
     with pytest.raises(StoreError):
         site.engine.snapshot()
     assert site.engine.writer.last_error is not None
-    site.engine.store.save_windows = save
+    site.engine.state.save_windows = save
     before = site.shown()
     site.engine.snapshot()
     assert site.engine.writer.last_error is None
@@ -373,7 +373,7 @@ def test_saved_windows_live_as_long_as_they_are_configured(tmp_path):
     site.engine.snapshot()
     for days, kept in ((0, 4), (2, 1), (13, 1), (15, 0)):
         site.engine.forget(NOON + days * DAY_S)
-        assert len(list(site.engine.store.load_windows()[2])) == kept, days
+        assert len(list(site.engine.state.load_windows()[2])) == kept, days
     site.engine.store.close()
 
 
@@ -453,6 +453,6 @@ def test_a_restart_hides_no_repeat(tmp_path):
         stop()
         log(f"c{number}", NOON + 10.0 * number)
         log(f"d{number}", NOON + 10.0 * number, "Why?")
-        stored = site.engine.store.record(site.engine.store.next_sequence - 1)
+        stored = site.engine.shard.record(site.engine.shard.next_sequence - 1)
         assert msgspec.msgpack.decode(stored)["repeat_number"] == number - 1
     assert len(site.engine.committer.repeats) == 3

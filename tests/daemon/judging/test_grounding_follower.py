@@ -66,11 +66,11 @@ class Site:
         self.follower = self.following(self.worker)
 
     def following(self, worker):
-        store = self.engine.store
+        shard = self.engine.shard
         reader = CommittedReader(
-            store.reader,
-            newest=lambda: store.next_sequence,
-            position=lambda: self.ask(lambda: store.offset(SOURCE)),
+            self.engine.store.reader,
+            newest=lambda: shard.next_sequence,
+            position=lambda: self.ask(lambda: shard.offset(SOURCE)),
             cache=self.engine.record_cache,
         )
         return GroundingFollower(
@@ -141,7 +141,7 @@ def test_every_answer_with_context_is_read_once(site):
 def test_what_was_read_to_be_judged_is_not_read_again_to_be_counted(site, monkeypatch):
     site.log(*(answered(number) for number in range(40)))
     read = []
-    monkeypatch.setattr(site.engine.store, "record", read.append)
+    monkeypatch.setattr(site.engine.shard, "record", read.append)
     site.follow()
     assert site.estimate("grounding")[0] == 40
     assert read == []
@@ -174,7 +174,7 @@ def test_behind_its_capacity_a_share_is_drawn_and_known(site):
         assert site.follower.step(reader)
     share = site.follower.progress.share
     assert share == pytest.approx(100 / 2_000)
-    found = [site.engine.store.amendments((sequence,)) for sequence in range(640)]
+    found = [site.engine.shard.amendments((sequence,)) for sequence in range(640)]
     drawn = sum(bool(each) for each in found)
     assert 10 < drawn < 70  # about 32 of the first 640
     read, covered = site.estimate("grounding_coverage")
@@ -189,7 +189,7 @@ def test_answers_that_expired_are_passed_over(site):
     site.log(*(answered(number, timestamp=NOW - 500_000.0) for number in range(10)))
     site.log(*(answered(number) for number in range(10, 20)))
     site.ask(site.engine.snapshot)  # only what the saved windows have counted expires
-    site.ask(lambda: site.engine.store.expire(NOW - 400_000.0, None))
+    site.ask(lambda: site.engine.shard.expire(NOW - 400_000.0, None))
     site.follow()
     assert [case.answer for case in site.worker.asked] == [f"It is {n}." for n in range(10, 20)]
     assert site.follower.backlog == 0

@@ -52,7 +52,7 @@ class Nothing:
     def awaited_count(self):
         return 0
 
-    def remember(self, name, body):
+    def save(self, name, body):
         pass
 
     def __enter__(self):
@@ -72,7 +72,7 @@ class Nothing:
 def test_one_answer_does_not_end_the_thread(error, event, set_aside):
     clock, judge, sink = ManualClock(1.0), Broken(error), Committed()
     budget = SharedBudget(BudgetLimits(judgements_per_hour=10), clock)
-    judge_queue = JudgeQueue(bound(Nothing()), Nothing, sink=sink)
+    judge_queue = JudgeQueue(bound(Nothing()), bound(Nothing()), Nothing, sink=sink)
     metrics = JudgeMetrics(OwnMetrics())
     options = SampledJudgeOptions(max_age_s=60.0, threads=1, on_verdict=lambda *_: None)
     sampled = SampledJudge(judge, judge_queue, budget, clock, metrics, options=options)

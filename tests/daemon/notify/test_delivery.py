@@ -66,7 +66,7 @@ class Office:
     def __init__(self, directory, routes):
         self.store = opened("sqlite", directory)
         self.lock = threading.Lock()
-        self.outbox = WriterThread(self.run, threading.main_thread).bind(self.store.outbox())
+        self.outbox = WriterThread(self.run, threading.main_thread).bind(self.store.state.outbox())
         self.counters = OutcomeCounter()
         self.routes = routes
         self.delivery = Delivery(self.outbox, routes, SystemClock(), counters=self.counters)

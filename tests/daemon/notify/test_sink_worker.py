@@ -34,7 +34,7 @@ class Rig:
     def __init__(self, directory, sink, **route):
         self.clock = ManualClock(NOW)
         self.store = opened("sqlite", directory)
-        self.outbox = self.store.outbox()
+        self.outbox = self.store.state.outbox()
         self.counters = OutcomeCounter()
         self.open = []
         self.doubted = False

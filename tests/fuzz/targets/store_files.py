@@ -10,7 +10,7 @@ from ragmon.queries import QuerySearch, page
 from ragmon.queries.blocks import QueryFilter
 from ragmon.queries.summaries import layout_of, summarize
 from ragmon.queries.words import WordSearch
-from ragmon.records import Position, QueryRecord
+from ragmon.records import QueryRecord
 from ragmon.stores.sqlite.store import FILE, SqliteStore
 from ragmon.windows.observations import unpack
 from tests.fuzz.guard import said_why
@@ -69,15 +69,15 @@ def _read(folder: Path) -> None:
     store = SqliteStore(folder, synchronous="OFF")
     try:
         of = pipeline()
-        for sequence in range(min(100, store.next_sequence)):
-            store.record(sequence)
-        store.amendments(range(20))
-        store.waiting([store.hash("later")])
-        store.find(store.hash("q-1"))
-        _, _, buckets = store.load_windows()
+        for sequence in range(min(100, store.shard.next_sequence)):
+            store.shard.record(sequence)
+        store.shard.amendments(range(20))
+        store.shard.waiting([store.shard.hash("later")])
+        store.shard.find(store.shard.hash("q-1"))
+        _, _, buckets = store.state.load_windows()
         for _ in buckets:
             pass
-        for _ in store.replay(Position()):
+        for _ in store.state.follow({}):
             pass
         with store.reader() as reader:
             for block in reader.blocks(0.0, 2 * NOW):
@@ -89,8 +89,8 @@ def _read(folder: Path) -> None:
                 reader.contents(outline.first_sequence)
             asked = QueryFilter(0.0, 2 * NOW, "", (), 5, words=WordSearch.of("x"))
             page(QuerySearch(reader, of, asked))
-        store.compact(0, 100)
-        store.expire(NOW, None)
+        store.shard.compact(0, 100)
+        store.shard.expire(NOW, None)
     finally:
         store.close()
 
@@ -108,9 +108,9 @@ def _whole() -> bytes:
         rig.commit(sent(*records), now=NOW)
     rig.commit(sent(changes=[rated("q-1", at=NOW), rated("later", at=NOW)]), now=NOW)
     with rig.store.reader() as reader:
-        due = reader.due_summaries(layout_of(rig.pipeline), rig.store.next_sequence, 100)
-        rig.store.summaries().begin(due)
+        due = reader.due_summaries(layout_of(rig.pipeline), rig.store.shard.next_sequence, 100)
+        rig.store.shard.summaries().begin(due)
         made = [summarize(reader, rig.pipeline, block.first_sequence) for block in due]
-    assert rig.store.summaries().put([row for row in made if row is not None]) == 3
+    assert rig.store.shard.summaries().put([row for row in made if row is not None]) == 3
     rig.store.close()
     return (folder / FILE).read_bytes()

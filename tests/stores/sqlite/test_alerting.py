@@ -29,7 +29,7 @@ def turn(buckets: Iterator[SavedMinute], state: bytes = b"state") -> Turn:
         oldest=(0, 0),
         book=b"book",
         catching_up=False,
-        position=Position(),
+        positions={0: Position()},
     )
 
 
@@ -38,7 +38,7 @@ def minutes(count: int) -> Iterator[SavedMinute]:
 
 
 def test_buckets_are_made_and_packed_one_after_another(store):
-    alerts = store.alert_log()
+    alerts = store.state.alert_log()
     tracemalloc.start()
     try:
         alerts.save(turn(minutes(100)))
@@ -51,7 +51,7 @@ def test_buckets_are_made_and_packed_one_after_another(store):
 
 
 def test_buckets_that_cannot_be_made_leave_everything_as_it_was(store):
-    alerts = store.alert_log()
+    alerts = store.state.alert_log()
     alerts.save(turn(minutes(1)))
 
     def failing() -> Iterator[SavedMinute]:

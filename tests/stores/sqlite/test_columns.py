@@ -24,7 +24,12 @@ SEALED = {("meta", "value"), ("offsets", "position")}  # read as bytes, whatever
 def opened(directory):
     """A store with the tables of all its parts."""
     store = SqliteStore(directory, synchronous="OFF")
-    for part in (store.spans, store.alert_log, store.baselines, store.probe_runs, store.judging):
+    for part in (
+        store.shard.spans,
+        store.state.alert_log,
+        store.state.baselines,
+        store.state.probe_runs,
+    ):
         part()
     return store
 
@@ -36,18 +41,18 @@ def whole(tmp_path_factory):
     with small_pieces():
         store = opened(directory)
         for start in range(0, 20, 4):
-            store.commit(
+            store.shard.commit(
                 commit_of(
                     store,
                     [f"id-{start + at}" for at in range(4)],
                     [float(start)] * 4,
                     amendments=[(start, b"amended")],
                     restatement=Restatement(b"old", b"new"),
-                    waiting=[Waiting(store.hash(f"late-{start}"), "label", b"x", 1.0)],
+                    waiting=[Waiting(store.shard.hash(f"late-{start}"), "label", b"x", 1.0)],
                 )
             )
-            store.index()
-        store.save_windows([SavedBucket(0, 1, b"bucket")], b"totals", Position(0, 0))
+            store.shard.index()
+        store.state.save_windows([SavedBucket(0, 1, b"bucket")], b"totals", {0: Position(0, 0)})
         store.close()
     with closing(sqlite3.connect(directory / FILE)) as db:
         for table, columns in tables(db).items():
@@ -76,34 +81,35 @@ def tables(db):
 
 def reads(store, path):
     """Calls of everything that reads."""
-    yield lambda: [store.record(at) for at in range(20)]
-    yield lambda: store.amendments(range(20))
-    yield lambda: [each.received + 1 for each in store.waiting([store.hash("late-0")])]
-    yield lambda: [store.find(store.hash(f"id-{at}")) for at in range(20)]
-    yield lambda: store.offset("text")
-    yield lambda: list(store.load_windows()[2])
-    yield lambda: list(store.replay(Position()))
-    yield lambda: store.compact(0, 20)
-    yield lambda: store.expire(2.0, None)
-    yield lambda: store.expire_windows([0], 0.0)
-    yield lambda: [span.since + span.sequence for span in store.judging().awaited(0, 5)]
-    yield lambda: store.judging().remembered("text")
-    yield lambda: store.probe_runs().load()
-    yield lambda: store.alert_log().load()
-    yield lambda: store.alert_log().silences()
-    yield lambda: store.baselines().rows()
-    yield lambda: [each.at + each.attempts for each in store.outbox().due("text", 9.0, 5)[0]]
-    yield lambda: store.outbox().undelivered()
-    yield lambda: [each.at + each.buried_at for each in store.outbox().dead(5)]
-    yield lambda: store.outbox().abandon(["other"], 9.0, "gone")
-    yield lambda: [each.at + each.attempts for each in store.quarantine().rows(5)]
-    yield lambda: store.quarantine().expire(0.0)
-    yield lambda: store.spans().marked()
-    yield lambda: store.spans().pending()
-    yield lambda: store.spans().mapped([b"body"])
-    yield lambda: store.spans().close(9.0, 0, 5)
-    yield lambda: [each.at + each.number for each in store.erasure().rows()]
-    yield lambda: store.erasure().alert_rows((0, -1), 10)
+    yield lambda: [store.shard.record(at) for at in range(20)]
+    yield lambda: store.shard.amendments(range(20))
+    yield lambda: [each.received + 1 for each in store.shard.waiting([store.shard.hash("late-0")])]
+    yield lambda: [store.shard.find(store.shard.hash(f"id-{at}")) for at in range(20)]
+    yield lambda: store.shard.offset("text")
+    yield lambda: list(store.state.load_windows()[2])
+    yield lambda: list(store.state.follow({}))
+    yield lambda: store.shard.compact(0, 20)
+    yield lambda: store.shard.expire(2.0, None)
+    yield lambda: store.state.expire_windows([0])
+    yield lambda: store.shard.expire_waiting(0.0)
+    yield lambda: [span.since + span.sequence for span in store.shard.awaited().awaited(0, 5)]
+    yield lambda: store.state.remembered().load("text")
+    yield lambda: store.state.probe_runs().load()
+    yield lambda: store.state.alert_log().load()
+    yield lambda: store.state.alert_log().silences()
+    yield lambda: store.state.baselines().rows()
+    yield lambda: [each.at + each.attempts for each in store.state.outbox().due("text", 9.0, 5)[0]]
+    yield lambda: store.state.outbox().undelivered()
+    yield lambda: [each.at + each.buried_at for each in store.state.outbox().dead(5)]
+    yield lambda: store.state.outbox().abandon(["other"], 9.0, "gone")
+    yield lambda: [each.at + each.attempts for each in store.shard.quarantine().rows(5)]
+    yield lambda: store.shard.quarantine().expire(0.0)
+    yield lambda: store.shard.spans().marked()
+    yield lambda: store.shard.spans().pending()
+    yield lambda: store.shard.spans().mapped([b"body"])
+    yield lambda: store.shard.spans().close(9.0, 0, 5)
+    yield lambda: [each.at + each.number for each in store.state.erasure().rows()]
+    yield lambda: store.state.erasure().alert_rows((0, -1), 10)
     with store.reader() as reader:
         yield lambda: [each.last_timestamp + 1 for each in reader.blocks(0.0, 1e9)]
         yield lambda: [each.records + each.first_timestamp for each in reader.block_times()]

@@ -36,13 +36,13 @@ def directory(tmp_path):
                 [float(start)] * 4,
                 amendments=[(start, b"amended %d" % start)],
                 restatement=Restatement(b"old %d" % start, b"new %d" % start),
-                waiting=[Waiting(store.hash(f"late-{start}"), "label", b"%d" % start, 1.0)],
+                waiting=[Waiting(store.shard.hash(f"late-{start}"), "label", b"%d" % start, 1.0)],
             )
             commit.records = encode([chance.randbytes(9_000) for _ in range(4)])
-            store.commit(commit)
-            store.index()
+            store.shard.commit(commit)
+            store.shard.index()
         buckets = [SavedBucket(0, at, b"bucket %d" % at) for at in range(4)]
-        store.save_windows(buckets, b"totals", Position(0, 0))
+        store.state.save_windows(buckets, b"totals", {0: Position(0, 0)})
         store.close()
     return tmp_path
 
@@ -77,20 +77,20 @@ def everything(store):
             "hashes": walked(reader),
             "buckets": [bucket.body for bucket in reader.saved_buckets(0, 0, 9)],
         }
-    _, totals, buckets = store.load_windows()
-    replayed = list(store.replay(Position()))
-    hashes = np.array([store.hash(name) for name in NAMES], np.uint64)
+    _, totals, buckets = store.state.load_windows()
+    replayed = [entry.change for entry in store.state.follow({})]
+    hashes = np.array([store.shard.hash(name) for name in NAMES], np.uint64)
     return read | {
         "loaded": [bucket.bucket for bucket in buckets],
         "totals": totals,
-        "records": [at for at in range(40) if store.record(at)],
+        "records": [at for at in range(40) if store.shard.record(at)],
         "replayed": [numbers(each)[0] for each in replayed if isinstance(each, bytes)],
         "restated": [each.old for each in replayed if isinstance(each, Restatement)],
-        "known": [at for at, each in enumerate(store.find_many(hashes)) if each is not None],
+        "known": [at for at, each in enumerate(store.shard.find_many(hashes)) if each is not None],
         "waiting": sorted(
             change.body
             for start in range(0, 40, 4)
-            for change in store.waiting([store.hash(f"late-{start}")])
+            for change in store.shard.waiting([store.shard.hash(f"late-{start}")])
         ),
     }
 
@@ -185,7 +185,7 @@ def test_a_flipped_bit_costs_its_row_only(directory, column, row, kind, lost, sh
 def test_damaged_totals_are_none_and_the_buckets_stay(directory):
     flip(directory, "value", "meta WHERE name = 'totals'")
     store = SqliteStore(directory)
-    _, totals, buckets = store.load_windows()
+    _, totals, buckets = store.state.load_windows()
     assert (totals, len(list(buckets))) == (None, 4)
     assert store.damage.counts()["totals"] == 1
     store.close()
@@ -232,10 +232,10 @@ def test_what_is_sent_again_does_not_count_twice_although_its_block_is_damaged(d
     flip(directory, "body", BLOCK_AT_16)
     with small_pieces():
         store = SqliteStore(directory)
-        hashes = np.array([store.hash(name) for name in NAMES], np.uint64)
-        assert None not in store.find_many(hashes)
-        assert store.find(store.hash("id-17")) == 17
-        assert store.record(17) is None
+        hashes = np.array([store.shard.hash(name) for name in NAMES], np.uint64)
+        assert None not in store.shard.find_many(hashes)
+        assert store.shard.find(store.shard.hash("id-17")) == 17
+        assert store.shard.record(17) is None
         store.close()
 
 
@@ -243,7 +243,7 @@ def test_a_damaged_run_is_written_anew_while_the_store_runs(directory):
     with small_pieces():
         store = SqliteStore(directory)
         flip(directory, "entries", FIRST_PAGE)
-        assert [store.find(store.hash(name)) for name in NAMES] == list(range(40))
+        assert [store.shard.find(store.shard.hash(name)) for name in NAMES] == list(range(40))
         assert store.damage.counts()["run"] == 1
         rows = store._db.rows("SELECT first_hash, entries FROM runs WHERE run = 15")
         for first, page in rows:
@@ -259,8 +259,8 @@ def test_changes_of_a_damaged_amendment_are_refused(directory):
     flip(directory, "body", "amendments WHERE sequence = 16")
     store = SqliteStore(directory)
     with pytest.raises(StoreCorruptError):
-        store.amendments([16])
-    assert store.amendments([12]) == {12: b"amended 12"}
+        store.shard.amendments([16])
+    assert store.shard.amendments([12]) == {12: b"amended 12"}
     assert store.damage.counts()["amendment"] == 1
     store.close()
 
@@ -270,12 +270,12 @@ def test_blocks_are_joined_around_a_damaged_one(directory, monkeypatch):
     with small_pieces(), monkeypatch.context() as patch:
         patch.setattr(maintenance, "_COMPACT_RECORDS", 16)
         store = SqliteStore(directory)
-        store.save_windows([], b"", Position(40, 10))
+        store.state.save_windows([], b"", {0: Position(40, 10)})
         at = 0
         while at < 40:
-            joined, at = store.compact(at, 40)
+            joined, at = store.shard.compact(at, 40)
             assert joined
-        assert [bool(store.record(at)) for at in range(40)] == [
+        assert [bool(store.shard.record(at)) for at in range(40)] == [
             at not in IN_FIFTH for at in range(40)
         ]
         firsts = [row[0] for row in store._db.rows("SELECT first_sequence FROM blocks")]
@@ -291,14 +291,14 @@ def test_blocks_are_joined_around_one_whose_body_is_missing(directory, monkeypat
     with small_pieces(), monkeypatch.context() as patch:
         patch.setattr(maintenance, "_COMPACT_RECORDS", 64)
         store = SqliteStore(directory)
-        store.save_windows([], b"", Position(40, 10))
+        store.state.save_windows([], b"", {0: Position(40, 10)})
         at = 0
         while at < 40:
-            joined, at = store.compact(at, 40)
+            joined, at = store.shard.compact(at, 40)
             assert joined
         assert store.damage.counts()["block"]
-        assert store.record(16) is None
-        assert store.record(20) is not None
+        assert store.shard.record(16) is None
+        assert store.shard.record(20) is not None
         store.close()
 
 
@@ -306,8 +306,8 @@ def test_a_damaged_block_expires(directory):
     flip(directory, "body", BLOCK_AT_16)
     with small_pieces():
         store = SqliteStore(directory)
-        store.save_windows([], b"", Position(40, 10))
-        while store.expire(100.0, None):
+        store.state.save_windows([], b"", {0: Position(40, 10)})
+        while store.shard.expire(100.0, None):
             pass
         assert store._db.number("SELECT count(*) FROM blocks") == 0
         store.close()

@@ -1,5 +1,6 @@
 """The index of ids against a dictionary, with runs so short that they really happen."""
 
+import contextlib
 import tempfile
 from pathlib import Path
 
@@ -96,22 +97,28 @@ def test_the_seed_keeps_collisions_from_being_made_on_purpose():
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=30), st.data())
 def test_ids_are_found_through_runs_generations_and_restarts(sizes, data):
     names = iter(f"id-{at}" for at in range(1_000))
-    with small_pieces(), tempfile.TemporaryDirectory() as name:
+    with (
+        small_pieces(),
+        tempfile.TemporaryDirectory() as name,
+        contextlib.ExitStack() as closing,  # an example may end early, where data.draw has no more
+    ):
         directory = Path(name)
         store = opened("sqlite", directory)
+        closing.callback(store.close)
         held: dict[str, int] = {}
         for size in sizes:
             new = [next(names) for _ in range(size)]
-            held.update({name: store.next_sequence + at for at, name in enumerate(new)})
-            store.commit(commit_of(store, new, [float(len(held))] * size))
+            held.update({name: store.shard.next_sequence + at for at, name in enumerate(new)})
+            store.shard.commit(commit_of(store, new, [float(len(held))] * size))
             if data.draw(st.booleans()):
-                store.index()
+                store.shard.index()
             if data.draw(st.integers(0, 9)) == 0:
                 store.close()
                 store = opened("sqlite", directory)
-        assert {name: store.find(store.hash(name)) for name in held} == held
-        strangers = np.array([store.hash(f"stranger-{at}") for at in range(200)], np.uint64)
-        assert store.find_many(strangers) == [None] * len(strangers)
+                closing.callback(store.close)
+        assert {name: store.shard.find(store.shard.hash(name)) for name in held} == held
+        strangers = np.array([store.shard.hash(f"stranger-{at}") for at in range(200)], np.uint64)
+        assert store.shard.find_many(strangers) == [None] * len(strangers)
         store.close()
 
 
@@ -120,38 +127,38 @@ def test_runs_whose_records_are_gone_are_dropped(tmp_path):
         store = opened("sqlite", tmp_path)
         for at in range(10):
             names = [f"id-{at}-{each}" for each in range(8)]
-            store.commit(commit_of(store, names, [float(at)] * 8))
-            store.index()
+            store.shard.commit(commit_of(store, names, [float(at)] * 8))
+            store.shard.index()
         runs = store._db.number("SELECT count(DISTINCT run) FROM runs")
         assert runs == 10
-        assert len(store._ids._generations) > 1
-        store.save_windows([], b"", Position(store.next_sequence, 0))
-        while store.expire(5.0, None):
+        assert len(store.shard._ids._generations) > 1
+        store.state.save_windows([], b"", {0: Position(store.shard.next_sequence, 0)})
+        while store.shard.expire(5.0, None):
             pass
         assert store._db.number("SELECT count(DISTINCT run) FROM runs") == 5
-        assert store.find(store.hash("id-4-0")) is None
-        assert store.find(store.hash("id-5-0")) == 40
-        while store.expire(100.0, None):
+        assert store.shard.find(store.shard.hash("id-4-0")) is None
+        assert store.shard.find(store.shard.hash("id-5-0")) == 40
+        while store.shard.expire(100.0, None):
             pass
         assert store._db.number("SELECT count(DISTINCT run) FROM runs") == 0
-        assert store._ids._generations == []
+        assert store.shard._ids._generations == []
         store.close()
 
 
 def test_an_id_may_come_again_when_its_record_is_gone(tmp_path):
     with small_pieces():
         store = opened("sqlite", tmp_path)
-        store.commit(commit_of(store, ["a", "b"], [1.0, 1.0]))
-        store.save_windows([], b"", Position(store.next_sequence, 0))
-        while store.expire(2.0, None):
+        store.shard.commit(commit_of(store, ["a", "b"], [1.0, 1.0]))
+        store.state.save_windows([], b"", {0: Position(store.shard.next_sequence, 0)})
+        while store.shard.expire(2.0, None):
             pass
-        assert store.find(store.hash("a")) is None
-        store.commit(commit_of(store, ["a"], [3.0]))
-        assert store.find(store.hash("a")) == 2
+        assert store.shard.find(store.shard.hash("a")) is None
+        store.shard.commit(commit_of(store, ["a"], [3.0]))
+        assert store.shard.find(store.shard.hash("a")) == 2
         store.close()
         store = opened("sqlite", tmp_path)
-        assert store.find(store.hash("a")) == 2
-        assert store.find(store.hash("b")) is None
+        assert store.shard.find(store.shard.hash("a")) == 2
+        assert store.shard.find(store.shard.hash("b")) is None
         store.close()
 
 
@@ -161,12 +168,12 @@ def test_a_new_id_costs_no_look_at_the_disk(tmp_path):
         patch.setattr(identity, "RUN", 64)
         names = [f"id-{at}" for at in range(640)]
         for start in range(0, 640, 64):
-            store.commit(commit_of(store, names[start : start + 64], [1.0] * 64))
-            store.index()
+            store.shard.commit(commit_of(store, names[start : start + 64], [1.0] * 64))
+            store.shard.index()
     statements: list[str] = []
     store._db.connection.set_trace_callback(statements.append)
-    hashes = np.array([store.hash(f"new-{at}") for at in range(1_000)], np.uint64)
-    assert store.find_many(hashes) == [None] * len(hashes)
+    hashes = np.array([store.shard.hash(f"new-{at}") for at in range(1_000)], np.uint64)
+    assert store.shard.find_many(hashes) == [None] * len(hashes)
     assert len(statements) < 10 * 20  # about 0.3 % of them, in ten runs
     store.close()
 
@@ -176,10 +183,10 @@ def test_what_is_sent_again_asks_for_each_block_once(tmp_path):
     names = [f"id-{at}" for at in range(640)]
     store = opened("sqlite", tmp_path)
     for start in range(0, len(names), 64):
-        store.commit(commit_of(store, names[start : start + 64], [1.0] * 64))
+        store.shard.commit(commit_of(store, names[start : start + 64], [1.0] * 64))
     statements: list[str] = []
     store._db.connection.set_trace_callback(statements.append)
-    hashes = np.array([store.hash(name) for name in names], np.uint64)
-    assert store.find_many(hashes) == list(range(640))
+    hashes = np.array([store.shard.hash(name) for name in names], np.uint64)
+    assert store.shard.find_many(hashes) == list(range(640))
     assert len(statements) == 10  # one for each block of 64
     store.close()

@@ -59,13 +59,18 @@ def test_a_store_of_format_2_opens_with_all_it_held(old):
     assert content(old / FILE)[0] == 2
     before = content(old / FILE)[1]
     store = SqliteStore(old)
-    assert store.next_sequence == 10
-    assert [store.find(store.hash(name)) for name in ("a1", "b1", "a5", "later")] == [0, 1, 8, None]
-    assert [bool(store.record(at)) for at in range(11)] == [True] * 10 + [False]
-    assert set(store.amendments(range(10))) == {0}
-    assert store.waiting_count() == 1
-    position, totals, buckets = store.load_windows()
-    assert (position.sequence, bool(totals), len(list(buckets))) == (10, True, 4)
+    assert store.shard.next_sequence == 10
+    assert [store.shard.find(store.shard.hash(name)) for name in ("a1", "b1", "a5", "later")] == [
+        0,
+        1,
+        8,
+        None,
+    ]
+    assert [bool(store.shard.record(at)) for at in range(11)] == [True] * 10 + [False]
+    assert set(store.shard.amendments(range(10))) == {0}
+    assert store.shard.waiting_count() == 1
+    positions, totals, buckets = store.state.load_windows()
+    assert (positions[0].sequence, bool(totals), len(list(buckets))) == (10, True, 4)
     assert store.migration == (2, 3, old / f"{FILE}.format2.bak")
     store.close()
     after = dict(content(old / FILE)[1])

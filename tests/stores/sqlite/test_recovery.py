@@ -32,10 +32,9 @@ def killed(tmp_path):
         names = [f"{at}-{number}" for number in range(RECORDS)]
         commit = commit_of(store, names, [1.0] * RECORDS, restatement=Restatement(b"o", b"n"))
         commit.records = encode([chance.randbytes(9_000) for _ in names])
-        store.commit(commit)
+        store.shard.commit(commit)
         if at == 2:
-            position = Position(store.next_sequence, store.last_restatement)
-            store.save_windows([], b"totals", position)
+            store.state.save_windows([], b"totals", {0: store.shard.position})
             store._db.empty_log()
     directory = copied(tmp_path / "live", tmp_path / "killed")
     store.close()
@@ -68,7 +67,7 @@ def test_damage_within_the_log_is_a_loss_that_is_told_with_its_size(killed):
     log.write_bytes(content)
     (finding,) = losses(killed)
     store = opened(killed)
-    recovery, there = store.recovery, store.next_sequence // RECORDS
+    recovery, there = store.recovery, store.shard.next_sequence // RECORDS
     assert 3 < there < COMMITS
     assert recovery.commits == there - 3
     lost = COMMITS - there
@@ -89,8 +88,8 @@ def test_commits_are_counted_as_sqlite_counts_them_wherever_the_log_ends(killed,
     os.truncate(log, log.stat().st_size - length)
     written = wal_content(killed / FILE)
     store = opened(killed)
-    assert written.commits == store.next_sequence // RECORDS - 3
-    assert store.recovery.lost.commits == COMMITS - store.next_sequence // RECORDS
+    assert written.commits == store.shard.next_sequence // RECORDS - 3
+    assert store.recovery.lost.commits == COMMITS - store.shard.next_sequence // RECORDS
 
 
 def test_damage_anywhere_is_found_where_sqlite_finds_it(killed, tmp_path):
@@ -103,7 +102,7 @@ def test_damage_anywhere_is_found_where_sqlite_finds_it(killed, tmp_path):
         content[chance.randrange(size)] ^= 1 << chance.randrange(8)
         log.write_bytes(content)
         written = wal_content(directory / FILE)
-        assert written.commits == max(0, opened(directory).next_sequence // RECORDS - 3)
+        assert written.commits == max(0, opened(directory).shard.next_sequence // RECORDS - 3)
         shutil.rmtree(directory)
 
 
@@ -156,7 +155,7 @@ def test_more_commits_than_slots(tmp_path, monkeypatch):
 def test_a_file_that_cannot_be_written_costs_no_commit(tmp_path, monkeypatch):
     (tmp_path / COMMITS_FILE).mkdir()
     store = SqliteStore(tmp_path, synchronous="OFF")
-    store.commit(commit_of(store, ["a"], [1.0]))
+    store.shard.commit(commit_of(store, ["a"], [1.0]))
     store.close()
     (tmp_path / COMMITS_FILE).rmdir()
 
@@ -165,8 +164,8 @@ def test_a_file_that_cannot_be_written_costs_no_commit(tmp_path, monkeypatch):
 
     store = SqliteStore(tmp_path, synchronous="OFF")
     monkeypatch.setattr(os, "pwrite", refuse)
-    store.commit(commit_of(store, ["b"], [1.0]))
-    store.commit(nothing())
-    assert store.next_sequence == 2
+    store.shard.commit(commit_of(store, ["b"], [1.0]))
+    store.shard.commit(nothing())
+    assert store.shard.next_sequence == 2
     store.close()
     assert not losses(tmp_path)

@@ -13,7 +13,6 @@ from ragmon.clock import ManualClock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.errors import StoreError
-from ragmon.records import Position
 from ragmon.stores.sqlite import SqliteStore, identity
 from ragmon.stores.sqlite.store import FILE
 from ragmon.stores.sqlite.verification import verify
@@ -42,7 +41,7 @@ def filled(directory):
         ]
         changes = [rated(f"q{start}", -1.0), rated(f"late{start}")]
         engine.committer.commit([sent(*records, changes=changes)], NOON)
-        store.index()
+        store.shard.index()
         if start == 30:
             engine.snapshot()
     return store
@@ -92,7 +91,7 @@ def test_a_store_in_use(tmp_path):
     with small_pieces():
         store = filled(tmp_path)
         assert verify(tmp_path / FILE).sound
-        store.compact(0, 36)
+        store.shard.compact(0, 36)
         assert verify(tmp_path / FILE).sound
         store.close()
 
@@ -143,9 +142,9 @@ def test_what_is_at_the_wrong_place_is_named(healthy, tmp_path, statement, findi
 def test_an_id_stored_twice_is_told(tmp_path):
     with small_pieces():
         store = filled(tmp_path)
-        known = store.hash("q3")
-        store._ids._tail.clear()
-        store._ids._generations.clear()
+        known = store.shard.hash("q3")
+        store.shard._ids._tail.clear()
+        store.shard._ids._generations.clear()
         engine = Engine(
             store, PIPELINE, windows(PIPELINE), ManualClock(NOON), Settings(data_dir=tmp_path)
         )
@@ -230,11 +229,13 @@ def used(directory):
 
 
 def records_of(store):
-    read = {at: store.record(at) for at in range(RECORDS)}
-    list(store.load_windows()[2])
-    list(store.replay(Position()))
-    store.find_many(identity.np.array([store.hash(f"q{at}") for at in range(RECORDS)], "u8"))
-    store.waiting([store.hash(f"late{at}") for at in range(0, RECORDS, 6)])
+    read = {at: store.shard.record(at) for at in range(RECORDS)}
+    list(store.state.load_windows()[2])
+    list(store.state.follow({}))
+    store.shard.find_many(
+        identity.np.array([store.shard.hash(f"q{at}") for at in range(RECORDS)], "u8")
+    )
+    store.shard.waiting([store.shard.hash(f"late{at}") for at in range(0, RECORDS, 6)])
     with store.reader() as reader:
         for block in reader.blocks(0.0, 2 * NOON):
             records = reader.records(block.first_sequence)

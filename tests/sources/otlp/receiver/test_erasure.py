@@ -77,7 +77,7 @@ def test_a_suspect_is_erased_and_not_mapped_any_more(tmp_path):
     with rig(tmp_path) as site:
         site.send(as_json(trace(1, "jane"), trace(2, "john")), content_type="application/json")
         marked = [number.to_bytes(16, "big") for number in (1, 2)]
-        site.engine.thread.ask(lambda: site.engine.store.spans().mark(marked, NOW))
+        site.engine.thread.ask(lambda: site.engine.shard.spans().mark(marked, NOW))
     with rig(tmp_path) as site:
         assert erase(site) == [1]
         assert site.source.worker.step()

@@ -211,7 +211,7 @@ def test_spans_that_are_kept_take_no_more_disk_than_is_allowed(site):
     for number in range(1, 6):
         send(site, trace(number))
         site.wait(11.0)
-    spans = site.engine.store.spans()
+    spans = site.engine.shard.spans()
     kept = site.engine.thread.ask(spans.traces)
     assert len(kept) == 5
     assert site.engine.thread.ask(lambda: spans.close(0.0, 40_000, 1_000)) == 3
@@ -226,7 +226,7 @@ def test_what_is_erased_does_not_come_back_with_a_later_span(site):
     future = site.source.worker.erase(Subject(kind="user", id="eve"), dry_run=False)
     site.source.worker._erase_all()
     assert future.result() == [TRACE]
-    assert site.engine.thread.ask(site.engine.store.spans().traces) == []
+    assert site.engine.thread.ask(site.engine.shard.spans().traces) == []
     send(site, SEARCH)
     site.wait(61.0)
     assert site.record(ID).chunks is None

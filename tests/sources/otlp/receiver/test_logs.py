@@ -264,7 +264,7 @@ def test_content_that_waits_on_disk_is_redacted_first(tmp_path):
     asked = [{"role": "user", "content": "I am eve@example.org"}]
     with rig(tmp_path, redact=redact_text) as site:
         send_logs(site, {**DETAILS, "attributes": {"gen_ai.input.messages": asked}})
-        spans = site.engine.store.spans()
+        spans = site.engine.shard.spans()
         (body,) = site.engine.thread.submit(lambda: spans.bodies([TRACE])).result()[0]
         assert b"eve@example.org" not in body
         send_spans(site, ROOT, CALL)

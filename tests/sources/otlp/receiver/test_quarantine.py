@@ -56,7 +56,7 @@ def test_a_trace_whose_mapping_raises_costs_itself_alone(tmp_path, monkeypatch):
         assert row.error == "RuntimeError: an error of a kind that no list names"
         assert isinstance(content(site, row), TraceContent)
         assert site.counters.counts["otlp", "defect"] == 1
-        assert site.engine.thread.ask(lambda: site.engine.store.spans().marked()) == []
+        assert site.engine.thread.ask(lambda: site.engine.shard.spans().marked()) == []
 
 
 def test_a_query_that_is_refused_goes_to_the_quarantine_unless_it_is_only_old():
@@ -101,7 +101,7 @@ def test_traces_that_were_being_mapped_when_the_process_died_are_mapped_apart(tm
         site.send(as_json(trace(1)), **JSON)
         site.send(as_json(trace(2)), **JSON)
         marked = [(1).to_bytes(16, "big")]
-        site.engine.thread.ask(lambda: site.engine.store.spans().mark(marked, NOW))
+        site.engine.thread.ask(lambda: site.engine.shard.spans().mark(marked, NOW))
     with rig(tmp_path) as site:
         worker = site.source.worker
         assert len(worker.assembly) == 1  # the other one is a suspect
@@ -110,7 +110,7 @@ def test_traces_that_were_being_mapped_when_the_process_died_are_mapped_apart(tm
         assert worker.step()
         assert site.stored() == 1
         assert site.query((1).to_bytes(16, "big").hex()) is not None
-        assert site.engine.thread.ask(lambda: site.engine.store.spans().marked()) == []
+        assert site.engine.thread.ask(lambda: site.engine.shard.spans().marked()) == []
         site.wait()
         assert site.stored() == 2
         assert quarantined(site) == []
@@ -122,7 +122,7 @@ def test_a_trace_whose_results_ended_the_process_before_is_given_up(tmp_path):
         name = (1).to_bytes(16, "big")
 
         def risk():
-            spans = site.engine.store.spans()
+            spans = site.engine.shard.spans()
             spans.mark([name], NOW)
             spans.note_risk(name)
             spans.note_risk(name)

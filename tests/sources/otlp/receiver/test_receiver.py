@@ -162,8 +162,8 @@ def test_an_unready_store_asks_to_come_again(site, path, monkeypatch):
     def full(*_):
         raise StoreFullError("no space left")
 
-    site.engine.store.commit = full
-    monkeypatch.setattr(type(site.engine.store.spans()), "append", full)
+    site.engine.shard.commit = full
+    monkeypatch.setattr(type(site.engine.shard.spans()), "append", full)
     bodies = {"/v1/traces": request().SerializeToString(), "/v1/logs": evaluation_log()}
     answer = site.send(bodies[path], path)
     assert answer.status == 503
@@ -264,7 +264,7 @@ def test_a_huge_name_is_cut(site):
         (as_json(span(1, attributes={"k" * 1_000_000: "v"})), JSON),
     ):
         assert site.send(body, content_type=media).status == 200
-    spans = site.engine.store.spans()
+    spans = site.engine.shard.spans()
     (bodies,) = site.engine.thread.submit(lambda: spans.bodies([TRACE])).result()
     assert max(map(len, bodies)) < 4_000
 
@@ -298,7 +298,7 @@ def test_vectors_are_dropped_before_they_are_stored(site):
     vector.array_value.values.extend(AnyValue(double_value=n / 7) for n in range(1536))
     attributes = {**RETRIEVAL, "embedding.embeddings.0.embedding.vector": vector, "mine": vector}
     assert site.send(request(attributes=attributes).SerializeToString()).status == 200
-    spans = site.engine.store.spans()
+    spans = site.engine.shard.spans()
     (body,) = site.engine.thread.submit(lambda: spans.bodies([TRACE])).result()[0]
     assert len(body) < 500
     assert site.counters.counts["otlp_attributes", "bulk"] == 2
@@ -489,7 +489,7 @@ def test_texts_that_wait_on_disk_are_redacted_first(tmp_path):
     attributes = {**RETRIEVAL, "input.value": "I am eve@example.org", "output.value": found}
     with rig(tmp_path, redact=redact_text) as site:
         site.send(request(attributes=attributes).SerializeToString())
-        spans = site.engine.store.spans()
+        spans = site.engine.shard.spans()
         (body,) = site.engine.thread.submit(lambda: spans.bodies([TRACE])).result()[0]
         assert b"eve@example.org" not in body
         site.wait()
@@ -540,7 +540,7 @@ def test_a_query_committed_twice_counts_once(tmp_path):
     with rig(tmp_path) as site:
         site.send(request().SerializeToString())
         worker = site.source.worker
-        worker._spans = site.engine.thread.bind(Forgetful(site.engine.store.spans()))
+        worker._spans = site.engine.thread.bind(Forgetful(site.engine.shard.spans()))
         worker.step()
         site.clock.sleep(61.0)
         assert worker.step() is False  # killed after the commit, before that was noted

@@ -1,4 +1,4 @@
-"""One daemon to a data directory."""
+"""One daemon to a data directory: a lock on a file in it."""
 
 import fcntl
 import os
@@ -7,14 +7,27 @@ from pathlib import Path
 from ragmon.errors import StoreBusyError, StoreError
 
 
-class DirectoryLock:
-    """Held until the process ends, however it ends."""
+class NoLease:
+    """Implements ``Lease`` for a directory that nobody else knows of, such as a copy."""
+
+    def release(self) -> None:
+        """Nothing was taken."""
+
+
+class DirectoryLease:
+    """Implements ``Lease`` by a lock that is held until the process ends, however it ends."""
 
     def __init__(self, directory: Path) -> None:
-        path = directory / "lock"
+        """Take the directory.
+
+        Raises:
+            StoreBusyError: another process has it.
+            StoreError: it cannot be written.
+        """
+        self._path = directory / "lock"
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a+")
+            self._file = self._path.open("a+")
         except OSError as error:
             raise StoreError(
                 f"cannot write {directory}: {error.strerror}",
@@ -35,6 +48,7 @@ class DirectoryLock:
         self._file.flush()
 
     def release(self) -> None:
-        """Give the directory back."""
-        self._file.truncate(0)
-        self._file.close()
+        """Give the directory back; again is nothing."""
+        if not self._file.closed:
+            self._file.truncate(0)
+            self._file.close()

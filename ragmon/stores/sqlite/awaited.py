@@ -7,20 +7,16 @@ from ragmon.stores import Commit
 from ragmon.stores.protocols import Awaited
 from ragmon.stores.sqlite.database import Database
 
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS awaited (sequence INTEGER PRIMARY KEY, since REAL)",
-    "CREATE TABLE IF NOT EXISTS remembered (name TEXT PRIMARY KEY, body BLOB) WITHOUT ROWID",
-)
+_SCHEMA = "CREATE TABLE IF NOT EXISTS awaited (sequence INTEGER PRIMARY KEY, since REAL)"
 
 
-class SqliteJudging:
-    """See ``Judging`` for what the methods promise."""
+class SqliteAwaitedAnswers:
+    """See ``AwaitedAnswers`` for what the methods promise."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
         with database.transaction() as db:
-            for statement in _SCHEMA:
-                db.execute(statement)
+            db.execute(_SCHEMA)
 
     @staticmethod
     def write(connection: sqlite3.Connection, commit: Commit) -> None:
@@ -52,13 +48,3 @@ class SqliteJudging:
         gone = [(each,) for each in sequences]
         with self._db.transaction() as db:
             db.executemany("DELETE FROM awaited WHERE sequence = ?", gone)
-
-    def remembered(self, name: str) -> bytes | None:
-        """The value kept under a name; None without one."""
-        rows = self._db.rows("SELECT body FROM remembered WHERE name = ?", name)
-        return rows[0][0] if rows else None
-
-    def remember(self, name: str, body: bytes) -> None:
-        """Keep something under a name; it is on disk when this returns."""
-        with self._db.transaction() as db:
-            db.execute("REPLACE INTO remembered VALUES (?, ?)", (name, body))

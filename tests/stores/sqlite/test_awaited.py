@@ -31,17 +31,17 @@ def verdict(query_id, score=0.5, **fields):
 
 
 def waiting(rig):
-    return sorted(row.sequence for row in rig.store.judging().awaited(0, 100))
+    return sorted(row.sequence for row in rig.store.shard.awaited().awaited(0, 100))
 
 
 def test_what_is_drawn_waits_until_its_verdict(rig):
     rig.commit(sent(*answered("a", "b", "c")))
     rig.commit(sent(changes=[draw("a"), draw("b", drawn=False), draw("c")]))
-    assert rig.store.judging().awaited(0, 100) == [Awaited(0, NOON), Awaited(2, NOON)]
-    assert rig.store.judging().awaited(1, 100) == [Awaited(2, NOON)]
+    assert rig.store.shard.awaited().awaited(0, 100) == [Awaited(0, NOON), Awaited(2, NOON)]
+    assert rig.store.shard.awaited().awaited(1, 100) == [Awaited(2, NOON)]
     rig.commit(sent(changes=[verdict("a")]))
     assert waiting(rig) == [2]
-    assert rig.store.judging().awaited_count() == 1
+    assert rig.store.shard.awaited().awaited_count() == 1
 
 
 @pytest.mark.parametrize(
@@ -80,25 +80,25 @@ def test_nothing_waits_for_a_commit_that_failed(rig, monkeypatch):
     def refuse(_connection, _commit):
         raise RuntimeError("the disk is gone")
 
-    monkeypatch.setattr(rig.store._judging, "write", refuse)
+    monkeypatch.setattr(rig.store.shard._awaited, "write", refuse)
     with pytest.raises(RuntimeError):
         rig.commit(sent(changes=[draw("a")]))
     monkeypatch.undo()
     assert waiting(rig) == []
-    assert rig.store.amendments([0]) == {}
+    assert rig.store.shard.amendments([0]) == {}
 
 
 def test_what_is_remembered_outlives_the_store(tmp_path):
     first = Rig(tmp_path, pipeline())
-    first.store.judging().remember("budget", b"1")
-    first.store.judging().remember("budget", b"2")
+    first.store.state.remembered().save("budget", b"1")
+    first.store.state.remembered().save("budget", b"2")
     first.commit(sent(*answered("a"), changes=[draw("a")]))
     first.store.close()
     again = Rig(tmp_path, pipeline())
-    assert again.store.judging().remembered("budget") == b"2"
-    assert again.store.judging().remembered("other") is None
+    assert again.store.state.remembered().load("budget") == b"2"
+    assert again.store.state.remembered().load("other") is None
     assert waiting(again) == [0]
-    again.store.judging().abandon([0])
+    again.store.shard.awaited().abandon([0])
     assert waiting(again) == []
     again.store.close()
 
@@ -107,7 +107,7 @@ def test_what_waits_comes_in_no_order_of_time(rig):
     ids = [f"q{number}" for number in range(200)]
     rig.commit(sent(*answered(*ids)))
     rig.commit(sent(changes=[draw(each, timestamp=NOON + at) for at, each in enumerate(ids)]))
-    judging = rig.store.judging()
+    judging = rig.store.shard.awaited()
     pages = [judging.awaited(skip, 50) for skip in range(0, 250, 50)]
     assert sorted(row.sequence for page in pages for row in page) == list(range(200))
     for page in pages[:4]:
