@@ -18,6 +18,7 @@ class QuarantineEntry(Struct, frozen=True, kw_only=True):
     error: str
     attempts: int  # made since then
     size_bytes: int
+    under_way: bool = False  # a retry is; then it goes, or says why it failed again
 
 
 class QuarantineList(Struct, frozen=True, kw_only=True):
@@ -41,6 +42,7 @@ class RetriedEntry(Struct, frozen=True, kw_only=True):
     id: str
     done: bool
     detail: str
+    under_way: bool = False  # its outcome is not known yet: see the entry
 
 
 class DeletedEntry(Struct, frozen=True, kw_only=True):

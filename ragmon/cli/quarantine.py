@@ -8,6 +8,7 @@ listed, too, as send-NUMBER.
 import argparse
 import json
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -16,11 +17,13 @@ from rich import box
 from rich.table import Table
 
 from ragmon.cli import remote
+from ragmon.cli.connection import Connection
 from ragmon.cli.console import say_json
 from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.rich_output import standard_output
+from ragmon.clock import SystemClock
 from ragmon.durations import minute_text
-from ragmon.errors import SettingsError
+from ragmon.errors import RemoteError, SettingsError
 from ragmon.quarantine_schema import (
     DeletedEntry,
     QuarantineDetail,
@@ -32,6 +35,8 @@ from ragmon.stores.quarantine import STAGES
 
 _PATH = "/v1/quarantine"
 _MOST = 1_000
+_ASK_EVERY_S = 1.0
+_WAIT_S = 300.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +52,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--all", action="store_true", help="with retry or delete: every entry (of --stage)")
     add("--stage", choices=STAGES, default="", help="only entries of this stage")
     add("--limit", type=int, default=50, metavar="N", help="with list: entries at most")
+    add(
+        "--wait",
+        type=float,
+        default=_WAIT_S,
+        metavar="SECONDS",
+        help="with retry: time for answers to be judged; ragmon goes on after it "
+        "(default: 300)",
+    )
     add("--json", action="store_true", help="print JSON instead of tables")
 
 
@@ -88,7 +101,8 @@ def _list(args: argparse.Namespace) -> tuple[Any, Any, int]:
 def _cells(entry: QuarantineEntry) -> tuple[str, ...]:
     moment = minute_text(entry.at)
     error = entry.error if len(entry.error) <= 200 else f"{entry.error[:200]}…"
-    return entry.id, entry.stage, entry.reason, moment, entry.name, error, str(entry.attempts)
+    tries = f"{entry.attempts}, one under way" if entry.under_way else str(entry.attempts)
+    return entry.id, entry.stage, entry.reason, moment, entry.name, error, tries
 
 
 def _show(args: argparse.Namespace) -> tuple[Any, Any, int]:
@@ -111,13 +125,44 @@ def _retry(args: argparse.Namespace) -> tuple[Any, Any, int]:
         remote.ask(session, "POST", args.url, f"{_PATH}/{quote(name, safe='')}/retry", RetriedEntry)
         for name in _ids(args)
     ]
-    lines = [
-        f"{entry.id}: {'done' if entry.done else 'failed again'}: {entry.detail}"
-        for entry in retried
-    ]
-    done = all(entry.done for entry in retried)
+    outcomes = _outcomes(session, args, retried)
+    lines = [f"{entry.id}: {_state_of(entry)}: {entry.detail}" for entry in outcomes]
+    done = all(entry.done for entry in outcomes)
     status = ExitCode.OK if done else ExitCode.FINDING
-    return retried, "\n".join(lines) or "Nothing is in quarantine.", status
+    return outcomes, "\n".join(lines) or "Nothing is in quarantine.", status
+
+
+def _state_of(entry: RetriedEntry) -> str:
+    if entry.under_way:
+        return "under way"
+    return "done" if entry.done else "failed again"
+
+
+def _outcomes(
+    session: Connection, args: argparse.Namespace, retried: list[RetriedEntry]
+) -> list[RetriedEntry]:
+    """The same entries, those that were under way with their outcome if it comes in time."""
+    clock = SystemClock()
+    until = clock.monotonic() + args.wait
+    outcomes = []
+    for entry in retried:
+        outcome = entry
+        while outcome.under_way and clock.monotonic() < until:
+            clock.sleep(_ASK_EVERY_S)
+            outcome = _outcome_of(session, args, entry)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _outcome_of(session: Connection, args: argparse.Namespace, entry: RetriedEntry) -> RetriedEntry:
+    path = f"{_PATH}/{quote(entry.id, safe='')}"
+    try:
+        now = remote.get(session, args.url, path, QuarantineDetail)
+    except RemoteError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return RetriedEntry(id=entry.id, done=True, detail="judged")
+    return entry if now.under_way else RetriedEntry(id=entry.id, done=False, detail=now.error)
 
 
 def _delete(args: argparse.Namespace) -> tuple[Any, Any, int]:

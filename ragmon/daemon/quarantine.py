@@ -6,7 +6,6 @@ they stay where they are, in the dead letters of the outbox.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,8 +17,7 @@ from ragmon.alerts.notices import IncidentNotice
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.component import Context
-from ragmon.daemon.ingest.identities import stored_id
-from ragmon.daemon.ingest.lookup import stored_query
+from ragmon.daemon.judging.answer_retries import AnswerRetries
 from ragmon.daemon.notify.delivery import Delivery
 from ragmon.decode import Decoder
 from ragmon.errors import RecordError
@@ -27,7 +25,6 @@ from ragmon.event_time import Bounds
 from ragmon.exposition.own import OwnMetrics
 from ragmon.quarantine import (
     AnswerContent,
-    AnswerRetry,
     Content,
     DamagedContent,
     LineContent,
@@ -40,39 +37,33 @@ from ragmon.quarantine_schema import (
     QuarantineList,
     RetriedEntry,
 )
-from ragmon.records import Amendments, Feedback, Label, QueryRecord
+from ragmon.records import Feedback, Label, QueryRecord
 from ragmon.sources import IngestOutcome, Submission, commit, count_outcome
 from ragmon.sources.otlp.receiver import isolated
 from ragmon.sources.otlp.receiver.shown import shown_spans
-from ragmon.stores import amendments
 from ragmon.stores.protocols import DeadLetter
 from ragmon.stores.quarantine import QuarantineRow
 
 SEND = "send-"
-_VERDICT_BYTES = 2_000  # about, for the queue's account
 _KINDS: Mapping[str, Any] = {"queries": QueryRecord, "feedback": Feedback, "labels": Label}
 _DROPPED = "no text is shown or kept, since privacy.text is drop"
 
-_decode_record = msgspec.msgpack.Decoder(QueryRecord).decode
 _decode_notice = msgspec.msgpack.Decoder(IncidentNotice).decode
 
 
 class QuarantineApi:
     """Implements ``ragmon.web.quarantine.QuarantineSource``."""
 
-    def __init__(
-        self, context: Context, delivery: Delivery, judges: Mapping[str, AnswerRetry]
-    ) -> None:
+    def __init__(self, context: Context, delivery: Delivery, answers: AnswerRetries) -> None:
         """Make it.
 
         Args:
             context: of the daemon.
             delivery: of notifications.
-            judges: those that are configured, by name.
+            answers: judges those that are retried.
         """
         engine = context.engine
-        self._engine = engine
-        self._judges = judges
+        self._answers = answers
         self._settings: Settings = context.settings
         self._clock: Clock = context.clock
         self._own: OwnMetrics = context.own
@@ -89,7 +80,7 @@ class QuarantineApi:
         listed: list[QuarantineEntry] = []
         if stage != "send":
             rows = await self._entries.ask_async(lambda entries: entries.rows(limit, stage))
-            listed += [_entry(row) for row in rows]
+            listed += [self._entry(row) for row in rows]
         if stage in ("", "send"):
             letters = await self._outbox.ask_async(lambda outbox: outbox.dead(limit))
             listed += [_letter(letter) for letter in letters]
@@ -113,7 +104,7 @@ class QuarantineApi:
             return QuarantineDetail(**asdict(_letter(letter)), content=notice, note="")
         row, body = await self._find(name)
         content, note = self._shown(quarantine.decode(body))
-        return QuarantineDetail(**asdict(_entry(row)), content=content, note=note)
+        return QuarantineDetail(**asdict(self._entry(row)), content=content, note=note)
 
     async def delete(self, name: str) -> None:
         """Delete one entry.
@@ -132,6 +123,8 @@ class QuarantineApi:
     async def retry(self, name: str) -> RetriedEntry:
         """Try again what failed; an entry that succeeds is removed.
 
+        An answer is judged after this returns: its entry says that a retry is under way.
+
         Raises:
             KeyError: there is none.
             Problem: 503, the results could not be stored.
@@ -140,9 +133,16 @@ class QuarantineApi:
             if name.startswith(SEND):
                 return await self._send_again(name)
             row, body = await self._find(name)
+            if self._answers.is_under_way(row.number):
+                return _judging(name)
             await self._entries.ask_async(lambda entries: entries.note_attempt(row.number))
             try:
-                detail = await self._again(quarantine.decode(body))
+                content = quarantine.decode(body)
+                if isinstance(content, AnswerContent):
+                    await asyncio.to_thread(self._answers.check, content)
+                    self._answers.begin(row.number, content)
+                    return _judging(name)
+                detail = await self._again(content)
             except RetryFailedError as error:
                 text = str(error)
                 await self._entries.ask_async(lambda e: e.note_attempt(row.number, text))
@@ -150,14 +150,12 @@ class QuarantineApi:
             await self._entries.ask_async(lambda entries: entries.delete([row.number]))
             return RetriedEntry(id=name, done=True, detail=detail)
 
-    async def _again(self, content: Content | None) -> str:
+    async def _again(self, content: LineContent | TraceContent | DamagedContent | None) -> str:
         match content:
             case LineContent():
                 return await self._decode_again(content)
             case TraceContent():
                 return await self._map_again(content)
-            case AnswerContent():
-                return await self._judge_again(content)
             case DamagedContent():
                 raise RetryFailedError("these spans cannot be read any more; delete the entry")
             case None:
@@ -197,27 +195,6 @@ class QuarantineApi:
         size_bytes = sum(map(len, content.bodies))
         changes = [*mapped.feedback, *mapped.labels]
         return await self._commit("otlp", size_bytes, records=mapped.records, changes=changes)
-
-    async def _judge_again(self, content: AnswerContent) -> str:
-        judge = self._judges.get(content.judge)
-        if judge is None:
-            raise RetryFailedError(f"the judge {content.judge} is not configured any more")
-        record, known = await asyncio.to_thread(self._stored, content.query_id)
-        verdict = await asyncio.to_thread(judge.judge, record, known)
-        make = partial(Submission, f"judge:{content.judge}", _VERDICT_BYTES, changes=[verdict])
-        outcome = await commit(self._writer, make)
-        if not outcome.accepted:
-            raise RetryFailedError("the query was deleted or erased meanwhile; delete the entry")
-        judge.on_verdict(record, verdict)
-        return "judged"
-
-    def _stored(self, query_id: str) -> tuple[QueryRecord, Amendments]:
-        with self._engine.store.reader() as reader:
-            stored = stored_query(self._engine, reader, query_id)
-        if stored is None or stored_id(stored[0]) != query_id:
-            raise RetryFailedError("the query is no longer stored; delete the entry")
-        known = amendments.decode(stored[1]).known if stored[1] else Amendments()
-        return _decode_record(stored[0]), known
 
     async def _commit(self, source: str, size_bytes: int, **batch: Any) -> str:
         def make(reply: Callable[[IngestOutcome], None]) -> Submission:
@@ -279,6 +256,12 @@ class QuarantineApi:
             case None:
                 return None, "another version of ragmon wrote this entry"
 
+    def _entry(self, row: QuarantineRow) -> QuarantineEntry:
+        fields = row._asdict()
+        number = fields.pop("number")
+        is_under_way = self._answers.is_under_way(number)
+        return QuarantineEntry(id=str(number), under_way=is_under_way, **fields)
+
     def _bounds(self, now: float) -> Bounds:
         settings = self._settings
         return Bounds(now - settings.retention.records, now + settings.max_clock_skew)
@@ -312,9 +295,9 @@ def _watch(
     )
 
 
-def _entry(row: QuarantineRow) -> QuarantineEntry:
-    fields = row._asdict()
-    return QuarantineEntry(id=str(fields.pop("number")), **fields)
+def _judging(name: str) -> RetriedEntry:
+    detail = "the answer is being judged; the entry goes if that succeeds, else it says why"
+    return RetriedEntry(id=name, done=False, detail=detail, under_way=True)
 
 
 def _letter(letter: DeadLetter) -> QuarantineEntry:

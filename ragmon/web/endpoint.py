@@ -56,6 +56,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     answer: Any = None  # type of a JSON answer, None: text or bytes
     media: tuple[str, ...] = (JSON,)  # of the answer
     status: int = 200  # of success
+    may_go_on: bool = False  # then the status is 202, with the same form of answer
     reads: Literal["", "store", "windows"] = ""  # of the limited reads; empty: it is cheap
     personal: bool = False  # its path names a person, which the audit log leaves out
     is_form: bool = False  # sent by one of our own pages, with their token

@@ -170,12 +170,13 @@ def _any_key(parameter: Parameter, schema: Json) -> Json:
 
 
 def _responses(endpoint: Endpoint, schemas: _Schemas) -> Json:
-    responses = {str(endpoint.status): _success(endpoint, schemas)}
+    statuses = [endpoint.status, *([202] if endpoint.may_go_on else [])]
+    responses = {str(status): _success(endpoint, status, schemas) for status in statuses}
     if PROTOBUF in endpoint.body_media:
         status = {"schema": {"description": "google.rpc.Status"}}
         content = {PROTOBUF: status, JSON: status}
-        for statuses in ("4XX", "5XX"):
-            responses[statuses] = {"description": "As OTLP/HTTP has it", "content": content}
+        for status_class in ("4XX", "5XX"):
+            responses[status_class] = {"description": "As OTLP/HTTP has it", "content": content}
         return responses
     for code in sorted({*endpoint.problems, *_ANY_PATH}):
         responses[str(code)] = {"$ref": f"#/components/responses/{HTTPStatus(code).name}"}
@@ -188,9 +189,9 @@ def _responses(endpoint: Endpoint, schemas: _Schemas) -> Json:
     return responses
 
 
-def _success(endpoint: Endpoint, schemas: _Schemas) -> Json:
+def _success(endpoint: Endpoint, status: int, schemas: _Schemas) -> Json:
     content = {media: {"schema": _of_answer(endpoint, media, schemas)} for media in endpoint.media}
-    return {"description": HTTPStatus(endpoint.status).phrase, "content": content}
+    return {"description": HTTPStatus(status).phrase, "content": content}
 
 
 def _of_answer(endpoint: Endpoint, media: str, schemas: _Schemas) -> Json:

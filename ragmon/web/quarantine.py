@@ -70,9 +70,10 @@ class QuarantineSection:
         """Try again."""
         name = request.path_params["number"]
         try:
-            return json_answer(await self._source.retry(name))
+            retried = await self._source.retry(name)
         except KeyError:
             raise _missing(name) from None
+        return json_answer(retried, 202 if retried.under_way else 200)
 
     async def deleted(self, request: Request) -> Response:
         """Delete one entry."""

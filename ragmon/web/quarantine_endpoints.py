@@ -36,9 +36,12 @@ RETRY_ENTRY = Endpoint(
     scope="admin",
     tag="Quarantine",
     summary="Try again what failed; the entry is removed if it succeeds",
-    help="A notification is put back into the outbox. A trace is mapped in a process of its own.",
+    help="A notification is put back into the outbox. A trace is mapped in a process of its own. "
+    "An answer is judged after this is answered with 202: while `under_way` stands in its entry, "
+    "the outcome is not known.",
     parameters=(_ENTRY,),
     answer=quarantine_schema.RetriedEntry,
+    may_go_on=True,
     problems=(404,),
 )
 DELETE_ENTRY = Endpoint(

@@ -74,7 +74,7 @@ def test_a_line_that_can_be_read_now_is_stored_when_it_is_retried(tmp_path):
         )
         [entry] = listed(site)
         assert site.post(f"/v1/quarantine/{entry['id']}/retry", b"").json == {
-            "id": entry["id"], "done": True, "detail": "1 stored"
+            "id": entry["id"], "done": True, "detail": "1 stored", "under_way": False
         }  # fmt: skip
         assert listed(site) == []
         assert site.get("/v1/queries/q1").json["record"]["query"] == "a question"

@@ -14,11 +14,6 @@ from ragmon.windows import Windows
 
 _MOST_NAMED = 20
 _BESIDE = ("-wal", "-shm", "-journal")
-_QUARANTINE = RemainingPlace(
-    place="what lies in quarantine, which is not searched",
-    action="`ragmon quarantine list` shows it, and `ragmon quarantine delete` deletes it;"
-    " it expires after quarantine.keep",
-)
 
 
 def remaining_places(
@@ -26,7 +21,7 @@ def remaining_places(
 ) -> list[RemainingPlace]:
     """Everything that is left for the operator to do; on the writer's thread."""
     when = minute_text(finished_at)
-    places = [_backups(settings.backup, when), _QUARANTINE]
+    places = [_backups(settings.backup, when)]
     places += [_copy(path) for path in _copies(settings.data_dir)]
     places += [
         RemainingPlace(place=f"the followed file {source['path']} and its rotated copies",

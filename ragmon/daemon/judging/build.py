@@ -9,6 +9,7 @@ from ragmon.daemon.component import Component, Context, loops_of
 from ragmon.daemon.judging import selection
 from ragmon.daemon.judging.anchors import NAME as ANCHORS
 from ragmon.daemon.judging.anchors import AnchorPlan, AnchorRounds
+from ragmon.daemon.judging.answer_retries import AnswerRetries
 from ragmon.daemon.judging.calibration import Calibrations
 from ragmon.daemon.judging.judge_queue import JudgeQueue
 from ragmon.daemon.judging.on_demand import JudgeRuns
@@ -54,16 +55,18 @@ class Judges:
         self.on_demand: JudgeRuns | None = None
         self.sampled: SampledJudging | None = None
         self.has_embedded = judge.grounding.enabled
-        self.retries: dict[str, AnswerRetry] = {}  # by name of the judge
+        again: dict[str, AnswerRetry] = {}  # by name of the judge
         if judge.llm is not None:
             sampled = SampledJudging(context, self._metrics, judge.llm, on_verdict)
             self._components.append(sampled)
             self.sampled = sampled
             self.on_demand = sampled.on_demand
-            self.retries[SAMPLED_JUDGE] = AnswerRetry(sampled.judge.judge_again, on_verdict)
+            again[SAMPLED_JUDGE] = AnswerRetry(sampled.judge.judge_again, on_verdict)
         self._reading = self._reading_judges(on_verdict)
         self._components += self._reading
-        self.retries |= {each.judge: each.retry for each in self._reading if each.is_judging}
+        again |= {each.judge: each.retry for each in self._reading if each.is_judging}
+        self.retries = AnswerRetries(context.engine, again, context.settings.privacy.text)
+        self._components.append(self.retries)
         of_embedded = (each for each in self._reading if each.judge == EMBEDDED_JUDGE)
         embedded = next(of_embedded, None)
         self.calibrations = (

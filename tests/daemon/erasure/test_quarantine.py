@@ -66,6 +66,7 @@ def test_what_is_hers_goes_and_the_receipt_counts_it(tmp_path):
         assert len(entries(site)) == len(HERS) + len(OTHERS)
         receipt = forget(site, f"/v1/users/{JANE}")
         assert receipt["removed"]["quarantine"] == len(HERS)
+        assert "quarantine" not in str(receipt["remaining"])  # it is searched
         assert sorted(entry["name"] for entry in entries(site)) == sorted(OTHERS)
         stored = carved(data)
         assert b"jane-secret" not in stored
