@@ -6,6 +6,12 @@ from typing import Any
 
 from msgspec import Struct
 
+MOST_VALUE = 1_000
+"""Longest value of a condition, in characters."""
+MOST_EXPRESSIONS = 1_000
+"""Most regular expressions of all silences together: as many are kept compiled."""
+
+_EXPRESSION_BYTES = 1 << 17  # of one that is compiled; Unicode classes take up to half of it
 _DAY_S = 86_400
 _THURSDAY = 3  # 1 January 1970; Monday is 0
 
@@ -76,13 +82,16 @@ class Maintenance(Struct, frozen=True, kw_only=True):
         return not self.pipelines or labels.get("pipeline") in self.pipelines
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=MOST_EXPRESSIONS)
 def _compiled(expression: str) -> tuple[Any, str]:
     """The expression and the reason why there is none; RE2 matches in linear time."""
     import re2  # noqa: PLC0415 - commands that only show silences start faster without
 
+    if len(expression) > MOST_VALUE:
+        return None, f"longer than {MOST_VALUE} characters"
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = _EXPRESSION_BYTES
     try:
         return re2.compile(expression, options), ""
     except (re2.error, UnicodeEncodeError) as error:

@@ -57,8 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=_WAIT_S,
         metavar="SECONDS",
-        help="with retry: time for answers to be judged; ragmon goes on after it "
-        "(default: 300)",
+        help="with retry: time for answers to be judged; ragmon goes on after it (default: 300)",
     )
     add("--json", action="store_true", help="print JSON instead of tables")
 

@@ -19,7 +19,7 @@ from ragmon.alerts.as_json import (
 from ragmon.alerts.incidents import incidents
 from ragmon.alerts.message import Links
 from ragmon.alerts.notices import Acknowledgement, IncidentNotice
-from ragmon.alerts.silences import Matcher, Silence
+from ragmon.alerts.silences import MOST_EXPRESSIONS, MOST_VALUE, Matcher, Silence
 from ragmon.api_schema import AlertDetail, LostNotification, NotificationQueue
 from ragmon.clock import Clock
 from ragmon.config.units import seconds
@@ -203,10 +203,20 @@ class AlertApi:
             created_by=request.created_by,
             comment=request.comment,
         )
-        if len(self._alerting.timeline.silences) >= _MOST_SILENCES:
-            raise ValueError(f"there are {_MOST_SILENCES} silences already")
+        self._check_room(silence)
         await self._thread.ask_async(lambda: self._alerting.silence(silence))
         return _shown(silence, now)
+
+    def _check_room(self, silence: Silence) -> None:
+        kept = self._alerting.timeline.silences
+        if len(kept) >= _MOST_SILENCES:
+            raise ValueError(f"there are {_MOST_SILENCES} silences already; delete some")
+        expressions = sum(matcher.regex for each in (*kept, silence) for matcher in each.matchers)
+        if expressions > MOST_EXPRESSIONS:
+            raise ValueError(
+                f"matchers: all silences together would have {expressions} regular expressions, "
+                f"the most is {MOST_EXPRESSIONS}; name values without regex, or delete silences"
+            )
 
     async def unsilence(self, name: str) -> None:
         """Delete a silence.
@@ -251,6 +261,11 @@ def _check(matcher: Matcher) -> None:
     if matcher.name not in LABELS:
         raise ValueError(
             f"matchers: no alert has a label {matcher.name!r}; use {', '.join(LABELS)}"
+        )
+    if len(matcher.value) > MOST_VALUE:
+        raise ValueError(
+            f"matchers: the value for {matcher.name} has {len(matcher.value)} characters, "
+            f"the most is {MOST_VALUE}; use several silences"
         )
     if problem := matcher.problem():
         raise ValueError(
