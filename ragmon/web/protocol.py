@@ -35,6 +35,12 @@ _FAREWELL_S, _ANSWER_S = 0.2, 2.5  # of TLS connections when the server ends
 _REST_BYTES = 128 << 20  # of a body after its answer
 _SPARE = 32  # connections beyond the limit, for one probe each
 _SPARE_S = 2.0  # for the headers on one of them
+_MOST_PIPELINED = 32  # requests that wait for the answer to an earlier one, on one connection
+_MOST_HEADERS = 100  # of a request: each takes twenty times what it is on the wire
+
+
+class _RefusedError(Exception):
+    """Stops the parser; the request was refused."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -45,6 +51,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     _in_headers = True
     _header_bytes = 0
+    _part_bytes = 0  # of what is being parsed
     _refused = False
     _timeout: asyncio.TimerHandle | None = None
     _in_body = False
@@ -92,7 +99,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP."""
+        """Refuse what is no HTTP; what was refused for another reason has its answer."""
+        if self._refused:
+            return
         self.refused("malformed")
         super().send_400_response(msg)
 
@@ -108,7 +117,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refused:
             self._ignore(data)
             return
+        self._part_bytes = len(data)
         super().data_received(data)
+        if self._refused:
+            return
         if self._rest is not None:
             self._rest_bytes += len(data)
             if self._rest_bytes > _REST_BYTES:
@@ -118,15 +130,24 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_timeout()
             if self._header_bytes > self.limits.headers:
                 self._refuse(headers_too_large(self._header_bytes, self.limits))
+            elif self.headers is not None and len(self.headers) > _MOST_HEADERS:
+                self._refuse(_too_many_headers(len(self.headers)))
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """A request begins; too many that wait for earlier ones are not even read."""
+        if len(self.pipeline) >= _MOST_PIPELINED:
+            self._refuse(_too_many_pipelined())
+            raise _RefusedError
         super().on_message_begin()
         self._in_headers = True
         self._header_bytes = 0
 
     def on_headers_complete(self) -> None:
         """Its headers are there."""
+        problem = self._problem_of_headers()
+        if problem is not None:
+            self._refuse(problem)
+            raise _RefusedError
         self._in_headers = False
         self._in_body = True
         self._stop_timeout()
@@ -154,6 +175,16 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_body and self.cycle.response_complete and not self.transport.is_closing():
             self._rest_bytes = 0
             self._rest = self.loop.call_later(self.limits.read_timeout_s, self.transport.close)
+
+    def _problem_of_headers(self) -> Problem | None:
+        """A reason to refuse headers that came as a whole, with what came before them."""
+        if len(self.headers) > _MOST_HEADERS:
+            return _too_many_headers(len(self.headers))
+        if self._header_bytes + self._part_bytes > self.limits.headers:
+            size = len(self.url) + sum(len(name) + len(text) + 4 for name, text in self.headers)
+            if size > self.limits.headers:
+                return headers_too_large(size, self.limits)
+        return None
 
     def _close_when_read(self) -> None:
         if self._in_body:
@@ -247,6 +278,22 @@ def bounded_protocol(limits: BodyLimits, refused: Callable[[str], None]) -> type
     """
     settled = {"limits": limits, "refused": staticmethod(refused)}
     return type("SettledProtocol", (BoundedProtocol,), settled)
+
+
+def _too_many_headers(count: int) -> Problem:
+    detail = (
+        f"the request has {count} headers or more; the most is {_MOST_HEADERS}, of limits.headers "
+        "bytes in all"
+    )
+    return Problem(431, detail, reason="headers_too_large")
+
+
+def _too_many_pipelined() -> Problem:
+    detail = (
+        f"{_MOST_PIPELINED} requests on this connection wait for their answers; wait for those, or "
+        "use several connections"
+    )
+    return Problem(429, detail, reason="pipelined")
 
 
 def _answer(problem: Problem) -> bytes:
