@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: frameworks collector prometheus3 demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
+.PHONY: dist frameworks collector prometheus3 demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -67,6 +67,16 @@ lock: $(INSTALLED)
 # What the image holds, for scanners: grype sbom:sbom.cdx.json
 sbom: $(INSTALLED)
 	$(RUN)/python deploy/bill_of_materials.py sbom > sbom.cdx.json
+
+# Everything of a release, into dist/: the same bytes from the same commit. The image needs its base
+# by digest, BASE=docker.io/library/python:3.13-slim-bookworm@sha256:…, and skopeo; or the folder of
+# an OCI layout, BASE_LAYOUT=…. Without them there is no image.
+dist: ARCHITECTURE ?= amd64
+dist: $(INSTALLED)
+	@[ -z "$(BASE)" ] || { rm -rf .tools/base && mkdir -p .tools \
+		&& skopeo copy --override-arch $(ARCHITECTURE) docker://$(BASE) oci:.tools/base:base; }
+	$(RUN)/python deploy/dist.py dist --architecture $(ARCHITECTURE) \
+		$(if $(BASE),--base .tools/base,$(if $(BASE_LAYOUT),--base $(BASE_LAYOUT)))
 
 # Real programs for the end-to-end tests, where they can be had.
 tools:
