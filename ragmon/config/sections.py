@@ -187,8 +187,9 @@ class LimitSettings(SettingsSection):
     refused."""
     memory: Annotated[Bytes, Field(ge=64 << 20)] | None = None
     """Memory that ragmon may use, for example 2GiB. What a request or a read will need is
-    estimated first: beyond the limit it is refused, with 503 while others use the memory and with
-    413 if it could never fit. none: three quarters of the memory limit of the container (cgroup),
+    estimated first, and answers count until their clients have taken them: beyond the limit a
+    request is refused, with 503 while others use the memory and with 413 if it could never fit.
+    none: three quarters of the memory limit of the container (cgroup),
     1GiB without one."""
     records: Annotated[int, Field(ge=1)] = 10_000
     """Most records, feedback, labels or scores in one request (413), lines and array elements

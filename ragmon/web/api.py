@@ -26,7 +26,7 @@ from ragmon.asgi import (
 from ragmon.errors import MemoryLimitError, RagmonError, ReadTimeoutError
 from ragmon.query_string import check_names
 from ragmon.web import endpoints, ingest_endpoints, openapi, query_endpoints
-from ragmon.web.answers import PartedResponse, ReservedResponse
+from ragmon.web.answers import AnswerMemory, PartedResponse, ReservedResponse
 from ragmon.web.auth import PROVEN
 from ragmon.web.compression import compressed, header
 from ragmon.web.endpoint import Endpoint
@@ -134,6 +134,7 @@ class Api:
         self._more = more
         self._gates = {name: ReadGate(limits.reads) for name in ("store", "windows")}
         self._exports = QueryExport(monitor, limits)
+        self._answers = AnswerMemory(limits.memory)
         self._monitor = monitor
         self._refused = refused  # called with the reason of every refusal
         self._access = access
@@ -273,7 +274,8 @@ class Api:
             check_names(request.scope, known)
             try:
                 if gate is None:
-                    return await compressed(request, await page.answer(request))
+                    whole = await compressed(request, await page.answer(request))
+                    return self._answers.reserved(whole)
                 with contextlib.ExitStack() as stack:
                     memory = stack.enter_context(self._limits.memory.open())
                     async with gate.turn():
