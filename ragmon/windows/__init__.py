@@ -15,7 +15,7 @@ from ragmon.signals import Column
 from ragmon.signals.verdict_sums import layout_of
 from ragmon.stats.latency import BINS, bins
 from ragmon.windows.batch_rows import BatchRows, added, on_grid, restated
-from ragmon.windows.bucket_sums import NO_SUMS, by_series, joined, pairs, widened
+from ragmon.windows.bucket_sums import NO_SUMS, by_series, in_parts, joined, pairs, widened
 from ragmon.windows.latencies import LatencyRing
 from ragmon.windows.moments import Ring
 from ragmon.windows.observations import Observations, Sparse
@@ -28,6 +28,7 @@ from ragmon.windows.totals import STAGES, Totals
 LATENCY = "latency_ms"
 TOP_SCORE = "top_score"
 _MOST_WAITING = 8_000  # records: some 4 MB
+_MOST_WIDE = 2_000  # rows that are widened at once: some 3 MB; history has one a record and series
 _EVER = 1 << 40  # finest buckets: a stretch of time that holds all others
 
 
@@ -265,9 +266,9 @@ class Windows:
             of_level = by_series(dim_index[mine], buckets, members, batch.rows[mine])
             wider = widened(sums, width_s // self.tiers[level - 1].width_s)
             sums = joined(wider, of_level)
-            if len(sums.series):
-                rows = batch.widened(sums.rows)
-                touched = ring.add(sums.series, sums.buckets, rows, restating=restating)
+            for part in in_parts(sums, _MOST_WIDE):
+                rows = batch.widened(part.rows)
+                touched = ring.add(part.series, part.buckets, rows, restating=restating)
                 self.dirty[level].update(touched)
         if growth is not None:
             batch = growth

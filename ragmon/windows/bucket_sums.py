@@ -1,5 +1,6 @@
 """Rows of a batch, summed by series and bucket of time."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +58,18 @@ def joined(sums: BucketSums, more: BucketSums) -> BucketSums:
     series, buckets, rows = (np.concatenate(columns) for columns in parts)
     first, sums_of_both = group(series << 40 | buckets, rows)
     return BucketSums(series[first], buckets[first], sums_of_both)
+
+
+def in_parts(sums: BucketSums, most: int) -> Iterator[BucketSums]:
+    """At most so many of the sums at a time, the oldest buckets first."""
+    if len(sums.series) <= most:
+        if len(sums.series):
+            yield sums
+        return
+    order = np.argsort(sums.buckets, kind="stable")
+    for first in range(0, len(order), most):
+        at = order[first : first + most]
+        yield BucketSums(sums.series[at], sums.buckets[at], sums.rows[at])
 
 
 def pairs(members: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.windows import Windows
-from ragmon.windows.latencies import BucketState
+from ragmon.windows.latency_bucket import BucketState
 from ragmon.windows.tiers import Run
 
 Floats = NDArray[np.float64]

@@ -8,14 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 from ragmon.windows.tiers import Run
 
 _WORTH_KEEPING = 8  # buckets
-_MOST = 6  # runs: two or three windows reach into any tier
-_NEAR = 3  # buckets: what a window moves on by between two evaluations
+_MOST = 4  # runs, half a megabyte each of 500 series: two or three windows reach into any tier
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class KeptTotals(Generic[Scalar]):
-    """By run; an array each, of which the first axis counts in series (or series and bins)."""
+    """By run; an array each, of which the first axis counts in series."""
 
     def __init__(self) -> None:
         self._totals: dict[Run, NDArray[Scalar]] = {}
@@ -24,14 +23,6 @@ class KeptTotals(Generic[Scalar]):
         """The first ``size`` totals of a run; None when they are not known."""
         kept = self._totals.get(run)
         return None if kept is None or len(kept) < size else kept[:size]
-
-    def near(self, run: Run, size: int) -> tuple[Run, NDArray[Scalar]] | None:
-        """A run of which few buckets differ, with a copy of its first ``size`` totals."""
-        for other, kept in self._totals.items():
-            differ = abs(other.first - run.first) + abs(other.end - run.end)
-            if differ <= _NEAR and len(kept) >= size:
-                return other, kept[:size].copy()
-        return None
 
     def keep(self, run: Run, total: NDArray[Scalar]) -> None:
         """Remember the totals of a run, if that saves anything."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragmon.stats.latency import BINS
 from ragmon.windows.copies import BucketStates
-from ragmon.windows.latencies import BucketState, Codes
+from ragmon.windows.latency_bucket import BucketState, Codes
 from ragmon.windows.totals import STAGES
 
 _CODES = STAGES * BINS  # of one series

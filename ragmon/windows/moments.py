@@ -12,7 +12,7 @@ from ragmon.windows.tiers import Run, Tier, split
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_MOST_OPEN = 4_000  # rows of a ring that are not packed: some 7 MB
+_MOST_OPEN = 2_000  # rows of a ring that are not packed: some 3 MB
 _SHORT = 8  # up to so many rows, one pass for each takes half the time of reduceat
 
 

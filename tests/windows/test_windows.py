@@ -394,7 +394,7 @@ def test_latency_has_a_histogram_for_each_stage():
 @given(st.lists(st.integers(1, 60_000), min_size=1, max_size=300))
 def test_a_latency_bucket_counts_codes(codes):
     """Whatever share of it is counted at once."""
-    from ragmon.windows.latencies import Bucket
+    from ragmon.windows.latency_bucket import Bucket
 
     bucket = Bucket()
     for start in range(0, len(codes), 7):
