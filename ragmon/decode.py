@@ -78,13 +78,14 @@ class Decoder(Generic[Record]):
         self._decode: Callable[[Any], Record] = decoder.decode
         self._decode_lines: Callable[[bytes], list[Record]] = decoder.decode_lines
 
-    def __call__(self, line: Any, now: float, bounds: Bounds) -> Record:
+    def __call__(self, line: Any, now: float, bounds: Bounds, *, query_id: str = "") -> Record:
         """One record, stamped.
 
         Args:
             line: JSON bytes (or msgspec.Raw) of one object.
             now: unix seconds, for records without a timestamp.
             bounds: timestamps outside are refused.
+            query_id: of a record without one; empty: one is made up.
 
         Raises:
             RecordError: with field, reason and remedy.
@@ -105,10 +106,20 @@ class Decoder(Generic[Record]):
             raise _refusal("too_deep", "", "nested too deeply") from None
         if b"\\" in text and b"\\u0000" in text:
             _refuse_nul(record)
+        if query_id and not record.query_id:
+            force_setattr(record, "query_id", query_id)
         return _stamp(record, now, bounds)
 
-    def whole(self, text: bytes, now: float, bounds: Bounds) -> list[Record] | None:
+    def whole(
+        self, text: bytes, now: float, bounds: Bounds, *, with_ids: bool = False
+    ) -> list[Record] | None:
         """The records of lines that are all good, stamped, at two thirds of the cost.
+
+        Args:
+            text: the lines.
+            now: unix seconds, for records without a timestamp.
+            bounds: timestamps outside are refused.
+            with_ids: a line without an id is not good.
 
         Returns:
             None when the lines have to be looked at one by one: one of them may be bad or blank.
@@ -123,6 +134,8 @@ class Decoder(Generic[Record]):
             records = self._decode_lines(text)
             for record in records:
                 if not (earliest <= record.timestamp <= newest and record.query_id):
+                    if with_ids and not record.query_id:
+                        return None
                     _stamp(record, now, bounds)
         except (RecordError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None

@@ -115,7 +115,7 @@ class Daemon:
             self._judges = Judges(self._context, self._exporter)
             worker = self._traces.source.worker
             self._erasures = ErasureRequests(self._context, self._alerting, worker)
-            self._sources = build_sources(self._context)
+            self._sources = build_sources(self._context, self._traces.source.logged)
             self._quarantine = QuarantineApi(self._context, self._delivery, self._judges.retries)
             self._documents = LiveDocuments(self._engine, settings, clock, self._memory)
             self._topics = TopicAnalyses(self._engine, settings, clock)

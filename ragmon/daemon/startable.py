@@ -1,5 +1,7 @@
 """Check of settings before anything is opened, written or bound."""
 
+from pydantic import BaseModel
+
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.alerting.build import build_detection, build_timing
@@ -11,6 +13,10 @@ from ragmon.daemon.tls import build_certificates
 from ragmon.daemon.tokens import grants
 from ragmon.exposition.own import OwnMetrics
 from ragmon.plugins import resolve
+
+
+def _accept(_options: BaseModel) -> None:
+    """Most sources have no more to check than their options."""
 
 
 def check_startable(settings: Settings, clock: Clock) -> None:
@@ -29,7 +35,8 @@ def check_startable(settings: Settings, clock: Clock) -> None:
     build_timing(settings)
     build_routes(settings, clock, settings.port)
     for at, source in enumerate(settings.sources):
-        resolve("ragmon.sources", f"sources.{at}", source)
+        module, options = resolve("ragmon.sources", f"sources.{at}", source)
+        getattr(module, "check", _accept)(options)
     if settings.probes:
         from ragmon.daemon.probes.scheduler import plan  # noqa: PLC0415 - the whole evaluation
 

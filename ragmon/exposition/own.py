@@ -82,6 +82,16 @@ class OwnMetrics:
         gauges = _Watched(GaugeMetricFamily, name, text, (label,), lambda: _by_label(values()))
         self.registry.register(gauges)
 
+    def watch_gauges(
+        self,
+        name: str,
+        text: str,
+        labels: tuple[str, ...],
+        values: Callable[[], Mapping[tuple[str, ...], float]],
+    ) -> None:
+        """Gauges told apart by labels, asked for at each scrape."""
+        self.registry.register(_Watched(GaugeMetricFamily, name, text, labels, values))
+
     def watch_each_total(
         self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
     ) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import IO, NamedTuple, Protocol, TypeVar
+from typing import IO, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from ragmon.errors import OverloadedError, StoreError
 from ragmon.loops import beat, wait_for
 from ragmon.privacy import Policy
 from ragmon.records import Draw, Feedback, Label, QueryRecord, Verdict
+from ragmon.stores.protocols import SpanRow
 from ragmon.stores.quarantine import QuarantinedItem
 
 _RETRY_S = 1.0
@@ -45,9 +46,10 @@ class Submission:
     records: Sequence[QueryRecord] = ()
     changes: Sequence[Feedback | Label | Verdict | Draw] = ()
     revisions: Sequence[QueryRecord] = ()  # queries as they are now, in place of the stored ones
-    offset: tuple[str, bytes] | None = None  # (source, position) to remember with the batch
+    offsets: Sequence[tuple[str, bytes]] = ()  # (source, position) to remember with the batch
     pipelines: Pipelines | None = None  # whose queries the changes may be about; None: all
     quarantined: Sequence[QuarantinedItem] = ()  # kept with the batch
+    spans: Sequence[SpanRow] = ()  # kept with the batch, until their trace is complete
     duplicates: int = 0
     is_answered: bool = False
     refused: list[tuple[int, str]] = field(default_factory=list)
@@ -113,6 +115,28 @@ OpenObjects = Callable[[str, str, str], ObjectStore]
 """Makes the store of a URL, an endpoint and a region."""
 
 
+class SpanSink(Protocol):
+    """Receiver of spans that a source commits together with its position."""
+
+    @property
+    def is_behind(self) -> bool:
+        """True while so many spans wait to be mapped that a source should pause."""
+        ...
+
+    def decode(self, body: bytes, encoding: Literal["json", "protobuf"]) -> list[SpanRow]:
+        """Spans of an ``ExportTraceServiceRequest``, as they are stored; the rest is counted.
+
+        Raises:
+            RecordError: it is no such request, or holds too much.
+            MemoryLimitError: it would take too much memory.
+        """
+        ...
+
+    def deliver(self, rows: Sequence[SpanRow]) -> None:
+        """Take in spans that are durable now; called on the writer's thread only."""
+        ...
+
+
 class SourceContext(Struct, frozen=True, kw_only=True):
     """Dependencies of a configured source."""
 
@@ -124,6 +148,7 @@ class SourceContext(Struct, frozen=True, kw_only=True):
     max_skew_s: float
     text: Policy = "keep"  # for what is quarantined
     objects: OpenObjects | None = None  # None: there are no object stores
+    spans: SpanSink | None = None  # None: traces are not taken
 
 
 class Source(Protocol):

@@ -98,7 +98,7 @@ class LineIntake:
                 reply,
                 records=records if is_queries else (),
                 changes=() if is_queries else records,
-                offset=position,
+                offsets=[position],
                 quarantined=quarantined,
             )
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.records import Position, Positions
-from ragmon.stores.protocols import Awaited
+from ragmon.stores.protocols import Awaited, SpanRow
 from ragmon.stores.quarantine import QuarantinedItem
 from ragmon.stores.summaries import BlockOutline, DueSummary
 from ragmon.windows.snapshot import SavedBucket
@@ -56,6 +56,7 @@ class Commit(Struct, kw_only=True):
     awaited: Sequence[Awaited] = ()  # drawn for the sampled judge
     judged: Sequence[int] = ()  # sequence numbers whose verdict is no longer awaited
     quarantined: Sequence[QuarantinedItem] = ()
+    spans: Sequence[SpanRow] = ()  # that wait for the rest of their trace
 
 
 class Block(NamedTuple):

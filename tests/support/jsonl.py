@@ -43,8 +43,7 @@ class Disk:
             raise Killed
         self.quarantined += submission.quarantined
         self.records += [each.query_id for each in submission.records or submission.changes]
-        source, position = submission.offset
-        self.offsets[source] = position
+        self.offsets.update(submission.offsets)
         if self.killed == "after":
             raise Killed
         answered = self.outcome if submission.records or submission.changes else None
@@ -60,7 +59,7 @@ class Disk:
         self.counted[f"no {field}"] = self.counted.get(f"no {field}", 0) + count
 
     def rejected(self, source, reason, count=1):
-        assert source in ("jsonl", "objects", "sql")
+        assert source in ("jsonl", "kafka", "objects", "sql")
         self.counted[reason] = self.counted.get(reason, 0) + count
 
     def note_refusal(self, source, reason, at, text):

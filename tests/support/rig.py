@@ -51,8 +51,8 @@ def sent(
     *records: QueryRecord, changes: Sequence[Change] = (), offset: bytes | None = None
 ) -> Submission:
     """One submission."""
-    place = None if offset is None else ("source", offset)
-    return Submission("test", 0, lambda _: None, records=records, changes=changes, offset=place)
+    places = () if offset is None else [("source", offset)]
+    return Submission("test", 0, lambda _: None, records=records, changes=changes, offsets=places)
 
 
 def rated(query_id: str, rating: float = 1.0, at: float = NOON) -> Feedback:

@@ -110,11 +110,12 @@ class Committer:
             awaited=changes.awaited,
             judged=changes.judged,
             arrived=sorted({waiting.query_hash for waiting in arrived}),
-            offsets=[each.offset for each in group if each.offset is not None],
+            offsets=[offset for each in group for offset in each.offsets],
+            spans=[row for each in group for row in each.spans],
             quarantined=[item for each in group for item in each.quarantined],
         )
         late = (commit.amendments, commit.waiting, commit.offsets, commit.judged)
-        if fresh.records or any(late) or commit.quarantined:
+        if fresh.records or any(late) or commit.quarantined or commit.spans:
             first = self._shard.next_sequence
             self._shard.commit(commit)
             self._record_cache.keep(first, commit.hashes, fresh.records)

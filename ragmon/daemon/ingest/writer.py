@@ -206,7 +206,7 @@ class Writer:
             if group and size > room:
                 break
             submission = self._submissions.popleft()
-            if size > _GROUP_RECORDS and submission.offset is None:
+            if size > _GROUP_RECORDS and not submission.offsets:
                 submission, rest = split(submission, _PART_RECORDS)
                 self._submissions.append(rest)
             room -= size_of(submission)

@@ -226,7 +226,7 @@ class GroundingFollower(LoopOwner):
 
         def make(reply: Callable[[IngestOutcome], None]) -> Submission:
             size_bytes = _VERDICT_BYTES * len(verdicts)
-            return Submission(source, size_bytes, reply, changes=verdicts, offset=position)
+            return Submission(source, size_bytes, reply, changes=verdicts, offsets=[position])
 
         return deliver(self._sink, make, self.loop.stopping) is not None
 

@@ -60,6 +60,7 @@ class SqliteShard:
         self._awaited = SqliteAwaitedAnswers(database)
         self._summaries = SqliteSummaries(database)
         self._quarantine: SqliteQuarantine | None = None
+        self._spans: SqliteSpans | None = None
         self._block: tuple[int, list[bytes]] = (0, [])  # the one last opened
         self._waiting: Counter[int] = Counter()  # changes that wait, by hash
         self._count_waiting()
@@ -94,6 +95,7 @@ class SqliteShard:
         """Make it durable, or raise StoreError and change nothing."""
         first, restatement = self.next_sequence, self.last_restatement
         block = self._pack_block(first, commit) if len(commit.hashes) else None
+        spans = self.spans() if commit.spans else None
         with self._db.transaction() as db:
             if block:
                 db.execute("INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)", block)
@@ -113,6 +115,8 @@ class SqliteShard:
                 db.executemany("INSERT INTO waiting VALUES (?, ?, ?, ?)", late)
             if commit.offsets:
                 db.executemany("REPLACE INTO offsets VALUES (?, ?)", commit.offsets)
+            if spans is not None:
+                spans.insert(db, commit.spans)
             self._awaited.write(db, commit)
             aside = self.quarantine().insert(db, commit.quarantined) if commit.quarantined else None
         if aside is not None:
@@ -204,7 +208,9 @@ class SqliteShard:
 
     def spans(self) -> SqliteSpans:
         """Spans that wait for the rest of their trace."""
-        return SqliteSpans(self._db)
+        if self._spans is None:
+            self._spans = SqliteSpans(self._db)
+        return self._spans
 
     def summaries(self) -> SqliteSummaries:
         """Summaries of blocks."""

@@ -56,11 +56,15 @@ class SqliteSpans:
 
     def append(self, rows: Iterable[SpanRow]) -> None:
         """Make them durable, or raise StoreError and change nothing."""
-        packed = [(*row[:3], self._db.zip(row[3])) for row in rows]
         with self._db.transaction() as db:
-            db.executemany(
-                "INSERT INTO spans (trace_id, spans, has_entry, body) VALUES (?, ?, ?, ?)", packed
-            )
+            self.insert(db, rows)
+
+    def insert(self, db: sqlite3.Connection, rows: Iterable[SpanRow]) -> None:
+        """Write them in the transaction that is open."""
+        packed = ((*row[:3], self._db.zip(row[3])) for row in rows)
+        db.executemany(
+            "INSERT INTO spans (trace_id, spans, has_entry, body) VALUES (?, ?, ?, ?)", packed
+        )
 
     def bodies(self, trace_ids: Sequence[bytes]) -> list[list[bytes]]:
         """For each trace what was appended, in that order."""

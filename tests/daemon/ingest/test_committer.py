@@ -276,7 +276,10 @@ def test_a_commit_that_fails_leaves_no_trace(rig):
     np.testing.assert_array_equal(rig.windows.totals.rows, totals)
     assert rig.sums("positive_feedback") == (0, 0)
     rig.commit(
-        *[sent(*each.records, changes=each.changes, offset=each.offset and b"20") for each in group]
+        *[
+            sent(*each.records, changes=each.changes, offset=b"20" if each.offsets else None)
+            for each in group
+        ]
     )
     assert rig.store.shard.offset("source") == b"20"
     assert rig.counted == 3

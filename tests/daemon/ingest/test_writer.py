@@ -298,7 +298,7 @@ def test_a_large_batch_fails_with_any_of_its_parts(box):
 def test_a_batch_with_an_offset_is_committed_whole(box):
     commits = Commits()
     writer = writing(commits)
-    writer.submit(box.batch("file", records=10_000, offset=("file", b"10")))
+    writer.submit(box.batch("file", records=10_000, offsets=[("file", b"10")]))
     assert box.hears("file")[0].accepted == 10_000
     assert commits.groups == [["file"]]
     assert writer.stop(10)

@@ -86,6 +86,10 @@ class SpanIntake:
         problem = await future
         if problem is not None:
             raise unavailable(str(problem), problem.reason)
+        self.accept(source, parts)
+
+    def accept(self, source: str, parts: Sequence[SpanRow]) -> None:
+        """Count spans that are durable."""
         self._counters.accepted(source, sum(part.spans for part in parts))
 
 

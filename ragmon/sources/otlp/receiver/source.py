@@ -48,6 +48,7 @@ from ragmon.sources.otlp.receiver.assembly import TraceTimeouts
 from ragmon.sources.otlp.receiver.batch import MappingOptions
 from ragmon.sources.otlp.receiver.intake import SpanIntake
 from ragmon.sources.otlp.receiver.journal import Journal
+from ragmon.sources.otlp.receiver.logged_spans import LoggedSpans
 from ragmon.sources.otlp.receiver.responses import (
     Encoding,
     Kind,
@@ -120,6 +121,7 @@ class OtlpSource:
         self._most = _PER_RECORD * options.records
         self._intake = SpanIntake(self.worker, Journal(spans), counters, options.redact)
         self._gate = ReadGate(options.limits.reads)
+        self.logged = LoggedSpans(self.worker, self._intake, self.memory, self._most)
 
     def start(self) -> None:
         """Begin to complete traces; requests are answered before it, too."""
