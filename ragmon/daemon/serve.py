@@ -9,7 +9,7 @@ import contextlib
 import gc
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,6 @@ from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.baselines import build_baselines
 from ragmon.daemon.build import build_engine
-from ragmon.daemon.comparing import LiveComparisons
 from ragmon.daemon.component import Component, Context, build_sources, loops_of
 from ragmon.daemon.documents import LiveDocuments
 from ragmon.daemon.ending import BoundedSteps, Ending, begin, ends_within
@@ -35,20 +34,14 @@ from ragmon.daemon.erasure.retention import PipelineRetention
 from ragmon.daemon.ingest.maintenance import StoreMaintenance
 from ragmon.daemon.ingest.metrics import watch, watch_loops, watch_memory
 from ragmon.daemon.judging.build import Judges
-from ragmon.daemon.judging.judge_pages import LiveJudgePages
-from ragmon.daemon.label_queue import LabelQueue
 from ragmon.daemon.memory_watch import MemoryWatch
-from ragmon.daemon.metric_series import LiveSeries
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.notify.delivery import build_delivery
 from ragmon.daemon.otlp import OtlpIn, build_exporter, build_source, watch_exporter
-from ragmon.daemon.page_data import LivePages
 from ragmon.daemon.process_memory import default_limit
 from ragmon.daemon.quarantine import QuarantineApi
-from ragmon.daemon.query_pages import QueryPages
-from ragmon.daemon.query_reads import QueryReads
 from ragmon.daemon.schedule import Schedule
-from ragmon.daemon.service_page import LiveService, ServiceParts
+from ragmon.daemon.sections import SectionParts, build_sections
 from ragmon.daemon.startable import check_startable
 from ragmon.daemon.store_log import log_store
 from ragmon.daemon.topics.analyses import TopicAnalyses
@@ -57,18 +50,7 @@ from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervised, Supervisor
 from ragmon.memory import MemoryBudget
 from ragmon.sources import resolver
-from ragmon.web.alerts import AlertSection
 from ragmon.web.api import RouteSection
-from ragmon.web.audit import AuditSection
-from ragmon.web.baselines import BaselineSection
-from ragmon.web.comparison import ComparisonSection
-from ragmon.web.documents import DocumentSection
-from ragmon.web.erasure import ErasureSection
-from ragmon.web.judge_runs import JudgeSection
-from ragmon.web.pages.sections import page_sections
-from ragmon.web.quarantine import QuarantineSection
-from ragmon.web.series import SeriesSection
-from ragmon.web.tokens import TokenSection
 
 if TYPE_CHECKING:
     from ragmon.daemon.probes.scheduler import Probes
@@ -186,10 +168,11 @@ class Daemon:
             self._supervisor.revive()
 
     async def _start(self, ready: Callable[[str], None] | None) -> None:
-        """Restore, then begin what needs the windows."""
+        """Restore windows and alerts, then be ready and begin what needs them."""
         log_store(self._engine.store, self._log)
         started = self._clock.monotonic()
         counted = await self._engine.thread.ask_async(self._engine.restore)
+        await self._engine.thread.ask_async(self._alerting.restore)
         took = round(self._clock.monotonic() - started, 3)
         self._log.info("restored", replayed=counted, seconds=took)
         self._access.audit.note("start", __version__)
@@ -303,55 +286,23 @@ class Daemon:
 
     def _build_sections(self) -> list[RouteSection]:
         """The API besides metrics, report and queries."""
-        limits = http.limits_of(self._context)
-        return [
-            *self._build_pages(),
-            SeriesSection(self._build_series()),
-            ComparisonSection(self._build_comparisons()),
-            DocumentSection(self._documents),
-            AlertSection(self._alerts, limits),
-            BaselineSection(self._baselines, limits),
-            JudgeSection(self._judges.on_demand, self._clock.now, limits),
-            TokenSection(self._access.tokens.listed),
-            ErasureSection(self._erasures),
-            AuditSection(self._access.audit.entries, self._clock.now),
-            QuarantineSection(self._quarantine),
-        ]
-
-    def _build_series(self) -> LiveSeries:
-        return LiveSeries(self._engine, self._clock, self.settings.limits.query_timeout)
-
-    def _build_comparisons(self) -> LiveComparisons:
-        reads = QueryReads(self._engine, self.settings, self._clock)
-        return LiveComparisons(self._engine, self._build_series(), reads, self._clock)
-
-    def _build_pages(self) -> Sequence[RouteSection]:
-        """The pages for people."""
-        timeout_s = self.settings.limits.query_timeout
-        return page_sections(
-            LivePages(self._engine, self._clock, self._access.audit, self._monitor, timeout_s),
-            self._build_series(),
-            self._alerts,
-            self._baselines,
-            QueryPages(self._monitor, self.settings, self._clock),
-            comparisons=self._build_comparisons(),
-            labels=LabelQueue(self._context, self._monitor, self._judges.calibrations),
-            judges=LiveJudgePages(self._monitor, self._judges),
-            service=self._build_service(),
-            documents=self._documents,
-            topics=self._topics,
+        return build_sections(
+            self._context,
+            SectionParts(
+                access=self._access,
+                monitor=self._monitor,
+                supervisor=self._supervisor,
+                sources=self._sources,
+                delivery=self._delivery,
+                alerts=self._alerts,
+                baselines=self._baselines,
+                judges=self._judges,
+                erasures=self._erasures,
+                quarantine=self._quarantine,
+                documents=self._documents,
+                topics=self._topics,
+            ),
         )
-
-    def _build_service(self) -> LiveService:
-        parts = ServiceParts(
-            monitor=self._monitor,
-            supervisor=self._supervisor,
-            sources=self._sources,
-            delivery=self._delivery,
-            alerts=self._alerts,
-            quarantine=self._quarantine,
-        )
-        return LiveService(self._context, parts)
 
     def _build_components(self) -> list[Component]:
         """In the order in which they start."""

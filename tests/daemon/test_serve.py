@@ -42,6 +42,23 @@ def test_a_store_that_cannot_be_restored_ends_the_daemon(tmp_path):
         assert site.get("/readyz").status == 200
 
 
+def test_a_daemon_is_ready_once_its_alerts_are_restored(tmp_path):
+    daemon = Daemon(settings(tmp_path / "data"), SystemClock())
+    restore, states = daemon._alerting.restore, []
+
+    def watched() -> None:
+        states.append(Site(daemon.url).get("/readyz").status)
+        restore()
+
+    def on_ready(url: str) -> None:
+        states.append(Site(url).get("/readyz").status)
+        daemon.stop()
+
+    daemon._alerting.restore = watched
+    daemon.run(on_ready)
+    assert states == [503, 200]
+
+
 def test_a_port_that_is_taken_is_said_so(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

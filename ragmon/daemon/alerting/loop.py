@@ -63,7 +63,7 @@ class Alerting:
         *,
         other_findings: Findings = lambda _now: (),
     ) -> None:
-        """Begin with no alerts; ``start`` restores the saved ones.
+        """Begin with no alerts; ``restore`` brings back the saved ones.
 
         Args:
             context: of the daemon.
@@ -98,7 +98,6 @@ class Alerting:
         self._counted: Positions = {}  # by the detectors
         self._saved = (-1, False)  # the minute under judgement and the mode that were saved
         self._unwatched = 0  # streams refused before this process began, or since it said so
-        self._restored: Future[None] | None = None
         self._replaying: Iterator[None] = iter(())
         self._log = structlog.get_logger("alert")
         self._detection_log = structlog.get_logger("detection")
@@ -124,8 +123,7 @@ class Alerting:
         return standing(book.incidents, book.open, book.recent, self._context.clock.now())
 
     def start(self) -> None:
-        """Begin, without waiting."""
-        self._restored = self._engine.thread.submit(self.restore)
+        """Begin, without waiting; what was saved has been restored."""
         self._context.schedule.every(_EVERY_S, "detect", self.turn)
         self._context.schedule.every(_FORGET_EVERY_S, "forget_alerts", self.forget)
 
@@ -167,8 +165,6 @@ class Alerting:
 
     def turn(self) -> None:
         """Count what was buffered and judge what is due; off the writer's thread."""
-        if self._restored is not None:
-            self._restored.result()
         ask = self._engine.thread.ask
         until = self._context.clock.monotonic() + _TURN_S
         while ask(self._go_on):
