@@ -131,13 +131,18 @@ def _shown(value: Any) -> str:
 
 
 def _without_credentials(text: str) -> str:
-    """A text; where it is a URL, without the user and password in it."""
+    """A text; where it is a URL, without user, password and what follows its path."""
     try:
-        place = urlsplit(text).netloc
+        url = urlsplit(text)
     except ValueError:  # no URL
         return text
-    _, at, host = place.rpartition("@")
-    return text.replace(place, f"(hidden)@{host}", 1) if at else text
+    _, at, host = url.netloc.rpartition("@")
+    if at:
+        text = text.replace(url.netloc, f"(hidden)@{host}", 1)
+    for begins, secret in (("?", url.query), ("#", url.fragment)):
+        if url.netloc and secret:
+            text = text.replace(f"{begins}{secret}", f"{begins}(hidden)", 1)
+    return text
 
 
 def reference() -> list[tuple[str, str, str]]:

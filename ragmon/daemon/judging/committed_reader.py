@@ -4,6 +4,7 @@ A share draws the same records whenever it is asked, and a larger one draws thos
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,8 +19,16 @@ LOCAL_SOURCE = "judge:local"
 """Names under which the store keeps how far a judge has read."""
 
 _START_BEHIND = 100_000  # how far back a store that never was judged is read
+_BATCH_BYTES = 4 << 20  # of records; each of them takes four times as much until it is judged
 
 _decode = msgspec.msgpack.Decoder(QueryRecord).decode
+
+
+class DrawnBatch(NamedTuple):
+    """Answers of a stretch of records."""
+
+    answers: list[QueryRecord]
+    end: int  # sequence number behind the stretch
 
 
 class CommittedReader:
@@ -49,13 +58,16 @@ class CommittedReader:
         """Have what will be drawn kept in memory; ``share`` is what the follower draws now."""
         self._cache.keep_for(share, self.source)
 
-    def drawn(self, reader: Reader, at: int, end: int, share: float) -> list[QueryRecord]:
+    def drawn(self, reader: Reader, at: int, end: int, share: float) -> DrawnBatch:
         """The answers from ``at`` to before ``end`` that can be judged and belong to the share.
+
+        Where records are large the stretch ends earlier, after one of them at least.
 
         Raises:
             StoreError: the store cannot be read.
         """
         drawn: dict[int, bytes] = {}
+        size_bytes = 0
         while at < end:
             block = reader.hashes_from(at)
             if block is None:
@@ -67,9 +79,14 @@ class CommittedReader:
                 body = self._stored(reader, first, sequence)
                 if body is not None:
                     drawn[sequence] = body
+                    size_bytes += len(body)
+                if size_bytes >= _BATCH_BYTES:
+                    end = sequence + 1
+                    break
             at = first + len(hashes)
         self._cache.lend(drawn, self.source)
-        return [record for record in map(_decode, drawn.values()) if judgeable(record)]
+        answers = [record for record in map(_decode, drawn.values()) if judgeable(record)]
+        return DrawnBatch(answers, end)
 
     def _stored(self, reader: Reader, first: int, sequence: int) -> bytes | None:
         """A record of a block, None when it is gone; a small batch leaves most for the next one."""

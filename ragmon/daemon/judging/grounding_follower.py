@@ -161,7 +161,7 @@ class GroundingFollower(LoopOwner):
         share = self._share()
         at = self.progress.sequence
         end = min(at + min(_LONGEST_SPAN, int(self._role.batch / share)), self._committed.newest())
-        drawn = self._committed.drawn(reader, at, end, share)
+        drawn, end = self._committed.drawn(reader, at, end, share)
         verdicts = self._judge(drawn, share) if drawn else []
         if not self._deliver([*verdicts, *self._hooks.draws(drawn, verdicts, share)], end):
             return False

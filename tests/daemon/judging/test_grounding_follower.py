@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import Settings
 from ragmon.daemon.build import build_engine
+from ragmon.daemon.judging import committed_reader
 from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
 from ragmon.daemon.judging.grounding_follower import (
     CRASHED,
@@ -123,6 +124,25 @@ def answered(number, **fields):
     chunks = [Chunk("a", text=f"Passage {number} of the manual.")]
     usual = {"timestamp": NOW - 1.0, "query": "what?", "answer": f"It is {number}."}
     return QueryRecord(query_id=f"q{number}", **{**usual, "chunks": chunks, **fields})
+
+
+def test_large_answers_are_read_a_few_at_a_time(site, monkeypatch):
+    batches, judge = [], site.worker.judge
+
+    def noted(cases):
+        batches.append(sum(len(case.answer) for case in cases))
+        return judge(cases)
+
+    monkeypatch.setattr(committed_reader, "_BATCH_BYTES", 50_000)
+    monkeypatch.setattr(site.worker, "judge", noted)
+    sizes = [10_000] * 20 + [200_000] + [10_000] * 20
+    site.log(*(answered(at, answer="a" * size) for at, size in enumerate(sizes)))
+    site.follow()
+    assert [len(case.answer) for case in site.worker.asked] == sizes, "each once, in order"
+    assert max(batches) < 50_000 + 200_000
+    assert len(batches) >= 8
+    assert site.counted == ["scored"] * len(sizes)
+    assert site.follower.backlog == 0
 
 
 def test_every_answer_with_context_is_read_once(site):
