@@ -63,15 +63,48 @@ class RepeatTable:
         Args:
             records: in the order of their sequence numbers, and not yet shared with anyone.
         """
+        # Every query comes through here: passes over one field each cost least.
+        listed = list(records)
+        texts = [record.query for record in listed]
+        pipelines = [record.pipeline for record in listed]
+        askers = [record.user_id or record.session_id for record in listed]
+        keys = list(map(hash, zip(pipelines, askers, texts, strict=True)))
+        times = [record.timestamp for record in listed]
+        if all(texts) and self._remember_new(keys, times):
+            for record in [record for record in listed if record.repeat]:
+                force_setattr(record, "repeat", 0)
+        else:
+            self._number_each(listed, keys)
+
+    def _remember_new(self, keys: Sequence[int], times: Sequence[float]) -> bool:
+        """Remember questions of one minute that are all new; False, and nothing, for any others.
+
+        Args:
+            keys: of the questions.
+            times: of each, unix seconds.
+        """
+        if not keys or self._questions + len(keys) > self._most_questions:
+            return False
+        minute = min(times) // MINUTE_S
+        if max(times) // MINUTE_S != minute:
+            return False
+        new = dict.fromkeys(keys, 1)
+        known = self._minutes.get(minute, {}).keys()
+        if len(new) < len(keys) or not known.isdisjoint(keys):
+            return False
+        self._minute(minute).update(new)
+        self._questions += len(new)
+        return True
+
+    def _number_each(self, records: Sequence[QueryRecord | Asked], keys: Sequence[int]) -> None:
         minute = -1.0
         asked: dict[int, int] = {}
-        for record in records:  # every query comes through here: no calls of our own
+        for record, key in zip(records, keys, strict=True):
             earlier = 0
             if record.query:
                 if record.timestamp // MINUTE_S != minute:
                     minute = record.timestamp // MINUTE_S
                     asked = self._minute(minute)
-                key = hash((record.pipeline, record.user_id or record.session_id, record.query))
                 earlier = asked.get(key, 0)
                 if earlier:
                     asked[key] = earlier + 1

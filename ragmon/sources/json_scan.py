@@ -31,6 +31,8 @@ class _Place(NamedTuple):
 def count_byte(text: bytes, byte: bytes) -> int:
     """Occurrences of one byte, at a tenth of the time of ``bytes.count``."""
     (number,) = byte
+    if len(text) <= _STRETCH:
+        return int(np.count_nonzero(np.frombuffer(text, np.uint8) == number))
     stretches = range(0, len(text), _STRETCH)
     whole = np.frombuffer(text, np.uint8)
     return sum(int(np.count_nonzero(whole[at : at + _STRETCH] == number)) for at in stretches)

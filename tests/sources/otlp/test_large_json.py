@@ -138,6 +138,32 @@ def test_others_have_a_turn_while_objects_are_counted(monkeypatch, read):
     assert worst == SCANS
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param(json.decode, id="traces"),
+        pytest.param(lambda body: logs.decode(body, "json"), id="logs"),
+    ],
+)
+def test_others_have_a_turn_between_counting_and_decoding(monkeypatch, read):
+    steps: list[str] = []
+
+    def noted(name):
+        function = getattr(json, name)
+
+        def call(*arguments):
+            steps.append(name)
+            return function(*arguments)
+
+        monkeypatch.setattr(json, name, call)
+
+    noted("reserve_json")
+    noted("parse")
+    body = b'{"x":"' + b" " * json._LARGE + b'"}'
+    steps.extend("turn" for _ in read(body))
+    assert steps[:3] == ["reserve_json", "turn", "parse"]
+
+
 def test_empty_objects_above_the_spans_are_counted():
     scopes = b",".join([b"{}"] * 200)
     body = b'{"resourceSpans":[{"scopeSpans":[' + scopes + b"]}]}"

@@ -183,6 +183,8 @@ def check(
                 raise RecordError("too_many_records", "", detail, hint="Send smaller batches")
             yield
     reserve_json(memory, body)
+    if is_large(body):
+        yield
 
 
 def is_too_wide(encoded: Raw) -> bool:
