@@ -6,18 +6,19 @@ import time
 import pytest
 
 from ragmon.sources.otlp.reading import values
-from tests.support.patterns import MOST_S, patterns_of, slowest
+from tests.support.patterns import MOST_S, patterns_of, patterns_within, slowest
 
 OWN_TEXTS = "ragmon.demo."  # reads the packaged corpus alone
 PATTERNS = {
     name: pattern
-    for name, pattern in patterns_of("ragmon").items()
+    for name, pattern in (patterns_of("ragmon") | patterns_within("ragmon")).items()
     if not name.startswith(OWN_TEXTS)
 }
 
 
 def test_the_patterns_are_found():
     assert len(PATTERNS) > 80
+    assert any(name.startswith("ragmon.sinks.slack:") for name in PATTERNS), "also within functions"
 
 
 @pytest.mark.parametrize("name", PATTERNS)

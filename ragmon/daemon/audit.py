@@ -26,7 +26,8 @@ FILE = "audit.jsonl"
 _MOST_WAITING = 10_000  # entries
 _MOST_TEXT = 2_000  # characters of a path or of a request
 _FAILURES_EVERY_S = 60.0  # of the same kind from the same address
-_MOST_FAILURES = 1_000  # kinds and addresses that are remembered
+_MOST_FAILURES = 1_000  # kinds and addresses that are remembered, and recorded in a minute
+_OTHERS = "(others)"  # address of the failures beyond, together
 _IDLE_S = 30.0
 _BLOCK_BYTES = 1 << 16
 
@@ -104,6 +105,7 @@ class AuditLog(LoopOwner):
         self._clock = clock
         self._waiting: deque[tuple[AuditEntry, Future[None]]] = deque()
         self._failures: dict[tuple[str, str, str], tuple[float, int]] = {}
+        self._looked_at = 0.0  # monotonic; for failures that are over
         self._log = structlog.get_logger("audit")
         self.lost = 0  # entries that could not be written
         self.loop = Loop("audit", self._turn, self._log, finish=self.flush)
@@ -155,10 +157,13 @@ class AuditLog(LoopOwner):
         self.changed(scope, permit, "sendLabels", counts)
 
     def refused(self, scope: Scope, name: str, reason: str) -> None:
-        """Record a token that was refused; once a minute for each kind and address, with counts."""
+        """Record a token that was refused; once a minute for each kind and address, with counts.
+
+        Many addresses share one entry, so that a flood does not rotate the changes away.
+        """
         key, now = (remote_of(scope), name, reason), self._clock.monotonic()
-        if len(self._failures) >= _MOST_FAILURES and key not in self._failures:
-            self._failures.clear()
+        if key not in self._failures and not self._has_room(now):
+            key = (_OTHERS, "", reason)
         noted_at, count = self._failures.get(key, (-_FAILURES_EVERY_S, 0))
         if now - noted_at < _FAILURES_EVERY_S:
             self._failures[key] = (noted_at, count + 1)
@@ -166,7 +171,7 @@ class AuditLog(LoopOwner):
         self._failures[key] = (now, 0)
         self.record(
             AuditEntry(
-                who=name,
+                who=key[1],
                 remote=key[0],
                 what="useToken",
                 outcome=reason,
@@ -174,6 +179,18 @@ class AuditLog(LoopOwner):
                 repeated=count,
             )
         )
+
+    def _has_room(self, now: float) -> bool:
+        """True when one more kind or address can be remembered."""
+        if len(self._failures) >= _MOST_FAILURES and now >= self._looked_at + 1.0:
+            self._looked_at = now
+            recent = now - _FAILURES_EVERY_S
+            self._failures = {
+                key: noted
+                for key, noted in self._failures.items()
+                if noted[0] > recent or key[0] == _OTHERS
+            }
+        return len(self._failures) < _MOST_FAILURES
 
     def entries(self, since: float, limit: int) -> list[AuditEntry]:
         """The newest entries from a moment on, newest first."""

@@ -104,13 +104,21 @@ class TestLog:
         found = [(each.remote, each.repeated) for each in log.entries(0.0, 9)]
         assert found == [("10.0.0.7", 4), ("10.0.0.8", 0), ("10.0.0.7", 0)]
 
-    def test_a_flood_of_addresses_is_bounded(self, tmp_path):
-        log = AuditLog(file(tmp_path), ManualClock())
-        for number in range(12_000):
-            log.refused({**SCOPE, "client": (f"a{number}", 5)}, "", "unauthorized")
-        assert len(log._failures) <= 1_000
-        assert len(log._waiting) == 10_000
-        assert log.lost == 2_000
+    def test_a_flood_of_addresses_leaves_room_for_changes(self, tmp_path):
+        clock = ManualClock(1_000.0)
+        log = AuditLog(file(tmp_path), clock)
+        for minute in range(2):
+            for number in range(12_000):
+                address = (f"a{minute}-{number}", 5)
+                log.refused({**SCOPE, "client": address}, "", "unauthorized")
+            assert len(log._failures) <= 1_001
+            assert len(log._waiting) <= 1_001 * (minute + 1)
+            clock.sleep(61.0)
+        assert log.lost == 0
+        others = [entry for entry, _ in log._waiting if entry.remote == "(others)"]
+        assert [entry.repeated for entry in others] == [0, 10_999]
+        log.refused({**SCOPE, "client": ("late", 5)}, "", "unauthorized")
+        assert log._waiting[-1][0].remote == "late", "the flood is over"
 
     def test_a_disk_that_refuses_stops_nobody(self, tmp_path):
         log = AuditLog(file(tmp_path / "missing"), ManualClock())

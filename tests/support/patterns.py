@@ -1,6 +1,8 @@
 """Attacks on regular expressions: texts grown from a pattern until matching takes too long."""
 
+import ast
 import importlib
+import inspect
 import pkgutil
 import re
 import signal
@@ -13,6 +15,9 @@ SIZES = (40, 640, 5_120, 40_960)
 MOST_S = 0.25  # of CPU for 40 kB; a quadratic pattern takes seconds, a linear one a millisecond
 _LONG = 32  # repeats that may be longer are pumped
 _BREAKS = ("", "!", "\n!", "\0", "=")
+
+_ANCHORED = ("match", "fullmatch")
+_AT_ONCE = (*_ANCHORED, "search", "sub", "subn", "split", "findall", "finditer")
 
 _PARSER = re._parser  # the standard library's own reading of a pattern
 
@@ -31,6 +36,29 @@ def patterns_of(package: str) -> dict[str, re.Pattern[Any]]:
         for name, value in vars(module).items()
         if isinstance(value, re.Pattern)
     }
+
+
+def patterns_within(package: str) -> dict[str, re.Pattern[Any]]:
+    """Patterns of calls such as ``re.sub("a", …)``, by module and line."""
+    root = importlib.import_module(package)
+    names = [info.name for info in pkgutil.walk_packages(root.__path__, f"{package}.")]
+    return {
+        f"{module.__name__}:{call.lineno}": pattern
+        for module in _imported(name for name in sorted(names) if _is_safe(name))
+        for call in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(call, ast.Call) and (pattern := _used_at(call)) is not None
+    }
+
+
+def _used_at(call: ast.Call) -> re.Pattern[str] | None:
+    """The pattern that a function of ``re`` is called with as a text; None of other calls."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or ast.unparse(function.value) != "re":
+        return None
+    if function.attr not in _AT_ONCE or not isinstance(call.args[0], ast.Constant):
+        return None
+    text = call.args[0].value
+    return re.compile(rf"\A(?:{text})" if function.attr in _ANCHORED else text)
 
 
 def _imported(names: Iterable[str]) -> Iterator[ModuleType]:
