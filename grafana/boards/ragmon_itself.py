@@ -2,7 +2,7 @@
 
 from grafana.board import Board, Row
 from grafana.metrics import OWN, quantile, rate, selector
-from grafana.panels import THIRD, Query, chart, stack, stat, table
+from grafana.panels import THIRD, Query, chart, column, stack, stat, table
 
 _LIMIT = f'ragmon_limit_bytes{{{OWN}, limit="disk"}}'
 _DISK_USED = f"max(ragmon_store_bytes{{{OWN}}} / on (job, instance) {_LIMIT})"
@@ -65,6 +65,59 @@ _NOW = Row(
             Query(_DISK_USED, "used"),
             (0.5, "orange"),
             (0.8, "red"),
+        ),
+    ),
+)
+
+_AT = "cluster, namespace, job, instance"
+
+
+def _by_instance(metric: str, *labels: str) -> Query:
+    return Query(f"sum by ({_AT}) ({selector(metric, *labels, of=OWN)})", "", instant=True)
+
+
+def _per_second(counter: str) -> Query:
+    grown = f"rate({selector(counter, of=OWN)}[$__rate_interval])"
+    return Query(f"sum by ({_AT}) ({grown})", "", instant=True)
+
+
+_FLEET = Row(
+    "Every ragmon",
+    (
+        table(
+            "Instances",
+            "Each process, wherever Prometheus finds it: choose clusters and namespaces above.",
+            "short",
+            {
+                "Up": _by_instance("up"),
+                "Accepted": _per_second("ragmon_ingest_records_total"),
+                "Refused": _per_second("ragmon_rejected_total"),
+                "Queries": _per_second("ragmon_queries_total"),
+                "Newest query": Query(
+                    f"time() - max by ({_AT}) (ragmon_watermark_timestamp_seconds{{{OWN}}})",
+                    "",
+                    instant=True,
+                ),
+                "Disk used": Query(
+                    f"max by ({_AT}) (ragmon_store_bytes{{{OWN}}} / on ({_AT}) {_LIMIT})",
+                    "",
+                    instant=True,
+                ),
+            },
+            {
+                "cluster": "Cluster",
+                "namespace": "Namespace",
+                "job": "Job",
+                "instance": "Instance",
+            },
+            overrides=(
+                column("Accepted", unit="reqps"),
+                column("Refused", unit="reqps"),
+                column("Queries", unit="reqps"),
+                column("Newest query", unit="s"),
+                column("Disk used", unit="percentunit"),
+            ),
+            sorted_by="Accepted",
         ),
     ),
 )
@@ -311,5 +364,5 @@ BOARD = Board(
     "ragmon-itself",
     "ragmon itself",
     "Health of the monitor itself: ingest, freshness, detection and notifications.",
-    (_NOW, _INGEST, _WINDOWS, _DETECTION, _OUT, _PLACE),
+    (_NOW, _FLEET, _INGEST, _WINDOWS, _DETECTION, _OUT, _PLACE),
 )

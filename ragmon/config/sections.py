@@ -90,6 +90,14 @@ class QuarantineSettings(SettingsSection):
     """Most disk space for all entries together; beyond it the oldest are deleted."""
 
 
+class ReplicaSettings(SettingsSection):
+    """This process among others."""
+
+    name: str = ""
+    """Name of this process, in the header Ragmon-Instance of answers to GET /v1/…; empty: the name
+    of the host, in Kubernetes that of the pod."""
+
+
 class BackupSettings(SettingsSection):
     """Backups of the store by `ragmon backup`, which runs beside the daemon."""
 

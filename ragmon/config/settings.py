@@ -25,6 +25,7 @@ from ragmon.config.sections import (
     PrivacySettings,
     ProbeSettings,
     QuarantineSettings,
+    ReplicaSettings,
     RetentionSettings,
     RetrievalSettings,
     SamplingSettings,
@@ -104,6 +105,7 @@ class Settings(BaseSettings):
     http://localhost:6006/v1/traces}; none: off."""
     detectors: DetectorSettings = DetectorSettings()
     alerts: AlertSettings = AlertSettings()
+    replica: ReplicaSettings = ReplicaSettings()
     log: LogSettings = LogSettings()
     store: Annotated[dict[str, Any], AfterValidator(_with_kind)] = _with_kind({})
     """Kind of store and its options, for example {kind: sqlite, synchronous: NORMAL}."""

@@ -27,6 +27,7 @@ from ragmon.config.access import AuthSettings
 from ragmon.daemon.audit import AuditLog
 from ragmon.daemon.component import Context
 from ragmon.daemon.descriptors import DescriptorWatch, connection_limit, raise_limit
+from ragmon.daemon.event_loop_watch import EventLoopWatch
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.tls import Certificates
 from ragmon.errors import SettingsError
@@ -36,6 +37,7 @@ from ragmon.sources.otlp.receiver import source as otlp
 from ragmon.web.api import Api, Audited, RouteSection
 from ragmon.web.browsers import BrowserGuard
 from ragmon.web.endpoint import Endpoint
+from ragmon.web.instance import named
 from ragmon.web.pages.assets import Assets
 from ragmon.web.pages.login import LoginSection, ProblemPages
 from ragmon.web.pages.rendering import Renderer
@@ -46,6 +48,19 @@ _AUDIT_S = 5.0  # that an answer waits for its entry
 
 class Server(uvicorn.Server):
     """Leaves signals to the daemon, which ends in an order of its own."""
+
+    def __init__(self, config: uvicorn.Config, monotonic: Callable[[], float]) -> None:
+        super().__init__(config)
+        self.event_loop = EventLoopWatch(monotonic)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second, on the event loop; True to end."""
+        self.event_loop.turned()
+        return await super().on_tick(counter)
+
+    def hanging(self) -> list[str]:
+        """One sentence while the event loop hangs; from any thread."""
+        return self.event_loop.problems()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -74,7 +89,10 @@ def configure(
         protected=_protected(context.settings.auth),
         more=(_login(context, renderer), *more),
     )
-    application = api.application(_auditor(context.audit), ProblemPages(renderer).answer)
+    application = named(
+        api.application(_auditor(context.audit), ProblemPages(renderer).answer),
+        context.settings.replica.name or socket.gethostname(),
+    )
     return uvicorn.Config(
         _guarded(context, _route(source, traces, _paced(application))),
         http=bounded_protocol(limits, lambda reason: own.rejected("http", reason)),

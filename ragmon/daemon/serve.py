@@ -263,7 +263,7 @@ class Daemon:
             certificates=self._access.certificates,
             more=self._build_sections(),
         )
-        server = http.Server(config)
+        server = http.Server(config, self._clock.monotonic)
         limit = http.limits_of(self._context).connections
         http.watch_connections(self._context.own, server, limit)
         return server
@@ -321,7 +321,7 @@ class Daemon:
             self._topics,
             *((self._push,) if self._push is not None else ()),
             *((self._probes,) if self._probes is not None else ()),
-            *service_manager.build(self._monitor.stalled),
+            *service_manager.build(lambda: [*self._server.hanging(), *self._monitor.stalled()]),
         ]
 
     def _build_push(self) -> metrics_push.MetricsPush | None:

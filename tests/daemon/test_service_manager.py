@@ -4,8 +4,11 @@ import socket
 
 import pytest
 
+from ragmon.clock import ManualClock
 from ragmon.daemon import service_manager
+from ragmon.daemon.event_loop_watch import EventLoopWatch
 from tests.support.daemons import running
+from tests.support.wait import eventually
 
 
 class Manager:
@@ -83,3 +86,30 @@ def test_a_manager_that_is_away_stops_nothing(tmp_path):
     told.start()
     told.stop()
     assert not told.loop.heartbeat.is_active
+
+
+def test_no_sign_of_life_while_the_event_loop_hangs(manager, tmp_path, monkeypatch):
+    """Nobody else can tell: what would answer /livez is what hangs."""
+    monkeypatch.setenv("NOTIFY_SOCKET", manager.path)
+    monkeypatch.setenv("WATCHDOG_USEC", "300000")
+    with running(tmp_path / "data") as site:
+        manager.until("WATCHDOG=1")
+        watch = site.daemon._server.event_loop
+        eventually(lambda: watch._turned_at is not None, "it turned")
+        monkeypatch.setattr(watch, "turned", lambda: None)
+        watch._turned_at -= 3_600.0
+        manager.until("STATUS=the event loop has not turned for 36")
+
+
+def test_the_event_loop_turns_by_itself():
+    clock = ManualClock()
+    watch = EventLoopWatch(clock.monotonic)
+    clock.sleep(3_600.0)
+    assert watch.problems() == []  # it has not begun
+    watch.turned()
+    clock.sleep(15.0)
+    assert watch.problems() == []
+    clock.sleep(10.0)
+    assert watch.problems() == ["the event loop has not turned for 25 s: no request is answered"]
+    watch.turned()
+    assert watch.problems() == []
