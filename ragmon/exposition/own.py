@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric, Sample
 from prometheus_client.registry import Collector
 
 from ragmon import __version__
@@ -24,7 +24,7 @@ class OwnMetrics:
         self.refusals = RefusalExamples()
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
-        self._series: dict[tuple[str, Labels], Series] = {}
+        self._series: dict[tuple[str, Labels | tuple[str, ...]], Series] = {}
         info = Gauge("ragmon_build_info", "Version of ragmon.", ["version"], registry=self.registry)
         info.labels(__version__).set(1)
         self._ingested = self._counter(
@@ -79,7 +79,7 @@ class OwnMetrics:
         self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
     ) -> None:
         """Gauges told apart by one label, asked for at each scrape."""
-        gauges = _Watched(GaugeMetricFamily, name, text, (label,), lambda: _by_label(values()))
+        gauges = _Watched("gauge", name, text, (label,), lambda: _by_label(values()))
         self.registry.register(gauges)
 
     def watch_gauges(
@@ -90,7 +90,7 @@ class OwnMetrics:
         values: Callable[[], Mapping[tuple[str, ...], float]],
     ) -> None:
         """Gauges told apart by labels, asked for at each scrape."""
-        self.registry.register(_Watched(GaugeMetricFamily, name, text, labels, values))
+        self.registry.register(_Watched("gauge", name, text, labels, values))
 
     def watch_each_total(
         self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]
@@ -110,7 +110,7 @@ class OwnMetrics:
         values: Callable[[], Mapping[tuple[str, ...], float]],
     ) -> None:
         """Counters kept elsewhere, told apart by labels, asked for at each scrape."""
-        self.registry.register(_Watched(CounterMetricFamily, name, text, labels, values))
+        self.registry.register(_Watched("counter", name, text, labels, values))
 
     def accepted(self, source: str, count: int) -> None:
         """Records, feedback or labels made durable."""
@@ -164,6 +164,9 @@ class OwnMetrics:
     def families(self) -> Iterator[Family]:
         """Everything, as it is now."""
         for metric in self.registry.collect():
+            if isinstance(metric, _WatchedMetric):
+                yield self._watched_family(metric)
+                continue
             if metric.type == "histogram":
                 yield Family(metric.name, "histogram", metric.documentation, (), histograms(metric))
                 continue
@@ -173,6 +176,19 @@ class OwnMetrics:
             ]
             name = metric.name + ("_total" if metric.type == "counter" else "")
             yield Family(name, metric.type, metric.documentation, samples)
+
+    def _watched_family(self, metric: "_WatchedMetric") -> Family:
+        """The family, whose series are known by the values of their labels."""
+        watched = metric.watched
+        samples = []
+        for values, number in metric.values.items():
+            known = self._series.get((watched.series_name, values))
+            if known is None:
+                labels = tuple(zip(watched.labels, values, strict=True))
+                known = series(watched.series_name, tuple(sorted(labels)))
+                self._series[watched.series_name, values] = known
+            samples.append((known, number))
+        return Family(watched.series_name, metric.type, metric.documentation, samples)
 
     def _known(self, name: str, labels: Labels) -> Series:
         """The series, of which the text is made once."""
@@ -210,20 +226,43 @@ class _Watched(Collector):
 
     def __init__(
         self,
-        kind: type[GaugeMetricFamily] | type[CounterMetricFamily],
+        kind: str,
         name: str,
         text: str,
         labels: tuple[str, ...],
         values: Callable[[], Mapping[tuple[str, ...], float]],
     ) -> None:
-        self._kind, self._name, self._text = kind, name, text
-        self._labels, self._values = labels, values
+        self.empty = Metric(name.removesuffix("_total") if kind == "counter" else name, text, kind)
+        self.labels, self._values = labels, values
+        self.series_name = self.empty.name + ("_total" if kind == "counter" else "")
 
     def collect(self) -> Iterator[Metric]:
-        family = self._kind(self._name, self._text, labels=self._labels)
-        for values, number in self._values().items():
-            family.add_metric(values, number)
-        yield family
+        yield _WatchedMetric(self, self._values())
+
+
+class _WatchedMetric(Metric):
+    """Values at one moment, of which the samples are made only for who asks.
+
+    A scrape makes its lines of the values: samples, and a metric whose name is checked again,
+    took a fifth of a scrape after which nothing had changed.
+    """
+
+    def __init__(self, watched: _Watched, values: Mapping[tuple[str, ...], float]) -> None:
+        self.__dict__.update(watched.empty.__dict__)
+        self.watched = watched
+        self.values = values
+        del self.__dict__["samples"]
+
+    def __getattr__(self, name: str) -> list[Sample]:
+        if name != "samples":
+            raise AttributeError(name)
+        watched = self.watched
+        return [
+            Sample(
+                watched.series_name, dict(zip(watched.labels, values, strict=True)), number, None
+            )
+            for values, number in self.values.items()
+        ]
 
 
 def _by_label(values: Mapping[str, float]) -> dict[tuple[str, ...], float]:
