@@ -60,7 +60,7 @@ lock: $(INSTALLED)
 	$(RUN)/uv pip compile pyproject.toml --extra demo --extra dev --extra grpc --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-emit-find-links --no-header -q \
 		-o requirements.lock
-	$(RUN)/uv pip compile pyproject.toml -c requirements.lock --extra demo --extra grpc \
+	$(RUN)/uv pip compile pyproject.toml -c requirements.lock --extra cluster --extra demo --extra grpc \
 		--universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header -q -o deploy/requirements.lock
 

@@ -6,6 +6,9 @@ RagmonError
 ├── StoreError         the store refused; ``retryable`` says whether waiting helps
 │   ├── StoreBusyError      another process owns it
 │   ├── StoreFullError      no space left
+│   ├── StoreUnreachableError   its server does not answer
+│   │   └── StoreInDoubtError   nor said what became of a commit
+│   ├── StoreFencedError    another process has taken over
 │   └── StoreCorruptError   the file is damaged
 ├── OverloadedError    the bounded queue is full
 ├── MemoryLimitError   limits.memory does not allow it, now or ever
@@ -57,6 +60,23 @@ class StoreFullError(StoreError):
     """There is no space left for another block."""
 
     reason = "store_full"
+
+
+class StoreUnreachableError(StoreError):
+    """The server of the store does not answer."""
+
+    reason = "store_unreachable"
+
+
+class StoreInDoubtError(StoreUnreachableError):
+    """A commit was sent, and the server did not say what became of it; ``Shard.settle`` asks."""
+
+
+class StoreFencedError(StoreError):
+    """Another process has taken over; this one must not write any more."""
+
+    retryable = False
+    reason = "store_fenced"
 
 
 class StoreCorruptError(StoreError):

@@ -18,7 +18,8 @@ def masked(values: Mapping[str, Any] | None) -> Masked | None:
 
 
 def _shown(key: str, value: Any) -> str:
-    if value is None or isinstance(value, bool | int | float) or key.endswith(("_file", "_env")):
+    plain = key == "kind" or key.endswith(("_file", "_env"))
+    if plain or value is None or isinstance(value, bool | int | float):
         return str(value)
     if isinstance(value, str) and (host := urlsplit(value).hostname):
         return f"{urlsplit(value).scheme}://{host}/…"  # the path may be the secret

@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from ragmon.config.access import AuditSettings, AuthSettings, TlsSettings
 from ragmon.config.detection import DetectorSettings
 from ragmon.config.links import LinkSettings
-from ragmon.config.masked import masked
+from ragmon.config.masked import Masked, masked
 from ragmon.config.metrics import MetricsSettings
 from ragmon.config.sections import (
     AlertSettings,
@@ -38,7 +38,7 @@ TagKey = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_.-]*$")]
 
 
 def _with_kind(store: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "sqlite"} | store
+    return Masked({"kind": "sqlite"} | store) if "dsn" in store else {"kind": "sqlite"} | store
 
 
 def _with_a_host(url: str) -> str:
@@ -108,7 +108,8 @@ class Settings(BaseSettings):
     replica: ReplicaSettings = ReplicaSettings()
     log: LogSettings = LogSettings()
     store: Annotated[dict[str, Any], AfterValidator(_with_kind)] = _with_kind({})
-    """Kind of store and its options, for example {kind: sqlite, synchronous: NORMAL}."""
+    """Kind of store and its options: {kind: sqlite, synchronous: NORMAL}, or in PostgreSQL
+    {kind: postgresql, dsn_file: /run/secrets/postgres}, for replicas without a volume."""
     sources: tuple[dict[str, Any], ...] = ()
     """Sources besides HTTP and OTLP, for example {kind: jsonl, path: /var/log/rag.jsonl}."""
     sinks: tuple[SinkSettings, ...] = ()

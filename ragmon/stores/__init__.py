@@ -93,7 +93,7 @@ class Migration(NamedTuple):
 
     from_format: int
     to_format: int
-    backup: Path  # the store as it was
+    backup: Path | None  # the store as it was; None: the database has backups of its own
 
 
 class Lost(NamedTuple):

@@ -58,7 +58,21 @@ class Shard(Protocol):
         ...
 
     def commit(self, commit: Commit) -> None:
-        """Make it durable, or raise StoreError and change nothing."""
+        """Make it durable, or raise StoreError and change nothing.
+
+        Raises:
+            StoreInDoubtError: it may have been made durable; ``settle`` asks.
+        """
+        ...
+
+    def settle(self) -> bool:
+        """Ask what became of a commit that ended with StoreInDoubtError; True: it was applied.
+
+        Nothing else is committed before this returned. Without such a commit it is nothing.
+
+        Raises:
+            StoreInDoubtError: it is still not known.
+        """
         ...
 
     def record(self, sequence: int) -> bytes | None:

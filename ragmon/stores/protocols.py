@@ -175,6 +175,14 @@ class DeadLetter(NamedTuple):
     number: int
 
 
+MOST_DEAD = 10_000
+"""Notifications that were given up, and are kept."""
+KEEP_DEAD_S = 30 * 86_400.0
+"""Age at which a notification that was given up is forgotten."""
+LONGEST_WAIT_S = 3_600.0
+"""A notification that waits longer was planned before the clock was set back."""
+
+
 class Outbox(Protocol):
     """Notifications that no receiver has yet.
 

@@ -49,8 +49,15 @@ class Quarantine(Protocol):
     Any thread may look at ``counts`` and ``totals``: they are replaced, never changed.
     """
 
-    counts: Mapping[str, int]  # entries that are there
-    totals: Mapping[tuple[str, ...], int]  # kept since the start, by stage and reason
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Entries that are there, by stage."""
+        ...
+
+    @property
+    def totals(self) -> Mapping[tuple[str, ...], int]:
+        """Entries kept since the start, by stage and reason."""
+        ...
 
     def put(self, items: Sequence[QuarantinedItem]) -> None:
         """Make them durable, or raise StoreError and change nothing.

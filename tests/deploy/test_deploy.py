@@ -67,7 +67,7 @@ def test_the_image_installs_by_hash_what_the_project_locked():
     assert all(image.values())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    everyone = [*project["dependencies"], *extras["grpc"], *extras["demo"]]
+    everyone = [*project["dependencies"], *extras["grpc"], *extras["demo"], *extras["cluster"]]
     wanted = {re.match(r"[\w-]+", each)[0] for each in everyone}
     assert wanted <= {pin.split("==")[0] for pin in image}
 

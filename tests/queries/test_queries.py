@@ -26,9 +26,9 @@ from ragmon.queries.summaries import layout_of, summarize
 from ragmon.queries.words import WordSearch
 from ragmon.records import Amendments, Feedback, Label, Latency, QueryRecord, Verdict
 from ragmon.signals.failure_mode import MODES
+from ragmon.stores.packing import read_observations
 from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite import reader as sqlite_reader
-from ragmon.stores.sqlite.blocks import read_observations
 from ragmon.windows import observations
 from tests.support.examples import NOON, chunks, pipeline, query_records, record
 from tests.support.rig import Rig, rated, sent

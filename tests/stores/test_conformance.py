@@ -2,6 +2,7 @@
 
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from ragmon.plugins import kinds
 from ragmon.records import Position
 from ragmon.stores import Restatement, Waiting
 from ragmon.windows.snapshot import SavedBucket
+from tests.support import stores
+from tests.support.postgres import shared_server
 from tests.support.stores import (
     KINDS,
     commit_of,
@@ -255,7 +259,7 @@ def test_a_store_is_as_good_as_dictionaries(kind):
     run_state_machine_as_test(
         type(f"Machine_{kind}", (StoreMachine,), {"kind": kind}),
         settings=settings(
-            max_examples=60,
+            max_examples=60 if kind == "sqlite" else 8,  # each has a schema of its own
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),
@@ -263,5 +267,18 @@ def test_a_store_is_as_good_as_dictionaries(kind):
     )
 
 
-def test_the_embedded_store_is_among_them():
-    assert "sqlite" in KINDS
+def test_another_version_of_postgresql_is_as_good(monkeypatch):
+    monkeypatch.setattr(stores, "shared_server", partial(shared_server, "17"))
+    run_state_machine_as_test(
+        type("Machine_17", (StoreMachine,), {"kind": "postgresql"}),
+        settings=settings(
+            max_examples=2,
+            stateful_step_count=15,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_both_stores_are_among_them():
+    assert set(KINDS) == set(kinds("ragmon.stores"))

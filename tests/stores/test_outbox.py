@@ -3,6 +3,7 @@
 import pytest
 
 from ragmon.errors import StoreError
+from ragmon.stores.postgresql import outbox as postgres_outbox
 from ragmon.stores.protocols import Notification, Settled, Undelivered
 from ragmon.stores.sqlite import outbox as sqlite_outbox
 from tests.support.stores import KINDS, opened
@@ -84,7 +85,8 @@ def test_dead_letters_say_why_and_let_the_next_one_go(store):
 
 
 def test_dead_letters_are_bounded(store, monkeypatch):
-    monkeypatch.setattr(sqlite_outbox, "MOST_DEAD", 3)
+    for module in (sqlite_outbox, postgres_outbox):
+        monkeypatch.setattr(module, "MOST_DEAD", 3)
     outbox = store.state.outbox()
     for at in range(6):
         outbox.put([notification(f"a{at}")])
@@ -113,11 +115,11 @@ def test_what_waits_for_a_removed_sink_is_buried(store):
     assert outbox.abandon([], NOW, "no longer configured") == {"chat": 1}
 
 
-def test_a_restart_forgets_nothing(store, tmp_path):
+def test_a_restart_forgets_nothing(store, tmp_path, request):
     store.state.outbox().put([notification("a", 0), notification("a", 1)])
     settle(store.state.outbox(), "a-0", "retried", at=NOW + 60)
     store.close()
-    again = opened("sqlite", tmp_path)
+    again = opened(request.node.callspec.params["store"], tmp_path)
     assert [row.attempts for row in again.state.outbox().due("chat", NOW + 60, 9).rows] == [1]
     assert again.state.outbox().undelivered().length == 2
     again.close()

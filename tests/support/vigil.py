@@ -21,7 +21,7 @@ from ragmon.detectors.detection import Detection
 from ragmon.exposition.own import OwnMetrics
 from ragmon.memory import MemoryBudget
 from ragmon.sources import Submission
-from ragmon.stores.sqlite.database import unzip
+from ragmon.stores.compression import unzip
 from ragmon.web.auth import Authorizer
 from tests.support.stores import copied
 

@@ -4,7 +4,7 @@ Everything is prepared before the store is asked, and nothing is remembered unti
 a failed commit leaves no trace.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from ragmon.daemon.ingest.changes import (
 from ragmon.daemon.ingest.exemplars import ExemplarStore
 from ragmon.daemon.ingest.identities import Identities
 from ragmon.daemon.ingest.record_cache import RecordCache
+from ragmon.errors import StoreInDoubtError
 from ragmon.pipeline import Pipeline
 from ragmon.records import QueryRecord
 from ragmon.repeats import RepeatTable
@@ -52,6 +53,15 @@ class Counted(NamedTuple):
     arrivals: list[tuple[str, int]]  # records by source, duplicates too
 
 
+class Doubted(NamedTuple):
+    """A commit that was sent, and not known to be durable."""
+
+    fresh: Fresh
+    counted: Counted
+    commit: Commit
+    revised: Collection[int]  # sequence numbers of records that were mapped again
+
+
 class Committer:
     """Owns the order: prepare, commit, count."""
 
@@ -76,6 +86,7 @@ class Committer:
         self._listeners: list[Callable[[Counted], None]] = []
         self._report: Callable[[Exception], None] = _ignore
         self.forbidden = 0  # changes that waited for a query which their sender may not change
+        self._doubted: Doubted | None = None
         self._encoded = bytearray()  # fresh memory for every commit would cost more than encoding
 
     def commit(self, group: Sequence[Submission], now: float) -> None:
@@ -84,6 +95,7 @@ class Committer:
         Raises:
             StoreError: nothing was kept.
         """
+        self._settle()
         fresh = self._fresh(group)
         try:
             self._commit(group, fresh, now)
@@ -117,11 +129,37 @@ class Committer:
         late = (commit.amendments, commit.waiting, commit.offsets, commit.judged)
         if fresh.records or any(late) or commit.quarantined or commit.spans:
             first = self._shard.next_sequence
-            self._shard.commit(commit)
+            try:
+                self._shard.commit(commit)
+            except StoreInDoubtError:
+                counted = Counted(observations, restated, _arrivals(group))
+                self._doubted = Doubted(fresh, counted, commit, changes.revised)
+                raise
             self._record_cache.keep(first, commit.hashes, fresh.records)
             self._record_cache.discard(changes.revised)
         self._count(observations, restated)
         self._tell(fresh, Counted(observations, restated, _arrivals(group)))
+
+    def _settle(self) -> None:
+        """Count the commit before, if its outcome was not known and turns out to be durable.
+
+        Whoever sent it was told to send it again: then all of it is known already.
+
+        Raises:
+            StoreInDoubtError: it is still not known.
+        """
+        doubted = self._doubted
+        if doubted is None:
+            return
+        first = self._shard.next_sequence
+        is_durable = self._shard.settle()
+        self._doubted = None
+        if is_durable:
+            self.repeats.number(doubted.fresh.received)
+            self._record_cache.keep(first, doubted.commit.hashes, doubted.fresh.records)
+            self._record_cache.discard(doubted.revised)
+            self._count(doubted.counted.logged, doubted.counted.restated)
+            self._tell(doubted.fresh, doubted.counted)
 
     def listen(self, listener: Callable[[Counted], None]) -> None:
         """Have a function called with what each commit adds, on the thread that commits."""

@@ -10,8 +10,9 @@ from ragmon.alerts.notices import IncidentNotice
 from ragmon.alerts.silences import Silence
 from ragmon.detectors.minutes import SavedMinute
 from ragmon.records import ONLY_SHARD, Position, Positions
+from ragmon.stores.compression import unzip
 from ragmon.stores.protocols import SavedDetection, Turn
-from ragmon.stores.sqlite.database import Database, decoded, unzip
+from ragmon.stores.sqlite.database import Database, decoded
 from ragmon.stores.sqlite.outbox import SqliteOutbox
 
 _SCHEMA = (

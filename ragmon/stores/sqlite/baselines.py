@@ -2,8 +2,9 @@
 
 import msgspec
 
+from ragmon.stores.compression import unzip
 from ragmon.stores.protocols import BaselineRow
-from ragmon.stores.sqlite.database import Database, decoded, unzip
+from ragmon.stores.sqlite.database import Database, decoded
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS baselines (
     name TEXT, version INTEGER, kind TEXT, created_at REAL, created_by TEXT, provenance TEXT,

@@ -1,22 +1,20 @@
-"""Executor of the table of blocks: packed with checksums, and read where others are damaged."""
+"""Executor of the table of blocks, which reads on where others are damaged."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
-import numpy as np
 
 from ragmon.stores import Hashes
 from ragmon.stores.damage import Damage
+from ragmon.stores.packing import BlockSpan, read_hashes, read_observations, read_records
 from ragmon.stores.sqlite.columns import ascending, checked, checked_row
-from ragmon.stores.sqlite.database import decoded, unzip
-from ragmon.stores.sqlite.sealing import seal, unseal
+from ragmon.stores.sqlite.database import decoded
 
 _BLOCK = "block"
-_HASH_BYTES = 8
 _HOLDING = (
     "SELECT first_sequence, records FROM blocks WHERE first_sequence <= ?"
     " ORDER BY first_sequence DESC LIMIT 1"
@@ -41,71 +39,6 @@ class Executor(Protocol):
     def execute(self, sql: str, values: tuple[object, ...] = ..., /) -> sqlite3.Cursor:
         """Run one statement."""
         ...
-
-
-class BlockSpan(NamedTuple):
-    """Place of a block in sequence and time; it is part of the checksum of the hashes."""
-
-    first: int
-    records: int
-    first_timestamp: float
-    last_timestamp: float
-
-
-def block_row(
-    span: BlockSpan, hashes: bytes, observations: bytes, body: bytes
-) -> tuple[object, ...]:
-    """A row to insert.
-
-    Args:
-        span: of the block.
-        hashes: of the ids of its records.
-        observations: packed and compressed.
-        body: its records, packed and compressed.
-    """
-    return (
-        *span,
-        seal(hashes, "hashes", *span),
-        seal(observations, "observations", span.first),
-        seal(body, "body", span.first),
-    )
-
-
-def read_hashes(stored: bytes, span: BlockSpan) -> Hashes:
-    """The hashes of a block.
-
-    Raises:
-        ValueError: they, or what else the row says of the block, were changed.
-    """
-    hashes = unseal(stored, "hashes", *span)
-    if len(hashes) != _HASH_BYTES * span.records:
-        raise ValueError(f"block {span.first} has not the hashes of {span.records} records")
-    return np.frombuffer(hashes, dtype=np.uint64)
-
-
-def read_observations(stored: bytes, first: int) -> bytes:
-    """The packed observations of a block.
-
-    Raises:
-        ValueError: they were changed.
-        zstandard.ZstdError: likewise.
-    """
-    return unzip(unseal(stored, "observations", first))
-
-
-def read_records(stored: bytes, first: int, count: int) -> list[msgspec.Raw]:
-    """The encoded records of a block; each keeps all of them in memory.
-
-    Raises:
-        ValueError: they were changed.
-        msgspec.MsgspecError: likewise.
-        zstandard.ZstdError: likewise.
-    """
-    body = unzip(unseal(stored, "body", first))
-    records = msgspec.msgpack.decode(body, type=list[msgspec.Raw])
-    if len(records) != count:
-        raise ValueError(f"block {first} holds {len(records)} records, not {count}")
-    return records
 
 
 class BlockTable:
@@ -196,22 +129,6 @@ class BlockTable:
             row = checked_row(self._db.execute(_HOLDING, (sequence,)))
             return row is not None and bool(sequence < row[0] + row[1])
         return True
-
-    def remembering(self) -> Callable[[int], bool]:
-        """``holds``, for many records that lie close together: a block is asked for once."""
-        spans: dict[int, int] = {}  # end by beginning, of the block that was found last
-
-        def holds(sequence: int) -> bool:
-            if any(first <= sequence < end for first, end in spans.items()):
-                return True
-            spans.clear()
-            place = self.locate(sequence)
-            if place is None:
-                return self.holds(sequence)  # it cannot be read, or is gone
-            spans[place[0]] = sum(place)
-            return True
-
-        return holds
 
     def holding(self, sequence: int) -> tuple[int, list[msgspec.Raw]] | None:
         """The block that holds a record, and its records; None where it is damaged or gone.

@@ -8,21 +8,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import zstandard
 
 from ragmon.errors import StoreBusyError, StoreCorruptError, StoreError, StoreFullError
 from ragmon.stores import Migration
+from ragmon.stores.compression import UNDECODABLE, compressor
 from ragmon.stores.damage import Damage
+from ragmon.stores.sealing import seal, unseal
 from ragmon.stores.sqlite.columns import checked
 from ragmon.stores.sqlite.migration import migrate
 from ragmon.stores.sqlite.schema import FORMAT, SCHEMA, statements
-from ragmon.stores.sqlite.sealing import seal, unseal
 
 _WAL_PAGES = 512  # checkpoint every 8 MB
 _WAL_KEEP_BYTES = 32 << 20
 _BUSY_MS = 5_000
-_MOST_RATIO = 1 << 16  # a block of zstd holds up to 128 KB in four bytes
 _FULL = (sqlite3.SQLITE_FULL,)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (
@@ -196,35 +195,6 @@ class Database:
         db.execute("COMMIT")
 
 
-def compressor() -> zstandard.ZstdCompressor:
-    """A compressor of blocks, for one thread.
-
-    It is of level 1, except that it remembers twice as much, and finds a passage that many answers
-    were built on: a tenth less to write for a twentieth more to compute.
-    """
-    usual = zstandard.ZstdCompressionParameters.from_level(
-        1, window_log=20, hash_log=15, write_checksum=True
-    )
-    return zstandard.ZstdCompressor(compression_params=usual)
-
-
-def unzip(body: bytes) -> bytes:
-    """Decompress what ``Database.zip`` compressed.
-
-    Raises:
-        zstandard.ZstdError: it is damaged. A size that no compression reaches is not believed: to
-            make room for it would take all memory.
-    """
-    if zstandard.frame_content_size(body) > _MOST_RATIO * len(body):
-        raise zstandard.ZstdError("the size of a compressed value is damaged")
-    return zstandard.ZstdDecompressor().decompress(body)
-
-
-_UNDECODABLE = (msgspec.MsgspecError, TypeError, ValueError, LookupError, OverflowError)
-UNREADABLE = (*_UNDECODABLE, zstandard.ZstdError, MemoryError)
-"""Errors of what was changed on disk, as ``decoded`` takes them, save those of SQLite."""
-
-
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """SQLite's errors as ragmon's.
@@ -255,7 +225,7 @@ def decoded(path: Path) -> Iterator[None]:
     with translated(path):
         try:
             yield
-        except _UNDECODABLE as error:
+        except UNDECODABLE as error:
             raise _damaged(path, str(error)) from error
 
 

@@ -3,12 +3,13 @@
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 
+from ragmon.stores.compression import compressor, unzip
 from ragmon.stores.erasure import AlertRow, ErasedBlock, ErasureRow
+from ragmon.stores.identity import signed
+from ragmon.stores.packing import read_amendment
+from ragmon.stores.sealing import seal
 from ragmon.stores.sqlite.columns import ascending
-from ragmon.stores.sqlite.database import Database, compressor, decoded, unzip
-from ragmon.stores.sqlite.identity import signed
-from ragmon.stores.sqlite.rows import read_amendment
-from ragmon.stores.sqlite.sealing import seal
+from ragmon.stores.sqlite.database import Database, decoded
 from ragmon.stores.sqlite.summaries import delete_summaries
 
 _PAGES = 500  # given back in one step: 8 MB

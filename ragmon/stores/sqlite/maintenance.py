@@ -5,27 +5,18 @@ Every call is one short step, so that commits wait little.
 
 import json
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragmon.stores.sqlite.blocks import (
-    BlockSpan,
-    block_row,
-    read_hashes,
-    read_observations,
-    read_records,
-)
+from ragmon.stores import joining
+from ragmon.stores.joining import StoredRow
+from ragmon.stores.packing import BlockSpan, block_row
 from ragmon.stores.sqlite.columns import ascending
 from ragmon.stores.sqlite.database import Database, decoded
 from ragmon.stores.sqlite.summaries import delete_summaries
-from ragmon.windows.observations import join
 
 _EXPIRE_BLOCKS = 4
 _VACUUM_PAGES = 500
-_COMPACT_RECORDS = 512
-_COMPACT_BYTES = 1 << 20  # compressed
-_COMPACT_BLOCKS = 256
 UNDELETABLE = "undeletable"
 
 
@@ -88,12 +79,12 @@ def compact(database: Database, start: int, below: int) -> tuple[int, int]:
         How many blocks were joined, and where to look next; that is ``below`` at the end.
     """
     sizes = _small_blocks(database, start, below)
-    stretch = _neighbours(sizes)
+    stretch = joining.neighbours(sizes)
     if len(stretch) > 1:
         first, last = int(stretch[0, 0]), int(stretch[-1, 0])
         with database.damage.tolerated("block", f"{first} to {last}"):
             _join(database, first, last)
-    at_the_end = len(stretch) == len(sizes) < _COMPACT_BLOCKS
+    at_the_end = len(stretch) == len(sizes) < joining.MOST_BLOCKS
     return len(stretch), below if at_the_end else int(stretch[-1, 0]) + 1
 
 
@@ -107,21 +98,12 @@ def _small_blocks(database: Database, start: int, below: int) -> NDArray[np.int6
             " ORDER BY first_sequence LIMIT ?",
             start,
             below,
-            _COMPACT_RECORDS // 2,
-            _COMPACT_BLOCKS,
+            joining.RECORDS // 2,
+            joining.MOST_BLOCKS,
         )
         ascending(stored, start - 1)
         rows = stored
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
-
-
-def _neighbours(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rows (first, records, bytes) from the start that touch and make at most one block."""
-    follows = np.r_[True, sizes[1:, 0] == sizes[:-1, 0] + sizes[:-1, 1]]
-    fits = np.cumsum(sizes[:, 1]) <= 2 * _COMPACT_RECORDS
-    light = np.cumsum(sizes[:, 2]) <= _COMPACT_BYTES
-    good = follows & fits & light
-    return sizes[: len(sizes) if good.all() else max(1, int(np.argmin(good)))]
 
 
 def _join(database: Database, first: int, last: int) -> None:
@@ -131,20 +113,13 @@ def _join(database: Database, first: int, last: int) -> None:
         first,
         last,
     )
-    records: list[msgspec.Raw] = []
-    hashes: list[bytes] = []
     with decoded(database.path):
-        for row in rows:
-            span = BlockSpan(*row[:4])
-            hashes.append(read_hashes(row[4], span).tobytes())
-            records += read_records(row[6], span.first, span.records)
-        joined = join([read_observations(row[5], row[0]) for row in rows])
-    span = BlockSpan(first, len(records), min(row[2] for row in rows), max(row[3] for row in rows))
-    packed = database.zip(msgspec.msgpack.encode(records))
+        block = joining.joined([StoredRow(BlockSpan(*row[:4]), *row[4:]) for row in rows])
+    observations, body = database.zip(block.observations), database.zip(block.body)
     with database.transaction() as db:
         db.execute("DELETE FROM blocks WHERE first_sequence BETWEEN ? AND ?", (first, last))
         delete_summaries(db, first, last)
         db.execute(
             "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
-            block_row(span, b"".join(hashes), database.zip(joined), packed),
+            block_row(block.span, block.hashes, observations, body),
         )

@@ -5,6 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ragmon.stores.protocols import (
+    KEEP_DEAD_S,
+    LONGEST_WAIT_S,
+    MOST_DEAD,
     DeadLetter,
     DueNotifications,
     Notification,
@@ -13,10 +16,6 @@ from ragmon.stores.protocols import (
     Undelivered,
 )
 from ragmon.stores.sqlite.database import Database
-
-MOST_DEAD = 10_000
-_KEEP_DEAD_S = 30 * 86_400.0
-_LONGEST_WAIT_S = 3_600.0  # a row that waits longer was planned before the clock was set back
 
 # At most one row an incident, its oldest: what came later waits, so that order holds.
 _DUE = (
@@ -65,7 +64,7 @@ class SqliteOutbox:
 
     def due(self, sink: str, now: float, limit: int) -> DueNotifications:
         """Notifications to try now; without any, when one comes due."""
-        rows = self._db.rows(_DUE, sink, now, now + _LONGEST_WAIT_S, limit)
+        rows = self._db.rows(_DUE, sink, now, now + LONGEST_WAIT_S, limit)
         if rows:
             return DueNotifications([PendingNotification(*row) for row in rows], None)
         return DueNotifications([], self._db.rows(_NEXT, sink)[0][0])
@@ -127,7 +126,7 @@ def _delete_dead(db: sqlite3.Connection, number: int) -> bool:
 
 def _forget_dead(db: sqlite3.Connection, now: float) -> None:
     """Keep a month of dead letters, and not too many."""
-    db.execute("DELETE FROM dead_letters WHERE buried_at < ?", (now - _KEEP_DEAD_S,))
+    db.execute("DELETE FROM dead_letters WHERE buried_at < ?", (now - KEEP_DEAD_S,))
     db.execute(
         "DELETE FROM dead_letters WHERE number <= (SELECT number FROM dead_letters"
         " ORDER BY number DESC LIMIT 1 OFFSET ?)",

@@ -3,33 +3,19 @@
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
-from ragmon.stores.quarantine import (
-    STAGES,
-    QuarantineBounds,
-    QuarantinedItem,
-    QuarantineRow,
-    Stage,
+from ragmon.stores.compression import unzip
+from ragmon.stores.quarantine import QuarantineBounds, QuarantinedItem, QuarantineRow
+from ragmon.stores.quarantine_sizes import (
+    MOST_ERROR,
+    MOST_NAME,
+    EntrySize,
+    QuarantineChange,
+    QuarantineSizes,
 )
-from ragmon.stores.sqlite.database import Database, decoded, unzip
+from ragmon.stores.sqlite.database import Database, decoded
 
 _COLUMNS = "number, stage, reason, at, name, error, attempts, length(body)"
-_MOST_NAME = 500  # characters
-_MOST_ERROR = 2_000
-
-
-class _Size(NamedTuple):
-    stage: Stage
-    size_bytes: int
-
-
-class QuarantineChange(NamedTuple):
-    """A change within a transaction, to be applied to the sizes once that is durable."""
-
-    added: dict[int, _Size]
-    gone: list[int]
-    counted: Counter[tuple[str, ...]]
 
 
 class SqliteQuarantine:
@@ -37,12 +23,18 @@ class SqliteQuarantine:
 
     def __init__(self, database: Database, bounds: QuarantineBounds) -> None:
         self._db = database
-        self._bounds = bounds
         rows = database.rows("SELECT number, stage, length(body) FROM quarantine ORDER BY number")
-        self._sizes = {number: _Size(stage, size or 0) for number, stage, size in rows}
-        self.totals: Mapping[tuple[str, ...], int] = {}
-        self.counts: Mapping[str, int] = {}
-        self._count()
+        self._sizes = QuarantineSizes(bounds, rows)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Entries that are there, by stage."""
+        return self._sizes.counts
+
+    @property
+    def totals(self) -> Mapping[tuple[str, ...], int]:
+        """Entries kept since the start, by stage and reason."""
+        return self._sizes.totals
 
     def insert(
         self, connection: sqlite3.Connection, items: Sequence[QuarantinedItem]
@@ -51,7 +43,7 @@ class SqliteQuarantine:
         change = QuarantineChange({}, [], Counter())
         for item in items:
             body = self._db.zip(item.body)
-            name, error = item.name[:_MOST_NAME], item.error[:_MOST_ERROR]
+            name, error = item.name[:MOST_NAME], item.error[:MOST_ERROR]
             same = connection.execute(
                 "DELETE FROM quarantine WHERE stage = ? AND name = ? AND body = ? RETURNING number",
                 (item.stage, name, body),
@@ -63,19 +55,16 @@ class SqliteQuarantine:
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 row,
             )
-            change.added[int(added.lastrowid or 0)] = _Size(item.stage, len(body))
+            change.added[int(added.lastrowid or 0)] = EntrySize(item.stage, len(body))
             change.counted[item.stage, item.reason] += not same
-        self._trim(connection, change)
+        surplus = self._sizes.surplus(change)
+        _delete(connection, surplus)
+        change.gone.extend(surplus)
         return change
 
     def apply(self, change: QuarantineChange) -> None:
         """Count a change whose transaction is durable."""
-        self._sizes |= change.added
-        for number in change.gone:
-            self._sizes.pop(number, None)
-        if change.counted:
-            self.totals = Counter(self.totals) + change.counted
-        self._count()
+        self._sizes.apply(change)
 
     def put(self, items: Sequence[QuarantinedItem]) -> None:
         """Make them durable, or raise StoreError and change nothing."""
@@ -111,7 +100,7 @@ class SqliteQuarantine:
             else:
                 db.execute(
                     "UPDATE quarantine SET error = ? WHERE number = ?",
-                    (error[:_MOST_ERROR], number),
+                    (error[:MOST_ERROR], number),
                 )
 
     def delete(self, numbers: Iterable[int]) -> int:
@@ -131,26 +120,6 @@ class SqliteQuarantine:
             number
             for (number,) in self._db.rows("SELECT number FROM quarantine WHERE at < ?", before)
         )
-
-    def _trim(self, connection: sqlite3.Connection, change: QuarantineChange) -> None:
-        """Let the oldest go until the rest is within the limits."""
-        sizes = {**self._sizes, **change.added}
-        for number in change.gone:
-            sizes.pop(number, None)
-        size_bytes = sum(size.size_bytes for size in sizes.values())
-        gone: list[int] = []
-        for number, size in sizes.items():
-            left = len(sizes) - len(gone)
-            if left <= self._bounds.entries and size_bytes <= self._bounds.size_bytes:
-                break
-            gone.append(number)
-            size_bytes -= size.size_bytes
-        _delete(connection, gone)
-        change.gone.extend(gone)
-
-    def _count(self) -> None:
-        counts = Counter(size.stage for size in self._sizes.values())
-        self.counts = {stage: counts[stage] for stage in STAGES}
 
 
 def _delete(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:

@@ -10,13 +10,14 @@ from typing import Self
 from ragmon.errors import StoreError
 from ragmon.records import ONLY_SHARD, Positions
 from ragmon.stores import Block, BlockTimes, Hashes, JournalEntry, StoredBlock, amendments
+from ragmon.stores.compression import UNREADABLE, unzip
 from ragmon.stores.damage import Damage
-from ragmon.stores.sqlite.blocks import BlockTable, read_observations
+from ragmon.stores.packing import read_amendment, read_bucket, read_observations
+from ragmon.stores.sealing import is_sealed, unseal
+from ragmon.stores.sqlite.blocks import BlockTable
 from ragmon.stores.sqlite.columns import checked, checked_row
-from ragmon.stores.sqlite.database import UNREADABLE, decoded, translated, unzip
-from ragmon.stores.sqlite.rows import read_amendment, read_bucket
+from ragmon.stores.sqlite.database import decoded, translated
 from ragmon.stores.sqlite.saved_windows import SavedWindows
-from ragmon.stores.sqlite.sealing import is_sealed, unseal
 from ragmon.stores.summaries import BlockOutline, DueSummary
 from ragmon.windows.snapshot import SavedBucket
 

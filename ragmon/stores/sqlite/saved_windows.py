@@ -7,12 +7,13 @@ import msgspec
 
 from ragmon.records import ONLY_SHARD, Position, Positions
 from ragmon.stores import JournalEntry, Restatement
+from ragmon.stores.compression import unzip
 from ragmon.stores.damage import Damage
+from ragmon.stores.packing import read_bucket, read_restatement
+from ragmon.stores.sealing import unseal
 from ragmon.stores.sqlite.blocks import BlockTable, Executor
 from ragmon.stores.sqlite.columns import ascending, checked
-from ragmon.stores.sqlite.database import decoded, unzip
-from ragmon.stores.sqlite.rows import read_bucket, read_restatement
-from ragmon.stores.sqlite.sealing import unseal
+from ragmon.stores.sqlite.database import decoded
 from ragmon.windows.snapshot import SavedBucket
 
 _META = "SELECT CAST(value AS BLOB) FROM meta WHERE name = ?"

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from ragmon.stores.sqlite.sealing import seal
+from ragmon.stores.sealing import seal
 
 FORMAT = 3
 

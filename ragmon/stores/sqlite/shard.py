@@ -10,17 +10,18 @@ from collections.abc import Iterable, Sequence
 from ragmon.errors import StoreCorruptError
 from ragmon.records import ONLY_SHARD, Position
 from ragmon.stores import Commit, Hashes, Restatement, Waiting
+from ragmon.stores.identity import IdIndex, hash_id, signed, unsigned
+from ragmon.stores.packing import BlockSpan, block_row, read_amendment, read_waiting, waiting_row
 from ragmon.stores.quarantine import QuarantineBounds
+from ragmon.stores.sealing import seal
 from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.awaited import SqliteAwaitedAnswers
-from ragmon.stores.sqlite.blocks import BlockSpan, BlockTable, block_row
+from ragmon.stores.sqlite.blocks import BlockTable
 from ragmon.stores.sqlite.commit_log import CommitLog
 from ragmon.stores.sqlite.database import Database, decoded
 from ragmon.stores.sqlite.erasure import SqliteBlockErasure
-from ragmon.stores.sqlite.identity import IdIndex, hash_id, signed, unsigned
 from ragmon.stores.sqlite.quarantine import SqliteQuarantine
-from ragmon.stores.sqlite.rows import read_amendment, read_waiting, waiting_row
-from ragmon.stores.sqlite.sealing import seal
+from ragmon.stores.sqlite.runs import SqliteRuns
 from ragmon.stores.sqlite.spans import SqliteSpans
 from ragmon.stores.sqlite.state_store import SqliteStateStore
 from ragmon.stores.sqlite.summaries import SqliteSummaries
@@ -56,7 +57,7 @@ class SqliteShard:
         self._state = state
         self._log = log
         self._seed = seed
-        self._ids = IdIndex(database, table)
+        self._ids = IdIndex(SqliteRuns(database), table, self.damage)
         self._awaited = SqliteAwaitedAnswers(database)
         self._summaries = SqliteSummaries(database)
         self._quarantine: SqliteQuarantine | None = None
@@ -128,6 +129,10 @@ class SqliteShard:
         self.next_sequence = first + len(commit.hashes)
         self.last_restatement = restatement
         self._log.enter(self.next_sequence, restatement)
+
+    def settle(self) -> bool:
+        """Nothing: a commit to a file has an end that is known."""
+        return False
 
     def record(self, sequence: int) -> bytes | None:
         """One stored record; None where it is damaged or gone."""

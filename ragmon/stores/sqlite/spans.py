@@ -8,9 +8,10 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from ragmon.errors import StoreCorruptError
+from ragmon.stores.compression import unzip
 from ragmon.stores.protocols import MappedSpans, MarkedTrace, SpanRow, UnreadableSpans
 from ragmon.stores.sqlite.columns import checked
-from ragmon.stores.sqlite.database import Database, decoded, unzip
+from ragmon.stores.sqlite.database import Database, decoded
 
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS spans (

@@ -6,6 +6,7 @@ import msgspec
 
 from ragmon.records import ONLY_SHARD, Position, Positions
 from ragmon.stores import JournalEntry
+from ragmon.stores.sealing import seal
 from ragmon.stores.sqlite.alerting import SqliteAlertLog
 from ragmon.stores.sqlite.baselines import SqliteBaselines
 from ragmon.stores.sqlite.blocks import BlockTable
@@ -15,7 +16,6 @@ from ragmon.stores.sqlite.outbox import SqliteOutbox
 from ragmon.stores.sqlite.probes import SqliteProbeRuns
 from ragmon.stores.sqlite.remembered import SqliteRemembered
 from ragmon.stores.sqlite.saved_windows import SavedWindows
-from ragmon.stores.sqlite.sealing import seal
 from ragmon.windows.snapshot import SavedBucket
 
 

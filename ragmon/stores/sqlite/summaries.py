@@ -7,8 +7,8 @@ without these tables left behind is not believed.
 import sqlite3
 from collections.abc import Sequence
 
+from ragmon.stores.sealing import seal
 from ragmon.stores.sqlite.database import Database
-from ragmon.stores.sqlite.sealing import seal
 from ragmon.stores.summaries import DueSummary, SummaryRow
 
 TABLES = ("block_facts", "block_keys")

@@ -15,27 +15,26 @@ from ragmon.errors import StoreCorruptError, StoreError
 from ragmon.privacy.erasure import is_erased
 from ragmon.records import Position, QueryRecord
 from ragmon.stores import Hashes
-from ragmon.stores.sqlite.blocks import (
+from ragmon.stores.compression import unzip
+from ragmon.stores.identity import ENTRY, hash_id, signed
+from ragmon.stores.packing import (
     BlockSpan,
-    BlockTable,
+    read_amendment,
+    read_bucket,
     read_hashes,
     read_observations,
     read_records,
-)
-from ragmon.stores.sqlite.columns import checked
-from ragmon.stores.sqlite.commit_log import CommitLog, lost_since
-from ragmon.stores.sqlite.database import decoded, unzip
-from ragmon.stores.sqlite.identity import ENTRY, hash_id, signed
-from ragmon.stores.sqlite.reader import SqliteReader
-from ragmon.stores.sqlite.rows import (
-    read_amendment,
-    read_bucket,
-    read_end,
     read_restatement,
     read_waiting,
 )
+from ragmon.stores.sealing import is_sealed, unseal
+from ragmon.stores.sqlite.blocks import BlockTable
+from ragmon.stores.sqlite.columns import checked
+from ragmon.stores.sqlite.commit_log import CommitLog, lost_since
+from ragmon.stores.sqlite.database import decoded
+from ragmon.stores.sqlite.reader import SqliteReader
+from ragmon.stores.sqlite.rows import read_end
 from ragmon.stores.sqlite.schema import FORMAT
-from ragmon.stores.sqlite.sealing import is_sealed, unseal
 from ragmon.stores.sqlite.store import FILE
 from ragmon.stores.sqlite.summaries import TABLES
 from ragmon.windows.observations import count

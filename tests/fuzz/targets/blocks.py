@@ -14,9 +14,9 @@ from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.spans import pack as pack_spans
 from ragmon.sources.otlp.spans import unpack as unpack_spans
 from ragmon.stores import amendments
-from ragmon.stores.sqlite.blocks import read_records
-from ragmon.stores.sqlite.identity import find_in_page, pack_run
-from ragmon.stores.sqlite.sealing import MARK, seal
+from ragmon.stores.identity import find_in_page, pack_run
+from ragmon.stores.packing import read_records
+from ragmon.stores.sealing import MARK, seal
 from ragmon.windows.observations import join, pack, unpack
 from tests.fuzz import json_text
 from tests.fuzz.source import Source

@@ -10,12 +10,12 @@ import pytest
 
 from ragmon.errors import StoreCorruptError
 from ragmon.records import Position
-from ragmon.stores import Restatement, Waiting
+from ragmon.stores import Restatement, Waiting, joining
 from ragmon.stores.damage import Damage
-from ragmon.stores.sqlite import maintenance
-from ragmon.stores.sqlite.blocks import BlockSpan, BlockTable, read_hashes
-from ragmon.stores.sqlite.identity import find_in_page
-from ragmon.stores.sqlite.sealing import MARK, is_sealed, seal, unseal
+from ragmon.stores.identity import find_in_page
+from ragmon.stores.packing import BlockSpan, read_hashes
+from ragmon.stores.sealing import MARK, is_sealed, seal, unseal
+from ragmon.stores.sqlite.blocks import BlockTable
 from ragmon.stores.sqlite.store import FILE, SqliteStore
 from ragmon.windows.snapshot import SavedBucket
 from tests.support.stores import commit_of, encode, numbers, small_pieces
@@ -268,7 +268,7 @@ def test_changes_of_a_damaged_amendment_are_refused(directory):
 def test_blocks_are_joined_around_a_damaged_one(directory, monkeypatch):
     flip(directory, "body", BLOCK_AT_16)
     with small_pieces(), monkeypatch.context() as patch:
-        patch.setattr(maintenance, "_COMPACT_RECORDS", 16)
+        patch.setattr(joining, "RECORDS", 16)
         store = SqliteStore(directory)
         store.state.save_windows([], b"", {0: Position(40, 10)})
         at = 0
@@ -289,7 +289,7 @@ def test_blocks_are_joined_around_one_whose_body_is_missing(directory, monkeypat
         db.execute("UPDATE sqlite_schema SET sql = replace(sql, 'NOT NULL', '')")
     rewrite(directory, ("UPDATE blocks SET body = NULL WHERE first_sequence = 16",))
     with small_pieces(), monkeypatch.context() as patch:
-        patch.setattr(maintenance, "_COMPACT_RECORDS", 64)
+        patch.setattr(joining, "RECORDS", 64)
         store = SqliteStore(directory)
         store.state.save_windows([], b"", {0: Position(40, 10)})
         at = 0

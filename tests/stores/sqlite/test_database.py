@@ -4,7 +4,8 @@ import pytest
 import zstandard
 
 from ragmon.errors import StoreCorruptError
-from ragmon.stores.sqlite.database import Database, translated, unzip
+from ragmon.stores.compression import unzip
+from ragmon.stores.sqlite.database import Database, translated
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 import zstandard
 
 from ragmon.errors import StoreError, StoreFullError
+from ragmon.stores.sealing import unseal
 from ragmon.stores.sqlite import migration, schema
-from ragmon.stores.sqlite.sealing import unseal
 from ragmon.stores.sqlite.store import FILE, SqliteStore
 from ragmon.stores.sqlite.summaries import TABLES
 from tests.support.paths import DATA

@@ -10,7 +10,7 @@ import pytest
 
 from ragmon.errors import StoreError, StoreFullError
 from ragmon.records import Position
-from ragmon.stores import Restatement, Waiting
+from ragmon.stores import Restatement, Waiting, joining
 from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.store import FILE, SqliteStore
 from ragmon.windows.snapshot import SavedBucket
@@ -269,7 +269,7 @@ def compact(store, below):
 def test_small_blocks_become_large_ones_in_one_pass(store):
     fill(store, 1_000)
     compact(store, store.shard.next_sequence)
-    assert len(sizes(store)) <= 1_000 // maintenance._COMPACT_BLOCKS + 1
+    assert len(sizes(store)) <= 1_000 // joining.MOST_BLOCKS + 1
     assert sum(records for _, records in sizes(store)) == 1_000
     for at in (0, 255, 256, 511, 999):
         assert store.shard.find(store.shard.hash(f"id-{at}")) == at
@@ -288,13 +288,13 @@ def test_compaction_keeps_off_what_a_restart_would_replay(store):
 
 def test_compaction_never_joins_across_a_gap(store):
     fill(store, 4)
-    fill(store, 1, records=maintenance._COMPACT_RECORDS)
+    fill(store, 1, records=joining.RECORDS)
     fill(store, 4)
     before = {at: store.shard.record(at) for at in range(store.shard.next_sequence)}
     store._db.connection.execute("DELETE FROM blocks WHERE first_sequence = 1")
     compact(store, store.shard.next_sequence)
-    first_after = 4 + maintenance._COMPACT_RECORDS
-    assert sizes(store) == [(0, 1), (2, 2), (4, maintenance._COMPACT_RECORDS), (first_after, 4)]
+    first_after = 4 + joining.RECORDS
+    assert sizes(store) == [(0, 1), (2, 2), (4, joining.RECORDS), (first_after, 4)]
     for at, record in before.items():
         assert store.shard.record(at) == (None if at == 1 else record)
 
@@ -303,7 +303,7 @@ def test_large_bodies_are_not_joined_into_huge_ones(store):
     fill(store, 8, size=300_000)
     compact(store, store.shard.next_sequence)
     held = store._db.rows("SELECT length(body) FROM blocks")
-    assert max(size for (size,) in held) <= maintenance._COMPACT_BYTES * 1.1
+    assert max(size for (size,) in held) <= joining._BYTES * 1.1
     assert len(held) < 8
 
 

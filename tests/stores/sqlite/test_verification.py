@@ -13,7 +13,8 @@ from ragmon.clock import ManualClock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.errors import StoreError
-from ragmon.stores.sqlite import SqliteStore, identity
+from ragmon.stores import identity
+from ragmon.stores.sqlite import SqliteStore
 from ragmon.stores.sqlite.store import FILE
 from ragmon.stores.sqlite.verification import verify
 from tests.support.examples import NOON, pipeline, record, windows

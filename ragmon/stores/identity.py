@@ -5,26 +5,23 @@ a dictionary; every ``RUN`` of them is sorted and written once as a run of packe
 Bloom filter in memory answers for the runs, so that a new id almost never touches the disk.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from ragmon.errors import StoreCorruptError
-from ragmon.stores.sqlite.blocks import BlockTable
-from ragmon.stores.sqlite.database import Database, decoded
-from ragmon.stores.sqlite.sealing import seal, unseal
+from ragmon.stores.damage import Damage
 
 Hashes = NDArray[np.uint64]
 
 RUN = 1 << 17
-PAGE = 240  # entries of 16 bytes: with its key it fits a 4 KB page of SQLite
+PAGE = 240  # entries of 16 bytes: with its key it fits a page of 4 KB
 _GENERATION = 32 * RUN  # ids in one filter
 _WORDS = _GENERATION * 16 // 64  # 16 bits an id
 _PROBES = 5
-
-_RUNS = "SELECT DISTINCT run FROM runs ORDER BY run"
 
 ENTRY = np.dtype([("hash", "<u8"), ("sequence", "<i8")])
 
@@ -93,7 +90,7 @@ def find_in_page(page: bytes, query_hash: int) -> int | None:
 
 
 def signed(query_hash: int) -> int:
-    """The hash as SQLite's signed integer, in the same order."""
+    """The hash as a database's signed integer, in the same order."""
     return query_hash - (1 << 63)
 
 
@@ -102,12 +99,77 @@ def unsigned(stored: int) -> int:
     return stored + (1 << 63)
 
 
+class RunTable(Protocol):
+    """The stored runs of one shard, each named by its last sequence number.
+
+    What is damaged raises StoreCorruptError.
+    """
+
+    def names(self) -> list[int]:
+        """Every run, in order."""
+        ...
+
+    def hashes(self, run: int) -> Hashes:
+        """The hashes of a run, every page of it verified."""
+        ...
+
+    def page(self, run: int, query_hash: int) -> bytes | None:
+        """The entries among which a hash would be; None where the run begins behind it."""
+        ...
+
+    def write(self, run: int, pages: Sequence[tuple[int, bytes]]) -> None:
+        """Write a run in the place of one of its name, as ``pack_run`` made it."""
+        ...
+
+    def delete(self, run: int) -> None:
+        """Forget a run."""
+        ...
+
+
+class IndexedBlocks(Protocol):
+    """The blocks that an index is of."""
+
+    def from_sequence(self, sequence: int) -> Iterator[int]:
+        """First sequence numbers of the blocks, in order: from the one that holds a record on."""
+        ...
+
+    def hashes(self, first: int) -> Hashes | None:
+        """The hashes of one block; None where it is damaged or gone."""
+        ...
+
+    def holds(self, sequence: int) -> bool:
+        """True for a record that was not deleted; also where that cannot be read."""
+        ...
+
+    def locate(self, sequence: int) -> tuple[int, int] | None:
+        """The block that holds a record: its first sequence number and how many it holds."""
+        ...
+
+
+def remembering(blocks: IndexedBlocks) -> Callable[[int], bool]:
+    """``holds``, for many records that lie close together: a block is asked for once."""
+    spans: dict[int, int] = {}  # end by beginning, of the block that was found last
+
+    def holds(sequence: int) -> bool:
+        if any(first <= sequence < end for first, end in spans.items()):
+            return True
+        spans.clear()
+        place = blocks.locate(sequence)
+        if place is None:
+            return blocks.holds(sequence)  # it cannot be read, or is gone
+        spans[place[0]] = sum(place)
+        return True
+
+    return holds
+
+
 class IdIndex:
     """Hash of a query id to sequence number, for every stored record."""
 
-    def __init__(self, database: Database, table: BlockTable) -> None:
-        self._database = database
-        self._table = table
+    def __init__(self, table: RunTable, blocks: IndexedBlocks, damage: Damage) -> None:
+        self._runs = table
+        self._table = blocks
+        self._damage = damage
         self._tail: dict[int, int] = {}
         self._generations: list[tuple[Filter, list[int]]] = []  # oldest first, with their runs
         self._indexed_to = 0
@@ -131,7 +193,7 @@ class IdIndex:
 
     def find_many(self, hashes: Hashes) -> list[int | None]:
         """Sequence numbers of those that are stored; most are not, which costs little."""
-        tail, holds = self._tail, self._table.remembering()
+        tail, holds = self._tail, remembering(self._table)
         sequences: list[int | None] = [tail.get(each) for each in hashes.tolist()]
         for at, sequence in enumerate(sequences):
             if sequence is not None and not holds(sequence):
@@ -167,29 +229,22 @@ class IdIndex:
         self._indexed_to = run + 1
 
     def _store_run(self, run: int, hashes: Hashes, sequences: NDArray[np.int64]) -> None:
-        pages = pack_run(hashes, sequences)
-        with self._database.transaction() as db:
-            db.execute("DELETE FROM runs WHERE run = ?", (run,))
-            db.executemany(
-                "INSERT INTO runs VALUES (?, ?, ?)",
-                ((run, first, seal(page, "runs", run, first)) for first, page in pages),
-            )
+        self._runs.write(run, pack_run(hashes, sequences))
 
     def drop_runs(self, below: int) -> None:
         """Forget the runs all of whose records were deleted."""
         for _, runs in self._generations:
             for run in [run for run in runs if run < below]:
-                with self._database.transaction() as db:
-                    db.execute("DELETE FROM runs WHERE run = ?", (run,))
+                self._runs.delete(run)
                 runs.remove(run)
         self._generations = [each for each in self._generations if each[1]]
 
     def _load(self) -> None:
-        for run in self._runs():
+        for run in self._runs.names():
             try:
-                hashes = self._read_run(run)
+                hashes = self._runs.hashes(run)
             except StoreCorruptError as error:
-                self._database.damage.note("run", run, error)
+                self._damage.note("run", run, error)
                 hashes = self._rebuild_run(run)
             self._remember(run, hashes)
             self._indexed_to = run + 1
@@ -198,20 +253,6 @@ class IdIndex:
             if block is not None:
                 skip = max(0, self._indexed_to - first)
                 self.add(block[skip:], first + skip)
-
-    def _runs(self) -> list[int]:
-        # A key that is no number is of another table, whose row a run written anew would delete.
-        return [run for (run,) in self._database.rows(_RUNS)]
-
-    def _read_run(self, run: int) -> Hashes:
-        """The hashes of a run, every page of it verified."""
-        rows = self._database.rows(
-            "SELECT first_hash, entries FROM runs WHERE run = ? ORDER BY first_hash", run
-        )
-        with decoded(self._database.path):
-            pages = b"".join(unseal(page, "runs", run, first) for first, page in rows)
-            hashes: Hashes = np.frombuffer(pages, dtype=ENTRY)["hash"]
-            return hashes
 
     def _rebuild_run(self, run: int) -> Hashes:
         """Write a damaged run anew, from the blocks that it indexes."""
@@ -248,7 +289,7 @@ class IdIndex:
             try:
                 sequence = self._find_in_run(run, query_hash)
             except StoreCorruptError as error:
-                self._database.damage.note("run", run, error)
+                self._damage.note("run", run, error)
                 self._rebuild_run(run)
                 sequence = self._find_in_run(run, query_hash)
             if sequence is not None and holds(sequence):
@@ -256,14 +297,5 @@ class IdIndex:
         return None
 
     def _find_in_run(self, run: int, query_hash: int) -> int | None:
-        rows = self._database.rows(
-            "SELECT first_hash, entries FROM runs WHERE run = ? AND first_hash <= ?"
-            " ORDER BY first_hash DESC LIMIT 1",
-            run,
-            signed(query_hash),
-        )
-        if not rows:
-            return None
-        first, page = rows[0]
-        with decoded(self._database.path):
-            return find_in_page(unseal(page, "runs", run, first), query_hash)
+        page = self._runs.page(run, query_hash)
+        return None if page is None else find_in_page(page, query_hash)

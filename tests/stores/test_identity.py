@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmon.records import Position
-from ragmon.stores.sqlite import identity
-from ragmon.stores.sqlite.identity import (
+from ragmon.stores import identity
+from ragmon.stores.identity import (
     ENTRY,
     Filter,
     find_in_page,

@@ -1,8 +1,9 @@
 """Checksums of stored bodies, each bound to the row that it was written for.
 
 A sealed body is ``MARK``, eight bytes of checksum and the body. SQLite checks nothing of what it
-stores, and a page in the wrong place is as well formed as any: the checksum therefore covers the
-key of the row too. Format 2 stored bodies as they are; none of them begins with ``MARK``.
+stores, PostgreSQL only where its cluster was made so, and a page in the wrong place is as well
+formed as any: the checksum therefore covers the key of the row too. Format 2 of the embedded store
+had bodies as they are; none of them begins with ``MARK``.
 """
 
 import struct

@@ -1,0 +1,68 @@
+"""The store in PostgreSQL, for replicas without a volume; it needs the extra ``cluster``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from ragmon.errors import SettingsError
+from ragmon.http_client import check_secret, secret
+
+if TYPE_CHECKING:
+    from ragmon.stores.postgresql.store import PostgresStore
+
+
+class Options(BaseModel):
+    """``store: {kind: postgresql, dsn_file: /run/secrets/postgres}``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    dsn: SecretStr | None = None
+    """Connection string of libpq, such as postgresql://ragmon:…@host:5432/ragmon. A secret: prefer
+    dsn_file or dsn_env."""
+    dsn_file: Path | None = None
+    """File that holds the connection string; it is read again for each new connection."""
+    dsn_env: str | None = None
+    """Environment variable that holds the connection string."""
+    schema_name: Annotated[str, Field(pattern="^[a-z_][a-z0-9_]{0,47}$")] = "ragmon"
+    """Schema of the tables; it is made when it is missing and the role may do so."""
+    statement_timeout_s: Annotated[float, Field(gt=0, le=3_600)] = 10.0
+    """Seconds after which the server ends a statement. Behind a pgbouncer that refuses the
+    parameter `options`, set it for the role instead: ALTER ROLE ragmon SET statement_timeout."""
+    prepare: bool = True
+    """Prepared statements; false behind a pgbouncer older than 1.21."""
+    lease_s: Annotated[float, Field(ge=1, le=600)] = 15.0
+    """Seconds after which another replica may take over from one that no longer answers."""
+
+    @model_validator(mode="after")
+    def _can_be(self) -> "Options":
+        check_secret(self, "dsn", required=True)
+        return self
+
+
+def build(options: Options, data_dir: Path) -> "PostgresStore":  # noqa: ARG001 - nothing is kept there
+    """Open it, or create it, for this replica alone; waits for as long as another's lease is valid.
+
+    Raises:
+        SettingsError: psycopg is missing, or the connection string cannot be used.
+        StoreBusyError: another replica has it.
+        StoreError: it cannot be opened.
+    """
+    try:
+        from ragmon.stores.postgresql.connecting import DatabaseAccess  # noqa: PLC0415 - optional
+        from ragmon.stores.postgresql.opening import open_store  # noqa: PLC0415
+    except ImportError as error:
+        if (error.name or "").split(".")[0] != "psycopg":
+            raise
+        raise SettingsError(
+            "store.kind postgresql needs psycopg, which is not installed",
+            hint="pip install 'ragmon[cluster]'",
+        ) from None
+    access = DatabaseAccess(
+        dsn=lambda: secret(options, "dsn"),
+        statement_timeout_ms=int(options.statement_timeout_s * 1_000),
+        prepare=options.prepare,
+    )
+    access.parameters()  # what cannot be read, or is no connection string, stops the start
+    ttl_s = options.lease_s
+    return open_store(access, options.schema_name, ttl_s=ttl_s, wait_s=ttl_s + 1.0)

@@ -1,0 +1,149 @@
+"""The lease: a row that is valid until a time of the server's clock; its number only rises."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from ragmon.clock import Clock, SystemClock
+from ragmon.errors import StoreBusyError, StoreError
+from ragmon.stores.damage import Damage
+from ragmon.stores.postgresql.connecting import DatabaseAccess
+from ragmon.stores.postgresql.database import Fence, PostgresDatabase
+from ragmon.stores.postgresql.quarantine import plain
+
+EVALUATOR = "evaluator"
+DEFAULT_TTL_S = 15.0
+_OWN_SHARE = 0.8  # of its time, after which the holder stops before anybody else may begin
+_LOCK_S = 1.0  # that a statement waits for the row
+
+_ACQUIRE = (
+    "INSERT INTO @.lease AS mine (name, owner, url, epoch, until)"
+    " VALUES (%s, %s, '', 1, clock_timestamp() + make_interval(secs => %s))"
+    " ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, url = excluded.url,"
+    " epoch = mine.epoch + 1, until = excluded.until WHERE mine.until < clock_timestamp()"
+    " RETURNING epoch"
+)
+_RENEW = (
+    "UPDATE @.lease SET until = clock_timestamp() + make_interval(secs => %s)"
+    " WHERE name = %s AND epoch = %s RETURNING epoch"
+)
+_RELEASE = "UPDATE @.lease SET until = clock_timestamp() WHERE name = %s AND epoch = %s"
+_HOLDER = (
+    "SELECT owner, extract(epoch FROM until - clock_timestamp())::float8 FROM @.lease"
+    " WHERE name = %s"
+)
+_FENCE = "SELECT 1 FROM @.lease WHERE name = %s AND epoch = %s FOR SHARE"
+# Whoever stopped in the middle of a transaction keeps its locks for as long as its socket lives.
+_END_STOPPED = (
+    "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid"
+    " WHERE a.pid <> pg_backend_pid() AND a.state LIKE 'idle in transaction%%'"
+    " AND a.state_change < clock_timestamp() - interval '1 second'"
+    " AND l.mode IN ('RowShareLock', 'RowExclusiveLock') AND l.relation IN (SELECT c.oid"
+    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s)"
+)
+
+
+class PostgresLease:
+    """See ``Lease`` for what the methods promise."""
+
+    def __init__(
+        self,
+        access: DatabaseAccess,
+        schema: str,
+        owner: str,
+        *,
+        ttl_s: float = DEFAULT_TTL_S,
+        clock: Clock | None = None,
+    ) -> None:
+        """Prepare a connection of its own; the lease is not taken yet.
+
+        Args:
+            access: to the database.
+            schema: of the tables.
+            owner: name of this replica.
+            ttl_s: seconds after which others may take what is not renewed.
+            clock: of this process, to stop in time.
+        """
+        self._db = PostgresDatabase(access, schema, Damage())
+        self._owner = plain(owner)
+        self._ttl_s = ttl_s
+        self._clock = clock or SystemClock()
+        self._held_until = float("-inf")  # of our own clock
+        self._lock = threading.RLock()  # the keeper renews it on a thread of its own
+        self._released: list[Callable[[], object]] = []
+        self.epoch = 0
+
+    @property
+    def is_held(self) -> bool:
+        """False before it is taken, after it is lost, and shortly before others may take it."""
+        return self._clock.monotonic() < self._held_until
+
+    @property
+    def fence(self) -> Fence:
+        """The row that every write of the holder locks."""
+        return Fence(_FENCE, EVALUATOR, self.epoch)
+
+    def acquire(self) -> bool:
+        """Take it, if nobody has it; the epoch rises."""
+        asked = self._clock.monotonic()
+        rows = self._patiently(_ACQUIRE, EVALUATOR, self._owner, self._ttl_s)
+        if rows:
+            self.epoch = rows[0][0]
+            self._held_until = asked + _OWN_SHARE * self._ttl_s
+            end_stopped(self._db)  # the holder before: what it left undone is rolled back
+        return bool(rows)
+
+    def renew(self) -> bool:
+        """Keep it; False where another has it.
+
+        Raises:
+            StoreError: the server did not answer; it has it for as long as ``is_held`` says.
+        """
+        asked = self._clock.monotonic()
+        if self._patiently(_RENEW, self._ttl_s, EVALUATOR, self.epoch):
+            self._held_until = asked + _OWN_SHARE * self._ttl_s
+            return True
+        self._held_until = float("-inf")
+        return False
+
+    def holder(self) -> tuple[str, float]:
+        """The name of its owner, and for how many seconds it is valid."""
+        for owner, left in self._db.rows(_HOLDER, EVALUATOR):
+            return owner, left
+        return "", 0.0
+
+    def on_release(self, function: Callable[[], object]) -> None:
+        """Have a function called when it is given back."""
+        self._released.append(function)
+
+    def release(self) -> None:
+        """Give it back; again is nothing."""
+        for released in self._released:
+            released()
+        with self._lock:
+            if self.epoch:
+                with suppress(StoreError):
+                    self._db.rows(_RELEASE, EVALUATOR, self.epoch)
+                self.epoch, self._held_until = 0, float("-inf")
+            self._db.close()
+
+    def _patiently(self, sql: str, *values: object) -> list[tuple[int, ...]]:
+        """The rows of a statement, once who stopped with the row locked was ended."""
+        with self._lock:
+            return self._try(sql, *values)
+
+    def _try(self, sql: str, *values: object) -> list[tuple[int, ...]]:
+        for _ in range(3):
+            try:
+                with self._db.transaction() as cursor:
+                    limit = f"SET LOCAL lock_timeout = '{int(_LOCK_S * 1000)}ms'"
+                    self._db.execute(cursor, limit)
+                    return self._db.execute(cursor, sql, *values).fetchall()
+            except StoreBusyError:
+                end_stopped(self._db)
+        raise StoreBusyError("the lease is locked by another session", hint="See pg_stat_activity")
+
+
+def end_stopped(database: PostgresDatabase) -> None:
+    """End sessions that stopped in a transaction which has written in this schema."""
+    database.rows(_END_STOPPED, database.schema)

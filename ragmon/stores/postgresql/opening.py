@@ -1,0 +1,83 @@
+"""Opening the store: tables, lease, shard; and keeping the lease for as long as it is open."""
+
+import os
+import socket
+
+import structlog
+
+from ragmon.clock import Clock, SystemClock
+from ragmon.errors import StoreBusyError
+from ragmon.loops import Loop, LoopOptions
+from ragmon.stores.postgresql.connecting import DatabaseAccess
+from ragmon.stores.postgresql.lease import PostgresLease
+from ragmon.stores.postgresql.store import PostgresStore, prepare
+
+_ASK_EVERY_S = 0.25
+
+
+class LeaseKeeper:
+    """Renews a lease, three times in its time."""
+
+    def __init__(self, lease: PostgresLease, ttl_s: float) -> None:
+        self._lease = lease
+        self._every_s = ttl_s / 3.0
+        self._log = structlog.get_logger("lease")
+        options = LoopOptions(
+            failed="lease_not_renewed",
+            is_vital=False,
+            is_left_at_end=True,
+            first_pause_s=min(1.0, self._every_s),
+            longest_pause_s=self._every_s,
+        )
+        self.loop = Loop("lease", self._turn, self._log, options)
+
+    def _turn(self) -> float:
+        if not self._lease.renew():
+            self._log.error("lease_lost", remedy="another replica has taken over; restart this one")
+        return self._every_s
+
+
+def open_store(
+    access: DatabaseAccess,
+    schema: str,
+    *,
+    ttl_s: float,
+    wait_s: float,
+    owner: str = "",
+    clock: Clock | None = None,
+) -> PostgresStore:
+    """Take the lease and the shard, and read what is kept in memory.
+
+    Args:
+        access: to the database.
+        schema: of the tables, which are made or brought up to date.
+        ttl_s: seconds after which others may take a lease that is not renewed.
+        wait_s: seconds to wait while another has the lease; that of a killed process ends.
+        owner: name of this replica; by default its host and process.
+        clock: to wait by.
+
+    Raises:
+        StoreBusyError: another replica has it, and goes on renewing it.
+        StoreError: the database cannot be used.
+    """
+    clock = clock or SystemClock()
+    migration = prepare(access, schema)
+    name = owner or f"{socket.gethostname()}, process {os.getpid()}"
+    lease = PostgresLease(access, schema, name, ttl_s=ttl_s, clock=clock)
+    deadline = clock.monotonic() + wait_s
+    try:
+        while not lease.acquire():
+            if clock.monotonic() >= deadline:
+                holder, _ = lease.holder()
+                raise StoreBusyError(
+                    f"schema {schema} is in use by another ragmon ({holder})",
+                    hint="Stop it, or set another store.schema_name",
+                )
+            clock.sleep(_ASK_EVERY_S)
+        keeper = LeaseKeeper(lease, ttl_s)
+        keeper.loop.start()
+        lease.on_release(lambda: keeper.loop.stop(0.0))
+        return PostgresStore(access, schema, lease, name, migration)
+    except BaseException:
+        lease.release()
+        raise

@@ -1,0 +1,105 @@
+"""The store in PostgreSQL: one shard and its state, for the replica that has the lease."""
+
+from collections.abc import Mapping
+
+from ragmon.errors import StoreBusyError
+from ragmon.records import ONLY_SHARD
+from ragmon.stores import Lost, Migration, Recovery
+from ragmon.stores.damage import Damage
+from ragmon.stores.ports import Shard
+from ragmon.stores.postgresql.connecting import DatabaseAccess
+from ragmon.stores.postgresql.database import Fence, PostgresDatabase
+from ragmon.stores.postgresql.lease import PostgresLease, end_stopped
+from ragmon.stores.postgresql.reader import PostgresReader, ReaderConnections
+from ragmon.stores.postgresql.schema import ensure_days, migrate
+from ragmon.stores.postgresql.shard import PostgresShard
+from ragmon.stores.postgresql.state_store import PostgresStateStore
+
+_SEED = "SELECT value FROM @.meta WHERE name = 'seed'"
+_TAKE = "UPDATE @.shards SET epoch = epoch + 1, owner = %s WHERE shard = %s RETURNING epoch"
+_FENCE = "SELECT 1 FROM @.shards WHERE shard = %s AND epoch = %s FOR SHARE"
+
+
+class PostgresStore:
+    """Implements ``Store``."""
+
+    def __init__(
+        self,
+        access: DatabaseAccess,
+        schema: str,
+        lease: PostgresLease,
+        owner: str,
+        migration: Migration | None = None,
+    ) -> None:
+        """Take the shard, and read what is kept in memory.
+
+        Args:
+            access: to the database.
+            schema: of the tables; they are there.
+            lease: that this process has.
+            owner: name of this replica.
+            migration: of the tables, that was made for it.
+        """
+        self.lease = lease
+        self.migration = migration
+        self.recovery = Recovery(0, 0, Lost())
+        self.damage = Damage()
+        self._writer = PostgresDatabase(access, schema, self.damage)
+        self._state_writer = PostgresDatabase(access, schema, self.damage)
+        self._readers = ReaderConnections(access, schema, self.damage)
+        try:
+            ensure_days(self._writer)
+            epoch = _take(self._writer, owner)
+            self._writer.fence = Fence(_FENCE, ONLY_SHARD, epoch)
+            self._state_writer.fence = lease.fence
+            seed = int(self._writer.rows(_SEED)[0][0])
+            self.state = PostgresStateStore(self._state_writer, lease.epoch)
+            self.shard = PostgresShard(self._writer, ONLY_SHARD, epoch, seed, self.state.counted)
+            self.shards: Mapping[int, Shard] = {ONLY_SHARD: self.shard}
+        except BaseException:
+            self._close()
+            raise
+
+    def reader(self) -> PostgresReader:
+        """A view for another thread."""
+        return PostgresReader(self._readers)
+
+    def size_bytes(self) -> int:
+        """Bytes of what lives in the database."""
+        return self.shard.size_bytes
+
+    def close(self) -> None:
+        """Close the connections, and give the lease back."""
+        self._close()
+        self.lease.release()
+
+    def _close(self) -> None:
+        self._readers.close()
+        self._state_writer.close()
+        self._writer.close()
+
+
+def prepare(access: DatabaseAccess, schema: str) -> Migration | None:
+    """Make the tables, or bring them up to date.
+
+    Raises:
+        StoreError: the database cannot be used.
+    """
+    database = PostgresDatabase(access, schema, Damage())
+    try:
+        return migrate(database)
+    finally:
+        database.close()
+
+
+def _take(database: PostgresDatabase, owner: str) -> int:
+    """Become the owner of the shard; its epoch."""
+    for _ in range(3):
+        try:
+            with database.transaction() as cursor:
+                database.execute(cursor, "SET LOCAL lock_timeout = '1s'")
+                [(epoch,)] = database.execute(cursor, _TAKE, owner, ONLY_SHARD).fetchall()
+                return int(epoch)
+        except StoreBusyError:  # its owner before stopped in the middle of a transaction
+            end_stopped(database)
+    raise StoreBusyError("the shard is locked by another session", hint="See pg_stat_activity")
