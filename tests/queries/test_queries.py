@@ -396,9 +396,7 @@ def test_a_tag_that_became_a_slice_is_found_on_both_sides(rig, tmp_path):
     rig.commit(sent(record("before", tags=tags), record("elsewhere", tags={"region": "us"})))
     rig.store.close()
     again = Rig(tmp_path, pipeline(slices=("region",)))
-    again.commit(
-        sent(record("after", at=NOON + 1, tags=tags), record("without", at=NOON + 1))
-    )
+    again.commit(sent(record("after", at=NOON + 1, tags=tags), record("without", at=NOON + 1)))
     assert ids(newest(again, tags=(("region", "eu"),))) == ["after", "before"]
     assert ids(newest(again, tags=(("region", ""),))) == ["without"]
     assert ids(newest(again, tags=(("region", "us"),))) == ["elsewhere"]
