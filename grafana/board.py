@@ -79,10 +79,13 @@ SLICE_WINDOW = variable(
     "slice_window", "Window of slices", "label_values(ragmon_slice_window_queries, window)"
 )
 
-HIT_RATE = (
-    variable("k", "k", "label_values(ragmon_query_hits_total, k)"),
-    variable("evidence", "Evidence", "label_values(ragmon_query_hits_total, evidence)"),
-)
+
+def of_hit_rate(metric: str) -> tuple[Json, Json]:
+    """Choices of the cut-off and the evidence, of those that a metric has."""
+    return (
+        variable("k", "k", f"label_values({metric}, k)"),
+        variable("evidence", "Evidence", f"label_values({metric}, evidence)"),
+    )
 
 
 def _variables() -> list[Json]:

@@ -1,6 +1,6 @@
 """Dashboard *is it good?*: quality now, against its own past, with intervals."""
 
-from grafana.board import HIT_RATE, Board, Row
+from grafana.board import Board, Row, of_hit_rate
 from grafana.metrics import (
     COUNTED,
     GROUNDING,
@@ -249,5 +249,5 @@ BOARD = Board(
     "is it good?",
     "Quality of retrieval and answers now, by pipeline, with 95 % intervals and its own past.",
     (_NOW, _RETRIEVAL, _ANSWERS, _TABLE, _TRAFFIC, _PROBES),
-    HIT_RATE,
+    of_hit_rate("ragmon_query_hits_total"),
 )

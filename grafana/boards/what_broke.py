@@ -1,6 +1,6 @@
 """Dashboard *what broke?*: alerts, failure modes, and the slices and queries behind them."""
 
-from grafana.board import HIT_RATE, Board, Row, variable
+from grafana.board import Board, Row, of_hit_rate, variable
 from grafana.metrics import (
     ACTIVE,
     CITED,
@@ -286,6 +286,6 @@ BOARD = Board(
     (_OPEN, _MODES, _SLICES),
     (
         variable("dimension", "Slice by", "label_values(ragmon_slice_window_queries, dimension)"),
-        *HIT_RATE,
+        *of_hit_rate("ragmon_slice_hit_ratio"),  # slices have the headline k alone
     ),
 )

@@ -96,7 +96,14 @@ def test_a_table_with_one_query_left_keeps_its_heading(tmp_path):
         ),
         ("slice_window", ["--metrics.slice_windows=[]"], "5m,1h,24h,7d"),
         ("dimension", ["--metrics.exclude=ragmon_slice_*", "--slices=tenant"], "version,tenant"),
-        ("k", ["--metrics.exclude=ragmon_query_hits_total", "--retrieval.ks=[2,8]"], "2,8"),
+        (
+            "k",
+            [
+                "--metrics.exclude=ragmon_query_hits_total,ragmon_slice_hit_ratio",
+                "--retrieval.ks=[2,8]",
+            ],
+            "2,8",
+        ),
     ],
 )
 def test_a_variable_without_its_metric_takes_its_values_from_the_settings(

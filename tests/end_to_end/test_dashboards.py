@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
+from ragmon.demo.application import STABLE
 from tests.end_to_end.test_prometheus import Prometheus, scraping
 from tests.support import llm_server
 from tests.support.boards import BOARDS, Asked, asked
@@ -29,7 +30,11 @@ EMPTY = {
 }
 """How metrics begin that a healthy demo need not show, each with the reason."""
 
-CHOSEN = {"__rate_interval": "30s", "compare": "5s"}  # Prometheus has seen no more
+CHOSEN = {
+    "__rate_interval": "30s",  # Prometheus has seen no more
+    "compare": "5s",
+    "k": "5",  # slices have the headline k alone
+}
 UNSEEN = {
     'ragmon_tls_certificate_expiry_timestamp_seconds{job="ragmon"}': "it has no certificate",
     'ragmon_rejected_total{reason="connections"}': "no connection is refused",
@@ -37,6 +42,9 @@ UNSEEN = {
     'ragmon_judged_total{job="ragmon",judge!="grounding",outcome!="scored"}': "the model answers",
     'ragmon_notifications_total{job="ragmon",outcome="dead"}': "every notification arrives",
     'ragmon_secret_files_usable{job="ragmon"}': "it reads no secret from a file",
+    'ragmon_kafka_lag_seconds{job="ragmon"}': "no source reads Kafka",
+    'ragmon_log_lost_total{job="ragmon"}': "no source reads Kafka",
+    'ragmon_log_stopped_partitions{job="ragmon"}': "no source reads Kafka",
     'ragmon_token_expiry_timestamp_seconds{job="ragmon"}': "it has no token",
     "ragmon_backup_last_success_timestamp_seconds{}": "it makes no backup",
     "ragmon_backup_interval_seconds{}": "it makes no backup",
@@ -94,7 +102,7 @@ def linked(site: Site) -> None:
         "__data.fields.Pipeline:percentencode": "python-docs",
         "__data.fields.Mode:percentencode": "retrieval",
         "__data.fields.Alert:percentencode": "RagmonHitRate",
-        "__data.fields.Slice:percentencode": "stable",
+        "__data.fields.Slice:percentencode": STABLE,
         "dimension": "version",
     }
     links = set(re.findall(r'"(\$\{ragmon\}[^"]*)"', json.dumps(BOARDS)))
