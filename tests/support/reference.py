@@ -108,5 +108,7 @@ def _declared() -> Iterator[Family]:
 def _of(collector: Collector) -> Iterator[Family]:
     for each in collector.collect():
         name = f"{each.name}_total" if each.type == "counter" else each.name
-        labels = getattr(collector, "_labelnames", None) or getattr(each, "_labelnames", ())
+        watched = getattr(each, "watched", None)  # of ragmon.exposition.own
+        declared = (getattr(kind, "_labelnames", None) for kind in (collector, each))
+        labels = next(filter(None, declared), None) or getattr(watched, "labels", ())
         yield Family(name, each.type, tuple(labels), each.documentation)
