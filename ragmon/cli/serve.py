@@ -19,8 +19,13 @@ def run(args: argparse.Namespace) -> int:
     os.umask(0o077)  # the store holds questions and answers of users
     malloc.share(os.environ)
     from ragmon.daemon.serve import Daemon  # noqa: PLC0415 - other commands start faster without
+    from ragmon.daemon.standby import take_place  # noqa: PLC0415
 
     settings = flags.settings(args).settings
     configure(settings.log.format, settings.log.level)
-    Daemon(settings, SystemClock()).run()
+    clock = SystemClock()
+    if not settings.replica.standby:
+        Daemon(settings, clock).run()
+    elif place := take_place(settings, clock):
+        Daemon(settings, clock, place).run()
     return 0

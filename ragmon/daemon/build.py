@@ -10,6 +10,7 @@ from ragmon.pipeline import Pipeline
 from ragmon.plugins import resolve
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
+from ragmon.stores.ports import Store
 from ragmon.web.browsers import is_loopback
 from ragmon.windows import Windows
 
@@ -38,15 +39,36 @@ def build_windows(settings: Settings, pipeline: Pipeline) -> Windows:
     )
 
 
+def open_store(settings: Settings, *, waits: bool = True) -> Store:
+    """The configured store, for this process alone.
+
+    Args:
+        settings: of the daemon.
+        waits: for as long as a process that was killed may still have it.
+
+    Raises:
+        SettingsError: an unknown kind of store, or options it does not know.
+        StoreBusyError: another process has it.
+        StoreError: it cannot be opened.
+    """
+    module, options = resolve("ragmon.stores", "store", settings.store)
+    store: Store = module.build(options, settings.data_dir, waits=waits)
+    return store
+
+
 def build_engine(
-    settings: Settings, clock: Clock, on_commit: Callable[[float], None] = lambda _seconds: None
+    settings: Settings,
+    clock: Clock,
+    on_commit: Callable[[float], None] = lambda _seconds: None,
+    store: Store | None = None,
 ) -> Engine:
-    """Store, windows and writer; the store is opened.
+    """Store, windows and writer.
 
     Args:
         settings: of the daemon.
         clock: of the daemon.
         on_commit: called with the seconds that each commit took.
+        store: that was opened before; None opens it.
 
     Raises:
         SettingsError: an unknown kind of store, or options it does not know.
@@ -54,8 +76,7 @@ def build_engine(
     """
     pipeline = build_pipeline(settings)
     windows = build_windows(settings, pipeline)
-    module, options = resolve("ragmon.stores", "store", settings.store)
-    store = module.build(options, settings.data_dir)
+    store = store or open_store(settings)
     return Engine(store, pipeline, windows, clock, settings, on_commit=on_commit)
 
 

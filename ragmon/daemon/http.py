@@ -32,6 +32,7 @@ from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.tls import Certificates
 from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
+from ragmon.memory import MemoryBudget
 from ragmon.sources.http import ENDPOINTS, HttpSource, Options
 from ragmon.sources.otlp.receiver import source as otlp
 from ragmon.web.api import Api, Audited, RouteSection
@@ -107,7 +108,7 @@ def configure(
         timeout_graceful_shutdown=int(drain_s),
         callback_notify=_watch_descriptors(own).look,
         timeout_notify=1,
-        ssl_context_factory=_tls(certificates),
+        ssl_context_factory=tls_context(certificates),
     )
 
 
@@ -168,14 +169,19 @@ def _source(context: Context, limits: BodyLimits) -> HttpSource:
 
 
 def limits_of(context: Context) -> BodyLimits:
+    """Limits of one request to a daemon."""
+    return limits_for(context.settings, context.memory)
+
+
+def limits_for(settings: Settings, memory: MemoryBudget) -> BodyLimits:
     """Limits of one request."""
-    limits = context.settings.limits
+    limits = settings.limits
     return BodyLimits(
         body=limits.body,
         decompressed=limits.decompressed,
         headers=limits.headers,
         read_timeout_s=limits.read_timeout,
-        memory=context.memory,
+        memory=memory,
         write_timeout_s=limits.write_timeout,
         connections=_connections(limits.connections),
         reads=limits.reads,
@@ -223,8 +229,8 @@ def url_of(bound: socket.socket, certificates: Certificates | None = None) -> st
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def _tls(certificates: Certificates | None) -> Callable[..., ssl.SSLContext] | None:
-    """A factory as uvicorn wants it; None: plain HTTP."""
+def tls_context(certificates: Certificates | None) -> Callable[..., ssl.SSLContext] | None:
+    """Factory of the context, as uvicorn wants it; None: plain HTTP."""
     return None if certificates is None else lambda _config, _default: certificates.context
 
 

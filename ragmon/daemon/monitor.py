@@ -27,7 +27,7 @@ from ragmon.daemon.shown_series import SHOWN, ShownSeries
 from ragmon.durations import duration_text
 from ragmon.exposition import RenderedPage, Renderers
 from ragmon.exposition.bounded import KINDS, BoundedFamilies, Collected, capped, size
-from ragmon.exposition.negotiation import choose_format
+from ragmon.exposition.negotiation import Format, choose_format
 from ragmon.exposition.own import OwnMetrics
 from ragmon.exposition.protobuf import ProtobufRenderer
 from ragmon.exposition.text import Family
@@ -69,6 +69,12 @@ def rest_s(took_s: float, age_s: float) -> float:
         age_s: since then.
     """
     return max(0.0, min(took_s * _REST, _LONGEST_REST_S) - age_s)
+
+
+def _without_windows(form: Format, coding: str) -> RenderedPage:
+    page = RenderedPage((), Renderers(ProtobufRenderer(), ProtobufRenderer()))
+    page.prepare(form, coding)
+    return page
 
 
 class LiveMonitor:
@@ -153,12 +159,17 @@ class LiveMonitor:
         if kept is None or not self._is_fresh(kept):
             started = self._clock.monotonic()
             kept = self._render(self._engine.thread.ask(self._collect), started)
-        return FamilyGroups(kept.rendered.families, self._own_families(kept.series))
+        is_held = self._engine.store.lease.is_held
+        windows = kept.rendered.families if is_held else ()
+        return FamilyGroups(windows, self._own_families(kept.series))
 
     async def metrics(
         self, accept: str, accept_encoding: str
     ) -> tuple[tuple[bytes, ...], dict[str, str]]:
-        """The page for Prometheus in parts, and its headers."""
+        """The page for Prometheus in parts, and its headers.
+
+        Without the lease only what ragmon says of itself: another process may count meanwhile.
+        """
         form, coding = choose_format(accept), choose_coding(accept_encoding)
         async with self._rendering:
             kept = self._page
@@ -174,7 +185,9 @@ class LiveMonitor:
         headers = {"content-type": form.content_type, "vary": "Accept, Accept-Encoding"}
         if coding:
             headers["content-encoding"] = coding
-        return kept.rendered.answer(form, coding, self._own_families(kept.series)), headers
+        is_held = self._engine.store.lease.is_held
+        rendered = kept.rendered if is_held else _without_windows(form, coding)
+        return rendered.answer(form, coding, self._own_families(kept.series)), headers
 
     async def report(
         self,
@@ -263,6 +276,8 @@ class LiveMonitor:
         """Reasons why ragmon is not ready; none when it is."""
         if not self.restored:
             return ["rebuilding the windows from the store"]
+        if not self._engine.store.lease.is_held:
+            return ["the lease of the store is not renewed: another replica may take over"]
         writer = self._engine.writer
         if ended := self._ended():
             return [ended]

@@ -42,10 +42,11 @@ from ragmon.daemon.process_memory import default_limit
 from ragmon.daemon.quarantine import QuarantineApi
 from ragmon.daemon.schedule import Schedule
 from ragmon.daemon.sections import SectionParts, build_sections
+from ragmon.daemon.standby import Place
 from ragmon.daemon.startable import check_startable
 from ragmon.daemon.store_log import log_store
 from ragmon.daemon.topics.analyses import TopicAnalyses
-from ragmon.errors import StoreError
+from ragmon.errors import StoreBusyError, StoreError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.loops import Supervised, Supervisor
 from ragmon.memory import MemoryBudget
@@ -64,7 +65,7 @@ _SUPERVISE_EVERY_S = 1.0
 class Daemon:
     """Everything that runs; ``run`` returns when it has ended."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, place: Place | None = None) -> None:
         check_startable(settings, clock)  # nothing is bound, opened or written before
         self.settings = settings
         self._clock = clock
@@ -73,8 +74,10 @@ class Daemon:
         own = OwnMetrics()
         self._access = build_access(settings, clock, own)
         with contextlib.ExitStack() as undo:
-            self._socket = undo.enter_context(http.bind(settings.host, settings.port))
-            self._engine = build_engine(settings, clock, own.commit_seconds.observe)
+            bound = place.socket if place else http.bind(settings.host, settings.port)
+            self._socket = undo.enter_context(bound)
+            opened = place.store if place else None
+            self._engine = build_engine(settings, clock, own.commit_seconds.observe, opened)
             undo.callback(self._engine.store.close)
             self._access.generate_tokens()  # in data_dir, which is this process's now
             self._supervisor = Supervisor()
@@ -119,9 +122,14 @@ class Daemon:
 
         Args:
             ready: called once, with the URL, when everything is restored and answers.
+
+        Raises:
+            StoreBusyError: another replica took the store over, which ended this one.
         """
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self._serve(ready))
+        if self._engine.store.lease.is_lost:
+            raise StoreBusyError("another replica has taken the store over", hint="Start it again")
 
     def stop(self) -> None:
         """End, from any thread."""
@@ -166,6 +174,11 @@ class Daemon:
         if not self.ending:
             loop.call_later(_SUPERVISE_EVERY_S, self._supervise, loop)
             self._supervisor.revive()
+            if self._engine.store.lease.is_lost:
+                self._log.error("replaced", remedy="none: another replica has taken over")
+                if self._ending is not None:
+                    self._ending.begin("replaced")
+                self.stop()
 
     async def _start(self, ready: Callable[[str], None] | None) -> None:
         """Restore windows and alerts, then be ready and begin what needs them."""

@@ -1,5 +1,7 @@
 """The daemon on a real PostgreSQL: kill -9 of either loses nothing and doubles nothing."""
 
+import signal
+
 import pytest
 
 from tests.end_to_end.test_crash import counted
@@ -55,3 +57,47 @@ def test_kill_9_of_daemon_and_database_loses_nothing_acknowledged(tmp_path, serv
     assert site.terminate() == 0
     with Process(tmp_path / "data", *flags(server)) as again:  # what was saved is the same
         assert counted(again) == expected(load.acknowledged)
+
+
+def standby_of(active_flags, data_dir) -> Process:
+    return Process(data_dir, *active_flags, "--replica.standby", "true", ready=False)
+
+
+def test_a_standby_takes_over_from_a_killed_replica_and_has_all_that_was_acknowledged(
+    tmp_path, server
+):
+    load = Load()
+    with (
+        Process(tmp_path / "a", *flags(server)) as active,
+        standby_of(flags(server), tmp_path / "b") as standby,
+    ):
+        load.start(active)
+        eventually(lambda: len(load.acknowledged) > BETWEEN_KILLS, "enough is acknowledged", 60)
+        refused = standby.get("/readyz")
+        assert refused.status == 503
+        assert "in use by another ragmon" in refused.text
+        active.kill()
+        load.wait()
+        standby.wait_ready()
+        load.start(standby)
+        eventually(lambda: not load.doubtful, "nothing is in doubt", 60)
+        load.stop()
+        assert counted(standby) == expected(load.acknowledged)
+        assert standby.total("ragmon_leader", lease="evaluator") == 1
+        assert standby.terminate() == 0
+
+
+def test_a_replica_that_was_replaced_while_it_slept_ends_and_writes_nothing(tmp_path, server):
+    with (
+        Process(tmp_path / "a", *flags(server)) as active,
+        standby_of(flags(server), tmp_path / "b") as standby,
+    ):
+        assert active.post("/v1/queries", [{"query_id": "before"}]).status == 200
+        active.process.send_signal(signal.SIGSTOP)
+        standby.wait_ready()
+        assert standby.post("/v1/queries", [{"query_id": "after"}]).status == 200
+        active.process.send_signal(signal.SIGCONT)
+        assert active.process.wait(30) != 0
+        assert "replaced" in {event["event"] for event in active.events()}
+        assert standby.get("/readyz").status == 200
+        assert standby.total("ragmon_queries_total") == 2

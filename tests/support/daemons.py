@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import requests
 
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import load
@@ -118,7 +119,14 @@ class Process(Site):
         return [msgspec.json.decode(line) for line in lines if line.startswith(b"{")]
 
     def wait_ready(self) -> None:
-        eventually(lambda: self.get("/readyz").status == 200, "the daemon is ready", 30)
+        eventually(self._is_ready, "the daemon is ready", 30)
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.get("/readyz").status == 200
+        except requests.ConnectionError:  # a standby gives up its connections as it takes over
+            assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
+            return False
 
     def kill(self) -> None:
         """As a power cut would end it."""

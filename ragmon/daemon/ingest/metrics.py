@@ -25,6 +25,14 @@ def limits(settings: Settings, store_bytes: int) -> dict[str, float]:
     return limits_bytes
 
 
+LEADER = "ragmon_leader"
+LEADER_HELP = (
+    "1 on the process that has the store: it counts, judges and notifies; 0 on a standby. Summed "
+    "over all that share a store it is 1, and 0 for a moment while one takes over. 0 for longer is "
+    "bad: nothing is counted; see what the standby says on /readyz."
+)
+
+
 def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     """Have the engine asked at each scrape."""
     own.watch_each(
@@ -37,6 +45,9 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
         "ragmon_ingest_queue_bytes",
         "Bytes of batches that wait to be written to the store.",
         lambda: engine.writer.queued_bytes,
+    )
+    own.watch_each(
+        LEADER, LEADER_HELP, "lease", lambda: {"evaluator": float(engine.store.lease.is_held)}
     )
     own.watch("ragmon_store_bytes", "Size of the store on disk.", engine.store.size_bytes)
     own.watch(

@@ -40,8 +40,18 @@ class Options(BaseModel):
         return self
 
 
-def build(options: Options, data_dir: Path) -> "PostgresStore":  # noqa: ARG001 - nothing is kept there
-    """Open it, or create it, for this replica alone; waits for as long as another's lease is valid.
+def build(
+    options: Options,
+    data_dir: Path,  # noqa: ARG001 - nothing is kept there
+    *,
+    waits: bool = True,
+) -> "PostgresStore":
+    """Open it, or create it, for this replica alone.
+
+    Args:
+        options: of the settings.
+        data_dir: of the daemon.
+        waits: for as long as another's lease is valid, since that of a killed process ends.
 
     Raises:
         SettingsError: psycopg is missing, or the connection string cannot be used.
@@ -65,4 +75,6 @@ def build(options: Options, data_dir: Path) -> "PostgresStore":  # noqa: ARG001 
     )
     access.parameters()  # what cannot be read, or is no connection string, stops the start
     ttl_s = options.lease_s
-    return open_store(access, options.schema_name, ttl_s=ttl_s, wait_s=ttl_s + 1.0)
+    return open_store(
+        access, options.schema_name, ttl_s=ttl_s, wait_s=ttl_s + 1.0 if waits else 0.0
+    )

@@ -72,6 +72,7 @@ class PostgresLease:
         self._lock = threading.RLock()  # the keeper renews it on a thread of its own
         self._released: list[Callable[[], object]] = []
         self.epoch = 0
+        self.is_lost = False
 
     @property
     def is_held(self) -> bool:
@@ -104,6 +105,7 @@ class PostgresLease:
             self._held_until = asked + _OWN_SHARE * self._ttl_s
             return True
         self._held_until = float("-inf")
+        self.is_lost = True
         return False
 
     def holder(self) -> tuple[str, float]:

@@ -33,7 +33,7 @@ class LeaseKeeper:
 
     def _turn(self) -> float:
         if not self._lease.renew():
-            self._log.error("lease_lost", remedy="another replica has taken over; restart this one")
+            self._log.error("lease_lost", remedy="another replica has taken over; this one ends")
         return self._every_s
 
 

@@ -73,11 +73,18 @@ class PostgresOutbox:
             self.insert(self._db, cursor, rows)
 
     def due(self, sink: str, now: float, limit: int) -> DueNotifications:
-        """Notifications to try now; without any, when one comes due."""
-        rows = self._db.rows(_DUE, sink, now, now + LONGEST_WAIT_S, limit)
-        if rows:
-            return DueNotifications([PendingNotification(*row) for row in rows], None)
-        return DueNotifications([], self._db.rows(_NEXT, sink)[0][0])
+        """Notifications to try now; without any, when one comes due.
+
+        Raises:
+            StoreFencedError: another process sends them now.
+        """
+        with self._db.transaction() as cursor:  # which ends with the fence
+            values = (sink, now, now + LONGEST_WAIT_S, limit)
+            rows = self._db.execute(cursor, _DUE, *values).fetchall()
+            if rows:
+                return DueNotifications([PendingNotification(*row) for row in rows], None)
+            [(next_at,)] = self._db.execute(cursor, _NEXT, sink).fetchall()
+            return DueNotifications([], next_at)
 
     def settle(self, outcomes: Sequence[Settled]) -> None:
         """Write down how attempts ended, all or nothing."""

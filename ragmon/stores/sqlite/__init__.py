@@ -17,8 +17,13 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     last commits may be lost in a power loss (not if only ragmon is killed)."""
 
 
-def build(options: Options, data_dir: Path) -> SqliteStore:
+def build(options: Options, data_dir: Path, *, waits: bool = True) -> SqliteStore:  # noqa: ARG001
     """Open it, or create it, for this process alone.
+
+    Args:
+        options: of the settings.
+        data_dir: folder of the file.
+        waits: nothing here; the lock of a process that was killed is free at once.
 
     Raises:
         StoreBusyError: another process has it.

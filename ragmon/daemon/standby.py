@@ -1,0 +1,233 @@
+"""A standby: it listens, and waits until the store is free, which another process has."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import structlog
+import uvicorn
+import uvloop
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from ragmon import __version__
+from ragmon.asgi import App, Problem, Receive, Scope, Send, send_problem
+from ragmon.clock import Clock
+from ragmon.config import Settings
+from ragmon.daemon import http
+from ragmon.daemon.build import open_store
+from ragmon.daemon.ending import begin
+from ragmon.daemon.ingest.metrics import LEADER, LEADER_HELP
+from ragmon.daemon.startable import check_startable
+from ragmon.daemon.tls import Certificates, build_certificates
+from ragmon.errors import StoreBusyError
+from ragmon.exposition.own import OwnMetrics
+from ragmon.memory import MemoryBudget
+from ragmon.stores.ports import Store
+from ragmon.web.protocol import bounded_protocol
+
+EVERY_S = 1.0
+"""Between two attempts to open the store."""
+
+_RETRY_AFTER_S = 2
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Place(Struct, frozen=True):
+    """A port and a store of this process, for a daemon to work with."""
+
+    socket: socket.socket
+    store: Store
+
+    def give_back(self) -> None:
+        """Release both."""
+        self.socket.close()
+        self.store.close()
+
+
+class Refusing(Protocol):
+    """State of a standby, as its answers show it."""
+
+    reason: str
+
+
+class StandbyAnswers:
+    """The HTTP API of a standby: alive, not ready, and everything else another time."""
+
+    def __init__(self, standby: Refusing) -> None:
+        self._standby = standby
+        self.registry = CollectorRegistry()
+        labels = ["source", "reason"]
+        text = "Records, requests and connections that were refused, by reason."
+        self._rejected = Counter("ragmon_rejected", text, labels, registry=self.registry)
+        build = Gauge(
+            "ragmon_build_info", "Version of ragmon.", ["version"], registry=self.registry
+        )
+        build.labels(__version__).set(1)
+        Gauge(LEADER, LEADER_HELP, ["lease"], registry=self.registry).labels("evaluator").set(0)
+
+    def refused(self, reason: str) -> None:
+        """Count a refusal."""
+        self._rejected.labels("http", reason).inc()
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """Answer one request; bodies are not read."""
+        path = scope["path"]
+        if path == "/livez":
+            await _send_text(send, "alive", "text/plain; charset=utf-8")
+        elif path == "/metrics":
+            await _send_text(send, generate_latest(self.registry).decode(), _METRICS)
+        else:
+            if path != "/readyz":
+                self.refused("standby")
+            detail = f"standby: {self._standby.reason}; try again, or ask that one"
+            headers = {"retry-after": str(_RETRY_AFTER_S)}
+            await send_problem(send, Problem(503, detail, reason="standby", headers=headers))
+
+
+class Standby:
+    """Attempts to open the store, one after another, while HTTP is answered."""
+
+    def __init__(
+        self, bound: socket.socket, open_: Callable[[], Store], clock: Clock, settings: Settings
+    ) -> None:
+        """Make it; ``wait`` begins.
+
+        Args:
+            bound: port that it listens on, and that stays open behind it.
+            open_: opens the store, or raises StoreBusyError.
+            clock: to wait by.
+            settings: of the daemon that will follow.
+        """
+        self.reason = "the store was not tried yet"
+        self._bound = bound
+        self._open = open_
+        self._clock = clock
+        self._settings = settings
+        self._store: Store | None = None
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._server: http.Server | None = None
+        self._log = structlog.get_logger("standby")
+
+    def wait(self) -> Store | None:
+        """The store, once it is free; None when the process was asked to end before.
+
+        Raises:
+            StoreError: it cannot be opened, for another reason than that somebody has it.
+        """
+        with _signals(self.stop):
+            if not self._attempt():
+                certificates = build_certificates(self._settings.tls, OwnMetrics())
+                url = http.url_of(self._bound, certificates)
+                self._log.info("listening", url=url, version=__version__, standby=self.reason)
+                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                    runner.run(self._serve(certificates))
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            if self._ended.is_set() and self._store is not None:
+                self._store.close()
+                self._store = None
+            return self._store
+
+    def stop(self) -> None:
+        """End, from any thread; a store that is opened meanwhile is given back."""
+        self._ended.set()
+        if self._server is not None:
+            self._server.should_exit = True
+
+    async def _serve(self, certificates: Certificates | None) -> None:
+        answers = StandbyAnswers(self)
+        config = _configured(self._settings, answers, certificates)
+        self._server = http.Server(config, self._clock.monotonic)
+        with contextlib.closing(self._bound.dup()) as listening:
+            begin(self._try_on, "standby")
+            await self._server.serve(sockets=[listening])  # which it closes
+
+    def _try_on(self) -> None:
+        """Attempt until it works, fails for good, or is no longer wanted."""
+        while not self._ended.is_set():
+            self._clock.sleep(EVERY_S)
+            if self._attempt():
+                break
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def _attempt(self) -> bool:
+        """Open the store; True when there is nothing to wait for."""
+        with self._lock:
+            if self._ended.is_set():
+                return True
+            try:
+                self._store = self._open()
+            except StoreBusyError as error:
+                self.reason = str(error)
+                return False
+            except BaseException as error:  # noqa: BLE001 - raised by ``wait``
+                self._error = error
+            return True
+
+
+def take_place(settings: Settings, clock: Clock) -> Place | None:
+    """A port, and the store when it is free; None when the process was asked to end before.
+
+    Raises:
+        SettingsError: the daemon would refuse to start.
+        StoreError: the store cannot be opened, for another reason than that somebody has it.
+    """
+    check_startable(settings, clock)
+    with contextlib.ExitStack() as undo:
+        bound = undo.enter_context(http.bind(settings.host, settings.port))
+        store = Standby(bound, lambda: open_store(settings, waits=False), clock, settings).wait()
+        if store is None:
+            return None
+        undo.pop_all()
+        return Place(bound, store)
+
+
+def _configured(
+    settings: Settings, answers: StandbyAnswers, certificates: Certificates | None
+) -> uvicorn.Config:
+    limits = http.limits_for(settings, MemoryBudget(settings.limits.body))
+    application: App = answers
+    return uvicorn.Config(
+        application,
+        http=bounded_protocol(limits, answers.refused),
+        ws="none",
+        proxy_headers=False,
+        loop="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        ssl_context_factory=http.tls_context(certificates),
+    )
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Have the process's signals call this, where they can: on the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = {number: signal.signal(number, lambda *_: stop()) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+async def _send_text(send: Send, text: str, media: str) -> None:
+    body = text.encode()
+    headers = [(b"content-type", media.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
