@@ -90,18 +90,6 @@ class QuarantineSettings(SettingsSection):
     """Most disk space for all entries together; beyond it the oldest are deleted."""
 
 
-class ReplicaSettings(SettingsSection):
-    """This process among others."""
-
-    name: str = ""
-    """Name of this process, in the header Ragmon-Instance of answers to GET /v1/…; empty: the name
-    of the host, in Kubernetes that of the pod."""
-    standby: bool = False
-    """Wait while another ragmon has the store, and take over when it ends or is killed; without it
-    `ragmon serve` ends with an error. A standby answers 503 on /readyz and to everything that is
-    sent, so that clients try again."""
-
-
 class BackupSettings(SettingsSection):
     """Backups of the store by `ragmon backup`, which runs beside the daemon."""
 

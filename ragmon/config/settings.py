@@ -12,6 +12,7 @@ from ragmon.config.detection import DetectorSettings
 from ragmon.config.links import LinkSettings
 from ragmon.config.masked import Masked, masked
 from ragmon.config.metrics import MetricsSettings
+from ragmon.config.replica import ReplicaSettings
 from ragmon.config.sections import (
     AlertSettings,
     BackupSettings,
@@ -25,7 +26,6 @@ from ragmon.config.sections import (
     PrivacySettings,
     ProbeSettings,
     QuarantineSettings,
-    ReplicaSettings,
     RetentionSettings,
     RetrievalSettings,
     SamplingSettings,
