@@ -13,6 +13,7 @@ from ragmon.stores.identity import signed
 from ragmon.stores.packing import BlockSpan, block_row, waiting_row
 from ragmon.stores.postgresql.database import PostgresDatabase
 from ragmon.stores.postgresql.quarantine import plain
+from ragmon.stores.protocols import SpanRow
 from ragmon.stores.sealing import seal
 
 _MOVED = (
@@ -49,6 +50,12 @@ _WAITING = (
     " SELECT shard, query_hash, kind, body, received FROM moved, unnest(%(waiting_hashes)s"
     "::bigint[], %(waiting_kinds)s::text[], %(waiting)s::bytea[], %(received)s::float8[])"
     " AS one (query_hash, kind, body, received))"
+)
+_SPANS = (
+    "traces AS (INSERT INTO @.spans (shard, trace_id, spans, has_entry, body)"
+    " SELECT shard, trace_id, spans, has_entry, body FROM moved, unnest(%(traces)s::bytea[],"
+    " %(span_counts)s::int[], %(entries)s::boolean[], %(span_bodies)s::bytea[])"
+    " WITH ORDINALITY AS one (trace_id, spans, has_entry, body, place) ORDER BY place)"
 )
 _OFFSETS = (
     "offsets AS (INSERT INTO @.sides SELECT shard, source, source_offset FROM moved,"
@@ -120,6 +127,17 @@ class CommitStatement:
         if sequences:
             self.values[table] = [*sequences]
             self._parts.append(_SUMMARIES.format(table=table))
+
+    def add_spans(self, database: PostgresDatabase, rows: Sequence[SpanRow]) -> None:
+        """Spans of traces, that wait to be mapped."""
+        columns = zip(
+            *(
+                (row.trace_id, row.spans, bool(row.has_entry), database.zip(row.body))
+                for row in rows
+            ),
+            strict=True,
+        )
+        self._add(_SPANS, ("traces", "span_counts", "entries", "span_bodies"), columns)
 
     def add_rest(self, commit: Commit) -> None:
         """Everything else that a commit may hold."""

@@ -269,6 +269,8 @@ class PostgresShard:
             facts, keys = self._summaries.outdated(commit.amendments)
             statement.drop_summaries("block_facts", facts)
             statement.drop_summaries("block_keys", keys)
+        if commit.spans:
+            statement.add_spans(self._db, commit.spans)
         statement.add_rest(commit)
         return statement
 
