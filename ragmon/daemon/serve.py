@@ -167,7 +167,8 @@ class Daemon:
     def _loops(self) -> list[Supervised]:
         """Every loop that was started."""
         groups = [loops_of(component) for component in self._started]
-        return [self._engine.writer.loop, *self._schedule.loops, *itertools.chain(*groups)]
+        own = (self._engine.writer.loop, *self._engine.store.loops)
+        return [*own, *self._schedule.loops, *itertools.chain(*groups)]
 
     def _supervise(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start threads again that ended, for as long as the event loop runs."""

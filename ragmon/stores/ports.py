@@ -9,6 +9,7 @@ An embedded store has one shard, number 0, and all of it in one file.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from ragmon.loops import Loop
 from ragmon.records import Position, Positions
 from ragmon.stores import Commit, Hashes, Migration, Reader, Recovery, Waiting, WindowSource
 from ragmon.stores.damage import Damage
@@ -222,6 +223,7 @@ class Store(Protocol):
     migration: Migration | None  # made when it was opened
     recovery: Recovery
     damage: Damage  # rows that cannot be read: skipped, counted
+    loops: Sequence[Loop]  # that it runs itself
 
     def reader(self) -> Reader:
         """A view for another thread."""

@@ -84,6 +84,7 @@ def test_a_standby_takes_over_from_a_killed_replica_and_has_all_that_was_acknowl
         load.stop()
         assert counted(standby) == expected(load.acknowledged)
         assert standby.total("ragmon_leader", lease="evaluator") == 1
+        assert 'ragmon_loop_last_turn_timestamp_seconds{loop="lease"}' in standby.page()
         assert standby.terminate() == 0
 
 

@@ -77,7 +77,9 @@ def open_store(
         keeper = LeaseKeeper(lease, ttl_s)
         keeper.loop.start()
         lease.on_release(lambda: keeper.loop.stop(0.0))
-        return PostgresStore(access, schema, lease, name, migration)
+        store = PostgresStore(access, schema, lease, name, migration)
+        store.loops = (keeper.loop,)
+        return store
     except BaseException:
         lease.release()
         raise

@@ -1,8 +1,9 @@
 """The store in PostgreSQL: one shard and its state, for the replica that has the lease."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ragmon.errors import StoreBusyError
+from ragmon.loops import Loop
 from ragmon.records import ONLY_SHARD
 from ragmon.stores import Lost, Migration, Recovery
 from ragmon.stores.damage import Damage
@@ -41,6 +42,7 @@ class PostgresStore:
             migration: of the tables, that was made for it.
         """
         self.lease = lease
+        self.loops: Sequence[Loop] = ()  # that keep the lease
         self.migration = migration
         self.recovery = Recovery(0, 0, Lost())
         self.damage = Damage()

@@ -31,6 +31,7 @@ class SqliteStore:
             lease: of the directory, given back by ``close``; None where nobody else can come.
         """
         self.lease: Lease = lease or NoLease()
+        self.loops = ()
         written = wal_content(directory / FILE)
         self._db = Database(directory / FILE, synchronous)
         try:
