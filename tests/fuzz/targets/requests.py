@@ -157,7 +157,6 @@ class _World:
         self._daemon._access.audit.stop()
         self._daemon._engine.writer.stop(5.0)
         self._daemon._engine.store.close()
-        self._daemon._lock.release()
         self._daemon._socket.close()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
