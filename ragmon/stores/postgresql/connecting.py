@@ -43,7 +43,7 @@ _HINTS = {
     "53300": "Raise max_connections of the server; ragmon needs about 10",
     "57014": "Raise store.statement_timeout, or see what keeps the server busy",
 }
-_SECRET = re.compile(r"password\s*=\s*\S+|://[^@\s]*@", re.IGNORECASE)
+_SECRET = re.compile(r"password\s*=\s*\S+|://[^@\s]{0,256}@", re.IGNORECASE)  # bounded: linear time
 
 
 class DatabaseAccess(Struct, frozen=True, kw_only=True):
