@@ -12,6 +12,7 @@ from ragmon.alerts.incidents import incidents
 from ragmon.api_schema import AlertDetail, LostNotification, NotificationQueue
 from ragmon.asgi import Problem
 from ragmon.clock import ManualClock
+from ragmon.daemon.metric_series import LiveSeries
 from ragmon.web.pages.assets import Assets
 from ragmon.web.pages.incident import IncidentSection, around, onset
 from ragmon.web.pages.rendering import Renderer
@@ -78,9 +79,8 @@ class KnownAlerts:
 
 
 def section(site, *alerts, lost=()) -> IncidentSection:
-    return IncidentSection(
-        site.daemon._build_series(), KnownAlerts(alerts, lost), Renderer(Assets())
-    )
+    series = LiveSeries(site.daemon._engine, site.daemon._clock, query_timeout_s=10.0)
+    return IncidentSection(series, KnownAlerts(alerts, lost), Renderer(Assets()))
 
 
 def shown(site, *alerts, path="incident", name="f00d", lost=()) -> HtmlPage:
