@@ -18,6 +18,7 @@ from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.database import PostgresDatabase
 from ragmon.stores.postgresql.saved_windows import PostgresWindows
 from ragmon.stores.sealing import unseal
+from ragmon.stores.stored_records import StoredRecords
 from ragmon.stores.summaries import BlockOutline, DueSummary
 from ragmon.windows.snapshot import SavedBucket
 
@@ -106,8 +107,10 @@ class ReaderConnections:
             database.close()
 
 
-class PostgresReader:
+class PostgresReader(StoredRecords):
     """See ``Reader`` for what the methods promise."""
+
+    _table: PostgresBlocks
 
     def __init__(self, connections: ReaderConnections) -> None:
         self._connections = connections
@@ -182,36 +185,6 @@ class PostgresReader:
         """Blocks below a number without a summary of this layout, the newest first."""
         rows = self._db.rows(_DUE, self._shard, below, layout, limit)
         return [DueSummary(*row) for row in rows]
-
-    def records(self, first_sequence: int) -> list[bytes]:
-        """The records of one block; none when it was deleted meanwhile, or is damaged."""
-        block = self._table.holding(first_sequence)
-        # It may also have been joined to its neighbours: then some of theirs follow.
-        if block is None:
-            return []
-        records = [*map(bytes, block[1][first_sequence - block[0] :])]
-        for at, revised in self._revised(first_sequence, len(records)).items():
-            records[at] = revised
-        return records
-
-    def some_records(self, first_sequence: int, places: Sequence[int]) -> dict[int, bytes]:
-        """Records of one block by their place in it; those that are damaged or gone are missing."""
-        block = self._table.holding(first_sequence)
-        if block is None:
-            return {}
-        before, records = first_sequence - block[0], block[1]
-        some = {at: bytes(records[before + at]) for at in places if before + at < len(records)}
-        revised = self._revised(first_sequence, max(some, default=-1) + 1)
-        return {at: revised.get(at, record) for at, record in some.items()}
-
-    def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
-        """One record with its amendments; None where it is damaged or gone."""
-        block = self._table.holding(sequence)
-        if block is None:
-            return None
-        body = self._amended(sequence, 1).get(sequence)
-        revised = None if body is None else amendments.revised(body)
-        return revised or bytes(block[1][sequence - block[0]]), body
 
     def amendments(self, sequences: Sequence[int]) -> dict[int, bytes]:
         """Amendments of those records that have any, save those that are damaged."""

@@ -18,6 +18,7 @@ from ragmon.stores.sqlite.blocks import BlockTable
 from ragmon.stores.sqlite.columns import checked, checked_row
 from ragmon.stores.sqlite.database import decoded, translated
 from ragmon.stores.sqlite.saved_windows import SavedWindows
+from ragmon.stores.stored_records import StoredRecords
 from ragmon.stores.summaries import BlockOutline, DueSummary
 from ragmon.windows.snapshot import SavedBucket
 
@@ -66,8 +67,10 @@ _BUCKETS = "SELECT bucket FROM windows WHERE tier = ? AND bucket BETWEEN ? AND ?
 _BUCKET = "SELECT body FROM windows WHERE tier = ? AND bucket = ?"
 
 
-class SqliteReader:
+class SqliteReader(StoredRecords):
     """A read-only connection."""
+
+    _table: BlockTable
 
     def __init__(self, path: Path, damage: Damage | None = None) -> None:
         self._path = path
@@ -232,36 +235,6 @@ class SqliteReader:
                     if record is not None:
                         revised[sequence - first] = record
         return revised
-
-    def records(self, first_sequence: int) -> list[bytes]:
-        """The records of one block; none when it was deleted meanwhile, or is damaged."""
-        block = self._table.holding(first_sequence)
-        # It may also have been joined to its neighbours: then some of theirs follow.
-        if block is None:
-            return []
-        records = [*map(bytes, block[1][first_sequence - block[0] :])]
-        for at, revised in self._revised(first_sequence, len(records)).items():
-            records[at] = revised
-        return records
-
-    def some_records(self, first_sequence: int, places: Sequence[int]) -> dict[int, bytes]:
-        """Records of one block by their place in it; those that are damaged or gone are missing."""
-        block = self._table.holding(first_sequence)
-        if block is None:
-            return {}
-        before, records = first_sequence - block[0], block[1]
-        some = {at: bytes(records[before + at]) for at in places if before + at < len(records)}
-        revised = self._revised(first_sequence, max(some, default=-1) + 1)
-        return {at: revised.get(at, record) for at, record in some.items()}
-
-    def record(self, sequence: int) -> tuple[bytes, bytes | None] | None:
-        """One record with its amendments; None where it is damaged or gone."""
-        block = self._table.holding(sequence)
-        if block is None:
-            return None
-        body = self._amended(sequence, 1).get(sequence)
-        revised = None if body is None else amendments.revised(body)
-        return revised or bytes(block[1][sequence - block[0]]), body
 
     def amendments(self, sequences: Sequence[int]) -> dict[int, bytes]:
         """Amendments of those records that have any, save those that are damaged."""
