@@ -188,9 +188,6 @@ class Lease(Protocol):
     It is taken when the store is opened, and given back when it is closed. Any thread may call it.
     """
 
-    epoch: int
-    """Rises with every process that takes it, so that a write of an earlier one can be refused."""
-
     @property
     def is_held(self) -> bool:
         """True while nobody else can have it, by this process's own monotonic clock."""
@@ -199,14 +196,6 @@ class Lease(Protocol):
     @property
     def is_lost(self) -> bool:
         """True once another has taken it: this process can write nothing any more."""
-        ...
-
-    def renew(self) -> bool:
-        """Keep it for longer; False where another has it.
-
-        Raises:
-            StoreError: nobody answered; it is held for as long as ``is_held`` says.
-        """
         ...
 
     def release(self) -> None:

@@ -154,12 +154,8 @@ def test_a_free_store_is_taken_without_waiting(tmp_path):
 class LapsedLease:
     """A lease whose time is over; nobody else has it yet."""
 
-    epoch = 1
     is_held = False
     is_lost = False
-
-    def renew(self) -> bool:
-        return False
 
     def release(self) -> None: ...
 

@@ -10,13 +10,8 @@ from ragmon.errors import StoreBusyError, StoreError
 class NoLease:
     """Implements ``Lease`` for a directory that nobody else knows of, such as a copy."""
 
-    epoch = 1
     is_held = True
     is_lost = False
-
-    def renew(self) -> bool:
-        """Nothing can take it."""
-        return True
 
     def release(self) -> None:
         """Nothing was taken."""
@@ -25,8 +20,7 @@ class NoLease:
 class DirectoryLease:
     """Implements ``Lease`` by a lock that is held until the process ends, however it ends."""
 
-    epoch = 1  # who lost the lock has ended: there is no earlier write to refuse
-    is_lost = False
+    is_lost = False  # who lost the lock has ended
 
     def __init__(self, directory: Path) -> None:
         """Take the directory.
@@ -62,10 +56,6 @@ class DirectoryLease:
     def is_held(self) -> bool:
         """True until it is given back."""
         return not self._file.closed
-
-    def renew(self) -> bool:
-        """True until it is given back: the lock has no limit of time."""
-        return self.is_held
 
     def release(self) -> None:
         """Give the directory back; again is nothing."""
