@@ -5,6 +5,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import structlog
 import uvicorn
@@ -94,9 +95,27 @@ def configure(
         api.application(_auditor(context.audit), ProblemPages(renderer).answer),
         context.settings.replica.name or socket.gethostname(),
     )
-    return uvicorn.Config(
+    return server_config(
         _guarded(context, _route(source, traces, _paced(application))),
-        http=bounded_protocol(limits, lambda reason: own.rejected("http", reason)),
+        bounded_protocol(limits, lambda reason: own.rejected("http", reason)),
+        certificates,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=int(drain_s),
+        callback_notify=_watch_descriptors(own).look,
+        timeout_notify=1,
+    )
+
+
+def server_config(
+    application: App,
+    protocol: type[asyncio.Protocol],
+    certificates: Certificates | None,
+    **options: Any,
+) -> uvicorn.Config:
+    """Everything that is the same for each server of ragmon, with further options of uvicorn."""
+    return uvicorn.Config(
+        application,
+        http=protocol,
         ws="none",
         proxy_headers=False,
         loop="none",
@@ -104,11 +123,8 @@ def configure(
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=int(drain_s),
-        callback_notify=_watch_descriptors(own).look,
-        timeout_notify=1,
         ssl_context_factory=tls_context(certificates),
+        **options,
     )
 
 

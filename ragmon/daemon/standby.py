@@ -15,7 +15,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from ragmon import __version__
-from ragmon.asgi import App, Problem, Receive, Scope, Send, send_problem
+from ragmon.asgi import Problem, Receive, Scope, Send, send_problem
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon import http
@@ -196,20 +196,8 @@ def _configured(
     settings: Settings, answers: StandbyAnswers, certificates: Certificates | None
 ) -> uvicorn.Config:
     limits = http.limits_for(settings, MemoryBudget(settings.limits.body))
-    application: App = answers
-    return uvicorn.Config(
-        application,
-        http=bounded_protocol(limits, answers.refused),
-        ws="none",
-        proxy_headers=False,
-        loop="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-        ssl_context_factory=http.tls_context(certificates),
-    )
+    protocol = bounded_protocol(limits, answers.refused)
+    return http.server_config(answers, protocol, certificates, timeout_graceful_shutdown=1)
 
 
 @contextlib.contextmanager
