@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "incident": "acknowledge an incident, or take that back",
         "incidents": "show incidents: alerts that share a cause",
         "judge": "have past answers judged by the language model, after a cost forecast",
+        "migrate": "bring the store to the format of this ragmon, or say whether that is needed",
         "notify-test": "send a test alert through a sink",
         "quarantine": (
             "list, show, retry or delete what could not be decoded, mapped, judged or sent"

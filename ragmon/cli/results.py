@@ -51,6 +51,15 @@ class RestoredStore(Struct, frozen=True, kw_only=True):
     former_store: str | None  # where the store before is now; null: there was none
 
 
+class StoreMigration(Struct, frozen=True, kw_only=True):
+    """`ragmon migrate`."""
+
+    before: int | None  # format of the store before; null: there was none
+    format: int | None  # now; null: there is none yet
+    current: int | None  # of this ragmon
+    backup: str | None  # copy of the store as it was; null: nothing was changed, or a database
+
+
 class SentRecords(Struct, frozen=True, kw_only=True):
     """`ragmon replay` and `ragmon import`."""
 

@@ -96,6 +96,14 @@ class Migration(NamedTuple):
     backup: Path | None  # the store as it was; None: the database has backups of its own
 
 
+class StoreFormat(NamedTuple):
+    """The format of a store, beside that of this ragmon."""
+
+    version: int
+    current: int
+    readable_by: int  # the oldest format whose ragmon can use it
+
+
 class Lost(NamedTuple):
     """Acknowledged content that a store no longer has."""
 

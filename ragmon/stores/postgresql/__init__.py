@@ -7,8 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from ragmon.errors import SettingsError
 from ragmon.http_client import check_secret, secret
+from ragmon.stores import Migration, StoreFormat
 
 if TYPE_CHECKING:
+    from ragmon.stores.postgresql.connecting import DatabaseAccess
     from ragmon.stores.postgresql.store import PostgresStore
 
 
@@ -58,9 +60,45 @@ def build(
         StoreBusyError: another replica has it.
         StoreError: it cannot be opened.
     """
+    access = _access(options)
+    from ragmon.stores.postgresql.opening import open_store  # noqa: PLC0415 - optional
+
+    ttl_s = options.lease_s
+    return open_store(
+        access, options.schema_name, ttl_s=ttl_s, wait_s=ttl_s + 1.0 if waits else 0.0
+    )
+
+
+def inspect(options: Options, data_dir: Path) -> StoreFormat | None:  # noqa: ARG001 - as above
+    """The format of the store, which is not changed; None where there is none yet.
+
+    Raises:
+        SettingsError: psycopg is missing, or the connection string cannot be used.
+        StoreError: it cannot be read, or not by this ragmon.
+    """
+    access = _access(options)
+    from ragmon.stores.postgresql.store import inspect as inspected  # noqa: PLC0415 - optional
+
+    return inspected(access, options.schema_name)
+
+
+def migrate(options: Options, data_dir: Path) -> Migration | None:  # noqa: ARG001 - as above
+    """Make the tables, or bring them up to date; None where they are.
+
+    Raises:
+        SettingsError: psycopg is missing, or the connection string cannot be used.
+        StoreBusyError: a ragmon that could not use them afterwards has the store.
+        StoreError: the database cannot be used.
+    """
+    access = _access(options)
+    from ragmon.stores.postgresql.store import prepare  # noqa: PLC0415 - optional
+
+    return prepare(access, options.schema_name)
+
+
+def _access(options: Options) -> "DatabaseAccess":
     try:
         from ragmon.stores.postgresql.connecting import DatabaseAccess  # noqa: PLC0415 - optional
-        from ragmon.stores.postgresql.opening import open_store  # noqa: PLC0415
     except ImportError as error:
         if (error.name or "").split(".")[0] != "psycopg":
             raise
@@ -74,7 +112,4 @@ def build(
         prepare=options.prepare,
     )
     access.parameters()  # what cannot be read, or is no connection string, stops the start
-    ttl_s = options.lease_s
-    return open_store(
-        access, options.schema_name, ttl_s=ttl_s, wait_s=ttl_s + 1.0 if waits else 0.0
-    )
+    return access

@@ -11,8 +11,8 @@ from typing import Any
 from ragmon.stores import Commit, Restatement
 from ragmon.stores.identity import signed
 from ragmon.stores.packing import BlockSpan, block_row, waiting_row
+from ragmon.stores.plain_text import plain
 from ragmon.stores.postgresql.database import PostgresDatabase
-from ragmon.stores.postgresql.quarantine import plain
 from ragmon.stores.protocols import SpanRow
 from ragmon.stores.sealing import seal
 

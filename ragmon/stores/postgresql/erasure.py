@@ -10,8 +10,8 @@ from ragmon.stores.compression import compressor, unzip
 from ragmon.stores.erasure import AlertRow, ErasedBlock, ErasureRow
 from ragmon.stores.identity import signed
 from ragmon.stores.packing import read_amendment
+from ragmon.stores.plain_text import plain
 from ragmon.stores.postgresql.database import Cursor, PostgresDatabase
-from ragmon.stores.postgresql.quarantine import plain
 from ragmon.stores.postgresql.summaries import delete_summaries
 from ragmon.stores.sealing import seal
 

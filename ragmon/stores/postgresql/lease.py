@@ -7,9 +7,9 @@ from contextlib import suppress
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import StoreBusyError, StoreError
 from ragmon.stores.damage import Damage
+from ragmon.stores.plain_text import plain
 from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.database import Fence, PostgresDatabase
-from ragmon.stores.postgresql.quarantine import plain
 
 EVALUATOR = "evaluator"
 DEFAULT_TTL_S = 15.0

@@ -1,7 +1,7 @@
 """Tables of values by name: the state of golden probes, and what is remembered."""
 
+from ragmon.stores.plain_text import plain
 from ragmon.stores.postgresql.database import PostgresDatabase
-from ragmon.stores.postgresql.quarantine import plain
 
 _PUT = "INSERT INTO {} VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET body = excluded.body"
 

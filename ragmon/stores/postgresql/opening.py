@@ -8,6 +8,7 @@ import structlog
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import StoreBusyError
 from ragmon.loops import Loop, LoopOptions
+from ragmon.stores import Migration
 from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.lease import PostgresLease
 from ragmon.stores.postgresql.store import PostgresStore, prepare
@@ -61,10 +62,10 @@ def open_store(
         StoreError: the database cannot be used.
     """
     clock = clock or SystemClock()
-    migration = prepare(access, schema)
+    deadline = clock.monotonic() + wait_s
+    migration = _prepared(access, schema, deadline, clock)
     name = owner or f"{socket.gethostname()}, process {os.getpid()}"
     lease = PostgresLease(access, schema, name, ttl_s=ttl_s, clock=clock)
-    deadline = clock.monotonic() + wait_s
     try:
         while not lease.acquire():
             if clock.monotonic() >= deadline:
@@ -83,3 +84,16 @@ def open_store(
     except BaseException:
         lease.release()
         raise
+
+
+def _prepared(
+    access: DatabaseAccess, schema: str, deadline: float, clock: Clock
+) -> Migration | None:
+    """The tables as this ragmon needs them, once nobody has them who could not use them so."""
+    while True:
+        try:
+            return prepare(access, schema)
+        except StoreBusyError:
+            if clock.monotonic() >= deadline:
+                raise
+        clock.sleep(_ASK_EVERY_S)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ragmon.stores.compression import unzip
+from ragmon.stores.plain_text import plain
 from ragmon.stores.postgresql.database import Cursor, PostgresDatabase
 from ragmon.stores.quarantine import QuarantineBounds, QuarantinedItem, QuarantineRow
 from ragmon.stores.quarantine_sizes import (
@@ -122,8 +123,3 @@ class PostgresQuarantine:
         if not self._sizes:
             return 0
         return self.delete(number for (number,) in self._db.rows(_OLD, self._shard, before))
-
-
-def plain(text: str) -> str:
-    """A text that PostgreSQL can hold: without the character 0, and without half characters."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

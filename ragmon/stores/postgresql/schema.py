@@ -1,16 +1,19 @@
 """Tables in PostgreSQL, their format, and the steps from an older format to the next.
 
-A step changes nothing that the release before reads: in a rolling update both run side by side.
+A step says which releases can still use the tables after it. One that only adds may be made while a
+release before runs, and that release may be started again; any other waits until nobody has the
+store.
 """
 
 import secrets
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import psycopg
 
-from ragmon.errors import StoreError
-from ragmon.stores import Migration
+from ragmon.errors import StoreBusyError, StoreError
+from ragmon.stores import Migration, StoreFormat
 from ragmon.stores.postgresql.database import Cursor, PostgresDatabase
 
 FORMAT = 1
@@ -116,14 +119,26 @@ CREATE TABLE @.forgotten (
 _SEED = "INSERT INTO @.meta VALUES ('seed', %s)"
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 _EXISTS = "SELECT to_regclass(%s) IS NOT NULL"
-_FORMAT = "SELECT convert_from(value, 'UTF8')::int FROM @.meta WHERE name = 'format'"
-_SET_FORMAT = (
-    "INSERT INTO @.meta VALUES ('format', convert_to(%s::text, 'UTF8'))"
+_FORMATS = (
+    "SELECT name, convert_from(value, 'UTF8')::int FROM @.meta"
+    " WHERE name IN ('format', 'readable_by')"
+)
+_SET = (
+    "INSERT INTO @.meta VALUES (%s, convert_to(%s::text, 'UTF8'))"
     " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
+# The row stays locked until the tables are changed, so that nobody takes the lease meanwhile.
+_RUNNING = "SELECT owner FROM @.lease WHERE until > clock_timestamp() FOR UPDATE"
 
-Step = Callable[[PostgresDatabase, Cursor], None]
-MIGRATIONS: Mapping[int, Step] = MappingProxyType({})
+
+class FormatStep(NamedTuple):
+    """The change of the tables to the next format."""
+
+    apply: Callable[[PostgresDatabase, Cursor], None]
+    readable_by: int  # the oldest format whose ragmon can use the tables after it
+
+
+MIGRATIONS: Mapping[int, FormatStep] = MappingProxyType({})
 """Steps to the next format, by the format before."""
 
 
@@ -133,27 +148,72 @@ def migrate(database: PostgresDatabase) -> Migration | None:
     Whoever comes second waits, and finds it done.
 
     Raises:
-        StoreError: a database that cannot hold it, or a format that this ragmon cannot read.
+        StoreBusyError: a ragmon that could not use the tables afterwards has the store.
+        StoreError: a database that cannot hold it, or a format that this ragmon cannot use.
     """
     _check_server(database)
-    if _format(database) == FORMAT:
+    stored = read_format(database)
+    if stored is not None and stored.version >= FORMAT:
+        check_usable(database, stored)
         return None
     with database.transaction() as cursor:
         database.execute(cursor, _LOCK, f"ragmon {database.schema}")
-        version = _format(database)
-        if version is None:
+        stored = read_format(database)
+        if stored is None:
             _create(database, cursor)
             return None
-        if version > FORMAT or not all(step in MIGRATIONS for step in range(version, FORMAT)):
-            raise StoreError(
-                f"schema {database.schema} has store format {version}, this ragmon reads"
-                f" {min(MIGRATIONS, default=FORMAT)} to {FORMAT}",
-                hint="Use the ragmon version that wrote it, or another store.schema_name",
-            )
-        for step in range(version, FORMAT):
-            MIGRATIONS[step](database, cursor)
-        database.execute(cursor, _SET_FORMAT, FORMAT)
-    return None if version == FORMAT else Migration(version, FORMAT, None)
+        check_usable(database, stored)
+        if stored.version >= FORMAT:
+            return None
+        readable_by = max(MIGRATIONS[step].readable_by for step in range(stored.version, FORMAT))
+        if readable_by > stored.version:
+            _require_nobody(database, cursor, stored.version)
+        for step in range(stored.version, FORMAT):
+            MIGRATIONS[step].apply(database, cursor)
+        database.execute(cursor, _SET, "format", FORMAT)
+        database.execute(cursor, _SET, "readable_by", readable_by)
+    return Migration(stored.version, FORMAT, None)
+
+
+def read_format(database: PostgresDatabase) -> StoreFormat | None:
+    """The format of the tables; None without any."""
+    if not database.rows(_EXISTS, f"{database.quoted}.meta")[0][0]:
+        return None
+    formats: dict[str, int] = dict(database.rows(_FORMATS))
+    if "format" not in formats:
+        return None
+    stored = formats["format"]
+    return StoreFormat(stored, FORMAT, formats.get("readable_by", stored))
+
+
+def check_usable(database: PostgresDatabase, stored: StoreFormat) -> None:
+    """Refuse tables that this ragmon cannot use.
+
+    Raises:
+        StoreError: they are too new, or too old.
+    """
+    if stored.readable_by > FORMAT:
+        raise StoreError(
+            f"schema {database.schema} has store format {stored.version}, which a newer ragmon"
+            f" made; this one reads {min(MIGRATIONS, default=FORMAT)} to {FORMAT}",
+            hint="Use the ragmon version that wrote it, or another store.schema_name",
+        )
+    if not all(step in MIGRATIONS for step in range(stored.version, FORMAT)):
+        raise StoreError(
+            f"schema {database.schema} has store format {stored.version}, this ragmon reads"
+            f" {min(MIGRATIONS, default=FORMAT)} to {FORMAT}",
+            hint="Bring it up to date with a ragmon version between, or use another"
+            " store.schema_name",
+        )
+
+
+def _require_nobody(database: PostgresDatabase, cursor: Cursor, version: int) -> None:
+    for (owner,) in database.execute(cursor, _RUNNING).fetchall():
+        raise StoreBusyError(
+            f"schema {database.schema} has store format {version} and is in use by a ragmon that"
+            f" needs it ({owner}); this one would change it to {FORMAT}",
+            hint="Stop that one first: two versions of ragmon cannot share this change",
+        )
 
 
 def ensure_days(database: PostgresDatabase) -> None:
@@ -209,17 +269,10 @@ def _check_server(database: PostgresDatabase) -> None:
         )
 
 
-def _format(database: PostgresDatabase) -> int | None:
-    if not database.rows(_EXISTS, f"{database.quoted}.meta")[0][0]:
-        return None
-    rows = database.rows(_FORMAT)
-    return int(rows[0][0]) if rows else None
-
-
 def _create(database: PostgresDatabase, cursor: Cursor) -> None:
     if not database.rows("SELECT 1 FROM pg_namespace WHERE nspname = %s", database.schema):
         database.execute(cursor, "CREATE SCHEMA @")
     database.script(cursor, _TABLES)
     database.execute(cursor, _SEED, str(secrets.randbits(63)).encode())
     database.execute(cursor, "INSERT INTO @.shards (shard) VALUES (0)")
-    database.execute(cursor, _SET_FORMAT, FORMAT)
+    database.execute(cursor, _SET, "format", FORMAT)

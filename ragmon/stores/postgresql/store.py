@@ -1,18 +1,24 @@
 """The store in PostgreSQL: one shard and its state, for the replica that has the lease."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 
 from ragmon.errors import StoreBusyError
 from ragmon.loops import Loop
 from ragmon.records import ONLY_SHARD
-from ragmon.stores import Lost, Migration, Recovery
+from ragmon.stores import Lost, Migration, Recovery, StoreFormat
 from ragmon.stores.damage import Damage
 from ragmon.stores.ports import Shard
 from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.database import Fence, PostgresDatabase
 from ragmon.stores.postgresql.lease import PostgresLease, end_stopped
 from ragmon.stores.postgresql.reader import PostgresReader, ReaderConnections
-from ragmon.stores.postgresql.schema import ensure_days, migrate
+from ragmon.stores.postgresql.schema import (
+    check_usable,
+    ensure_days,
+    migrate,
+    read_format,
+)
 from ragmon.stores.postgresql.shard import PostgresShard
 from ragmon.stores.postgresql.state_store import PostgresStateStore
 
@@ -50,6 +56,8 @@ class PostgresStore:
         self._state_writer = PostgresDatabase(access, schema, self.damage)
         self._readers = ReaderConnections(access, schema, self.damage)
         try:
+            if (stored := read_format(self._writer)) is not None:
+                check_usable(self._writer, stored)  # it may have changed before this took the lease
             ensure_days(self._writer)
             epoch = _take(self._writer, owner)
             self._writer.fence = Fence(_FENCE, ONLY_SHARD, epoch)
@@ -85,13 +93,23 @@ def prepare(access: DatabaseAccess, schema: str) -> Migration | None:
     """Make the tables, or bring them up to date.
 
     Raises:
+        StoreBusyError: a ragmon that could not use them afterwards has the store.
         StoreError: the database cannot be used.
     """
-    database = PostgresDatabase(access, schema, Damage())
-    try:
+    with closing(PostgresDatabase(access, schema, Damage())) as database:
         return migrate(database)
-    finally:
-        database.close()
+
+
+def inspect(access: DatabaseAccess, schema: str) -> StoreFormat | None:
+    """The format of the tables, which is not changed; None without any.
+
+    Raises:
+        StoreError: the database cannot be used, or this ragmon cannot use its format.
+    """
+    with closing(PostgresDatabase(access, schema, Damage())) as database:
+        if (stored := read_format(database)) is not None:
+            check_usable(database, stored)
+        return stored
 
 
 def _take(database: PostgresDatabase, owner: str) -> int:

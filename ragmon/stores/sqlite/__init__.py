@@ -5,8 +5,10 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from ragmon.stores import Migration, StoreFormat
 from ragmon.stores.sqlite.lease import DirectoryLease
-from ragmon.stores.sqlite.store import SqliteStore
+from ragmon.stores.sqlite.migration import read_format
+from ragmon.stores.sqlite.store import FILE, SqliteStore
 
 
 class Options(BaseModel, frozen=True, extra="forbid"):
@@ -35,3 +37,25 @@ def build(options: Options, data_dir: Path, *, waits: bool = True) -> SqliteStor
     except BaseException:
         lease.release()
         raise
+
+
+def inspect(options: Options, data_dir: Path) -> StoreFormat | None:  # noqa: ARG001 - as other kinds
+    """The format of the store, which is not changed; None where there is none yet.
+
+    Raises:
+        StoreError: it cannot be read, or not by this ragmon.
+    """
+    path = data_dir / FILE
+    return read_format(path) if path.exists() else None
+
+
+def migrate(options: Options, data_dir: Path) -> Migration | None:
+    """Make the store, or bring it up to date after a copy of it; None where it is.
+
+    Raises:
+        StoreBusyError: another process has it.
+        StoreError: it cannot be opened, or not by this ragmon.
+    """
+    store = build(options, data_dir)
+    store.close()
+    return store.migration

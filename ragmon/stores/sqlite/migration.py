@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from ragmon.errors import StoreError, StoreFullError
-from ragmon.stores import Migration
+from ragmon.stores import Migration, StoreFormat
 from ragmon.stores.sqlite.schema import FORMAT, MIGRATIONS
 
 _SPARE_BYTES = 64 << 20  # for the changes themselves, in the write-ahead log
@@ -22,11 +22,7 @@ def migrate(db: sqlite3.Connection, path: Path) -> Migration | None:
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version == FORMAT:
         return None
-    if version not in MIGRATIONS:
-        raise StoreError(
-            f"{path} has store format {version}, this ragmon reads {min(MIGRATIONS)} to {FORMAT}",
-            hint="Use the ragmon version that wrote it, or another data_dir",
-        )
+    _check_usable(version, path)
     backup = path.with_name(f"{path.name}.format{version}.bak")
     _back_up(db, backup)
     for step in range(version, FORMAT):
@@ -40,6 +36,35 @@ def migrate(db: sqlite3.Connection, path: Path) -> Migration | None:
                 db.execute("ROLLBACK")
             raise
     return Migration(version, FORMAT, backup)
+
+
+def read_format(path: Path) -> StoreFormat:
+    """The format of a store that is there, which is not changed.
+
+    Raises:
+        StoreError: it is no store, or this ragmon cannot read it.
+    """
+    try:
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+        finally:
+            db.close()
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"cannot read {path}: {error}", hint="Set data_dir to that of the daemon"
+        ) from error
+    if version != FORMAT:
+        _check_usable(version, path)
+    return StoreFormat(version, FORMAT, version)
+
+
+def _check_usable(version: int, path: Path) -> None:
+    if version not in MIGRATIONS:
+        raise StoreError(
+            f"{path} has store format {version}, this ragmon reads {min(MIGRATIONS)} to {FORMAT}",
+            hint="Use the ragmon version that wrote it, or another data_dir",
+        )
 
 
 def _back_up(db: sqlite3.Connection, backup: Path) -> None:

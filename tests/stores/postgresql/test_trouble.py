@@ -88,7 +88,9 @@ def test_a_format_of_the_future():
     schema = new_schema()
     start(shared_server().url(), schema)
     shared_server().execute(f"UPDATE {schema}.meta SET value = '99' WHERE name = 'format'")
-    with pytest.raises(StoreError, match=r"format 99, this ragmon reads .* Use the ragmon version"):
+    with pytest.raises(
+        StoreError, match=r"format 99, which a newer ragmon made; .* Use the ragmon version"
+    ):
         start(shared_server().url(), schema)
 
 
