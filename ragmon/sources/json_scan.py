@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _STRETCH = 1 << 17
+_SHORT = 1 << 13  # below, NumPy's start costs more than it saves; it also lets other threads run
 _MARKS = b'"[]{},'
 _OTHERS = bytes(set(range(256)) - set(_MARKS))
 _QUOTE, _COMMA, _BRACE = (ord(mark) for mark in '",{')
@@ -29,7 +30,9 @@ class _Place(NamedTuple):
 
 
 def count_byte(text: bytes, byte: bytes) -> int:
-    """Occurrences of one byte, at a tenth of the time of ``bytes.count``."""
+    """Occurrences of one byte, in long texts at a quarter of the time of ``bytes.count``."""
+    if len(text) <= _SHORT:
+        return text.count(byte)
     (number,) = byte
     if len(text) <= _STRETCH:
         return int(np.count_nonzero(np.frombuffer(text, np.uint8) == number))
