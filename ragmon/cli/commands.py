@@ -13,6 +13,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "check-config": "check the configuration and explain every setting",
         "compare": "compare two evaluations side by side",
         "completion": "print the completion for bash, zsh or fish",
+        "copy-store": "copy a store that is at rest into PostgreSQL, or back into a directory",
         "dashboards": "write the Grafana dashboards for these settings",
         "demo": "run ragmon on a small RAG application with two incidents",
         "doctor": "look at everything that ragmon needs, and say what is wrong and how to mend it",

@@ -17,6 +17,12 @@ class CopiedStore(Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
+class StoreCopied(Struct, frozen=True, kw_only=True):
+    """`ragmon copy-store`."""
+
+    tables: dict[str, int]  # rows that were copied and compared, by table
+
+
 class StoredBackup(Struct, frozen=True, kw_only=True):
     """One backup in its place."""
 

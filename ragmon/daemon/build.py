@@ -5,11 +5,12 @@ from collections.abc import Callable
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
-from ragmon.errors import SettingsError
+from ragmon.errors import SettingsError, StoreError
 from ragmon.pipeline import Pipeline
 from ragmon.plugins import resolve
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
+from ragmon.stores.copying import check_complete
 from ragmon.stores.ports import Store
 from ragmon.web.browsers import is_loopback
 from ragmon.windows import Windows
@@ -53,6 +54,11 @@ def open_store(settings: Settings, *, waits: bool = True) -> Store:
     """
     module, options = resolve("ragmon.stores", "store", settings.store)
     store: Store = module.build(options, settings.data_dir, waits=waits)
+    try:
+        check_complete(store.tables())
+    except StoreError:
+        store.close()
+        raise
     return store
 
 

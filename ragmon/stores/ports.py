@@ -12,6 +12,7 @@ from typing import Protocol
 from ragmon.loops import Loop
 from ragmon.records import Position, Positions
 from ragmon.stores import Commit, Hashes, Migration, Reader, Recovery, Waiting, WindowSource
+from ragmon.stores.copying import StoredTables
 from ragmon.stores.damage import Damage
 from ragmon.stores.erasure import BlockErasure, ErasureRequestLog
 from ragmon.stores.protocols import (
@@ -220,6 +221,10 @@ class Store(Protocol):
 
     def size_bytes(self) -> int:
         """Bytes on disk."""
+        ...
+
+    def tables(self) -> StoredTables:
+        """Its tables, for a copy into another store."""
         ...
 
     def close(self) -> None:

@@ -133,6 +133,20 @@ class PostgresDatabase:
                 touched += max(0, cursor.rowcount)
         return touched
 
+    def copy(self, cursor: Cursor, sql: str, types: Sequence[str], rows: Iterable[Any]) -> None:
+        """Rows into a table by COPY in its binary form, within a transaction.
+
+        Args:
+            cursor: of the transaction.
+            sql: the COPY statement.
+            types: of the columns, by PostgreSQL's names.
+            rows: values of the columns.
+        """
+        with translated(), cursor.copy(self._text(sql)) as copy:
+            copy.set_types(types)
+            for row in rows:
+                copy.write_row(row)
+
     @contextmanager
     def decoded(self) -> Iterator[None]:
         """Treat what cannot be decoded as damage.

@@ -21,6 +21,7 @@ from ragmon.stores.postgresql.schema import (
 )
 from ragmon.stores.postgresql.shard import PostgresShard
 from ragmon.stores.postgresql.state_store import PostgresStateStore
+from ragmon.stores.postgresql.tables import PostgresTables
 
 _SEED = "SELECT value FROM @.meta WHERE name = 'seed'"
 _TAKE = "UPDATE @.shards SET epoch = epoch + 1, owner = %s WHERE shard = %s RETURNING epoch"
@@ -77,6 +78,10 @@ class PostgresStore:
     def size_bytes(self) -> int:
         """Bytes of what lives in the database."""
         return self.shard.size_bytes
+
+    def tables(self) -> PostgresTables:
+        """Its tables, for a copy into another store."""
+        return PostgresTables(self._writer, self.lease.epoch)
 
     def close(self) -> None:
         """Close the connections, and give the lease back."""

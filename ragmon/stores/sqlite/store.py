@@ -12,6 +12,7 @@ from ragmon.stores.sqlite.lease import NoLease
 from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.shard import SqliteShard, meta_number
 from ragmon.stores.sqlite.state_store import SqliteStateStore
+from ragmon.stores.sqlite.tables import SqliteTables
 from ragmon.stores.sqlite.wal import wal_content
 
 FILE = "ragmon.sqlite"
@@ -57,6 +58,10 @@ class SqliteStore:
     def size_bytes(self) -> int:
         """Bytes on disk."""
         return self._db.size_bytes()
+
+    def tables(self) -> SqliteTables:
+        """Its tables, for a copy into another store."""
+        return SqliteTables(self._db, self.shard, self.state)
 
     def close(self) -> None:
         """Checkpoint and close."""
