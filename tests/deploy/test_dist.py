@@ -200,7 +200,8 @@ def test_it_says_what_it_needs():
 
 def test_no_document_installs_ragmon_from_an_index():
     """Nothing is published: extras are installed from a copy of the repository."""
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("deploy/**/*.md"), *ROOT.glob("helm/**/*.md")]
+    forms = ("*.md", "deploy/**/*.md", "helm/**/*.md", "helm/**/*.txt", "deploy/**/*.service")
+    pages = [page for form in forms for page in ROOT.glob(form)]
     assert len(pages) > 60
     lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
     installs = [line for line in lines if "pip install" in line]
