@@ -29,11 +29,12 @@ class FailedWay(NamedTuple):
     bad: float
 
 
-class ScoreRange(NamedTuple):
-    """Lowest and highest of the scores of a block; NaN where none has one."""
+class RankRange(NamedTuple):
+    """Extremes of what queries of a block are ranked by; NaN where none has one."""
 
-    low: float
-    high: float
+    low_score: float  # faithfulness by whoever is believed most
+    high_score: float
+    slowest: float  # ms
 
 
 def failures(pipeline: Pipeline) -> dict[str, FailedWay]:
@@ -99,6 +100,11 @@ class Criterion:
         """True where no observation is looked at."""
         return not self.columns
 
+    @property
+    def is_ranged(self) -> bool:
+        """True where the range of a block matters."""
+        return self._is_scored or self.order == "slowest"
+
     def fits(self, values: _Floats) -> NDArray[np.bool_]:
         """Mask of the rows that fail in one of the ways and have what else is asked for; (n,)."""
         fits = np.full(len(values), not self._failing)
@@ -117,13 +123,13 @@ class Criterion:
         fits: NDArray[np.bool_] = known == way.bad
         return fits
 
-    def may_fit(self, low: _Floats, high: _Floats, scores: ScoreRange) -> bool:
+    def may_fit(self, low: _Floats, high: _Floats, known: RankRange) -> bool:
         """False where no record of a block fits, of which these are the least and the greatest.
 
         Args:
             low: by column of the pipeline; NaN: never known.
             high: likewise.
-            scores: of its answers.
+            known: of the records that the filter may let through.
         """
 
         def may_have(way: FailedWay) -> bool:
@@ -133,17 +139,17 @@ class Criterion:
         return (
             (not self._failing or any(map(may_have, self._failing)))
             and all(map(may_have, self._needed))
-            and (self.order != "slowest" or not np.isnan(high[self._latency]))
-            and (not self._is_scored or not np.isnan(scores.low))
-            and (least is None or scores.high >= least)
-            and (most is None or scores.low <= most)
+            and (self.order != "slowest" or not math.isnan(known.slowest))
+            and (not self._is_scored or not math.isnan(known.low_score))
+            and (least is None or known.high_score >= least)
+            and (most is None or known.low_score <= most)
         )
 
-    def best_rank(self, newest: float, high: _Floats, scores: ScoreRange) -> float:
+    def best_rank(self, newest: float, known: RankRange) -> float:
         """A rank that no record of a block exceeds."""
         if self.order == "newest":
             return newest
-        return float(high[self._latency]) if self.order == "slowest" else 1.0 - scores.low
+        return known.slowest if self.order == "slowest" else 1.0 - known.low_score
 
     def ranked(
         self, block: Block, values: _Floats, timestamps: _Floats, places: list[int]

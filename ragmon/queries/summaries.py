@@ -12,16 +12,19 @@ from ragmon.pipeline import Pipeline
 from ragmon.queries import key_filter
 from ragmon.queries.blocks import QueryFilter, current, fitting_dims, takes_all
 from ragmon.queries.contents import decode_contents, filter_keys, identity_keys
-from ragmon.queries.criteria import Criterion, ScoreRange, scores_of
+from ragmon.queries.criteria import Criterion, RankRange, scores_of
 from ragmon.queries.words import add_keys
 from ragmon.stores import Reader, amendments
 from ragmon.stores.summaries import BlockOutline, SummaryRow
+from ragmon.windows.observations import Observations
 from ragmon.windows.series import Dims
 
 _MOST_SHARE = 0.025
 """Part of a block's stored bytes that its filter may take; the rest of its summary takes less."""
 _LEAST_BYTES = 256  # of the filter of a small block
+_MOST_PIPELINES = 64  # whose ranges a block's facts hold
 
+_UNKNOWN = float("nan")
 _Floats = NDArray[np.float64]
 
 
@@ -34,6 +37,7 @@ class _Facts(Struct, array_like=True, frozen=True):
     low: bytes  # float64, by column
     high: bytes
     scores: tuple[float, float] | None  # None: nobody judged
+    ranges: dict[str, RankRange]  # by pipeline; empty: they are too many
 
 
 class _ReadFacts(Struct, array_like=True, frozen=True):
@@ -45,6 +49,7 @@ class _ReadFacts(Struct, array_like=True, frozen=True):
     low: bytes
     high: bytes
     scores: tuple[float, float] | None
+    ranges: msgspec.Raw = msgspec.Raw(b"\x80")  # none: it was written before there were any
 
 
 class BlockFacts(NamedTuple):
@@ -55,7 +60,8 @@ class BlockFacts(NamedTuple):
     raw_counts: msgspec.Raw
     low: _Floats
     high: _Floats
-    scores: ScoreRange
+    scores: tuple[float, float] | None
+    raw_ranges: msgspec.Raw
 
     @property
     def dims(self) -> list[Dims]:
@@ -75,11 +81,21 @@ class BlockFacts(NamedTuple):
         """
         return _decode_counts(self.raw_counts)
 
+    @property
+    def ranges(self) -> dict[str, RankRange]:
+        """By pipeline; empty where they are not known.
+
+        Raises:
+            msgspec.MsgspecError: they are damaged.
+        """
+        return _decode_ranges(self.raw_ranges)
+
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_ReadFacts).decode
 _decode_dims = msgspec.msgpack.Decoder(list[Dims]).decode
 _decode_counts = msgspec.msgpack.Decoder(list[int]).decode
+_decode_ranges = msgspec.msgpack.Decoder(dict[str, RankRange]).decode
 
 
 def read_facts(packed: bytes, columns: int) -> BlockFacts:
@@ -93,8 +109,7 @@ def read_facts(packed: bytes, columns: int) -> BlockFacts:
     low, high = np.frombuffer(facts.low), np.frombuffer(facts.high)
     if len(low) != columns or len(high) != columns:
         raise ValueError("the parts of a block's facts do not fit together")
-    scores = ScoreRange(*(facts.scores or (float("nan"), float("nan"))))
-    return BlockFacts(facts.slices, facts.dims, facts.counts, low, high, scores)
+    return BlockFacts(facts.slices, facts.dims, facts.counts, low, high, facts.scores, facts.ranges)
 
 
 def summarize(
@@ -124,9 +139,39 @@ def summarize(
         np.fmin.reduce(values, axis=0).tobytes(),
         np.fmax.reduce(values, axis=0).tobytes(),
         (float(known.min()), float(known.max())) if len(known) else None,
+        _ranges(observations, scores, values[:, columns.index("latency_ms", stage="total")]),
     )
     keys = _keys(reader, first_sequence) if with_keys else None
     return SummaryRow(first_sequence, layout_of(pipeline), _encode(facts), keys)
+
+
+def _ranges(
+    observations: Observations, scores: _Floats, latencies: _Floats
+) -> dict[str, RankRange]:
+    """Extremes by pipeline; empty when they are too many.
+
+    Args:
+        observations: n of a block.
+        scores: (n,), NaN for unknown.
+        latencies: likewise.
+    """
+    names = [dims[0] for dims in observations.dims]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    if not numbers or len(numbers) > _MOST_PIPELINES:
+        return {}
+    pipelines = np.array([numbers[name] for name in names])[observations.dim_index]
+    order = np.argsort(pipelines, kind="stable")
+    starts = np.searchsorted(pipelines[order], np.arange(len(numbers)))
+    scores, latencies = scores[order], latencies[order]
+    extremes = (
+        np.fmin.reduceat(scores, starts),
+        np.fmax.reduceat(scores, starts),
+        np.fmax.reduceat(latencies, starts),
+    )
+    return {
+        name: RankRange(*row)
+        for name, row in zip(numbers, np.column_stack(extremes).tolist(), strict=True)
+    }
 
 
 def layout_of(pipeline: Pipeline) -> int:
@@ -159,6 +204,7 @@ class BlockChoice:
     def __init__(self, pipeline: Pipeline, query_filter: QueryFilter, criterion: Criterion) -> None:
         self._layout = layout_of(pipeline)
         self._columns = len(pipeline.columns)
+        self._latency = pipeline.catalogue.index("latency_ms", stage="total")
         self._filter = query_filter
         self._criterion = criterion
 
@@ -181,7 +227,7 @@ class BlockChoice:
         slices: Sequence[str] = ()
         if facts is not None:
             slices = facts.slices
-            if not self._criterion.may_fit(facts.low, facts.high, facts.scores):
+            if not self._criterion.may_fit(facts.low, facts.high, self._range(facts)):
                 return False
             if not takes_all(self._filter) and not any(
                 fitting_dims(slices, facts.dims, self._filter)
@@ -199,7 +245,28 @@ class BlockChoice:
             return outline.last_timestamp
         if facts is None:
             return float("inf")
-        return self._criterion.best_rank(outline.last_timestamp, facts.high, facts.scores)
+        return self._criterion.best_rank(outline.last_timestamp, self._range(facts))
+
+    def _range(self, facts: BlockFacts) -> RankRange:
+        """Extremes of the records whose pipeline fits, as closely as they are known."""
+        low, high = facts.scores or (_UNKNOWN, _UNKNOWN)
+        whole = RankRange(low, high, float(facts.high[self._latency]))
+        pipeline, readable = self._filter.pipeline, self._filter.readable
+        if not self._criterion.is_ranged or not (pipeline or readable) or not facts.ranges:
+            return whole
+        fitting = [
+            known
+            for name, known in facts.ranges.items()
+            if (not pipeline or name == pipeline) and (readable is None or readable(name))
+        ]
+        if not fitting:
+            return RankRange(_UNKNOWN, _UNKNOWN, _UNKNOWN)
+        lows, highs, latencies = zip(*fitting, strict=True)
+        return RankRange(
+            float(np.fmin.reduce(lows)),
+            float(np.fmax.reduce(highs)),
+            float(np.fmax.reduce(latencies)),
+        )
 
     def count(self, facts: BlockFacts | None, outline: BlockOutline) -> int | None:
         """Number of the records of a block that fit; None where it has to be opened."""

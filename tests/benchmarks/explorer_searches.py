@@ -165,6 +165,10 @@ def asked_for(count: int) -> Iterator[tuple[str, Made]]:
     yield "failure mode", lambda _: {"mode": "generation"}
     yield "score, none", lambda _: {"most_score": 0.5}
     yield "slowest", lambda _: {"slowest": True}
+    yield (
+        "slowest of a pipeline",
+        lambda rng: {"slowest": True, "pipeline": f"pipeline-{rng.randrange(20)}"},
+    )
     yield "a common word", lambda _: {"words": WordSearch.of("object")}
     yield "two words", lambda _: {"words": WordSearch.of("iterator encoding")}
     yield "a rare word", lambda rng: {"words": WordSearch.of(f"order{rng.randrange(count)}")}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from ragmon import queries
@@ -12,6 +13,8 @@ from ragmon.queries.blocks import QueryFilter
 from ragmon.queries.summaries import layout_of, summarize
 from ragmon.queries.words import WordSearch, keys_of
 from ragmon.records import Label, Verdict
+from ragmon.stores.compression import unzip
+from ragmon.stores.sealing import seal, unseal
 from ragmon.stores.sqlite import maintenance
 from ragmon.stores.sqlite.summaries import TABLES
 from tests.support.examples import NOON, pipeline, record
@@ -268,3 +271,55 @@ def test_a_word_of_a_megabyte_is_found():
     word = "x" * 1_000_000
     assert WordSearch.of(word).fits(f"a {word} b")
     assert {*WordSearch.of(word).keys} <= keys_of(word)
+
+
+def latencies(rig: Rig, pipelines: list[str]) -> None:
+    """A block each time, in which every pipeline but the first gets faster from block to block."""
+    for at in range(4):
+        latency = {name: 1_000.0 * (at if name == pipelines[0] else 4 - at) for name in pipelines}
+        rig.commit(
+            sent(
+                *(
+                    record(f"{name}{at}", pipeline=name, latency_ms=latency[name])
+                    for name in pipelines
+                )
+            )
+        )
+    make(rig)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"pipeline": "a"}, ([28, 30], ["a3"])),
+        ({"pipeline": "b"}, ([24, 26], ["b0"])),
+        ({"readable": "b".__eq__}, ([24, 26], ["b0"])),
+        ({"pipeline": "b", "readable": "a".__eq__}, ([], [])),
+    ],
+)
+def test_other_pipelines_do_not_open_a_block(rig, asked, expected):
+    """Two are opened: a page looks one hit ahead."""
+    latencies(rig, ["a", "b"])
+    assert opened(rig, slowest=True, limit=1, **asked) == expected
+
+
+def test_the_ranges_of_many_pipelines_are_not_kept_apart(rig):
+    latencies(rig, [f"p{at}" for at in range(65)])
+    blocks, listed = opened(rig, slowest=True, limit=1, pipeline="p1")
+    assert (len(blocks), listed) == (3, ["p10"])
+
+
+def test_facts_that_were_written_without_ranges_are_believed(rig):
+    latencies(rig, ["a", "b"])
+    with rig.store._db.transaction() as db:
+        rows = db.execute("SELECT first_sequence, body FROM block_facts").fetchall()
+        for first, stored in rows:
+            facts = msgspec.msgpack.decode(unzip(unseal(stored, "block_facts", first)))
+            older = seal(
+                rig.store._db.zip(msgspec.msgpack.encode(facts[:-1])), "block_facts", first
+            )
+            db.execute("UPDATE block_facts SET body = ? WHERE first_sequence = ?", (older, first))
+    blocks, listed = opened(rig, slowest=True, limit=1, pipeline="b")
+    assert listed == ["b0"]
+    assert 24 in blocks
+    assert not rig.store.damage.rows()
