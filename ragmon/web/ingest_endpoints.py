@@ -77,6 +77,7 @@ def _scores(name: str, path: str, summary: str, *parameters: Parameter) -> Endpo
 
 
 _LANGFUSE = "/api/public/otel"
+_LANGWATCH = "/api/otel"
 RECENT_TRACES = Endpoint(
     name="recentTraces",
     method="GET",
@@ -103,6 +104,17 @@ OTLP = (
         name="recentTracesLangfuse",
         method="GET",
         path=f"{_LANGFUSE}/v1/traces",
+        scope="read",
+        tag="OpenTelemetry",
+        summary="The same as GET /v1/traces",
+        parameters=RECENT_TRACES.parameters,
+        answer=RECENT_TRACES.answer,
+    ),
+    _otlp("sendTracesLangWatch", f"{_LANGWATCH}/v1/traces", "Send OTLP traces, path of LangWatch"),
+    Endpoint(
+        name="recentTracesLangWatch",
+        method="GET",
+        path=f"{_LANGWATCH}/v1/traces",
         scope="read",
         tag="OpenTelemetry",
         summary="The same as GET /v1/traces",

@@ -10,7 +10,7 @@ SEEDS = {"as captured": None, "shuffled and doubled": 7, "shuffled otherwise": 2
 
 
 def test_there_are_captures():
-    assert len(FOLDERS) == 52
+    assert len(FOLDERS) == 67
 
 
 @pytest.fixture(scope="module", params=SEEDS)

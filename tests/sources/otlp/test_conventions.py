@@ -17,16 +17,17 @@ from tests.support.otlp_spans import KIND, OP, record_of, retriever, root
 
 
 def test_long_names_are_not_remembered():
-    before = conventions_package._cached_spoken.cache_info().currsize
+    before = conventions_package._cached_understood.cache_info().currsize
     for at in range(20):
         names = {f"llm.{at}.{part}" + "x" * 240: 1 for part in range(50)}
         conventions_package.read(span(at, attributes=names))
-    assert conventions_package._cached_spoken.cache_info().currsize == before
+    assert conventions_package._cached_understood.cache_info().currsize == before
 
 
 def test_each_convention_is_found():
     names = {module.__name__.rpartition(".")[2] for module in conventions()}
     assert names == {
+        "aws",
         "genai",
         "haystack",
         "langfuse",

@@ -8,9 +8,11 @@ A span may follow several conventions; a field that one leaves open is filled by
 import importlib
 import pkgutil
 from functools import cache, lru_cache
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
-from ragmon.sources.otlp.reading.facts import OTHER, SpanFacts
+from ragmon.sources.otlp.reading import meaning
+from ragmon.sources.otlp.reading.facts import CHAIN, OTHER, SpanFacts
+from ragmon.sources.otlp.reading.meaning import Plan
 from ragmon.sources.otlp.spans import Span
 
 # Of one span; together they bound the memory of the cache.
@@ -41,22 +43,36 @@ def conventions() -> tuple[Convention, ...]:
     return tuple(sorted((cast("Convention", module) for module in modules), key=lambda c: c.ORDER))
 
 
-def _spoken(*names: str) -> tuple[Convention, ...]:
-    """The conventions that these names of attributes and events belong to."""
+class Understanding(NamedTuple):
+    """Conventions of the names of a span's attributes and events, and their meaning."""
+
+    spoken: tuple[Convention, ...]  # conventions that they belong to
+    plan: Plan
+
+
+def _understood(attributes: int, *names: str) -> Understanding:
+    """The understanding of these names, of which the first so many are attributes."""
     words = {name.partition(".")[0] for name in names}
-    return tuple(each for each in conventions() if not words.isdisjoint(each.SPEAKS))
+    spoken = tuple(each for each in conventions() if not words.isdisjoint(each.SPEAKS))
+    return Understanding(spoken, meaning.plan_of(names[:attributes]))
 
 
-_cached_spoken = lru_cache(maxsize=1_024)(_spoken)  # spans of one step have the same names
+_cached_understood = lru_cache(maxsize=1_024)(_understood)  # spans of one step have the same names
 
 
 def read(span: Span) -> SpanFacts:
-    """Read the facts of a span by all conventions that it follows."""
+    """Read the facts of a span by all conventions that it follows, then by what its keys mean."""
     names = (*span.attributes, *(event.name for event in span.events))
     facts = SpanFacts()
     few = len(names) <= _MOST_CACHED and sum(map(len, names)) <= _MOST_CACHED_CHARACTERS
-    spoken = _cached_spoken(*names) if few else _spoken(*names)
-    facts.role = next((role for convention in spoken if (role := convention.role(span))), OTHER)
+    understand = _cached_understood if few else _understood
+    spoken, plan = understand(len(span.attributes), *names)
+    known = next((role for convention in spoken if (role := convention.role(span))), "")
+    facts.role = known or meaning.role_of(span, plan) or OTHER
+    if facts.role == OTHER and not known and meaning.is_step(plan):
+        facts.role, facts.is_step_only = CHAIN, True
     for convention in spoken:
         convention.read(span, facts)
+    if plan.keys:
+        meaning.fill(span, facts, plan, understood=bool(known))
     return facts

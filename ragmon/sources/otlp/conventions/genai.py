@@ -48,9 +48,25 @@ _ROLES = {
     "retriever": RETRIEVER, "reranker": RERANKER, "chain": CHAIN, "workflow": CHAIN,
     "task": CHAIN, "unknown": CHAIN, "evaluator": EVALUATOR, "guardrail": EVALUATOR,
 }  # fmt: skip
+_INVOKED = ("invoke_agent", "invoke_workflow")
 _ANSWERS = ("gen_ai.choice", "gen_ai.content.completion")
 _QUESTIONS = ("gen_ai.user.message", "gen_ai.content.prompt")
 _REPLY = "gen_ai.assistant.message"  # of the history, unless it comes after the question
+_PROMPT_TOKENS = (
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.prompt_tokens",
+    "gen_ai.response.prompt_tokens",
+)  # fmt: skip - the last one by Semantic Kernel in .NET
+_COMPLETION_TOKENS = (
+    "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens",
+    "gen_ai.response.completion_tokens",
+)  # fmt: skip
+_TOOL_CALLED, _TOOL_RETURNED = "gen_ai.tool.message", "gen_ai.choice"
+_OF_MODEL = (
+    "gen_ai.input.messages", "gen_ai.request.model", "gen_ai.response.model", "gen_ai.system",
+    "gen_ai.provider.name", "gen_ai.usage.output_tokens", "gen_ai.completion.0.content",
+)  # fmt: skip
+_DETAILS = "gen_ai.client.inference.operation.details"
 EVALUATION = "gen_ai.evaluation.result"
 
 
@@ -61,7 +77,7 @@ def role(span: Span) -> str:
     if known or "gen_ai.operation.name" in attributes:
         return known
     if "gen_ai.completion.0.content" in attributes or "gen_ai.output.messages" in attributes:
-        return MODEL
+        return MODEL if any(key in attributes for key in _OF_MODEL) else CHAIN
     if "gen_ai.retrieval.documents" in attributes or "gen_ai.retrieval.query.text" in attributes:
         return RETRIEVER
     if "gen_ai.request.model" not in attributes:
@@ -75,7 +91,7 @@ def read(span: Span, facts: SpanFacts) -> None:
     attributes = span.attributes
     for field, keys in (
         ("session_id", ("session.id", "gen_ai.conversation.id")),
-        ("user_id", ("user.id", "enduser.id")),
+        ("user_id", ("user.id", "enduser.id", "gen_ai.request.user")),
     ):
         if entry := first(attributes, *keys):
             facts.set(field, name(entry[0]), entry[1])
@@ -87,16 +103,31 @@ def read(span: Span, facts: SpanFacts) -> None:
     elif facts.role == MODEL:
         _read_model(span, facts)
     elif facts.role == TOOL:
-        key = "gen_ai.tool.call.result"
-        facts.set_lazily("documents", some_documents_in, attributes.get(key), key)
-        facts.set_lazily("passages", passages_in, attributes.get(key), key)
         tool = name(attributes.get("gen_ai.tool.name")) or span.name
         facts.set("tool_name", tool, "gen_ai.tool.name")
-        facts.set_lazily("tool_text", answer, attributes.get(key), key)
-        key = "gen_ai.tool.call.arguments"
-        facts.set_lazily("query", question, attributes.get(key), key)
+        _read_tool(span, facts)
     elif facts.role == CHAIN:
         _read_messages(span, facts)
+        if attributes.get("gen_ai.operation.name") in _INVOKED and not _is_traceloop(attributes):
+            facts.set("invoked", True, "gen_ai.operation.name")
+
+
+def _is_traceloop(attributes: Attributes) -> bool:
+    return any(key.startswith("traceloop.") for key in attributes)  # it says so of every chain
+
+
+def _read_tool(span: Span, facts: SpanFacts) -> None:
+    """Arguments and result of a tool, as attributes or as events of one message each."""
+    attributes = span.attributes
+    called, returned = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
+    events = {event.name: _content(event) for event in span.events}
+    for key, value in ((returned, attributes.get(returned)),
+                       (_TOOL_RETURNED, events.get(_TOOL_RETURNED))):  # fmt: skip
+        facts.set_lazily("documents", some_documents_in, value, key)
+        facts.set_lazily("passages", passages_in, value, key)
+        facts.set_lazily("tool_text", answer, value, key)
+    facts.set_lazily("query", question, attributes.get(called), called)
+    facts.set_lazily("query", question, events.get(_TOOL_CALLED), _TOOL_CALLED)
 
 
 def _read_retrieval(attributes: Attributes, facts: SpanFacts) -> None:
@@ -115,8 +146,8 @@ def _read_model(span: Span, facts: SpanFacts) -> None:
     ):
         facts.set(field, name(attributes.get(key)), key)
     for field, keys in (
-        ("prompt_tokens", ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")),
-        ("completion_tokens", ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")),
+        ("prompt_tokens", _PROMPT_TOKENS),
+        ("completion_tokens", _COMPLETION_TOKENS),
     ):
         if entry := first(attributes, *keys):
             facts.set(field, integer(entry[0]), entry[1])
@@ -133,6 +164,11 @@ def _read_messages(span: Span, facts: SpanFacts) -> None:
     key = "gen_ai.output.messages"
     facts.set_lazily("answer", answer, attributes.get(key), key)
     facts.set_lazily("answer", _replied, attributes, "gen_ai.completion")
+    for event in span.events:  # the same keys, where content is an event of the span
+        if event.name == _DETAILS:
+            for field, read_as, key in (("query", asked_in, "gen_ai.input.messages"),
+                                        ("answer", answer, "gen_ai.output.messages")):  # fmt: skip
+                facts.set_lazily(field, read_as, event.attributes.get(key), key)
     _read_events(span, facts)
 
 

@@ -122,6 +122,9 @@ def _read_retrieval(span: Span, facts: SpanFacts) -> None:
         facts.set_lazily("documents", passages_in, output, "output.value")
         if facts.role == RETRIEVER and _is_empty(output):
             facts.set("documents", [], "output.value")
+        elif facts.role == RETRIEVER and attributes.get("output.mime_type") == "text/plain":
+            facts.set_lazily("answer", answer, output, "output.value")  # it retrieves and generates
+            facts.set("model", name(attributes.get("llm.model_name")), "llm.model_name")
     if facts.role == RERANKER:
         facts.input_documents = _documents(attributes, "reranker.input_documents") or None
 

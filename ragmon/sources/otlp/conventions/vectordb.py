@@ -6,6 +6,7 @@ event, with the metadata's own keys).
 A number of rows alone does not describe the documents; it is read only when it is zero.
 """
 
+import re
 from typing import Any
 
 from ragmon.sources.otlp.reading.documents import Document, document_of, oriented
@@ -23,7 +24,9 @@ _SYSTEMS = frozenset(
 _OPERATIONS = ("query", "search", "similarity", "near", "hybrid", "retrieve")
 _OF_VECTORS = ("vector_search", "vectorized_search", "hybrid_search", "similarity_search")
 _RESULTS = ("db.query.result", "db.search.result")
+_NEAREST = "db.vector.query.top_k"
 _NUMBERED = "db.vector.query.result"
+_DESCRIPTION = re.compile(r"\A[a-z_]++=\d++ vectors?\Z")  # of a search by vectors, by OpenLIT
 _COUNTS = ("db.response.returned_rows", f"{_NUMBERED}.matches_length")
 _QUERIES = (
     "db.query.text",
@@ -43,7 +46,8 @@ def role(span: Span) -> str:
         return RETRIEVER
     if not system or str(system[0]).lower() not in _SYSTEMS:
         return ""
-    return RETRIEVER if named.startswith(_OPERATIONS) else ""
+    is_search = named.startswith(_OPERATIONS) or _NEAREST in attributes
+    return RETRIEVER if is_search else ""
 
 
 def read(span: Span, facts: SpanFacts) -> None:
@@ -62,7 +66,8 @@ def read(span: Span, facts: SpanFacts) -> None:
     if entry := first(span.attributes, *_QUERIES):
         structure = loads(entry[0])
         text = structure[0] if isinstance(structure, list) and structure else structure
-        facts.set("query", plain(text), entry[1])
+        if not _DESCRIPTION.match(str(text)[:200]):
+            facts.set("query", plain(text), entry[1])
 
 
 def _numbered(results: list[dict[str, Any]], span: Span) -> list[Document]:

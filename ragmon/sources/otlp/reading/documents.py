@@ -10,7 +10,13 @@ from msgspec import Struct
 
 from ragmon.records import MAX_CHUNKS, MAX_ID, MAX_TEXT, Chunk
 from ragmon.sources.otlp.reading.reprs import fields_in
-from ragmon.sources.otlp.reading.values import is_redacted, loads, number
+from ragmon.sources.otlp.reading.values import (
+    is_redacted,
+    loads,
+    number,
+    parts_text,
+    unwrapped,
+)
 
 _MAX_DEPTH = 6
 _TEXT_KEYS = (
@@ -76,7 +82,7 @@ def documents_in(
         Documents in their order; an empty list only when the value records that there were none;
         None when it does not hold documents.
     """
-    value = loads(value)
+    value = unwrapped(loads(value))
     if not depth:
         return None
     if isinstance(value, list):
@@ -123,7 +129,7 @@ def document_of(item: Any, *, texts: bool = False) -> Document | None:
         return inner and Document(inner.id, number(item[1]), inner.text, inner.source)
     if not isinstance(item, dict) or "role" in item:
         return None
-    for key in ("node", "document", "kwargs"):
+    for key in ("node", "document", "kwargs", "json"):
         if isinstance(item.get(key), dict):
             inner = document_of(item[key])
             return inner and Document(
@@ -174,7 +180,7 @@ def _text(item: dict[str, Any]) -> str | None:
         value = item.get(key)
         if isinstance(value, str) and value and not is_redacted(value):
             return value
-    return None
+    return parts_text(item)
 
 
 def _unnamed_text(item: dict[str, Any]) -> str | None:

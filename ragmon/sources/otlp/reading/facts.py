@@ -53,10 +53,11 @@ class SpanFacts:
     Most of them are never asked for, so a raw value is read on the first ``find``.
     """
 
-    __slots__ = ("_lazy", "_values", "evaluations", "input_documents", "role")
+    __slots__ = ("_lazy", "_values", "evaluations", "input_documents", "is_step_only", "role")
 
     def __init__(self) -> None:
         self.role = ""
+        self.is_step_only = False  # known by an input alone: part of a query, and none itself
         self.input_documents: list[Document] | None = None
         self.evaluations: list[SpanEvaluation] = []
         self._values: dict[str, SourcedValue] = {}

@@ -4,6 +4,8 @@ import ast
 import re
 from typing import Any
 
+import msgspec
+
 _BEGINS = re.compile(r"[\[{(]\s*['\"\[{(]")
 _FIELDS = re.compile(r"\A[a-z_]+=")
 _FIELD = re.compile(r"\b([a-z_]+)=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
@@ -20,6 +22,16 @@ def structure_in(text: str) -> Any:
         return _as_json(ast.literal_eval(_OBJECT.sub("None", text)))
     except _UNREADABLE:
         return None
+
+
+def arguments_in(value: Any) -> Any:
+    """Arguments of a call, as JSON or as Python shows them; other values as they are."""
+    if not isinstance(value, str) or len(value) > _LONGEST or value[:1] not in ("(", "[", "{"):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return structure_in(value.strip())
 
 
 def fields_in(text: Any) -> dict[str, str] | None:

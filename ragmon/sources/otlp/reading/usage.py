@@ -6,8 +6,9 @@ from ragmon.sources.otlp.reading.values import integer, loads, name
 
 _MAX_DEPTH = 8
 _PAIRS = (("model", "usage"), ("model_name", "token_usage"))  # the second in LangChain
-_PROMPT = ("prompt_tokens", "input_tokens")
-_COMPLETION = ("completion_tokens", "output_tokens")
+_USAGES = ("usage", "token_usage", "usage_metadata")
+_PROMPT = ("prompt_tokens", "input_tokens", "inputTokens", "promptTokens")
+_COMPLETION = ("completion_tokens", "output_tokens", "outputTokens", "completionTokens")
 
 
 def model_in(value: Any) -> str | None:
@@ -30,6 +31,22 @@ def prompt_tokens_in(value: Any) -> int | None:
 def completion_tokens_in(value: Any) -> int | None:
     """Tokens of the answer that an output counts."""
     return _count(value, _COMPLETION)
+
+
+def counted(value: Any, side: str) -> int | None:
+    """Tokens of ``prompt`` or ``completion`` in a usage, or in a reply that has one."""
+    structure = loads(value)
+    if not isinstance(structure, dict):
+        return None
+    inner: dict[str, Any] = next(
+        (structure[key] for key in _USAGES if isinstance(structure.get(key), dict)), {}
+    )
+    keys = _PROMPT if side == "prompt" else _COMPLETION
+    return next(
+        (count for one in (structure, inner) for key in keys
+         if (count := integer(one.get(key))) is not None),
+        None,
+    )  # fmt: skip
 
 
 def _count(value: Any, keys: tuple[str, ...]) -> int | None:

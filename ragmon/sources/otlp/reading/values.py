@@ -63,9 +63,24 @@ def loads(value: Any) -> Any:
         return value if structure is None else structure
 
 
+def unwrapped(value: Any) -> Any:
+    """The value in ``{"type": "json", "value": …}``; anything else as it is."""
+    if isinstance(value, dict) and value.keys() == {"type", "value"}:
+        return loads(value["value"])
+    return value
+
+
+def parts_text(value: Any) -> str | None:
+    """The text in ``{"content": [{"text": …}]}``; None when it is anything else."""
+    parts = value.get("content") if isinstance(value, dict) else None
+    if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts):
+        return None
+    return plain(text_of([each.get("text") for each in parts]))
+
+
 def question(value: Any, depth: int = _MAX_DEPTH) -> str | None:
     """The user's question in an input of any shape; None when there is none."""
-    value = loads(value)
+    value = unwrapped(loads(value))
     if isinstance(value, str):
         text = plain(value)
         return None if text and is_repr(text) else text
@@ -79,6 +94,8 @@ def _in_structure(value: dict[str, Any] | list[Any], depth: int) -> str | None:
     if isinstance(value, list):
         texts = (question(each, depth - 1) for each in value)
         return next((each for each in texts if each and not each.startswith("<")), None)
+    if text := parts_text(value):
+        return text
     if "inputs" in value:  # the rest is how it was called
         return question(value["inputs"], depth - 1)
     if isinstance(value.get("args"), list) or isinstance(value.get("kwargs"), dict):
@@ -118,7 +135,7 @@ def _guessed(named: dict[str, Any], *, is_call: bool) -> str | None:
 
 def answer(value: Any, depth: int = _MAX_DEPTH) -> str | None:
     """The answer in an output of any shape; None when there is none."""
-    value = loads(value)
+    value = unwrapped(loads(value))
     if isinstance(value, str):
         text = plain(value)
         return clean(text) if text else None

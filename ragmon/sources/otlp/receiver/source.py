@@ -63,7 +63,7 @@ from ragmon.sources.otlp.wire import json, protobuf
 from ragmon.stores.protocols import Spans
 from ragmon.threads import OnWriter
 
-TRACES = frozenset({"/v1/traces", "/api/public/otel/v1/traces"})
+TRACES = frozenset({"/v1/traces", "/api/public/otel/v1/traces", "/api/otel/v1/traces"})
 LOGS = frozenset({"/v1/logs", "/api/public/otel/v1/logs"})
 METRICS = frozenset({"/v1/metrics", "/api/public/otel/v1/metrics"})
 SIGNALS = TRACES | LOGS | METRICS

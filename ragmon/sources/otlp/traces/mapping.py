@@ -25,6 +25,14 @@ from ragmon.sources.otlp.reading.guesses import doubt_of
 from ragmon.sources.otlp.spans import Span
 from ragmon.sources.otlp.traces.errors import describe_error, is_failed
 from ragmon.sources.otlp.traces.log_content import join_content
+from ragmon.sources.otlp.traces.model_calls import (
+    below,
+    counting_tokens,
+    each_reply_once,
+    is_around,
+    model_calls,
+    unanswered,
+)
 from ragmon.sources.otlp.traces.retrieval import retrieval_of
 from ragmon.sources.otlp.traces.tree import (
     Node,
@@ -41,6 +49,7 @@ DEFAULT_PIPELINE = "default"
 """Pipeline of traces whose spans name neither a service nor a project."""
 
 _NO_QUERY = ((EVALUATOR, "evaluation"), (EMBEDDING, "embeddings"))
+_LONGEST_QUESTION = 1_000  # characters of a message that is taken for one
 _SEEKING = (RETRIEVER, EMBEDDING, TOOL)
 
 
@@ -98,23 +107,16 @@ def reason_for_none(nodes: Sequence[Node]) -> str:
 def _is_query(unit: Unit) -> bool:
     """Something was retrieved or generated, or a chain turned a question into an answer."""
     tops = unit.tops
-    if any(outermost(tops, role) for role in (RETRIEVER, RERANKER)) or _model_calls(tops):
+    if any(outermost(tops, role) for role in (RETRIEVER, RERANKER)) or model_calls(tops):
         return True
     if any(node.role == EMBEDDING for node in everything(tops)):
         return False
+    if any(node.facts.value("invoked") for node in outermost(tops, CHAIN)):
+        return True  # an agent, however little it tells
     failed = (node for node in tops if node.role == CHAIN and is_failed(node))
     return any(turns_question_into_answer(node) for node in tops) or any(
-        node.facts.value("query") is not None for node in failed
+        node.facts.value("query") is not None and not node.facts.is_step_only for node in failed
     )
-
-
-def _model_calls(tops: Sequence[Node]) -> list[Node]:
-    """The outermost; where only chains were recorded, those that count tokens."""
-    calls = outermost(tops, MODEL, RETRIEVER, RERANKER)
-    if calls:
-        return calls
-    chains = outermost(tops, CHAIN, RETRIEVER, RERANKER)
-    return [node for node in chains if node.facts.value("completion_tokens") is not None]
 
 
 class _Mapper:
@@ -126,9 +128,11 @@ class _Mapper:
         self._tops = unit.tops
         self._all = everything(unit.tops)
         self._retrieval = retrieval_of(unit.tops)
-        self._models = _model_calls(unit.tops)
+        self._models = model_calls(unit.tops)
         self._embeddings = outermost(unit.tops, EMBEDDING, RETRIEVER)
-        self._failed = [node for node in unit.tops if is_failed(node)]
+        self._failed = [node for node in unit.tops if is_failed(node)] or unanswered(
+            unit.tops, self._models
+        )
         self._sources: dict[str, FieldOrigin] = {}
 
     def query(self, single: bool) -> MappedQuery:
@@ -174,7 +178,26 @@ class _Mapper:
         models = list(reversed(self._models))
         for node in (*leading[:1], *around(self._tops), *self._retrieval.retrievers, *models):
             if (sourced := node.facts.find("query")) is not None:
+                if node in self._retrieval.retrievers and (asked := self._written_by_user(sourced)):
+                    return self._note("query", *asked)
                 return self._question_inside(node, sourced) or self._note("query", node, sourced)
+        return None
+
+    def _written_by_user(self, searched: SourcedValue) -> tuple[Node, SourcedValue] | None:
+        """The question that the model was asked, where the search had other words.
+
+        A message that holds passages, or what was searched, is a prompt and no question.
+        """
+        result = self._retrieval.result
+        passages = [each.text for each in result.documents if each.text] if result else []
+        for node in reversed(self._models) if passages else ():
+            asked = node.facts.find("query")
+            if asked is None or searched.value in asked.value:
+                return None
+            if len(asked.value) <= _LONGEST_QUESTION and not any(
+                text in asked.value for text in passages
+            ):
+                return node, asked
         return None
 
     def _question_inside(self, node: Node, sourced: SourcedValue) -> Any:
@@ -210,16 +233,17 @@ class _Mapper:
         """From the root, or from the last model call and what lies between the two."""
         if self._failed:
             return self._first("answer", [node for node in self._failed if node.role == CHAIN])
-        spine = [node for node in self._tops if _is_around(node)][:1]
+        spine = [node for node in self._tops if is_around(node)][:1]
         if len(self._tops) > 1 and not all(map(self._is_the_whole, spine)):
             spine = []  # an orphan among others is a step, not the whole
         if self._models:
             last = max(self._models, key=lambda node: node.span.end_ns)
             between = [node for node in last.ancestors() if node.role in (CHAIN, OTHER)]
-            inner = sorted(_below(last, MODEL), key=lambda node: -node.span.end_ns)
+            inner = sorted(below(last, MODEL), key=lambda node: -node.span.end_ns)
             spine += [*reversed(between), last, *inner]
         elif spine and spine[0].role == OTHER:
             spine += [node for node in spine[0].children if node.role == CHAIN]
+        spine += [] if self._models else self._retrieval.retrievers  # it may answer as well
         return self._first("answer", spine)
 
     def _is_the_whole(self, top: Node) -> bool:
@@ -260,9 +284,10 @@ class _Mapper:
 
         Values that no call has may stand in the output of the whole.
         """
-        deepest = _each_reply_once([_counting_tokens(node) for node in self._models])
+        deepest = each_reply_once([counting_tokens(node) for node in self._models])
         if self._model(deepest) is None:
             deepest += [node for node in self._tops if node.role == CHAIN][:1]
+            deepest += [node for node in self._retrieval.retrievers if node.facts.value("answer")]
         models = sorted(deepest, key=lambda node: -node.span.end_ns)
         prompt = self._sum("prompt_tokens", deepest)
         completion = self._sum("completion_tokens", deepest)
@@ -319,50 +344,6 @@ class _Mapper:
 
 def _cut(text: Any) -> str | None:
     return None if text is None else str(text)[:MAX_TEXT]
-
-
-def _is_around(node: Node) -> bool:
-    return node.role in (CHAIN, OTHER)
-
-
-def _below(node: Node, role: str) -> list[Node]:
-    return [each for each in everything(node.children) if each.role == role]
-
-
-def _counting_tokens(node: Node) -> Node:
-    """The model call itself, or the first inside that counts tokens when it does not."""
-    if node.facts.value("completion_tokens") is not None:
-        return node
-    inner = (
-        call for call in _below(node, MODEL) if call.facts.value("completion_tokens") is not None
-    )
-    return next(inner, node)
-
-
-def _each_reply_once(calls: list[Node]) -> list[Node]:
-    """The calls without those that another instrumentation recorded at the same time.
-
-    Both have the id that the provider gave the reply; of the two the one with tokens stays.
-    """
-    once: list[Node] = []
-    for node in calls:
-        same = next((each for each in once if _is_same_reply(each, node)), None)
-        if same is None:
-            once.append(node)
-        elif same.facts.value("completion_tokens") is None:
-            once[once.index(same)] = node
-    return once
-
-
-def _is_same_reply(a: Node, b: Node) -> bool:
-    if a.span.scope == b.span.scope:
-        return False
-    if max(a.span.start_ns, b.span.start_ns) > min(a.span.end_ns, b.span.end_ns):
-        return False
-    reply = a.facts.value("response_id") or a.facts.value("reply_id")
-    return reply is not None and reply == (
-        b.facts.value("response_id") or b.facts.value("reply_id")
-    )
 
 
 def _interval(node: Node) -> tuple[int, int]:

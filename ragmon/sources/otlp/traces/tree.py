@@ -64,6 +64,9 @@ def build(spans: Sequence[Span]) -> list[Node]:
     tops: list[Node] = []
     for node in sorted(nodes.values(), key=_start):
         (tops if node.parent is None else node.parent.children).append(node)
+    for top in tops:
+        if top.role == TOOL and outermost(top.children, MODEL):
+            top.facts.role = CHAIN  # a function that asks a model, as Semantic Kernel's prompts
     return tops
 
 
@@ -213,6 +216,8 @@ def _searches(node: Node) -> bool:
 
 def turns_question_into_answer(node: Node) -> bool:
     """True for a chain with both, which is a root or has steps of its own."""
-    if node.role != CHAIN or (node.span.parent_id and not node.children):
+    if node.role != CHAIN or node.facts.is_step_only:
+        return False
+    if node.span.parent_id and not node.children:
         return False
     return node.facts.find("query") is not None and node.facts.find("answer") is not None
