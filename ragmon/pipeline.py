@@ -33,7 +33,7 @@ class Pipeline:
         self.catalogue = catalogue
         self.slices = slices
         self.columns = tuple(column.key for column in catalogue.columns)
-        self.judged = verdict_sums.layout(catalogue.options.ks)
+        self.judged = verdict_sums.layout_of(catalogue.columns)
         self._privacy = privacy
 
     def admit(self, record: QueryRecord) -> QueryRecord:

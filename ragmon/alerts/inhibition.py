@@ -20,6 +20,7 @@ _CHAIN = (
         "cited_unretrieved",
         "grounding",
         "faithfulness",
+        "custom_score",
         "positive_feedback",
         "judged",
     ),

@@ -101,6 +101,14 @@ REMEDIES = {
             "Check that the judge itself did not change: its version is in the verdicts",
         ),
     ),
+    "custom_score": Remedy(
+        "RagmonCustomScore",
+        (
+            "See which of your own judges fell: custom_score by judge, on the page of the judges",
+            "Check prompt and model version: did either change at the time of the change?",
+            "Check that the judge itself did not change: its version is in the verdicts",
+        ),
+    ),
     "positive_feedback": Remedy(
         "RagmonFeedback",
         (

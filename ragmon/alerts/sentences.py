@@ -26,6 +26,7 @@ _UNITS = {
     "cited_unretrieved": "answers",
     "grounding": "answers",
     "faithfulness": "judged answers",
+    "custom_score": "judged answers",
     "positive_feedback": "ratings",
 }
 _ABSENT = {

@@ -23,6 +23,7 @@ from ragmon.config.external_labels import external_labels
 from ragmon.config.masked import masked
 from ragmon.config.units import Bytes, Seconds, listed, time_of_day
 from ragmon.detectors import Severity
+from ragmon.judges.custom.options import CustomJudges
 from ragmon.judges.llm.options import Options as LlmOptions
 from ragmon.judges.local.options import Options as LocalOptions
 from ragmon.sampling import SamplingOptions
@@ -223,6 +224,9 @@ class JudgeSettings(SettingsSection):
     """Local model that grades answers on this host beside the embedded judge, for example {kind:
     lettucedetect, model: /models/lettucedect-base-modernbert-en-v1}; needs ragmon[local-judge];
     none: off."""
+    custom: CustomJudges = ()
+    """Judges of your own, for example [{name: tone, prompt_file: tone.txt, scale: 1-5}] for the
+    language model, or [{name: length, kind: python, entry: "checks.answers:length"}]."""
     every: Positive = 15.0
     """Interval at which selected answers are sent to the language model."""
     max_age: Positive = 86_400.0

@@ -8,7 +8,7 @@ from ragmon.daemon.ingest.engine import Engine
 from ragmon.errors import SettingsError, StoreError
 from ragmon.pipeline import Pipeline
 from ragmon.plugins import resolve
-from ragmon.signals import SignalOptions
+from ragmon.signals import CustomJudge, SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
 from ragmon.stores.copying import check_complete
 from ragmon.stores.ports import Store
@@ -26,6 +26,7 @@ def build_pipeline(settings: Settings) -> Pipeline:
         low_score=retrieval.low_score,
         diagnosis_k=retrieval.diagnosis_k,
         unfaithful_below=settings.judge.unfaithful_below,
+        custom=tuple(CustomJudge(each.name, each.kind == "llm") for each in settings.judge.custom),
     )
     return Pipeline(build_catalogue(options), settings.slices, settings.privacy.text)
 

@@ -15,6 +15,7 @@ from ragmon.loops import Loop
 from ragmon.plugins import check_options
 from ragmon.privacy import redact_text
 from ragmon.records import QueryRecord, Verdict
+from ragmon.signals.evidence import BELIEVED
 from ragmon.sources.otlp import export
 from ragmon.sources.otlp.receiver.assembly import Assembly, TraceTimeouts
 from ragmon.sources.otlp.receiver.batch import MappingOptions
@@ -191,7 +192,7 @@ def judged(record: QueryRecord, verdict: Verdict) -> export.ExportedVerdict | No
     return export.ExportedVerdict(
         verdict.query_id,
         verdict.judge,
-        "faithfulness",
+        "faithfulness" if verdict.judge in BELIEVED else verdict.judge,
         verdict.score,
         explanation,
         verdict.timestamp,

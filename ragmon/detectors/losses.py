@@ -50,6 +50,7 @@ LOSSES = (
     Loss("mode_retrieval", "binary", detected=False, good="", bad="retrieval failures"),
     Loss("mode_ranking", "binary", detected=False, good="", bad="ranking failures"),
     Loss("mode_generation", "binary", detected=False, good="", bad="generation failures"),
+    Loss("custom_score", "weighted", detected=False, good="custom score", bad="custom loss"),
 )
 
 INDEX = {loss.metric: index for index, loss in enumerate(LOSSES)}
@@ -89,6 +90,7 @@ _COMPLEMENTS = {
     "grounding_uncalibrated": "grounding",
     "positive_feedback": "positive_feedback",
 }
+_CUSTOM = "custom_loss{"
 _TOTAL_MS = "latency_ms{stage=total}"
 _EVIDENCE = ("label", "judge", "score", "citation")  # of relevance, the best first
 
@@ -102,6 +104,7 @@ class LossMap:
         self._plain = _pairs(_AS_THEY_ARE, position)
         self._complement = _pairs(_COMPLEMENTS, position)
         self._hits = [position[name] for name in hit_columns(columns) if name in position]
+        self._custom = [at for name, at in position.items() if name.startswith(_CUSTOM)]
         self._total_ms = position.get(_TOTAL_MS)
         self._repeat = position.get(REPEAT)
 
@@ -128,6 +131,8 @@ class LossMap:
         for source in self._hits:
             hit = np.where(np.isnan(hit), values[:, source], hit)
         losses[:, INDEX["hit"]] = 1.0 - hit
+        if self._custom:
+            losses[:, INDEX["custom_score"]] = _mean_of_known(values[:, self._custom])
         if self._total_ms is not None and edges_ms is not None:
             total = values[:, self._total_ms, None]
             above = np.where(np.isnan(total) | np.isnan(edges_ms), np.nan, total > edges_ms)
@@ -196,3 +201,12 @@ def hit_columns(columns: Sequence[str]) -> list[str]:
         return []
     k = min(ks, key=lambda each: (abs(each - HIT_K), each))
     return [f"hit{{k={k},evidence={evidence}}}" for evidence in _EVIDENCE]
+
+
+def _mean_of_known(values: Floats) -> Floats:
+    """Mean of each row over what is known, NaN where nothing is; shape (n,)."""
+    known = ~np.isnan(values)
+    count = known.sum(axis=1)
+    mean: Floats = np.full(len(values), np.nan)
+    np.divide(np.where(known, values, 0.0).sum(axis=1), count, out=mean, where=count > 0)
+    return mean

@@ -12,7 +12,7 @@ from ragmon.exposition.text import Labels
 from ragmon.signals import EVIDENCE, Column
 from ragmon.signals.evidence import EMBEDDED_JUDGE, LOCAL_JUDGE, SAMPLED_JUDGE
 from ragmon.signals.failure_mode import MODES
-from ragmon.signals.verdict_sums import layout_of
+from ragmon.signals.verdict_sums import CUSTOM, layout_of
 from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.totals import TotalsCopy
 
@@ -101,6 +101,12 @@ class _Places:
         """Records of a proportion that were never 0; see ``batch_rows.restated``."""
         return self._sum_sq + self._columns[name, tuple(labels.items())]
 
+    @property
+    def custom(self) -> dict[str, tuple[int, int]]:
+        """``sampled`` of each custom judge."""
+        judges = [dict(labels)["judge"] for name, labels in self._scores if name == CUSTOM]
+        return {judge: self.sampled(CUSTOM, judge=judge) for judge in judges}
+
     def sampled(self, name: str, **labels: str) -> tuple[int, int]:
         """Weight of the scored answers, and weighted sum of their scores."""
         first = self._width + 2 * self._scores[name, tuple(labels.items())]
@@ -118,6 +124,7 @@ def by_version(columns: Sequence[Column]) -> Table:
         _modes(places),
         *_hits(places, places.ks),
         *_judged(places, always=True),
+        *_custom(places),
         *_answers(places),
     ]
     return _table("ragmon_", "", counters)
@@ -133,6 +140,7 @@ def by_slice(columns: Sequence[Column]) -> Table:
         _feedback(places, always=False),
         *_hits(places, [headline]),
         *_judged(places, always=False),
+        *_custom(places),
     ]
     return _table("ragmon_slice_", "Of one value of a tag", counters)
 
@@ -259,6 +267,30 @@ def _judged(places: _Places, *, always: bool) -> Iterator[Counter]:
         "divided by judged answers, is bad when low."
     )
     yield Counter("judged_score", text, scores)
+
+
+def _custom(places: _Places) -> Iterator[Counter]:
+    """Answers and the sum of their scores by each custom judge; nothing where there is none."""
+    judges = places.custom
+    if not judges:
+        return
+    answers, scores = (
+        tuple(
+            CounterReading((("judge", judge),), sums[part], places.zero, sums[0])
+            for judge, sums in judges.items()
+        )
+        for part in (0, 1)
+    )
+    text = (
+        "Answers scored by each judge of judge.custom: one drawn for a sample counts for those "
+        "that were not drawn, and one whose verdict changes counts again."
+    )
+    yield Counter("custom_judged_answers", text, answers)
+    text = (
+        "Sum of the scores (0 to 1) by each judge of judge.custom; their mean, this sum divided by "
+        "custom judged answers, is bad when low."
+    )
+    yield Counter("custom_judged_score", text, scores)
 
 
 def _answers(places: _Places) -> Iterator[Counter]:

@@ -29,6 +29,13 @@ MEANS: frozenset[Kind] = frozenset({"quantity", "amount"})
 EVIDENCE = ("label", "citation", "score")
 
 
+class CustomJudge(Struct, frozen=True):
+    """A judge of the operator's own, ``judge.custom``."""
+
+    name: str
+    is_sampled: bool  # asked about the answers drawn for the language model, not about all
+
+
 class SignalOptions(Struct, frozen=True, kw_only=True):
     """The settings that signals depend on."""
 
@@ -38,6 +45,7 @@ class SignalOptions(Struct, frozen=True, kw_only=True):
     low_score: float | None = None
     unfaithful_below: float = 0.5
     diagnosis_k: int = 3  # a first relevant chunk below this rank is a ranking failure
+    custom: tuple[CustomJudge, ...] = ()
 
 
 class Column(Struct, frozen=True):

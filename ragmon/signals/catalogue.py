@@ -54,7 +54,10 @@ def build(options: SignalOptions) -> Catalogue:
     columns: list[Column] = []
     observers: list[Observer] = []
     for module in modules():
-        columns.extend(_columns(module, options))
+        of_signal = _columns(module, options)
+        if not of_signal:
+            continue  # a family without members
+        columns.extend(of_signal)
         is_batched = hasattr(module, "observe_batch")
         observers.append((by_batch if is_batched else by_record)(module, options))
     return Catalogue(options, tuple(columns), tuple(observers))

@@ -15,7 +15,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.records import Amendments, QueryRecord, Verdict
-from ragmon.signals import Column
+from ragmon.signals import Column, custom_loss
 from ragmon.signals.evidence import (
     EMBEDDED_JUDGE,
     LOCAL_JUDGE,
@@ -52,6 +52,11 @@ _RANK = "Mean of 1/rank of the first relevant chunk (0 when none was retrieved),
 _OTHERS = ("people", "local", "local_people")
 """Blocks beside those of the sampled judge's scores."""
 
+CUSTOM = "custom_score"
+"""Metric of the custom judges, by judge."""
+
+_CUSTOM_HELP = "Mean score of answers (0 worst, 1 best) by each judge of judge.custom."
+
 
 class VerdictLayout(Struct, frozen=True):
     """The blocks of a row, and the columns that show their estimates."""
@@ -60,17 +65,18 @@ class VerdictLayout(Struct, frozen=True):
     corrected: Column
     local: Column
     local_corrected: Column
+    custom: tuple[Column, ...]  # one a custom judge
     names: tuple[str, ...]  # of the blocks
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the estimates."""
-        return (*self.scores, self.corrected, self.local, self.local_corrected)
+        return (*self.scores, self.corrected, self.local, self.local_corrected, *self.custom)
 
     @property
     def counted(self) -> tuple[Column, ...]:
         """The columns whose scores are counted for ever."""
-        return (*self.scores, self.local)
+        return (*self.scores, self.local, *self.custom)
 
     @property
     def width(self) -> int:
@@ -97,7 +103,9 @@ class VerdictLayout(Struct, frozen=True):
 
     def weighted(self, rows: Floats) -> Floats:
         """Weight of the scored answers, and weighted sum of scores; shape (..., counted, 2)."""
-        scored = np.concatenate([self.scored(rows), self.locally(rows)[1][..., None, :]], axis=-2)
+        others = [self.locally(rows), *(self.by_custom(rows, name) for name in self.custom_names)]
+        apart = [scored[..., None, :] for _, scored in others]
+        scored = np.concatenate([self.scored(rows), *apart], axis=-2)
         return scored[..., [SCORED.index("weight"), SCORED.index("weight_y")]]
 
     def confusion(self, rows: Floats) -> Floats:
@@ -113,6 +121,15 @@ class VerdictLayout(Struct, frozen=True):
     def locally(self, rows: Floats) -> tuple[Floats, Floats]:
         """Sums over ``SHARED`` and ``SCORED`` of the local judge's faithfulness."""
         return self._pair(rows, "local")
+
+    @property
+    def custom_names(self) -> tuple[str, ...]:
+        """The custom judges, in the order of their columns."""
+        return tuple(dict(column.labels)["judge"] for column in self.custom)
+
+    def by_custom(self, rows: Floats, judge: str) -> tuple[Floats, Floats]:
+        """Sums over ``SHARED`` and ``SCORED`` of a custom judge's scores."""
+        return self._pair(rows, _custom_block(judge))
 
     def local_people(self, rows: Floats) -> tuple[Floats, Floats]:
         """Those of ``people`` with the local judge's score as proxy."""
@@ -130,8 +147,8 @@ class VerdictLayout(Struct, frozen=True):
         return converted
 
 
-def layout(ks: Sequence[int]) -> VerdictLayout:
-    """The layout for the k of hit@k."""
+def layout(ks: Sequence[int], judges: Sequence[str] = ()) -> VerdictLayout:
+    """The layout for the k of hit@k, and the names of custom judges."""
     plain = [
         Column(name, (("judge", SAMPLED_JUDGE),), "fraction", text, f"{name}_ratio")
         for name, text in SCORES.items()
@@ -154,15 +171,26 @@ def layout(ks: Sequence[int]) -> VerdictLayout:
     )
     scored = (f"scored:{column.key}" for column in scores)
     agreed = (f"agreement:{judge}" for judge in JUDGES)
-    others = (f"{part}:{of}" for of in _OTHERS for part in ("shared", "scored"))
+    custom = tuple(
+        Column(CUSTOM, (("judge", judge),), "fraction", _CUSTOM_HELP, f"{CUSTOM}_ratio")
+        for judge in judges
+    )
+    blocks = (*_OTHERS, *(_custom_block(judge) for judge in judges))
+    others = (f"{part}:{of}" for of in blocks for part in ("shared", "scored"))
     names = ("shared", *scored, *agreed, *others)
-    return VerdictLayout(scores, corrected, local, local_corrected, names)
+    return VerdictLayout(scores, corrected, local, local_corrected, custom, names)
 
 
 def layout_of(columns: Sequence[Column]) -> VerdictLayout:
-    """The layout beside these columns, which name the k."""
+    """The layout beside these columns, which name the k and the custom judges."""
     hits = (column.labels for column in columns if column.name == "hit")
-    return layout(sorted({int(dict(labels)["k"]) for labels in hits}))
+    ks = sorted({int(dict(labels)["k"]) for labels in hits})
+    custom = (column.labels for column in columns if column.name == custom_loss.NAME)
+    return layout(ks, [dict(labels)["judge"] for labels in custom])
+
+
+def _custom_block(judge: str) -> str:
+    return f"custom.{judge}"
 
 
 class SparseRows(NamedTuple):
@@ -180,12 +208,18 @@ def observe(
     The number of answers that could have been judged is no part of it: every answer counts
     there, so that is a column (``sampled_moment``).
     """
-    at = [index for index, each in enumerate(known) if _says_something(each)]
+    judges = kept.custom_names
+    at = [index for index, each in enumerate(known) if _says_something(each, judges)]
     if not at:
         return None
     mine, of = [known[index] for index in at], [records[index] for index in at]
     judged, agreed = _judged_rows(of, mine, kept), _agreement_rows(mine)
-    others = (_people_rows(mine, SAMPLED_JUDGE), _local_rows(mine), _people_rows(mine, LOCAL_JUDGE))
+    others = (
+        _people_rows(mine, SAMPLED_JUDGE),
+        _read_rows(mine, LOCAL_JUDGE),
+        _people_rows(mine, LOCAL_JUDGE),
+        *(_read_rows(mine, judge) for judge in judges),
+    )
     rows = np.concatenate([judged, agreed.reshape(len(at), -1), *others], axis=1)
     return SparseRows(np.array(at, dtype=np.int32), rows)
 
@@ -208,9 +242,11 @@ def _spans(names: Sequence[str]) -> list[slice]:
     return spans
 
 
-def _says_something(known: Amendments) -> bool:
+def _says_something(known: Amendments, custom: Sequence[str]) -> bool:
     for verdict in known.verdicts:
-        if verdict.judge == LOCAL_JUDGE or (verdict.judge == SAMPLED_JUDGE and known.draw):
+        if verdict.judge == LOCAL_JUDGE or verdict.judge in custom:
+            return True
+        if verdict.judge == SAMPLED_JUDGE and known.draw:
             return True
     return bool(known.labels and known.verdicts)
 
@@ -246,12 +282,12 @@ def _agreement_rows(known: Sequence[Amendments]) -> Floats:
     return np.stack(by_judge, axis=1)
 
 
-def _local_rows(known: Sequence[Amendments]) -> Floats:
-    """The local judge's blocks, side by side; an answer that it drew stands for those it did not.
+def _read_rows(known: Sequence[Amendments], judge: str) -> Floats:
+    """A judge's blocks, side by side; an answer that was drawn stands for those that were not.
 
     There is no proxy, and the number of all answers is estimated by the draws themselves.
     """
-    verdicts = [verdict_of(each, LOCAL_JUDGE) for each in known]
+    verdicts = [verdict_of(each, judge) for each in known]
     probability = np.array([1.0 if each is None else each.probability for each in verdicts])
     failed = np.array([each is not None and each.failed for each in verdicts])
     judged = np.array([each is not None for each in verdicts]) & ~failed

@@ -114,8 +114,24 @@ def _sampled(merged: Merged, columns: Sequence[Column]) -> tuple[Floats, Floats,
     if len(some):
         known = judged_estimate.estimate(local_shared[some], local_scored[some])
         corrected = _corrected(known, layout.local_people(sums[some]))
-        _fill(targets, some, slice(len(layout.scores) + 1, None), known, corrected)
+        first = len(layout.scores) + 1
+        _fill(targets, some, slice(first, first + 2), known, corrected)
+    _estimate_custom(targets, sums, layout)
     return targets
+
+
+def _estimate_custom(
+    targets: tuple[Floats, Floats, Floats, Floats], sums: Floats, layout: VerdictLayout
+) -> None:
+    """Write the estimates of the custom judges into their columns, the last ones."""
+    first = len(layout.columns) - len(layout.custom)
+    for at, judge in enumerate(layout.custom_names, first):
+        shared, scored = layout.by_custom(sums, judge)
+        some = np.flatnonzero(scored[:, 0])
+        if len(some):
+            known = judged_estimate.estimate(shared[some], scored[some])
+            for target, part in zip(targets, known[:4], strict=True):
+                target[some, at] = part
 
 
 def _fill(

@@ -53,6 +53,8 @@ _SIGNS = {
     "rubric": "grade the answer",
     "useful": "which of the numbered passages are useful",
     "prefer": "which of two answers",
+    "tone": "grade the tone of",
+    "polite": "say whether it is polite:",
 }
 
 
@@ -94,6 +96,11 @@ def says(content: str, **message: Any) -> Fault:
     return Fault(200, completion(content, **message))
 
 
+def answer(chat: Chat) -> str:
+    """The answer to grade."""
+    return chat.blocks["answer"]
+
+
 def honest(chat: Chat) -> dict[str, Any]:
     """Fields of the answer of a model that reads literally: a claim is a sentence."""
     passages = chat.numbered("passage")
@@ -119,6 +126,11 @@ def honest(chat: Chat) -> dict[str, Any]:
                 "completeness": 3,
                 "conciseness": 1,
             }
+        case "tone":
+            return {"justification": "It is so.", "grade": 5 if "please" in answer(chat) else 2}
+        case "polite":
+            polite = "yes" if "please" in answer(chat) else "no"
+            return {"justification": "It is so.", "verdict": polite}
         case "prefer":
             wanted = chat.blocks.get("reference", "")
             said = {chat.blocks[f"{at} answer"]: at for at in ("second", "first")}

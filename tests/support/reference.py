@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from ragmon.config import Settings
 from ragmon.daemon.build import build_pipeline
 from ragmon.exposition.choice import MetricChoice
+from ragmon.exposition.counted import by_version
 from ragmon.exposition.gauges import Gauges
 from ragmon.exposition.probes import ProbeMetrics
 from tests.support.daemons import running
@@ -33,7 +34,7 @@ class Family(NamedTuple):
 
 def families() -> list[Family]:
     """Those of the golden page in its order, then what is off on that day or has no samples."""
-    declared = {each.name: each for each in (*_rolling(), *_declared())}
+    declared = {each.name: each for each in (*_rolling(), *_counted(), *_declared())}
     found = [
         each if each.labels else each._replace(labels=declared.get(each.name, each).labels)
         for each in _golden()
@@ -74,7 +75,7 @@ def _golden() -> Iterator[Family]:
 
 def _rolling() -> Iterator[Family]:
     """Gauges of the windows, whether a query fills them or not."""
-    columns = build_pipeline(Settings()).catalogue.columns
+    columns = build_pipeline(_with_custom_judge()).catalogue.columns
     shown = Gauges(columns, MetricChoice(intervals="all"))
     labels = {f"ragmon_{gauge.name}": [name for name, _ in gauge.labels] for gauge in shown.all}
     for each in shown.families(()):
@@ -82,6 +83,19 @@ def _rolling() -> Iterator[Family]:
             yield Family(
                 each.name, each.kind, ("pipeline", "window", *labels[each.name]), each.help
             )
+
+
+def _counted() -> Iterator[Family]:
+    """Counters of what only some configurations count."""
+    table = by_version(build_pipeline(_with_custom_judge()).catalogue.columns)
+    for counter in table.counters:
+        own = [name for name, _ in counter.readings[0].labels]
+        labels = ("pipeline", "version", *own)
+        yield Family(table.name(counter), "counter", labels, table.help(counter))
+
+
+def _with_custom_judge() -> Settings:
+    return Settings(judge={"custom": [{"name": "own", "kind": "python", "entry": "own:judge"}]})
 
 
 def _declared() -> Iterator[Family]:

@@ -1,6 +1,7 @@
 """The judges by the settings: those that read answers, and the language model on a sample."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import structlog
 
@@ -16,6 +17,7 @@ from ragmon.daemon.judging.on_demand import JudgeRuns
 from ragmon.daemon.judging.reading_judge import (
     OnVerdict,
     ReadingJudge,
+    custom_plan,
     embedded_plan,
     local_plan,
     watch,
@@ -30,6 +32,8 @@ from ragmon.errors import SettingsError
 from ragmon.exposition.sampled_judge import JudgeMetrics
 from ragmon.judges import llm
 from ragmon.judges.budget import BudgetLimits
+from ragmon.judges.custom import check as custom
+from ragmon.judges.custom.question import CustomQuestion
 from ragmon.judges.llm import LlmJudge, anchors
 from ragmon.judges.local import options as local
 from ragmon.loops import Supervised
@@ -56,12 +60,13 @@ class Judges:
         self.sampled: SampledJudging | None = None
         self.has_embedded = judge.grounding.enabled
         again: dict[str, AnswerRetry] = {}  # by name of the judge
+        custom.check(judge.custom, has_model=judge.llm is not None)
         if judge.llm is not None:
             sampled = SampledJudging(context, self._metrics, judge.llm, on_verdict)
             self._components.append(sampled)
             self.sampled = sampled
             self.on_demand = sampled.on_demand
-            again[SAMPLED_JUDGE] = AnswerRetry(sampled.judge.judge_again, on_verdict)
+            again |= sampled.retries(on_verdict)
         self._reading = self._reading_judges(on_verdict)
         self._components += self._reading
         again |= {each.judge: each.retry for each in self._reading if each.is_judging}
@@ -75,7 +80,7 @@ class Judges:
         watch(self._reading, context, self._metrics)
 
     def _reading_judges(self, on_verdict: OnVerdict) -> list[ReadingJudge]:
-        """The embedded judge and the local one; one of them draws for the language model."""
+        """The embedded judge, the local one and functions; one draws for the language model."""
         context, judge = self._context, self._context.settings.judge
         draws = None if self.sampled is None else self.sampled.draws
         judges: list[ReadingJudge] = []
@@ -94,7 +99,8 @@ class Judges:
             local.check(judge.local)
             mine = draws if is_proxy else None
             judges.append(ReadingJudge(context, local_plan(judge.local), on_verdict, mine))
-        return judges
+        plans = [custom_plan(each) for each in judge.custom if each.kind == "python"]
+        return judges + [ReadingJudge(context, plan, on_verdict, None) for plan in plans]
 
     @property
     def loops(self) -> Sequence[Supervised]:
@@ -130,7 +136,8 @@ class SampledJudging:
         self._remembered = context.engine.thread.bind(remembered)
         answers = context.engine.thread.bind(context.engine.shard.awaited())
         replies = llm.LruCache(options.cache_entries)
-        self._llm: LlmJudge = llm.build(options, context.clock, replies)
+        questions = [CustomQuestion(each) for each in settings.judge.custom if each.kind == "llm"]
+        self._llm: LlmJudge = llm.build(options, context.clock, replies, questions)
         context.engine.on_erased.append(replies.clear)
         self.budget = SharedBudget(limits_of(settings), context.clock)
         self.budget.load(remembered.load(BUDGET))  # nothing runs yet
@@ -149,11 +156,18 @@ class SampledJudging:
                 threads=options.concurrency,
                 on_verdict=on_verdict,
                 text=settings.privacy.text,
+                custom={each.name: partial(self._llm.judge_custom, each) for each in questions},
             ),
         )
+        self._judges = (SAMPLED_JUDGE, *(each.name for each in questions))
         self.on_demand = JudgeRuns(self._queue, self._llm, self.budget, self.judge, context.clock)
         self.anchor_rounds = self._anchors(options, metrics, remembered.load(ANCHORS))
         self._watch(metrics)
+
+    def retries(self, on_verdict: OnVerdict) -> dict[str, AnswerRetry]:
+        """Second tries of each judge that asks the model."""
+        again = self.judge.judge_again
+        return {name: AnswerRetry(partial(again, judge=name), on_verdict) for name in self._judges}
 
     @property
     def loops(self) -> Sequence[Supervised]:
@@ -282,11 +296,12 @@ def check_judges(settings: Settings) -> None:
 
     Raises:
         SettingsError: the key cannot be read, a limit in dollars has no price to go by, or the
-            local judge's model is not there.
+            local judge's model, or a custom judge's prompt or function, is not there.
     """
     limits_of(settings)
     if settings.judge.local is not None:
         local.check(settings.judge.local)
+    custom.check(settings.judge.custom, has_model=settings.judge.llm is not None)
     if settings.judge.anchors is not None:
         anchors.read(settings.judge.anchors)
     if settings.judge.llm is not None:

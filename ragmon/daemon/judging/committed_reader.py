@@ -18,6 +18,12 @@ SOURCE = "judge:grounding"
 LOCAL_SOURCE = "judge:local"
 """Names under which the store keeps how far a judge has read."""
 
+
+def custom_source(judge: str) -> str:
+    """The name for a custom judge."""
+    return f"judge:custom:{judge}"
+
+
 _START_BEHIND = 100_000  # how far back a store that never was judged is read
 _BATCH_BYTES = 4 << 20  # of records; each of them takes four times as much until it is judged
 

@@ -52,6 +52,8 @@ class FollowerRole(Struct, frozen=True, kw_only=True):
     """Answers judged at a time."""
     first_rate: float = 100.0
     """Answers a second, until measured."""
+    set_aside: frozenset[str] = frozenset()
+    """Reasons of results that are defects: their answers are skipped, too."""
 
 
 def no_draws(_: object, __: object, ___: float) -> list[Draw]:
@@ -63,7 +65,7 @@ def _as_it_is(_: str, verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _keep_nothing(_: QueryRecord, __: str) -> None:
+def _keep_nothing(_: QueryRecord, __: str, ___: str) -> None:
     """The answer stays in the store, with a verdict that says why it was not judged."""
 
 
@@ -75,8 +77,8 @@ class VerdictHooks(Struct, frozen=True, kw_only=True):
     """For the sampled judge; committed together with the verdicts."""
     calibrated: Callable[[str, Verdict], Verdict] = _as_it_is
     """The verdict as its pipeline reads the score."""
-    on_skip: Callable[[QueryRecord, str], None] = _keep_nothing
-    """Called with an answer that the judge was not able to read, and the reason."""
+    on_skip: Callable[[QueryRecord, str, str], None] = _keep_nothing
+    """Called with an answer that the judge was not able to read, the reason and the error."""
 
 
 class GroundingFollower(LoopOwner):
@@ -183,6 +185,9 @@ class GroundingFollower(LoopOwner):
         scored = self._scored(self._worker, drawn)
         took = max(1e-3, self._clock.monotonic() - started)
         self._rate += 0.2 * (len(drawn) / took - self._rate)
+        for record, result in zip(drawn, scored, strict=True):
+            if result.reason_none in self._role.set_aside:
+                self._hooks.on_skip(record, result.reason_none or "", result.note)
         now, judge = self._clock.now(), self._role.judge
         return [
             self._hooks.calibrated(
@@ -216,7 +221,7 @@ class GroundingFollower(LoopOwner):
             if tries > 1:  # it may have been ended or stopped by somebody else
                 return self._scored(worker, drawn, tries - 1)
             self._log.error("answer_not_judged", query_id=drawn[0].query_id, reason=reason)
-            self._hooks.on_skip(drawn[0], reason)
+            self._hooks.on_skip(drawn[0], reason, "")
             return [GroundingResult(None, reason, (), (), "")]
 
     def _deliver(self, verdicts: Sequence[Verdict | Draw], end: int) -> bool:

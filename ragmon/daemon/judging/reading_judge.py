@@ -13,7 +13,12 @@ from ragmon.config.sections import GroundingJudgeSettings
 from ragmon.daemon.component import Context
 from ragmon.daemon.judging.calibration import NAME as CALIBRATIONS
 from ragmon.daemon.judging.calibration import Calibrations, Calibrator
-from ragmon.daemon.judging.committed_reader import LOCAL_SOURCE, SOURCE, CommittedReader
+from ragmon.daemon.judging.committed_reader import (
+    LOCAL_SOURCE,
+    SOURCE,
+    CommittedReader,
+    custom_source,
+)
 from ragmon.daemon.judging.grounding_follower import (
     FollowerRole,
     GroundingFollower,
@@ -21,8 +26,10 @@ from ragmon.daemon.judging.grounding_follower import (
     no_draws,
 )
 from ragmon.daemon.judging.grounding_process import GroundingProcess, WorkerLimits
-from ragmon.daemon.judging.skipped import SkippedAnswers
+from ragmon.daemon.judging.skipped import SkippedAnswers, SkippedOptions
 from ragmon.exposition.sampled_judge import JudgeMetrics
+from ragmon.judges.custom.options import Options as CustomOptions
+from ragmon.judges.custom.worker import SET_ASIDE
 from ragmon.judges.grounding import load_artefact
 from ragmon.judges.local.options import Options as LocalOptions
 from ragmon.loops import Supervised
@@ -34,6 +41,8 @@ OnVerdict = Callable[[QueryRecord, Verdict], None]
 Draws = Callable[[Sequence[QueryRecord], Sequence[Verdict], float], list[Draw]]
 
 _LOADING_S, _DOWNLOADING_S = 300.0, 3_600.0  # gigabytes of weights, from a disk or a network
+_ENDING_S = 1.0  # for a function that reached its limit of time
+_CUSTOM_BATCH = 8  # answers that a function grades between two verdicts
 _LONGEST_BATCH_S, _LONGEST_ANSWER_S = 60.0, 120.0  # a large model on a shared core
 
 
@@ -43,9 +52,9 @@ class ReadingPlan(Struct, frozen=True, kw_only=True):
     role: FollowerRole
     source: str  # name under which the store keeps how far it has read
     process: Callable[[], GroundingProcess]  # a new one, which does not run yet
-    calibrations: str  # name under which the store keeps them
-    metrics: str  # word for it in the names of its calibration's metrics
-    words: str  # for it, in their help
+    calibrations: str = ""  # name under which the store keeps them; empty: it has none
+    metrics: str = ""  # word for it in the names of its calibration's metrics
+    words: str = ""  # for it, in their help
 
 
 class ReadingJudge:
@@ -75,7 +84,11 @@ class ReadingJudge:
         self._context, self._plan = context, plan
         self._process = plan.process() if is_judging else None
         skipped = SkippedAnswers(
-            context.engine, context.clock, plan.process, self.calibrations, self.judge
+            context.engine,
+            SkippedOptions(self.judge, context.settings.privacy.text),
+            context.clock,
+            plan.process,
+            self.calibrations,
         )
         self.retry = AnswerRetry(skipped.judge_again, on_verdict)
         hooks = VerdictHooks(
@@ -92,8 +105,8 @@ class ReadingJudge:
             hooks,
             role=plan.role,
         )
-        if is_judging:
-            self._calibrator = self._learning()
+        is_calibrated = is_judging and bool(plan.calibrations)
+        self._calibrator = self._learning() if is_calibrated else None
 
     @property
     def loops(self) -> Sequence[Supervised]:
@@ -111,7 +124,7 @@ class ReadingJudge:
 
     def start(self) -> None:
         """Begin; calibrations are looked at now, and at intervals."""
-        if self._process is not None:
+        if self._calibrator is not None:
             every_s = self._context.settings.judge.calibrate_every
             name = "calibrate" if self.judge == EMBEDDED_JUDGE else f"calibrate-{self.judge}"
             self._context.schedule.every(every_s, name, self._calibrator.step)
@@ -218,6 +231,25 @@ def local_plan(options: LocalOptions) -> ReadingPlan:
     )
 
 
+def custom_plan(options: CustomOptions) -> ReadingPlan:
+    """Plan of a Python function of the operator's."""
+    command = [sys.executable, "-m", "ragmon.judges.custom.worker", options.model_dump_json()]
+    limits = WorkerLimits(answer_s=options.timeout_s + _ENDING_S)
+    return ReadingPlan(
+        role=FollowerRole(
+            judge=options.name,
+            loop=f"judge-{options.name}",
+            batch=_CUSTOM_BATCH,
+            first_rate=10.0,
+            set_aside=SET_ASIDE,
+        ),
+        source=custom_source(options.name),
+        process=lambda: GroundingProcess(
+            options.max_cpu, SystemClock(), command=command, limits=limits
+        ),
+    )
+
+
 def watch(judges: Sequence[ReadingJudge], context: Context, metrics: JudgeMetrics) -> None:
     """Metrics of all of them."""
     for judge in judges:
@@ -232,8 +264,8 @@ def watch(judges: Sequence[ReadingJudge], context: Context, metrics: JudgeMetric
     context.own.watch_labelled(
         "ragmon_judge_cpu_seconds",
         "CPU that a judge's process spent on reading answers; divided by ragmon_judged_total it is "
-        "the cost of one. At the limit, judge.grounding.max_cpu or judge.local.max_cpu cores, only "
-        "a sample of the answers is read.",
+        "the cost of one. At the limit, judge.grounding.max_cpu, judge.local.max_cpu or that of "
+        "judge.custom, only a sample of the answers is read.",
         ("judge",),
         lambda: {(judge.judge,): judge.cpu_s for judge in judges},
     )

@@ -9,7 +9,7 @@ the end: a request may take minutes, and its answer is then asked for again afte
 import math
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -88,6 +88,8 @@ class SampledJudgeOptions(Struct, frozen=True, kw_only=True):
     threads: int  # requests at a time
     on_verdict: Callable[[QueryRecord, Verdict], None]  # called once it is durable
     text: Policy = "keep"  # for errors, which can quote an answer
+    custom: Mapping[str, Callable[[JudgedAnswer], Judgement | Failure]] = {}
+    """Custom judges by name, asked about the same answers."""
 
 
 class SampledJudge:
@@ -183,7 +185,7 @@ class SampledJudge:
             answer = None if row.sequence in self._under_way else self._opened(reader, row)
             if answer is not None:
                 record, draw = answer
-                self._commit(record, verdicts.unjudged(draw, EXPIRED, self._clock.now()))
+                self._commit(record, [verdicts.unjudged(draw, EXPIRED, self._clock.now())])
 
     def _task(self, reader: Reader, row: Awaited) -> Task | None:
         """The answer and what is set aside for it; None when the budget is used up."""
@@ -248,7 +250,9 @@ class SampledJudge:
             self._under_way.discard(task.sequence)
         return 0.0
 
-    def judge_again(self, record: QueryRecord, known: Amendments) -> Verdict:
+    def judge_again(
+        self, record: QueryRecord, known: Amendments, judge: str = SAMPLED_JUDGE
+    ) -> Verdict:
         """Grade an answer on which grading failed before, on the caller's thread.
 
         Raises:
@@ -262,8 +266,8 @@ class SampledJudge:
             raise RetryFailedError("the budget of the judge is used up for now; retry it later")
         self._save_spent()
         try:
-            got = self._ask(record)
-            verdict = verdicts.verdict_of(record, known.draw, got, self._clock.now())
+            got = self._ask(record, judge)
+            verdict = self._verdict(record, known.draw, got, judge)
         except Exception as error:  # noqa: BLE001 - of this answer
             self._log.exception("judging_defect", query_id=record.query_id)
             raise RetryFailedError(explain(error, self._options.text)) from None
@@ -275,44 +279,69 @@ class SampledJudge:
             raise RetryFailedError(f"{got.reason}: {got.detail}")
         return verdict
 
-    def _ask(self, record: QueryRecord) -> Judgement | Failure:
+    def _ask(self, record: QueryRecord, judge: str) -> Judgement | Failure:
+        ask = self._judge.judge if judge == SAMPLED_JUDGE else self._options.custom[judge]
         started = self._clock.monotonic()
-        got = self._judge.judge(verdicts.case_of(record))
-        self._metrics.observe_seconds(SAMPLED_JUDGE, self._clock.monotonic() - started)
-        self._metrics.add_usage(
-            SAMPLED_JUDGE, got.tokens.prompt, got.tokens.completion, got.cost_usd
-        )
+        got = ask(verdicts.case_of(record))
+        self._metrics.observe_seconds(judge, self._clock.monotonic() - started)
+        self._metrics.add_usage(judge, got.tokens.prompt, got.tokens.completion, got.cost_usd)
         self._log_pause(got)
         if isinstance(got, Failure):
-            self._metrics.failed(SAMPLED_JUDGE, got.cause or got.reason)
+            self._metrics.failed(judge, got.cause or got.reason)
         return got
 
-    def _grade(self, task: Task) -> None:
-        try:
-            got = self._ask(task.record)
-            verdict = verdicts.verdict_of(task.record, task.draw, got, self._clock.now())
-        except StoreError:
-            raise
-        except Exception as error:  # noqa: BLE001 - of one answer, which must not be tried for ever
-            self._log.exception("judging_defect", query_id=task.record.query_id)
-            self._set_aside(task, error)
-            return
-        if _was_not_asked(got):
-            self._budget.cancel(task.reservation)
-            return
-        self._budget.settle(task.reservation, got.cost_usd or 0.0)
-        if isinstance(got, Failure) and got.retryable and self._tries_again(task.sequence):
-            return
-        self._tried.pop(task.sequence, None)
-        self._commit(task.record, verdict)
+    def _verdict(
+        self, record: QueryRecord, draw: Draw, got: Judgement | Failure, judge: str
+    ) -> Verdict:
+        now = self._clock.now()
+        if judge == SAMPLED_JUDGE:
+            return verdicts.verdict_of(record, draw, got, now)
+        return verdicts.custom_verdict(record, draw, judge, got, now)
 
-    def _set_aside(self, task: Task, error: Exception) -> None:
-        """Put an answer into quarantine; what it may have cost stays in the budget as spent."""
-        now, record = self._clock.now(), task.record
-        cause = (DEFECT, explain(error, self._options.text))
-        item = answer_item(now, record.query_id, SAMPLED_JUDGE, cause)
+    def _grade(self, task: Task) -> None:
+        """Ask the judge, then the custom ones; a failure that may pass tries all of them again.
+
+        What was answered before comes from the cache then. What a defect may have cost stays in
+        the budget as spent.
+        """
+        graded: list[Verdict] = []
+        quarantined: list[QuarantinedItem] = []
+        cost_usd: float | None = 0.0
+        for judge in (SAMPLED_JUDGE, *self._options.custom):
+            try:
+                got = self._ask(task.record, judge)
+                verdict = self._verdict(task.record, task.draw, got, judge)
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - of one answer, not to be tried for ever
+                item = self._defect(task, judge, error)
+                quarantined.append(item)
+                verdict = verdicts.unjudged(task.draw, DEFECT, item.at, judge)
+                cost_usd = None
+            else:
+                if judge == SAMPLED_JUDGE and _was_not_asked(got):
+                    self._budget.cancel(task.reservation)
+                    return
+                if cost_usd is not None:
+                    cost_usd += got.cost_usd or 0.0
+                if isinstance(got, Failure) and got.retryable and self._tries_again(task.sequence):
+                    self._settle(task, cost_usd)
+                    return
+            graded.append(verdict)
+        self._settle(task, cost_usd)
         self._tried.pop(task.sequence, None)
-        self._commit(record, verdicts.unjudged(task.draw, DEFECT, now), [item])
+        self._commit(task.record, graded, quarantined)
+
+    def _settle(self, task: Task, cost_usd: float | None) -> None:
+        if cost_usd is not None:
+            self._budget.settle(task.reservation, cost_usd)
+
+    def _defect(self, task: Task, judge: str, error: Exception) -> QuarantinedItem:
+        """The entry of an answer on which a judge failed by a defect."""
+        query_id = task.record.query_id
+        self._log.exception("judging_defect", query_id=query_id, judge=judge)
+        cause = (DEFECT, explain(error, self._options.text))
+        return answer_item(self._clock.now(), query_id, judge, cause)
 
     def _log_pause(self, got: Judgement | Failure) -> None:
         """Log once an outage why the endpoint is left alone."""
@@ -333,10 +362,14 @@ class SampledJudge:
         return times < _TRIES
 
     def _commit(
-        self, record: QueryRecord, verdict: Verdict, quarantined: Sequence[QuarantinedItem] = ()
+        self,
+        record: QueryRecord,
+        graded: Sequence[Verdict],
+        quarantined: Sequence[QuarantinedItem] = (),
     ) -> None:
-        if self._judge_queue.commit([verdict], self._stop, quarantined):
-            self._options.on_verdict(record, verdict)
+        if self._judge_queue.commit(graded, self._stop, quarantined):
+            for verdict in graded:
+                self._options.on_verdict(record, verdict)
 
 
 def _was_not_asked(got: Judgement | Failure) -> bool:

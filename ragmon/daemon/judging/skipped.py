@@ -1,6 +1,7 @@
 """Answers that the embedded judge's process did not survive: set aside, and judged again."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ragmon.clock import Clock
 from ragmon.daemon.ingest.engine import Engine
@@ -15,14 +16,27 @@ from ragmon.daemon.judging.grounding_process import (
     JudgeProcess,
     JudgeStartError,
 )
-from ragmon.quarantine import RetryFailedError, answer_item
+from ragmon.errors import RagmonError
+from ragmon.privacy import Policy
+from ragmon.quarantine import RetryFailedError, answer_item, explain
 from ragmon.records import Amendments, QueryRecord, Verdict
-from ragmon.signals.evidence import EMBEDDED_JUDGE, verdict_of
+from ragmon.signals.evidence import verdict_of
 
 _ERRORS = {
     CRASHED: "the judge's process ended at this answer, each time",
     HUNG: "the judge's process did not answer in time, each time",
 }
+
+
+class SkippedOptions(NamedTuple):
+    """The judge that skipped them, and the privacy of its errors, which can quote an answer."""
+
+    judge: str
+    text: Policy
+
+
+class JudgeFailedError(RagmonError):
+    """The judge's process lives, but has no score for an answer."""
 
 
 class SkippedAnswers:
@@ -31,34 +45,43 @@ class SkippedAnswers:
     def __init__(
         self,
         engine: Engine,
+        options: SkippedOptions,
         clock: Clock,
         start: Callable[[], JudgeProcess],
         calibrated: Callable[[str, Verdict], Verdict],
-        judge: str = EMBEDDED_JUDGE,
     ) -> None:
         """Make it.
 
         Args:
             engine: with the quarantine.
+            options: of the judge.
             clock: of the daemon.
             start: makes a process that judges.
             calibrated: the verdict as its pipeline reads the score.
-            judge: that skipped them.
         """
-        self._judge = judge
+        self._judge = options.judge
+        self._text = options.text
         self._thread = engine.thread
         self._quarantine = engine.quarantine
         self._clock = clock
         self._start = start
         self._calibrated = calibrated
 
-    def keep(self, record: QueryRecord, reason: str) -> None:
+    def keep(self, record: QueryRecord, reason: str, error: str = "") -> None:
         """Put an answer into quarantine.
+
+        Args:
+            record: of the answer.
+            reason: out of a small set.
+            error: of the judge; empty: the words for the reason.
 
         Raises:
             StoreError: it cannot be kept.
         """
-        cause = (reason, _ERRORS.get(reason, reason))
+        text = (
+            explain(JudgeFailedError(error), self._text) if error else _ERRORS.get(reason, reason)
+        )
+        cause = (reason, text)
         item = answer_item(self._clock.now(), record.query_id, self._judge, cause)
         self._thread.ask(lambda: self._quarantine.put([item]))
 
@@ -75,6 +98,8 @@ class SkippedAnswers:
             raise RetryFailedError(str(error)) from None
         finally:
             process.stop()
+        if result.note:
+            raise RetryFailedError(explain(JudgeFailedError(result.note), self._text))
         before = verdict_of(known, self._judge)
         share = before.probability if before else 1.0
         now = self._clock.now()

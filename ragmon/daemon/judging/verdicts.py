@@ -37,11 +37,28 @@ def verdict_of(record: QueryRecord, draw: Draw, got: Judgement | Failure, now: f
     )
 
 
-def unjudged(draw: Draw, reason: str, now: float) -> Verdict:
+def custom_verdict(
+    record: QueryRecord, draw: Draw, judge: str, got: Judgement | Failure, now: float
+) -> Verdict:
+    """The verdict of a custom judge, or of its failure."""
+    if isinstance(got, Failure):
+        return unjudged(draw, got.reason, now, judge)
+    return Verdict(
+        query_id=record.query_id,
+        judge=judge,
+        score=got.scores[judge],
+        probability=draw.probability,
+        rationale=got.rationale,
+        version=f"{got.model} {got.prompt_version}",
+        timestamp=now,
+    )
+
+
+def unjudged(draw: Draw, reason: str, now: float, judge: str = SAMPLED_JUDGE) -> Verdict:
     """The verdict of an answer that was drawn and never judged."""
     return Verdict(
         query_id=draw.query_id,
-        judge=SAMPLED_JUDGE,
+        judge=judge,
         reason=reason,
         probability=draw.probability,
         timestamp=now,

@@ -21,6 +21,7 @@ class GroundingResult(Struct, frozen=True):
     doubts: tuple[Doubt, ...]
     traits: tuple[float, ...]  # what ``calibrate`` may learn from; empty when there is no score
     version: str  # of the artefact
+    note: str = ""  # the error behind ``reason_none``, where there was one
 
 
 class GroundingJudge:

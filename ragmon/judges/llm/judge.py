@@ -1,5 +1,8 @@
 """LLM judge: an answer in, a judgement or a failure out."""
 
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
 from msgspec import Struct
 
 from ragmon.clock import Clock
@@ -9,7 +12,14 @@ from ragmon.judges.llm.endpoint import LlmEndpoint
 from ragmon.judges.llm.errors import JudgeError
 from ragmon.judges.llm.options import Options
 from ragmon.judges.llm.question import Conversation
-from ragmon.judges.llm.verdict import Claim, Failure, JudgedAnswer, Judgement, TokenUsage
+from ragmon.judges.llm.verdict import (
+    Claim,
+    CustomReply,
+    Failure,
+    JudgedAnswer,
+    Judgement,
+    TokenUsage,
+)
 
 _CHARACTERS_A_TOKEN = 3  # cautiously: most text has four
 _PROMPT_CHARACTERS = 3_000  # of the instructions of one request
@@ -23,12 +33,34 @@ class _Findings(Struct):
     useful: tuple[str, ...] | None = None
     claims: tuple[Claim, ...] = ()
     rationale: str = ""
+    version: str = prompts.VERSION  # of the prompt
+
+
+class ExtraQuestion(Protocol):
+    """A question of somebody's own."""
+
+    @property
+    def name(self) -> str:
+        """Of the judge that asks it."""
+        ...
+
+    def ask(self, conversation: Conversation, case: JudgedAnswer) -> CustomReply:
+        """The model's opinion; raises JudgeError where there is none."""
+        ...
 
 
 class LlmJudge:
     """Judges answers one by one; thread-safe. Close it at the end."""
 
-    def __init__(self, options: Options, endpoint: LlmEndpoint, cache: Cache) -> None:
+    def __init__(
+        self,
+        options: Options,
+        endpoint: LlmEndpoint,
+        cache: Cache,
+        questions: Sequence[ExtraQuestion] = (),
+    ) -> None:
+        """``questions`` count in the forecast; ``judge_custom`` asks them."""
+        self.questions = tuple(questions)
         self._options = options
         self._endpoint = endpoint
         self._cache = cache
@@ -38,10 +70,25 @@ class LlmJudge:
 
         Replies before the failure stay in the cache, so that judging again is cheaper.
         """
+        return self._judged(case, lambda conversation: self._findings(conversation, case))
+
+    def judge_custom(self, question: ExtraQuestion, case: JudgedAnswer) -> Judgement | Failure:
+        """Ask one custom question; the score stands under the name of its judge."""
+
+        def ask(conversation: Conversation) -> _Findings:
+            opinion = question.ask(conversation, case)
+            scores = {question.name: opinion.score}
+            return _Findings(scores, rationale=opinion.rationale, version=opinion.version)
+
+        return self._judged(case, ask)
+
+    def _judged(
+        self, case: JudgedAnswer, ask: Callable[[Conversation], _Findings]
+    ) -> Judgement | Failure:
         conversation = Conversation(self._endpoint, self._cache)
         try:
             claims.checked_case(case, self._options.max_characters)
-            findings = self._findings(conversation, case)
+            findings = ask(conversation)
         except JudgeError as error:
             cost_usd = self.cost_usd(conversation.model, conversation.tokens)
             return error.failure(conversation.model, conversation.tokens, cost_usd)
@@ -53,7 +100,7 @@ class LlmJudge:
             tokens=conversation.tokens,
             cost_usd=self.cost_usd(conversation.model, conversation.tokens),
             model=conversation.model,
-            prompt_version=prompts.VERSION,
+            prompt_version=findings.version,
         )
 
     def cost_usd(self, model: str, tokens: TokenUsage) -> float | None:
@@ -112,7 +159,7 @@ class LlmJudge:
 
     def _requests(self, case: JudgedAnswer) -> int:
         modes = self._options.modes
-        count = ("rubric" in modes) + ("useful_chunks" in modes)
+        count = ("rubric" in modes) + ("useful_chunks" in modes) + len(self.questions)
         texts = [case.answer] if "claims" in modes else []
         if "context_recall" in modes and case.reference:
             texts.append(case.reference)
@@ -122,14 +169,19 @@ class LlmJudge:
         return count
 
 
-def build(options: Options, clock: Clock, cache: Cache | None = None) -> LlmJudge:
+def build(
+    options: Options,
+    clock: Clock,
+    cache: Cache | None = None,
+    questions: Sequence[ExtraQuestion] = (),
+) -> LlmJudge:
     """A judge; nothing is sent until it is asked.
 
     Raises:
         SettingsError: the key file cannot be read.
     """
     replies = LruCache(options.cache_entries) if cache is None else cache
-    return LlmJudge(options, LlmEndpoint(options, clock), replies)
+    return LlmJudge(options, LlmEndpoint(options, clock), replies, questions)
 
 
 def _put(scores: dict[str, float], name: str, score: float | None) -> None:

@@ -27,6 +27,7 @@ class Prompt(Struct, Generic[Answer], frozen=True):
     kind: type[Answer]
     check: Callable[[Answer], str]  # the error in an answer; empty: it is usable
     most: int = 0  # fills {most} in the prompt
+    task: str = ""  # the task itself, in place of a prompt file
 
 
 class Conversation:
@@ -71,14 +72,15 @@ class Conversation:
         raise AssertionError  # the last try returns or raises
 
     def _key(self, question: Prompt[Answer]) -> bytes:
-        parts = [self.model, prompts.VERSION, question.prompt, str(question.most)]
+        parts = [self.model, prompts.VERSION, question.prompt, str(question.most), question.task]
         return content_key(parts + [text for pair in question.material for text in pair])
 
 
 def wording(question: Prompt[Any], fence: str, token: str) -> tuple[str, str]:
     """(system message, user message): the rules and the task, the material and what to reply."""
     rules = prompts.text("rules").replace("{fence}", fence)
-    task = prompts.text(question.prompt).replace("{most}", str(question.most))
+    shipped = "" if question.task else prompts.text(question.prompt)
+    task = question.task or shipped.replace("{most}", str(question.most))
     reply = prompts.text("reply").replace("{check}", token)
     blocks = [
         f"=== BEGIN {label} {fence} ===\n{text}\n=== END {label} {fence} ==="

@@ -18,6 +18,7 @@ Reason = Literal[
     "truncated",
     "malformed",
     "unjudgeable",
+    "bad_prompt",
 ]
 
 REASONS: dict[Reason, bool] = {
@@ -34,6 +35,7 @@ REASONS: dict[Reason, bool] = {
     "truncated": False,
     "malformed": False,
     "unjudgeable": False,
+    "bad_prompt": True,
 }
 """Reasons for a missing judgement; True where asking again later may help."""
 
@@ -81,6 +83,14 @@ class Judgement(Struct, frozen=True, kw_only=True):
     cost_usd: float | None  # None: the model has no price
     model: str
     prompt_version: str
+
+
+class CustomReply(Struct, frozen=True):
+    """A model's reply to one custom question about an answer."""
+
+    score: float  # in [0, 1]
+    rationale: str
+    version: str  # of the prompt
 
 
 class Failure(Struct, frozen=True, kw_only=True):

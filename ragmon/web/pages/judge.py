@@ -11,6 +11,7 @@ from ragmon.asgi import Problem
 from ragmon.charts import axes
 from ragmon.charts.line import NARROW, Curve, line_chart
 from ragmon.report import LabelAgreement, MeanEstimate, PipelineReport
+from ragmon.signals.verdict_sums import CUSTOM
 from ragmon.web.api import Page
 from ragmon.web.page_endpoints import JUDGES
 from ragmon.web.pages.judge_source import CalibrationFacts, JudgePageSource
@@ -31,6 +32,9 @@ _FAITHFUL = {
 }
 
 
+_CUSTOM = f"{CUSTOM}/"
+
+
 class JudgedPipeline(NamedTuple):
     """A pipeline as each judge sees it."""
 
@@ -38,6 +42,7 @@ class JudgedPipeline(NamedTuple):
     queries: int
     coverage: MeanEstimate | None  # share of answers with context that the embedded judge read
     scores: list[tuple[str, MeanEstimate]]  # judge and mean faithfulness
+    custom: list[tuple[str, MeanEstimate]]  # judge of judge.custom and mean score
 
 
 class AgreementRow(NamedTuple):
@@ -75,6 +80,7 @@ class JudgePageSection:
         except ValueError as error:
             raise Problem(400, str(error), reason="bad_parameter") from None
         facts = await self._source.judging(readable)
+        rows = judged_pipelines(report)
         return self._renderer.page(
             "judge.html",
             window=window,
@@ -82,7 +88,8 @@ class JudgePageSection:
             default=_DEFAULT,
             now=self._source.now(),
             facts=facts,
-            rows=judged_pipelines(report),
+            rows=rows,
+            has_custom=any(row.custom for row in rows),
             agreements=agreement_rows(report),
             calibrations=[CalibrationRow(one, _curve(one)) for one in facts.calibrations],
         )
@@ -101,6 +108,11 @@ def _judged(pipeline: PipelineReport) -> JudgedPipeline:
         pipeline.queries,
         known.get("grounding_coverage"),
         [(judge, known[name]) for name, judge in _FAITHFUL.items() if name in known],
+        [
+            (name.removeprefix(_CUSTOM), known[name])
+            for name in sorted(known)
+            if name.startswith(_CUSTOM)
+        ],
     )
 
 

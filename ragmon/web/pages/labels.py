@@ -11,6 +11,7 @@ from starlette.responses import Response
 from ragmon.api_schema import QueryDetail
 from ragmon.asgi import Problem
 from ragmon.records import Label
+from ragmon.signals.evidence import BELIEVED
 from ragmon.web.api import Page
 from ragmon.web.page_endpoints import LABEL_FORM, LABEL_QUEUE
 from ragmon.web.pages.label_source import LabelSource
@@ -146,7 +147,11 @@ def rank(details: Sequence[QueryDetail], threshold: float) -> list[LabelCandidat
 
 
 def _candidate(detail: QueryDetail, threshold: float, labels: int) -> LabelCandidate:
-    scores = {each.judge: each.score for each in detail.verdicts if each.score is not None}
+    scores = {
+        verdict.judge: verdict.score
+        for verdict in detail.verdicts
+        if verdict.score is not None and verdict.judge in BELIEVED
+    }
     gain, reasons = 1.0 / (2.0 + labels), []
     if scores:
         nearest = min(abs(score - threshold) for score in scores.values())
