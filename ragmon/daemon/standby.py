@@ -21,10 +21,10 @@ from ragmon.config import Settings
 from ragmon.daemon import http
 from ragmon.daemon.build import open_store
 from ragmon.daemon.ending import begin
-from ragmon.daemon.ingest.metrics import LEADER, LEADER_HELP
+from ragmon.daemon.ingest.metrics import LEADER, LEADER_HELP, STORE_UP, STORE_UP_HELP
 from ragmon.daemon.startable import check_startable
 from ragmon.daemon.tls import Certificates, build_certificates
-from ragmon.errors import StoreBusyError
+from ragmon.errors import StoreBusyError, StoreUnreachableError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.memory import MemoryBudget
 from ragmon.stores.ports import Store
@@ -54,6 +54,7 @@ class Refusing(Protocol):
     """State of a standby, as its answers show it."""
 
     reason: str
+    is_store_up: bool
 
 
 class StandbyAnswers:
@@ -70,6 +71,8 @@ class StandbyAnswers:
         )
         build.labels(__version__).set(1)
         Gauge(LEADER, LEADER_HELP, ["lease"], registry=self.registry).labels("evaluator").set(0)
+        up = Gauge(STORE_UP, STORE_UP_HELP, registry=self.registry)
+        up.set_function(lambda: float(standby.is_store_up))
 
     def refused(self, reason: str) -> None:
         """Count a refusal."""
@@ -85,7 +88,7 @@ class StandbyAnswers:
         else:
             if path != "/readyz":
                 self.refused("standby")
-            detail = f"standby: {self._standby.reason}; try again, or ask that one"
+            detail = f"standby: {self._standby.reason}; try again, or ask the active one"
             headers = {"retry-after": str(_RETRY_AFTER_S)}
             await send_problem(send, Problem(503, detail, reason="standby", headers=headers))
 
@@ -105,6 +108,7 @@ class Standby:
             settings: of the daemon that will follow.
         """
         self.reason = "the store was not tried yet"
+        self.is_store_up = True
         self._bound = bound
         self._open = open_
         self._clock = clock
@@ -123,7 +127,7 @@ class Standby:
             StoreError: it cannot be opened, for another reason than that somebody has it.
         """
         with _signals(self.stop):
-            if not self._attempt():
+            if not self._attempt(may_be_down=False):
                 certificates = build_certificates(self._settings.tls, OwnMetrics())
                 url = http.url_of(self._bound, certificates)
                 self._log.info("listening", url=url, version=__version__, standby=self.reason)
@@ -155,21 +159,30 @@ class Standby:
         """Attempt until it works, fails for good, or is no longer wanted."""
         while not self._ended.is_set():
             self._clock.sleep(EVERY_S)
-            if self._attempt():
+            if self._attempt(may_be_down=True):
                 break
         if self._server is not None:
             self._server.should_exit = True
 
-    def _attempt(self) -> bool:
-        """Open the store; True when there is nothing to wait for."""
+    def _attempt(self, *, may_be_down: bool) -> bool:
+        """Open the store; True when there is nothing to wait for.
+
+        Args:
+            may_be_down: its server answered before, and will again.
+        """
         with self._lock:
             if self._ended.is_set():
                 return True
             try:
                 self._store = self._open()
             except StoreBusyError as error:
-                self.reason = str(error)
+                self.reason, self.is_store_up = str(error), True
                 return False
+            except StoreUnreachableError as error:
+                self.reason, self.is_store_up = str(error), False
+                if may_be_down:
+                    return False
+                self._error = error
             except BaseException as error:  # noqa: BLE001 - raised by ``wait``
                 self._error = error
             return True

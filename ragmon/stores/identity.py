@@ -26,6 +26,11 @@ _PROBES = 5
 ENTRY = np.dtype([("hash", "<u8"), ("sequence", "<i8")])
 
 
+def store_name(seed: int) -> str:
+    """A name of a store, from the seed of its hashes, which it cannot be told from."""
+    return f"{hash_id('store', seed) & 0xFFFFFFFF:08x}"
+
+
 def hash_id(query_id: str, seed: int) -> int:
     """64-bit hash of an id; the seed is the store's own, so that nobody can aim at a collision."""
     return xxhash.xxh3_64_intdigest(query_id.encode(), seed)

@@ -189,6 +189,9 @@ class Lease(Protocol):
     It is taken when the store is opened, and given back when it is closed. Any thread may call it.
     """
 
+    epoch: int  # number of this holding, which only rises; 0 in an embedded store
+    is_reachable: bool  # False while the server of the store does not answer
+
     @property
     def is_held(self) -> bool:
         """True while nobody else can have it, by this process's own monotonic clock."""
@@ -214,6 +217,7 @@ class Store(Protocol):
     recovery: Recovery
     damage: Damage  # rows that cannot be read: skipped, counted
     loops: Sequence[Loop]  # that it runs itself
+    name: str  # the same wherever it is opened, and of no other store
 
     def reader(self) -> Reader:
         """A view for another thread."""
@@ -221,6 +225,10 @@ class Store(Protocol):
 
     def size_bytes(self) -> int:
         """Bytes on disk."""
+        ...
+
+    def fenced(self) -> Mapping[str, int]:
+        """Writes that were refused because another process has taken over, by their kind."""
         ...
 
     def tables(self) -> StoredTables:

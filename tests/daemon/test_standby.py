@@ -12,7 +12,7 @@ from ragmon.daemon import http
 from ragmon.daemon.build import open_store
 from ragmon.daemon.serve import Daemon
 from ragmon.daemon.standby import Standby, take_place
-from ragmon.errors import StoreBusyError, StoreCorruptError
+from ragmon.errors import StoreBusyError, StoreCorruptError, StoreUnreachableError
 from tests.support.daemons import Process, Running, running
 from tests.support.http import Site
 from tests.support.wait import eventually
@@ -105,6 +105,24 @@ def test_a_standby_takes_the_store_once_it_is_free_and_its_port_stays_open(waiti
     assert stores.closed == 0
 
 
+def test_a_standby_goes_on_while_the_server_of_the_store_is_away(waiting, stores):
+    assert waiting.total("ragmon_store_up") == 1
+    stores.error = StoreUnreachableError("PostgreSQL at db: no answer")
+    eventually(lambda: waiting.total("ragmon_store_up") == 0, "it sees that")
+    assert "PostgreSQL at db: no answer" in waiting.get("/readyz").text
+    stores.error = StoreBusyError("in use by another ragmon (process 8)")
+    eventually(lambda: waiting.total("ragmon_store_up") == 1, "and that it is back")
+    stores.error = None
+    assert waiting.end() is stores
+
+
+def test_a_first_start_without_the_server_of_the_store_fails(tmp_path, stores):
+    stores.error = StoreUnreachableError("PostgreSQL at db: no answer")
+    waiting = WaitingSite(tmp_path, stores)
+    assert waiting.end() is stores.error
+    waiting.bound.close()
+
+
 def test_a_standby_that_is_asked_to_end_ends(waiting, stores):
     assert waiting.get("/livez").status == 200
     waiting.standby.stop()
@@ -156,6 +174,8 @@ class LapsedLease:
 
     is_held = False
     is_lost = False
+    is_reachable = False
+    epoch = 0
 
     def release(self) -> None: ...
 

@@ -43,6 +43,7 @@ UNSEEN = {
     'ragmon_notifications_total{job="ragmon",outcome="dead"}': "every notification arrives",
     'ragmon_secret_files_usable{job="ragmon"}': "it reads no secret from a file",
     'ragmon_kafka_lag_seconds{job="ragmon"}': "no source reads Kafka",
+    'ragmon_lease_epoch{job="ragmon"}': "the store is embedded",
     'ragmon_log_lost_total{job="ragmon"}': "no source reads Kafka",
     'ragmon_log_stopped_partitions{job="ragmon"}': "no source reads Kafka",
     'ragmon_token_expiry_timestamp_seconds{job="ragmon"}': "it has no token",

@@ -32,6 +32,12 @@ LEADER_HELP = (
     "bad: nothing is counted; see what the standby says on /readyz."
 )
 
+STORE_UP = "ragmon_store_up"
+STORE_UP_HELP = (
+    "1 while the server of the store answers this process, on a standby too; 0 is bad: see the "
+    "runbook RagmonStoreDown. Always 1 where the store is embedded."
+)
+
 
 def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     """Have the engine asked at each scrape."""
@@ -46,9 +52,7 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
         "Bytes of batches that wait to be written to the store.",
         lambda: engine.writer.queued_bytes,
     )
-    own.watch_each(
-        LEADER, LEADER_HELP, "lease", lambda: {"evaluator": float(engine.store.lease.is_held)}
-    )
+    watch_lease(own, engine.store)
     own.watch("ragmon_store_bytes", "Size of the store on disk.", engine.store.size_bytes)
     own.watch(
         "ragmon_watermark_timestamp_seconds",
@@ -81,6 +85,33 @@ def watch(own: OwnMetrics, engine: Engine, settings: Settings) -> None:
     )
     _watch_damage(own, engine.store)
     _watch_recovery(own, engine.store)
+
+
+def watch_lease(own: OwnMetrics, store: Store) -> None:
+    """Have the lease of the store asked at each scrape."""
+    own.watch_each(LEADER, LEADER_HELP, "lease", lambda: {"evaluator": float(store.lease.is_held)})
+    own.watch_each(
+        "ragmon_lease_epoch",
+        "Number of this holding of the lease, by the name of the store; it rises with each "
+        "take-over, and is absent where the store is embedded or the lease is not held. Two "
+        "processes with the same name of the store are bad: see the runbook RagmonTwoLeaders.",
+        "store",
+        lambda: _epochs(store),
+    )
+    own.watch(STORE_UP, STORE_UP_HELP, lambda: float(store.lease.is_reachable))
+    own.watch_each_total(
+        "ragmon_fenced",
+        "Writes to the store that were refused because another process has taken over: commits "
+        "(shard), and windows, alerts and notifications (evaluator). A few at a take-over are what "
+        "keeps everything counted once; this process then ends.",
+        "what",
+        store.fenced,
+    )
+
+
+def _epochs(store: Store) -> dict[str, float]:
+    lease = store.lease
+    return {store.name: float(lease.epoch)} if lease.is_held and lease.epoch else {}
 
 
 def _watch_repeats(own: OwnMetrics, engine: Engine) -> None:

@@ -48,6 +48,7 @@ class PostgresDatabase:
         self.schema = schema
         self.damage = damage
         self.fence: Fence | None = None  # of every transaction
+        self.fenced = 0  # writes that were refused by it, or by the epoch of a shard
         self.quoted = '"' + schema.replace('"', '""') + '"'
         self._link: Link | None = None
         self._zip = compressor()
@@ -88,6 +89,7 @@ class PostgresDatabase:
             if self.fence is not None:  # at the end, so that its row is locked for a moment only
                 self.execute(cursor, self.fence.sql, *self.fence.values)
                 if cursor.fetchone() is None:
+                    self.fenced += 1
                     raise StoreFencedError(
                         "another ragmon has taken over this store",
                         hint="It goes on there; this one must not write any more",

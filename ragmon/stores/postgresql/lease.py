@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ragmon.clock import Clock, SystemClock
-from ragmon.errors import StoreBusyError, StoreError
+from ragmon.errors import StoreBusyError, StoreError, StoreUnreachableError
 from ragmon.stores.damage import Damage
 from ragmon.stores.plain_text import plain
 from ragmon.stores.postgresql.connecting import DatabaseAccess
@@ -73,6 +73,7 @@ class PostgresLease:
         self._released: list[Callable[[], object]] = []
         self.epoch = 0
         self.is_lost = False
+        self.is_reachable = True
 
     @property
     def is_held(self) -> bool:
@@ -132,7 +133,13 @@ class PostgresLease:
     def _patiently(self, sql: str, *values: object) -> list[tuple[int, ...]]:
         """The rows of a statement, once who stopped with the row locked was ended."""
         with self._lock:
-            return self._try(sql, *values)
+            try:
+                rows = self._try(sql, *values)
+            except StoreUnreachableError:
+                self.is_reachable = False
+                raise
+            self.is_reachable = True
+            return rows
 
     def _try(self, sql: str, *values: object) -> list[tuple[int, ...]]:
         for _ in range(3):

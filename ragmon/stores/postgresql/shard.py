@@ -311,6 +311,7 @@ class PostgresShard:
         self._maintenance.added(size_bytes)
 
     def _fenced(self) -> StoreFencedError:
+        self._db.fenced += 1
         return StoreFencedError(
             f"another ragmon has taken over shard {self.number}, or the database went back to an"
             " older state",

@@ -8,6 +8,7 @@ from ragmon.loops import Loop
 from ragmon.records import ONLY_SHARD
 from ragmon.stores import Lost, Migration, Recovery, StoreFormat
 from ragmon.stores.damage import Damage
+from ragmon.stores.identity import store_name
 from ragmon.stores.ports import Shard
 from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.database import Fence, PostgresDatabase
@@ -64,6 +65,7 @@ class PostgresStore:
             self._writer.fence = Fence(_FENCE, ONLY_SHARD, epoch)
             self._state_writer.fence = lease.fence
             seed = int(self._writer.rows(_SEED)[0][0])
+            self.name = store_name(seed)
             self.state = PostgresStateStore(self._state_writer, lease.epoch)
             self.shard = PostgresShard(self._writer, ONLY_SHARD, epoch, seed, self.state.counted)
             self.shards: Mapping[int, Shard] = {ONLY_SHARD: self.shard}
@@ -78,6 +80,10 @@ class PostgresStore:
     def size_bytes(self) -> int:
         """Bytes of what lives in the database."""
         return self.shard.size_bytes
+
+    def fenced(self) -> Mapping[str, int]:
+        """Writes that were refused because another process has taken over."""
+        return {"shard": self._writer.fenced, "evaluator": self._state_writer.fenced}
 
     def tables(self) -> PostgresTables:
         """Its tables, for a copy into another store."""

@@ -10,8 +10,10 @@ from ragmon.errors import StoreBusyError, StoreError
 class NoLease:
     """Implements ``Lease`` for a directory that nobody else knows of, such as a copy."""
 
+    epoch = 0
     is_held = True
     is_lost = False
+    is_reachable = True
 
     def release(self) -> None:
         """Nothing was taken."""
@@ -20,7 +22,9 @@ class NoLease:
 class DirectoryLease:
     """Implements ``Lease`` by a lock that is held until the process ends, however it ends."""
 
+    epoch = 0
     is_lost = False  # who lost the lock has ended
+    is_reachable = True
 
     def __init__(self, directory: Path) -> None:
         """Take the directory.

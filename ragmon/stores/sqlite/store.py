@@ -1,9 +1,11 @@
 """The embedded store: one SQLite file with one shard and its state, written by one process."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ragmon.records import ONLY_SHARD
 from ragmon.stores import Recovery
+from ragmon.stores.identity import store_name
 from ragmon.stores.ports import Lease
 from ragmon.stores.sqlite.blocks import BlockTable
 from ragmon.stores.sqlite.commit_log import CommitLog, lost_since
@@ -40,6 +42,7 @@ class SqliteStore:
             self.damage = self._db.damage
             table = BlockTable(self._db.connection, self._db.path, self.damage)
             seed = meta_number(self._db, "seed")
+            self.name = store_name(seed)
             self._log = CommitLog(directory, seed)
             self.state = SqliteStateStore(self._db, table)
             self.shard = SqliteShard(self._db, table, self.state, self._log, seed)
@@ -58,6 +61,10 @@ class SqliteStore:
     def size_bytes(self) -> int:
         """Bytes on disk."""
         return self._db.size_bytes()
+
+    def fenced(self) -> Mapping[str, int]:
+        """None: whoever has the file keeps it until the process ends."""
+        return {"shard": 0, "evaluator": 0}
 
     def tables(self) -> SqliteTables:
         """Its tables, for a copy into another store."""

@@ -106,6 +106,11 @@ def test_the_owner_before_changes_nothing(owners):
     before = content(first)
     assert [name for name, write in WRITES.items() if not refused(write, first)] == []
     assert content(first) == before
+    fenced = first.fenced()
+    assert sum(fenced.values()) >= len(WRITES)
+    assert fenced["shard"] > 0 < fenced["evaluator"]
+    assert sum(second.fenced().values()) == 0
+    assert first.name == second.name
     assert not first.lease.renew()
     assert not first.lease.is_held
     hashes = np.array([second.shard.hash("q0-0")], dtype=np.uint64)
@@ -116,6 +121,7 @@ def test_the_next_owner_does_all_of_it(owners):
     _, second = owners
     for write in WRITES.values():
         write(second)
+    assert second.fenced() == {"shard": 0, "evaluator": 0}
     assert second.lease.renew()
 
 
