@@ -317,6 +317,12 @@ def _answers(places: _Places) -> Iterator[Counter]:
         ("uncited_answers", "Answers that cite none of their retrieved chunks, which is bad."),
         ("citing_answers", "Answers that cite a retrieved chunk."),
     )
+    yield from _pair(
+        places,
+        "refusal",
+        ("refused_answers", "Answers that decline: they say that the sources do not tell."),
+        ("given_answers", "Answers that do not decline."),
+    )
 
 
 def _pair(

@@ -7,6 +7,7 @@ import math
 
 from ragmon.records import Amendments, Chunk, QueryRecord, Verdict
 from ragmon.signals import SignalOptions
+from ragmon.signals.refusal_phrases import declines
 
 EMBEDDED_JUDGE = "grounding"
 SAMPLED_JUDGE = "llm"
@@ -69,6 +70,13 @@ def first_relevant_rank(record: QueryRecord, evidence: str, options: SignalOptio
 def is_judgeable(record: QueryRecord) -> bool:
     """There is an answer, and the text of a chunk to compare it with."""
     return bool(record.answer) and any(chunk.text for chunk in record.chunks or ())
+
+
+def refuses(record: QueryRecord) -> float | None:
+    """1 for an answer that declines, 0 for another; None without text, or where it failed."""
+    if not record.answer or record.error is not None:
+        return None
+    return float(declines(record.answer))
 
 
 def verdict_of(known: Amendments, judge: str) -> Verdict | None:

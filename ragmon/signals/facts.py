@@ -12,7 +12,13 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.records import Amendments, Chunk, Latency, QueryRecord
-from ragmon.signals.evidence import EMBEDDED_JUDGE, LOCAL_JUDGE, SAMPLED_JUDGE, human_score
+from ragmon.signals.evidence import (
+    EMBEDDED_JUDGE,
+    LOCAL_JUDGE,
+    SAMPLED_JUDGE,
+    human_score,
+    refuses,
+)
 
 Floats = NDArray[np.float64]
 NAN = float("nan")
@@ -36,6 +42,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     generation_ms: Floats
     rating: Floats  # user feedback in [-1, 1]
     repeat: Floats  # how often the question was asked before in its minute
+    refuses: Floats  # 1 for an answer that declines, else 0
     judgeable: Floats  # 1 for an answer whose context is there to be read, else 0
     judged: Floats  # 1 once the embedded judge has read it, else 0
     grounding: Floats  # its score in [0, 1]
@@ -96,6 +103,7 @@ def extract(
         generation_ms=_column([latency.generation for latency in latencies]),
         rating=_column([record.feedback for record in records]),
         repeat=_column([record.repeat for record in records]),
+        refuses=_column([refuses(record) for record in records]),
         judgeable=_column([_is_judgeable(record) for record in records]),
         **_chunk_columns(records, relevant_score),
         **_amendment_columns(len(records), known or ()),

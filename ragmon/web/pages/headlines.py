@@ -87,10 +87,13 @@ def _plain(name: str) -> ShownMetric:
 
 _DIRECTIONS: dict[str, Literal[1, 0, -1]] = {
     "cited_unretrieved": -1,
+    "false_refusal": -1,
     "feedback_coverage": 0,
     "grounding_coverage": 0,
     "low_score": -1,
+    "missing_refusal": -1,
     "negative_feedback": -1,
+    "refusal": 0,
     "slow": -1,
     "uncited": -1,
     "unfaithful": -1,

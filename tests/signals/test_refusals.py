@@ -1,0 +1,116 @@
+"""Answers that decline, in fourteen languages: found by phrases, and the signals made of them."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from ragmon.records import QueryRecord
+from ragmon.signals import SignalOptions
+from ragmon.signals.catalogue import build
+from ragmon.signals.refusal_phrases import _LANGUAGES, declines
+from tests.support.examples import chunks, record
+from tests.support.paths import DATA
+from tests.support.patterns import MOST_S, slowest
+
+OPTIONS = SignalOptions(relevant_score=0.5)
+CATALOGUE = build(OPTIONS)
+DECLINES = "The context does not mention the price."
+LANGUAGES = ["en", "de", "fr", "es", "pt", "it", "nl", "pl", "ru", "zh", "ja", "ko", "ar", "hi"]
+
+
+def examples():
+    for line in (DATA / "refusals.tsv").read_text("utf-8").splitlines():
+        language, refuses, text = line.split("\t")
+        yield language, refuses == "1", text
+
+
+def test_precision_and_recall_on_answers_written_for_it():
+    cells = Counter((lang, truth, declines(text)) for lang, truth, text in examples())
+    assert {lang for lang, _, _ in cells} == set(LANGUAGES)
+    print()
+    for language in LANGUAGES:
+        right, missed = cells[language, True, True], cells[language, True, False]
+        false, rest = cells[language, False, True], cells[language, False, False]
+        print(f"{language}: recall {right} of {right + missed}, false {false} of {false + rest}")
+        assert right / (right + missed) >= 0.8, language
+        assert false <= 1, language
+    right = sum(n for (_, truth, found), n in cells.items() if truth and found)
+    false = sum(n for (_, truth, found), n in cells.items() if found and not truth)
+    refusals = sum(n for (_, truth, _), n in cells.items() if truth)
+    print(f"all: precision {right / (right + false):.3f}, recall {right / refusals:.3f}")
+    assert right / (right + false) >= 0.95
+    assert right / refusals >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param("", False, id="nothing"),
+        pytest.param(DECLINES, True, id="it declines"),
+        pytest.param("I don’t know.", True, id="with a typographer's apostrophe"),
+        pytest.param(DECLINES + " It says:" + " word" * 100, False, id="it goes on to say a lot"),
+        pytest.param("It costs 5 euros. " * 14 + DECLINES, False, id="it declines in the end"),
+    ],
+)
+def test_what_declines_is_short_and_opens_so(answer, expected):
+    assert declines(answer) is expected
+
+
+def observed(query: QueryRecord, name: str, **labels: str) -> float | None:
+    value = CATALOGUE.observe([query])[0, CATALOGUE.index(name, **labels)]
+    return None if np.isnan(value) else float(value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "refusal", "missing", "by_label", "by_score"),
+    [
+        pytest.param({}, None, None, None, None, id="no answer"),
+        pytest.param({"answer": "Five.", "error": "E"}, None, None, None, None, id="it failed"),
+        pytest.param({"answer": "Five."}, 0.0, None, None, None, id="chunks not recorded"),
+        pytest.param(
+            {"answer": DECLINES, "chunks": []}, 1.0, 0.0, None, None, id="rightly, of nothing"
+        ),
+        pytest.param(
+            {"answer": "Five.", "chunks": []}, 0.0, 1.0, None, None, id="an answer out of nothing"
+        ),
+        pytest.param(
+            {"answer": DECLINES, "chunks": chunks("a", scores=(0.9,)), "relevant_ids": ["a"]},
+            1.0,
+            None,
+            1.0,
+            1.0,
+            id="wrongly, by both evidences",
+        ),
+        pytest.param(
+            {"answer": DECLINES, "chunks": chunks("a", scores=(0.1,)), "relevant_ids": ["z"]},
+            1.0,
+            None,
+            None,
+            None,
+            id="rightly, of what is not relevant",
+        ),
+        pytest.param(
+            {"answer": "Five.", "chunks": chunks("a", scores=(0.9,))},
+            0.0,
+            None,
+            None,
+            0.0,
+            id="an answer where it could be given",
+        ),
+    ],
+)
+def test_signals(fields, refusal, missing, by_label, by_score):
+    query = record(**fields)
+    assert observed(query, "refusal") == refusal
+    assert observed(query, "missing_refusal") == missing
+    assert observed(query, "false_refusal", evidence="label") == by_label
+    assert observed(query, "false_refusal", evidence="score") == by_score
+
+
+def test_no_text_takes_more_than_linear_time():
+    patterns = [pattern for language in _LANGUAGES for pattern in language.patterns]
+    assert len(patterns) > 40
+    for pattern in patterns:
+        took, size, text = slowest(pattern)
+        assert took < MOST_S, f"{took:.2f} s for {size} characters like {text!r}"
