@@ -1,6 +1,5 @@
 """Settings of a custom judge, as under ``judge.custom``, and its scales."""
 
-import re
 from pathlib import Path
 from string import Template
 from typing import Annotated, Literal
@@ -16,7 +15,6 @@ PLACEHOLDERS = ("question", "answer", "context")
 
 _TAKEN = ("grounding", "llm", "local", "human", "overlap")
 _TAKEN_SUFFIX = "_corrected"
-_ENTRY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _MOST_PROMPT = 20_000  # characters
 
 
@@ -56,7 +54,8 @@ class Options(BaseModel):
     @field_validator("entry")
     @classmethod
     def _function(cls, value: str | None) -> str | None:
-        if value is not None and not _ENTRY.fullmatch(value):
+        module, _, function = (value or "m:f").partition(":")
+        if not all(map(str.isidentifier, [*module.split("."), function])):
             raise ValueError("write package.module:function")
         return value
 
