@@ -25,6 +25,7 @@ from ragmon.cli.progress import share_bar
 from ragmon.cli.results import CopiedStore, MadeBackup
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
+from ragmon.counts import counted
 from ragmon.errors import RagmonError, SettingsError
 from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.store import FILE
@@ -116,7 +117,8 @@ def _result(made: BackupMade, where: str) -> MadeBackup:
 
 def _described(made: BackupMade, where: str) -> str:
     text = (
-        f"{where}: {made.backup.name}, {made.records:,} queries, {made.store_bytes:,} bytes,"
+        f"{where}: {made.backup.name}, {counted(made.records, 'query', 'queries')},"
+        f" {made.store_bytes:,} bytes,"
         f" {made.backup.size_bytes:,} compressed; checked"
     )
     return f"{text}; deleted {len(made.deleted)} older" if made.deleted else text

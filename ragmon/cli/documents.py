@@ -19,6 +19,7 @@ from ragmon.cli import remote, window_flags
 from ragmon.cli.console import say_json
 from ragmon.cli.csv_output import say_csv
 from ragmon.cli.rich_output import standard_output
+from ragmon.counts import counted
 from ragmon.documents.report import (
     DocumentFigures,
     DocumentFinding,
@@ -99,8 +100,9 @@ def view(report: DocumentReport, dead: list[str] | None = None) -> RenderableTyp
     """The report as tables."""
     parts: list[RenderableType] = [
         Text(
-            f"{report.documents:,} documents in {report.queries_with_chunks:,} queries;"
-            f" {report.rated:,} answers rated, {report.judged:,} judged"
+            f"{counted(report.documents, 'document')} in"
+            f" {counted(report.queries_with_chunks, 'query', 'queries')};"
+            f" {counted(report.rated, 'answer')} rated, {report.judged:,} judged"
         )
     ]
     parts.append(_findings(report.findings) if report.findings else Text("Nothing stands out."))

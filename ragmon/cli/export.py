@@ -21,6 +21,7 @@ from ragmon.cli.export_pages import DaemonPages, QueryPageReader, StorePages, se
 from ragmon.cli.progress import piece_bar
 from ragmon.cli.results import WrittenExport
 from ragmon.clock import Clock, SystemClock
+from ragmon.counts import counted
 from ragmon.daemon.build import build_pipeline
 from ragmon.errors import SettingsError
 from ragmon.queries import exports, parquet
@@ -86,7 +87,7 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
     if args.json:
         say_json(WrittenExport(file=str(target), queries=state.queries, size_bytes=size))
     else:
-        say(f"{target}: {state.queries:,} queries, {size:,} bytes")
+        say(f"{target}: {counted(state.queries, 'query', 'queries')}, {size:,} bytes")
     return status
 
 

@@ -21,6 +21,8 @@ from ragmon.cli.rich_output import standard_output
 from ragmon.durations import minute_text
 from ragmon.terminal import one_line_each
 
+_NONE = "No incident fits."
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -56,14 +58,14 @@ def run(args: argparse.Namespace) -> int:
     elif incidents:
         standard_output(markup=False).print(_table(incidents))
     else:
-        say("There are no incidents.")
+        say(_NONE)
     return 0
 
 
 def markdown(incidents: Sequence[IncidentView]) -> str:
     """A page for a review."""
     if not incidents:
-        return "There are no incidents."
+        return _NONE
     return "\n\n".join("\n".join(_section(incident)) for incident in incidents)
 
 

@@ -10,6 +10,7 @@ from ragmon.cli.health_checks import Area, HealthFinding
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.config.units import size_text
+from ragmon.counts import counted
 from ragmon.daemon.startable import check_startable
 from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.store import FILE
@@ -47,7 +48,7 @@ def store(settings: Settings) -> Iterator[HealthFinding]:
         blocks = len(reader.block_times())
     owner = _owner(settings.data_dir)
     used = f", in use by process {owner}" if owner else ", in use by no daemon"
-    yield area.ok(f"{path} can be read: {blocks:,} blocks{used}")
+    yield area.ok(f"{path} can be read: {counted(blocks, 'block')}{used}")
     if not os.access(path, os.W_OK) or not os.access(settings.data_dir, os.W_OK):
         yield area.warning(
             f"{path} cannot be written by user {os.getuid()}",

@@ -15,6 +15,7 @@ from ragmon.cli.backup_place import data_dir_argument, described, place_of, take
 from ragmon.cli.console import say, say_json
 from ragmon.cli.results import BackupListing, RestoredStore
 from ragmon.clock import Clock, SystemClock
+from ragmon.counts import counted
 from ragmon.durations import rounded_duration_text
 from ragmon.errors import SettingsError
 from ragmon.stores.sqlite.lease import DirectoryLease
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
     if aside is not None:
         say(f"The store before is now {aside}; delete it when you are content.")
     say(
-        f"{store}: {result.records:,} queries, sound. What arrived in the"
+        f"{store}: {counted(result.records, 'query', 'queries')}, sound. What arrived in the"
         f" {_age(backup, clock.now())} since is not in it; ask again for erasures of that time."
     )
     return 0
@@ -94,6 +95,8 @@ def _list(place: BackupPlace, now: float, *, as_json: bool) -> int:
         listed = [described(backup) for backup in backups]
         say_json(BackupListing(place=place.url, backups=listed))
         return 0
+    if not backups:
+        say(f"No backup is complete in {place.url}.")
     for backup in backups:
         say(f"{backup.name}  {backup.size_bytes:>15,} bytes  {_age(backup, now)} ago")
     return 0

@@ -12,6 +12,7 @@ from ragmon.cli import flags
 from ragmon.cli.console import say, say_json
 from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.progress import piece_bar
+from ragmon.counts import counted
 from ragmon.errors import SettingsError
 from ragmon.stores.sqlite.store import FILE
 from ragmon.stores.sqlite.verification import Verification, verify
@@ -34,7 +35,12 @@ def run(args: argparse.Namespace) -> int:
     """Check it and print what is wrong."""
     path = args.file or flags.settings(args).settings.data_dir / FILE
     if not path.is_file():
-        raise SettingsError(f"{path} does not exist", hint="Set data_dir to that of the daemon")
+        hint = (
+            "Name a store, or a backup that is unpacked"
+            if args.file
+            else "Set data_dir to that of the daemon"
+        )
+        raise SettingsError(f"{path} does not exist", hint=hint)
     result = _verify(path, quiet=args.quiet)
     if args.json:
         content = msgspec.to_builtins(result) | {"sound": result.sound}
@@ -61,9 +67,10 @@ def _print(result: Verification) -> None:
     if result.more_findings:
         say(f"and {result.more_findings:,} more")
     say(
-        f"{result.store}: format {result.format}, {result.blocks:,} blocks,"
-        f" {result.records:,} queries, {result.indexed:,} ids in the index on disk"
+        f"{result.store}: format {result.format}, {counted(result.blocks, 'block')},"
+        f" {counted(result.records, 'query', 'queries')},"
+        f" {counted(result.indexed, 'id')} in the index on disk"
     )
     if result.without_checksum:
-        say(f"{result.without_checksum:,} rows of an older format have no checksum")
+        say(f"{counted(result.without_checksum, 'row')} of an older format without a checksum")
     say("sound" if result.sound else "damaged")

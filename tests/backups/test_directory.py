@@ -286,6 +286,8 @@ def test_the_newest_is_restored_or_the_one_that_is_named(backups, tmp_path, caps
     listed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in listed] == [backup_name(NOON), backup_name(NOON + HOUR)]
     assert not (tmp_path / "none").exists()
+    assert run("restore", tmp_path / "nowhere", "--list", "--data-dir", tmp_path / "none") == 0
+    assert capsys.readouterr().out == f"No backup is complete in {tmp_path / 'nowhere'}.\n"
     assert run("restore", backups, "--data-dir", tmp_path / "new") == 0
     assert stored(tmp_path / "new") == 10
     assert run("restore", backups / backup_name(NOON), "--data-dir", tmp_path / "old") == 0

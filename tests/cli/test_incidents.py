@@ -62,7 +62,7 @@ def test_a_review_says_what_was_told_to_whom():
 
 
 def test_without_incidents():
-    assert markdown([]) == "There are no incidents."
+    assert markdown([]) == "No incident fits."
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +74,8 @@ def site(tmp_path_factory):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ((), "There are no incidents.\n"),
-        (("--markdown", "--state", "open", "--pipeline", "docs"), "There are no incidents.\n"),
+        ((), "No incident fits.\n"),
+        (("--markdown", "--state", "open", "--pipeline", "docs"), "No incident fits.\n"),
         (("--json",), "[]\n"),
     ],
 )

@@ -40,7 +40,7 @@ class DirectoryLease:
         except OSError as error:
             raise StoreError(
                 f"cannot write {directory}: {error.strerror}",
-                hint=f"Make it writable for user {os.getuid()}, or set data_dir",
+                hint=f"Make it a folder writable for user {os.getuid()}, or set data_dir",
             ) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

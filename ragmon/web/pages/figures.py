@@ -11,6 +11,7 @@ from ragmon.charts.area import Layer, stacked_area
 from ragmon.charts.axes import Axis
 from ragmon.charts.frame import Frame
 from ragmon.charts.line import WIDE, Band, Curve, Mark, line_chart
+from ragmon.counts import counted
 from ragmon.metric_series import Floats, SeriesMetric, Values, metrics
 from ragmon.web.pages import words
 from ragmon.web.pages.headlines import ShownMetric
@@ -177,7 +178,7 @@ def _text(metric: ShownMetric, values: Values, at: int) -> str:
         return "no samples"
     interval = words.span(lower, upper, metric.unit)
     between = f" ({interval})" if interval else ""
-    samples = "" if metric.unit == "count" else f", {words.counted(values.samples[at], 'sample')}"
+    samples = "" if metric.unit == "count" else f", {counted(values.samples[at], 'sample')}"
     return f"{words.figure(value, metric.unit)}{between}{samples}"
 
 

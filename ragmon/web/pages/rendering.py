@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse
 
 from ragmon import __version__
 from ragmon.alerts.timeline import silenced_text
+from ragmon.counts import counted
 from ragmon.web.pages import words
 from ragmon.web.pages.assets import Assets
 from ragmon.web.visitors import VISITOR
@@ -55,7 +56,7 @@ class Renderer:
         self._environment.globals |= {
             "asset": assets.address,
             "query_address": query_address,
-            "counted": words.counted,
+            "counted": counted,
             "svg": Markup,
             "span": words.span,
             "version": __version__,

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ragmon.comparisons import ComparedMetric, SliceComparison
+from ragmon.counts import counted
 from ragmon.shared_questions import SharedQuestions
 from ragmon.web.api import Page
 from ragmon.web.comparison import ComparedSides, ComparisonQuery, ComparisonSource, SliceTraffic
@@ -247,7 +248,7 @@ def _named(rows: Sequence[MetricRow], tone: str) -> str:
     first = _headline_count(rows)
     named = [row.metric.title.lower() for row in rows[:first] if row.tone == tone]
     others = sum(row.tone == tone for row in rows[first:])
-    more = words.counted(others, "metric" if not named else "other metric")
+    more = counted(others, "metric" if not named else "other metric")
     return ", ".join(named) + (" and " if named and others else "") + (more if others else "")
 
 

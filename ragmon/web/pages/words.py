@@ -102,8 +102,3 @@ def duration(seconds: float | None) -> str:
         if len(parts) == 2:
             break
     return " ".join(parts)
-
-
-def counted(number: float, one: str, many: str = "") -> str:
-    """A number with its noun: ``1 query``, ``2,000 queries``."""
-    return f"{number:,.0f} {one if number == 1 else many or one + 's'}"

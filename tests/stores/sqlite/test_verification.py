@@ -14,6 +14,7 @@ from ragmon.config import Settings
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.errors import StoreError
 from ragmon.stores import identity
+from ragmon.stores.compression import compressor
 from ragmon.stores.sqlite import SqliteStore
 from ragmon.stores.sqlite.store import FILE
 from ragmon.stores.sqlite.verification import verify
@@ -86,6 +87,15 @@ def test_a_sound_store(healthy, tmp_path, name):
     assert result.indexed == RECORDS
     assert result.without_checksum == 0
     assert {stage for stage, _, _ in stages} == {"structure", "blocks", "id index", "duplicates"}
+
+
+def test_rows_with_the_checksum_of_their_compression_are_not_called_older(healthy, tmp_path):
+    directory = copy_of(healthy, tmp_path)
+    execute(directory, "CREATE TABLE minutes (tier INTEGER, bucket INTEGER, body BLOB)")
+    execute(directory, "INSERT INTO minutes VALUES (0, 1, ?)", compressor().compress(b"minute"))
+    result = verify(directory / FILE)
+    assert result.sound
+    assert result.without_checksum == 0
 
 
 def test_a_store_in_use(tmp_path):
