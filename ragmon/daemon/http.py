@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import socket
-import ssl
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -39,11 +38,12 @@ from ragmon.sources.otlp.receiver import source as otlp
 from ragmon.web.api import Api, Audited, RouteSection
 from ragmon.web.browsers import BrowserGuard
 from ragmon.web.endpoint import Endpoint
+from ragmon.web.handshake import after_handshake
 from ragmon.web.instance import named
 from ragmon.web.pages.assets import Assets
 from ragmon.web.pages.login import LoginSection, ProblemPages
 from ragmon.web.pages.rendering import Renderer
-from ragmon.web.protocol import bounded_protocol
+from ragmon.web.protocol import BoundedProtocol, bounded_protocol
 
 _AUDIT_S = 5.0  # that an answer waits for its entry
 
@@ -108,14 +108,14 @@ def configure(
 
 def server_config(
     application: App,
-    protocol: type[asyncio.Protocol],
+    protocol: type[BoundedProtocol],
     certificates: Certificates | None,
     **options: Any,
 ) -> uvicorn.Config:
     """Everything that is the same for each server of ragmon, with further options of uvicorn."""
     return uvicorn.Config(
         application,
-        http=protocol,
+        http=protocol if certificates is None else after_handshake(certificates.context, protocol),
         ws="none",
         proxy_headers=False,
         loop="none",
@@ -123,7 +123,6 @@ def server_config(
         access_log=False,
         log_config=None,
         server_header=False,
-        ssl_context_factory=tls_context(certificates),
         **options,
     )
 
@@ -243,11 +242,6 @@ def url_of(bound: socket.socket, certificates: Certificates | None = None) -> st
     host, port = bound.getsockname()[:2]
     scheme = "http" if certificates is None else "https"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-
-
-def tls_context(certificates: Certificates | None) -> Callable[..., ssl.SSLContext] | None:
-    """Factory of the context, as uvicorn wants it; None: plain HTTP."""
-    return None if certificates is None else lambda _config, _default: certificates.context
 
 
 def _auditor(audit: AuditLog) -> Audited:

@@ -29,12 +29,16 @@ from ragmon.asgi import (
     too_many_connections,
 )
 
+SPARE = 32
+"""Connections beyond the limit, for one probe each."""
+
+SPARE_S = 2.0
+"""Time for the headers on one of them; for a handshake before these as much again."""
+
 _LINGER_BYTES = 4 << 20
 _LINGER_S = 2.0
 _FAREWELL_S, _ANSWER_S = 0.2, 2.5  # of TLS connections when the server ends
 _REST_BYTES = 128 << 20  # of a body after its answer
-_SPARE = 32  # connections beyond the limit, for one probe each
-_SPARE_S = 2.0  # for the headers on one of them
 _MOST_PIPELINED = 32  # requests that wait for the answer to an earlier one, on one connection
 _MOST_HEADERS = 100  # of a request: each takes twenty times what it is on the wire
 
@@ -66,7 +70,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Begin; headers are due."""
         super().connection_made(transport)
         too_many = len(self.connections) - self.limits.connections
-        if too_many > _SPARE:
+        if too_many > SPARE:
             problem = too_many_connections(self.limits.connections)
             self.refused(problem.reason)
             self._refused = True
@@ -220,7 +224,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _start_timeout(self) -> None:
         if self._timeout is None:
             seconds = self.limits.read_timeout_s
-            seconds = min(seconds, _SPARE_S) if self._is_spare else seconds
+            seconds = min(seconds, SPARE_S) if self._is_spare else seconds
             self._timeout = self.loop.call_later(seconds, self._give_up)
 
     def _stop_timeout(self) -> None:

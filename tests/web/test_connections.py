@@ -147,14 +147,14 @@ def test_probes_get_through_where_all_connections_are_taken(narrow, path):
 
 
 def test_beyond_the_spare_ones_even_probes_are_refused_at_once(narrow, monkeypatch):
-    monkeypatch.setattr(protocol, "_SPARE", 0)
+    monkeypatch.setattr(protocol, "SPARE", 0)
     with ExitStack() as stack:
         occupied(narrow, stack, LIMIT)
         assert narrow.raw(b"").startswith(b"HTTP/1.1 503 ")
 
 
 def test_a_spare_connection_is_given_up_soon(narrow, monkeypatch):
-    monkeypatch.setattr(protocol, "_SPARE_S", 0.2)
+    monkeypatch.setattr(protocol, "SPARE_S", 0.2)
     with ExitStack() as stack:
         occupied(narrow, stack, LIMIT)
         assert narrow.raw(LIVE[:20]).startswith(b"HTTP/1.1 408 ")
