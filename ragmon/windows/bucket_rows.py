@@ -21,6 +21,19 @@ class Rows(NamedTuple):
     rows: Floats  # (n, width)
 
 
+class BucketRowsState(NamedTuple):
+    """Rows of a bucket at one moment; nothing of it is changed in place."""
+
+    series: NDArray[np.int32]  # (n,) distinct
+    rows: Floats | PackedRows  # (n, width)
+
+    def get(self) -> Rows:
+        """Every row, by series ascending."""
+        rows = unpack(self.rows) if isinstance(self.rows, PackedRows) else self.rows
+        order = np.argsort(self.series, kind="stable")
+        return Rows(self.series[order].astype(np.int64), rows[order])
+
+
 class BucketRows:
     """The series that have something in a bucket, a row each."""
 
@@ -60,12 +73,11 @@ class BucketRows:
 
     def get(self) -> Rows:
         """Every row, by series ascending; not to be changed."""
-        if self._packed is not None:
-            rows = unpack(self._packed)
-        else:
-            rows = self._rows[: len(self._series)].reshape(-1, self._width)
-        order = np.argsort(self._series, kind="stable")
-        return Rows(self._series[order].astype(np.int64), rows[order])
+        return BucketRowsState(self._series, self._packed or self._open_rows()).get()
+
+    def state(self) -> BucketRowsState:
+        """Its rows now, for another thread to read."""
+        return BucketRowsState(self._series, self._packed or self._open_rows().copy())
 
     def row(self, series: int) -> Floats | None:
         """The row of one series; None when it has none."""
@@ -96,6 +108,9 @@ class BucketRows:
         """Take as little memory as possible, until something is added."""
         if self._packed is None:
             self.put(*self.get())
+
+    def _open_rows(self) -> Floats:
+        return self._rows[: len(self._series)].reshape(-1, self._width)
 
     def _open(self) -> None:
         if self._packed is None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ragmon.stats.latency import BINS
 from ragmon.windows.kept_latencies import KeptLatencies
-from ragmon.windows.latency_bucket import Bucket, BucketState, Codes
+from ragmon.windows.latency_bucket import NO_COUNTS, Bucket, BucketState, Codes
 from ragmon.windows.tiers import Run, Tier, split
 
 
@@ -53,7 +53,18 @@ class LatencyRing:
     def get(self, bucket: int) -> tuple[Codes, Codes]:
         """Codes and counts of one bucket."""
         stored = self.buckets.get(bucket)
-        return stored.counted() if stored else (np.empty(0, np.int32), np.empty(0, np.int32))
+        return stored.counted() if stored else NO_COUNTS
+
+    def state(self, bucket: int) -> BucketState | None:
+        """The counts of one bucket now; None: it has none."""
+        stored = self.buckets.get(bucket)
+        return stored.state() if stored else None
+
+    def replace(self, bucket: int, state: BucketState, settled: BucketState) -> None:
+        """Put the settled form of a bucket's state in its place, unless the bucket is another."""
+        stored = self.buckets.get(bucket)
+        if stored is not None:
+            stored.replace(state, settled)
 
     def states(self, run: Run) -> Iterator[tuple[int, BucketState]]:
         """The state of each bucket of a run that there is, by number."""

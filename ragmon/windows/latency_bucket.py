@@ -15,6 +15,10 @@ _LARGE = 255
 _DENSE = 16  # below this many counters a code, counting beats sorting
 
 
+NO_COUNTS: tuple[Codes, Codes] = (np.empty(0, np.int32), np.empty(0, np.int32))
+"""Codes and counts of a bucket that has none."""
+
+
 class _Narrow(NamedTuple):
     """Integers that are mostly small: a byte each, and the others apart."""
 
@@ -45,6 +49,10 @@ class BucketState(NamedTuple):
             return _merged(codes, counts, *_distinct(np.concatenate(self.waiting)))
         return codes, counts
 
+    def settled(self) -> "BucketState":
+        """The same counts, with nothing that waits."""
+        return _settled(*self.counted()) if self.waiting else self
+
 
 class Bucket:
     """One stretch of time."""
@@ -54,8 +62,10 @@ class Bucket:
     def __init__(self, codes: Codes | None = None, counts: Codes | None = None) -> None:
         self._waiting: list[Codes] = []
         self._waiting_size = 0
-        nothing = np.empty(0, dtype=np.int32)
-        self._set(nothing if codes is None else codes, nothing if counts is None else counts)
+        no_codes, no_counts = NO_COUNTS
+        self._gaps, self._counts, _ = _settled(
+            no_codes if codes is None else codes, no_counts if counts is None else counts
+        )
 
     @property
     def waiting(self) -> int:
@@ -96,14 +106,24 @@ class Bucket:
         """Its counts now, for another thread to add up."""
         return BucketState(self._gaps, self._counts, tuple(self._waiting))
 
+    def replace(self, state: BucketState, settled: BucketState) -> None:
+        """Put the settled form of a state in its place; what came after it goes on waiting."""
+        if self._gaps is state.gaps and self._counts is state.counts:
+            self._gaps, self._counts, _ = settled
+            del self._waiting[: len(state.waiting)]
+            self._waiting_size = sum(map(len, self._waiting))
+
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Drop the codes for which ``kept`` is false."""
         codes, counts = self.counted()
         self._set(codes[kept], counts[kept])
 
     def _set(self, codes: Codes, counts: Codes) -> None:
-        self._gaps = _narrow(np.diff(codes, prepend=np.int32(0)))
-        self._counts = _narrow(counts)
+        self._gaps, self._counts, _ = _settled(codes, counts)
+
+
+def _settled(codes: Codes, counts: Codes) -> BucketState:
+    return BucketState(_narrow(np.diff(codes, prepend=np.int32(0))), _narrow(counts), ())
 
 
 def _narrow(values: Codes) -> _Narrow:

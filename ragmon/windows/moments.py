@@ -5,7 +5,7 @@ from collections.abc import Container, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ragmon.windows.bucket_rows import BucketRows, Rows
+from ragmon.windows.bucket_rows import BucketRows, BucketRowsState, Rows
 from ragmon.windows.kept import KeptTotals
 from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.tiers import Run, Tier, split
@@ -112,6 +112,11 @@ class Ring:
     def is_current(self, bucket: int) -> bool:
         """True for a bucket that the ring holds."""
         return bucket in self._buckets
+
+    def state(self, bucket: int) -> BucketRowsState | None:
+        """The rows of a bucket now, for another thread to read; None: it is not held."""
+        stored = self._buckets.get(bucket)
+        return None if stored is None else stored.state()
 
     def get(self, bucket: int) -> Rows:
         """The series that have records in the bucket, ascending, and their rows."""

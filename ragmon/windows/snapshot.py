@@ -4,7 +4,7 @@ A saved bucket names its series and columns itself: it can be read after series 
 reused, slices were configured differently or a signal was added.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -17,8 +17,11 @@ from ragmon.signals.verdict_sums import VerdictLayout, layout_of
 from ragmon.stats import exponential
 from ragmon.stats.latency import BINS
 from ragmon.windows import Merged, Windows
+from ragmon.windows.bucket_rows import BucketRowsState
+from ragmon.windows.latency_bucket import NO_COUNTS, BucketState
 from ragmon.windows.row_layout import RowLayout
 from ragmon.windows.series import SeriesKey
+from ragmon.windows.sparse import Cells
 from ragmon.windows.totals import LATENCY_EDGES_MS, STAGES, rebin
 
 _Number = TypeVar("_Number", bound=np.generic)
@@ -73,21 +76,6 @@ class _Totals(Struct, array_like=True, frozen=True):
     scores: list[str] = []  # of the sampled judge
     sampled: bytes = b""  # float64, (series, scores, 2)
     fine: "_Fine | None" = None  # None: saved by a release without
-
-
-def dump_dirty(windows: Windows) -> Iterator[SavedBucket]:
-    """Every bucket changed since the last dump; then they count as clean.
-
-    A bucket that the rings have moved past stays as it was last saved. One that was not touched
-    since the last dump is packed.
-    """
-    windows.settle()
-    for tier, dirty in enumerate(windows.dirty):
-        for bucket in sorted(dirty):
-            if windows.rings[tier].is_current(bucket):
-                yield SavedBucket(tier, bucket, _dump_bucket(windows, tier, bucket))
-        windows.rings[tier].rest(dirty)
-        dirty.clear()
 
 
 def load_bucket(windows: Windows, saved: SavedBucket) -> None:
@@ -286,37 +274,56 @@ def _load_fine(
     totals.fine[numbers[position[there]], stage, counter] = counts[there]
 
 
-def _dump_bucket(windows: Windows, tier: int, bucket: int) -> bytes:
-    numbers, rows = windows.rings[tier].get(bucket)
-    codes, counts = windows.latencies[tier].get(bucket)
-    position = np.full(windows.series.capacity, -1)
+class SeriesNames:
+    """Columns and series as they are now; numbers may have been given anew later."""
+
+    def __init__(self, windows: Windows) -> None:
+        self.columns = _names(windows.columns)
+        self.judged = windows.verdict_layout.names
+        self.queries = windows.row_layout.queries
+        self.capacity = windows.series.capacity
+        self.keys = {number: key for key, number in windows.series.keys.items()}
+
+
+class BucketContent(NamedTuple):
+    """Content of a bucket, by numbers of series; none of it is changed any more."""
+
+    rows: BucketRowsState
+    latency: BucketState | None
+    judged: Cells | None
+
+
+def dump_bucket(names: SeriesNames, content: BucketContent) -> bytes:
+    """Body of a saved bucket; on any thread."""
+    series, rows = content.rows.get()
+    used = rows[:, names.queries] != 0.0
+    numbers, rows = series[used], rows[used]
+    position = np.full(names.capacity, -1)
     position[numbers] = np.arange(len(numbers))
+    codes, counts = NO_COUNTS if content.latency is None else content.latency.counted()
     owner = position[codes // PER_SERIES]
     kept = owner >= 0
     packed = (owner * PER_SERIES + codes % PER_SERIES)[kept].astype(np.int32)
-    keys = {number: key for key, number in windows.series.keys.items()}
     return msgspec.msgpack.encode(
         _Bucket(
-            _names(windows.columns),
-            [keys[number] for number in numbers.tolist()],
+            names.columns,
+            [names.keys[number] for number in numbers.tolist()],
             rows.tobytes(),
             packed.tobytes(),
             counts[kept].tobytes(),
-            _dump_judged(windows, tier, bucket, position),
+            _dump_judged(names, content.judged, position),
         )
     )
 
 
 def _dump_judged(
-    windows: Windows, tier: int, bucket: int, position: NDArray[np.int64]
+    names: SeriesNames, cells: Cells | None, position: NDArray[np.int64]
 ) -> _Judged | None:
-    cells = windows.judged[tier].get(bucket)
     if cells is None:
         return None
     at = position[cells.series]
     kept = at >= 0
-    names = windows.verdict_layout.names
-    return _Judged(names, at[kept].astype(np.int32).tobytes(), cells.rows[kept].tobytes())
+    return _Judged(names.judged, at[kept].astype(np.int32).tobytes(), cells.rows[kept].tobytes())
 
 
 def _judged_rows(

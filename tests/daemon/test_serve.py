@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from ragmon.clock import SystemClock
 from ragmon.config import load
+from ragmon.daemon.ingest.engine import WindowSnapshot
 from ragmon.daemon.serve import Daemon
 from ragmon.errors import SettingsError, StoreBusyError, StoreError, StoreFullError
 from ragmon.loops import Loop
@@ -128,6 +129,25 @@ def test_readiness_comes_back_without_traffic(tmp_path):
         eventually(lambda: site.get("/readyz").status == 200, "ready once there is space")
         commits.refuses = False
         assert site.post("/v1/queries", b"{}").status == 200
+
+
+def test_commits_go_on_while_a_snapshot_is_made_ready(tmp_path, monkeypatch):
+    reached, release = threading.Event(), threading.Event()
+    prepare = WindowSnapshot.prepare
+
+    def held(taken):
+        reached.set()
+        assert release.wait(20)
+        prepare(taken)
+
+    monkeypatch.setattr(WindowSnapshot, "prepare", held)
+    with running(tmp_path / "data", snapshot_every=0.05) as site:
+        try:
+            assert site.post("/v1/queries", {"query_id": "a"}).status == 200
+            assert reached.wait(10)
+            assert site.post("/v1/queries", {"query_id": "b"}).status == 200
+        finally:
+            release.set()
 
 
 def test_a_snapshot_that_fails_makes_it_unready(tmp_path):

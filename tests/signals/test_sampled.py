@@ -7,10 +7,11 @@ from ragmon.detectors.losses import INDEX, LossMap
 from ragmon.records import Chunk, Draw, Label, Verdict
 from ragmon.stats import judged_estimate as stats
 from ragmon.windows import Merged
+from ragmon.windows.changed_buckets import ChangedBuckets
 from ragmon.windows.estimates import estimate, sampled_sums, shown
 from ragmon.windows.observations import pack, unpack
 from ragmon.windows.series import SeriesKey
-from ragmon.windows.snapshot import add_saved, dump_dirty, dump_totals, load_bucket, load_totals
+from ragmon.windows.snapshot import add_saved, dump_totals, load_bucket, load_totals
 from tests.support.examples import NOON, pipeline, record, windows
 
 PIPELINE = pipeline(ks=(1, 3))
@@ -178,7 +179,7 @@ def test_a_restart_keeps_what_was_judged(stream):
     stream.change(drawn("q"), said("q"), drawn("r", 0.2), said("r", 1.0))
     stream.change(Label(query_id="q", faithful=0.0, timestamp=1.0))
     restored = windows(PIPELINE)
-    totals, saved = dump_totals(stream.windows), list(dump_dirty(stream.windows))
+    totals, saved = dump_totals(stream.windows), list(ChangedBuckets(stream.windows).dump())
     load_totals(restored, totals)
     for bucket in saved:
         load_bucket(restored, bucket)
@@ -192,7 +193,7 @@ def test_saved_buckets_lengthen_what_was_judged(stream):
     stream.log("q")
     stream.change(drawn(), said())
     coarsest = len(stream.windows.tiers) - 1
-    bodies = [each.body for each in dump_dirty(stream.windows) if each.tier == coarsest]
+    bodies = [each.body for each in ChangedBuckets(stream.windows).dump() if each.tier == coarsest]
     merged, keys = add_saved(stream.merged(), {SeriesKey("default"): 0}, bodies, COLUMNS)
     held = merged.judged[keys[SeriesKey("default")]]
     np.testing.assert_allclose(held, 2 * stream.merged().judged[0])
@@ -203,7 +204,7 @@ def test_another_choice_of_k_keeps_the_other_scores(stream):
     stream.change(drawn(), said())
     other = pipeline(ks=(1, 5))
     restored = windows(other)
-    totals, saved = dump_totals(stream.windows), list(dump_dirty(stream.windows))
+    totals, saved = dump_totals(stream.windows), list(ChangedBuckets(stream.windows).dump())
     load_totals(restored, totals)
     for bucket in saved:
         load_bucket(restored, bucket)

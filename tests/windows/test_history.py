@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from ragmon.records import Latency
 from ragmon.stats.latency import BINS
 from ragmon.windows import Windows
+from ragmon.windows.changed_buckets import ChangedBuckets
 from ragmon.windows.history import Steps, add_saved_buckets, of_series, steps
 from ragmon.windows.series import SeriesKey
-from ragmon.windows.snapshot import dump_dirty
 from ragmon.windows.tiers import Tier, tiers_for
 from ragmon.windows.totals import STAGES
 from tests.support.examples import DAY_S, NOON, pipeline, query_records, record, windows
@@ -64,7 +64,7 @@ def test_each_step_has_its_own_records(records, key, span, age, step_s):
 def test_saved_buckets_say_the_same_as_memory(records, key):
     target = counted(records)
     over = steps(TIERS, NOON - 3 * DAY_S, NOON, 3_600.0, NOON)
-    saved = [b for b in dump_dirty(target) if b.tier == over.tier]
+    saved = [b for b in ChangedBuckets(target).dump() if b.tier == over.tier]
     inside = [b for b in saved if over.first <= b.bucket < over.end]
     from_disk = of_series(target, None, over, latencies=True)
     add_saved_buckets(from_disk, key, over, inside, target.columns)

@@ -10,11 +10,11 @@ from ragmon.pipeline import Pipeline
 from ragmon.records import Latency
 from ragmon.stats.exponential import places
 from ragmon.windows import Windows
+from ragmon.windows.changed_buckets import ChangedBuckets
 from ragmon.windows.series import OTHER, SeriesKey
 from ragmon.windows.snapshot import (
     SavedBucket,
     add_saved,
-    dump_dirty,
     dump_totals,
     load_bucket,
     load_totals,
@@ -31,7 +31,7 @@ streams = st.lists(query_records(ages.map(lambda age: NOON - age)), max_size=30)
 
 
 def dump(held: Windows) -> tuple[bytes, list[SavedBucket]]:
-    return dump_totals(held), list(dump_dirty(held))
+    return dump_totals(held), list(ChangedBuckets(held).dump())
 
 
 def restored(saved: tuple[bytes, list[SavedBucket]], observed_by: Pipeline, **kwargs) -> Windows:
@@ -163,24 +163,58 @@ def test_counts_without_their_edges_are_of_the_first_version():
 def test_only_what_changed_is_saved_again():
     held = windows(PIPELINE)
     held.fold(PIPELINE.observe([record(at=NOON), record(at=NOON - 7_200)]))
-    assert {bucket.tier for bucket in dump_dirty(held)} == {0, 1, 2, 3}
-    assert list(dump_dirty(held)) == []
+    assert {bucket.tier for bucket in ChangedBuckets(held).dump()} == {0, 1, 2, 3}
+    assert list(ChangedBuckets(held).dump()) == []
     held.fold(PIPELINE.observe([record(at=NOON)]))
     widths = [tier.width_s for tier in held.tiers]
-    changed = [(bucket.tier, bucket.bucket) for bucket in dump_dirty(held)]
+    changed = [(bucket.tier, bucket.bucket) for bucket in ChangedBuckets(held).dump()]
     assert changed == [(tier, int(NOON) // width) for tier, width in enumerate(widths)]
     held.restate(PIPELINE.observe([record()]), PIPELINE.observe([record(feedback=1.0)]))
-    assert len(list(dump_dirty(held))) == len(held.tiers)
+    assert len(list(ChangedBuckets(held).dump())) == len(held.tiers)
+
+
+@pytest.mark.parametrize("is_prepared", [True, False])
+def test_a_copy_stays_as_it_was_while_the_windows_go_on(is_prepared):
+    held, other = windows(PIPELINE), windows(PIPELINE)
+    first = [record(f"{at}", at=NOON - at, latency_ms=Latency(50.0 * at)) for at in range(1, 40)]
+    for each in (held, other):
+        each.fold(PIPELINE.observe(first))
+    changed = ChangedBuckets(held)
+    held.fold(PIPELINE.observe([record("more", at=NOON - 1, latency_ms=Latency(9.0))]))
+    held.settle()
+    if is_prepared:
+        changed.prepare()
+    assert list(changed.dump()) == list(ChangedBuckets(other).dump())
+    other.fold(PIPELINE.observe([record("more", at=NOON - 1, latency_ms=Latency(9.0))]))
+    assert contents(held) == contents(other)
+
+
+def test_what_was_saved_no_longer_waits_to_be_counted():
+    held = windows(PIPELINE)
+
+    def waiting() -> int:
+        held.settle()
+        return sum(bucket.waiting for ring in held.latencies for bucket in ring.buckets.values())
+
+    held.fold(PIPELINE.observe([record(latency_ms=Latency(50.0))]))
+    of_one = waiting()
+    changed = ChangedBuckets(held)
+    held.fold(PIPELINE.observe([record(latency_ms=Latency(60.0))]))
+    assert waiting() == 2 * of_one > 0
+    list(changed.dump())
+    assert waiting() == of_one
+    list(ChangedBuckets(held).dump())
+    assert waiting() == 0
 
 
 def test_a_bucket_that_memory_has_passed_by_is_not_saved_as_empty():
     held = windows(PIPELINE)
     held.fold(PIPELINE.observe([record(at=NOON)]))
-    first = {(bucket.tier, bucket.bucket): bucket for bucket in dump_dirty(held)}
+    first = {(bucket.tier, bucket.bucket): bucket for bucket in ChangedBuckets(held).dump()}
     held.fold(PIPELINE.observe([record(at=NOON)]))
     slots = held.tiers[HOURS].slots
     held.fold(PIPELINE.observe([record(at=NOON + 3_600.0 * slots)]))  # the same slot
-    second = {(bucket.tier, bucket.bucket) for bucket in dump_dirty(held)}
+    second = {(bucket.tier, bucket.bucket) for bucket in ChangedBuckets(held).dump()}
     passed = (HOURS, int(NOON) // 3_600)
     assert passed in first
     assert passed not in second
@@ -190,11 +224,11 @@ def test_a_bucket_that_memory_has_passed_by_is_not_saved_as_empty():
 def test_series_that_were_forgotten_do_not_come_back_with_their_old_buckets():
     held = windows(PIPELINE, limit=4)
     held.fold(PIPELINE.observe([record(pipeline="old")]))
-    saved = list(dump_dirty(held))
+    saved = list(ChangedBuckets(held).dump())
     later = NOON + 20 * DAY_S
     held.forget(later)
     held.fold(PIPELINE.observe([record(pipeline="new", at=later)]))
-    saved += dump_dirty(held)
+    saved += ChangedBuckets(held).dump()
     again = restored((dump_totals(held), sorted(saved)), PIPELINE, limit=4)
     assert SeriesKey("old") not in again.series.keys
     assert contents(again, later) == contents(held, later)
@@ -305,7 +339,7 @@ def test_saved_hours_and_held_hours_make_one_window(stream, cut):
     border = (int(NOON) // 3_600 - cut) * 3_600
     saved = [
         bucket.body
-        for bucket in dump_dirty(held)
+        for bucket in ChangedBuckets(held).dump()
         if bucket.tier == HOURS and bucket.bucket * 3_600 < border
     ]
     newer = windows(PIPELINE)

@@ -10,9 +10,9 @@ from ragmon.pipeline import Pipeline
 from ragmon.records import Latency, QueryRecord
 from ragmon.stats.latency import BINS, count, quantiles
 from ragmon.windows import Merged, Windows
+from ragmon.windows.changed_buckets import ChangedBuckets
 from ragmon.windows.observations import Observations
 from ragmon.windows.series import SeriesKey, dims_of
-from ragmon.windows.snapshot import dump_dirty
 from ragmon.windows.tiers import cover
 from ragmon.windows.totals import STAGES
 from tests.support.examples import DAY_S, NOON, chunks, pipeline, query_records, record, windows
@@ -324,8 +324,8 @@ def test_rings_take_memory_for_what_is_stored_and_pack_what_rests():
     held = windows(PIPELINE, limit=2_000)
     every_minute = [record(at=NOON - 60.0 * minute) for minute in range(1_500)]
     held.fold(PIPELINE.observe(every_minute))
-    list(dump_dirty(held))  # touched until now,
-    list(dump_dirty(held))  # and no longer
+    list(ChangedBuckets(held).dump())  # touched until now,
+    list(ChangedBuckets(held).dump())  # and no longer
     cells = sum(tier.slots for tier in held.tiers) * len(held.series)
     assert sum(ring.nbytes for ring in held.rings) < cells * 8 * held.row_layout.width / 10
 

@@ -1,6 +1,8 @@
 """Store, windows and writer put together: what a restart rebuilds and a snapshot saves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -21,9 +23,22 @@ from ragmon.repeats import MOST_QUESTIONS, Asked
 from ragmon.stores.ports import Store
 from ragmon.stores.quarantine import QuarantineBounds
 from ragmon.windows import Windows
-from ragmon.windows.snapshot import dump_dirty, dump_totals
+from ragmon.windows.changed_buckets import ChangedBuckets
+from ragmon.windows.snapshot import dump_totals
 
 _decode_asked = msgspec.msgpack.Decoder(Asked).decode
+
+
+class WindowSnapshot(NamedTuple):
+    """State of the windows at one moment; the windows go on."""
+
+    changed: ChangedBuckets
+    totals: bytes
+    positions: Positions
+
+    def prepare(self) -> None:
+        """Do the most of the work, on any thread."""
+        self.changed.prepare()
 
 
 class Engine:
@@ -31,6 +46,8 @@ class Engine:
 
     Once the writer runs, ``thread`` is the way to the methods, the windows and the store.
     """
+
+    _taken: WindowSnapshot | None = None  # begun, and not saved yet
 
     def __init__(
         self,
@@ -107,30 +124,58 @@ class Engine:
             self._saved, records = self.counting.count()
             self._log.info("windows_counted_anew", replayed=records)
 
+    def index(self) -> None:
+        """Write the id index of the newest records to disk when that is due.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        with self._noted():
+            self.shard.index()
+
     def snapshot(self) -> None:
-        """Save the buckets that changed, and the position they stand for.
+        """Save the buckets that changed, and the position they stand for: all of it at once."""
+        self.index()
+        taken = self.begin_snapshot()
+        if taken is not None:
+            self.save_snapshot(taken)
+
+    def begin_snapshot(self) -> WindowSnapshot | None:
+        """Take what has changed since the last snapshot, for ``save_snapshot``; None: nothing has.
+
+        What an earlier call took and nobody saved is part of it.
+        """
+        self.mend()
+        if self._taken is not None:
+            self._taken.changed.put_back()
+            self._taken = None
+        positions = self.positions
+        if positions == self._saved and self.writer.last_error is None:
+            return None
+        totals = dump_totals(self.windows)
+        self._taken = WindowSnapshot(ChangedBuckets(self.windows), totals, positions)
+        return self._taken
+
+    def save_snapshot(self, taken: WindowSnapshot) -> None:
+        """Save it, unless another was begun since, which has all of it.
 
         It also tries a store that refused the last write, since whoever is not ready gets no
         traffic that would.
+
+        Raises:
+            StoreError: it could not be written; the next snapshot has all of it.
         """
-        self.mend()
-        positions = self.positions
-        if positions == self._saved and self.writer.last_error is None:
+        if taken is not self._taken:
             return
-        self.windows.settle()
-        dirty = [set(each) for each in self.windows.dirty]
+        self._taken = None
         try:
-            self.shard.index()
-            # Bucket by bucket: together they may be a hundred megabytes after a back-fill.
-            totals = dump_totals(self.windows)
-            self.state.save_windows(dump_dirty(self.windows), totals, positions)
-        except BaseException as error:
-            for unsaved, buckets in zip(self.windows.dirty, dirty, strict=True):
-                unsaved.update(buckets)
-            if isinstance(error, StoreError):
-                self.writer.note_write(error)
+            with self._noted():
+                # Bucket by bucket: together they may be a hundred megabytes after a back-fill.
+                self.state.save_windows(taken.changed.dump(), taken.totals, taken.positions)
+        except BaseException:
+            taken.changed.put_back()
             raise
-        self._saved = positions
+        self._saved = taken.positions
         self.writer.note_write(None)
 
     def expire(self, now: float) -> int:
@@ -163,6 +208,15 @@ class Engine:
             self._compacted = 0
             return 0
         return joined
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Have the writer know of a store that refuses inside the block."""
+        try:
+            yield
+        except StoreError as error:
+            self.writer.note_write(error)
+            raise
 
     def _recall_questions(self) -> None:
         """Remember the questions of the newest records, so that a restart hides no repeat."""

@@ -34,8 +34,13 @@ class StoreMaintenance:
         schedule.every(_SUMMARIZE_EVERY_S, "summarize", summarizer.turn)
 
     def snapshot(self) -> None:
-        """Save the windows."""
-        self._engine.thread.ask(self._engine.snapshot)
+        """Save the windows; commits go on while what is saved is made ready."""
+        engine, thread = self._engine, self._engine.thread
+        thread.ask(engine.index)
+        taken = thread.ask(engine.begin_snapshot)
+        if taken is not None:
+            taken.prepare()
+            thread.ask(lambda: engine.save_snapshot(taken))
 
     def expire(self) -> None:
         """Delete what retention no longer covers."""

@@ -20,8 +20,8 @@ from ragmon.pipeline import Pipeline
 from ragmon.records import Feedback, Label, Latency, Verdict
 from ragmon.sources import Submission
 from ragmon.stores.sqlite import SqliteStore
+from ragmon.windows.changed_buckets import ChangedBuckets
 from ragmon.windows.series import SeriesKey
-from ragmon.windows.snapshot import dump_dirty
 from tests.support.examples import DAY_S, NOON, pipeline, query_records, record, windows
 from tests.support.stores import copied, small_pieces
 
@@ -325,6 +325,34 @@ def test_a_snapshot_that_fails_is_made_up_for(site):
     assert site.shown() == before
 
 
+def test_what_is_committed_while_a_snapshot_is_made_is_counted_once(site):
+    site.log(record("a", latency_ms=Latency(50.0)))
+    taken = site.engine.begin_snapshot()
+    site.log(record("b", latency_ms=Latency(70.0)))
+    site.log(changes=[Feedback(query_id="a", rating=1.0, timestamp=NOON)])
+    taken.prepare()
+    site.log(record("c", latency_ms=Latency(90.0)))
+    site.engine.save_snapshot(taken)
+    before = site.shown()
+    site.crash()
+    assert site.replayed == 2
+    assert site.shown() == before
+
+
+@pytest.mark.parametrize("is_late", [True, False], ids=["saved too late", "never saved"])
+def test_a_later_snapshot_has_what_an_earlier_one_did_not_save(site, is_late):
+    site.log(record("a", at=NOON - 7_200))
+    earlier = site.engine.begin_snapshot()
+    site.log(record("b"))
+    site.engine.snapshot()
+    if is_late:
+        site.engine.save_snapshot(earlier)
+    before = site.shown()
+    site.crash()
+    assert site.replayed == 0
+    assert site.shown() == before
+
+
 def test_compaction_goes_round_without_touching_what_is_replayed(site):
     for at in range(20):
         site.log(record(f"q{at}"))
@@ -419,15 +447,18 @@ def test_a_changed_configuration_keeps_what_it_still_means(tmp_path, slices, ks,
 
 
 def test_a_snapshot_holds_one_bucket_at_a_time(tmp_path):
-    """A week of history changes every bucket: together they would be the peak of memory."""
-    site = Site(tmp_path, limit=40)
-    hours = [NOON - 3_600.0 * at for at in range(90, 0, -1)]
-    names = [f"p{at}" for at in range(20)]
+    """A week of history changes every bucket: together they would be the peak of memory.
+
+    Some 2,000 rows are copied: those that are not packed.
+    """
+    site = Site(tmp_path, limit=80)
+    hours = [NOON - 3_600.0 * at for at in range(190, 0, -1)]
+    names = [f"p{at}" for at in range(40)]
     site.log(*(record(f"{at}-{name}", at, pipeline=name) for at in hours for name in names))
     windows = site.engine.windows
     windows.settle()
     dirty = [set(each) for each in windows.dirty]
-    together = sum(len(bucket.body) for bucket in dump_dirty(windows))
+    together = sum(len(bucket.body) for bucket in ChangedBuckets(windows).dump())
     for changed, buckets in zip(windows.dirty, dirty, strict=True):
         changed.update(buckets)
     tracemalloc.start()

@@ -12,9 +12,10 @@ from ragmon.daemon.ingest.counting import WindowCounting
 from ragmon.records import QueryRecord
 from ragmon.stores import Restatement
 from ragmon.windows import Windows
+from ragmon.windows.changed_buckets import ChangedBuckets
 from ragmon.windows.observations import pack
 from ragmon.windows.series import SeriesKey
-from ragmon.windows.snapshot import dump_dirty, dump_totals
+from ragmon.windows.snapshot import dump_totals
 from tests.support.examples import DAY_S, NOON, pipeline, query_records, windows
 from tests.support.journal import MemoryJournal
 
@@ -76,7 +77,7 @@ def counted_by_shards(groups: Sequence[SentGroup], seed: int) -> Windows:
         if group.then != "go on":
             held, counting = started()
             if group.then == "restart and save":
-                journal.save(dump_totals(held), dump_dirty(held), counting.positions)
+                journal.save(dump_totals(held), ChangedBuckets(held).dump(), counting.positions)
     return started()[0]
 
 

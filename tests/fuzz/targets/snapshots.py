@@ -7,10 +7,10 @@ import numpy as np
 
 from ragmon.records import QueryRecord
 from ragmon.windows import Windows
+from ragmon.windows.changed_buckets import ChangedBuckets
 from ragmon.windows.snapshot import (
     SavedBucket,
     add_saved,
-    dump_dirty,
     dump_totals,
     load_bucket,
     load_totals,
@@ -64,7 +64,7 @@ def _record(source: Source) -> QueryRecord:
 
 def _check_whole(source: Source) -> None:
     target = _filled(source)
-    totals, saved = dump_totals(target), list(dump_dirty(target))
+    totals, saved = dump_totals(target), list(ChangedBuckets(target).dump())
     again = windows(pipeline(), 4, 7_200.0)
     load_totals(again, totals)
     for bucket in saved:
@@ -92,7 +92,7 @@ def _assert_merged_equal(one: Windows, other: Windows, window_s: float) -> None:
 @functools.cache
 def _examples() -> tuple[bytes, tuple[SavedBucket, ...]]:
     target = _filled(Source(bytes((7 * at + 1) % 256 for at in range(200))))
-    return dump_totals(target), tuple(dump_dirty(target))
+    return dump_totals(target), tuple(ChangedBuckets(target).dump())
 
 
 def _check_damaged(source: Source, *, in_totals: bool) -> None:
