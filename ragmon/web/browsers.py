@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from ragmon.asgi import Problem, Scope
 
+_FOREIGN_SITES = (b"cross-site", b"same-site")  # the same site has other ports and names, too
 _PROBES = ("/livez", "/readyz")  # say nothing, and are asked by any name
 
 
@@ -50,7 +51,7 @@ class BrowserGuard:
                 mode = value
         if origin and not self._is_own(origin, host):
             raise _foreign_page(origin)
-        if site == b"cross-site" and not _is_followed_link(scope, mode):
+        if site in _FOREIGN_SITES and not _is_followed_link(scope, mode):
             raise _foreign_page(site)
         if self._names is not None and scope["path"] not in _PROBES:
             self._check_name(host.decode("latin-1"))

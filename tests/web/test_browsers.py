@@ -53,6 +53,16 @@ NAMED = BrowserGuard("https://ragmon.example.org/", ["127.0.0.1"])
             scope("GET", "/", sec_fetch_site="cross-site", sec_fetch_mode="navigate"),
             id="a link in a chat that a person followed",
         ),
+        pytest.param(
+            LOCAL,
+            scope("GET", "/", sec_fetch_site="same-site", sec_fetch_mode="navigate"),
+            id="a link in a dashboard of the same site",
+        ),
+        pytest.param(
+            OPEN,
+            scope("GET", "/v1/report", sec_fetch_site="none", sec_fetch_mode="navigate"),
+            id="an address typed by a person",
+        ),
     ],
 )
 def test_what_passes(guard, request_scope):
@@ -72,6 +82,18 @@ def test_what_passes(guard, request_scope):
             scope("GET", "/v1/queries", sec_fetch_site="cross-site", sec_fetch_mode="no-cors"),
             "foreign_page",
             id="an image or a script",
+        ),
+        pytest.param(
+            OPEN,
+            scope("GET", "/v1/queries", sec_fetch_site="same-site", sec_fetch_mode="no-cors"),
+            "foreign_page",
+            id="a script on a page of another port or a sister name",
+        ),
+        pytest.param(
+            OPEN,
+            scope(sec_fetch_site="same-site", sec_fetch_mode="navigate"),
+            "foreign_page",
+            id="a form there without an Origin",
         ),
         pytest.param(
             OPEN,

@@ -31,8 +31,11 @@ _POLL_S = 0.5
 _VERDICT_BYTES = 1_000  # about, for the queue's account
 _RETRY_S = 2.0
 _TRIES = 2  # of an answer on its own, before it is left out
-HUNG, CRASHED = "judge_hung", "judge_crashed"
+HUNG, CRASHED, TOO_LONG = "judge_hung", "judge_crashed", "judge_too_long"
 """Reasons why an answer was left out."""
+
+LONGEST = 8 << 20
+"""Characters of one answer with its question and chunks; the judge takes several times as much."""
 
 
 class Progress(NamedTuple):
@@ -182,7 +185,7 @@ class GroundingFollower(LoopOwner):
         if self._worker is None:
             return []
         started = self._clock.monotonic()
-        scored = self._scored(self._worker, drawn)
+        scored = self._bounded(self._worker, drawn)
         took = max(1e-3, self._clock.monotonic() - started)
         self._rate += 0.2 * (len(drawn) / took - self._rate)
         for record, result in zip(drawn, scored, strict=True):
@@ -195,6 +198,22 @@ class GroundingFollower(LoopOwner):
             )
             for record, result in zip(drawn, scored, strict=True)
         ]
+
+    def _bounded(self, worker: JudgeProcess, drawn: Sequence[QueryRecord]) -> list[GroundingResult]:
+        """Results in order; what is too long is left out without being read."""
+        readable = [record for record in drawn if not is_too_long(record)]
+        if len(readable) == len(drawn):
+            return self._scored(worker, drawn)
+        scored = iter(self._scored(worker, readable) if readable else ())
+        return [
+            self._left_out(record, TOO_LONG) if is_too_long(record) else next(scored)
+            for record in drawn
+        ]
+
+    def _left_out(self, record: QueryRecord, reason: str) -> GroundingResult:
+        self._log.error("answer_not_judged", query_id=record.query_id, reason=reason)
+        self._hooks.on_skip(record, reason, "")
+        return GroundingResult(None, reason, (), (), "")
 
     def _scored(
         self, worker: JudgeProcess, drawn: Sequence[QueryRecord], tries: int = _TRIES
@@ -220,9 +239,7 @@ class GroundingFollower(LoopOwner):
                 return [*self._scored(worker, drawn[:half]), *self._scored(worker, drawn[half:])]
             if tries > 1:  # it may have been ended or stopped by somebody else
                 return self._scored(worker, drawn, tries - 1)
-            self._log.error("answer_not_judged", query_id=drawn[0].query_id, reason=reason)
-            self._hooks.on_skip(drawn[0], reason, "")
-            return [GroundingResult(None, reason, (), (), "")]
+            return [self._left_out(drawn[0], reason)]
 
     def _deliver(self, verdicts: Sequence[Verdict | Draw], end: int) -> bool:
         """Commit the verdicts and draws with the position; False when told to stop."""
@@ -234,6 +251,12 @@ class GroundingFollower(LoopOwner):
             return Submission(source, size_bytes, reply, changes=verdicts, offsets=[position])
 
         return deliver(self._sink, make, self.loop.stopping) is not None
+
+
+def is_too_long(record: QueryRecord) -> bool:
+    """True for an answer whose texts no judge is given."""
+    chunks = sum(len(chunk.text) for chunk in record.chunks or () if chunk.text)
+    return chunks + len(record.query or "") + len(record.answer or "") > LONGEST
 
 
 def grounding_case(record: QueryRecord) -> AnswerToRead:

@@ -8,8 +8,11 @@ from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.judging.grounding_follower import (
     CRASHED,
     HUNG,
+    LONGEST,
+    TOO_LONG,
     grounding_case,
     grounding_verdict,
+    is_too_long,
 )
 from ragmon.daemon.judging.grounding_process import (
     JudgeHungError,
@@ -25,6 +28,8 @@ from ragmon.signals.evidence import verdict_of
 _ERRORS = {
     CRASHED: "the judge's process ended at this answer, each time",
     HUNG: "the judge's process did not answer in time, each time",
+    TOO_LONG: f"question, answer and chunks are longer than the {LONGEST:,} characters that a "
+    "judge is given",
 }
 
 
@@ -89,8 +94,10 @@ class SkippedAnswers:
         """Judge one answer, apart from all others.
 
         Raises:
-            RetryFailedError: the process did not survive it again.
+            RetryFailedError: the process did not survive it again, or it is too long.
         """
+        if is_too_long(record):
+            raise RetryFailedError(_ERRORS[TOO_LONG])
         process = self._start()
         try:
             [result] = process.judge([grounding_case(record)])

@@ -12,11 +12,12 @@ from structlog.testing import capture_logs
 from ragmon.clock import ManualClock, SystemClock
 from ragmon.config import Settings
 from ragmon.daemon.build import build_engine
-from ragmon.daemon.judging import committed_reader
+from ragmon.daemon.judging import committed_reader, grounding_follower
 from ragmon.daemon.judging.committed_reader import SOURCE, CommittedReader
 from ragmon.daemon.judging.grounding_follower import (
     CRASHED,
     HUNG,
+    TOO_LONG,
     GroundingFollower,
     VerdictHooks,
 )
@@ -124,6 +125,26 @@ def answered(number, **fields):
     chunks = [Chunk("a", text=f"Passage {number} of the manual.")]
     usual = {"timestamp": NOW - 1.0, "query": "what?", "answer": f"It is {number}."}
     return QueryRecord(query_id=f"q{number}", **{**usual, "chunks": chunks, **fields})
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_answer_that_is_too_long_is_left_out_unread(site, monkeypatch, alone):
+    monkeypatch.setattr(grounding_follower, "LONGEST", 1_000)
+    long = QueryRecord(
+        query_id="long",
+        timestamp=NOW - 60,
+        answer="x" * 600,
+        chunks=[Chunk(id="d", text="y" * 401)],
+    )
+    others = [] if alone else [answered("before"), long, answered("after")]
+    with capture_logs() as logs:
+        site.log(*(others or [long]))
+        site.follow()
+    assert len(site.worker.asked) == max(0, len(others) - 1)
+    assert site.counted == [
+        TOO_LONG if each.query_id == "long" else "scored" for each in others or [long]
+    ]
+    assert [each["reason"] for each in logs if each["event"] == "answer_not_judged"] == [TOO_LONG]
 
 
 def test_large_answers_are_read_a_few_at_a_time(site, monkeypatch):
