@@ -24,6 +24,30 @@ def test_long_names_are_not_remembered():
     assert conventions_package._cached_understood.cache_info().currsize == before
 
 
+ODD = pytest.mark.parametrize("odd", [["chat"], {"a": 1}, 5, True, 1.5, []], ids=repr)
+
+
+@ODD
+def test_an_operation_that_is_no_text_costs_nothing(odd):
+    read = record_of(
+        root(**{"input.value": "How?", "output.value": "So."}),
+        span(2, 1, {"traceloop.span.kind": "task", OP: odd}),
+    )
+    assert (read.query, read.answer) == ("How?", "So.")
+
+
+@ODD
+def test_a_part_of_a_message_that_is_no_text_costs_nothing(odd):
+    messages = {
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.contents.0.message_content.text": odd,
+        "llm.output_messages.0.message.contents.1.message_content.text": "So.",
+    }
+    read = record_of(root(**{"input.value": "How?"}), span(2, 1, {KIND: "LLM", **messages}))
+    assert read.query == "How?"
+    assert read.answer.endswith("So.")
+
+
 def test_each_convention_is_found():
     names = {module.__name__.rpartition(".")[2] for module in conventions()}
     assert names == {

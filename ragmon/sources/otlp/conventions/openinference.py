@@ -198,7 +198,7 @@ def _message(item: dict[str, Any]) -> dict[str, Any]:
     """``message.role``, ``message.content`` or ``message.contents.M.message_content.text``."""
     parts = indexed(item, "message.contents")
     texts = [part.get("message_content.text") for part in parts]
-    content = item.get("message.content") or "\n".join(text for text in texts if text)
+    content = item.get("message.content") or "\n".join(str(text) for text in texts if text)
     return {"role": item.get("message.role", ""), "content": content}
 
 

@@ -54,7 +54,7 @@ def role(span: Span) -> str:
     kind = attributes.get("traceloop.span.kind")
     if kind is None and "traceloop.entity.name" not in attributes:
         return "" if "gen_ai.operation.name" in attributes else request
-    operation = attributes.get("gen_ai.operation.name")
+    operation = str(attributes.get("gen_ai.operation.name"))
     if operation in _OPERATIONS:
         return _OPERATIONS[operation]
     entity = f"{attributes.get('traceloop.entity.name', '')}"
