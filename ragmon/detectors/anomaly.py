@@ -62,6 +62,7 @@ def step(state: AnomalyState, tick: Tick) -> list[Finding]:
         references.tolerated,
         references.phi * references.spread,
         references.weights,
+        references.gains(tick.cells),
     )
     since = state.since.copy()
     _, closed = follow(state, tick, null, state.limits)

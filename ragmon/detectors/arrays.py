@@ -14,6 +14,11 @@ Bools = NDArray[np.bool_]
 Fields = dict[str, tuple[tuple[int, ...], str, float]]
 
 
+def picked(array: NDArray[Any], rows: Ints) -> NDArray[Any]:
+    """Some rows of an array that lies in memory part by part; so does the answer."""
+    return array.T.take(rows, axis=-1).T
+
+
 def grown(array: NDArray[Any], rows: int, fill: float = 0) -> NDArray[Any]:
     """The array with at least that many rows, new ones filled."""
     if len(array) >= rows:
@@ -29,10 +34,13 @@ class Arrays:
     """
 
     _FIELDS: ClassVar[Fields] = {}
+    _BY_PART: ClassVar[frozenset[str]] = frozenset()
+    """Fields of which the first part of all rows lies in memory before the second: what is done to
+    every row is then done to long stretches."""
 
     def __init__(self) -> None:
         for name, (shape, dtype, fill) in self._FIELDS.items():
-            setattr(self, name, np.full((0, *shape), fill, dtype=dtype))
+            self._set(name, np.full((0, *shape), fill, dtype=dtype))
 
     def __len__(self) -> int:
         return len(getattr(self, next(iter(self._FIELDS))))
@@ -40,13 +48,18 @@ class Arrays:
     def grow(self, streams: int) -> None:
         """Make room for that many rows."""
         for name, (_, _, fill) in self._FIELDS.items():
-            setattr(self, name, grown(getattr(self, name), streams, fill))
+            self._set(name, grown(getattr(self, name), streams, fill))
 
     def clear(self, streams: Sequence[int] | Ints) -> None:
         """Set rows to what a new row holds."""
         rows = np.asarray(streams, dtype=np.int64)
         for name, (_, _, fill) in self._FIELDS.items():
             getattr(self, name)[rows] = fill
+
+    def keep(self, kept: Bools) -> None:
+        """Drop the rows for which ``kept`` is false."""
+        for name in self._FIELDS:
+            self._set(name, getattr(self, name)[kept])
 
     def dump(self) -> bytes:
         """Everything, as bytes."""
@@ -56,8 +69,11 @@ class Arrays:
         """Continue where ``dump`` was taken, perhaps by a release with fewer fields."""
         arrays = unpack(data)
         for name in arrays.keys() & self._FIELDS.keys():
-            setattr(self, name, arrays[name])
+            self._set(name, arrays[name])
         self.grow(max(map(len, arrays.values()), default=0))
+
+    def _set(self, name: str, array: NDArray[Any]) -> None:
+        setattr(self, name, np.asfortranarray(array) if name in self._BY_PART else array)
 
 
 def pack(arrays: dict[str, NDArray[Any]]) -> bytes:

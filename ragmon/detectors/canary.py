@@ -24,7 +24,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from ragmon.detectors import MINUTE_S, AlertKey, Finding, Severity, StreamKey, Tick
-from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
+from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints, picked
 from ragmon.detectors.core import CAP, RESOLVED, SHIFTS, SHORTEST_MINUTES, mixture
 from ragmon.detectors.episodes import measured
 from ragmon.detectors.losses import DETECTED, INDEX, LOSSES
@@ -111,6 +111,7 @@ class Tests(Arrays):
         "recovery": ((), "f8", 0),
         "seen": ((2, 3), "f8", 0),
     }
+    _BY_PART = frozenset({"evidence", "best", "since"})
 
 
 class CanaryState:
@@ -138,8 +139,7 @@ class CanaryState:
             return
         self.matched.clear()  # the roles may be taken anew
         self.pairs = [pair for pair, each in zip(self.pairs, kept.tolist(), strict=True) if each]
-        for name in self.tests._FIELDS:
-            setattr(self.tests, name, getattr(self.tests, name)[kept])
+        self.tests.keep(kept)
         self.limits = _limits(self)
 
     def dump(self) -> bytes:
@@ -185,29 +185,40 @@ def compare(tests: Tests, minute: Minute, tolerance: float) -> None:
     running = ~np.isnan(tests.theta[minute.rows]) & ~tests.open[minute.rows]
     rows, a, b = minute.rows[running], minute.canary[running], minute.stable[running]
     gain = gains(a, b, tests.theta[rows], tolerance) / minute.phi[running, None]
-    evidence = tests.evidence[rows] + np.minimum(gain, minute.caps[running, None])
+    evidence = picked(tests.evidence, rows) + np.minimum(gain, minute.caps[running, None])
     tests.evidence[rows] = evidence
-    lower = (evidence < tests.best[rows]) | (tests.since[rows] == 0)
-    tests.best[rows] = np.where(lower, evidence, tests.best[rows])
-    tests.since[rows] = np.where(lower, minute.number + 1, tests.since[rows])
+    best, since = picked(tests.best, rows), picked(tests.since, rows)
+    lower = (evidence < best) | (since == 0)
+    tests.best[rows] = np.where(lower, evidence, best)
+    tests.since[rows] = np.where(lower, minute.number + 1, since)
     tests.seen[rows, 0] += a
     tests.seen[rows, 1] += b
 
 
 def gains(a: Floats, b: Floats, theta: Floats, tolerance: float, shifts: Floats = SHIFTS) -> Floats:
-    """g_k of one minute, (pairs, 8) or as many as there are shifts; every n positive."""
-    n_a, n_b = a[:, 0, None], b[:, 0, None]
+    """g_k of one minute, (pairs, 8) or as many as there are shifts; every n positive.
+
+    Args:
+        a: cells of the canaries, (pairs, 3).
+        b: of the stable versions.
+        theta: (pairs,) pooled level.
+        tolerance: what a canary may be worse.
+        shifts: (k,), or (pairs, 1) where each pair has its own.
+    """
+    n_a, n_b = a[:, 0], b[:, 0]  # by shift in memory: few long stretches instead of many short
     odds = n_a / n_b
-    th = np.clip(theta, 2.0 * _LOWEST, 1.0 - 2.0 * (1.0 - _HIGHEST))[:, None]
-    below = np.maximum(th - shifts * n_a / (n_a + n_b), _LOWEST)
+    th = np.clip(theta, 2.0 * _LOWEST, 1.0 - 2.0 * (1.0 - _HIGHEST))
+    shift = shifts.T if shifts.ndim > 1 else shifts[:, None]
+    below = np.maximum(th - shift * n_a / (n_a + n_b), _LOWEST)
     above = np.minimum(th + (th - below) / odds, _HIGHEST)
     below = th - (above - th) * odds
     gain = _llr(a, above, th) + _llr(b, below, th)
-    return np.asarray(gain - n_a * (above - th) * tolerance / (th * (1.0 - th)), dtype=np.float64)
+    gain -= n_a * (above - th) * tolerance / (th * (1.0 - th))
+    return np.asarray(gain.T, dtype=np.float64)
 
 
 def _llr(cells: Floats, alternative: Floats, null: Floats) -> Floats:
-    n, lost = cells[:, 0, None], cells[:, 1, None]
+    n, lost = cells[:, 0], cells[:, 1]
     good = np.log((1.0 - alternative) / (1.0 - null))
     return np.asarray(lost * np.log(alternative / null) + (n - lost) * good, dtype=np.float64)
 

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints
+from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints, picked
 
 SHIFTS: Floats = 0.005 * 2.0 ** np.arange(8, dtype=np.float64)
 BELIEF = np.array([1.0, 2.0, 4.0, 4.0, 3.0, 2.0, 1.0, 1.0]) / 18.0
@@ -95,7 +95,7 @@ def unexplained(cells: Floats, weights: Floats, least: Floats) -> Floats:
         least: (s,) queries of a minute without a burst, at least; what is beyond may be one.
     """
     burst = np.maximum(cells[:, 0] - least, _LEAST_BURST)
-    failure = np.maximum(weights.sum(axis=1), 0.0)  # evidence of one
+    failure = np.maximum(weights[:, 0] + weights[:, 1] + weights[:, 2], 0.0)  # evidence of one
     return np.asarray(gains(cells, weights) - burst[:, None] * failure, dtype=np.float64)
 
 
@@ -110,7 +110,9 @@ def capped(caps: Floats, limits: Floats) -> Floats:
 
 def mixture(evidence: Floats) -> Floats:
     """The stakes together, (s,), from the evidence of each shift (s, 8)."""
-    return np.asarray((evidence * BELIEF).sum(axis=1), dtype=np.float64)
+    a, b, c, d, e, f, g, h = (evidence * BELIEF).T
+    # Written out, because numpy's order depends on how they lie in memory.
+    return np.asarray(((a + b) + (c + d)) + ((e + f) + (g + h)), dtype=np.float64)
 
 
 class Charts(Arrays):
@@ -147,8 +149,17 @@ class Charts(Arrays):
         "pressed": ((), "i8", 0),
     }
 
+    _BY_PART = frozenset({"evidence", "cusum", "start"})
+
     def watch(
-        self, minute: int, cells: Floats, weights: Floats, limits: Floats, caps: Floats
+        self,
+        minute: int,
+        cells: Floats,
+        weights: Floats,
+        limits: Floats,
+        caps: Floats,
+        *,
+        gain: Floats | None = None,
     ) -> Ints:
         """Count one minute of the streams without an open incident.
 
@@ -158,15 +169,17 @@ class Charts(Arrays):
             weights: ``coefficients``, (s, 3, 8).
             limits: (s,) A; infinite where a stream is not judged.
             caps: (s,) the most that one minute may count.
+            gain: ``gains`` of these cells and weights, where they are known.
 
         Returns:
             The streams whose evidence reached their limit; they are open now.
         """
         rows = self.active(cells, limits)
-        gain = self._counted(minute, rows, cells[rows], weights[rows], caps[rows])
+        whole = gains(cells, weights) if gain is None else gain
+        counted = self._counted(minute, rows, cells, weights, caps[rows], gain=picked(whole, rows))
         self._follow_volume(cells[:, 0])
-        self._restart_cusum(minute, gain, rows)
-        evidence = np.minimum((1.0 + self.evidence[rows]) * np.exp(gain), _FULL)
+        self._restart_cusum(minute, counted, rows)
+        evidence = np.minimum((1.0 + picked(self.evidence, rows)) * np.exp(counted), _FULL)
         self.evidence[rows] = evidence
         fired = rows[mixture(evidence) >= limits[rows]]
         if len(fired):
@@ -228,21 +241,23 @@ class Charts(Arrays):
                 getattr(self, name)[rows] = fill
 
     def _counted(
-        self, minute: int, rows: Ints, cells: Floats, weights: Floats, caps: Floats
+        self, minute: int, rows: Ints, cells: Floats, weights: Floats, caps: Floats, *, gain: Floats
     ) -> Floats:
-        """As much of the evidence of a minute as counts, (rows, 8)."""
-        gain = gains(cells, weights)
-        pressed = gain.max(axis=1) >= caps
-        if not pressed.any():
+        """As much of the evidence of a minute as counts, (rows, 8); ``gain`` is used up."""
+        at = np.flatnonzero(gain.max(axis=1) >= caps)
+        if not len(at):
             return gain
-        in_a_row = np.where(self.pressed[rows] == minute - 1, self.pressing[rows], 0) + 1
-        self.pressing[rows] = np.where(pressed, in_a_row, self.pressing[rows])
-        self.pressed[rows] = np.where(pressed, minute, self.pressed[rows])
-        least = self.volume[rows] - _SWAY * np.sqrt(np.maximum(self.sway[rows], self.volume[rows]))
-        sure = unexplained(cells, weights, np.maximum(least, 0.0))
-        lasting = pressed & (in_a_row > BURST_MINUTES)
-        sure = np.minimum(np.where(lasting[:, None], gain, sure), SURE_CAP)
-        return np.maximum(np.minimum(gain, caps[:, None]), sure)
+        pressed, most = rows[at], gain[at]
+        in_a_row = np.where(self.pressed[pressed] == minute - 1, self.pressing[pressed], 0) + 1
+        self.pressing[pressed] = in_a_row
+        self.pressed[pressed] = minute
+        volume, sway = self.volume[pressed], self.sway[pressed]
+        least = np.maximum(volume - _SWAY * np.sqrt(np.maximum(sway, volume)), 0.0)
+        sure = unexplained(cells[pressed], weights[pressed], least)
+        lasting = in_a_row > BURST_MINUTES
+        sure = np.minimum(np.where(lasting[:, None], most, sure), SURE_CAP)
+        gain[at] = np.maximum(np.minimum(most, caps[at, None]), sure)
+        return gain
 
     def _follow_volume(self, queries: Floats) -> None:
         apart = queries - self.volume
@@ -250,9 +265,9 @@ class Charts(Arrays):
         self.sway += (apart * apart - self.sway) / _VOLUME_MINUTES
 
     def _restart_cusum(self, minute: int, gain: Floats, rows: Ints) -> None:
-        cusum = self.cusum[rows]
+        cusum = picked(self.cusum, rows)
         restarts = cusum <= 0.0
-        self.start[rows] = np.where(restarts, minute, self.start[rows])
+        self.start[rows] = np.where(restarts, minute, picked(self.start, rows))
         self.cusum[rows] = np.where(restarts, gain, cusum + gain)
 
     def _open(self, rows: Ints, minute: int) -> None:

@@ -19,6 +19,7 @@ class Null(Struct, frozen=True):
     tolerated: Floats
     spread: Floats  # over-dispersion times the variance of a loss over that of 0/1
     weights: Floats  # (streams, 3, 8)
+    gains: Floats | None = None  # (streams, 8) of this minute, where they are known
 
 
 def follow(charts: Charts, tick: Tick, null: Null, limits: Floats) -> tuple[Ints, Ints]:
@@ -34,7 +35,7 @@ def follow(charts: Charts, tick: Tick, null: Null, limits: Floats) -> tuple[Ints
     active = charts.active(tick.cells, limits)
     caps = tick.references.caps.copy()
     caps[active] = capped(caps[active], limits[active])
-    opened = charts.watch(tick.minute, tick.cells, null.weights, limits, caps)
+    opened = charts.watch(tick.minute, tick.cells, null.weights, limits, caps, gain=null.gains)
     for row in opened.tolist():
         charts.seen[row] = tick.log.span(int(charts.since[row]), tick.minute + 1)[row]
         tick.log.exclude(np.array([row]), int(charts.since[row]), tick.minute)

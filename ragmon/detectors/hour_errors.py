@@ -42,6 +42,10 @@ class HourErrors:
         self._parts[slot, 1, rows] = np.where(known, error, 0.0)
         self.dirty.add(hour)
 
+    def holds(self, hours: Ints) -> bool:
+        """True if any of some hours is kept."""
+        return bool((self.epochs[hours % SLOTS] == hours).any())
+
     def read(self, hours: Ints, rows: slice) -> tuple[Floats, Floats]:
         """Observations and errors of some hours, (m, streams) each; none where not kept."""
         slots = hours % SLOTS

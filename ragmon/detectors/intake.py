@@ -127,9 +127,19 @@ class _Blocks:
 
     def select(self, number: int) -> Observations | None:
         """Records of one block; None without any."""
-        if self._observations is None or number not in self.rows:
+        whole = self._observations
+        if whole is None or number not in self.rows:
             return None
-        return self._observations.select(self.rows[number])
+        rows = self.rows[number]
+        if len(whole.dims) > 2 * len(rows) or whole.judged is not None:
+            return whole.select(rows)
+        # The dims of all blocks are the same list: what is known of it serves them all.
+        return replace(
+            whole,
+            dim_index=whole.dim_index[rows],
+            timestamps=whole.timestamps[rows],
+            values=whole.values[rows],
+        )
 
 
 def no_later(observations: Observations, limit: float) -> Observations:

@@ -5,6 +5,7 @@ the reference, and how much days differ from one another. phi is how much more m
 than independent losses would; r how much less a fraction scatters than a coin.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -101,14 +102,40 @@ class References(Arrays):
         "weekdays": ((7,), "f4", 0),
     }
 
+    _BY_PART = frozenset({"weights"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._gains: tuple[Floats, Floats] | None = None  # of cells, by the weights in force
+
+    def grow(self, streams: int) -> None:
+        """Make room for that many streams."""
+        self._gains = None
+        super().grow(streams)
+
+    def clear(self, streams: Sequence[int] | Ints) -> None:
+        """Forget some streams."""
+        self._gains = None
+        super().clear(streams)
+
+    def load(self, data: bytes) -> None:
+        """Continue where ``dump`` was taken."""
+        self._gains = None
+        super().load(data)
+
+    def gains(self, cells: Floats) -> Floats:
+        """Evidence of a minute against every reference, (streams, 8); not to be changed."""
+        if self._gains is None or self._gains[0] is not cells:
+            self._gains = (cells, core.gains(cells, self.weights))
+        return self._gains[1]
+
     def observe(self, cells: Floats) -> None:
         """Learn from a minute just taken how much evidence one may hold.
 
         Incidents count too: a burst that raised a false alarm must not raise another.
         """
-        rows = np.flatnonzero(self.ready & (cells[:, 0] > 0.0))
-        most = core.gains(cells[rows], self.weights[rows]).max(axis=1)
-        self.worth[rows] = np.fmax(self.worth[rows], most)
+        most = self.gains(cells).max(axis=1)
+        np.fmax(self.worth, most, out=self.worth, where=self.ready & (cells[:, 0] > 0.0))
 
     def close_hour(
         self,
@@ -215,7 +242,11 @@ class References(Arrays):
         }
         for name, values in moments.items():
             np.copyto(getattr(self, name), values, where=~frozen)
-        rows = np.flatnonzero(~frozen & (self.n > 0.0))
+        self._weigh(np.flatnonzero(~frozen & (self.n > 0.0)), binary)
+
+    def _weigh(self, rows: Ints, binary: Bools) -> None:
+        """Renew the coefficients of some streams."""
+        self._gains = None
         self.weights[rows] = core.coefficients(
             self.tolerated[rows], self.variance[rows], binary[rows], self.phi[rows]
         )

@@ -190,12 +190,15 @@ class _MemberTable:
         self.rows = np.empty((0, series, len(LOSSES)), dtype=np.int32)
         self.absent: Bools = np.empty((0, len(LOSSES)), dtype=np.bool_)  # not looked up yet
         self._places: dict[Dims, int] = {}
+        self._last: tuple[Sequence[Dims], Ints] | None = None  # dims and their places
 
     def __len__(self) -> int:
         return len(self._places)
 
     def places(self, dims: Sequence[Dims]) -> Ints:
         """The place of each dims in ``rows``; new ones have a table of their own from now on."""
+        if self._last is not None and self._last[0] is dims:
+            return self._last[1]
         before = len(self._places)
         places = [self._places.setdefault(each, len(self._places)) for each in dims]
         if len(self._places) > len(self.rows):
@@ -204,9 +207,11 @@ class _MemberTable:
             self.absent = grown(self.absent, room, True)
         for new in itertools.islice(self._places, before, None):
             self.rows[self._places[new], 1 + sum(map(bool, new[1:])) :] = NO_SERIES
-        return np.array(places, dtype=np.int64)
+        self._last = (dims, np.array(places, dtype=np.int64))
+        return self._last[1]
 
     def clear(self) -> None:
         """Forget all."""
         self.rows, self.absent = self.rows[:0], self.absent[:0]
         self._places.clear()
+        self._last = None

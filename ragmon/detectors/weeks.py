@@ -61,7 +61,7 @@ class LossSpread(Struct, frozen=True):
 class _Past(Struct, frozen=True):
     """Three weeks, the last one first, each from the weekday of the hour in question on."""
 
-    n: Floats  # (weeks, 7, 24, streams)
+    n: Floats  # (weeks that are kept, 7, 24, streams)
     error: Floats  # the same
     day_n: Floats  # (weeks, 7, streams)
     day: Floats  # error of a whole day
@@ -118,13 +118,21 @@ def correction(
 
 
 def _past(errors: HourErrors, first: int, rows: slice, calendar: Calendar) -> _Past:
-    """The three weeks before an hour in which a day begins, without holidays."""
+    """The three weeks before an hour in which a day begins, without holidays.
+
+    Weeks at the end of which nothing is kept are left out of the hours.
+    """
     hours = first - WEEK_HOURS * np.arange(1, WEEKS + 1)[:, None] + np.arange(WEEK_HOURS)
-    n, error = (part.reshape(WEEKS, 7, 24, -1) for part in errors.read(hours.reshape(-1), rows))
-    begins = hours[:, ::24].tolist()
-    n[np.array([[calendar.is_holiday(60 * day) for day in week] for week in begins])] = 0.0
-    day_n = n.sum(axis=2)
-    return _Past(n, error, day_n, (n * error).sum(axis=2) / np.maximum(day_n, 1.0))
+    weeks = int(np.flatnonzero([errors.holds(week) for week in hours]).max(initial=-1)) + 1
+    kept = errors.read(hours[:weeks].reshape(-1), rows)
+    n, error = (part.reshape(weeks, 7, 24, part.shape[1]) for part in kept)
+    begins = hours[:weeks, ::24].tolist()
+    off = [calendar.is_holiday(60 * day) for week in begins for day in week]
+    n[np.array(off, dtype=np.bool_).reshape(weeks, 7)] = 0.0
+    day_n, day = np.zeros((2, WEEKS, 7, n.shape[3]))
+    day_n[:weeks] = n.sum(axis=2)
+    day[:weeks] = (n * error).sum(axis=2) / np.maximum(day_n[:weeks], 1.0)
+    return _Past(n, error, day_n, day)
 
 
 def _centred(past: _Past) -> tuple[Floats, Bools]:
@@ -171,11 +179,20 @@ def _in_common(values: Floats, known: Bools, noise: Floats) -> _Common:
 
 def _agreed(values: Floats, known: Bools, weeks: Floats) -> Floats:
     """Of three weeks the median, of two the lesser if both have one sign, else nothing."""
-    lower, middle = np.sort(np.where(known, values, np.inf), axis=0)[:2]
+    first, second, third = _three(np.where(known, values, np.inf))
+    lower = np.minimum(np.minimum(first, second), third)
+    middle = np.maximum(np.minimum(first, second), np.minimum(np.maximum(first, second), third))
     lesser = np.sign(lower) * np.minimum(np.abs(lower), np.abs(middle))
     of_two = np.where(np.sign(lower) == np.sign(middle), lesser, 0.0)
     agreed = np.where(weeks >= 3, middle, np.where(weeks == 2, of_two, lower))
     return np.where(weeks > 0, agreed, 0.0)
+
+
+def _three(values: Floats) -> Floats:
+    """Values of three weeks, infinite where there are none."""
+    if len(values) == WEEKS:
+        return values
+    return np.concatenate([values, np.full((WEEKS - len(values), *values.shape[1:]), np.inf)])
 
 
 def _steady_mean(values: Floats) -> Floats:
@@ -257,17 +274,37 @@ def _with_today(before: _Effect, since: tuple[Floats, Floats], spread: LossSprea
 
 
 def _hour(past: _Past, spread: LossSpread, at: int) -> _Effect:
-    """Effect of an hour beside that of its day, smoothed over three."""
-    n, lost = _smoothed(past.n), _smoothed(past.n * past.error)
-    values = lost / np.maximum(n, 1.0) - past.day[:, :, None]
-    known = (n >= LEAST) & past.known[:, :, None]
-    cells = (WEEKS, WEEK_HOURS, -1)
-    most = np.maximum(n.max(axis=(0, 1, 2)), 1.0)
-    hours = _in_common(values.reshape(cells), known.reshape(cells), spread.noise / most)
-    several = hours.weeks[at] >= 2
-    return _Effect(
-        np.where(several, hours.effect[at], 0.0), np.where(several, hours.variance[at], 0.0)
+    """Effect of an hour beside that of its day, smoothed over three.
+
+    Two weeks must know the hour: of the streams of which they do not, nothing else is read.
+    """
+    weeks, streams = len(past.n), past.n.shape[3]
+    around = past.n[:, 0, max(at - 1, 0) : at + 2].sum(axis=1)
+    known = (around >= LEAST) & past.known[:weeks, 0]
+    taught = np.flatnonzero(known.sum(axis=0) >= 2)
+    mean, variance = np.zeros((2, streams))
+    if len(taught):
+        # Of a single one numpy would add in another order.
+        some = np.union1d(taught, np.arange(min(2, streams)))
+        hours = _hours(past, some, spread.noise)
+        several = hours.weeks[at] >= 2
+        mean[some] = np.where(several, hours.effect[at], 0.0)
+        variance[some] = np.where(several, hours.variance[at], 0.0)
+    return _Effect(mean, variance)
+
+
+def _hours(past: _Past, streams: Ints, noise: Floats) -> _Common:
+    """Effects of the hours of a week beside those of their days, of some streams."""
+    weeks = len(past.n)
+    observed, error, day_n, day = (  # by take, which keeps streams beside each other in memory
+        part[:weeks].take(streams, axis=-1) for part in (past.n, past.error, past.day_n, past.day)
     )
+    n, lost = _smoothed(observed), _smoothed(observed * error)
+    values = lost / np.maximum(n, 1.0) - day[:, :, None]
+    known = (n >= LEAST) & (day_n >= LEAST)[:, :, None]
+    cells = (weeks, WEEK_HOURS, -1)
+    most = np.maximum(n.max(axis=(0, 1, 2)), 1.0)
+    return _in_common(values.reshape(cells), known.reshape(cells), noise[streams] / most)
 
 
 def _smoothed(values: Floats) -> Floats:

@@ -61,7 +61,7 @@ class Observations(Struct, frozen=True):
         distinct: dict[Dims, int] = {}
         dim_index = []
         for part in parts:
-            dims = (_widen(dims, part.slices, slices) for dims in part.dims)
+            dims = _widened(part, slices)
             places = [distinct.setdefault(key, len(distinct)) for key in dims]
             dim_index.append(np.array(places, dtype=np.int32)[part.dim_index])
         return Observations(
@@ -188,10 +188,14 @@ def _concatenate_sparse(parts: Sequence[Observations]) -> Sparse | None:
     )
 
 
+def _widened(part: Observations, slices: tuple[str, ...]) -> list[Dims]:
+    if part.slices == slices:
+        return part.dims
+    return [_widen(dims, part.slices, slices) for dims in part.dims]
+
+
 def _widen(dims: Dims, slices: tuple[str, ...], wider: tuple[str, ...]) -> Dims:
     """The dims over more slices; a value that was not recorded is empty."""
-    if slices == wider:
-        return dims
     values = dict(zip(slices, dims[2:], strict=True))
     return (dims[0], dims[1], *(values.get(name, "") for name in wider))
 

@@ -217,3 +217,42 @@ def test_what_a_release_with_fewer_fields_saved_is_taken_on(missing):
 def test_shifts_double():
     assert SHIFTS[0] == 0.005
     assert np.allclose(SHIFTS[1:] / SHIFTS[:-1], 2.0)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_evidence_is_the_same_however_it_lies_in_memory(order):
+    rng = np.random.default_rng(5)
+    evidence = np.asarray(rng.lognormal(0.0, 9.0, (400, 8)), order=order)
+    one_by_one = [mixture(row[None])[0] for row in np.ascontiguousarray(evidence)]
+    assert mixture(evidence).tolist() == one_by_one
+    assert mixture(evidence).tolist() == (np.ascontiguousarray(evidence) * BELIEF).sum(1).tolist()
+
+
+def test_known_gains_give_the_same_evidence_and_are_left_as_they_are():
+    rng = np.random.default_rng(6)
+    one, other = charts(50), charts(50)
+    against = weights(0.05, streams=50)
+    limits, caps = np.full(50, KNOWN), np.full(50, CAP)
+    for at in range(60):
+        n = rng.poisson(60, 50) * (rng.random(50) < 0.8)
+        lost = rng.binomial(n, 0.3 if at % 20 > 15 else 0.05)
+        cells = np.stack([n, lost, lost], axis=1).astype(float)
+        known = gains(cells, against)
+        before = known.copy()
+        fired = one.watch(at, cells, against, limits, caps)
+        assert fired.tolist() == other.watch(at, cells, against, limits, caps, gain=known).tolist()
+        assert known.tolist() == before.tolist()
+    assert one.open.any()
+    assert one.dump() == other.dump()
+
+
+def test_what_lies_by_part_is_saved_as_ever_and_stays_so():
+    found = charts(3)
+    found.evidence[:] = np.arange(24.0).reshape(3, 8)
+    again = Charts()
+    again.load(found.dump())
+    again.grow(5)
+    again.keep(np.array([True, False, True, True, False]))
+    assert again.evidence.tolist() == [[*range(8)], [*range(16, 24)], [0.0] * 8]
+    assert again.evidence.flags.f_contiguous
+    assert found.dump().count(np.arange(24.0).tobytes()) == 1

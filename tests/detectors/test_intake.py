@@ -70,6 +70,27 @@ def test_blocks_are_ten_minutes_each_with_what_was_restated():
     ]
 
 
+@pytest.mark.parametrize("pipelines", [2, 40], ids=["few dims", "more dims than records"])
+def test_blocks_hold_their_records_whether_they_share_their_dims_or_not(pipelines):
+    buffer = ObservationBuffer(PIPELINE.columns)
+    for first in range(0, 40, 20):
+        numbers = range(first, first + 20)
+        buffer.log(
+            PIPELINE.observe(
+                [record(str(at), NOON + 61.0 * at, pipeline=f"p{at % pipelines}") for at in numbers]
+            )
+        )
+    blocks = [block.logged for block in buffer.take().blocks()]
+    shared = {id(block.dims) for block in blocks}
+    assert (len(shared) == 1) == (pipelines == 2)
+    found = [
+        (block.dims[place][0], at)
+        for block in blocks
+        for place, at in zip(block.dim_index.tolist(), block.timestamps.tolist(), strict=True)
+    ]
+    assert found == [(f"p{at % pipelines}", NOON + 61.0 * at) for at in range(40)]
+
+
 @pytest.mark.parametrize(
     ("known", "expected"),
     [

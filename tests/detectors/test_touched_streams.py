@@ -20,7 +20,7 @@ class AllCharts(Charts):
         active = (cells[:, 0] > 0.0) & ~self.open & (limits < np.inf)
         every = np.arange(len(self))
         before = self.pressing.copy(), self.pressed.copy()
-        gain = self._counted(minute, every, cells, weights, caps)
+        gain = self._counted(minute, every, cells, weights, caps, gain=gains(cells, weights))
         gain[~active] = 0.0
         for name, values in zip(("pressing", "pressed"), before, strict=True):
             np.copyto(getattr(self, name), values, where=~active)

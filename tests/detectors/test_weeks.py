@@ -4,11 +4,15 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragmon.detectors.arrays import pack
 from ragmon.detectors.days import EVERYWHERE, Calendar
+from ragmon.detectors.hour_errors import HourErrors
 from ragmon.detectors.minutes import MinuteLog, SavedMinute
 from ragmon.detectors.references import ReferenceOptions, References
+from ragmon.detectors.weeks import LossSpread, correction
 
 RUNS = 6
 MONDAY = 20_087 * 24  # hours since 1970, a midnight in UTC
@@ -131,3 +135,25 @@ def test_one_bad_week_is_no_week():
     life.hours(0, 17 * 24)
     assert np.abs(life.references.weekdays).max() <= 0.001
     assert life.references.tolerated.max() <= LEVEL + 0.03
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 560), st.integers(2, 7))
+def test_a_stream_learns_the_same_whatever_others_know(seed, hours, streams):
+    """Hours that too few weeks know are not read; the others must not notice."""
+    rng = np.random.default_rng(seed)
+    errors = HourErrors()
+    errors.grow(streams)
+    begin = rng.integers(0, hours, streams)  # of each stream
+    week = rng.normal(0.0, 0.05, (168, streams))
+    for at in range(hours):
+        n = rng.poisson(40, streams) * (at >= begin)
+        errors.learn(MONDAY + at, slice(None), n, week[at % 168] + rng.normal(0, 0.01, streams))
+    spread = LossSpread(rng.uniform(0.01, 0.2, streams), rng.uniform(1.0, 2.0, streams))
+    whole = correction(errors, MONDAY + hours + 1, slice(None), EVERYWHERE, spread)
+    for first in range(streams - 1):
+        two = slice(first, first + 2)
+        own = LossSpread(spread.variance[two], spread.phi[two])
+        alone = correction(errors, MONDAY + hours + 1, two, EVERYWHERE, own)
+        assert alone.offset.tolist() == whole.offset[two].tolist()
+        assert alone.doubt.tolist() == whole.doubt[two].tolist()
+        assert alone.weekdays.tolist() == whole.weekdays[two].tolist()
