@@ -73,7 +73,7 @@ class OwnMetrics:
 
     def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
         """A gauge that is asked for its value at each scrape."""
-        Gauge(name, text, registry=self.registry).set_function(value)
+        self.watch_gauges(name, text, (), lambda: {(): float(value())})
 
     def watch_each(
         self, name: str, text: str, label: str, values: Callable[[], Mapping[str, float]]

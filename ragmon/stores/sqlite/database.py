@@ -4,7 +4,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,11 +125,11 @@ class Database:
 
     def size_bytes(self) -> int:
         """The file and its write-ahead log."""
-        return sum(
-            part.stat().st_size
-            for part in (self.path, self.path.with_name(self.path.name + "-wal"))
-            if part.exists()
-        )
+        size = 0
+        for part in (self.path, self.path.with_name(self.path.name + "-wal")):
+            with suppress(FileNotFoundError):
+                size += part.stat().st_size
+        return size
 
     def used_bytes(self) -> int:
         """Bytes of the file that hold something, once the log is written back to it."""
