@@ -118,6 +118,9 @@ def check_settings(text, folder, monkeypatch):
     monkeypatch.setenv("PAGERDUTY_ROUTING_KEY", "0" * 32)
     monkeypatch.setenv("RAG_TOKEN", "t")
     (folder / "golden.jsonl").write_text('{"query": "q", "relevant_doc_ids": ["a"]}\n')
+    (folder / "tone.txt").write_text("Grade the tone of $answer.")
+    (folder / "checks").mkdir(exist_ok=True)
+    (folder / "checks" / "answers.py").write_text("def length(*case): return 1.0\n")
     (folder / "ragmon.yaml").write_text(prepared(text, folder))
     assert main(["check-config"]) == 0
 
