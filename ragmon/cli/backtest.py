@@ -28,7 +28,7 @@ from ragmon.config import Settings
 from ragmon.config.sections import PrivacySettings
 from ragmon.config.units import seconds
 from ragmon.daemon.alerting.build import build_detection, build_maintenance, build_timing
-from ragmon.daemon.build import build_pipeline
+from ragmon.daemon.build import build_pipeline, open_reader
 from ragmon.detectors import AlertKey
 from ragmon.detectors.detection import Detection
 from ragmon.errors import SettingsError
@@ -136,15 +136,14 @@ def _from_files(files: list[Path], settings: Settings, clock: Clock) -> Queries:
 
 
 def _from_store(settings: Settings) -> Queries:
-    from ragmon.stores.sqlite.reader import SqliteReader  # noqa: PLC0415 - only here
-    from ragmon.stores.sqlite.store import FILE  # noqa: PLC0415
-
-    path = settings.data_dir / FILE
-    if not path.is_file():
+    try:
+        opened = open_reader(settings)
+    except SettingsError as error:
+        problem = error.args[0]
         raise SettingsError(
-            f"no store found in {settings.data_dir}", hint="Pass files, or set data_dir"
-        )
-    with SqliteReader(path) as reader:
+            f"no queries to read: {problem}", hint="Pass files, or set data_dir or store"
+        ) from error
+    with opened as reader:
         return from_store.read(reader, build_pipeline(settings), 0.0, float("inf"))
 
 

@@ -19,7 +19,13 @@ from ragmon.backups import BackupError, complete
 from ragmon.backups.making import BackupMade, make
 from ragmon.backups.textfile import BackupHealth
 from ragmon.cli import flags
-from ragmon.cli.backup_place import data_dir_argument, described, place_of, take_data_dir
+from ragmon.cli.backup_place import (
+    data_dir_argument,
+    described,
+    place_of,
+    require_embedded,
+    take_data_dir,
+)
 from ragmon.cli.console import say, say_json
 from ragmon.cli.progress import share_bar
 from ragmon.cli.results import CopiedStore, MadeBackup
@@ -74,6 +80,7 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
             args.rest.append(f"--backup.{name}={getattr(args, name)}")
     take_data_dir(args)
     settings = flags.settings(args).settings
+    require_embedded(settings, "backup")
     if args.file is None and settings.backup.to is None:
         args.parser.error("give a FILE, or --to PLACE")
     source = settings.data_dir / FILE

@@ -22,12 +22,10 @@ from ragmon.cli.progress import piece_bar
 from ragmon.cli.results import WrittenExport
 from ragmon.clock import Clock, SystemClock
 from ragmon.counts import counted
-from ragmon.daemon.build import build_pipeline
+from ragmon.daemon.build import build_pipeline, open_reader
 from ragmon.errors import SettingsError
 from ragmon.queries import exports, parquet
 from ragmon.row_files import require_parquet
-from ragmon.stores.sqlite.reader import SqliteReader
-from ragmon.stores.sqlite.store import FILE
 
 _FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 _FORMATS = ("jsonl", "csv", "parquet", "golden")
@@ -137,19 +135,18 @@ def _request(args: argparse.Namespace, form: str, clock: Clock) -> ExportState:
     if selection.until is not None:
         parameters["until"] = repr(selection.until)
     asked |= {} if args.limit == _ALL else {"limit": str(args.limit)}
-    origin = args.url or str(_store(args).absolute())
+    origin = args.url or _origin(args)
     return ExportState(origin=origin, form=form, asked=asked, parameters=parameters)
 
 
-def _store(args: argparse.Namespace) -> Path:
+def _origin(args: argparse.Namespace) -> str:
+    """The store, for the state of an export that may be resumed."""
     take_data_dir(args)
     args.data_dir = None  # once
-    path = flags.settings(args).settings.data_dir / FILE
-    if not path.is_file():
-        raise SettingsError(
-            f"{path} does not exist", hint="Set data_dir to that of the daemon, or pass --url"
-        )
-    return path
+    settings = flags.settings(args).settings
+    if settings.store["kind"] == "sqlite":
+        return str(settings.data_dir.absolute())
+    return f"{settings.store['kind']}, schema {settings.store.get('schema_name', 'ragmon')}"
 
 
 @contextlib.contextmanager
@@ -162,7 +159,7 @@ def _pages(
         return
     settings = flags.settings(args).settings
     newest = clock.now() + settings.max_clock_skew
-    with SqliteReader(_store(args)) as reader:
+    with open_reader(settings) as reader:
         selection = selection_by(state.parameters, clock.now())
         pages = StorePages(reader, build_pipeline(settings), selection, newest)
 

@@ -11,7 +11,13 @@ from pathlib import Path
 from ragmon.backups import Backup, BackupPlace, complete, is_backup
 from ragmon.backups.restoring import choose, fetch, put_in_place
 from ragmon.cli import flags
-from ragmon.cli.backup_place import data_dir_argument, described, place_of, take_data_dir
+from ragmon.cli.backup_place import (
+    data_dir_argument,
+    described,
+    place_of,
+    require_embedded,
+    take_data_dir,
+)
 from ragmon.cli.console import say, say_json
 from ragmon.cli.results import BackupListing, RestoredStore
 from ragmon.clock import Clock, SystemClock
@@ -54,6 +60,7 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
         args.rest.append(f"--backup.to={parent + slash or '.' if name else args.place}")
     take_data_dir(args)
     settings = flags.settings(args).settings
+    require_embedded(settings, "restore")
     if settings.backup.to is None:
         args.parser.error("say FROM which place")
     place = place_of(settings.backup, clock)

@@ -8,11 +8,10 @@ from rich.table import Table
 from ragmon.cli.console import say
 from ragmon.cli.rich_output import standard_output
 from ragmon.config import Settings
+from ragmon.daemon.build import open_reader
 from ragmon.daemon.series_forecast import SeriesForecast, forecast
-from ragmon.errors import StoreError
+from ragmon.errors import SettingsError, StoreError
 from ragmon.loops import instant
-from ragmon.stores.sqlite.reader import SqliteReader
-from ragmon.stores.sqlite.store import FILE
 
 _REMEDY = (
     "They stay in reports, alerts and the page. Raise metrics.max_series, or show less: see"
@@ -26,15 +25,12 @@ _STREAMS_REMEDY = (
 
 def count(settings: Settings) -> SeriesForecast | str:
     """Count them, beside a running daemon too; or the reason why that is not possible."""
-    path = settings.data_dir / FILE
-    if not path.is_file():
-        return f"there is no store in {settings.data_dir} yet."
     try:
-        with SqliteReader(path) as reader:
+        with open_reader(settings) as reader:
             counted = forecast(reader, settings)
-    except StoreError as error:
+    except (SettingsError, StoreError) as error:
         return str(error)
-    return counted if counted.pipelines else f"{path} has no queries yet."
+    return counted if counted.pipelines else "the store has no queries yet."
 
 
 def show(settings: Settings) -> None:
@@ -44,7 +40,7 @@ def show(settings: Settings) -> None:
         say(f"No series are counted: {counted}")
         return
     say(
-        f"Series of /metrics for the traffic in {settings.data_dir / FILE}:"
+        "Series of /metrics for the traffic in the store:"
         f" {counted.pipelines:,} pipelines, {counted.slices:,} slices, as of"
         f" {instant(counted.newest)}"
     )

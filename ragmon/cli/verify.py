@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ragmon.cli import flags
+from ragmon.cli.backup_place import require_embedded
 from ragmon.cli.console import say, say_json
 from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.progress import piece_bar
@@ -33,7 +34,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check it and print what is wrong."""
-    path = args.file or flags.settings(args).settings.data_dir / FILE
+    path = args.file
+    if path is None:
+        settings = flags.settings(args).settings
+        require_embedded(settings, "verify")
+        path = settings.data_dir / FILE
     if not path.is_file():
         hint = (
             "Name a store, or a backup that is unpacked"

@@ -10,6 +10,7 @@ from ragmon.pipeline import Pipeline
 from ragmon.plugins import resolve
 from ragmon.signals import CustomJudge, SignalOptions
 from ragmon.signals.catalogue import build as build_catalogue
+from ragmon.stores import Reader
 from ragmon.stores.copying import check_complete
 from ragmon.stores.ports import Store
 from ragmon.web.browsers import is_loopback
@@ -61,6 +62,18 @@ def open_store(settings: Settings, *, waits: bool = True) -> Store:
         store.close()
         raise
     return store
+
+
+def open_reader(settings: Settings) -> Reader:
+    """A view of the configured store, beside a daemon that may run.
+
+    Raises:
+        SettingsError: an unknown kind of store, options it does not know, or there is none yet.
+        StoreError: it cannot be read.
+    """
+    module, options = resolve("ragmon.stores", "store", settings.store)
+    reader: Reader = module.open_reader(options, settings.data_dir)
+    return reader
 
 
 def build_engine(

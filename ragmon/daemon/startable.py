@@ -11,12 +11,37 @@ from ragmon.daemon.notify.routing import build_routes
 from ragmon.daemon.otlp import build_exporter
 from ragmon.daemon.tls import build_certificates
 from ragmon.daemon.tokens import grants
+from ragmon.errors import SettingsError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.plugins import resolve
 
 
 def _accept(_options: BaseModel) -> None:
     """Most sources have no more to check than their options."""
+
+
+def _no_position(_options: BaseModel) -> str | None:
+    """Most sources cannot be told to share a position."""
+    return None
+
+
+def _check_sources(settings: Settings) -> None:
+    """Check each source, and that no two of them move the same position.
+
+    Raises:
+        SettingsError: one cannot be used, or two would skip messages of each other.
+    """
+    positions: dict[str, int] = {}
+    for at, source in enumerate(settings.sources):
+        module, options = resolve("ragmon.sources", f"sources.{at}", source)
+        getattr(module, "check", _accept)(options)
+        position = getattr(module, "position", _no_position)(options)
+        if position is not None and positions.setdefault(position, at) != at:
+            raise SettingsError(
+                f"sources.{at} and sources.{positions[position]} both keep the position of"
+                f" {position}, so that each would skip what the other has read",
+                hint="Take one of them out, or give one another group",
+            )
 
 
 def check_startable(settings: Settings, clock: Clock) -> None:
@@ -34,9 +59,7 @@ def check_startable(settings: Settings, clock: Clock) -> None:
     build_detection(settings, build_pipeline(settings).columns)
     build_timing(settings)
     build_routes(settings, clock, settings.port)
-    for at, source in enumerate(settings.sources):
-        module, options = resolve("ragmon.sources", f"sources.{at}", source)
-        getattr(module, "check", _accept)(options)
+    _check_sources(settings)
     if settings.probes:
         from ragmon.daemon.probes.scheduler import plan  # noqa: PLC0415 - the whole evaluation
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.records import Position, Positions
+from ragmon.stores.damage import Damage
 from ragmon.stores.protocols import Awaited, SpanRow
 from ragmon.stores.quarantine import QuarantinedItem
 from ragmon.stores.summaries import BlockOutline, DueSummary
@@ -153,6 +154,8 @@ class WindowSource(Protocol):
 
 class Reader(WindowSource, Protocol):
     """Reads beside the writer, from a snapshot of its own; one thread at a time."""
+
+    damage: Damage  # rows that it could not read
 
     def __enter__(self) -> Self: ...
 

@@ -217,7 +217,7 @@ def test_refusals_say_what_to_do(site, tmp_path, capsys, arguments, says):
 
 def test_a_store_that_is_not_there(capsys):
     assert main(["export", "o.csv", "--data-dir", "nowhere"]) == 2
-    assert "pass --url" in capsys.readouterr().err
+    assert "ask it by --url" in capsys.readouterr().err
 
 
 # ---- the file -------------------------------------------------------------------------------

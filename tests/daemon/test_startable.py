@@ -44,3 +44,16 @@ def test_a_port_that_is_taken_touches_nothing(tmp_path):
         with pytest.raises(SettingsError, match="cannot listen"):
             Daemon(settings, ManualClock(1e9))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_sources_that_would_move_the_same_position_are_refused(tmp_path):
+    one = "{kind: kafka, brokers: ['127.0.0.1:1'], topic: rag}"
+    given = {"data_dir": str(tmp_path / "data"), "port": "0"}
+
+    def check(*sources):
+        settings = load(None, given | {"sources": f"[{', '.join(sources)}]"}, {}).settings
+        check_startable(settings, ManualClock(1e9))
+
+    check(one, one.replace("topic: rag", "topic: other"), one.replace("}", ", group: two}"))
+    with pytest.raises(SettingsError, match=r"sources\.2 and sources\.0 .*group ragmon in"):
+        check(one, one.replace("rag", "other"), one)

@@ -21,6 +21,11 @@ def check(options: Options) -> None:
     KafkaLog(options).close()
 
 
+def position(options: Options) -> str:
+    """Name of the position that a source keeps; two sources of one daemon cannot share it."""
+    return f"group {options.group} in topic {options.topic}"
+
+
 def build(options: Options, context: SourceContext) -> KafkaSource:
     """A source that reads one topic."""
     require_client()

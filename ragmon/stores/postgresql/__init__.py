@@ -11,6 +11,7 @@ from ragmon.stores import Migration, StoreFormat
 
 if TYPE_CHECKING:
     from ragmon.stores.postgresql.connecting import DatabaseAccess
+    from ragmon.stores.postgresql.reader import PostgresReader
     from ragmon.stores.postgresql.store import PostgresStore
 
 
@@ -67,6 +68,29 @@ def build(
     return open_store(
         access, options.schema_name, ttl_s=ttl_s, wait_s=ttl_s + 1.0 if waits else 0.0
     )
+
+
+def open_reader(options: Options, data_dir: Path) -> "PostgresReader":
+    """A view of the store beside a ragmon that may run.
+
+    Raises:
+        SettingsError: psycopg is missing, the connection string cannot be used, or there is no
+            store.
+        StoreError: it cannot be read, or not by this ragmon.
+    """
+    access = _access(options)
+    from ragmon.stores.damage import Damage  # noqa: PLC0415 - with the rest
+    from ragmon.stores.postgresql.reader import PostgresReader, ReaderConnections  # noqa: PLC0415
+
+    if inspect(options, data_dir) is None:
+        raise SettingsError(
+            f"there is no store in schema {options.schema_name}",
+            hint="Set store.dsn and store.schema_name to those of the daemon",
+        )
+    connections = ReaderConnections(access, options.schema_name, Damage())
+    reader = PostgresReader(connections)
+    connections.close()  # with this reader, the only one
+    return reader
 
 
 def inspect(options: Options, data_dir: Path) -> StoreFormat | None:  # noqa: ARG001 - as above

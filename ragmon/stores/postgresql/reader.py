@@ -115,7 +115,7 @@ class PostgresReader(StoredRecords):
     def __init__(self, connections: ReaderConnections) -> None:
         self._connections = connections
         self._db = connections.take()
-        self._damage = self._db.damage
+        self.damage = self._damage = self._db.damage
         self._shard = ONLY_SHARD
         self._table = PostgresBlocks(self._db, self._shard)
         self._windows = PostgresWindows(self._db)

@@ -5,9 +5,11 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from ragmon.errors import SettingsError
 from ragmon.stores import Migration, StoreFormat
 from ragmon.stores.sqlite.lease import DirectoryLease
 from ragmon.stores.sqlite.migration import read_format
+from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.store import FILE, SqliteStore
 
 
@@ -37,6 +39,21 @@ def build(options: Options, data_dir: Path, *, waits: bool = True) -> SqliteStor
     except BaseException:
         lease.release()
         raise
+
+
+def open_reader(options: Options, data_dir: Path) -> SqliteReader:  # noqa: ARG001 - as other kinds
+    """A view of the store beside a ragmon that may run.
+
+    Raises:
+        SettingsError: there is no store.
+        StoreError: it cannot be read.
+    """
+    path = data_dir / FILE
+    if not path.is_file():
+        raise SettingsError(
+            f"{path} does not exist", hint="Set data_dir to that of the daemon, or ask it by --url"
+        )
+    return SqliteReader(path)
 
 
 def inspect(options: Options, data_dir: Path) -> StoreFormat | None:  # noqa: ARG001 - as other kinds
