@@ -14,12 +14,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragmon.alerts import SEVERITIES, Alert, graver
-from ragmon.alerts.inhibition import causal_order, is_effect
+from ragmon.alerts.inhibition import DRIFT, causal_order, is_effect
 from ragmon.alerts.sentences import MOST_SENTENCE, moment, shorten, symptom
 from ragmon.detectors import Severity
 from ragmon.windows.series import VERSION
 
 NEAR_S = 900.0
+_NEAR_DRIFTS_S = 2 * 86_400.0
 _AT_ONCE_S = 300.0  # between the beginnings of an outage in two metrics
 _UNANSWERED = frozenset({"error", "zero_result"})
 _SURE = 0.5  # probability from which a slice is named as the cause
@@ -141,10 +142,10 @@ def _new_id(alert: Alert) -> str:
 
 def _is_related(one: Alert, other: Alert) -> bool:
     """True for an alert and another that fires now, if they share a cause."""
-    began, begins = _began_at(one), _began_at(other)
-    if is_effect(other, one) and began - NEAR_S <= begins <= one.bad_at + NEAR_S:
+    began, begins, near = _began_at(one), _began_at(other), _near_s(one, other)
+    if is_effect(other, one) and began - near <= begins <= one.bad_at + near:
         return True
-    if is_effect(one, other) and begins - NEAR_S <= began <= other.bad_at:
+    if is_effect(one, other) and begins - near <= began <= other.bad_at:
         return True  # no effect is older than its cause
     if _is_one_release(one, other):
         return True
@@ -174,7 +175,7 @@ def _is_one_change(one: Alert, other: Alert) -> bool:
     if (here.pipeline, here.metric) != (there.pipeline, there.metric):
         return False
     rivals = here.dimension == there.dimension and here.value != there.value
-    return not rivals and abs(_began_at(one) - _began_at(other)) <= NEAR_S
+    return not rivals and abs(_began_at(one) - _began_at(other)) <= _near_s(one, other)
 
 
 def _is_one_outage(one: Alert, other: Alert) -> bool:
@@ -196,7 +197,12 @@ def _is_one_outage(one: Alert, other: Alert) -> bool:
 
 def _is_near(one: Alert, other: Alert) -> bool:
     apart = (_began_at(one) - _began_at(other), _fired_at(one) - _fired_at(other))
-    return min(map(abs, apart)) <= NEAR_S
+    return min(map(abs, apart)) <= _near_s(one, other)
+
+
+def _near_s(one: Alert, other: Alert) -> float:
+    """Seconds apart that two beginnings may be; that of a drift is known to a day or two."""
+    return _NEAR_DRIFTS_S if one.key.kind == other.key.kind == DRIFT else NEAR_S
 
 
 def _began_at(alert: Alert) -> float:

@@ -28,6 +28,8 @@ _CHAIN = (
 # Slowness has causes and effects of its own, but for an outage; its metrics say the same.
 _LATENCY_CHAIN = (("traffic",), ("latency", "latency_p50", "slow"))
 _SLOWNESS = frozenset(_LATENCY_CHAIN[1])
+DRIFT = "drift"
+_SLOW_KINDS = (DRIFT, "regression")
 
 
 def cause_of(alert: Alert, others: Iterable[Alert]) -> Alert | None:
@@ -47,8 +49,11 @@ def explains(cause: Alert, symptom: Alert) -> bool:
     """True when a notification of the cause makes one of the symptom superfluous.
 
     This is a strict order, so no two alerts can inhibit one another. Nothing is explained by
-    something less grave: a warning would keep a critical from being notified.
+    something less grave: a warning would keep a critical from being notified. A drift lasts for
+    weeks and explains nothing sudden.
     """
+    if cause.key.kind == DRIFT and symptom.key.kind not in _SLOW_KINDS:
+        return False
     return not graver(symptom.severity, cause.severity) and is_effect(symptom, cause)
 
 

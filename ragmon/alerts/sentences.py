@@ -70,12 +70,17 @@ def detail(finding: Finding, usual_ms: float | None = None) -> str:
     if finding.alert.kind == "no_data" and finding.reference is not None:
         n = f"{finding.reference.n:,.0f} {unit(finding)}"
         parts.append(f"about {n} expected meanwhile {finding.reference_text}")
+    elif finding.observed is not None and finding.typical_ms is not None:
+        n = f"{finding.observed.n:,.0f} {unit(finding)}"
+        above = f"{share(finding.observed.mean)} of the last day's took longer than"
+        parts.append(f"typical of {n}; {above} {_drifted(finding)[0]}")
     elif finding.observed is not None:
         n = f"{finding.observed.n:,.0f} {unit(finding)}"
         parts.append(f"measured on {n}, the true rate is likely {_likely(finding)}")
     if level := _level(finding):
         parts.append(level)
-    if usual_ms is not None and (name := _LATENCIES.get(finding.alert.stream.metric)):
+    name = _LATENCIES.get(finding.alert.stream.metric)
+    if name and usual_ms is not None and finding.typical_ms is None:
         parts.append(f"{duration(usual_ms / 1_000.0)} is the usual {name}")
     if confidence := _confidence(finding):
         parts.append(confidence)
@@ -108,6 +113,9 @@ def symptom(finding: Finding) -> str:
     name = "slow queries" if key.metric in _LATENCIES else loss.good or loss.bad
     if finding.alert.kind == "no_data":
         return f"no {_ABSENT.get(key.metric, f'sample for {name}')}"
+    if finding.typical_ms is not None:
+        before, now = _drifted(finding)
+        return f"latency {now} ({before})"
     expected = limit(finding)
     if finding.reference is not None:
         expected = share(_mean(finding, finding.reference), _more(finding))
@@ -157,6 +165,8 @@ def shorten(text: str, most: int) -> str:
 def _first_line(finding: Finding, key: StreamKey, now: float, usual_ms: float | None) -> str:
     if finding.alert.kind == "no_data":
         return _absence(finding, key, now)
+    if finding.alert.kind == "drift":
+        return _drift(finding, key)
     where = f" in {key.dimension} {key.value}" if key.dimension else ""
     what = f"{_change(finding, key, usual_ms)} ({_expected(finding)}){where}"
     if finding.changed_at is not None:
@@ -212,10 +222,34 @@ def _absence(finding: Finding, key: StreamKey, now: float) -> str:
     return f"no {what}{of}{where}{since}{expected}"
 
 
+def _drift(finding: Finding, key: StreamKey) -> str:
+    loss = LOSSES[INDEX[key.metric]]
+    what = loss.good or loss.bad
+    if key.metric in _LATENCIES:
+        what = "latency" if finding.typical_ms else "share of slow queries"
+    where = f" in {key.dimension} {key.value}" if key.dimension else ""
+    before, now = _drifted(finding)
+    begun = finding.changed_at
+    since = "" if begun is None else f" since about {datetime.fromtimestamp(begun, UTC):%Y-%m-%d}"
+    return f"{what} of {key.pipeline} has drifted from {before} to {now}{where}{since}"
+
+
+def _drifted(finding: Finding) -> tuple[str, str]:
+    """Levels of the week before and since: ``92 %``, of latencies ``0.9 s``."""
+    if finding.typical_ms is not None:
+        before_ms, since_ms = finding.typical_ms
+        return duration(before_ms / 1_000.0), duration(since_ms / 1_000.0)
+    if finding.reference is None:
+        return "unknown", _value(finding)
+    return share(_mean(finding, finding.reference), _more(finding)), _value(finding)
+
+
 def _level(finding: Finding) -> str:
     """The source of the expected value, or of an objective's limit."""
     if finding.alert.kind in ("no_data", "threshold") or not finding.reference_text:
         return ""
+    if finding.typical_ms is not None:
+        return f"{_drifted(finding)[0]} is the level {finding.reference_text}"
     if finding.reference is None:
         return f"{limit(finding)} {finding.reference_text}"
     expected = share(_mean(finding, finding.reference), _more(finding))

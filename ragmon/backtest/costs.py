@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Struct
 
 from ragmon.backtest.run import Episode, History, episodes
-from ragmon.detectors import AlertKey, canary
+from ragmon.detectors import AlertKey, canary, drift
 from ragmon.detectors.losses import INDEX, LOSSES, REPEAT, LossMap, cells
 from ragmon.detectors.rules import DEFAULT_RULES, Rule, build
 from ragmon.percentages import percent_text
@@ -104,6 +104,8 @@ def _promise(rule: Rule, total: float) -> str:
         return f"at most {percent_text(rule.options.alpha, 0)} of versions"
     if rule.kind.KIND in ("threshold", "slo"):
         return "none: a fixed limit"
+    if isinstance(rule.options, drift.Options):
+        return f"at most {rule.options.false_alarms_per_month:g} in all"
     return f"at most {total:g} in all"
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ragmon.detectors.arrays import Floats, Ints
     from ragmon.detectors.baselines import Baseline
+    from ragmon.detectors.latencies import LatencyEdges
     from ragmon.detectors.minutes import MinuteLog
     from ragmon.detectors.references import References
     from ragmon.detectors.streams import StreamTable
@@ -75,6 +76,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     evidence: float | None = None  # likelihood ratio against "nothing changed"
     threshold: float | None = None  # of the evidence, or the limit of a plain rule
     guarantee: str = ""
+    typical_ms: tuple[float, float] | None = None  # typical latency before and since a drift
 
 
 class Tick(Struct, frozen=True):
@@ -92,6 +94,7 @@ class Tick(Struct, frozen=True):
     baseline: "Baseline | None" = None
     calendar: Calendar = EVERYWHERE
     z: float = 2.5  # standard errors of an expected level that are tolerated
+    latencies: "LatencyEdges | None" = None
 
     @property
     def now(self) -> float:
@@ -126,6 +129,15 @@ class Resumable(Protocol):
 
     def resume(self) -> None:
         """Take the monitor's own absence for no silence."""
+        ...
+
+
+@runtime_checkable
+class Rescalable(Protocol):
+    """State that outlives a change of the thresholds that latencies are counted by."""
+
+    def rescale(self, streams: "Sequence[int] | Ints") -> None:
+        """Go on with these streams, whose losses mean something else from now on."""
         ...
 
 

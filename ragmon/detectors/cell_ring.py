@@ -153,10 +153,11 @@ class CellRing:
         if first >= last:
             total = np.zeros((3, self.streams)).T
         else:
-            total = self._kept.get(first, last, self._sum)
+            total = self._kept.get(first, last, self.summed)
         return total if streams is None else total[streams]
 
-    def _sum(self, first: int, last: int) -> Floats:
+    def summed(self, first: int, last: int) -> Floats:
+        """The same made anew, for all streams."""
         if last - first == 1:
             return self.bucket(first)
         numbers = np.arange(first, last)

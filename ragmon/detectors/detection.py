@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ragmon.detectors import DetectorState, Finding, Resumable, StreamKey, Tick
+from ragmon.detectors import DetectorState, Finding, Rescalable, Resumable, StreamKey, Tick
 from ragmon.detectors.arrays import Bools, Floats, Ints
 from ragmon.detectors.baselines import Baseline, from_log
 from ragmon.detectors.core import Charts
@@ -250,6 +250,7 @@ class Detection:
             baseline=self.baseline,
             calendar=self.options.calendar,
             z=self.options.z,
+            latencies=self.latencies,
         )
         findings = [
             finding for rule, state in self._rules for finding in rule.kind.step(state, tick)
@@ -268,7 +269,7 @@ class Detection:
                 for key, row in self.streams.rows.items()
                 if key.pipeline == pipeline and key.metric in _LATENCY_NAMES
             ]
-            self._clear(stale)  # another threshold is another stream
+            self._clear(stale, rescaled=True)  # another threshold is another stream
         if self.baseline is None and self.options.first_days:
             self._take_first_days()
         if hour % 24 == 0:
@@ -304,13 +305,16 @@ class Detection:
                 incidents |= state.open
         return incidents
 
-    def _clear(self, rows: Sequence[int]) -> None:
+    def _clear(self, rows: Sequence[int], *, rescaled: bool = False) -> None:
         if not rows:
             return
         self.log.clear(list(rows))
         self.references.clear(list(rows))
         for _, state in self._rules:
-            state.clear(rows)
+            if rescaled and isinstance(state, Rescalable):
+                state.rescale(rows)
+            else:
+                state.clear(rows)
 
     def _grow(self) -> None:
         """Every array holds every stream."""

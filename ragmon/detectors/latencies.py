@@ -13,9 +13,18 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.detectors.arrays import Floats, Ints
-from ragmon.stats.latency import BINS, EDGES_MS, bins, nearest_edge, quantiles, share_above
+from ragmon.stats.latency import (
+    BINS,
+    EDGES_MS,
+    MIDDLES_MS,
+    bins,
+    nearest_edge,
+    quantiles,
+    share_above,
+)
 
 _HOURS = 25
+_LOGARITHMS = np.log(MIDDLES_MS)
 ENOUGH = 200
 SETTLE = 15
 """Minutes before new thresholds hold. What is folded that far ahead does not see them."""
@@ -92,6 +101,21 @@ class LatencyEdges:
                 changed.append(pipeline)
             counts[(hour + 2) % _HOURS] = 0
         return changed
+
+    def log_sum(self, pipeline: str, first: int, last: int) -> tuple[float, float]:
+        """Latencies of hours [first, last), at most the last day's, and the sum of their ln ms."""
+        counts = self._counts.get(pipeline)
+        if counts is None:
+            return 0.0, 0.0
+        of_hours = counts[np.arange(first, last) % _HOURS].sum(axis=0)
+        return float(of_hours.sum()), float((of_hours * _LOGARITHMS).sum())
+
+    def share_above(self, pipeline: str, ms: float) -> float:
+        """Share of the last day's latencies above one, to the nearest edge of the histogram."""
+        counts = self._counts.get(pipeline)
+        if counts is None:
+            return 0.0
+        return float(share_above(counts.sum(axis=0), nearest_edge(ms)))
 
     def dump(self) -> bytes:
         """Everything, as bytes."""

@@ -129,9 +129,14 @@ class MinuteLog:
         hidden = self.excluded[buckets % TENS]
         if not hidden.any():
             return total
-        at, streams = np.nonzero(hidden)
         total = total.copy()
-        np.subtract.at(total, streams, self._rings[1].cells_of(buckets[at], streams))
+        self._take_out(buckets, total)
+        return total
+
+    def tens_sum(self, first: int, last: int) -> Floats:
+        """The same as ``tens_total``, for stretches that are seldom asked for; not kept."""
+        total = self._rings[1].summed(first, last)
+        self._take_out(np.arange(first, last), total)
         return total
 
     def counts(self, buckets: Ints, streams: Ints) -> Floats:
@@ -188,6 +193,11 @@ class MinuteLog:
         slots = np.arange(first // TEN, -(-last // TEN)) % TENS
         return np.asarray(self.excluded[slots].any(axis=0), dtype=np.bool_)
 
+    def excluded_share(self, first: int, last: int) -> Floats:
+        """Part of the minutes [first, last) that are kept out of the references; (streams,)."""
+        slots = np.arange(first // TEN, -(-last // TEN)) % TENS
+        return np.asarray(self.excluded[slots].mean(axis=0), dtype=np.float64)
+
     def rebase(self, stream: int, minute: int) -> None:
         """From now on the references of a stream see only what came after a minute."""
         ten = minute // TEN
@@ -214,6 +224,12 @@ class MinuteLog:
     def load_bucket(self, saved: SavedMinute) -> None:
         """Put a saved bucket back, after ``load``."""
         self._saved[saved.tier].load(saved.bucket, saved.body)
+
+    def _take_out(self, buckets: Ints, total: Floats) -> None:
+        """Subtract the cells of incidents in some ten-minutes from their sum."""
+        at, streams = np.nonzero(self.excluded[buckets % TENS])
+        if len(at):
+            np.subtract.at(total, streams, self._rings[1].cells_of(buckets[at], streams))
 
     def dump(self) -> bytes:
         """Everything but the buckets."""

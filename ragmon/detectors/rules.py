@@ -12,6 +12,7 @@ from ragmon.plugins import resolve
 DEFAULT_RULES: tuple[dict[str, Any], ...] = (
     {"kind": "anomaly"},
     {"kind": "canary"},
+    {"kind": "drift"},
     {"kind": "no_data"},
     {"kind": "regression"},
     {"kind": "slo", "metric": "error", "objective": 0.95},

@@ -27,13 +27,14 @@ EDGES_MS = np.array([_LOWEST_MS * GAMMA**index for index in range(_REGULAR + 1)]
 """Edges between the bins, milliseconds; shape (BINS - 1,)."""
 
 # The harmonic mean of a bin's edges has the least relative error over the bin.
-_MIDDLES_MS = np.concatenate(
+MIDDLES_MS = np.concatenate(
     [
         EDGES_MS[:1],
         2.0 * EDGES_MS[:-1] * EDGES_MS[1:] / (EDGES_MS[:-1] + EDGES_MS[1:]),
         EDGES_MS[-1:],
     ]
 )
+"""The value that stands for each bin, milliseconds; shape (BINS,)."""
 
 Counts = NDArray[np.int64]
 
@@ -88,7 +89,7 @@ def _quantiles(rows: NDArray[np.integer], q: NDArray[np.float64]) -> NDArray[np.
     ranks = np.maximum(np.ceil(q * totals[:, None]), 1.0).astype(np.int64)
     places = np.searchsorted(running, (ends - totals)[:, None] + ranks)
     within = np.minimum(places - BINS * np.arange(len(rows))[:, None], BINS - 1)
-    return np.where(totals[:, None] > 0, _MIDDLES_MS[within], np.nan)
+    return np.where(totals[:, None] > 0, MIDDLES_MS[within], np.nan)
 
 
 def nearest_edge(threshold_ms: float) -> int:

@@ -20,6 +20,7 @@ KEYS = (
     AlertKey("anomaly", StreamKey("docs", "zero_result", "channel", "chat")),
     AlertKey("anomaly", StreamKey("docs", "hit")),
     AlertKey("regression", StreamKey("docs", "hit")),
+    AlertKey("drift", StreamKey("docs", "hit")),
     AlertKey("anomaly", StreamKey("docs", "hit", "tenant", "acme")),
     AlertKey("anomaly", StreamKey("docs", "latency")),
     AlertKey("threshold", StreamKey("docs", "slow"), "0.2/900s"),

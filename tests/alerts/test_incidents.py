@@ -11,6 +11,7 @@ from ragmon.alerts.silences import Matcher, Silence
 from ragmon.detectors import Measured
 from tests.support.alerts import NOW, alert, finding
 
+DAY = 86_400.0
 BLAMED = SliceShare("version", "v2", 100.0, 0.5, 0.1, 0.9, 0.97)
 SPREAD = SliceShare("version", "v2", 100.0, 0.5, 0.1, 0.3, 0.1)
 
@@ -40,6 +41,10 @@ def groups(book):
     return [sorted(each.key.stream.metric for each in one.alerts) for one in found]
 
 
+def drift(metric, *, began=0.0):
+    return found(metric, "drift", began=began - 6 * DAY)
+
+
 HIT, ZERO, SLOW = found("hit"), found("zero_result"), found("latency")
 API_DOWN = found("error", part=("channel", "api"))
 CANARY_HIT, CANARY_SLOW = (
@@ -54,6 +59,10 @@ CANARY_HIT, CANARY_SLOW = (
         pytest.param([[ZERO, HIT]], (), [["hit", "zero_result"]], id="cause and effect"),
         pytest.param([[HIT], [ZERO, HIT]], (), [["hit", "zero_result"]], id="effect first"),
         pytest.param([[HIT, SLOW]], (), [["hit"], ["latency"]], id="two causes at once"),
+        pytest.param([[drift("hit")], [drift("hit"), drift("grounding", began=DAY)]], (),
+                     [["grounding", "hit"]], id="drifts of cause and effect, a day apart"),
+        pytest.param([[drift("hit")], [drift("hit"), found("hit", began=300.0)]], (),
+                     [["hit", "hit"]], id="a fall in the midst of a drift"),
         pytest.param([[CANARY_HIT, CANARY_SLOW]], (), [["hit", "latency"]], id="a bad version"),
         pytest.param([[CANARY_SLOW, HIT]], (BLAMED,), [["hit", "latency"]],
                      id="a pipeline that is worse by its version"),
@@ -164,3 +173,9 @@ def test_a_pending_alert_is_in_no_incident():
     book = book_of([found("zero_result", "threshold")])
     assert [each.incident_id for each in book.open] == [""]
     assert groups(book) == []
+
+
+def test_a_drift_hides_no_sudden_fall():
+    book = book_of([drift("hit")], [drift("hit"), found("hit"), found("hit", "regression")])
+    explained = {each.key.kind: bool(each.inhibited_by) for each in book.open}
+    assert explained == {"anomaly": False, "drift": False, "regression": True}
