@@ -3,8 +3,9 @@
 An alert joins an incident in the minute in which it fires and stays there, so each is in exactly
 one. It joins that of the alert which explains it; else one that it was in before; else one with
 an alert that is its cause or effect, or blames the same slice, or is on the same metric of the
-pipeline and not of a rival slice, or on the same outage, and that began within a quarter of an
-hour; or during which it began as an effect; or that blames the same version. Else it begins one.
+pipeline and not of a rival slice, or on the same outage, or on the answers of the same place, and
+that began within a quarter of an hour; or during which it began as an effect; or that blames the
+same version. Else it begins one.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragmon.alerts import SEVERITIES, Alert, graver
-from ragmon.alerts.inhibition import DRIFT, causal_order, is_effect
+from ragmon.alerts.inhibition import ANSWERS, DRIFT, causal_order, is_effect
 from ragmon.alerts.sentences import MOST_SENTENCE, moment, shorten, symptom
 from ragmon.detectors import Severity
 from ragmon.windows.series import VERSION
@@ -151,7 +152,12 @@ def _is_related(one: Alert, other: Alert) -> bool:
         return True
     if not _is_near(one, other):
         return False
-    return _is_one_change(one, other) or _is_one_outage(one, other) or _blames_the_same(one, other)
+    return (
+        _is_one_change(one, other)
+        or _is_one_outage(one, other)
+        or _is_one_stage(one, other)
+        or _blames_the_same(one, other)
+    )
 
 
 def _blames_the_same(one: Alert, other: Alert) -> bool:
@@ -193,6 +199,23 @@ def _is_one_outage(one: Alert, other: Alert) -> bool:
     blamed = suspect(whole)
     elsewhere = blamed.dimension and _slice_of(part) != (blamed.dimension, blamed.value)
     return not elsewhere and abs(_began_at(one) - _began_at(other)) <= _AT_ONCE_S
+
+
+def _is_one_stage(one: Alert, other: Alert) -> bool:
+    """True where answers of one place became worse in two metrics, and neither blames a slice.
+
+    What spoils an answer shows in its citations, its grounding and what users think of it.
+    """
+    here, there = one.key.stream, other.key.stream
+    if not {here.metric, there.metric} <= ANSWERS:
+        return False
+    alike = here.pipeline == there.pipeline and here[2:] == there[2:]
+    return alike and _slice_blamed(one) == _slice_blamed(other)
+
+
+def _slice_blamed(alert: Alert) -> tuple[str, str]:
+    blamed = suspect(alert)
+    return blamed.dimension, blamed.value
 
 
 def _is_near(one: Alert, other: Alert) -> bool:

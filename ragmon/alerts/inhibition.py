@@ -27,6 +27,9 @@ _CHAIN = (
 )
 # Slowness has causes and effects of its own, but for an outage; its metrics say the same.
 _LATENCY_CHAIN = (("traffic",), ("latency", "latency_p50", "slow"))
+ANSWERS = frozenset(_CHAIN[-1]) - {"judged"}
+"""Metrics of the answers themselves."""
+
 _SLOWNESS = frozenset(_LATENCY_CHAIN[1])
 DRIFT = "drift"
 _SLOW_KINDS = (DRIFT, "regression")

@@ -25,6 +25,9 @@ _FADES = 0.9  # a day, of the longest silence
 _DAY = 1_440
 _FIRST_DAY = 0.25  # of the rate of the last two hours, while no day is known
 _LONGER = 2.0
+_LEAST_DUE = 4.0  # observations expected, before what depends on traffic may be back
+_MOST_DUE = 12.0
+_SHARE_BACK = 0.5  # of them that must have come
 _HALVES = 2
 _HALF_HOUR = 3  # ten-minutes
 
@@ -49,12 +52,18 @@ class NoDataState(Arrays):
     longest: Floats  # the most that were expected in a silence that ended by itself
     rate: Floats  # observations expected a minute, or a query for what depends on traffic
     open: Bools
+    since: Ints  # minute in which the silence of an open alert began
+    back: Floats  # observations since it ended
+    due: Floats  # observations expected since then
     _FIELDS: ClassVar[Fields] = {
         "silent": ((), "i8", 0),
         "expected": ((), "f8", 0),
         "longest": ((), "f8", 0),
         "rate": ((), "f8", 0),
         "open": ((), "?", 0),
+        "since": ((), "i8", 0),
+        "back": ((), "f8", 0),
+        "due": ((), "f8", 0),
     }
 
     def __init__(self, options: Options) -> None:
@@ -91,11 +100,30 @@ def step(state: NoDataState, tick: Tick) -> list[Finding]:
     _learn(state, rows[ended])
     state.silent[rows] = np.where(ended, 0, state.silent[rows] + 1)
     state.expected[rows] = np.where(ended, 0.0, state.expected[rows] + state.rate[rows] * of)
-    state.open[rows] &= ~ended
+    state.open[rows] &= ~(ended & _recovered(state, n, of))
     least = np.maximum(_odds(tick.allowed, len(rows)), _LONGER * state.longest[rows])
     long_enough = state.silent[rows] * MINUTE_S >= state.options.min_gap
-    state.open[rows] |= long_enough & (state.expected[rows] >= least)
+    begins = rows[~state.open[rows] & long_enough & (state.expected[rows] >= least)]
+    state.open[begins] = True
+    state.since[begins] = tick.minute + 1 - state.silent[begins]
     return [_describe(state, tick, row) for row in rows[state.open[rows]].tolist()]
+
+
+def _recovered(state: NoDataState, n: Floats, of: Floats) -> Bools:
+    """True where what came back is no trickle; (watched,).
+
+    Traffic is back with its first query. What depends on it, such as ratings, must have come half
+    as often as usual since the silence ended: a broken widget may let one in ten through.
+    """
+    rows, depends = state.watched, state.traffic >= 0
+    counted = state.open[rows] & depends & ((n > 0.0) | (state.due[rows] > 0.0))
+    state.back[rows] = np.where(counted, state.back[rows] + n, 0.0)
+    state.due[rows] = np.where(counted, state.due[rows] + state.rate[rows] * of, 0.0)
+    kept = np.minimum(1.0, _MOST_DUE / np.maximum(state.due[rows], 1e-9))  # of late alone
+    state.back[rows] *= kept
+    state.due[rows] *= kept
+    enough = (state.due[rows] >= _LEAST_DUE) & (state.back[rows] >= _SHARE_BACK * state.due[rows])
+    return np.asarray(~depends | enough, dtype=np.bool_)
 
 
 def usual_rate(log: MinuteLog, ten: int, streams: Ints, first: Ints) -> Floats:
@@ -178,7 +206,8 @@ def _odds(allowed: float, streams: int) -> float:
 def _describe(state: NoDataState, tick: Tick, row: int) -> Finding:
     key = tick.streams.keys[row]
     assert key is not None
-    expected = float(state.expected[row])
+    expected = max(float(state.expected[row]), float(state.due[row]))
+    silent_s = float(tick.minute + 1 - state.since[row]) * MINUTE_S
     often = "once" if tick.allowed == 1.0 else f"{tick.allowed:g} times"
     return Finding(
         alert=AlertKey(KIND, key),
@@ -187,8 +216,8 @@ def _describe(state: NoDataState, tick: Tick, row: int) -> Finding:
         observed=Measured(0.0, 0.0, 0.0, 0.0),
         reference=Measured(expected, expected, expected, expected),
         reference_text="at the rate of the same hour on past days",
-        changed_at=float(tick.minute + 1 - state.silent[row]) * MINUTE_S,
-        window_s=float(state.silent[row]) * MINUTE_S,
+        changed_at=float(state.since[row]) * MINUTE_S,
+        window_s=silent_s,
         evidence=float(np.exp(min(expected, 600.0))),
         threshold=max(_odds(tick.allowed, len(state.watched)), _LONGER * float(state.longest[row])),
         guarantee=(

@@ -223,3 +223,26 @@ def test_the_first_days_are_the_baseline_until_one_is_saved():
     detection.use_baseline(saved)
     live(detection, 120, {HIT: (20, 2, 2)})
     assert detection.baseline.title == "baseline mine"
+
+
+def test_a_trickle_of_ratings_does_not_end_their_silence_and_half_of_them_do():
+    detection = world({"kind": "no_data"})
+    traffic, ratings = HIT._replace(metric="traffic"), HIT._replace(metric="positive_feedback")
+    usual = {traffic: (60, 0, 0), ratings: (12, 2, 2)}
+    assert live(detection, 1_500, usual) == ()
+    began = detection.log.frontier
+    (silent,) = live(detection, 10, {traffic: (60, 0, 0)})
+    for _ in range(4):
+        trickle = live(detection, 1, usual | {ratings: (1, 0, 0)})
+        again = live(detection, 4, {traffic: (60, 0, 0)})
+        assert [each.alert for each in (*trickle, *again)] == [silent.alert] * 2
+        assert again[0].changed_at == began * 60.0
+    assert live(detection, 12, usual) == ()
+
+
+def test_an_outage_of_traffic_ends_with_the_first_query():
+    detection = world({"kind": "no_data"})
+    traffic = HIT._replace(metric="traffic")
+    live(detection, 1_500, {traffic: (60, 0, 0)})
+    assert len(live(detection, 10, {})) == 1
+    assert live(detection, 1, {traffic: (1, 0, 0)}) == ()
