@@ -26,7 +26,8 @@ from tests.support.reference_pages import parser_of
 
 DOCS = [page for page in pages() if not page.name.startswith(("tests/", "ragmon/"))]
 FENCES = [(page, fence) for page in DOCS for fence in page.fences]
-LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql"}
+OTHERS = {"ts", "go", "java", "csharp", "ruby"}  # run by tests/web/test_languages.py
+LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql"} | OTHERS
 PARSERS = {name: parser_of(name) for name in COMMANDS}
 SECRETS = {
     "webhook": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",

@@ -73,4 +73,24 @@ if [ ! -x "$server/bin/postgres" ] && [ "$(uname -sm)" = "Linux x86_64" ] \
         || echo "could not install PostgreSQL 17"
     rm -rf "$folder"
 fi
+
+# A compiler and generators of clients for tests/web/test_languages.py.
+typescript=.venv/tools/typescript
+if [ ! -d "$typescript/node_modules/openapi-typescript" ] && command -v npm >/dev/null 2>&1; then
+    echo "installing TypeScript"
+    mkdir -p "$typescript"
+    timeout 300 npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$typescript" \
+        typescript@5.9.3 openapi-typescript@7.13.0 openapi-fetch@0.14.1 @types/node@20.19.43 \
+        >/dev/null 2>&1 || echo "could not install TypeScript"
+fi
+client=$PWD/.venv/tools/go-client
+if [ ! -x "$client/oapi-codegen" ] && command -v go >/dev/null 2>&1; then
+    echo "installing oapi-codegen"
+    mkdir -p "$client"
+    printf 'module client\n\ngo 1.24\n\nrequire github.com/oapi-codegen/runtime v1.1.2\n' >"$client/go.mod"
+    { GOBIN=$client timeout 600 go install \
+        github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.5.0 \
+        && cd "$client" && timeout 300 go mod download all; } >/dev/null 2>&1 \
+        || echo "could not install oapi-codegen"
+fi
 exit 0
