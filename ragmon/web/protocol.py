@@ -8,6 +8,7 @@ connections without end.
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -40,6 +41,7 @@ _LINGER_S = 2.0
 _FAREWELL_S, _ANSWER_S = 0.2, 2.5  # of TLS connections when the server ends
 _REST_BYTES = 128 << 20  # of a body after its answer
 _MOST_PIPELINED = 32  # requests that wait for the answer to an earlier one, on one connection
+_UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
 _MOST_HEADERS = 100  # of a request: each takes twenty times what it is on the wire
 
 
@@ -122,7 +124,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._ignore(data)
             return
         self._part_bytes = len(data)
-        super().data_received(data)
+        super().data_received(self._without_upgrade(data))
         if self._refused:
             return
         if self._rest is not None:
@@ -136,6 +138,17 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse(headers_too_large(self._header_bytes, self.limits))
             elif self.headers is not None and len(self.headers) > _MOST_HEADERS:
                 self._refuse(_too_many_headers(len(self.headers)))
+
+    def _without_upgrade(self, data: bytes) -> bytes:
+        """The same without Upgrade, which the parser would leave the body unread for.
+
+        Java's client asks for HTTP/2 by it unless it is told not to; a server may ignore that.
+        """
+        is_next = not self._in_body and not (self._in_headers and self._header_bytes)
+        head = data.find(b"\r\n\r\n") if is_next else -1
+        if head < 0 or _UPGRADE.search(data, 0, head) is None:
+            return data
+        return _UPGRADE.sub(b"", data[:head]) + data[head:]
 
     def on_message_begin(self) -> None:
         """A request begins; too many that wait for earlier ones are not even read."""
@@ -184,6 +197,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """A reason to refuse headers that came as a whole, with what came before them."""
         if len(self.headers) > _MOST_HEADERS:
             return _too_many_headers(len(self.headers))
+        if self.parser.should_upgrade():
+            return _upgrade()
         if self._header_bytes + self._part_bytes > self.limits.headers:
             size = len(self.url) + sum(len(name) + len(text) + 4 for name, text in self.headers)
             if size > self.limits.headers:
@@ -290,6 +305,14 @@ def _too_many_headers(count: int) -> Problem:
         "bytes in all"
     )
     return Problem(431, detail, reason="headers_too_large")
+
+
+def _upgrade() -> Problem:
+    detail = (
+        "Upgrade is not supported in headers that come in parts, or behind another request; send "
+        "the request without (Java: HttpClient.Version.HTTP_1_1)"
+    )
+    return Problem(400, detail, reason="upgrade", headers={"connection": "close"})
 
 
 def _too_many_pipelined() -> Problem:

@@ -142,6 +142,36 @@ def test_what_is_no_http_is_refused(hasty, bytes_):
     assert hasty.get("/livez").status == 200
 
 
+JAVA = (
+    b"POST /v1/queries HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nContent-Length: %d\r\n"
+    b"Host: localhost\r\nHTTP2-Settings: AAEAAEAA\r\nUpgrade: h2c\r\n\r\n"
+)
+
+
+def test_a_client_that_would_rather_speak_http_2_is_answered_in_http_1(hasty):
+    """As Java's does, which sends the body in a write of its own."""
+    body = b'{"query": "When?", "answer": "Upgrade: at nine."}'
+    with hasty.wire() as wire:
+        for _ in range(2):
+            wire.sendall(JAVA % len(body))
+            wire.sendall(body)
+            assert b'"accepted":1' in wire.recv(65_536)
+
+
+def test_an_upgrade_in_headers_that_come_in_parts_is_refused(hasty):
+    head = JAVA % 2
+    before = hasty.total("ragmon_rejected_total", source="http", reason="upgrade")
+    with hasty.wire() as wire:
+        wire.sendall(REQUEST + head[:40])
+        assert b"200 OK" in wire.recv(65_536)
+        wire.sendall(head[40:] + b"{}")
+        answer = everything(wire)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"HTTP_1_1" in answer
+    after = hasty.total("ragmon_rejected_total", source="http", reason="upgrade")
+    assert after == before + 1
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """A daemon that takes bodies of a megabyte."""
