@@ -103,7 +103,8 @@ class DriftState(Arrays):
 
     def dump(self) -> bytes:
         """Everything, as bytes; only of the streams that it knows of."""
-        rows = np.flatnonzero((self.cells[:, :, 0] > 0.0).any(axis=1) | self.open)
+        known = (self.cells[:, :, 0] > 0.0).any(axis=1) | self.open | np.isfinite(self.limits)
+        rows = np.flatnonzero(known)
         arrays = {name: getattr(self, name)[rows] for name in self._FIELDS}
         return msgspec.msgpack.encode((self.newest, len(self), pack(arrays | {"rows": rows})))
 
