@@ -18,7 +18,7 @@ from ragmon.errors import SinkError, StoreBusyError
 from ragmon.pipeline import Pipeline, effective
 from ragmon.plugins import find, kinds
 from ragmon.records import Amendments, Draw, Feedback, Label, QueryRecord, Verdict
-from ragmon.signals import Kind, SignalOptions
+from ragmon.signals import CustomJudge, Kind, SignalOptions
 from ragmon.signals.catalogue import build, by_batch, by_record, modules
 from ragmon.signals.facts import extract
 from ragmon.sinks import Repeating, SinkContext
@@ -30,10 +30,11 @@ from tests.support.examples import NOON, query_records, record, windows
 from tests.support.modules import module as optional_module
 from tests.support.stores import KINDS, opened
 
-OPTIONS = SignalOptions(ks=(1, 3), relevant_score=0.5, low_score=0.2)
+CUSTOM = (CustomJudge("tone", is_sampled=True), CustomJudge("length", is_sampled=False))
+OPTIONS = SignalOptions(ks=(1, 3), relevant_score=0.5, low_score=0.2, custom=CUSTOM)
 CATALOGUE = build(OPTIONS)
 PIPELINE = Pipeline(CATALOGUE)
-NO_SIGNALS = {"catalogue", "evidence", "facts", "verdict_sums"}
+NO_SIGNALS = {"catalogue", "evidence", "facts", "refusal_phrases", "verdict_sums"}
 
 scores = st.sampled_from([0.0, 0.3, 1.0])
 amendments = st.builds(
