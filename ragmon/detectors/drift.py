@@ -3,8 +3,8 @@
 Four times a day the last two, four and seven days are compared with the same hours of the week
 before, six hours at a time, so that neither the hour nor the weekday counts. The median of the
 differences is compared with its error: what days differ by, and what chance does. How much days
-differ is shown by second differences of the daily ones, in which a steady drift leaves no trace;
-its upper limit counts, and 0.75 points (5 % of a latency) at least.
+differ is shown by second differences of the daily ones, in which a steady drift leaves no trace,
+with Student's doubt in so few of them; 0.75 points (5 % of a latency) count at least.
 
 Incidents that are over do not count. Once a change was accepted as the new normal (``anomaly``),
 what lies before it is forgotten. An alert that is open goes on until the last two days are hardly
@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 from pydantic import BaseModel, Field
 
-from ragmon.detectors import MINUTE_S, AlertKey, Finding, Severity, Tick, budget
+from ragmon.detectors import MINUTE_S, AlertKey, Finding, Severity, Tick, budget, day_scatter
 from ragmon.detectors.arrays import Arrays, Bools, Fields, Floats, Ints, pack, unpack
 from ragmon.detectors.episodes import chosen, reference_of
 from ragmon.detectors.losses import DETECTED, INDEX
@@ -38,9 +38,7 @@ _KNOWN = 0.75  # of the pairs, for a comparison
 _SETTLED = slice(_WEEK - 6, _WEEK)  # ages of quarters that no incident but an accepted one hides
 _LEAST = 30.0  # samples in six hours
 _DAY_EFFECT = 0.0075  # standard deviation of a day's effect on a loss, at least
-_LEAST_BENDS = 4  # in the differences of days, before they show how much days differ
-_OVERLAP = 1.9  # bends that say as much as one alone
-_SURELY = 2.0  # standard errors
+_LEAST_BENDS, _MANY_BENDS = 4, 10  # of days, before they show how much days differ, and do alone
 _MEDIAN = math.pi / 2.0  # variance of a median over that of a mean
 _LATENCY = INDEX["latency_p50"]
 _LATENCY_DAY = 0.05  # the same on the logarithm of a latency
@@ -178,11 +176,11 @@ def _compare(state: DriftState, tick: Tick, rows: Ints) -> None:
     timed = tick.streams.loss[rows] == _LATENCY
     scatter = np.where(timed, _LATENCY_SCATTER, tick.references.variance[rows])
     scatter *= tick.references.phi[rows]
-    between = _between(past, scatter, np.where(timed, _LATENCY_DAY, _DAY_EFFECT))
     shares = budget.weights(tick.streams, np.isin(np.arange(len(state)), rows))
     allowed = state.options.false_alarms_per_month
     state.limits[:] = budget.minutes_to_false_alarm(shares, allowed)
     asked = np.array([_errors(limit) for limit in state.limits[rows].tolist()])
+    between = _between(past, scatter, np.where(timed, _LATENCY_DAY, _DAY_EFFECT), asked)
     least = np.where(timed, _LATENCY_LEAST, state.options.delta)
     best, length = np.full(len(rows), -np.inf), np.full(len(rows), LENGTHS[0])
     for days in LENGTHS:
@@ -249,6 +247,25 @@ class _PastQuarters(Struct, frozen=True):
         inverse = 1.0 / np.maximum(later, 1.0) + 1.0 / np.maximum(earlier, 1.0)
         return np.asarray(inverse, dtype=np.float64)
 
+    def sampled_by_day(self, quarters: int, before: int = 0) -> Floats:
+        """Variance by chance of the level of each day, of losses with variance one; (rows, days).
+
+        Args:
+            quarters: that are looked at, the last ones.
+            before: age of those that the levels are compared with, in quarters; 0: none.
+        """
+        days = [self._inverse(first) for first in range(0, quarters, _DAY)]
+        if before:
+            days = [
+                day + self._inverse(first + before)
+                for day, first in zip(days, range(0, quarters, _DAY), strict=True)
+            ]
+        return np.stack(days, axis=1)
+
+    def _inverse(self, first: int) -> Floats:
+        samples = self.n[:, first : first + _DAY].sum(axis=1)
+        return np.asarray(1.0 / np.maximum(samples, 1.0), dtype=np.float64)
+
     def levels_of(self, at: int, days: int) -> _WeekLevels:
         """Levels of the last days of one stream, where both they and a week before are known."""
         both = np.flatnonzero(~np.isnan(self.apart[at, : days * _DAY]))
@@ -261,18 +278,21 @@ class _PastQuarters(Struct, frozen=True):
         )
 
 
-def _between(past: _PastQuarters, scatter: Floats, prior: Floats) -> Floats:
-    """Variance of the difference of two days a week apart, beyond chance; (rows,)."""
-    days = 2 * _WEEK // _DAY
-    bends = np.diff(_by_day(past.apart), 2, axis=1)
-    parts = [past.sampling(day * _DAY, (day + 1) * _DAY) for day in range(days)]
-    chance = np.stack(parts, axis=1)
-    expected = scatter[:, None] * (chance[:, :-2] + 4.0 * chance[:, 1:-1] + chance[:, 2:]) / 6.0
-    known = ~np.isnan(bends)
-    beyond = np.where(known, np.square(np.nan_to_num(bends)) / 6.0 - expected, 0.0).sum(axis=1)
-    count = np.maximum(known.sum(axis=1), 1)
-    doubt = 1.0 + _SURELY * np.sqrt(2.0 * _OVERLAP / count)  # of a variance from so few
-    shown = np.where(count >= _LEAST_BENDS, doubt * beyond / count, 0.0)
+def _between(past: _PastQuarters, scatter: Floats, prior: Floats, asked: Floats) -> Floats:
+    """Variance of the difference of two days a week apart, beyond chance; (rows,).
+
+    What so few days show of it is enlarged as Student's quantile exceeds that of a normal variable.
+    Until two weeks can be compared with the one before, days are compared with their neighbours
+    too, so that a weekly cycle counts as scatter.
+    """
+    apart = day_scatter.of_days(_by_day(past.apart), past.sampled_by_day(2 * _WEEK, _WEEK), scatter)
+    plain = day_scatter.of_days(_by_day(past.levels), past.sampled_by_day(SLOTS), scatter)
+    shown = np.where(
+        apart.bends >= _LEAST_BENDS, apart.variance * day_scatter.doubt(asked, apart.bends), 0.0
+    )
+    early = 2.0 * plain.variance * day_scatter.doubt(asked, plain.bends)
+    early[plain.bends < _LEAST_BENDS] = np.inf
+    shown = np.where(apart.bends < _MANY_BENDS, np.maximum(shown, early), shown)
     return np.asarray(np.maximum(shown, 2.0 * np.square(prior)), dtype=np.float64)
 
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from ragmon.detectors import StreamKey, Tick, drift
+from ragmon.detectors import StreamKey, Tick, day_scatter, drift
 from ragmon.detectors.latencies import LatencyEdges
 from ragmon.detectors.minutes import MinuteLog
 from ragmon.detectors.references import References
@@ -123,7 +124,25 @@ def test_days_that_differ_by_much_ask_for_more():
     days = np.repeat(0.1 + rng.normal(0.0, 0.015, 60), 4)
     world = World()
     told = [world.quarters(level) for level in days]
-    assert first_found(told[4 * 21 :]) is None  # three weeks show by how much
+    assert first_found(told) is None
+
+
+def test_the_allowance_holds_where_days_differ_by_two_points():
+    """A normal quantile of what three weeks show was wrong hundreds of times too often there."""
+    for seed in range(6):
+        levels = 0.1 + np.random.default_rng(seed).normal(0.0, 0.02, 45)
+        world = World(false_alarms_per_month=0.001)  # as of a hundred streams
+        told = [world.quarters(level) for level in np.repeat(levels, 4)]
+        assert first_found(told) is None
+
+
+@pytest.mark.parametrize(("bends", "most"), [(4, 4.0), (8, 1.25), (12, 1.15), (19, 1.1)])
+@pytest.mark.parametrize("errors", [2.5, 3.5, 4.5])
+def test_the_doubt_is_student_s_or_a_little_more(bends, most, errors):
+    freedom = bends / day_scatter._OVERLAP
+    exact = (stats.t.isf(stats.norm.sf(errors), freedom) / errors) ** 2
+    (got,) = day_scatter.doubt(np.array([errors]), np.array([bends]))
+    assert exact <= got <= most * exact
 
 
 def test_one_bad_night_is_no_drift_and_an_incident_that_is_over_is_left_out():
