@@ -74,7 +74,7 @@ def stored(data_dir: Path, query_id: str) -> bool:
             id="a mapping that takes for ever",
         ),
         pytest.param(
-            "ragmon.daemon.ingest.engine:Engine:snapshot",
+            "ragmon.daemon.ingest.engine:Engine:save_snapshot",
             (*QUIET, "--snapshot_every", "200ms"),
             "writer",
             id="a disk that hangs",
