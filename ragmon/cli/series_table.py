@@ -28,7 +28,9 @@ def count(settings: Settings) -> SeriesForecast | str:
     try:
         with open_reader(settings) as reader:
             counted = forecast(reader, settings)
-    except (SettingsError, StoreError) as error:
+    except SettingsError as error:
+        return str(error.args[0])
+    except StoreError as error:
         return str(error)
     return counted if counted.pipelines else "the store has no queries yet."
 

@@ -129,7 +129,7 @@ def test_check_config_prints_it_beside_a_running_daemon(tmp_path, capsys, monkey
         capsys.readouterr()
         assert main(["check-config", f"--data_dir={folder}", "--slices=tenant"]) == 0
         printed = capsys.readouterr().out
-    assert f"traffic in {folder}/ragmon.sqlite: 1 pipelines, 1 slices, as of 20" in printed
+    assert "for the traffic in the store: 1 pipelines, 1 slices, as of 20" in printed
     assert re.search(r"ragmon_error_ratio +16 +16 +0\b", printed)
     assert re.search(r"ragmon_slice_query_errors_total +1 +1 +0\b", printed)
     assert "All fit into metrics.max_series, 10,000." in printed
@@ -173,7 +173,7 @@ def test_check_config_for_programs_says_what_the_tables_say(stored, tmp_path, ca
     assert settings["metrics.max_series"]["value"] == "10000"
     assert settings["metrics.max_series"]["meaning"]
     assert document["series"] is None
-    assert "there is no store" in document["not_counted"]
+    assert document["not_counted"] == f"{tmp_path / 'none'}/ragmon.sqlite does not exist"
     assert main(["check-config", "--json", f"--data_dir={tmp_path}", "--slices=tenant"]) == 0
     series = json.loads(capsys.readouterr().out)["series"]
     assert series["total"] == sum(row["series"] for row in series["metrics"]) > 500
@@ -183,7 +183,7 @@ def test_check_config_for_programs_says_what_the_tables_say(stored, tmp_path, ca
 
 def test_check_config_says_why_nothing_is_counted(tmp_path, capsys):
     assert main(["check-config", f"--data_dir={tmp_path}"]) == 0
-    assert f"there is no store in {tmp_path} yet" in capsys.readouterr().out
+    assert f"{tmp_path}/ragmon.sqlite does not exist" in capsys.readouterr().out
     (tmp_path / "ragmon.sqlite").write_bytes(b"no database" * 100)
     assert main(["check-config", f"--data_dir={tmp_path}"]) == 0
     assert "No series are counted: " in capsys.readouterr().out

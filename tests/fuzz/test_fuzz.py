@@ -4,6 +4,7 @@ import base64
 import importlib.util
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -124,6 +125,7 @@ def test_slow_and_hungry_inputs_are_refused():
         check(b"slow")
     check = guarded(spend, most_bytes=32 << 20)
     check(b"slow")
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak of others
     with pytest.raises(HungryInputError):
         check(b"hungry")
 

@@ -183,7 +183,7 @@ SOURCES = {
 
 @pytest.mark.parametrize("endpoint", WRITES, ids=lambda each: each.name)
 def test_no_endpoint_writes_to_another_pipeline(limited, admin, endpoint):
-    name = endpoint.name.removesuffix("Langfuse")
+    name = endpoint.name.removesuffix("Langfuse").removesuffix("LangWatch")
     body, status = BODIES[name]
     source = SOURCES.get(name, "otlp_feedback")
     labels = {"source": source, "reason": "pipeline_forbidden"}

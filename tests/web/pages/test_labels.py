@@ -186,7 +186,8 @@ def test_a_label_is_withdrawn_over_the_api_too(site):
 
 def detail(name: str, *scores: float, version: str = "v1", labelled: bool = False, **fields):
     verdicts = tuple(
-        Verdict(query_id=name, judge=f"judge-{at}", score=score) for at, score in enumerate(scores)
+        Verdict(query_id=name, judge=judge, score=score)
+        for judge, score in zip(("grounding", "llm"), scores, strict=False)
     )
     labels = (Label(query_id=name, faithful=1.0),) if labelled else ()
     record = StoredQuery(query_id=name, timestamp=NOW, version=version, **fields)

@@ -224,7 +224,7 @@ def test_a_form_needs_the_token_of_its_own_session(site, browser):
         pytest.param({"origin": "null"}, "foreign_page", id="a sandboxed frame"),
         pytest.param({"origin": ""}, "foreign_form", id="nothing says where it is from"),
         pytest.param(
-            {"origin": "", "sec_fetch_site": "same-site"}, "foreign_form", id="a sibling's name"
+            {"origin": "", "sec_fetch_site": "same-site"}, "foreign_page", id="a sibling's name"
         ),
         pytest.param({"origin": "", "sec_fetch_site": "none"}, "foreign_form", id="typed"),
     ],
