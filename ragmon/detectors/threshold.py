@@ -109,7 +109,8 @@ def _renew(state: ThresholdState, tick: Tick) -> None:
     options, keys = state.options, tick.streams.keys
     watched = chosen(tick, (options.metric,), slices=options.slices)
     if options.pipelines:
-        watched &= np.array([key is not None and key.pipeline in options.pipelines for key in keys])
+        named = [key is not None and key.pipeline in options.pipelines for key in keys]
+        watched &= np.array(named, dtype=np.bool_)  # also of no streams at all
     limit = np.full(len(keys), options.limit or 0.0)
     saved: list[Measured | None] = [None] * len(keys)
     if options.drop is not None:

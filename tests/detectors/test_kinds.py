@@ -45,6 +45,14 @@ def test_the_shipped_rules_have_every_kind_and_its_state_can_be_saved():
     assert [rule.name for rule in shipped if rule.kind.KIND in ("slo", "anomaly")] == ["", "0.95"]
 
 
+def test_a_threshold_of_some_pipelines_waits_for_the_first_of_them():
+    rule = {"kind": "threshold", "metric": "hit", "limit": 0.2, "pipelines": ["docs"]}
+    detection = world({**rule, "window": 600.0})
+    for minute in range(START, START + 3):
+        assert [closed.findings for closed in detection.advance(minute + 1)] == [()]
+    assert live(detection, 30, {HIT: (20, 10, 10)})
+
+
 def test_shares_sum_to_one_and_slices_weigh_as_much_as_the_whole():
     streams = StreamTable(6)
     for key in (HIT, *(HIT._replace(dimension="tenant", value=str(at)) for at in range(4))):

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import structlog
 from msgspec import Struct
 
+from ragmon.clock import Clock
 from ragmon.errors import RecordError
 from ragmon.event_time import Bounds
 from ragmon.privacy import Policy
 from ragmon.quarantine import explain, trace_item
 from ragmon.sources.otlp.receiver.known import closed, known_trace
 from ragmon.sources.otlp.receiver.results import Results
-from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.receiver.time_limit import MappingTimeoutError, TimeLimit
 from ragmon.sources.otlp.spans import count_packed, unpack
 from ragmon.sources.otlp.traces.mapping import map_trace
@@ -33,13 +33,32 @@ class MappingOptions(Struct, frozen=True, kw_only=True):
         return Bounds(now - self.retention_s, now + self.max_skew_s)
 
 
+class MappingBounds:
+    """Range of accepted timestamps for spans that were acknowledged a while ago.
+
+    A clock that is set meanwhile refuses none of them: they may be as old, and as new, as the clock
+    allows or as it would without the step.
+    """
+
+    def __init__(self, clock: Clock, options: MappingOptions) -> None:
+        self._clock = clock
+        self._options = options
+        self._offset = clock.now() - clock.monotonic()
+
+    def at(self, now: float) -> Bounds:
+        """The range at a moment in unix seconds."""
+        unset = self._offset + self._clock.monotonic()
+        earlier, later = (self._options.bounds(each) for each in sorted((now, unset)))
+        return Bounds(earlier.oldest, later.newest)
+
+
 class MappingBatch:
     """The results of several traces, and those of them that go to the quarantine."""
 
     def __init__(
-        self, targets: Targets, now: float, options: MappingOptions, limit: TimeLimit
+        self, results: Results, now: float, options: MappingOptions, limit: TimeLimit
     ) -> None:
-        self.results = Results(targets, now, options.bounds(now))
+        self.results = results
         self.quarantined: list[QuarantinedItem] = []
         self.kept: list[MappedSpans] = []  # to be mapped again when more spans come
         self.late = 0  # spans for which a trace was mapped again

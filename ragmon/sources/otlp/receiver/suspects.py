@@ -12,7 +12,7 @@ from ragmon.clock import Clock
 from ragmon.errors import OverloadedError, StoreError
 from ragmon.quarantine import DamagedContent, encode, trace_item
 from ragmon.sources import Submission
-from ragmon.sources.otlp.receiver.batch import MappingOptions
+from ragmon.sources.otlp.receiver.batch import MappingBounds, MappingOptions
 from ragmon.sources.otlp.receiver.isolated import IsolatedRequest, MappedTrace, map_isolated
 from ragmon.sources.otlp.receiver.known import closed
 from ragmon.stores.protocols import MarkedTrace, Spans, UnreadableSpans
@@ -50,6 +50,7 @@ class Suspects:
         self._submit = submit
         self._clock = clock
         self._options = options
+        self._bounds = MappingBounds(clock, options)
         self._is_ending = is_ending
         self._traces: dict[bytes, MarkedTrace] = {}
         self._log = structlog.get_logger("otlp")
@@ -97,7 +98,7 @@ class Suspects:
         request = IsolatedRequest(
             [bodies for _, bodies in others],
             now,
-            self._options.bounds(now),
+            self._bounds.at(now),
             self._options.timeout_s,
             self._options.text,
             [before.get(trace.trace_id) for trace, _ in others],

@@ -21,9 +21,10 @@ from ragmon.loops import Loop, beat, wait_for
 from ragmon.privacy.erasure import Subject
 from ragmon.sources import IngestCounters, IngestOutcome, RecordSink, Submission, count_outcome
 from ragmon.sources.otlp.receiver.assembly import Assembly, Complete, TraceTimeouts
-from ragmon.sources.otlp.receiver.batch import MappingBatch, MappingOptions
+from ragmon.sources.otlp.receiver.batch import MappingBatch, MappingBounds, MappingOptions
 from ragmon.sources.otlp.receiver.erasure import is_owned
 from ragmon.sources.otlp.receiver.known import closed
+from ragmon.sources.otlp.receiver.results import Results
 from ragmon.sources.otlp.receiver.suspects import Suspects, damaged_items, no_reply
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.receiver.time_limit import FreezeGuard, TimeLimit
@@ -65,6 +66,7 @@ class MappingWorker:
         self._clock = clock
         self._spans = spans
         self._options = options
+        self._bounds = MappingBounds(clock, options)
         self._timeouts = timeouts
         self._closes_at = clock.monotonic()
         guard = FreezeGuard(clock, options.timeout_s) if options.ends_frozen else None
@@ -272,7 +274,9 @@ class MappingWorker:
         bodies: Sequence[Sequence[bytes]],
         before: Mapping[bytes, MappedSpans],
     ) -> MappingBatch:
-        batch = MappingBatch(self.targets, self._clock.now(), self._options, self.limit)
+        now = self._clock.now()
+        results = Results(self.targets, now, self._bounds.at(now))
+        batch = MappingBatch(results, now, self._options, self.limit)
         for trace, trace_bodies in zip(complete, bodies, strict=True):
             batch.add(trace.trace_id, trace_bodies, before.get(trace.trace_id))
         self.limit.rest()

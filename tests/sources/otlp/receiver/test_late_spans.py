@@ -54,6 +54,16 @@ def test_an_answer_of_seventy_seconds_is_not_one_of_ten_milliseconds(site):
     assert (site.stored(), site.pending()) == (1, 0)
 
 
+@pytest.mark.parametrize("days", [200, -3])
+def test_a_clock_that_is_set_before_a_trace_is_complete_loses_no_query(site, days):
+    """The spans are acknowledged; what they say of their time was true then."""
+    send(site, ROOT)
+    site.clock.step(days * 86_400.0)
+    site.wait(61.0)
+    assert site.record(ID).answer == "Ten euros."
+    assert (site.stored(), site.pending()) == (1, 0)
+
+
 def test_windows_and_counters_tell_of_the_whole_trace(site):
     send(site, SEARCH)
     site.wait(61.0)

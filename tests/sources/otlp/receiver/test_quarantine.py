@@ -10,6 +10,7 @@ from ragmon.quarantine import DamagedContent, TraceContent, decode
 from ragmon.sources.otlp.conventions import openinference
 from ragmon.sources.otlp.receiver.batch import MappingBatch, MappingOptions
 from ragmon.sources.otlp.receiver.isolated import IsolatedRequest, map_isolated
+from ragmon.sources.otlp.receiver.results import Results
 from ragmon.sources.otlp.receiver.targets import Targets
 from ragmon.sources.otlp.receiver.time_limit import TimeLimit
 from ragmon.sources.otlp.spans import Resource, pack
@@ -61,7 +62,8 @@ def test_a_trace_whose_mapping_raises_costs_itself_alone(tmp_path, monkeypatch):
 
 def test_a_query_that_is_refused_goes_to_the_quarantine_unless_it_is_only_old():
     options = MappingOptions(retention_s=3_600.0, max_skew_s=300.0, timeout_s=10.0)
-    batch = MappingBatch(Targets(), NOW, options, TimeLimit(10.0, SystemClock()))
+    results = Results(Targets(), NOW, options.bounds(NOW))
+    batch = MappingBatch(results, NOW, options, TimeLimit(10.0, SystemClock()))
     refused = trace(1, resource=Resource("a service with a long name" * 50))
     old = trace(2, start_ns=1_000_000_000, end_ns=2_000_000_000)
     for row in pack([refused, old, trace(3)]):
