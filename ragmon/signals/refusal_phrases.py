@@ -97,6 +97,8 @@ _LANGUAGES = (
         r"(?:el|los|la|las|este) "
         r"(?:contexto|documentos?|fuentes?|textos?)\b",
         rf"\bninguna (?:información|mención|respuesta)\b{_GAP}\b(?:sobre|en|acerca)\b",
+        subjects="sé|puedo|encuentr|encontr|tengo|dispongo|hay |documento|contexto|fuente|texto|"
+        "pasaje|fragmento|información|ningun",
     ),
     _language(
         "não|nenhum",
@@ -204,6 +206,12 @@ _LANGUAGES = (
 )
 
 
+_other_script = re.compile("[\u0370-\u1fff\u3040-\uffff]").search
+_IN_LATIN = tuple(
+    language
+    for language in _LANGUAGES
+    if not any(map(_other_script, (*language.negations, *language.subjects)))
+)
 _IN_ASCII = tuple(each for each in _LANGUAGES if any(map(str.isascii, each.negations)))
 _ASCII_NEGATIONS = frozenset(
     [
@@ -249,12 +257,30 @@ def declines(answer: str) -> bool:
     """
     if len(answer) > _MOST_ANSWER:
         return False
-    opening = " " + answer[:_OPENING].lower().replace("’", "'")
+    start = answer[:_OPENING]
+    key = hash(start)  # and not the text, which may have to be forgotten
+    refusal = _refusals.get(key)
+    if refusal is None:
+        if len(_refusals) >= _MOST_REFUSALS:
+            _refusals.clear()
+        refusal = _refusals[key] = _opens_declining(start)
+    return refusal
+
+
+_MOST_REFUSALS = 1 << 15
+_refusals: dict[int, bool] = {}
+"""Openings that were looked at: an answer is observed again with each verdict and rating."""
+
+
+def _opens_declining(start: str) -> bool:
+    opening = " " + start.lower().replace("’", "'")
     languages: tuple[_Language, ...] = _LANGUAGES
     if opening.isascii():
         if "n'" not in opening and _ASCII_NEGATIONS.isdisjoint(opening.split()):
             return False
         languages = _IN_ASCII
+    elif _other_script(opening) is None:
+        languages = _IN_LATIN
     return any(
         pattern.search(opening) is not None
         for language in languages
@@ -265,4 +291,7 @@ def declines(answer: str) -> bool:
 
 
 def _mentions(text: str, words: tuple[str, ...]) -> bool:
-    return any(word in text for word in words)
+    for word in words:  # noqa: SIM110 - a third of the time of any()
+        if word in text:
+            return True
+    return False
