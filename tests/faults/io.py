@@ -77,7 +77,8 @@ def steps_of_the_clock(crashes: Crashes, site: Daemon) -> Iterator[str]:
         crashes.faults.step_clock(-seconds)
         eventually(lambda: site.get("/readyz").status == 200, "it is ready", 30)
         again = site.get("/v1/queries?limit=1000").json["queries"]
-        assert len(again) == len(stored), name
+        # Nothing is deleted; a trace of before the step may have become a query meanwhile.
+        assert len(again) >= len(stored), name
         crashes.check(site)
         yield name
 
