@@ -88,6 +88,22 @@ RECENT_TRACES = Endpoint(
     parameters=(Parameter("last", "Traces at most.", Annotated[int, Meta(ge=1, le=100)], 100),),
     answer=list[TraceExplanation],
 )
+
+
+def _recent(name: str, root: str) -> Endpoint:
+    """The same under the path of a vendor's SDKs."""
+    return Endpoint(
+        name=name,
+        method="GET",
+        path=f"{root}/v1/traces",
+        scope="read",
+        tag="OpenTelemetry",
+        summary="The same as GET /v1/traces",
+        parameters=RECENT_TRACES.parameters,
+        answer=RECENT_TRACES.answer,
+    )
+
+
 OTLP = (
     _otlp("sendTraces", "/v1/traces", "Send OTLP traces"),
     RECENT_TRACES,
@@ -100,27 +116,9 @@ OTLP = (
     _otlp(
         "sendTracesLangfuse", f"{_LANGFUSE}/v1/traces", "Send OTLP traces, path of Langfuse SDKs"
     ),
-    Endpoint(
-        name="recentTracesLangfuse",
-        method="GET",
-        path=f"{_LANGFUSE}/v1/traces",
-        scope="read",
-        tag="OpenTelemetry",
-        summary="The same as GET /v1/traces",
-        parameters=RECENT_TRACES.parameters,
-        answer=RECENT_TRACES.answer,
-    ),
+    _recent("recentTracesLangfuse", _LANGFUSE),
     _otlp("sendTracesLangWatch", f"{_LANGWATCH}/v1/traces", "Send OTLP traces, path of LangWatch"),
-    Endpoint(
-        name="recentTracesLangWatch",
-        method="GET",
-        path=f"{_LANGWATCH}/v1/traces",
-        scope="read",
-        tag="OpenTelemetry",
-        summary="The same as GET /v1/traces",
-        parameters=RECENT_TRACES.parameters,
-        answer=RECENT_TRACES.answer,
-    ),
+    _recent("recentTracesLangWatch", _LANGWATCH),
     _otlp("sendLogsLangfuse", f"{_LANGFUSE}/v1/logs", "Send OTLP logs, path of Langfuse SDKs"),
     _otlp(
         "sendMetricsLangfuse",
