@@ -1,6 +1,6 @@
 """Counters as places in the totals of a series: their names, labels and sums."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -245,18 +245,7 @@ def _judged(places: _Places, *, always: bool) -> Iterator[Counter]:
         LOCAL_JUDGE: places.sampled("faithfulness", judge=LOCAL_JUDGE),
         "human": (places.known("faithfulness", **human), places.sum("faithfulness", **human)),
     }
-    answers, scores = (
-        tuple(
-            CounterReading(
-                (("judge", judge),),
-                sums[part],
-                places.zero,
-                places.queries if always and judge in _ALWAYS else sums[0],
-            )
-            for judge, sums in judges.items()
-        )
-        for part in (0, 1)
-    )
+    answers, scores = _by_judge(places, judges, _ALWAYS if always else ())
     text = (
         "Answers judged for faithfulness, by judge: one drawn for a sample counts for those that "
         "were not drawn, and one whose verdict changes counts again."
@@ -269,18 +258,30 @@ def _judged(places: _Places, *, always: bool) -> Iterator[Counter]:
     yield Counter("judged_score", text, scores)
 
 
+def _by_judge(
+    places: _Places, judges: Mapping[str, tuple[int, int]], from_start: Container[str] = ()
+) -> tuple[tuple[CounterReading, ...], ...]:
+    """Readings of answers and of scores; those of some judges are there from the start."""
+    return tuple(
+        tuple(
+            CounterReading(
+                (("judge", judge),),
+                sums[part],
+                places.zero,
+                places.queries if judge in from_start else sums[0],
+            )
+            for judge, sums in judges.items()
+        )
+        for part in (0, 1)
+    )
+
+
 def _custom(places: _Places) -> Iterator[Counter]:
     """Answers and the sum of their scores by each custom judge; nothing where there is none."""
     judges = places.custom
     if not judges:
         return
-    answers, scores = (
-        tuple(
-            CounterReading((("judge", judge),), sums[part], places.zero, sums[0])
-            for judge, sums in judges.items()
-        )
-        for part in (0, 1)
-    )
+    answers, scores = _by_judge(places, judges)
     text = (
         "Answers scored by each judge of judge.custom: one drawn for a sample counts for those "
         "that were not drawn, and one whose verdict changes counts again."
