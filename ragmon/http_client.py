@@ -87,6 +87,35 @@ class Access(HttpOptions):
         return self
 
 
+class SecretUrlOptions(HttpOptions):
+    """Options of a receiver whose address is the secret: whoever has it can post."""
+
+    webhook_url: SecretStr | None = None
+    """URL that the receiver gave out. A secret: prefer webhook_url_file or webhook_url_env."""
+    webhook_url_file: Path | None = None
+    """File that holds the URL; it is read again before each message."""
+    webhook_url_env: str | None = None
+    """Environment variable that holds the URL."""
+
+    @model_validator(mode="after")
+    def _one_url(self) -> "SecretUrlOptions":
+        check_secret(self, "webhook_url", required=True)
+        if self.webhook_url is not None:
+            check_url(self.webhook_url.get_secret_value())
+        return self
+
+    def url(self) -> str:
+        """The address as it is now.
+
+        Raises:
+            SettingsError: its file or variable is missing or empty, or holds no URL.
+        """
+        try:
+            return check_url(secret(self, "webhook_url"))
+        except ValueError as error:
+            raise SettingsError(f"webhook_url: {error}") from None
+
+
 def check_secret(options: BaseModel, name: str, *, required: bool) -> bool:
     """True if a secret is configured.
 

@@ -1,16 +1,13 @@
 """A Slack channel, by incoming webhook. Its URL is a secret: whoever has it can post."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from pydantic import SecretStr, model_validator
 
 from ragmon.alerts.message import Link, Message, clip, message
 from ragmon.alerts.notices import IncidentNotice
-from ragmon.errors import SettingsError
-from ragmon.http_client import HttpOptions, Poster, check_secret, check_url, secret
+from ragmon.http_client import Poster, SecretUrlOptions
 from ragmon.sinks import SinkContext
 
 _COLOURS = {"info": "#3b82f6", "warning": "#f59e0b", "critical": "#dc2626"}
@@ -28,22 +25,8 @@ _MOST_URL = 300
 _MOST_LINES = 5
 
 
-class Options(HttpOptions):
+class Options(SecretUrlOptions):
     """``sinks: [{kind: slack, webhook_url_file: /run/secrets/slack}]``."""
-
-    webhook_url: SecretStr | None = None
-    """URL of the incoming webhook. A secret: prefer webhook_url_file or webhook_url_env."""
-    webhook_url_file: Path | None = None
-    """File that holds the URL; it is read again before each message."""
-    webhook_url_env: str | None = None
-    """Environment variable that holds the URL."""
-
-    @model_validator(mode="after")
-    def _one_url(self) -> "Options":
-        check_secret(self, "webhook_url", required=True)
-        if self.webhook_url is not None:
-            check_url(self.webhook_url.get_secret_value())
-        return self
 
 
 def build(options: Options, context: SinkContext) -> "Slack":
@@ -61,11 +44,7 @@ class Slack:
 
     def deliver(self, notice: IncidentNotice) -> None:
         """Post one message."""
-        url = secret(self._options, "webhook_url")
-        try:
-            check_url(url)
-        except ValueError as error:
-            raise SettingsError(f"webhook_url: {error}") from None
+        url = self._options.url()
         payload = body(message(notice, self._context.links, self._context.labels), notice.id)
         self._poster.post(url, msgspec.json.encode(payload), {})
 

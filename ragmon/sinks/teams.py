@@ -6,16 +6,14 @@ post.
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from pydantic import SecretStr, model_validator
 
 from ragmon.alerts.message import Message, clip, message
 from ragmon.alerts.notices import IncidentNotice
-from ragmon.errors import SettingsError, SinkError
-from ragmon.http_client import HttpOptions, Poster, check_secret, check_url, secret
+from ragmon.errors import SinkError
+from ragmon.http_client import Poster, SecretUrlOptions
 from ragmon.sinks import SinkContext
 
 _COLOURS = {"info": "accent", "warning": "warning", "critical": "attention"}
@@ -37,22 +35,8 @@ _LATER = (408, 425, 429)
 Card = dict[str, Any]
 
 
-class Options(HttpOptions):
+class Options(SecretUrlOptions):
     """``sinks: [{kind: teams, webhook_url_file: /run/secrets/teams}]``."""
-
-    webhook_url: SecretStr | None = None
-    """URL of the workflow. A secret: prefer webhook_url_file or webhook_url_env."""
-    webhook_url_file: Path | None = None
-    """File that holds the URL; it is read again before each message."""
-    webhook_url_env: str | None = None
-    """Environment variable that holds the URL."""
-
-    @model_validator(mode="after")
-    def _one_url(self) -> "Options":
-        check_secret(self, "webhook_url", required=True)
-        if self.webhook_url is not None:
-            check_url(self.webhook_url.get_secret_value())
-        return self
 
 
 def build(options: Options, context: SinkContext) -> "Teams":
@@ -70,11 +54,7 @@ class Teams:
 
     def deliver(self, notice: IncidentNotice) -> None:
         """Post one message."""
-        url = secret(self._options, "webhook_url")
-        try:
-            check_url(url)
-        except ValueError as error:
-            raise SettingsError(f"webhook_url: {error}") from None
+        url = self._options.url()
         words = message(notice, self._context.links, self._context.labels)
         answer = self._poster.post(url, payload(words, notice.id), {})
         if refused := _REFUSED_INSIDE.search(answer):
