@@ -4,10 +4,11 @@ The record forms of the signals are made of it; ``facts`` holds the same of a wh
 """
 
 import math
+from collections.abc import Sequence
 
 from ragmon.records import Amendments, Chunk, QueryRecord, Verdict
 from ragmon.signals import SignalOptions
-from ragmon.signals.refusal_phrases import declines
+from ragmon.signals.refusal_phrases import decline_each
 
 EMBEDDED_JUDGE = "grounding"
 SAMPLED_JUDGE = "llm"
@@ -74,9 +75,17 @@ def is_judgeable(record: QueryRecord) -> bool:
 
 def refuses(record: QueryRecord) -> float | None:
     """1 for an answer that declines, 0 for another; None without text, or where it failed."""
-    if not record.answer or record.error is not None:
-        return None
-    return float(declines(record.answer))
+    return refuse_each([record])[0]
+
+
+def refuse_each(records: Sequence[QueryRecord]) -> list[float | None]:
+    """``refuses`` of many records."""
+    answers = ["" if record.error is not None else record.answer or "" for record in records]
+    declined = decline_each(answers)
+    return [
+        float(is_declined) if answer else None
+        for answer, is_declined in zip(answers, declined, strict=True)
+    ]
 
 
 def verdict_of(known: Amendments, judge: str) -> Verdict | None:

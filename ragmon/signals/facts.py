@@ -17,7 +17,7 @@ from ragmon.signals.evidence import (
     LOCAL_JUDGE,
     SAMPLED_JUDGE,
     human_score,
-    refuses,
+    refuse_each,
 )
 
 Floats = NDArray[np.float64]
@@ -103,7 +103,7 @@ def extract(
         generation_ms=_column([latency.generation for latency in latencies]),
         rating=_column([record.feedback for record in records]),
         repeat=_column([record.repeat for record in records]),
-        refuses=_column([refuses(record) for record in records]),
+        refuses=_column(refuse_each(records)),
         judgeable=_column([_is_judgeable(record) for record in records]),
         **_chunk_columns(records, relevant_score),
         **_amendment_columns(len(records), known or ()),

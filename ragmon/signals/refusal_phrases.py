@@ -2,11 +2,15 @@
 
 Rules of phrases in thirteen languages and English. They look at short answers only: a long one
 that opens with what it does not know goes on to say something. Every gap is bounded, so that a
-text takes linear time, and a language's pattern runs only where one of its words occurs.
+text takes linear time, and the patterns run only where RE2 finds that one of them might match.
 """
 
+import functools
 import re
-from typing import NamedTuple
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 _MOST_ANSWER = 500  # characters; a longer answer says something besides
 _OPENING = 200  # characters within which it must decline
@@ -206,47 +210,16 @@ _LANGUAGES = (
 )
 
 
-_other_script = re.compile("[\u0370-\u1fff\u3040-\uffff]").search
-_IN_LATIN = tuple(
-    language
-    for language in _LANGUAGES
-    if not any(map(_other_script, (*language.negations, *language.subjects)))
+_REPEATED = (
+    (re.compile(r"\(\?![^)]*\)|\\b"), ""),
+    (re.compile(r"\\w"), r"(?:\\w|[^\\x00-\\x7f])"),  # RE2 knows the letters of ASCII alone
+    (re.compile(r"\{0,\d*\}\??"), "*"),
+    (re.compile(r"\{[1-9]\d*(?:,\d*)?\}\??"), "+"),
 )
-_IN_ASCII = tuple(each for each in _LANGUAGES if any(map(str.isascii, each.negations)))
-_ASCII_NEGATIONS = frozenset(
-    [
-        "not",
-        "no",
-        "cannot",
-        "unable",
-        "insufficient",
-        "nicht",
-        "nicht.",
-        "nichts",
-        "kein",
-        "keine",
-        "keinen",
-        "keiner",
-        "keinem",
-        "leider",
-        "ne",
-        "aucun",
-        "aucune",
-        "ninguna",
-        "nenhum",
-        "nenhuma",
-        "non",
-        "nessun",
-        "nessuna",
-        "niet",
-        "niet.",
-        "geen",
-        "niets",
-        "nie",
-        "brak",
-    ]
-)
-"""Negations of texts in ASCII, besides those with an apostrophe; most answers have none."""
+"""Replacements after which a pattern matches all that it did and more, with few states in RE2."""
+
+_BETWEEN = ".! "
+"""Between openings in ASCII: no pattern of their languages goes on beyond it."""
 
 
 def declines(answer: str) -> bool:
@@ -255,35 +228,64 @@ def declines(answer: str) -> bool:
     Args:
         answer: of any length; of a long one nothing is read.
     """
-    if len(answer) > _MOST_ANSWER:
-        return False
-    start = answer[:_OPENING]
-    key = hash(start)  # and not the text, which may have to be forgotten
-    refusal = _refusals.get(key)
-    if refusal is None:
-        if len(_refusals) >= _MOST_REFUSALS:
-            _refusals.clear()
-        refusal = _refusals[key] = _opens_declining(start)
-    return refusal
+    return decline_each([answer])[0]
 
 
-_MOST_REFUSALS = 1 << 15
-_refusals: dict[int, bool] = {}
-"""Openings that were looked at: an answer is observed again with each verdict and rating."""
+def decline_each(answers: Sequence[str]) -> list[bool]:
+    """``declines`` of many answers, at an eighth of the time for each.
+
+    Few decline, so all of them are searched at once for whatever the rules might match.
+    """
+    starts = [answer[:_OPENING] if len(answer) <= _MOST_ANSWER else "" for answer in answers]
+    declined = [False] * len(starts)
+    for at in _suspects(starts):
+        declined[at] = _opens_declining(_opening(starts[at]))
+    return declined
 
 
-def _opens_declining(start: str) -> bool:
-    opening = " " + start.lower().replace("’", "'")
-    languages: tuple[_Language, ...] = _LANGUAGES
-    if opening.isascii():
-        if "n'" not in opening and _ASCII_NEGATIONS.isdisjoint(opening.split()):
-            return False
-        languages = _IN_ASCII
-    elif _other_script(opening) is None:
-        languages = _IN_LATIN
+def _suspects(starts: Sequence[str]) -> set[int]:
+    """The positions of those that may decline."""
+    suspicion = _suspicion()
+    plain = [at for at, start in enumerate(starts) if start.isascii()]
+    text = _BETWEEN.join([starts[at] for at in plain]).lower()
+    suspects: set[int] = set()
+    ends: list[int] = []
+    for match in suspicion.finditer(text.encode()):
+        ends = ends or list(accumulate(len(starts[at]) + len(_BETWEEN) for at in plain))
+        suspects.add(plain[bisect_right(ends, match.start())])
+    if len(plain) < len(starts):
+        for at, start in enumerate(starts):
+            # Half a surrogate pair has no encoding, and is in no pattern.
+            if not start.isascii() and suspicion.search(
+                _opening(start).encode(errors="backslashreplace")
+            ):
+                suspects.add(at)
+    return suspects
+
+
+@functools.cache
+def _suspicion() -> Any:
+    """RE2 that matches wherever any rule does, and in more places, in linear time."""
+    import re2  # noqa: PLC0415 - commands that observe nothing start faster without
+
+    widened = []
+    for language in _LANGUAGES:
+        for pattern in language.patterns:
+            wide = pattern.pattern
+            for repeated, instead in _REPEATED:
+                wide = repeated.sub(instead, wide)
+            widened.append(f"(?:{wide})")
+    return re2.compile("|".join(widened).encode())
+
+
+def _opening(start: str) -> str:
+    return " " + start.lower().replace("’", "'")
+
+
+def _opens_declining(opening: str) -> bool:
     return any(
         pattern.search(opening) is not None
-        for language in languages
+        for language in _LANGUAGES
         if _mentions(opening, language.negations)
         and (not language.subjects or _mentions(opening, language.subjects))
         for pattern in language.patterns

@@ -1,5 +1,6 @@
 """Answers that decline, in fourteen languages: found by phrases, and the signals made of them."""
 
+import random
 from collections import Counter
 
 import numpy as np
@@ -8,7 +9,13 @@ import pytest
 from ragmon.records import QueryRecord
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build
-from ragmon.signals.refusal_phrases import _LANGUAGES, declines
+from ragmon.signals.refusal_phrases import (
+    _LANGUAGES,
+    _opening,
+    _opens_declining,
+    decline_each,
+    declines,
+)
 from tests.support.examples import chunks, record
 from tests.support.paths import DATA
 from tests.support.patterns import MOST_S, slowest
@@ -49,12 +56,32 @@ def test_precision_and_recall_on_answers_written_for_it():
         pytest.param("", False, id="nothing"),
         pytest.param(DECLINES, True, id="it declines"),
         pytest.param("I don’t know.", True, id="with a typographer's apostrophe"),
+        pytest.param("Daarover staat er niets.", True, id="with a full stop behind the negation"),
         pytest.param(DECLINES + " It says:" + " word" * 100, False, id="it goes on to say a lot"),
         pytest.param("It costs 5 euros. " * 14 + DECLINES, False, id="it declines in the end"),
     ],
 )
 def test_what_declines_is_short_and_opens_so(answer, expected):
     assert declines(answer) is expected
+
+
+def test_many_answers_at_once_decline_as_each_by_itself():
+    rng = random.Random(7)
+    texts = [text for _, _, text in examples()]
+    words = [word for text in texts for word in text.split()] + list("’'.!?\n") + ["\udc80"]
+    spliced = [
+        "".join((first[: rng.randrange(len(first))], second[rng.randrange(len(second)) :]))
+        for first, second in (rng.choices(texts, k=2) for _ in range(1_000))
+    ]
+    mixed = [" ".join(rng.choices(words, k=rng.randrange(1, 25))) for _ in range(1_000)]
+    answers = ["", *texts, *map(str.upper, texts), *spliced, *mixed]
+    rng.shuffle(answers)
+    expected = [_opens_declining(_opening(answer[:200])) for answer in answers]
+    assert expected.count(True) > 500
+    assert expected.count(False) > 500
+    assert max(map(len, answers)) <= 500
+    assert decline_each(answers) == expected
+    assert [declines(answer) for answer in answers] == expected
 
 
 def observed(query: QueryRecord, name: str, **labels: str) -> float | None:
