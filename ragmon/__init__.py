@@ -25,7 +25,8 @@ Around it: ``cli`` the commands, ``config`` the settings, ``web`` what is asked 
 ``queries`` what is found in the store, ``backtest`` the detectors over past queries, ``evaluate``
 the same metrics over a golden set, ``client`` the library for applications, ``demo`` a small real
 application to watch, ``backups`` the copies of the store, ``stats`` the intervals and tests,
-``topics`` what people ask, ``documents`` which of them are to blame, ``privacy`` the redaction,
+``topics`` what people ask, ``documents`` which of them are to blame,
+``judge_reports`` how far judges agree with people, ``privacy`` the redaction,
 ``charts`` the SVG. Imports go down only, from ``cli`` to ``records``, ``errors`` and ``clock``.
 """
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
+from numpy.typing import NDArray
 
 from ragmon.signals import Column, repeat
 from ragmon.signals.latency import STAGES
@@ -201,17 +202,21 @@ def _agreement(estimates: Estimates, number: int) -> dict[str, LabelAgreement]:
     """Agreement of each judge with people, where both rated some of the answers."""
     by_judge: dict[str, LabelAgreement] = {}
     for judge, counts in zip(JUDGES, estimates.confusion[number], strict=True):
-        if not counts.any():
-            continue
-        figures = agreement(counts)
-        named = zip(CONFUSION, map(round, counts.tolist()), strict=True)
-        by_judge[judge] = LabelAgreement(
-            labels=figures.labels,
-            balanced_accuracy=_interval(figures.balanced_accuracy),
-            kappa=_interval(figures.kappa),
-            answers=ConfusionCounts(**dict(named)),
-        )
+        if counts.any():
+            by_judge[judge] = label_agreement(counts)
     return by_judge
+
+
+def label_agreement(counts: NDArray[np.float64]) -> LabelAgreement:
+    """Agreement of a judge with people, from counts over ``CONFUSION``."""
+    figures = agreement(counts)
+    named = zip(CONFUSION, map(round, counts.tolist()), strict=True)
+    return LabelAgreement(
+        labels=figures.labels,
+        balanced_accuracy=_interval(figures.balanced_accuracy),
+        kappa=_interval(figures.kappa),
+        answers=ConfusionCounts(**dict(named)),
+    )
 
 
 def _interval(figure: AgreementFigure) -> AgreementEstimate:

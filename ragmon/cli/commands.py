@@ -25,7 +25,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "import": "send records from files of any form, mapped by expressions; or show them first",
         "incident": "acknowledge an incident, or take that back",
         "incidents": "show incidents: alerts that share a cause",
-        "judge": "have past answers judged by the language model, after a cost forecast",
+        "judge": "have past answers judged by the language model, or report on all judges",
         "migrate": "bring the store to the format of this ragmon, or say whether that is needed",
         "notify-test": "send a test alert through a sink",
         "quarantine": (

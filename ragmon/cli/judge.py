@@ -1,15 +1,18 @@
-"""Have a sample of past answers judged by the language model of a running daemon.
+"""Have past answers judged by the language model of a running daemon, or report on its judges.
 
 Prints the expected cost first and asks for confirmation. The answers are drawn with a stored
 probability, so that the estimates stay unbiased. The budget of the daemon applies: answers beyond
 it are judged in the next hour or day.
+
+`ragmon judge report` judges nothing: it shows how far each judge agrees with people, what it costs,
+and which of them to trust for what.
 """
 
 import argparse
 import sys
 
 from ragmon.api_schema import JudgeForecast, JudgeProgress, Report
-from ragmon.cli import remote, window_flags
+from ragmon.cli import judge_report, remote, window_flags
 from ragmon.cli.connection import Connection
 from ragmon.cli.console import say, say_json, warn
 from ragmon.cli.exit_codes import ExitCode
@@ -18,17 +21,35 @@ from ragmon.cli.results import JudgeRun
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
 from ragmon.report import MeanEstimate
+from ragmon.web.judge_report_endpoints import DEFAULT_LIMIT, DEFAULT_SINCE
 
+_SINCE = "1h"
+_LIMIT = 100
 _ASK_EVERY_S = 1.0
 _STALLED_S = 120.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    remote.arguments(parser)
-    window_flags.since_argument(parser, "1h", "the oldest answer")
     parser.add_argument(
-        "--limit", type=int, default=100, help="largest number of answers (default 100)"
+        "action",
+        nargs="?",
+        choices=("run", "report"),
+        default="run",
+        help="run judges past answers (default), report shows whom to trust for what",
+    )
+    remote.arguments(parser)
+    parser.add_argument(
+        "--since",
+        default="",
+        metavar="TIME",
+        help=f"age or time of the oldest answer (default {_SINCE}; report: {DEFAULT_SINCE})",
+    )
+    parser.add_argument(
+        "--limit",
+        type=int,
+        help=f"largest number of answers (default {_LIMIT}); report: of those on which judges are "
+        f"at odds (default {DEFAULT_LIMIT})",
     )
     window_flags.pipeline_argument(parser)
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
@@ -37,8 +58,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the forecast, ask, start the run and follow it."""
+    """Print the forecast, ask, start the run and follow it; or print the report."""
     session = remote.session(args)
+    if args.action == "report":
+        judge_report.run(args, session)
+        return 0
+    args.since = args.since or _SINCE
+    args.limit = _LIMIT if args.limit is None else args.limit
     request = {"since": args.since, "limit": args.limit, "pipeline": args.pipeline}
     forecast = remote.post(
         session, args.url, "/v1/judge", JudgeForecast, request | {"dry_run": True}

@@ -14,6 +14,7 @@ from ragmon.daemon.documents import LiveDocuments
 from ragmon.daemon.erasure.requests import ErasureRequests
 from ragmon.daemon.judging.build import Judges
 from ragmon.daemon.judging.judge_pages import LiveJudgePages
+from ragmon.daemon.judging.judge_reports import LiveJudgeReports
 from ragmon.daemon.label_queue import LabelQueue
 from ragmon.daemon.metric_series import LiveSeries
 from ragmon.daemon.monitor import LiveMonitor
@@ -33,6 +34,7 @@ from ragmon.web.baselines import BaselineSection
 from ragmon.web.comparison import ComparisonSection
 from ragmon.web.documents import DocumentSection
 from ragmon.web.erasure import ErasureSection
+from ragmon.web.judge_reports import JudgeReportSection
 from ragmon.web.judge_runs import JudgeSection
 from ragmon.web.pages.sections import page_sections
 from ragmon.web.quarantine import QuarantineSection
@@ -54,6 +56,7 @@ class SectionParts(Struct, frozen=True, kw_only=True):
     erasures: ErasureRequests
     quarantine: QuarantineApi
     documents: LiveDocuments
+    judge_reports: LiveJudgeReports
     topics: TopicAnalyses
 
 
@@ -70,6 +73,7 @@ def build_sections(context: Context, parts: SectionParts) -> list[RouteSection]:
         DocumentSection(parts.documents),
         AlertSection(parts.alerts, limits),
         BaselineSection(parts.baselines, limits),
+        JudgeReportSection(parts.judge_reports),
         JudgeSection(parts.judges.on_demand, context.clock.now, limits),
         TokenSection(parts.access.tokens.listed),
         ErasureSection(parts.erasures),
@@ -95,6 +99,7 @@ def _pages(
         judges=LiveJudgePages(monitor, parts.judges),
         service=_service(context, parts),
         documents=parts.documents,
+        judge_reports=parts.judge_reports,
         topics=parts.topics,
     )
 

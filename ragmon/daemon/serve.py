@@ -34,6 +34,7 @@ from ragmon.daemon.erasure.retention import PipelineRetention
 from ragmon.daemon.ingest.maintenance import StoreMaintenance
 from ragmon.daemon.ingest.metrics import watch, watch_loops, watch_memory
 from ragmon.daemon.judging.build import Judges
+from ragmon.daemon.judging.judge_reports import LiveJudgeReports
 from ragmon.daemon.memory_watch import MemoryWatch
 from ragmon.daemon.monitor import LiveMonitor
 from ragmon.daemon.notify.delivery import build_delivery
@@ -103,6 +104,7 @@ class Daemon:
             self._sources = build_sources(self._context, self._traces.source.logged)
             self._quarantine = QuarantineApi(self._context, self._delivery, self._judges.retries)
             self._documents = LiveDocuments(self._engine, settings, clock, self._memory)
+            self._judge_reports = LiveJudgeReports(self._context, self._judges, self._memory)
             self._topics = TopicAnalyses(self._engine, settings, clock)
             self._components = self._build_components()
             self._started: list[Component] = []
@@ -314,6 +316,7 @@ class Daemon:
                 erasures=self._erasures,
                 quarantine=self._quarantine,
                 documents=self._documents,
+                judge_reports=self._judge_reports,
                 topics=self._topics,
             ),
         )

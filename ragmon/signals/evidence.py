@@ -106,6 +106,11 @@ def human_score(known: Amendments) -> float | None:
     return None if newest is None else newest.faithful
 
 
+def people_score(known: Amendments, judge: str) -> float | None:
+    """The label that a judge's score can be compared with; None without one."""
+    return human_score(known) if judge in BELIEVED else None
+
+
 def best_score(known: Amendments) -> float | None:
     """Faithfulness in [0, 1]: the label, else the first judge of ``BELIEVED`` that has a score."""
     human = human_score(known)

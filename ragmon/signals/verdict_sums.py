@@ -276,7 +276,7 @@ def _agreement_rows(known: Sequence[Amendments]) -> Floats:
     """Shape (m, len(JUDGES), len(CONFUSION))."""
     people = np.array([human_score(each) for each in known], dtype=np.float64)
     by_judge = [
-        confusion_rows([_call(verdict_of(each, judge)) for each in known], people)
+        confusion_rows([calls_good(verdict_of(each, judge)) for each in known], people)
         for judge in JUDGES
     ]
     return np.stack(by_judge, axis=1)
@@ -310,7 +310,7 @@ def _people_rows(known: Sequence[Amendments], judge: str) -> Floats:
     return np.concatenate([shared, scored], axis=1)
 
 
-def _call(verdict: Verdict | None) -> float:
+def calls_good(verdict: Verdict | None) -> float:
     """1 where a judge calls the answer good, 0 where not, NaN where it has no score."""
     if verdict is None or verdict.score is None:
         return math.nan

@@ -11,6 +11,7 @@ from ragmon.stores.protocols import BaselineRow
 from ragmon.web import (
     document_endpoints,
     incident_endpoints,
+    judge_report_endpoints,
     page_endpoints,
     quarantine_endpoints,
     query_endpoints,
@@ -350,6 +351,7 @@ EVERY = (
     *(SILENCES, ADD_SILENCE, DELETE_SILENCE),
     *(BASELINES, BASELINE, SAVE_BASELINE, PROMOTE_BASELINE, DELETE_BASELINE),
     *(JUDGE_PROGRESS, JUDGE),
+    *judge_report_endpoints.EVERY,
     *(FORGET_USER, FORGET_SESSION, FORGOTTEN, RECEIPT),
     *(TOKENS, AUDIT),
     *quarantine_endpoints.EVERY,

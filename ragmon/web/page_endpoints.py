@@ -2,6 +2,7 @@
 
 from ragmon.web.document_endpoints import DOCUMENTS_PAGE
 from ragmon.web.endpoint import FORM, HTML, Endpoint, Parameter, Scope
+from ragmon.web.judge_report_endpoints import JUDGE_REPORT_PAGE
 from ragmon.web.query_endpoints import CURSOR, FILTER
 
 WINDOWS = ("5m", "1h", "24h", "7d")
@@ -335,6 +336,7 @@ LABEL_FORM = _form(
 EVERY = (
     *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
     *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, DOCUMENTS_PAGE, JUDGES, SERVICE, ASSET, FAVICON),
+    JUDGE_REPORT_PAGE,
     *(LOGIN_PAGE, LOGIN, LOGOUT, RUNBOOKS, RUNBOOK),
     *(LABEL_QUEUE, LABEL_FORM),
     *(ACKNOWLEDGE_FORM, SILENCE_FORM, END_SILENCE_FORM),

@@ -17,6 +17,7 @@ from ragmon.web.baselines import BaselineSection
 from ragmon.web.comparison import ComparisonSection
 from ragmon.web.documents import DocumentSection
 from ragmon.web.erasure import ErasureSection
+from ragmon.web.judge_reports import JudgeReportSection
 from ragmon.web.judge_runs import JudgeSection
 from ragmon.web.pages.login import LoginSection
 from ragmon.web.pages.sections import page_sections
@@ -61,6 +62,7 @@ def test_every_route_is_in_it():
             judges=None,
             service=None,
             documents=None,
+            judge_reports=None,
             topics=None,
         ),
         DocumentSection(None),
@@ -69,6 +71,7 @@ def test_every_route_is_in_it():
         ComparisonSection(None),
         AlertSection(None, None),
         BaselineSection(None, None),
+        JudgeReportSection(None),
         JudgeSection(None, None, None),
         TokenSection(None),
         ErasureSection(None),

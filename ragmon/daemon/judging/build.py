@@ -103,6 +103,17 @@ class Judges:
         return judges + [ReadingJudge(context, plan, on_verdict, None) for plan in plans]
 
     @property
+    def cpu_s(self) -> dict[str, float]:
+        """CPU seconds that judging took on this host since the start, by judge."""
+        return {judge.judge: judge.cpu_s for judge in self._reading if judge.is_judging}
+
+    @property
+    def anchor_drifts(self) -> dict[str, float]:
+        """Mean change of the anchors since they were first judged, by judge."""
+        rounds = self.sampled.anchor_rounds if self.sampled is not None else None
+        return {} if rounds is None else rounds.drifts()
+
+    @property
     def loops(self) -> Sequence[Supervised]:
         """Those of all its components."""
         return [loop for each in self._components for loop in loops_of(each)]

@@ -6,12 +6,14 @@ from ragmon.web.alerts import AlertSource
 from ragmon.web.api import RouteSection
 from ragmon.web.comparison import ComparisonSource
 from ragmon.web.documents import DocumentSource
+from ragmon.web.judge_reports import JudgeReportSource
 from ragmon.web.pages.actions import ActionSection
 from ragmon.web.pages.assets import Assets, AssetSection
 from ragmon.web.pages.changes import ChangeSource
 from ragmon.web.pages.documents import DocumentPageSection
 from ragmon.web.pages.incident import IncidentSection
 from ragmon.web.pages.judge import JudgePageSection
+from ragmon.web.pages.judge_report import JudgeReportPageSection
 from ragmon.web.pages.judge_source import JudgePageSource
 from ragmon.web.pages.label_source import LabelSource
 from ragmon.web.pages.labels import LabelSection
@@ -43,6 +45,7 @@ def page_sections(
     judges: JudgePageSource,
     service: ServiceSource,
     documents: DocumentSource,
+    judge_reports: JudgeReportSource,
     topics: TopicSource,
 ) -> Sequence[RouteSection]:
     """Sections of all pages, of what they load, and of topics over the API."""
@@ -59,6 +62,7 @@ def page_sections(
         QuerySection(queries, renderer),
         VersionsSection(source, comparisons, renderer),
         JudgePageSection(judges, renderer),
+        JudgeReportPageSection(judge_reports, renderer),
         ServiceSection(service, renderer),
         DocumentPageSection(documents, renderer),
         RunbookSection(renderer),
