@@ -55,6 +55,10 @@ class StoreBusyError(StoreError):
 
     reason = "store_busy"
 
+    def __init__(self, message: str, *, hint: str = "", addresses: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.addresses = addresses  # of its owner, as it announced them
+
 
 class StoreFullError(StoreError):
     """There is no space left for another block."""

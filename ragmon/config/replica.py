@@ -1,5 +1,10 @@
 """Settings of a replica: one of several processes with the same store."""
 
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
 from ragmon.config.sections import SettingsSection
 
 
@@ -11,5 +16,11 @@ class ReplicaSettings(SettingsSection):
     of the host, in Kubernetes that of the pod."""
     standby: bool = False
     """Wait while another ragmon has the store, and take over when it ends or is killed; without it
-    `ragmon serve` ends with an error. A standby answers 503 on /readyz and to everything that is
-    sent, so that clients try again."""
+    `ragmon serve` ends with an error. A standby sends requests on to the active ragmon, and is
+    ready while that one is; while nobody is active it answers 503, so that clients try again."""
+    address: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]*$")] = ""
+    """Name or IP address at which other replicas reach this one, on its own ports; empty: host,
+    and where that is 0.0.0.0 or ::, the name of this host."""
+    ca_file: Path | None = None
+    """PEM file of authorities that a standby checks the certificate of the active ragmon with,
+    which is to be for replica.address; none: those of the system."""

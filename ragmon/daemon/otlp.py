@@ -45,6 +45,11 @@ class OtlpIn:
         """The one that maps traces, and the one that interrupts it."""
         return (self.source.worker.loop, self.source.worker.limit.loop)
 
+    @property
+    def grpc_port(self) -> int | None:
+        """The port for OTLP over gRPC, once it was started; None where there is none."""
+        return None if self._server is None else int(self._server.port)
+
     def start(self) -> None:
         """Begin; called on the event loop."""
         self.source.start()

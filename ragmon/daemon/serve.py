@@ -22,6 +22,7 @@ from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon import http, metrics_push, service_manager
 from ragmon.daemon.access import build_access
+from ragmon.daemon.addresses import own_addresses
 from ragmon.daemon.alerting.api import AlertApi
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.baselines import build_baselines
@@ -209,6 +210,8 @@ class Daemon:
         gc.collect()
         gc.freeze()  # what start-up made lives as long as the process
         gc.set_threshold(50_000, 20, 50)
+        addresses = own_addresses(self.settings, self.url, self._traces.grpc_port)
+        await asyncio.to_thread(self._engine.store.lease.announce, addresses.as_text())
         if ready is not None:
             await asyncio.to_thread(ready, self.url)
 

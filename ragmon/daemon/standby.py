@@ -1,4 +1,7 @@
-"""A standby: it listens, and waits until the store is free, which another process has."""
+"""A standby: it waits until the store is free, which another process has.
+
+Until then it answers by sending requests on to that one, so that both may stand behind one address.
+"""
 
 import asyncio
 import contextlib
@@ -15,16 +18,20 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from ragmon import __version__
-from ragmon.asgi import Problem, Receive, Scope, Send, send_problem
+from ragmon.asgi import Problem, Receive, Scope, Send, header, send_problem, unavailable
 from ragmon.clock import Clock
 from ragmon.config import Settings
 from ragmon.daemon import http
+from ragmon.daemon.addresses import Addresses, read_addresses
 from ragmon.daemon.build import open_store
 from ragmon.daemon.ending import begin
+from ragmon.daemon.forwarding import FORWARDED, Forwarder
 from ragmon.daemon.ingest.metrics import LEADER, LEADER_HELP, STORE_UP, STORE_UP_HELP
 from ragmon.daemon.startable import check_startable
-from ragmon.daemon.tls import Certificates, build_certificates
-from ragmon.errors import StoreBusyError, StoreUnreachableError
+from ragmon.daemon.tcp_relay import TcpRelay
+from ragmon.daemon.tls import Certificates, build_certificates, client_context
+from ragmon.daemon.upstream import Upstream
+from ragmon.errors import SettingsError, StoreBusyError, StoreUnreachableError
 from ragmon.exposition.own import OwnMetrics
 from ragmon.memory import MemoryBudget
 from ragmon.stores.ports import Store
@@ -33,7 +40,8 @@ from ragmon.web.protocol import bounded_protocol
 EVERY_S = 1.0
 """Between two attempts to open the store."""
 
-_RETRY_AFTER_S = 2
+_RELOAD_EVERY = 60  # attempts, after which certificates are read again
+_TEXT = "text/plain; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -50,18 +58,20 @@ class Place(Struct, frozen=True):
         self.store.close()
 
 
-class Refusing(Protocol):
+class StandbyState(Protocol):
     """State of a standby, as its answers show it."""
 
     reason: str
     is_store_up: bool
+    active: Addresses
 
 
 class StandbyAnswers:
-    """The HTTP API of a standby: alive, not ready, and everything else another time."""
+    """The HTTP API of a standby: its own probes and metrics, and the active one's for the rest."""
 
-    def __init__(self, standby: Refusing) -> None:
+    def __init__(self, standby: StandbyState, forwarder: Forwarder) -> None:
         self._standby = standby
+        self._forwarder = forwarder
         self.registry = CollectorRegistry()
         labels = ["source", "reason"]
         text = "Records, requests and connections that were refused, by reason."
@@ -78,19 +88,42 @@ class StandbyAnswers:
         """Count a refusal."""
         self._rejected.labels("http", reason).inc()
 
-    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Answer one request; bodies are not read."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or have it answered."""
         path = scope["path"]
         if path == "/livez":
-            await _send_text(send, "alive", "text/plain; charset=utf-8")
+            await _send_text(send, "ok\n", _TEXT)
         elif path == "/metrics":
             await _send_text(send, generate_latest(self.registry).decode(), _METRICS)
+        elif path == "/readyz":
+            await self._ready(scope, send)
         else:
-            if path != "/readyz":
-                self.refused("standby")
-            detail = f"standby: {self._standby.reason}; try again, or ask the active one"
-            headers = {"retry-after": str(_RETRY_AFTER_S)}
-            await send_problem(send, Problem(503, detail, reason="standby", headers=headers))
+            try:
+                await self._forward(scope, receive, send)
+            except Problem as problem:
+                self.refused(problem.reason)
+                await send_problem(send, problem)
+
+    async def _ready(self, scope: Scope, send: Send) -> None:
+        """200 while the active one is ready: then a request here is as good as one there."""
+        url = self._standby.active.url
+        if not url or header(scope, FORWARDED):
+            await send_problem(send, self._nobody())
+        elif await self._forwarder.is_ready(url):
+            await _send_text(send, f"ok: standby of {url}\n", _TEXT)
+        else:
+            detail = f"standby: the active ragmon at {url} is not ready; {self._standby.reason}"
+            await send_problem(send, unavailable(detail, "standby"))
+
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
+        url = self._standby.active.url
+        if not url:
+            raise self._nobody()
+        await self._forwarder.forward(url, scope, receive, send)
+
+    def _nobody(self) -> Problem:
+        detail = f"standby: {self._standby.reason}; try again, or ask the active one"
+        return unavailable(detail, "standby")
 
 
 class Standby:
@@ -109,6 +142,7 @@ class Standby:
         """
         self.reason = "the store was not tried yet"
         self.is_store_up = True
+        self.active = Addresses()
         self._bound = bound
         self._open = open_
         self._clock = clock
@@ -129,8 +163,6 @@ class Standby:
         with _signals(self.stop):
             if not self._attempt(may_be_down=False):
                 certificates = build_certificates(self._settings.tls, OwnMetrics())
-                url = http.url_of(self._bound, certificates)
-                self._log.info("listening", url=url, version=__version__, standby=self.reason)
                 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                     runner.run(self._serve(certificates))
         with self._lock:
@@ -148,21 +180,48 @@ class Standby:
             self._server.should_exit = True
 
     async def _serve(self, certificates: Certificates | None) -> None:
-        answers = StandbyAnswers(self)
-        config = _configured(self._settings, answers, certificates)
+        settings = self._settings
+        forwarder = Forwarder(
+            self._upstream,
+            sender=settings.replica.name or socket.gethostname(),
+            read_timeout_s=settings.limits.read_timeout,
+        )
+        config = _configured(settings, StandbyAnswers(self, forwarder), certificates)
         self._server = http.Server(config, self._clock.monotonic)
-        with contextlib.closing(self._bound.dup()) as listening:
-            begin(self._try_on, "standby")
-            await self._server.serve(sockets=[listening])  # which it closes
+        relay = TcpRelay(lambda: self.active.grpc, settings.limits.connections)
+        try:
+            grpc = await relay.listen(settings.otlp.grpc) if settings.otlp.grpc else ""
+            url = http.url_of(self._bound, certificates)
+            more = {"grpc": grpc} if grpc else {}
+            self._log.info("listening", url=url, version=__version__, standby=self.reason, **more)
+            with contextlib.closing(self._bound.dup()) as listening:
+                begin(lambda: self._try_on(certificates), "standby")
+                await self._server.serve(sockets=[listening])  # which it closes
+        finally:
+            forwarder.close()
+            await relay.close()
 
-    def _try_on(self) -> None:
+    def _upstream(self, url: str) -> Upstream:
+        return Upstream(url, self._clock.monotonic, lambda: client_context(self._settings))
+
+    def _try_on(self, certificates: Certificates | None) -> None:
         """Attempt until it works, fails for good, or is no longer wanted."""
+        attempts = 0
         while not self._ended.is_set():
             self._clock.sleep(EVERY_S)
+            attempts += 1
+            if certificates is not None and attempts % _RELOAD_EVERY == 0:
+                self._reload(certificates)
             if self._attempt(may_be_down=True):
                 break
         if self._server is not None:
             self._server.should_exit = True
+
+    def _reload(self, certificates: Certificates) -> None:
+        try:
+            certificates.reload()
+        except (SettingsError, OSError, ValueError) as error:
+            self._log.warning("certificate_not_reloaded", error=str(error))
 
     def _attempt(self, *, may_be_down: bool) -> bool:
         """Open the store; True when there is nothing to wait for.
@@ -177,6 +236,7 @@ class Standby:
                 self._store = self._open()
             except StoreBusyError as error:
                 self.reason, self.is_store_up = str(error), True
+                self.active = read_addresses(error.addresses)
                 return False
             except StoreUnreachableError as error:
                 self.reason, self.is_store_up = str(error), False

@@ -4,6 +4,7 @@ import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ragmon.config import Settings
 from ragmon.config.access import TlsSettings
 from ragmon.daemon.secret_files import SecretFiles
 from ragmon.errors import SettingsError
@@ -106,6 +107,17 @@ def build_certificates(settings: TlsSettings, own: OwnMetrics) -> Certificates |
         lambda: {} if certificates is None else {str(settings.cert_file): certificates.expires_at},
     )
     return certificates
+
+
+def client_context(settings: Settings) -> ssl.SSLContext:
+    """TLS from one replica to another: it checks the other's certificate, and shows its own."""
+    ca_file = settings.replica.ca_file
+    context = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls = settings.tls
+    if tls.client_ca_file is not None and tls.cert_file is not None:
+        context.load_cert_chain(tls.cert_file, tls.key_file, password=lambda: "")
+    return context
 
 
 def not_after(pem: bytes) -> float:

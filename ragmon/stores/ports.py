@@ -202,6 +202,10 @@ class Lease(Protocol):
         """True once another has taken it: this process can write nothing any more."""
         ...
 
+    def announce(self, addresses: str) -> None:
+        """Tell whoever finds it taken where this process answers."""
+        ...
+
     def release(self) -> None:
         """Give it back; again is nothing."""
         ...

@@ -7,62 +7,13 @@ import threading
 import pytest
 
 from ragmon.clock import SystemClock
-from ragmon.config import load
-from ragmon.daemon import http
 from ragmon.daemon.build import open_store
 from ragmon.daemon.serve import Daemon
-from ragmon.daemon.standby import Standby, take_place
+from ragmon.daemon.standby import take_place
 from ragmon.errors import StoreBusyError, StoreCorruptError, StoreUnreachableError
 from tests.support.daemons import Process, Running, running
-from tests.support.http import Site
+from tests.support.standbys import Stores, WaitingSite, settings
 from tests.support.wait import eventually
-
-
-def settings(data_dir, **flags):
-    flags = {"port": 0, "data_dir": str(data_dir), "judge.grounding.enabled": False} | flags
-    return load(None, flags, {}).settings
-
-
-class Stores:
-    """Opens nothing while somebody has the store."""
-
-    def __init__(self) -> None:
-        self.error: Exception | None = StoreBusyError("in use by another ragmon (process 7)")
-        self.attempts = 0
-        self.closed = 0
-
-    def open(self):
-        self.attempts += 1
-        if self.error is not None:
-            raise self.error
-        return self
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-class WaitingSite(Site):
-    """A standby in a thread."""
-
-    def __init__(self, tmp_path, stores: Stores) -> None:
-        self.bound = http.bind("127.0.0.1", 0)
-        chosen = settings(tmp_path / "data")
-        self.standby = Standby(self.bound, stores.open, SystemClock(), chosen)
-        self.outcome: list[object] = []
-        self.thread = threading.Thread(target=self._wait)
-        self.thread.start()
-        super().__init__(http.url_of(self.bound))
-
-    def _wait(self) -> None:
-        try:
-            self.outcome.append(self.standby.wait())
-        except Exception as error:  # noqa: BLE001 - for the test to look at
-            self.outcome.append(error)
-
-    def end(self) -> object:
-        self.thread.join(20)
-        assert not self.thread.is_alive()
-        return self.outcome[0]
 
 
 @pytest.fixture
@@ -215,12 +166,14 @@ def test_a_standby_takes_over_from_a_process_that_was_killed_and_has_all_it_answ
         Process(data_dir, "--replica.standby", "true", ready=False) as standby,
     ):
         records = [{"query_id": f"q{at}"} for at in range(20)]
-        assert active.post("/v1/queries", records).status == 200
-        assert standby.get("/readyz").status == 503
-        assert standby.get("/livez").status == 200
-        assert standby.post("/v1/queries", records).status == 503
-        active.kill()
+        assert active.post("/v1/queries", records[:10]).status == 200
         standby.wait_ready()
+        assert standby.get("/readyz").text == f"ok: standby of {active.url}\n"
+        assert standby.get("/livez").status == 200
+        assert standby.post("/v1/queries", records).json["accepted"] == 10
+        active.kill()
+        assert standby.get("/readyz").status == 503
+        standby.wait_active()
         again = standby.post("/v1/queries", [*records, {**records[0], "query_id": "new"}])
         assert again.json["duplicates"] == 20
         assert again.json["accepted"] == 1

@@ -60,7 +60,7 @@ class Replicas:
         clock = SystemClock()
         self.active.kill()
         killed = clock.monotonic()
-        self.standby.wait_ready()
+        self.standby.wait_active()
         self.took_s.append(clock.monotonic() - killed)
         self.active, self.standby = self.standby, self._start(ready=False)
 
@@ -104,6 +104,29 @@ def test_clients_with_a_spool_lose_nothing_and_double_nothing(tmp_path, server):
         assert replicas.standby.total("ragmon_leader", lease="evaluator") == 0
     assert stats.dropped == {}
     assert max(replicas.took_s) < LATEST_S, replicas.took_s
+
+
+def test_both_replicas_take_requests_and_give_the_same_answers(tmp_path, server):
+    with Replicas(tmp_path, server) as replicas:
+        for replica in replicas.both():
+            replica.wait_ready()
+        assert replicas.active.url in replicas.standby.get("/readyz").text
+        for number in range(40):
+            replica = replicas.both()[number % 2]
+            sent = replica.post("/v1/queries", [{"query_id": f"q{number}", "pipeline": "p"}])
+            assert sent.json["accepted"] == 1
+        for replica in replicas.both():
+            assert replica.get("/v1/queries/q39").json["record"]["query_id"] == "q39"
+            assert replica.get("/v1/report").json["queries"] == 40
+        assert replicas.active.total("ragmon_queries_total", pipeline="p") == 40
+        assert "ragmon_queries_total" not in replicas.standby.page()
+        assert [each.total("ragmon_leader") for each in replicas.both()] == [1, 0]
+        former = replicas.active
+        replicas.fail_over()
+        replicas.standby.wait_ready()  # the new one, once it has found the new active one
+        assert replicas.active.url != former.url
+        assert replicas.active.url in replicas.standby.get("/readyz").text
+        assert replicas.standby.post("/v1/queries", [{"query_id": "later"}]).json["accepted"] == 1
 
 
 def accepted_of(receiver):

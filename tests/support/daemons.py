@@ -121,9 +121,14 @@ class Process(Site):
     def wait_ready(self) -> None:
         eventually(self._is_ready, "the daemon is ready", 30)
 
-    def _is_ready(self) -> bool:
+    def wait_active(self) -> None:
+        """Until it is ready, and no standby any more."""
+        eventually(lambda: self._is_ready(as_active=True), "the daemon is active", 30)
+
+    def _is_ready(self, *, as_active: bool = False) -> bool:
         try:
-            return self.get("/readyz").status == 200
+            answer = self.get("/readyz")
+            return answer.status == 200 and not (as_active and "standby" in answer.text)
         except requests.ConnectionError:  # a standby gives up its connections as it takes over
             assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
             return False

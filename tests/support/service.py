@@ -1,6 +1,7 @@
 """An address before several replicas, as a Service of Kubernetes: connections go to a ready one."""
 
 import contextlib
+import itertools
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -13,10 +14,11 @@ from tests.support.http import Site
 
 
 class Service:
-    """Carries bytes between clients and the replica that is ready; without one it hangs up."""
+    """Carries bytes between clients and ready replicas, in turn; without one it hangs up."""
 
     def __init__(self) -> None:
         self.replicas: Sequence[Site] = ()
+        self._turns = itertools.count()
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._ended = threading.Event()
@@ -34,8 +36,10 @@ class Service:
         assert not self._thread.is_alive()
 
     def ready(self) -> Site | None:
-        """The first replica that says so."""
-        for replica in self.replicas:
+        """The next replica that says so."""
+        turn, replicas = next(self._turns), self.replicas
+        for at in range(len(replicas)):
+            replica = replicas[(turn + at) % len(replicas)]
             with contextlib.suppress(requests.RequestException):
                 if replica.get("/readyz").status == 200:
                     return replica

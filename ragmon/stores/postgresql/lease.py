@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import StoreBusyError, StoreError, StoreUnreachableError
@@ -24,12 +25,12 @@ _ACQUIRE = (
     " RETURNING epoch"
 )
 _RENEW = (
-    "UPDATE @.lease SET until = clock_timestamp() + make_interval(secs => %s)"
+    "UPDATE @.lease SET until = clock_timestamp() + make_interval(secs => %s), url = %s"
     " WHERE name = %s AND epoch = %s RETURNING epoch"
 )
 _RELEASE = "UPDATE @.lease SET until = clock_timestamp() WHERE name = %s AND epoch = %s"
 _HOLDER = (
-    "SELECT owner, extract(epoch FROM until - clock_timestamp())::float8 FROM @.lease"
+    "SELECT owner, extract(epoch FROM until - clock_timestamp())::float8, url FROM @.lease"
     " WHERE name = %s"
 )
 _FENCE = "SELECT 1 FROM @.lease WHERE name = %s AND epoch = %s FOR SHARE"
@@ -41,6 +42,14 @@ _END_STOPPED = (
     " AND l.mode IN ('RowShareLock', 'RowExclusiveLock') AND l.relation IN (SELECT c.oid"
     " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s)"
 )
+
+
+class Holder(NamedTuple):
+    """Whoever has the lease, or had it last."""
+
+    name: str = ""
+    valid_s: float = 0.0
+    addresses: str = ""  # as it announced them
 
 
 class PostgresLease:
@@ -70,6 +79,7 @@ class PostgresLease:
         self._clock = clock or SystemClock()
         self._held_until = float("-inf")  # of our own clock
         self._lock = threading.RLock()  # the keeper renews it on a thread of its own
+        self._addresses = ""
         self._released: list[Callable[[], object]] = []
         self.epoch = 0
         self.is_lost = False
@@ -102,18 +112,24 @@ class PostgresLease:
             StoreError: the server did not answer; it has it for as long as ``is_held`` says.
         """
         asked = self._clock.monotonic()
-        if self._patiently(_RENEW, self._ttl_s, EVALUATOR, self.epoch):
+        if self._patiently(_RENEW, self._ttl_s, self._addresses, EVALUATOR, self.epoch):
             self._held_until = asked + _OWN_SHARE * self._ttl_s
             return True
         self._held_until = float("-inf")
         self.is_lost = True
         return False
 
-    def holder(self) -> tuple[str, float]:
-        """The name of its owner, and for how many seconds it is valid."""
-        for owner, left in self._db.rows(_HOLDER, EVALUATOR):
-            return owner, left
-        return "", 0.0
+    def announce(self, addresses: str) -> None:
+        """Write them beside the name; where the server is away, with the next renewal."""
+        self._addresses = plain(addresses)
+        with suppress(StoreError):
+            self.renew()
+
+    def holder(self) -> Holder:
+        """Whoever has it."""
+        for owner, valid_s, addresses in self._db.rows(_HOLDER, EVALUATOR):
+            return Holder(owner, valid_s, addresses)
+        return Holder()
 
     def on_release(self, function: Callable[[], object]) -> None:
         """Have a function called when it is given back."""

@@ -69,10 +69,11 @@ def open_store(
     try:
         while not lease.acquire():
             if clock.monotonic() >= deadline:
-                holder, _ = lease.holder()
+                holder = lease.holder()
                 raise StoreBusyError(
-                    f"schema {schema} is in use by another ragmon ({holder})",
+                    f"schema {schema} is in use by another ragmon ({holder.name})",
                     hint="Stop it, or set another store.schema_name",
+                    addresses=holder.addresses,
                 )
             clock.sleep(_ASK_EVERY_S)
         keeper = LeaseKeeper(lease, ttl_s)

@@ -128,7 +128,7 @@ _SET = (
     " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
 # The row stays locked until the tables are changed, so that nobody takes the lease meanwhile.
-_RUNNING = "SELECT owner FROM @.lease WHERE until > clock_timestamp() FOR UPDATE"
+_RUNNING = "SELECT owner, url FROM @.lease WHERE until > clock_timestamp() FOR UPDATE"
 
 
 class FormatStep(NamedTuple):
@@ -208,11 +208,12 @@ def check_usable(database: PostgresDatabase, stored: StoreFormat) -> None:
 
 
 def _require_nobody(database: PostgresDatabase, cursor: Cursor, version: int) -> None:
-    for (owner,) in database.execute(cursor, _RUNNING).fetchall():
+    for owner, addresses in database.execute(cursor, _RUNNING).fetchall():
         raise StoreBusyError(
             f"schema {database.schema} has store format {version} and is in use by a ragmon that"
             f" needs it ({owner}); this one would change it to {FORMAT}",
             hint="Stop that one first: two versions of ragmon cannot share this change",
+            addresses=addresses,
         )
 
 

@@ -15,6 +15,9 @@ class NoLease:
     is_lost = False
     is_reachable = True
 
+    def announce(self, addresses: str) -> None:
+        """Nobody asks."""
+
     def release(self) -> None:
         """Nothing was taken."""
 
@@ -46,23 +49,31 @@ class DirectoryLease:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._file.seek(0)
-            owner = self._file.read().strip() or "unknown"
+            owner, _, addresses = self._file.read().strip().partition("\n")
             self._file.close()
             raise StoreBusyError(
-                f"{directory} is in use by another ragmon (process {owner})",
+                f"{directory} is in use by another ragmon (process {owner or 'unknown'})",
                 hint="Stop it, or set another data_dir",
+                addresses=addresses,
             ) from error
-        self._file.truncate(0)
-        self._file.write(str(os.getpid()))
-        self._file.flush()
+        self._write(str(os.getpid()))
 
     @property
     def is_held(self) -> bool:
         """True until it is given back."""
         return not self._file.closed
 
+    def announce(self, addresses: str) -> None:
+        """Write them to the file, behind the number of the process."""
+        self._write(f"{os.getpid()}\n{addresses}")
+
     def release(self) -> None:
         """Give the directory back; again is nothing."""
         if not self._file.closed:
             self._file.truncate(0)
             self._file.close()
+
+    def _write(self, text: str) -> None:
+        self._file.truncate(0)
+        self._file.write(text)
+        self._file.flush()

@@ -154,8 +154,8 @@ def test_a_lease_has_one_holder_and_its_number_only_rises(leases):
     assert not first.is_held
     assert first.acquire()
     assert not second.acquire()
-    assert second.holder()[0] == "r0"
-    assert 10.0 < second.holder()[1] <= 15.0
+    assert second.holder().name == "r0"
+    assert 10.0 < second.holder().valid_s <= 15.0
     clock.sleep(11.0)
     assert first.is_held
     assert first.renew()
