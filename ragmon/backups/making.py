@@ -1,6 +1,8 @@
 """Making a backup: a consistent copy beside the running daemon, checked, compressed, stored."""
 
 import hashlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -11,8 +13,17 @@ from ragmon.backups.scratch import scratch_folder
 from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.verification import verify
 
+COPYING, COMPRESSING, STORING = "Copying", "Compressing", "Storing"
+"""Stages of a backup that are measured in bytes; between the first two it is checked."""
+
+StageProgress = Callable[[str, int, int], None]
+
 _LEVEL = 3
 _CHUNK_BYTES = 1 << 20
+
+
+def no_progress(_stage: str, _done: int, _total: int) -> None:
+    """Take no notice."""
 
 
 class BackupMade(NamedTuple):
@@ -24,7 +35,15 @@ class BackupMade(NamedTuple):
     deleted: list[str]  # older ones
 
 
-def make(store: Path, place: BackupPlace, now: float, *, keep: int, scratch: Path) -> BackupMade:
+def make(
+    store: Path,
+    place: BackupPlace,
+    now: float,
+    *,
+    keep: int,
+    scratch: Path,
+    progress: StageProgress = no_progress,
+) -> BackupMade:
     """Make one backup, and delete those beyond ``keep``.
 
     Args:
@@ -33,6 +52,7 @@ def make(store: Path, place: BackupPlace, now: float, *, keep: int, scratch: Pat
         now: Unix seconds, for its name.
         keep: how many to keep, with this one.
         scratch: directory with room for a copy of the store and for the backup.
+        progress: called with the stage, how much of it is done, and of how much.
 
     Raises:
         StoreError: the store cannot be read.
@@ -42,13 +62,14 @@ def make(store: Path, place: BackupPlace, now: float, *, keep: int, scratch: Pat
         with scratch_folder(scratch) as folder:
             copy, packed = folder / "copy.sqlite", folder / backup_name(now)
             with SqliteReader(store) as reader:
-                reader.backup(copy)
-            records = _check(copy)
-            digest = compress(copy, packed)
+                reader.backup(copy, partial(progress, COPYING))
+            records = _check(copy, progress)
+            digest = compress(copy, packed, partial(progress, COMPRESSING))
             checksum = packed.with_name(packed.name + CHECKSUM)
             checksum.write_text(f"{digest}  {packed.name}\n", encoding="ascii")
             backup = Backup(packed.name, now, packed.stat().st_size)
             store_bytes = copy.stat().st_size
+            progress(STORING, 0, 0)
             place.put(packed, packed.name)
             place.put(checksum, checksum.name)
     except OSError as error:
@@ -60,9 +81,9 @@ def make(store: Path, place: BackupPlace, now: float, *, keep: int, scratch: Pat
     return BackupMade(backup, store_bytes, records, keep_newest(place, keep))
 
 
-def _check(copy: Path) -> int:
+def _check(copy: Path, progress: StageProgress) -> int:
     """Check a copy as ``ragmon verify`` does; returns how many records it holds."""
-    result = verify(copy)
+    result = verify(copy, progress)
     if not result.sound:
         finding = result.findings[0]
         raise BackupError(
@@ -85,26 +106,37 @@ def _check_stored(place: BackupPlace, backup: Backup) -> None:
         )
 
 
-def compress(source: Path, target: Path) -> str:
+def compress(
+    source: Path, target: Path, progress: Callable[[int, int], None] = lambda *_bytes: None
+) -> str:
     """Compress a file, read it back, and return the SHA-256 of the compressed one.
+
+    Args:
+        source: of the bytes.
+        target: a new file.
+        progress: called with the bytes that are done, and with all; each counts when it is
+            compressed and when it is read back.
 
     Raises:
         BackupError: what was written is not what was read.
     """
     content, packed = hashlib.sha256(), hashlib.sha256()
-    compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compressobj(
-        size=source.stat().st_size
-    )
+    size, done = source.stat().st_size, 0
+    compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compressobj(size=size)
     with source.open("rb") as file, target.open("xb") as out:
         while chunk := file.read(_CHUNK_BYTES):
             content.update(chunk)
             _write(out, packed, compressor.compress(chunk))
+            done += len(chunk)
+            progress(done, 2 * size)
         _write(out, packed, compressor.flush())
     again = hashlib.sha256()
     with target.open("rb") as file:
         reader = zstandard.ZstdDecompressor().stream_reader(file)
         while chunk := reader.read(_CHUNK_BYTES):
             again.update(chunk)
+            done += len(chunk)
+            progress(done, 2 * size)
     if again.digest() != content.digest():
         raise BackupError(f"{target} is not what was written", hint="Check the disk and the memory")
     return packed.hexdigest()

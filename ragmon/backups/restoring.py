@@ -2,16 +2,22 @@
 
 import hashlib
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import zstandard
 
 from ragmon.backups import CHECKSUM, Backup, BackupError, BackupPlace, complete
+from ragmon.backups.making import StageProgress, no_progress
 from ragmon.stores.sqlite.commit_log import COMMITS_FILE
 from ragmon.stores.sqlite.migration import sync
 from ragmon.stores.sqlite.store import FILE
 from ragmon.stores.sqlite.verification import Verification, verify
+
+FETCHING, UNPACKING = "Fetching", "Unpacking"
+"""Stages before a backup is checked; the second is measured in bytes."""
 
 _CHUNK_BYTES = 1 << 20
 _LOGS = ("-wal", "-shm", "-journal")
@@ -34,8 +40,16 @@ def choose(place: BackupPlace, name: str | None = None) -> Backup:
     return backups[-1]
 
 
-def fetch(place: BackupPlace, backup: Backup, data_dir: Path) -> tuple[Path, Verification]:
+def fetch(
+    place: BackupPlace, backup: Backup, data_dir: Path, progress: StageProgress = no_progress
+) -> tuple[Path, Verification]:
     """Bring a backup into data_dir under another name, unpacked and verified.
+
+    Args:
+        place: of the backup.
+        backup: one of them.
+        data_dir: of the store.
+        progress: called with the stage, how much of it is done, and of how much.
 
     Raises:
         BackupError: it is damaged, or the place or the disk refused.
@@ -46,10 +60,11 @@ def fetch(place: BackupPlace, backup: Backup, data_dir: Path) -> tuple[Path, Ver
             checksum = Path(folder, backup.name + CHECKSUM)
             unpacked = Path(folder, FILE)
             place.get(checksum.name, checksum)
+            progress(FETCHING, 0, 0)
             place.get(packed.name, packed)
             _compare(packed, checksum)
-            _unpack(packed, unpacked)
-            result = verify(unpacked)
+            _unpack(packed, unpacked, partial(progress, UNPACKING))
+            result = verify(unpacked, progress)
             if not result.sound:
                 finding = result.findings[0]
                 raise BackupError(
@@ -78,12 +93,16 @@ def _compare(packed: Path, checksum: Path) -> None:
         )
 
 
-def _unpack(packed: Path, target: Path) -> None:
+def _unpack(
+    packed: Path, target: Path, progress: Callable[[int, int], None] = lambda *_bytes: None
+) -> None:
+    size = packed.stat().st_size
     try:
         with packed.open("rb") as file, target.open("xb") as out:
             reader = zstandard.ZstdDecompressor().stream_reader(file)
             while chunk := reader.read(_CHUNK_BYTES):
                 out.write(chunk)
+                progress(file.tell(), size)
     except zstandard.ZstdError as error:
         raise BackupError(f"{packed.name} cannot be unpacked: {error}") from error
 

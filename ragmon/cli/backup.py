@@ -10,13 +10,14 @@ import argparse
 import os
 import signal
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from ragmon import logs
-from ragmon.backups import BackupError, complete
-from ragmon.backups.making import BackupMade, make
+from ragmon.backups import BackupError, complete, making
+from ragmon.backups.making import BackupMade, StageProgress, make, no_progress
 from ragmon.backups.textfile import BackupHealth
 from ragmon.cli import flags
 from ragmon.cli.backup_place import (
@@ -27,7 +28,7 @@ from ragmon.cli.backup_place import (
     take_data_dir,
 )
 from ragmon.cli.console import say, say_json
-from ragmon.cli.progress import share_bar
+from ragmon.cli.progress import StageBar
 from ragmon.cli.results import CopiedStore, MadeBackup
 from ragmon.clock import Clock, SystemClock
 from ragmon.config import Settings
@@ -44,7 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     flags.arguments(parser)
     parser.usage = (
         f"{parser.prog} FILE | --to PLACE [--every TIME] [--keep N] [--textfile FILE] [--json]"
-        " [--config FILE] [--data-dir DIR]"
+        " [--quiet] [--config FILE] [--data-dir DIR]"
     )
     parser.add_argument(
         "file", type=Path, nargs="?", metavar="FILE", help="file to write; it must not exist"
@@ -69,6 +70,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="metrics for the textfile collector of node_exporter, written after each backup",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     data_dir_argument(parser)
 
 
@@ -87,10 +89,11 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
     if not source.exists():
         raise SettingsError(f"{source} does not exist", hint="Set data_dir to that of the daemon")
     if args.file is not None:
-        return _copy(source, args.file, as_json=args.json)
+        return _copy(source, args.file, as_json=args.json, quiet=args.quiet)
     job = _BackupJob(settings, source, args.textfile, clock or SystemClock())
     if settings.backup.every is None:
-        made = job.run()
+        with StageBar([making.COPYING, making.COMPRESSING], quiet=args.quiet) as bar:
+            made = job.run(bar.show)
         if args.json:
             say_json(_result(made, job.place.url))
         else:
@@ -100,10 +103,9 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
     return 0
 
 
-def _copy(source: Path, target: Path, *, as_json: bool) -> int:
-    with SqliteReader(source) as reader, share_bar() as progress:
-        progress.add_task("Copying", total=None)  # in one step, so that no commit restarts it
-        reader.backup(target)
+def _copy(source: Path, target: Path, *, as_json: bool, quiet: bool) -> int:
+    with SqliteReader(source) as reader, StageBar([making.COPYING], quiet=quiet) as bar:
+        reader.backup(target, partial(bar.show, making.COPYING))
     size = target.stat().st_size
     if as_json:
         say_json(CopiedStore(file=str(target), size_bytes=size))
@@ -143,8 +145,11 @@ class _BackupJob:
         self._clock = clock
         self._health = BackupHealth(textfile, settings.backup.every or 0.0)
 
-    def run(self) -> BackupMade:
+    def run(self, progress: StageProgress = no_progress) -> BackupMade:
         """One backup.
+
+        Args:
+            progress: see ``make``.
 
         Raises:
             RagmonError: it failed; the textfile says so too.
@@ -156,6 +161,7 @@ class _BackupJob:
                 self._clock.now(),
                 keep=self._settings.backup.keep,
                 scratch=Path(tempfile.gettempdir()),
+                progress=progress,
             )
         except RagmonError:
             self._health.note_failure(self._clock.now())

@@ -17,6 +17,7 @@ from ragmon.alerts.sentences import length
 from ragmon.api_schema import IncidentList
 from ragmon.cli import remote, window_flags
 from ragmon.cli.console import say, say_json
+from ragmon.cli.pipeline_names import check_pipeline
 from ragmon.cli.rich_output import standard_output
 from ragmon.durations import minute_text
 from ragmon.terminal import one_line_each
@@ -48,7 +49,10 @@ def run(args: argparse.Namespace) -> int:
     if args.pipeline:
         asked["pipeline"] = args.pipeline
     path = f"/v1/incidents?{urlencode(asked)}"
-    incidents = remote.get(remote.session(args), args.url, path, IncidentList).incidents
+    session = remote.session(args)
+    incidents = remote.get(session, args.url, path, IncidentList).incidents
+    if not incidents:
+        check_pipeline(session, args.url, args.pipeline)
     if args.json:
         say_json(incidents)
         return 0

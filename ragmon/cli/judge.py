@@ -16,8 +16,10 @@ from ragmon.cli import judge_report, remote, window_flags
 from ragmon.cli.connection import Connection
 from ragmon.cli.console import say, say_json, warn
 from ragmon.cli.exit_codes import ExitCode
+from ragmon.cli.pipeline_names import check_pipeline
 from ragmon.cli.progress import piece_bar
 from ragmon.cli.results import JudgeRun
+from ragmon.cli.tables import ratio, ratio_interval
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import RemoteError, SettingsError
 from ragmon.report import MeanEstimate
@@ -69,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
     forecast = remote.post(
         session, args.url, "/v1/judge", JudgeForecast, request | {"dry_run": True}
     )
+    if not forecast.answers:
+        check_pipeline(session, args.url, args.pipeline)
     (warn if args.json else say)(_forecast_text(forecast))
     if args.dry_run or not forecast.to_judge:
         if args.json:
@@ -88,8 +92,8 @@ def run(args: argparse.Namespace) -> int:
         say("All of them are judged.")
     if mean is not None:
         say(
-            f"Faithfulness of the last {window}: {mean.estimate:.3f} "
-            f"({mean.lower:.3f} to {mean.upper:.3f}, {mean.samples} judged)."
+            f"Faithfulness of the last {window}: {ratio(mean)} "
+            f"({ratio_interval(mean)}, {mean.samples:,} judged)."
         )
     return 0
 

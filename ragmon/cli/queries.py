@@ -9,6 +9,7 @@ from rich.table import Table
 from ragmon.api_schema import QueryDetail, QueryList
 from ragmon.cli import query_flags, remote
 from ragmon.cli.console import say_json
+from ragmon.cli.pipeline_names import check_pipeline
 from ragmon.cli.rich_output import standard_output
 from ragmon.durations import minute_text
 from ragmon.terminal import one_line_each
@@ -33,9 +34,14 @@ def run(args: argparse.Namespace) -> int:
     asked |= {"cursor": args.cursor} if args.cursor else {}
     session = remote.session(args)
     if args.json:
-        say_json(remote.get(session, args.url, "/v1/queries", dict, **asked))
+        content = remote.get(session, args.url, "/v1/queries", dict, **asked)
+        if not content["queries"]:
+            check_pipeline(session, args.url, args.pipeline)
+        say_json(content)
     else:
         listed = remote.get(session, args.url, "/v1/queries", QueryList, **asked)
+        if not listed.queries:
+            check_pipeline(session, args.url, args.pipeline)
         output = standard_output(markup=False)
         output.print(_view(one_line_each(listed).queries))
         if listed.matches is not None and listed.next_cursor:

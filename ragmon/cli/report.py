@@ -1,15 +1,13 @@
 """Print the report of a running daemon: every metric with its 95 % interval and samples."""
 
 import argparse
-from collections.abc import Sequence
 
 from ragmon.api_schema import Report
 from ragmon.cli import remote, window_flags
 from ragmon.cli.console import say_json
+from ragmon.cli.pipeline_names import unknown_pipeline
 from ragmon.cli.rich_output import standard_output
 from ragmon.cli.tables import report_view
-from ragmon.errors import SettingsError
-from ragmon.plugins import nearest
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,19 +27,13 @@ def run(args: argparse.Namespace) -> int:
     report = remote.get(session, args.url, "/v1/report", Report, **asked)
     if args.pipeline and not report.pipelines:
         every = remote.get(session, args.url, "/v1/report", Report, window=args.window)
-        raise _unknown(args, [pipeline.pipeline for pipeline in every.pipelines])
+        raise unknown_pipeline(
+            f"no queries of a pipeline {args.pipeline!r} in the last {args.window}",
+            args.pipeline,
+            [pipeline.pipeline for pipeline in every.pipelines],
+        )
     if args.json:
         say_json(report)
     else:
         standard_output(markup=False).print(report_view(report))
     return 0
-
-
-def _unknown(args: argparse.Namespace, names: Sequence[str]) -> SettingsError:
-    """The error that there is no such pipeline, with the nearest name, or all."""
-    hint = f"Of these there are: {', '.join(names)}" if names else "There are none of any pipeline"
-    near = nearest(args.pipeline, names)
-    return SettingsError(
-        f"no queries of a pipeline {args.pipeline!r} in the last {args.window}",
-        hint=f"Did you mean {near}?" if near else hint,
-    )

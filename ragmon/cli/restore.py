@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from ragmon.backups import Backup, BackupPlace, complete, is_backup
-from ragmon.backups.restoring import choose, fetch, put_in_place
+from ragmon.backups.restoring import UNPACKING, choose, fetch, put_in_place
 from ragmon.cli import flags
 from ragmon.cli.backup_place import (
     data_dir_argument,
@@ -19,6 +19,7 @@ from ragmon.cli.backup_place import (
     take_data_dir,
 )
 from ragmon.cli.console import say, say_json
+from ragmon.cli.progress import StageBar
 from ragmon.cli.results import BackupListing, RestoredStore
 from ragmon.clock import Clock, SystemClock
 from ragmon.counts import counted
@@ -32,7 +33,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     flags.arguments(parser)
     parser.usage = (
-        f"{parser.prog} [FROM] [--list] [--force] [--json] [--config FILE] [--data-dir DIR]"
+        f"{parser.prog} [FROM] [--list] [--force] [--json] [--quiet] [--config FILE]"
+        " [--data-dir DIR]"
     )
     parser.add_argument(
         "place",
@@ -46,6 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--force", action="store_true", help="replace a store; it is kept under another name"
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     data_dir_argument(parser)
 
 
@@ -72,7 +75,8 @@ def run(args: argparse.Namespace, clock: Clock | None = None) -> int:
         say(f"{backup.name}: {backup.size_bytes:,} bytes, made {_age(backup, clock.now())} ago")
     lock = DirectoryLease(settings.data_dir)
     try:
-        restored, result = fetch(place, backup, settings.data_dir)
+        with StageBar([UNPACKING], quiet=args.quiet) as bar:
+            restored, result = fetch(place, backup, settings.data_dir, bar.show)
         aside = put_in_place(restored, settings.data_dir, clock.now())
     finally:
         lock.release()

@@ -1,6 +1,7 @@
 """Reports as tables for a terminal."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from rich import box
@@ -10,9 +11,11 @@ from rich.text import Text
 
 from ragmon.api_schema import Report
 from ragmon.cli.alert_view import open_view
+from ragmon.percentages import precise_percent
 from ragmon.report import MeanEstimate, PipelineReport, query_count
 from ragmon.signals.failure_mode import FAILED
 from ragmon.terminal import one_line_each
+from ragmon.web.pages.headlines import shown_metric
 
 _NARROW: Any = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0)}  # fits into 80 columns
 _SHOWN = (
@@ -65,15 +68,18 @@ def _latency_rows(pipeline: PipelineReport) -> Iterator[tuple[str, ...]]:
 
 def _ratio_rows(pipeline: PipelineReport) -> Iterator[tuple[str, ...]]:
     for name, mean in pipeline.metrics.items():
-        yield _row(name, mean)
+        yield _row(name, mean, is_share=shown_metric(name).unit == "ratio")
 
 
 def _mode_rows(pipeline: PipelineReport) -> Iterator[tuple[str, ...]]:
     for mode, mean in pipeline.failure_modes.items():
-        yield _row(f"fails in {mode}" if mode in FAILED else f"failure mode {mode}", mean)
+        name = f"fails in {mode}" if mode in FAILED else f"failure mode {mode}"
+        yield _row(name, mean, is_share=True)
 
 
-def _row(name: str, mean: MeanEstimate) -> tuple[str, ...]:
+def _row(name: str, mean: MeanEstimate, *, is_share: bool) -> tuple[str, ...]:
+    if is_share:
+        return name, ratio(mean), ratio_interval(mean), f"{mean.samples:,}"
     interval = _interval(mean.lower, mean.upper, _number)
     return name, _number(mean.estimate), interval, f"{mean.samples:,}"
 
@@ -105,8 +111,15 @@ def _slices(pipeline: PipelineReport) -> Iterable[Table]:
 
 
 def ratio(mean: MeanEstimate | None) -> str:
-    """An estimate in a narrow cell."""
-    return _UNKNOWN if mean is None or mean.estimate is None else f"{mean.estimate:.3f}"
+    """A share in a narrow cell."""
+    return _UNKNOWN if mean is None or mean.estimate is None else precise_percent(mean.estimate)
+
+
+def ratio_interval(mean: MeanEstimate) -> str:
+    """The interval of a share, ``61.0 – 70.2 %``; empty where there is none."""
+    percent = partial(precise_percent, estimate=mean.estimate)
+    low, separator, high = _interval(mean.lower, mean.upper, percent).partition(" – ")
+    return low.removesuffix(" %") + separator + high
 
 
 def _interval(low: float | None, high: float | None, text: Callable[[float], str]) -> str:

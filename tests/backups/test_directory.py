@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import random
 import re
 import shutil
 import sqlite3
@@ -21,11 +22,13 @@ from ragmon.backups import (
 )
 from ragmon.backups.directory import DirectoryPlace
 from ragmon.backups.making import make
+from ragmon.backups.restoring import fetch
 from ragmon.cli import backup, main
 from ragmon.clock import ManualClock
 from ragmon.stores.sqlite import verification
 from ragmon.stores.sqlite.commit_log import COMMITS_FILE
 from ragmon.stores.sqlite.lease import DirectoryLease
+from ragmon.stores.sqlite.reader import SqliteReader
 from ragmon.stores.sqlite.store import FILE, SqliteStore
 from tests.support.daemons import running
 from tests.support.examples import NOON, record
@@ -42,11 +45,51 @@ def filled(directory: Path, queries: int = 5) -> SqliteStore:
     return store
 
 
-def add(store: SqliteStore, name: str, queries: int = 5) -> None:
-    records = [record(f"{name}{at}", at=NOON - at) for at in range(queries)]
+def add(store: SqliteStore, name: str, queries: int = 5, answer: str = "yes") -> None:
+    records = [record(f"{name}{at}", at=NOON - at, answer=answer) for at in range(queries)]
     commit = commit_of(store, [each.query_id for each in records], [NOON] * queries)
     commit.records = encode(records)
     store.shard.commit(commit)
+
+
+def test_every_stage_says_how_far_it_is(data, tmp_path):
+    reports: dict[str, list[tuple[int, int]]] = {}
+
+    def progress(stage: str, done: int, total: int) -> None:
+        reports.setdefault(stage, []).append((done, total))
+
+    place = DirectoryPlace(tmp_path / "place")
+    backup = make(data / FILE, place, NOON, keep=1, scratch=tmp_path, progress=progress).backup
+    size = (data / FILE).stat().st_size
+    assert next(iter(reports)) == "Copying"
+    assert [*reports][-2:] == ["Compressing", "Storing"]
+    assert len(reports) > 5  # between them it is checked
+    assert reports["Copying"][-1][0] == reports["Copying"][-1][1] >= size
+    assert reports["Compressing"][-1] == (reports["Copying"][-1][1] * 2,) * 2
+    reports.clear()
+    (tmp_path / "again").mkdir()
+    fetch(place, backup, tmp_path / "again", progress)
+    assert [*reports][:2] == ["Fetching", "Unpacking"]
+    assert reports["Unpacking"][-1] == (backup.size_bytes, backup.size_bytes)
+
+
+def test_a_copy_is_of_one_moment_whatever_is_committed_between_its_steps(tmp_path):
+    store = filled(tmp_path / "data", 1)
+    for number in range(16):
+        add(store, f"long{number}", 1, random.Random(number).randbytes(400_000).hex())
+    copied: list[int] = []
+
+    def meanwhile(done: int, _total: int) -> None:
+        assert not copied or done > copied[-1], "it began anew"
+        copied.append(done)
+        add(store, f"meanwhile{len(copied)}-")
+
+    with SqliteReader(tmp_path / "data" / FILE) as reader:
+        reader.backup(tmp_path / "copy.sqlite", meanwhile)
+    store.close()
+    assert len(copied) > 1
+    result = verification.verify(tmp_path / "copy.sqlite")
+    assert (result.findings, result.records) == ([], 17)
 
 
 def made(store_dir: Path, place: DirectoryPlace, now: float, *, keep: int = 28):

@@ -9,6 +9,7 @@ from ragmon.alerts import Evidence
 from ragmon.alerts.as_json import describe_incident
 from ragmon.alerts.incidents import incidents
 from ragmon.cli import main
+from ragmon.cli.exit_codes import ExitCode
 from ragmon.cli.incidents import markdown
 from tests.support.alerts import NOW, notice, rich_alert
 from tests.support.daemons import running
@@ -75,13 +76,28 @@ def site(tmp_path_factory):
     ("words", "expected"),
     [
         ((), "No incident fits.\n"),
-        (("--markdown", "--state", "open", "--pipeline", "docs"), "No incident fits.\n"),
+        (("--markdown", "--state", "open"), "No incident fits.\n"),
         (("--json",), "[]\n"),
     ],
 )
 def test_the_command_asks_the_daemon(capsys, site, words, expected):
     assert main(["incidents", *words, "--url", site.url]) == 0
     assert capsys.readouterr().out.endswith(expected)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("incidents",),
+        ("incidents", "--json"),
+        ("incidents", "--markdown"),
+        ("documents",),
+        ("topics",),
+    ],
+)
+def test_a_pipeline_that_does_not_exist_is_an_error(capsys, site, words):
+    assert main([*words, "--pipeline", "dcos", "--url", site.url]) == ExitCode.UNUSABLE
+    assert "there is no pipeline 'dcos'" in capsys.readouterr().err
 
 
 def test_what_makes_no_sense_is_refused(capsys, site):

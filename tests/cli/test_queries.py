@@ -3,6 +3,7 @@
 import pytest
 
 from ragmon.cli import main
+from ragmon.cli.exit_codes import ExitCode
 from ragmon.clock import SystemClock
 from tests.support.daemons import json_among_logs
 
@@ -41,7 +42,6 @@ def site(daemon):
         pytest.param(["--words", "QUESTION 3"], ["q3"], id="words"),
         pytest.param(["--failure-mode", "retrieval"], ["q4"], id="a failure mode"),
         pytest.param(["--user", "nobody"], [], id="a user"),
-        pytest.param(["--pipeline", "nobody"], [], id="another pipeline"),
     ],
 )
 def test_which_queries(site, capsys, flags, expected):
@@ -71,6 +71,20 @@ def test_a_question_stays_on_its_line(site, capsys):
 def test_what_the_daemon_refuses_is_said(site, capsys, flags, says):
     assert main(["queries", "--url", site.url, *flags]) != 0
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["a table", "JSON"])
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        pytest.param("dcos", "there is no pipeline 'dcos'. Did you mean docs?", id="misspelt"),
+        pytest.param("xyzzy", "Of these there are: docs", id="like no other"),
+    ],
+)
+def test_a_pipeline_that_does_not_exist_is_an_error(site, capsys, name, says, form):
+    assert main(["queries", "--url", site.url, "--pipeline", name, *form]) == ExitCode.UNUSABLE
+    assert says in capsys.readouterr().err
+    assert main(["queries", "--url", site.url, "--pipeline", "docs", "--user", "x", *form]) == 0
 
 
 def test_a_tag_has_a_key_and_a_value(capsys):

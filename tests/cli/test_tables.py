@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from ragmon.api_schema import Report
-from ragmon.cli.progress import byte_bar, piece_bar, share_bar
+from ragmon.cli.progress import StageBar, byte_bar, piece_bar, share_bar
 from ragmon.cli.rich_output import standard_output
 from ragmon.cli.tables import report_view
 from ragmon.report import LatencyFigures, MeanEstimate, PipelineReport, SliceReport
@@ -69,9 +69,9 @@ def shown(content):
         "p50/p95/p99 1,234/23,456/123,456",
         "latency generation, ms 12.3 12,300 – 12,400 1,234,567",
         "retrieved_chunks 1,234.5 1,233.1 – 1,236.1 1,234,567",
-        "faithfulness/grounding 0.8000 0.7000 – 0.9000 1,234,567",
-        "fails in generation 0.1000 0.0500 – 0.2000 1,234,567",
-        "version=2026-11-21-canary 1,234,567 – 0.012 – 0.500 0.912",
+        "faithfulness/grounding 80.0 % 70.0 – 90.0 % 1,234,567",
+        "fails in generation 10.0 % 5.0 – 20.0 % 1,234,567",
+        "version=2026-11-21-canary 1,234,567 – 1.2 % – 50.0 % 91.2 %",
     ],
 )
 def test_a_row_of_a_report_stands_on_one_line_of_80_columns(row):
@@ -98,7 +98,7 @@ def test_no_line_ends_with_blanks(capsys):
 def test_a_long_slice_is_folded_and_its_numbers_are_not():
     lines = shown(report(replace(PIPELINE, slices=[LONG])))
     assert sum("v" * 20 in line for line in lines) > 3
-    assert any(line.endswith("v 7 – 0.012 – 0.500 0.912") for line in lines)
+    assert any(line.endswith("v 7 – 1.2 % – 50.0 % 91.2 %") for line in lines)
 
 
 def test_one_query_is_one():
@@ -135,4 +135,29 @@ def test_a_progress_bar_shows_the_rate_and_the_time_that_is_left(monkeypatch, ca
     assert "Exporting" in seen.get()
     assert "4/10 1,234/s" in seen.get()
     assert seen.get().count(":") >= 4  # elapsed and left
+    capsys.readouterr()
+
+
+def test_a_bar_of_stages_has_the_unit_the_share_and_the_time_left_of_each(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def seen(bar: StageBar) -> str:
+        bar.progress.tasks[0].finished_speed = 12_300_000.0
+        console = Console(width=120, color_system=None)
+        with console.capture() as shown:
+            console.print(*bar.progress.get_renderables())
+        return shown.get()
+
+    with StageBar(["Copying"]) as bar:
+        bar.show("Copying", 40, 100)
+        text = seen(bar)
+        assert "Copying" in text
+        assert " 40% 12.3 MB/s" in text
+        assert text.count(":") >= 3  # elapsed and left
+        bar.show("blocks", 1, 4)
+        text = seen(bar)
+        assert "Copying" not in text
+        assert " 25% 12,300,000/s" in text
     capsys.readouterr()

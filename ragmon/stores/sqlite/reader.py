@@ -2,7 +2,7 @@
 
 import itertools
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -41,6 +41,7 @@ _OUTLINES_OF = (
     " AND facts.size = length(blocks.body) WHERE blocks.first_sequence IN ({})"
     " AND (first_timestamp <= ? OR typeof(first_timestamp) <> 'real')"
 )
+_PAGES_AT_ONCE = 256  # of a copy, between two reports of its progress
 _FIRST_OUTLINES, _MOST_OUTLINES = 4, 128  # blocks whose outlines are read together
 _FACTS = (
     "SELECT facts.layout, facts.body FROM block_facts AS facts JOIN blocks USING (first_sequence)"
@@ -304,8 +305,14 @@ class SqliteReader(StoredRecords):
             finally:
                 self._db.execute("COMMIT")
 
-    def backup(self, target: Path) -> None:
+    def backup(
+        self, target: Path, progress: Callable[[int, int], None] = lambda *_bytes: None
+    ) -> None:
         """Copy everything committed into a new file, while the writer goes on.
+
+        Args:
+            target: file to write.
+            progress: called with the bytes that are copied, and with all.
 
         Raises:
             StoreError: the target exists, or cannot be written.
@@ -315,8 +322,16 @@ class SqliteReader(StoredRecords):
         partial = target.with_name(target.name + ".partial")
         with translated(target):
             copy = sqlite3.connect(partial)
+            page_bytes = self._db.execute("PRAGMA page_size").fetchone()[0]
+
+            def report(_status: int, left: int, total: int) -> None:
+                progress((total - left) * page_bytes, total * page_bytes)
+
             try:
-                self._db.backup(copy)
+                # One view for all steps: otherwise each commit between two begins the copy anew.
+                with self.moment():
+                    self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+                    self._db.backup(copy, pages=_PAGES_AT_ONCE, progress=report)
                 copy.execute("PRAGMA journal_mode = DELETE")
             finally:
                 copy.close()
