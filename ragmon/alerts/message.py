@@ -229,7 +229,7 @@ def mode_shifts(shifts: Iterable[ModeShift]) -> list[str]:
 def missing_text(missing: MissingDocuments) -> str:
     """``2 of 340 documents are no longer retrieved since 22:11 UTC: kb-17, kb-18``."""
     since = (
-        "are never retrieved, though other versions do"
+        "are never retrieved, although other versions retrieve them"
         if missing.since is None
         else f"are no longer retrieved since {minute_text(missing.since)}"
     )

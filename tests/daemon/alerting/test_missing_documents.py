@@ -176,7 +176,7 @@ def test_the_sentence_names_them_with_their_moment():
     )
     many = MissingDocuments(12, 20, ("kb-1", "kb\n2" + "x" * 100))
     text = missing_text(many)
-    assert text.startswith("12 of 20 documents are never retrieved, though other versions do")
+    assert text.startswith("12 of 20 documents are never retrieved, although other versions")
     assert ", such as kb-1, kb 2xxx" in text
     assert len(text) < 200
 
