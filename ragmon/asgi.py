@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from ragmon.errors import MemoryLimitError
 from ragmon.memory import MemoryBudget, MemoryReservation
+from ragmon.timeouts import within
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -178,8 +179,7 @@ class ReadGate:
             Problem: 503, if none comes soon.
         """
         try:
-            async with asyncio.timeout(wait_s):
-                await self._free.acquire()
+            await within(wait_s, self._free.acquire())
         except TimeoutError:
             detail = (
                 f"{self._limit} reads are in progress, as many as limits.reads allows; "
@@ -202,8 +202,7 @@ async def read_body(
         MemoryLimitError: too much is in progress.
     """
     try:
-        async with asyncio.timeout(limits.read_timeout_s):
-            raw = await _read(scope, receive, limits, memory)
+        raw = await within(limits.read_timeout_s, _read(scope, receive, limits, memory))
     except TimeoutError:
         detail = f"the body did not arrive within {limits.read_timeout_s:g} s"
         closing = {"connection": "close"}
@@ -370,7 +369,8 @@ async def send_json(
             ],
         }
     )
-    await in_pieces(send)({"type": "http.response.body", "body": body})
+    sender = send if len(body) <= PIECE else in_pieces(send)
+    await sender({"type": "http.response.body", "body": body})
 
 
 def in_pieces(send: Send) -> Send:

@@ -5,8 +5,7 @@ whoever decodes or reads estimates what that will take, and reserves it here fir
 """
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Self
 
 from ragmon.errors import MemoryLimitError
 
@@ -43,14 +42,9 @@ class MemoryBudget:
             # An estimate that was too high must not make the process look smaller than it is.
             self.base = max(used - self.reserved, self._at_rest)
 
-    @contextmanager
-    def open(self) -> Iterator["MemoryReservation"]:
+    def open(self) -> "MemoryReservation":
         """The reservation of one request or read, which is given back at its end."""
-        reservation = MemoryReservation(self)
-        try:
-            yield reservation
-        finally:
-            reservation.give_back(reservation.size)
+        return MemoryReservation(self)
 
     def reserve(self, size: int, more: int) -> None:
         """Lend bytes, to a reservation that has ``size`` already; use ``open``.
@@ -87,6 +81,14 @@ class MemoryReservation:
     def __init__(self, budget: MemoryBudget) -> None:
         self.size = 0
         self._budget = budget
+
+    def __enter__(self) -> Self:
+        """Nothing is reserved yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Return all of it."""
+        self.give_back(self.size)
 
     def take(self, size: int) -> None:
         """Reserve more, before the memory is used.

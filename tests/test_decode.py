@@ -411,6 +411,15 @@ def test_any_json_is_a_finite_record_or_a_refusal(value):
             {"latency_ms.totl": "latency_ms.total", "tokens.promt": "tokens.prompt"},
             id="within latency and tokens",
         ),
+        pytest.param(
+            b'{"chunks":[{"id":"a"},{"idd":"b"}],"tokens":3}', QueryRecord, {}, id="further chunks"
+        ),
+        pytest.param(
+            b'{"latency_ms":"soon","anwser":"x"}',
+            QueryRecord,
+            {"anwser": "answer"},
+            id="beside a value of another type",
+        ),
         pytest.param(b'{"ratng":1}', Feedback, {"ratng": "rating"}, id="in feedback"),
         pytest.param(b'{"faithfull":1}', Label, {"faithfull": "faithful"}, id="in a label"),
         pytest.param(b"[1]", QueryRecord, {}, id="no object"),

@@ -42,6 +42,8 @@ _FAREWELL_S, _ANSWER_S = 0.2, 2.5  # of TLS connections when the server ends
 _REST_BYTES = 128 << 20  # of a body after its answer
 _MOST_PIPELINED = 32  # requests that wait for the answer to an earlier one, on one connection
 _UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
+_JOINED_BYTES = 1 << 16  # of a body that is copied behind its head
+_CONTINUE = b"HTTP/1.1 100"
 _MOST_HEADERS = 100  # of a request: each takes twenty times what it is on the wire
 
 
@@ -173,9 +175,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._running = self.cycle
         if self._is_spare:
             self.cycle.keep_alive = False
-        if not self.cycle.keep_alive:
-            patient = _PatientTransport(self.transport, self._close_when_read)
-            self.cycle.transport = patient  # type: ignore[assignment]
+        close = self.transport.close if self.cycle.keep_alive else self._close_when_read
+        self.cycle.transport = _AnswerTransport(self.transport, close)  # type: ignore[assignment]
 
     def on_message_complete(self) -> None:
         """The request is there as a whole."""
@@ -187,6 +188,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """A request is answered, and maybe not there as a whole."""
+        if self._running is not None and isinstance(self._running.transport, _AnswerTransport):
+            self._running.transport.flush()
         self._running = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         if self._in_body and self.cycle.response_complete and not self.transport.is_closing():
@@ -276,16 +279,46 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-class _PatientTransport:
-    """As much of a transport as an answer needs, closed once the request is there as a whole.
+class _AnswerTransport:
+    """As much of a transport as an answer needs: its head is written with the start of its body.
 
-    To close while a client still sends resets the connection, and takes the answer away with it.
+    Two writes are two calls of the system, which take longer than all that this costs.
     """
 
     def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
-        self.write = transport.write
+        """Make it.
+
+        Args:
+            transport: of the connection.
+            close: called when the server closes. To close while a client still sends resets the
+                connection, and takes the answer away with it.
+        """
         self.is_closing = transport.is_closing
-        self.close = close
+        self._write = transport.write
+        self._close = close
+        self._head: bytes | None = None  # None: the answer has not begun
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write, or keep what is the head of the answer."""
+        if self._head is None and data[:12] != _CONTINUE:
+            self._head = bytes(data)
+        elif self._head and len(data) <= _JOINED_BYTES:
+            self._write(b"".join((self._head, data)))
+            self._head = b""
+        else:
+            self.flush()
+            self._write(data)
+
+    def flush(self) -> None:
+        """Write what is kept."""
+        if self._head:
+            self._write(self._head)
+            self._head = b""
+
+    def close(self) -> None:
+        """End, behind what was written."""
+        self.flush()
+        self._close()
 
 
 def bounded_protocol(limits: BodyLimits, refused: Callable[[str], None]) -> type[BoundedProtocol]:

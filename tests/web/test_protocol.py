@@ -2,6 +2,7 @@
 
 import pytest
 
+from ragmon.web.protocol import _AnswerTransport
 from tests.support.daemons import running
 from tests.support.http import everything
 from tests.support.wait import eventually
@@ -229,3 +230,66 @@ def test_a_body_that_never_comes_after_its_refusal_is_not_waited_for(small):
             b"POST /v1/queries HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999\r\n\r\n"
         )
         assert everything(wire).startswith(b"HTTP/1.1 413 ")
+
+
+class Wire:
+    """A transport that keeps what was written, by call."""
+
+    def __init__(self):
+        self.written = []
+
+    def write(self, data):
+        self.written.append(bytes(data))
+
+    def is_closing(self):
+        return False
+
+    def close(self):
+        self.written.append(b"(closed)")
+
+
+@pytest.mark.parametrize(
+    ("writes", "expected"),
+    [
+        pytest.param([b"head", b"body"], [b"headbody"], id="a short body goes with its head"),
+        pytest.param([b"head", b""], [b"head"], id="no body"),
+        pytest.param([b"head"], [b"head"], id="an answer to HEAD"),
+        pytest.param([b"head", b"1", b"2"], [b"head1", b"2"], id="a body in parts"),
+        pytest.param(
+            [b"head", b"x" * 100_000], [b"head", b"x" * 100_000], id="a long body is not copied"
+        ),
+        pytest.param(
+            [b"HTTP/1.1 100 Continue\r\n\r\n", b"head", b"body"],
+            [b"HTTP/1.1 100 Continue\r\n\r\n", b"headbody"],
+            id="the client waits for 100",
+        ),
+    ],
+)
+def test_the_head_of_an_answer_is_written_with_its_body(writes, expected):
+    wire = Wire()
+    answer = _AnswerTransport(wire, wire.close)
+    for data in writes:
+        answer.write(memoryview(data) if data == b"body" else data)
+    answer.flush()
+    assert wire.written == expected
+
+
+def test_a_head_without_a_body_is_written_before_the_end():
+    wire = Wire()
+    answer = _AnswerTransport(wire, wire.close)
+    answer.write(b"head")
+    answer.close()
+    assert wire.written == [b"head", b"(closed)"]
+
+
+def test_head_and_100_continue_reach_the_client(hasty):
+    with hasty.wire() as wire:
+        wire.sendall(b"HEAD / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert wire.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        wire.sendall(
+            b"POST /v1/queries HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n"
+            b"connection: close\r\ncontent-length: 15\r\n\r\n"
+        )
+        assert wire.recv(65_536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        wire.sendall(b'{"query": "ab"}')
+        assert everything(wire).startswith(b"HTTP/1.1 200 ")
