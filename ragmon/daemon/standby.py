@@ -86,7 +86,7 @@ class StandbyAnswers:
 
     def refused(self, reason: str) -> None:
         """Count a refusal."""
-        self._rejected.labels("http", reason).inc()
+        self._rejected.labels("standby", reason).inc()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or have it answered."""

@@ -43,7 +43,7 @@ def test_what_is_sent_to_a_standby_is_refused_for_a_moment_and_counted(waiting):
     assert int(answer.headers["retry-after"]) >= 1
     assert "process 7" in answer.text
     shown = waiting.get("/metrics").text
-    assert 'ragmon_rejected_total{reason="standby",source="http"} 1.0' in shown
+    assert 'ragmon_rejected_total{reason="standby",source="standby"} 1.0' in shown
     assert 'ragmon_leader{lease="evaluator"} 0.0' in shown
 
 

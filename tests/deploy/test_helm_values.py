@@ -37,10 +37,11 @@ def test_ragmon_takes_the_rendered_settings(chart, variant, tmp_path):
     values = VARIANTS[variant]
     got = settings(chart, tmp_path, values)
     assert (got.host, got.port, str(got.data_dir)) == ("0.0.0.0", 8321, "/data")
-    made = [] if values.get("auth", {}).get("existingSecret") else ["chart-ingest"]
+    auth = values.get("auth", {})
+    made = [] if auth.get("existingSecret") else ["chart-ingest"]
     names = [
         "chart",
-        *made,
+        *(["chart-ingest"] if auth.get("ingestKey") else made),
         *(each["name"] for each in values.get("auth", {}).get("extraTokens", [])),
     ]
     assert [token.name for token in got.auth.tokens] == names
@@ -295,20 +296,72 @@ def test_a_spread_counts_the_pods_of_this_release(chart):
 
 
 def test_more_replicas_want_a_shared_store(chart):
-    shared = {"replicas": 3, "config": {"store": {"kind": "shared"}}}
+    shared = {"replicas": 3, "config": {"store": {"kind": "postgresql"}}}
     with pytest.raises(helm_python.HelmError, match="tokens of its own"):
         texts(chart, shared)
     shared["auth"] = {"existingSecret": "ragmon-token"}
-    assert of_kind(chart, "StatefulSet", **shared)["spec"]["replicas"] == 3
+    assert of_kind(chart, "Deployment", **shared)["spec"]["replicas"] == 3
+
+
+def test_replicas_of_postgresql_have_no_volume_and_replace_each_other(chart, tmp_path):
+    values = VARIANTS["postgresql"]
+    kinds = [each["kind"] for each in objects(chart, values)]
+    assert "StatefulSet" not in kinds
+    assert kinds.count("Service") == 1  # headless ones give names to pods with volumes
+    assert "PodDisruptionBudget" in kinds
+    spec = of_kind(chart, "Deployment", **values)["spec"]
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    volumes = {each["name"]: each for each in pod(chart, **values)["volumes"]}
+    assert "emptyDir" in volumes["data"]
+    assert settings(chart, tmp_path, values).replica.standby
+    (address,) = container(chart, **values)["env"]
+    assert address["name"] == "RAGMON_REPLICA__ADDRESS"
+    assert address["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
+
+
+def test_replicas_prefer_different_nodes_unless_the_values_say_where(chart):
+    (wish,) = pod(chart, **VARIANTS["postgresql"])["affinity"]["podAntiAffinity"].values()
+    assert wish[0]["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+    spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]
+    values = {**VARIANTS["postgresql"], "topologySpreadConstraints": spread}
+    assert "affinity" not in pod(chart, **values)
+    own = {"nodeAffinity": {}}
+    assert pod(chart, **{**VARIANTS["postgresql"], "affinity": own})["affinity"] == own
+    assert "affinity" not in pod(chart)
+
+
+def test_replicas_may_reach_each_other_and_no_more(chart):
+    values = {**VARIANTS["postgresql"], "networkPolicy": {"enabled": True, "from": [{"a": {}}]}}
+    policy = of_kind(chart, "NetworkPolicy", **values)["spec"]
+    own = {"podSelector": policy["podSelector"]}
+    assert own in policy["ingress"][0]["from"]
+    _, neighbours = policy["egress"]
+    assert neighbours["to"] == [own]
+    assert {each["port"] for each in neighbours["ports"]} == {"http", "otlp-grpc"}
 
 
 TOKEN = {"scopes": ["read"], "existingSecret": "a", "key": "b"}
+SHARED = {
+    "config": {"store": {"kind": "postgresql", "dsn_file": "/a"}},
+    "auth": {"existingSecret": "a"},
+}
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         pytest.param({"replicas": 2}, "one writer", id="two writers of one store"),
+        pytest.param(
+            {**SHARED, "persistence": {"existingClaim": "a"}}, "no volume", id="a volume for nobody"
+        ),
+        pytest.param(
+            {**SHARED, "updateStrategy": {"type": "OnDelete"}}, "Recreate", id="no Deployment's"
+        ),
+        pytest.param(
+            {"config": {"store": {"kind": "postgresql", "dsn": "host=db password=a"}}},
+            "dsn_file",
+            id="a connection string in a ConfigMap",
+        ),
         pytest.param({"replica": 1}, "replica", id="a typo"),
         pytest.param({"image": {"tga": "1"}}, "tga", id="a typo inside"),
         pytest.param({"config": {"port": 1}}, "config.port is set by the chart", id="its own port"),

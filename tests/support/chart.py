@@ -60,7 +60,10 @@ def of_kind(chart: helm_python.Chart, kind: str, **values: Any) -> dict[str, Any
 
 def pod(chart: helm_python.Chart, **values: Any) -> dict[str, Any]:
     """The pod's specification."""
-    spec: dict[str, Any] = of_kind(chart, "StatefulSet", **values)["spec"]["template"]["spec"]
+    (workload,) = (
+        each for each in objects(chart, values) if each["kind"] in ("StatefulSet", "Deployment")
+    )
+    spec: dict[str, Any] = workload["spec"]["template"]["spec"]
     return spec
 
 

@@ -12,6 +12,11 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* True where the store is in PostgreSQL, so that pods have no volume and there may be several. */ -}}
+{{- define "ragmon.isShared" -}}
+{{- if eq (dig "store" "kind" "sqlite" .Values.config) "postgresql" -}}true{{- end -}}
+{{- end -}}
+
 {{- define "ragmon.namespace" -}}
 {{- default .Release.Namespace .Values.namespaceOverride -}}
 {{- end -}}
@@ -126,6 +131,9 @@ its two tokens itself, on its volume: nothing that is rendered holds a secret, a
 {{- $labels := merge (default dict $alerts.labels) .Values.externalLabels -}}
 {{- $_ := set $own "alerts" (merge (dict "labels" $labels) $alerts) -}}
 {{- end -}}
+{{- if include "ragmon.isShared" . -}}
+{{- $_ := set $own "replica" (merge (dict "standby" true) (default dict .Values.config.replica)) -}}
+{{- end -}}
 {{- toYaml (merge $own .Values.config) -}}
 {{- end -}}
 
@@ -174,10 +182,35 @@ namespaceSelector:
     {{- with .relabelings }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-  {{- with .metricRelabelings }}
-  metricRelabelings: {{- toYaml . | nindent 4 }}
+  {{- $shared := include "ragmon.isShared" $root }}
+  {{- if or $shared .metricRelabelings }}
+  metricRelabelings:
+    {{- if $shared }}
+    {{- include "ragmon.onePod" (dict "name" (include "ragmon.fullname" $root)) | nindent 4 }}
+    {{- end }}
+    {{- with .metricRelabelings }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   {{- end }}
 {{- end -}}
+{{- end -}}
+
+{{- /* Series of the store go on under one name, whichever pod is active, as those of one pod that is restarted:
+rates, alerts and dashboards see no other instance after a take-over. A standby's own keep its pod. */ -}}
+{{- define "ragmon.onePod" -}}
+{{- range $label := list "instance" "pod" -}}
+- sourceLabels: [{{ $label }}]
+  targetLabel: __tmp_{{ $label }}
+- sourceLabels: [__name__]
+  regex: ragmon_.+
+  targetLabel: {{ $label }}
+  replacement: {{ $.name }}
+- sourceLabels: [__name__, source, __tmp_{{ $label }}]
+  regex: (?:ragmon_(?:leader|lease_epoch|store_up|build_info);[^;]*|ragmon_rejected_total;standby);(.+)
+  targetLabel: {{ $label }}
+{{ end -}}
+- action: labeldrop
+  regex: __tmp_.+
 {{- end -}}
 
 {{- /* Name of the headless Service, which gives the pod a name of its own. */ -}}

@@ -20,11 +20,41 @@ securityContext: {{- toYaml .Values.podSecurityContext | nindent 2 }}
 enableServiceLinks: false
 {{- end -}}
 
+{{- define "ragmon.template" -}}
+metadata:
+  labels:
+    {{- include "ragmon.labels" . | nindent 4 }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    checksum/config: {{ include "ragmon.config" . | sha256sum }}
+    {{- with merge dict .Values.podAnnotations .Values.commonAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec: {{- include "ragmon.pod" . | nindent 2 }}
+{{- end -}}
+
+{{- /* Away from the other replicas, unless the values say where to run. */ -}}
+{{- define "ragmon.spread" -}}
+{{- if and (include "ragmon.isShared" .) (not .Values.affinity) (not .Values.topologySpreadConstraints) }}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels: {{- include "ragmon.selectorLabels" . | nindent 14 }}
+{{- end }}
+{{- end -}}
+
 {{- define "ragmon.pod" -}}
 serviceAccountName: {{ include "ragmon.serviceAccountName" . }}
 automountServiceAccountToken: {{ .Values.serviceAccount.automount }}
 terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
 {{- include "ragmon.placement" . }}
+{{- include "ragmon.spread" . }}
 {{- with .Values.topologySpreadConstraints }}
 {{- $own := dict "labelSelector" (dict "matchLabels" (include "ragmon.selectorLabels" $ | fromYaml)) }}
 topologySpreadConstraints:
@@ -58,8 +88,17 @@ volumes: {{- include "ragmon.volumes" . | nindent 2 }}
       containerPort: {{ . }}
       protocol: TCP
     {{- end }}
-  {{- with .Values.extraEnv }}
-  env: {{- tpl (toYaml .) $ | nindent 4 }}
+  {{- $shared := include "ragmon.isShared" . }}
+  {{- if or $shared .Values.extraEnv }}
+  env:
+    {{- if $shared }}
+    # Where other replicas reach this one.
+    - name: RAGMON_REPLICA__ADDRESS
+      valueFrom: {fieldRef: {fieldPath: status.podIP}}
+    {{- end }}
+    {{- with .Values.extraEnv }}
+    {{- tpl (toYaml .) $ | nindent 4 }}
+    {{- end }}
   {{- end }}
   {{- with .Values.extraEnvFrom }}
   envFrom: {{- toYaml . | nindent 4 }}
@@ -108,7 +147,7 @@ volumes: {{- include "ragmon.volumes" . | nindent 2 }}
 {{- with .Values.secretFiles }}
 {{ include "ragmon.secretVolume" (dict "name" "secrets" "files" .) }}
 {{- end }}
-{{- if not .Values.persistence.enabled }}
+{{- if or (include "ragmon.isShared" .) (not .Values.persistence.enabled) }}
 - name: data
   emptyDir:
     sizeLimit: {{ .Values.persistence.size }}

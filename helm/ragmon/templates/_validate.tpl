@@ -9,11 +9,27 @@
 {{- if and .Values.persistence.existingClaim .Values.persistence.dataSource -}}
 {{- fail "persistence.dataSource is for a new volume, and persistence.existingClaim is none" -}}
 {{- end -}}
-{{- if and (gt (int .Values.replicas) 1) (eq (dig "store" "kind" "sqlite" .Values.config) "sqlite") -}}
-{{- fail "replicas: the embedded store has one writer; more need a shared store in config.store" -}}
+{{- if and (gt (int .Values.replicas) 1) (not (include "ragmon.isShared" .)) -}}
+{{- fail "replicas: the embedded store has one writer; more need config.store: {kind: postgresql, dsn_file: …}" -}}
 {{- end -}}
 {{- include "ragmon.validate.tokens" . -}}
+{{- if include "ragmon.isShared" . -}}
+{{- include "ragmon.validate.shared" . -}}
+{{- else -}}
 {{- include "ragmon.validate.upgrade" . -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ragmon.validate.shared" -}}
+{{- if .Values.persistence.existingClaim -}}
+{{- fail "persistence.existingClaim: with config.store.kind postgresql pods have no volume; `ragmon copy-store` takes what is there into the database" -}}
+{{- end -}}
+{{- if not (dig "replica" "standby" true .Values.config) -}}
+{{- fail "config.replica.standby is true in a Deployment: while it rolls, a pod waits for the one before" -}}
+{{- end -}}
+{{- if not (has (default "RollingUpdate" .Values.updateStrategy.type) (list "RollingUpdate" "Recreate")) -}}
+{{- fail "updateStrategy.type of a Deployment, which config.store.kind postgresql makes, is RollingUpdate or Recreate" -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "ragmon.validate.config" -}}
@@ -34,7 +50,7 @@
 {{- fail "config.tls: probes, monitors and `helm test` of this chart speak HTTP; end TLS at the Ingress, the gateway or a mesh" -}}
 {{- end -}}
 {{- $text := toYaml $config -}}
-{{- range $secret := list "api_key" "routing_key" "webhook_url" "secret" "password" "token" -}}
+{{- range $secret := list "api_key" "routing_key" "webhook_url" "secret" "password" "token" "dsn" -}}
 {{- if regexMatch (printf "(?m)^[ -]*['\"]?%s['\"]?: ." $secret) $text -}}
 {{- fail (printf "%s in config would stand in a ConfigMap; use %s_file with secretFiles" $secret $secret) -}}
 {{- end -}}
@@ -59,8 +75,8 @@
 {{- if .Values.auth.ingestKey -}}
 {{- fail "auth.ingestKey names a key of auth.existingSecret, which is empty" -}}
 {{- end -}}
-{{- if gt (int .Values.replicas) 1 -}}
-{{- fail "replicas: each pod would make tokens of its own; give them all the same in auth.existingSecret" -}}
+{{- if include "ragmon.isShared" . -}}
+{{- fail "config.store.kind postgresql: each pod would make tokens of its own; give them all the same in auth.existingSecret" -}}
 {{- end -}}
 {{- /* Only `helm upgrade` sees the cluster here; what `helm template` renders does not depend on it. */ -}}
 {{- $name := printf "%s-token" (include "ragmon.fullname" .) -}}
