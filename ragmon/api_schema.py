@@ -253,6 +253,10 @@ class MissingField(Struct, frozen=True, kw_only=True):
 
     field: str
     advice: str
+    span: str | None = None  # name of the span with an attribute that may hold it
+    key: str | None = None  # of that attribute
+    line: str | None = None  # of code or of a shell, to add to the application
+    framework: str | None = None  # that the line is for; null: for any
 
 
 class QueryExplanation(Struct, frozen=True, kw_only=True):
@@ -285,3 +289,5 @@ class TraceExplanation(Struct, frozen=True, kw_only=True):
     queries: list[QueryExplanation]
     feedback: list[TraceEvaluation]
     verdict: str  # number of queries, or the reason why there is none
+    remedy: str | None = None  # what was seen in place of a query, and what would make it one
+    line: str | None = None  # of code, to add to the application

@@ -4,7 +4,7 @@ import argparse
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 70
 _MOST_LISTED = 12
+_MOST_KEPT = 100  # traces that a daemon keeps for this
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,21 +53,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the newest N complete traces of a running daemon (at most 100) instead of files",
     )
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="follow a running daemon: print each new trace once, until Ctrl-C; with --last N, the "
+        "newest N first",
+    )
     remote.arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON instead of tables; with --watch a line a trace",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Explain every trace and print it."""
-    if bool(args.files) == (args.last is not None):
-        args.parser.error("pass files, or --last N")
-    if args.last is not None:
-        opened = remote.session(args)
-        traces = remote.get(
-            opened, args.url, "/v1/traces", list[TraceExplanation], last=str(args.last)
-        )
-    else:
-        traces = list(_explain_files(args.files))
+    if bool(args.files) == (args.last is not None or args.watch):
+        args.parser.error("pass files, --last N or --watch")
+    if args.last is not None and args.last < 1:
+        args.parser.error(f"--last: {args.last} is less than 1")
+    if args.watch:
+        from ragmon.cli.trace_watch import TraceWatch, stop_at_interrupt  # noqa: PLC0415
+
+        watch = TraceWatch(lambda: _newest(args, _MOST_KEPT), SystemClock().sleep, _printer(args))
+        return stop_at_interrupt(lambda: watch.run(args.last or 0))
+    is_live = args.last is not None
+    traces = _newest(args, args.last) if is_live else list(_explain_files(args.files))
     if args.json:
         say_json(traces)
     else:
@@ -75,6 +88,25 @@ def run(args: argparse.Namespace) -> int:
             console.print(trace_view(trace))
         console.print(_summary(traces))
     return 0
+
+
+def _newest(args: argparse.Namespace, most: int) -> list[TraceExplanation]:
+    """The newest traces of the daemon, the oldest first."""
+    opened = remote.session(args)
+    return remote.get(opened, args.url, "/v1/traces", list[TraceExplanation], last=str(most))
+
+
+def _printer(args: argparse.Namespace) -> Callable[[TraceExplanation], None]:
+    """Prints one trace at once."""
+    if args.json:
+        return lambda trace: print(msgspec.json.encode(trace).decode(), flush=True)
+    console = standard_output(markup=False)
+
+    def show(trace: TraceExplanation) -> None:
+        console.print(trace_view(trace))
+        console.file.flush()
+
+    return show
 
 
 def _explain_files(paths: Iterable[Path]) -> Iterator[TraceExplanation]:
@@ -123,6 +155,10 @@ def trace_view(trace: TraceExplanation) -> RenderableType:
         Text.assemble((trace.trace_id, "bold"), f"  {trace.verdict}"),
         _spans_view(trace.spans),
     ]
+    if trace.remedy:
+        parts.append(Text(f"  {trace.remedy}", "yellow"))
+    if trace.line:
+        parts.append(_line_view(trace.line, None))
     for query in trace.queries:
         parts += [_fields_view(query), *_missing_view(query)]
     parts += [_feedback_view(evaluation) for evaluation in trace.feedback]
@@ -167,10 +203,18 @@ def _value(field: FieldExplanation) -> str:
 
 
 def _missing_view(query: QueryExplanation) -> list[Text]:
-    return [
-        Text.assemble("  missing ", (missing.field, "yellow"), f": {missing.advice}")
-        for missing in query.missing
-    ]
+    shown = []
+    for missing in query.missing:
+        shown.append(Text.assemble("  missing ", (missing.field, "yellow"), f": {missing.advice}"))
+        if missing.line:
+            shown.append(_line_view(missing.line, missing.framework))
+    return shown
+
+
+def _line_view(line: str, framework: str | None) -> Text:
+    """A line to add to the application."""
+    for_ = f"      {framework}: " if framework else "      "
+    return Text.assemble((for_, "dim"), (line, "bold"))
 
 
 def _feedback_view(evaluation: TraceEvaluation) -> Text:

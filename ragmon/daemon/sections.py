@@ -40,6 +40,7 @@ from ragmon.web.pages.sections import page_sections
 from ragmon.web.quarantine import QuarantineSection
 from ragmon.web.series import SeriesSection
 from ragmon.web.tokens import TokenSection
+from ragmon.web.traces import TraceSource
 
 
 class SectionParts(Struct, frozen=True, kw_only=True):
@@ -58,6 +59,7 @@ class SectionParts(Struct, frozen=True, kw_only=True):
     documents: LiveDocuments
     judge_reports: LiveJudgeReports
     topics: TopicAnalyses
+    traces: TraceSource
 
 
 def build_sections(context: Context, parts: SectionParts) -> list[RouteSection]:
@@ -101,6 +103,7 @@ def _pages(
         documents=parts.documents,
         judge_reports=parts.judge_reports,
         topics=parts.topics,
+        traces=parts.traces,
     )
 
 

@@ -321,6 +321,7 @@ class Daemon:
                 documents=self._documents,
                 judge_reports=self._judge_reports,
                 topics=self._topics,
+                traces=self._traces.source,
             ),
         )
 

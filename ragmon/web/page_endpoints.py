@@ -1,5 +1,9 @@
 """Paths of the pages for people, as ``ragmon.web.endpoints`` has those of the API."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from ragmon.web.document_endpoints import DOCUMENTS_PAGE
 from ragmon.web.endpoint import FORM, HTML, Endpoint, Parameter, Scope
 from ragmon.web.judge_report_endpoints import JUDGE_REPORT_PAGE
@@ -333,9 +337,23 @@ LABEL_FORM = _form(
     scope="ingest",
 )
 
+TRACES = Endpoint(
+    name="tracePage",
+    method="GET",
+    path="/traces",
+    scope="read",
+    reads="store",
+    tag="Pages",
+    summary="Recent traces for a browser: what was read of each, what is missing, what to add",
+    parameters=(Parameter("last", "Traces at most.", Annotated[int, Meta(ge=1, le=100)], 20),),
+    media=(HTML,),
+    problems=(400,),
+)
+
 EVERY = (
     *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
-    *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, DOCUMENTS_PAGE, JUDGES, SERVICE, ASSET, FAVICON),
+    *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, DOCUMENTS_PAGE, TRACES, JUDGES, SERVICE),
+    *(ASSET, FAVICON),
     JUDGE_REPORT_PAGE,
     *(LOGIN_PAGE, LOGIN, LOGOUT, RUNBOOKS, RUNBOOK),
     *(LABEL_QUEUE, LABEL_FORM),

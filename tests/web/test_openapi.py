@@ -64,6 +64,7 @@ def test_every_route_is_in_it():
             documents=None,
             judge_reports=None,
             topics=None,
+            traces=None,
         ),
         DocumentSection(None),
         LoginSection(None, ManualClock(0.0), None, "", None),

@@ -6,48 +6,22 @@ import msgspec
 
 from ragmon.api_schema import (
     FieldExplanation,
-    MissingField,
     QueryExplanation,
     SpanOutline,
     TraceEvaluation,
     TraceExplanation,
 )
 from ragmon.records import QueryRecord
-from ragmon.sources.otlp.reading.facts import MODEL, RETRIEVER, SpanEvaluation
+from ragmon.sources.otlp.advice.missing import missing_fields
+from ragmon.sources.otlp.advice.no_query import NOTHING, why_no_query
+from ragmon.sources.otlp.reading.facts import SpanEvaluation
 from ragmon.sources.otlp.spans import ERROR, Span, unpack
 from ragmon.sources.otlp.traces.feedback import targeted_evaluations
-from ragmon.sources.otlp.traces.mapping import MappedQuery, map_trace, reason_for_none
-from ragmon.sources.otlp.traces.tree import Node, everything, outermost
+from ragmon.sources.otlp.traces.mapping import MappedQuery, map_trace
+from ragmon.sources.otlp.traces.tree import Node, everything
 
 _FIELDS = ("query", "retrieval_query", "answer", "chunks", "model", "tokens", "cost_usd",
            "session_id", "user_id", "version", "environment", "error")  # fmt: skip
-_CONTENT = {
-    "openinference": "unset OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS",
-    "traceloop": "unset TRACELOOP_TRACE_CONTENT=false",
-    "gen_ai": "content is opt-in: set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT to "
-    "span_only, or to event_only and export logs to ragmon too",
-    "haystack": "set HAYSTACK_CONTENT_TRACING_ENABLED=true",
-    "ai": "set recordInputs and recordOutputs in experimental_telemetry",
-    "": "record the input and output of the root span",
-}
-_NO_QUERY = {
-    "evaluation": "no query: an evaluation or feedback",
-    "embeddings": "no query: embeddings without retrieval, as an indexing run makes them",
-    "only_logs": "no query: log events with content came, their spans did not. Export traces as "
-    "well (OTEL_TRACES_EXPORTER=otlp), and keep the traces whose logs you keep",
-    "no_step": "no query: no span retrieves or generates. A span does that is called retrieval or "
-    "chat by gen_ai.operation.name, or RETRIEVER or LLM by openinference.span.kind, or a root of "
-    "kind CHAIN with input and output",
-}
-_SETTINGS = {
-    "session_id": "set the span attribute session.id (OpenInference: using_session; "
-    "Langfuse: session_id; Traceloop: set_association_properties; MLflow: a tag session_id)",
-    "user_id": "set the span attribute user.id",
-    "version": "set OTEL_RESOURCE_ATTRIBUTES=service.version=…",
-    "environment": "set OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=…",
-    "model": "instrument the model client (for example openinference-instrumentation-openai)",
-    "tokens": "ask the model for usage (OpenAI streams: stream_options={'include_usage': true})",
-}
 
 
 def explain_packed(bodies: Sequence[bytes], now: float) -> TraceExplanation:
@@ -64,6 +38,11 @@ def explain(spans: Sequence[Span], now: float) -> TraceExplanation:
     """
     trace = map_trace(spans, now)
     nodes = list(everything(trace.tops))
+    count = len(trace.queries)
+    if count:
+        verdict, remedy = "one query" if count == 1 else f"{count} queries", NOTHING
+    else:
+        verdict, remedy = why_no_query(nodes)
     return TraceExplanation(
         trace_id=spans[0].trace_id.hex(),
         spans=[_outline(node) for node in nodes],
@@ -72,7 +51,9 @@ def explain(spans: Sequence[Span], now: float) -> TraceExplanation:
             _explain_evaluation(targeted.evaluation)
             for targeted in targeted_evaluations(trace.tops)
         ],
-        verdict=_verdict(trace.queries, nodes),
+        verdict=verdict,
+        remedy=remedy.text or None,
+        line=remedy.line or None,
     )
 
 
@@ -95,17 +76,6 @@ def _outline(node: Node) -> SpanOutline:
     )
 
 
-def _verdict(queries: Sequence[MappedQuery], nodes: Sequence[Node]) -> str:
-    if queries:
-        return "one query" if len(queries) == 1 else f"{len(queries)} queries"
-    reason = reason_for_none(nodes)
-    if reason != "no_step":
-        return _NO_QUERY[reason]
-    instruments = sorted({node.span.scope for node in nodes if node.span.scope})
-    from_ = f" (spans of {', '.join(instruments[:5])})" if instruments else ""
-    return _NO_QUERY[reason] + from_
-
-
 def _explain_query(query: MappedQuery) -> QueryExplanation:
     latency = query.record.latency_ms
     return QueryExplanation(
@@ -114,7 +84,7 @@ def _explain_query(query: MappedQuery) -> QueryExplanation:
             field: _explain_field(query, field) for field in _FIELDS if _is_set(query.record, field)
         },
         latency_ms=None if latency is None else msgspec.to_builtins(latency),
-        missing=_missing(query),
+        missing=missing_fields(query),
     )
 
 
@@ -130,36 +100,3 @@ def _explain_field(query: MappedQuery, field: str) -> FieldExplanation:
 
 def _is_set(record: QueryRecord, field: str) -> bool:
     return getattr(record, field) not in (None, "")
-
-
-def _missing(query: MappedQuery) -> list[MissingField]:
-    record = query.record
-    nodes = list(everything(query.unit.tops))
-    content = _CONTENT[_dialect(nodes)]
-    missing = []
-    if record.query is None:
-        missing.append(MissingField(field="query", advice=content))
-    if record.answer is None and record.error is None:
-        missing.append(MissingField(field="answer", advice=content))
-    if record.chunks is None:
-        retrievers = outermost(query.unit.tops, RETRIEVER)
-        say = "instrument the retriever, or the vector database client"
-        missing.append(MissingField(field="chunks", advice=content if retrievers else say))
-    elif any(chunk.score is None for chunk in record.chunks):
-        missing.append(
-            MissingField(
-                field="chunks.score",
-                advice="put the score into the documents' metadata as `score`",
-            )
-        )
-    has_model = any(node.role == MODEL for node in nodes)
-    for field, advice in _SETTINGS.items():
-        is_due = has_model or field not in ("model", "tokens") or record.answer
-        if is_due and not _is_set(record, field):
-            missing.append(MissingField(field=field, advice=advice))
-    return missing
-
-
-def _dialect(nodes: Sequence[Node]) -> str:
-    keys = {key.partition(".")[0] for node in nodes for key in node.span.attributes}
-    return next((each for each in _CONTENT if each in keys), "")

@@ -29,8 +29,10 @@ from ragmon.web.pages.service import ServiceSection
 from ragmon.web.pages.service_source import ServiceSource
 from ragmon.web.pages.sources import CourseSource, PageSource
 from ragmon.web.pages.topics import TopicPages
+from ragmon.web.pages.traces import TracePages
 from ragmon.web.pages.versions import VersionsSection
 from ragmon.web.topics import TopicSection, TopicSource
+from ragmon.web.traces import TraceSource
 
 
 def page_sections(
@@ -47,6 +49,7 @@ def page_sections(
     documents: DocumentSource,
     judge_reports: JudgeReportSource,
     topics: TopicSource,
+    traces: TraceSource,
 ) -> Sequence[RouteSection]:
     """Sections of all pages, of what they load, and of topics over the API."""
     assets = Assets()
@@ -68,5 +71,6 @@ def page_sections(
         RunbookSection(renderer),
         TopicPages(topics, renderer),
         TopicSection(topics),
+        TracePages(traces, renderer),
         AssetSection(assets),
     )

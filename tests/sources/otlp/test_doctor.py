@@ -8,7 +8,10 @@ import pytest
 from ragmon.api_schema import FieldExplanation, TraceExplanation
 from ragmon.cli import main
 from ragmon.sources.otlp.doctor import explain
-from tests.support.otlp import CAPTURES, NOW, captured, replay, rig, span
+from ragmon.sources.otlp.spans import Resource
+from ragmon.sources.otlp.wire import json as wire_json
+from ragmon.sources.otlp.wire import protobuf
+from tests.support.otlp import CAPTURES, FOLDERS, NOW, captured, replay, rig, span
 
 KIND = "openinference.span.kind"
 SAID = "See [kb-1]: a :key: [/b]"
@@ -114,7 +117,7 @@ def test_what_cannot_be_shown(arguments, status, said, capsys):
 def test_either_files_or_the_newest_of_a_daemon(arguments, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["trace-doctor", *arguments])
-    assert "pass files, or --last N" in capsys.readouterr().err
+    assert "pass files, --last N or --watch" in capsys.readouterr().err
 
 
 def test_a_file_that_holds_no_traces(tmp_path, capsys):
@@ -132,3 +135,122 @@ def test_the_newest_traces_of_a_running_daemon(tmp_path):
     newest = msgspec.json.decode(body, type=list[TraceExplanation])
     assert [len(each.queries) for each in newest] == [1, 1, 1]
     assert msgspec.json.encode(newest) == body
+
+
+def missing_of(*spans):
+    explained = explain(spans, NOW)
+    return {missing.field: missing for missing in explained.queries[0].missing}
+
+
+OWN = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "field", "key"),
+    [
+        ({"shop.ask": "What is the fee?"}, "query", "shop.ask"),
+        ({"shop.replyText": "It is free."}, "answer", "shop.replyText"),
+        ({"shop.hits": '[{"ref": "kb-1", "cosine": 0.5}]'}, "chunks", "shop.hits"),
+        ({"shop.conversation": "c-17"}, "session_id", "shop.conversation"),
+        ({"shop.customer_key": "u-17"}, "user_id", "shop.customer_key"),
+        ({"shop.tokens_used": 17}, "tokens", "shop.tokens_used"),
+        ({"shop.env": "prod"}, "environment", "shop.env"),
+    ],
+)
+def test_the_attribute_that_holds_a_missing_field_is_named(attributes, field, key):
+    missing = missing_of(
+        span(1, 0, attributes, name="handle", resource=Resource()),
+        span(2, 1, OWN, name="chat", resource=Resource()),
+    )
+    assert (missing[field].span, missing[field].key) == ("handle", key)
+    assert f"`{key}` of the span `handle`" in missing[field].advice
+    assert missing[field].line
+
+
+def test_what_a_setting_hides_is_named_with_the_line_that_shows_it():
+    hidden = {KIND: "RETRIEVER", "input.value": "__REDACTED__"}
+    scope = "openinference.instrumentation.langchain"
+    missing = missing_of(span(1, 0, hidden, name="search", scope=scope))
+    assert missing["query"].key == "input.value"
+    assert missing["query"].line.startswith("unset OPENINFERENCE_HIDE_INPUTS")
+    assert missing["query"].framework == "OpenInference for LangChain"
+
+
+def test_a_number_that_is_no_score_by_name():
+    passages = '[{"id": "a", "text": "t", "cosine": 0.5}, {"id": "b", "text": "u", "cosine": 0.25}]'
+    missing = missing_of(span(1, 0, {KIND: "RETRIEVER", "output.value": passages}))
+    assert "under `cosine`: call it `score`" in missing["chunks.score"].advice
+
+
+def test_a_failed_call_is_not_asked_for_what_only_an_answer_has():
+    failed = span(2, 1, {KIND: "LLM", "llm.model_name": "m"}, status=2, message="429")
+    root = span(1, 0, {KIND: "CHAIN", "input.value": "why?"}, status=2)
+    assert missing_of(root, failed).keys() == {"chunks", "session_id", "user_id"}
+
+
+def test_a_failed_search_is_not_asked_for_what_it_found():
+    failed = span(2, 1, {KIND: "RETRIEVER", "input.value": "why?"}, status=2, message="timeout")
+    root = span(1, 0, {KIND: "CHAIN", "input.value": "why?"}, status=2)
+    assert missing_of(root, failed).keys() == {"session_id", "user_id"}
+
+
+def test_what_fails_before_any_step_is_not_asked_for_passages():
+    root = span(1, 0, {KIND: "CHAIN", "input.value": "why?"}, status=2)
+    assert missing_of(root).keys() == {"session_id", "user_id"}
+
+
+def test_a_trace_that_is_not_understood_says_what_would_make_it_a_query():
+    told = {"shop.question": "What is the fee?", "shop.reply": "It is free."}
+    explained = explain([span(1, 0, told, name="handle")], NOW)
+    assert "`shop.question` of `handle`" in explained.remedy
+    assert "`shop.reply` of `handle`" in explained.remedy
+    assert explained.line.startswith("span.set_attributes(")
+
+
+def test_the_line_for_a_query_makes_one():
+    namespace = {"span": Written(), "question": "What is the fee?", "answer": "It is free."}
+    exec(explain([span(1, 0, {})], NOW).line, namespace)
+    explained = explain([span(1, 0, namespace["span"].attributes)], NOW)
+    assert explained.queries[0].fields["answer"].value == "It is free."
+
+
+class Written:
+    """A span that is written to."""
+
+    def __init__(self):
+        self.attributes = {}
+
+    def set_attributes(self, attributes):
+        self.attributes |= attributes
+
+
+@pytest.mark.parametrize(
+    ("attributes", "remedy"),
+    [
+        ({"http.route": "/", "url.query": "a=b"}, "if it is other software, there is nothing"),
+        ({"db.system": "chroma", "db.operation": "add"}, "An indexing run is no query"),
+    ],
+)
+def test_other_traces_say_that_nothing_is_to_be_done(attributes, remedy):
+    assert remedy in explain([span(1, 0, attributes)], NOW).remedy
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_captured_gap_has_a_line_for_its_framework(folder):
+    explained = [explain(spans, NOW) for spans in traces_of(folder)]
+    gaps = [gap for trace in explained for query in trace.queries for gap in query.missing]
+    assert [gap.field for gap in gaps if not gap.line and gap.field != "chunks.score"] == []
+    assert {gap.key for gap in gaps if gap.key} <= {"input.value", "output.value"}
+
+
+def traces_of(folder):
+    """The spans of each captured trace."""
+    by_trace = {}
+    for request in captured(folder):
+        if "traces" not in request.path:
+            continue
+        decode = wire_json.decode if "json" in request.content_type else protobuf.decode
+        for decoded in decode(request.plain):
+            for each in decoded.spans:
+                by_trace.setdefault(each.trace_id, []).append(each)
+    return by_trace.values()

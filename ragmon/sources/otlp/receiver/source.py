@@ -12,6 +12,7 @@ from functools import partial
 from msgspec import Struct
 
 from ragmon.access import Permit
+from ragmon.api_schema import TraceExplanation
 from ragmon.asgi import (
     READ_BYTES,
     BodyLimits,
@@ -314,19 +315,32 @@ class OtlpSource:
             self._authorize(scope, "read").check_all()
             check_names(scope, ("last",))
             most = _most(scope["query_string"])
-            recent = list(self.worker.recent)[-most:]
-            now = self._clock.now()
             with self._options.limits.memory.open() as memory:
-                async with self._gate.turn():
-                    memory.take(READ_BYTES)
-                    explained = await asyncio.to_thread(
-                        lambda: [doctor.explain_packed(bodies, now) for _, bodies in recent]
-                    )
-                await send_json(send, 200, explained)
+                await send_json(send, 200, await self._explained(most, memory))
         except (Problem, MemoryLimitError) as error:
             problem = over_memory(error) if isinstance(error, MemoryLimitError) else error
             self._counters.rejected("otlp", problem.reason)
             await send_problem(send, problem)
+
+    async def recent_traces(self, most: int) -> list[TraceExplanation]:
+        """The newest complete traces, explained.
+
+        Raises:
+            Problem: there is no memory for it now.
+        """
+        try:
+            with self._options.limits.memory.open() as memory:
+                return await self._explained(most, memory)
+        except MemoryLimitError as error:
+            raise over_memory(error) from error
+
+    async def _explained(self, most: int, memory: MemoryReservation) -> list[TraceExplanation]:
+        recent, now = list(self.worker.recent)[-most:], self._clock.now()
+        async with self._gate.turn():
+            memory.take(READ_BYTES)
+            return await asyncio.to_thread(
+                lambda: [doctor.explain_packed(bodies, now) for _, bodies in recent]
+            )
 
     def _check(self, scope: Scope) -> Permit:
         check_headers(scope, self._options.limits)
