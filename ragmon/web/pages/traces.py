@@ -63,7 +63,7 @@ def _last(text: str) -> int:
 
 
 def gaps_of(traces: Sequence[TraceExplanation]) -> list[Gap]:
-    """What is missing in all traces, the most frequent first."""
+    """Missing fields of all traces, the most frequent first."""
     missing = [each for trace in traces for query in trace.queries for each in query.missing]
     counts = Counter(each.field for each in missing)
     newest = {each.field: each for each in reversed(missing)}

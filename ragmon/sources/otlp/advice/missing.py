@@ -38,7 +38,7 @@ _NO_SCORE = "put the score into the documents' metadata as `score`"
 
 
 def missing_fields(query: MappedQuery) -> list[MissingField]:
-    """What is missing; of a call that failed, nothing that only an answer would have had."""
+    """The missing fields; of a failed call, nothing that only an answer would have had."""
     return [*_Missing(query).fields()]
 
 

@@ -27,18 +27,18 @@ _WRITES = frozenset(
 _SEARCHES = frozenset({"query", "search", "get", "select", "retrieve"})
 
 
-class Remedy(NamedTuple):
-    """What was seen, what would make it a query, and the line that does."""
+class QueryRemedy(NamedTuple):
+    """Description of a trace, the change that makes a query of it, and the line that does."""
 
     text: str
     line: str
 
 
-NOTHING = Remedy("", "")
+NOTHING = QueryRemedy("", "")
 """There is nothing to do."""
 
 
-def why_no_query(nodes: Sequence[Node]) -> tuple[str, Remedy]:
+def why_no_query(nodes: Sequence[Node]) -> tuple[str, QueryRemedy]:
     """The reason why a trace holds no query, and what would make it one."""
     reason = reason_for_none(nodes)
     if reason != "no_step":
@@ -51,10 +51,10 @@ def why_no_query(nodes: Sequence[Node]) -> tuple[str, Remedy]:
     return _VERDICTS[reason] + from_, _remedy(spans)
 
 
-def _remedy(spans: Sequence[Span]) -> Remedy:
+def _remedy(spans: Sequence[Span]) -> QueryRemedy:
     if _is_indexing(spans):
         text = "Seen: documents are written into an index. An indexing run is no query; nothing "
-        return Remedy(f"{text}to do.", "")
+        return QueryRemedy(f"{text}to do.", "")
     names = list(dict.fromkeys(_short(span.name) for span in spans))
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     seen = f"Seen: {', '.join(f'`{name}`' for name in names[:_MOST_NAMED])}{more}."
@@ -70,13 +70,13 @@ def _remedy(spans: Sequence[Span]) -> Remedy:
         chunks, _ = line_for("chunks", [], language)
         only_chunks = unread["query"] is None and unread["answer"] is None
         text = f"{seen} There may be {' and '.join(likely)}: write them where they are read."
-        return Remedy(text, chunks if only_chunks else whole)
+        return QueryRemedy(text, chunks if only_chunks else whole)
     text = (
         f"{seen} None of their attributes holds a text of a question or an answer. If this is a "
         "query, record both on its outermost span, or instrument its framework or model client; "
         "if it is other software, there is nothing to do."
     )
-    return Remedy(text, whole)
+    return QueryRemedy(text, whole)
 
 
 def _is_indexing(spans: Sequence[Span]) -> bool:
