@@ -38,6 +38,10 @@ _PIPELINE = "${__data.fields.Pipeline:percentencode}"
 _PIPELINE_PAGE = "${ragmon}/pipelines/" + _PIPELINE + "?window=${window}"
 _QUERIES = "${ragmon}/queries?since=${window}&pipeline=" + _PIPELINE
 _OF_ALERT = (
+    link(
+        "The incident in ragmon",
+        "${ragmon}/incidents?alert=${__data.fields.Alert:percentencode}&pipeline=" + _PIPELINE,
+    ),
     link("Incidents of the pipeline", _PIPELINE_PAGE),
     link("Runbook", "${ragmon}/runbooks/${__data.fields.Alert:percentencode}"),
 )
@@ -105,7 +109,7 @@ _OPEN = Row(
         table(
             "Open alerts",
             "Alerts pending (1) or firing (2) now, active or suppressed (silenced, or explained by "
-            "another); links lead to the incidents and the runbook.",
+            "another); links lead to the incident and the runbook.",
             "short",
             {
                 "State": Query(

@@ -61,6 +61,23 @@ INCIDENT_PAGE = Endpoint(
     media=(HTML,),
     problems=(404,),
 )
+INCIDENT_OF = Endpoint(
+    name="incidentOf",
+    method="GET",
+    path="/incidents",
+    scope="read",
+    reads="windows",
+    pipelines="own",
+    tag="Pages",
+    summary="Leads to the incident of an alert, for links of dashboards",
+    help="To the open one that has the alert, or the newest; without any, to its pipeline.",
+    parameters=(
+        Parameter("pipeline", "Name of the pipeline.", str, ""),
+        Parameter("alert", "Name of the alert, such as `RagmonHitRate`. Empty: any.", str, ""),
+    ),
+    media=(HTML,),
+    status=303,
+)
 ALERT_PAGE = Endpoint(
     name="alertPage",
     method="GET",
@@ -351,7 +368,7 @@ TRACES = Endpoint(
 )
 
 EVERY = (
-    *(OVERVIEW, PIPELINE_PAGE, INCIDENT_PAGE, ALERT_PAGE),
+    *(OVERVIEW, PIPELINE_PAGE, INCIDENT_OF, INCIDENT_PAGE, ALERT_PAGE),
     *(SEARCH, QUERY_LIST, QUERY_PAGE, VERSIONS, DOCUMENTS_PAGE, TRACES, JUDGES, SERVICE),
     *(ASSET, FAVICON),
     JUDGE_REPORT_PAGE,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from ragmon.alerts import SliceShare
 from ragmon.alerts.as_json import AlertView, IncidentView
@@ -18,11 +18,11 @@ from ragmon.detectors.losses import INDEX, LOSSES
 from ragmon.metric_series import QUERIES
 from ragmon.web.alerts import AlertSource
 from ragmon.web.api import Page
-from ragmon.web.page_endpoints import ALERT_PAGE, INCIDENT_PAGE
+from ragmon.web.page_endpoints import ALERT_PAGE, INCIDENT_OF, INCIDENT_PAGE
 from ragmon.web.pages.actions import DURATIONS, silence_choices, silences_of
 from ragmon.web.pages.figures import ChartFigure, TimeSpan, known_names, metric_figure
 from ragmon.web.pages.headlines import headlines, shown_metric
-from ragmon.web.pages.rendering import Renderer
+from ragmon.web.pages.rendering import HEADERS, Renderer
 from ragmon.web.pages.sources import Course, CourseSource
 from ragmon.web.permits import Readable, permit_of
 from ragmon.web.series import SeriesQuery
@@ -72,7 +72,22 @@ class IncidentSection:
 
     def pages(self) -> Sequence[Page]:
         """Its endpoints."""
-        return (Page(INCIDENT_PAGE, self.incident), Page(ALERT_PAGE, self.alert))
+        return (
+            Page(INCIDENT_OF, self.incident_of),
+            Page(INCIDENT_PAGE, self.incident),
+            Page(ALERT_PAGE, self.alert),
+        )
+
+    async def incident_of(self, request: Request) -> Response:
+        """The incident of an alert: a metric has no id of it, for it would have no bound."""
+        pipeline, name = (request.query_params.get(key, "") for key in ("pipeline", "alert"))
+        readable = permit_of(request).pipelines
+        newest = await self._alerts.incidents("all", pipeline, 0.0, _MOST_INCIDENTS, readable)
+        for one in newest:  # the open ones first
+            if not name or any(alert.name == name for alert in one.alerts):
+                return RedirectResponse(f"/incidents/{quote(one.id, safe='')}", 303, HEADERS)
+        page = f"/pipelines/{quote(pipeline, safe='')}" if pipeline else "/"
+        return RedirectResponse(page, 303, HEADERS)
 
     async def incident(self, request: Request) -> Response:
         """An incident with all of its alerts."""

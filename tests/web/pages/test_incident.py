@@ -44,6 +44,23 @@ def site(tmp_path_factory):
         yield site
 
 
+@pytest.mark.parametrize(
+    ("asked", "leads_to"),
+    [
+        ("pipeline=docs&alert=RagmonHitRate", "/incidents/f00d"),
+        ("pipeline=docs", "/incidents/f00d"),
+        ("", "/incidents/f00d"),
+        ("pipeline=docs&alert=RagmonErrors", "/pipelines/docs"),
+        ("pipeline=a%2F%2Fb&alert=RagmonHitRate&secret", "/pipelines/a%2F%2Fb"),
+        ("alert=%3Cscript%3E", "/"),
+    ],
+)
+def test_a_dashboard_leads_to_the_incident_of_an_alert(site, asked, leads_to):
+    request = Request({"type": "http", "query_string": asked.encode(), "headers": []})
+    answer = asyncio.run(section(site, rich_alert(incident_id="f00d")).incident_of(request))
+    assert (answer.status_code, answer.headers["location"]) == (303, leads_to)
+
+
 class KnownAlerts:
     """Alerts as a daemon would have them."""
 
@@ -60,7 +77,11 @@ class KnownAlerts:
         return NOW
 
     async def incidents(self, state, pipeline, since, limit, readable=None):
-        return [one for one in self._shown if readable is None or readable(one.pipeline)]
+        return [
+            one
+            for one in self._shown
+            if pipeline in ("", one.pipeline) and (readable is None or readable(one.pipeline))
+        ]
 
     async def alert(self, name):
         alert = self._alerts_by_name[name]
