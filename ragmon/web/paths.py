@@ -25,6 +25,7 @@ def path_hint(method: str, path: str, known: Sequence[str] = ()) -> str:
             "; send OTLP to /v1/traces, /v1/logs or /v1/metrics (an SDK adds them by itself to "
             "OTEL_EXPORTER_OTLP_ENDPOINT, and to no endpoint of one signal), records to /v1/queries"
         )
-    near = difflib.get_close_matches(path[:_LONGEST], known, n=1, cutoff=0.7)
-    same = [each for each in known if last and each.endswith(f"/{last}")]
+    near = difflib.get_close_matches(path[:_LONGEST].rstrip("/"), known, n=1, cutoff=0.7)
+    ending = [each for each in known if last and each.endswith(f"/{last}")]
+    same = [each for each in ending if each in near] or ending
     return f"; did you mean {next(iter(same or near))}?" if same or near else ""
