@@ -163,11 +163,12 @@ def test_every_variable_used_is_declared(board):
 def test_links_lead_to_paths_that_ragmon_serves(board):
     links = set(re.findall(r"\$\{ragmon\}(/[a-z]*)", str(board)))
     assert {"/", "/runbooks"} <= links
-    assert links <= {"/", "/runbooks", "/pipelines", "/queries"}
+    assert links <= {"/", "/runbooks", "/pipelines", "/queries", "/incidents"}
 
 
 def test_what_broke_leads_to_the_incidents_queries_slices_and_runbooks():
     links = str(BOARDS["what-broke"])
+    assert "/incidents?alert=${__data.fields.Alert:percentencode}&pipeline=" in links
     for path in ("/pipelines/$", "/queries?", "/runbooks/$", "&slice=$"):
         assert f"{{ragmon}}{path}" in links or path in links
 
