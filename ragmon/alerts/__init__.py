@@ -63,8 +63,17 @@ class MissingDocuments(Struct, frozen=True):
     since: float | None = None  # unix seconds; None: other versions retrieve them still
 
 
+class DrivingTopic(Struct, frozen=True):
+    """A topic of which more queries fail than of others, and than before."""
+
+    words: tuple[str, ...]  # that name it
+    of_failing: float  # its share of the queries that fail since the change
+    of_queries: float  # its share of all queries since
+    failing: int  # queries that were looked at
+
+
 LookUp = Literal["none", "waiting", "done", "part", "skipped"]
-"""State of the search in the store for worst queries and missing documents: none, not yet, all,
+"""State of the search in the store for worst queries, documents and topics: none, not yet, all,
 from the newest queries alone, or given up for want of room or because of an error."""
 
 
@@ -80,7 +89,8 @@ class Evidence(Struct, frozen=True):
     runbook: str = ""  # path below the documentation
     worst: tuple[WorstQuery, ...] = ()  # up to five
     missing: MissingDocuments | None = None  # None: none are surely missing
-    lookup: LookUp = "none"  # of the worst queries and the missing documents
+    topics: tuple[DrivingTopic, ...] = ()  # up to three, the largest part first
+    lookup: LookUp = "none"  # of the worst queries, the missing documents and the topics
 
 
 class Alert(Struct, frozen=True, kw_only=True):

@@ -195,7 +195,7 @@ def _fire(alert: Alert, minute: _Minute) -> tuple[Alert, list[AlertEvent]]:
 
 def _renewed(old: Evidence, new: Evidence) -> Evidence:
     """The new evidence, with what was looked up for the old."""
-    return replace(new, worst=old.worst, missing=old.missing, lookup=old.lookup)
+    return replace(new, worst=old.worst, missing=old.missing, topics=old.topics, lookup=old.lookup)
 
 
 def _unknown(alert: Alert, now: float) -> tuple[Alert, list[AlertEvent]]:

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from ragmon.alerts import (
     Alert,
     Evidence,
-    MissingDocuments,
     ModeShift,
     SliceShare,
     WorstQuery,
 )
+from ragmon.alerts.example_texts import clip, lookup_text, missing_text, topics_text
 from ragmon.alerts.incidents import IncidentCause
 from ragmon.alerts.notices import Acknowledgement, IncidentNotice
 from ragmon.alerts.sentences import (
@@ -56,14 +56,9 @@ _PREFIXES = {
     "unacknowledged": "No longer acknowledged: ",
     "resolved": "Resolved: ",
 }
-_LOOKUPS = {
-    "part": "from the newest queries only, as there were too many to read them all in time",
-    "skipped": "not looked up: too many alerts waited for it, or the store could not be read",
-}
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _NOTHING = Evidence(sentence="")
 _MOST_NOTE = 400
-_MOST_ID = 60
 _LEAST = 0.005  # shift of a failure mode that is worth a word
 
 
@@ -226,31 +221,6 @@ def mode_shifts(shifts: Iterable[ModeShift]) -> list[str]:
     ]
 
 
-def missing_text(missing: MissingDocuments) -> str:
-    """``2 of 340 documents are no longer retrieved since 22:11 UTC: kb-17, kb-18``."""
-    since = (
-        "are never retrieved, although other versions retrieve them"
-        if missing.since is None
-        else f"are no longer retrieved since {minute_text(missing.since)}"
-    )
-    named = ", ".join(clip(" ".join(name.split()), _MOST_ID) for name in missing.ids)
-    such = ": " if missing.count == len(missing.ids) else ", such as "
-    return f"{missing.count:,} of {missing.regular:,} documents {since}{such}{named}"
-
-
-def lookup_text(evidence: Evidence) -> str:
-    """Reason why examples may be missing: ``still being looked up; …``; empty where none are."""
-    if evidence.lookup == "waiting":
-        looked_for = "missing documents" if evidence.worst else "worst queries"
-        return f"{looked_for} are still being looked up; the page of the incident will show them"
-    return _LOOKUPS.get(evidence.lookup, "")
-
-
-def clip(text: str, most: int) -> str:
-    """A text, shortened visibly if it must be."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def rfc3339(when: float) -> str:
     """``2026-11-21T03:02:00Z``; whole milliseconds."""
     text = datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds")
@@ -335,6 +305,9 @@ def _reasons(alert: Alert) -> Iterator[Fact]:
         yield Fact("driven_by", "Driven by", drivers)
     if evidence.missing is not None:
         yield Fact("missing_documents", "Documents", missing_text(evidence.missing))
+    if evidence.topics:
+        asked = topics_text(evidence.topics, finding.alert.stream.metric)
+        yield Fact("driving_topics", "Topics", asked)
     if text := lookup_text(evidence):
         yield Fact("examples", "Examples", text)
     if shifts := mode_shifts(evidence.modes):

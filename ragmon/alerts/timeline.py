@@ -17,7 +17,15 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragmon.alerts import Alert, AlertEvent, LookUp, MissingDocuments, WorstQuery, machine
+from ragmon.alerts import (
+    Alert,
+    AlertEvent,
+    DrivingTopic,
+    LookUp,
+    MissingDocuments,
+    WorstQuery,
+    machine,
+)
 from ragmon.alerts.evidence import explain
 from ragmon.alerts.machine import DEFAULT_TIMING, AlertBook, MinuteOutcome, Suppressions, Timing
 from ragmon.alerts.notices import IncidentNotice
@@ -57,6 +65,7 @@ class Examples(NamedTuple):
     worst: tuple[WorstQuery, ...] = ()
     missing: MissingDocuments | None = None
     lookup: LookUp = "done"
+    topics: tuple[DrivingTopic, ...] = ()
 
 
 ExamplesByEpisode = Mapping[str, Examples]
@@ -314,6 +323,10 @@ def with_examples(alert: Alert, examples: ExamplesByEpisode) -> Alert:
     if known is None or alert.evidence is None:
         return alert
     evidence = replace(
-        alert.evidence, worst=known.worst, missing=known.missing, lookup=known.lookup
+        alert.evidence,
+        worst=known.worst,
+        missing=known.missing,
+        topics=known.topics,
+        lookup=known.lookup,
     )
     return replace(alert, evidence=evidence)

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from ragmon.alerts import SEVERITIES
 from ragmon.alerts.as_json import AlertView, LinkedEvidence
-from ragmon.alerts.message import clip, lookup_text, missing_text, mode_shifts
+from ragmon.alerts.example_texts import clip, lookup_text, missing_text, topics_text
+from ragmon.alerts.message import mode_shifts
 from ragmon.alerts.sentences import MOST_SENTENCE
 from ragmon.alerts.timeline import silenced_text
 from ragmon.durations import minute_text
@@ -36,7 +37,7 @@ def alert_view(alert: AlertView) -> RenderableType:
     alert = one_line_each(alert)
     lines = [*_about(alert)]
     if alert.evidence is not None:
-        lines += _facts(alert.evidence)
+        lines += _facts(alert.evidence, alert.metric)
     if alert.ended_at is not None:
         lines.append(Text.assemble(("Ended: ", "bold"), minute_text(alert.ended_at)))
     if alert.evidence is not None:
@@ -44,7 +45,7 @@ def alert_view(alert: AlertView) -> RenderableType:
     return Group(_title(alert), Padding(Group(*lines), (0, 0, 1, 2)))
 
 
-def _facts(evidence: LinkedEvidence) -> Iterator[Text]:
+def _facts(evidence: LinkedEvidence, metric: str) -> Iterator[Text]:
     if evidence.slices:
         parts = (
             f"{part.dimension} {part.value} ({100.0 * part.share:.0f} %)"
@@ -53,6 +54,8 @@ def _facts(evidence: LinkedEvidence) -> Iterator[Text]:
         yield Text.assemble(("Driven by: ", "bold"), ", ".join(parts))
     if evidence.missing is not None:
         yield Text.assemble(("Documents: ", "bold"), missing_text(evidence.missing))
+    if evidence.topics:
+        yield Text.assemble(("Topics: ", "bold"), topics_text(evidence.topics, metric))
     if text := lookup_text(evidence):
         yield Text.assemble(("Examples: ", "bold"), text)
     if shifts := mode_shifts(evidence.modes):

@@ -77,20 +77,26 @@ def read_blocks(
         if block is None or contents is None:
             continue
         seen = current(reader, pipeline, block, columns.needed)
-        body, revised = contents
-        questions = _decode_all(body)
-        for at, record in revised.items():
-            questions[at] = _decode(record)
+        questions = questions_of(contents)
         members = np.array(fitting_dims(seen.slices, seen.dims, asked), dtype=np.bool_)
         fits = members[seen.dim_index] & columns.is_first(seen.values)
         fits &= (seen.timestamps >= asked.since) & (seen.timestamps < asked.until)
         places = np.flatnonzero(fits)
         yield TopicBlock(
             [first + at for at in places.tolist()],
-            [questions[at].query for at in places.tolist()],
+            [questions[at] for at in places.tolist()],
             seen.timestamps[places],
             columns.outcomes(seen.values[places]),
         )
+
+
+def questions_of(contents: tuple[bytes, dict[int, bytes]]) -> list[str | None]:
+    """The questions of a block, from its records and those that were written again."""
+    body, revised = contents
+    questions = [record.query for record in _decode_all(body)]
+    for at, record in revised.items():
+        questions[at] = _decode(record).query
+    return questions
 
 
 def typical_questions(reader: Reader, sequences: Sequence[int]) -> dict[int, TypicalQuestion]:

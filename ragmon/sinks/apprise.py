@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
-from ragmon.alerts.message import clip, message, plain
+from ragmon.alerts.example_texts import clip
+from ragmon.alerts.message import message, plain
 from ragmon.alerts.notices import IncidentNotice
 from ragmon.errors import SettingsError, SinkError
 from ragmon.http_client import check_secret, secret

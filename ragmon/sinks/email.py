@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal
 import structlog
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from ragmon.alerts.message import Message, clip, message, plain
+from ragmon.alerts.example_texts import clip
+from ragmon.alerts.message import Message, message, plain
 from ragmon.alerts.notices import IncidentNotice
 from ragmon.errors import SettingsError, SinkError
 from ragmon.http_client import check_secret, secret

@@ -7,7 +7,8 @@ from urllib.parse import quote
 import msgspec
 from pydantic import Field, SecretStr, model_validator
 
-from ragmon.alerts.message import acknowledged_text, clip, description, message
+from ragmon.alerts.example_texts import clip
+from ragmon.alerts.message import acknowledged_text, description, message
 from ragmon.alerts.notices import IncidentNotice
 from ragmon.errors import SinkError
 from ragmon.http_client import HttpOptions, Poster, Url, check_secret, secret

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from ragmon.alerts.message import Link, Message, clip, message
+from ragmon.alerts.example_texts import clip
+from ragmon.alerts.message import Link, Message, message
 from ragmon.alerts.notices import IncidentNotice
 from ragmon.http_client import Poster, SecretUrlOptions
 from ragmon.sinks import SinkContext

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from ragmon.alerts.message import Message, clip, message
+from ragmon.alerts.example_texts import clip
+from ragmon.alerts.message import Message, message
 from ragmon.alerts.notices import IncidentNotice
 from ragmon.errors import SinkError
 from ragmon.http_client import Poster, SecretUrlOptions

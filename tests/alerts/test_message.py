@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from ragmon.alerts import Alert, WorstQuery
-from ragmon.alerts.message import Links, annotations, clip, message, plain, rfc3339
+from ragmon.alerts.example_texts import clip
+from ragmon.alerts.message import Links, annotations, message, plain, rfc3339
 from ragmon.alerts.notices import Acknowledgement
 from ragmon.detectors import Measured
 from tests.support.alerts import LINKS, NOW, alert, finding, notice, rich_alert
@@ -179,7 +180,7 @@ def test_people_are_led_to_pages_and_programs_to_the_same_as_json():
         pytest.param("done", (), None, id="all were looked up"),
         pytest.param("waiting", (), "worst queries are still being looked up", id="not yet"),
         pytest.param(
-            "waiting", (WorstQuery("q1"),), "missing documents are still being", id="half of them"
+            "waiting", (WorstQuery("q1"),), "documents and topics are still", id="half of them"
         ),
         pytest.param("part", (), "from the newest queries only", id="too many to read"),
         pytest.param("skipped", (), "not looked up", id="no room"),

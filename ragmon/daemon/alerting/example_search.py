@@ -12,6 +12,7 @@ from msgspec import Struct
 from ragmon.alerts import Alert, WorstQuery
 from ragmon.alerts.timeline import Examples
 from ragmon.clock import Clock
+from ragmon.daemon.alerting.driving_topics import DrivingTopicSearch, TopicLookup
 from ragmon.daemon.alerting.missing_documents import DocumentLookup, MissingDocumentSearch
 from ragmon.daemon.alerting.worst_queries import WorstQueries
 from ragmon.daemon.ingest.engine import Engine
@@ -31,7 +32,8 @@ class _Entry(Struct):
     alert: Alert
     worst: tuple[WorstQuery, ...] | None = None  # None: not looked up yet
     tried: bool = False  # to look them up, until time was over
-    is_part: bool = False  # they are from the newest queries alone
+    is_part: bool = False  # they are from the newest queries alone, or the documents
+    documents: DocumentLookup | None = None  # None: not looked up yet
 
 
 def build_examples(engine: Engine, texts: Privacy, clock: Clock) -> "ExampleSearch":
@@ -45,17 +47,19 @@ def build_examples(engine: Engine, texts: Privacy, clock: Clock) -> "ExampleSear
     return ExampleSearch(
         WorstQueries(engine.store.reader, engine.pipeline, texts),
         MissingDocumentSearch(engine.store.reader, engine.pipeline, clock),
+        DrivingTopicSearch(engine.store.reader, engine.pipeline, texts, clock),
         clock,
     )
 
 
 class ExampleSearch:
-    """Looks up the worst queries of alerts first, then documents that are missing."""
+    """Looks up the worst queries of alerts first, then documents that are missing, then topics."""
 
     def __init__(
         self,
         worst: WorstQueries,
         missing: MissingDocumentSearch,
+        driving: DrivingTopicSearch,
         clock: Clock,
         *,
         most_waiting: int = MOST_WAITING,
@@ -63,6 +67,7 @@ class ExampleSearch:
         self._most_waiting = most_waiting
         self._worst = worst
         self._missing = missing
+        self._driving = driving
         self._clock = clock
         self._waiting: dict[str, _Entry] = {}  # by episode
 
@@ -98,7 +103,7 @@ class ExampleSearch:
 
         before = set(self._waiting)
         examples = self.add(alerts)
-        for stage in (self._look_up_worst, self._look_up_missing):
+        for stage in (self._look_up_worst, self._look_up_missing, self._look_up_topics):
             for episode, entry in list(self._waiting.items()):
                 if not has_time():
                     break
@@ -127,12 +132,23 @@ class ExampleSearch:
         return Examples(worst, lookup="waiting")
 
     def _look_up_missing(self, entry: _Entry, has_time: Callable[[], bool]) -> Examples | None:
-        """Everything; None when the documents must wait."""
-        if entry.worst is None:
+        """The documents as well; None when they were known before, or must wait."""
+        if entry.worst is None or entry.documents is not None:
             return None
         looked_up: DocumentLookup = self._missing.find(entry.alert, has_time)
         if looked_up.state == "waiting":
             return None
+        entry.documents = looked_up
+        entry.is_part |= looked_up.state == "part"
+        return Examples(entry.worst, looked_up.missing, lookup="waiting")
+
+    def _look_up_topics(self, entry: _Entry, has_time: Callable[[], bool]) -> Examples | None:
+        """Everything; None when the topics must wait."""
+        if entry.worst is None or entry.documents is None:
+            return None
+        looked_up: TopicLookup = self._driving.find(entry.alert, has_time)
+        if looked_up.state == "waiting":
+            return None
         is_part = entry.is_part or looked_up.state == "part"
         lookup: Literal["done", "part"] = "part" if is_part else "done"
-        return Examples(entry.worst, looked_up.missing, lookup)
+        return Examples(entry.worst, entry.documents.missing, lookup, looked_up.topics)

@@ -87,7 +87,7 @@ class WorstQueries:
         for block in reader.blocks(since, until):
             observations = current(reader, self._pipeline, block)
             stamps = observations.timestamps
-            fits = (stamps >= since) & (stamps < until) & _members(observations, alert)
+            fits = (stamps >= since) & (stamps < until) & alert_members(observations, alert)
             yield from self._lost(block, observations, fits, alert.key.stream.metric)
             seen += len(observations)
             if seen >= _MOST_RECORDS or not has_time():
@@ -152,14 +152,17 @@ def _opened(
             return
 
 
-def _members(observations: Observations, alert: Alert) -> NDArray[np.bool_]:
-    """Mask of the records of the stream that the alert is about; shape (n,)."""
+def alert_members(
+    observations: Observations, alert: Alert, *, whole_pipeline: bool = False
+) -> NDArray[np.bool_]:
+    """Mask of the records of the stream that the alert is about, or its pipeline; shape (n,)."""
     stream = alert.key.stream
     place = {VERSION: 1} | {name: at for at, name in enumerate(observations.slices, 2)}
     members = [
         dims[0] == stream.pipeline
         and (
-            not stream.dimension
+            whole_pipeline
+            or not stream.dimension
             or (stream.dimension in place and dims[place[stream.dimension]] == stream.value)
         )
         for dims in observations.dims

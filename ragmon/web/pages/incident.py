@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ragmon.alerts import SliceShare
 from ragmon.alerts.as_json import AlertView, IncidentView
-from ragmon.alerts.message import lookup_text, missing_text
+from ragmon.alerts.example_texts import lookup_text, missing_text, topics_text
 from ragmon.api_schema import AlertDetail, LostNotification
 from ragmon.asgi import Problem
 from ragmon.charts.line import Band, Mark
@@ -142,6 +142,7 @@ class IncidentSection:
             figures=await self._figures(main, incident, now),
             slices=driving_slices(main),
             missing=_missing((main, *alerts)),
+            topics=_topics((main, *alerts)),
             lookup=lookup_text(main.evidence) if main.evidence else "",
             timeline=timeline(alerts),
             sent=list(reversed(incident.notifications)) if incident else [],
@@ -210,6 +211,14 @@ def _missing(alerts: Sequence[AlertView]) -> str:
     known = (alert.evidence.missing for alert in alerts if alert.evidence is not None)
     missing = next((one for one in known if one is not None), None)
     return "" if missing is None else missing_text(missing)
+
+
+def _topics(alerts: Sequence[AlertView]) -> str:
+    """The topics that drive the first alert that has any; else empty."""
+    for alert in alerts:
+        if alert.evidence is not None and alert.evidence.topics:
+            return topics_text(alert.evidence.topics, alert.metric)
+    return ""
 
 
 def driving_slices(alert: AlertView) -> list[DrivingSlice]:

@@ -3,20 +3,22 @@
 import pytest
 from msgspec.structs import replace
 
-from ragmon.alerts import Evidence, MissingDocuments, WorstQuery
+from ragmon.alerts import DrivingTopic, Evidence, MissingDocuments, WorstQuery
 from ragmon.alerts.timeline import Examples
 from ragmon.clock import ManualClock
+from ragmon.daemon.alerting.driving_topics import TopicLookup
 from ragmon.daemon.alerting.example_search import LOOK_UP_S, ExampleSearch
 from ragmon.daemon.alerting.missing_documents import DocumentLookup
 from ragmon.errors import StoreError
 from tests.daemon.alerting.test_worst_queries import alert
 
 WORST = (WorstQuery("q1"),)
+REFUNDS = (DrivingTopic(("refund", "deadline"), 0.91, 0.08, 40),)
 GONE = MissingDocuments(1, 30, ("kb-1",))
 
 
 class Shelf:
-    """Both searches; each takes its time, the second one in turns."""
+    """The searches; each takes its time, those after the first in turns."""
 
     def __init__(self, clock, worst_s=0.0, missing_s=0.0):
         self.clock, self.worst_s, self.missing_s = clock, worst_s, missing_s
@@ -43,15 +45,24 @@ class Documents(Shelf):
         return DocumentLookup(state="waiting") if left > 1e-9 else DocumentLookup(GONE)
 
 
+class Topics(Documents):
+    def find(self, of, has_time):
+        looked_up = super().find(of, has_time)
+        if looked_up.state == "waiting":
+            return TopicLookup(state="waiting")
+        return TopicLookup(REFUNDS)
+
+
 def shown(number, **fields):
     one = alert("hit", dimension="tenant", value=f"t{number}")
     return replace(one, evidence=Evidence(sentence="x"), **fields)
 
 
-def built(worst_s=0.0, missing_s=0.0, **limits):
+def built(worst_s=0.0, missing_s=0.0, topics_s=0.0, **limits):
     clock = ManualClock(0.0)
     worst, documents = Shelf(clock, worst_s), Documents(clock, missing_s=missing_s)
-    return ExampleSearch(worst, documents, clock, **limits), worst, clock
+    topics = Topics(clock, missing_s=topics_s)
+    return ExampleSearch(worst, documents, topics, clock, **limits), worst, clock
 
 
 def turn(searched, clock, *alerts):
@@ -65,7 +76,7 @@ def turn(searched, clock, *alerts):
 def test_what_is_found_in_time_is_told_with_the_alert():
     searched, _, clock = built(0.05, 0.2)
     one = shown(1)
-    assert turn(searched, clock, one) == {one.episode: Examples(WORST, GONE, "done")}
+    assert turn(searched, clock, one) == {one.episode: Examples(WORST, GONE, "done", REFUNDS)}
     assert searched.waiting == 0
 
 
@@ -76,7 +87,19 @@ def test_documents_that_take_longer_follow_in_a_later_turn():
     later = []
     while searched.waiting:
         later.append(turn(searched, clock))
-    assert later == [{}, {one.episode: Examples(WORST, GONE, "done")}]
+    assert later == [{}, {one.episode: Examples(WORST, GONE, "done", REFUNDS)}]
+
+
+def test_topics_that_take_longer_follow_the_documents():
+    searched, _, clock = built(0.1, 0.2, 1.2)
+    one = shown(1)
+    assert turn(searched, clock, one) == {one.episode: Examples(WORST, GONE, "waiting")}
+    later = []
+    while searched.waiting:
+        later.append(turn(searched, clock))
+    assert [each for each in later if each] == [
+        {one.episode: Examples(WORST, GONE, "done", REFUNDS)}
+    ]
 
 
 def test_twenty_alerts_at_once_delay_none_by_more_than_the_limit():
@@ -89,7 +112,7 @@ def test_twenty_alerts_at_once_delay_none_by_more_than_the_limit():
     while searched.waiting:
         last |= turn(searched, clock)
         turns += 1
-    assert set(last.values()) == {Examples(WORST, GONE, "done")}
+    assert set(last.values()) == {Examples(WORST, GONE, "done", REFUNDS)}
     assert turns <= 20 * 2.6 / LOOK_UP_S + 10
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ragmon.alerts import MissingDocuments
-from ragmon.alerts.message import missing_text
+from ragmon.alerts.example_texts import missing_text
 from ragmon.clock import ManualClock
 from ragmon.daemon.alerting.missing_documents import MOST_S, MissingDocumentSearch
 from tests.daemon.alerting.test_worst_queries import PIPELINE, alert
