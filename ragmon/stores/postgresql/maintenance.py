@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ragmon.errors import StoreBusyError
 from ragmon.records import Position
 from ragmon.stores import joining
-from ragmon.stores.joining import StoredRow
+from ragmon.stores.joining import StoredRow, opened_bytes
 from ragmon.stores.packing import BlockSpan, block_row
 from ragmon.stores.postgresql.database import Cursor, PostgresDatabase
 from ragmon.stores.postgresql.schema import DAY_S, ensure_days
@@ -55,7 +55,7 @@ _OTHERS = (
     " ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r' AND c.relname !~ '^blocks'"
 )
 _SMALL = (
-    "SELECT first_sequence, records, octet_length(body), day FROM @.blocks WHERE shard = %s"
+    "SELECT first_sequence, records, substr(body, 1, %s), day FROM @.blocks WHERE shard = %s"
     " AND first_sequence >= %s AND first_sequence < %s AND records < %s"
     " ORDER BY first_sequence LIMIT %s"
 )
@@ -176,9 +176,10 @@ class BlockMaintenance:
         return 0
 
     def _small_blocks(self, start: int, below: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows (first, records, bytes) of what could be joined, and their days."""
+        """Rows (first, records, opened bytes) of what could be joined, and their days."""
         limits = (joining.RECORDS // 2, joining.MOST_BLOCKS)
-        rows = self._db.rows(_SMALL, self._shard, start, below, *limits)
+        stored = self._db.rows(_SMALL, joining.HEAD_BYTES, self._shard, start, below, *limits)
+        rows = [(*row[:2], opened_bytes(bytes(row[2])), row[3]) for row in stored]
         table = np.array(rows, dtype=np.int64).reshape(-1, 4)
         return table[:, :3], table[:, 3]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragmon.stores import joining
-from ragmon.stores.joining import StoredRow
+from ragmon.stores.joining import StoredRow, opened_bytes
 from ragmon.stores.packing import BlockSpan, block_row
 from ragmon.stores.sqlite.columns import ascending
 from ragmon.stores.sqlite.database import Database, decoded
@@ -89,20 +89,22 @@ def compact(database: Database, start: int, below: int) -> tuple[int, int]:
 
 
 def _small_blocks(database: Database, start: int, below: int) -> NDArray[np.int64]:
-    """Rows (first, records, bytes) of what could be joined; none where the table is damaged."""
+    """Rows (first, records, opened bytes) of what could be joined; none of a damaged table."""
     rows: list[tuple[int, int, int]] = []
     with database.damage.tolerated("index", "blocks"), decoded(database.path):
         stored = database.rows(
-            "SELECT first_sequence, records, coalesce(length(body), 0) FROM blocks"
+            "SELECT first_sequence, records, coalesce(CAST(substr(body, 1, ?) AS BLOB), x'')"
+            " AS body FROM blocks"
             " WHERE first_sequence >= ? AND first_sequence < ? AND records < ?"
             " ORDER BY first_sequence LIMIT ?",
+            joining.HEAD_BYTES,
             start,
             below,
             joining.RECORDS // 2,
             joining.MOST_BLOCKS,
         )
         ascending(stored, start - 1)
-        rows = stored
+        rows = [(first, records, opened_bytes(head)) for first, records, head in stored]
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 

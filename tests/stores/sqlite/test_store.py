@@ -300,11 +300,24 @@ def test_compaction_never_joins_across_a_gap(store):
 
 
 def test_large_bodies_are_not_joined_into_huge_ones(store):
-    fill(store, 8, size=300_000)
+    fill(store, 8, size=1_200_000)
     compact(store, store.shard.next_sequence)
     held = store._db.rows("SELECT length(body) FROM blocks")
     assert max(size for (size,) in held) <= joining._BYTES * 1.1
     assert len(held) < 8
+
+
+def test_blocks_that_are_large_when_opened_are_not_joined_into_huge_ones(store):
+    for at in range(8):
+        commit = commit_of(store, [f"id-{at}"], [float(at)])
+        commit.records = encode([b"z" * 1_200_000])
+        store.shard.commit(commit)
+    compact(store, store.shard.next_sequence)
+    with store.reader() as reader:
+        opened = [sum(map(len, reader.records(first))) for first, _ in sizes(store)]
+    assert sum(opened) > 8 * 1_200_000
+    assert max(opened) <= joining._BYTES
+    assert len(opened) < 8
 
 
 def test_joined_blocks_expire_by_their_newest_record(store):
