@@ -26,6 +26,8 @@ _BYTES_PER_BYTE = 3
 _LONG = 1 << 20
 _BYTES_PER_LONG_BYTE = 13  # of a line that is not even a record: a dictionary of short names
 
+_MOST_BYTES = 16 << 20  # of one record; as a line of a log file and a message of Kafka may have
+
 _WIDE = 1 << 18  # a line from here on may hold more than can be decoded in one go
 _MOST_VALUES = 50_000  # of such a line; a query has some thousands. A million tags took 0.9 s
 
@@ -76,7 +78,6 @@ def decode_body(
     _admit(count_byte(body, b"\n") + (not body.endswith(b"\n")), len(body), terms)
     first = 1
     for text in _stretches(body):
-        _reserve_long(text, terms.memory)
         is_usual = _FEW_BYTES < len(text) <= _WIDE
         records = decode.whole(text, terms.now, terms.bounds) if is_usual else None
         if records is not None:
@@ -113,7 +114,18 @@ def _check_array(array: bytes, most: int) -> None:
 
 
 def _reserve_long(line: Any, memory: MemoryReservation) -> None:
+    """Reserve what decoding a long line takes.
+
+    Raises:
+        RecordError: it is larger than a record may be: whoever reads it later takes several times
+            as much.
+        MemoryLimitError: the memory is in use.
+    """
     size = len(line) if isinstance(line, bytes) else len(memoryview(line))
+    if size > _MOST_BYTES:
+        message = f"the record has {size >> 20} MiB; one may have {_MOST_BYTES >> 20} MiB"
+        hint = "send fewer or shorter chunks"
+        raise RecordError("record_too_large", "", message, hint=hint)
     if size > _LONG:
         memory.take(_BYTES_PER_LONG_BYTE * size)
 
@@ -149,8 +161,8 @@ def _one_by_one(
     sample: Any = b""
     for number, line in numbered:
         sample = sample or line
-        _reserve_long(line, terms.memory)
         try:
+            _reserve_long(line, terms.memory)
             _check_wide(line)
             decoded.records.append(decode(line, terms.now, terms.bounds))
             lines.append(number)

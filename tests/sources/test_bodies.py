@@ -297,6 +297,23 @@ def test_a_record_of_a_million_values_is_refused_before_it_is_decoded(hostile, c
     assert refused.remedy.startswith("leave out fields")
 
 
+@pytest.mark.parametrize("content_type", ["", NDJSON])
+def test_a_record_larger_than_any_query_is_refused_before_it_is_decoded(content_type):
+    """Whatever reads it later takes several times as much, and no limit of a read knows of it."""
+    large = b'{"chunks":[%s{}]}' % (b'{"text":"%s"},' % (b"a " * 450_000) * 20)
+    usual = b'{"query":"beside"}'
+    body = b"\n".join([usual, large]) if content_type else b"[%s,%s]" % (usual, large)
+    memory = MemoryReservation(MemoryBudget(6 * len(large)))
+    parts = [
+        *decode_body(Decoder(QueryRecord), body, content_type, terms(10)._replace(memory=memory))
+    ]
+    assert [record.query for part in parts for record in part.records] == ["beside"]
+    (refused,) = [rejected for part in parts for rejected in part.rejections]
+    assert (refused.reason, refused.line) == ("record_too_large", 2)
+    assert "17 MiB" in refused.error
+    assert "16 MiB" in refused.error
+
+
 @pytest.mark.parametrize(
     "body",
     [
