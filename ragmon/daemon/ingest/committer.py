@@ -135,7 +135,7 @@ class Committer:
                 counted = Counted(observations, restated, _arrivals(group))
                 self._doubted = Doubted(fresh, counted, commit, changes.revised)
                 raise
-            self._record_cache.keep(first, commit.hashes, fresh.records)
+            self._record_cache.keep(first, commit.hashes, commit.records)
             self._record_cache.discard(changes.revised)
         self._count(observations, restated)
         self._tell(fresh, Counted(observations, restated, _arrivals(group)))
@@ -156,7 +156,7 @@ class Committer:
         self._doubted = None
         if is_durable:
             self.repeats.number(doubted.fresh.received)
-            self._record_cache.keep(first, doubted.commit.hashes, doubted.fresh.records)
+            self._record_cache.keep(first, doubted.commit.hashes, doubted.commit.records)
             self._record_cache.discard(doubted.revised)
             self._count(doubted.counted.logged, doubted.counted.restated)
             self._tell(doubted.fresh, doubted.counted)

@@ -5,20 +5,19 @@ draws one in hundreds, and each would cost a block of hundreds to decompress, tw
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragmon.records import QueryRecord
 from ragmon.stores import Hashes
 
 _MOST_BYTES = 16 << 20  # half a minute of what a quarter of a core judges, at 3 kB each
 _MARGIN = 1.5  # when traffic falls, a larger share is drawn than was when they came
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: a permutation of the hashes
 
-_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
 class RecordCache:
@@ -44,11 +43,19 @@ class RecordCache:
         """Offer what a judge is reading, from whatever source: its verdicts come in a moment."""
         self._lent = self._lent | {follower: records}
 
-    def keep(self, first_sequence: int, hashes: Hashes, records: Sequence[QueryRecord]) -> None:
-        """Remember those of a commit that would be drawn; the oldest make room."""
+    def keep(self, first_sequence: int, hashes: Hashes, block: bytes | bytearray) -> None:
+        """Remember those of a commit that would be drawn; the oldest make room.
+
+        Args:
+            first_sequence: number of its first record.
+            hashes: of the ids of its records.
+            block: its records, encoded: to encode some of them again would take longer.
+        """
         share = _MARGIN * max((share() for share in self._shares.values()), default=0.0)
-        for at in np.flatnonzero(is_drawn(hashes, share)).tolist() if share else ():
-            body = self._records[first_sequence + at] = _encode(records[at])
+        drawn = np.flatnonzero(is_drawn(hashes, share)).tolist() if share else []
+        bodies = _decode(block) if drawn else []
+        for at in drawn:
+            body = self._records[first_sequence + at] = bytes(bodies[at])
             self._size += len(body)
         while self._size > self._most_bytes:
             self._size -= len(self._records.popitem(last=False)[1])

@@ -8,6 +8,8 @@ from ragmon.daemon.ingest.record_cache import RecordCache, is_drawn
 from ragmon.records import QueryRecord
 
 RECORDS = [QueryRecord(query_id=f"q{at}", timestamp=1.0, query="x" * 100) for at in range(1_000)]
+_encode = msgspec.msgpack.Encoder().encode
+BLOCK = _encode(RECORDS)
 HASHES = np.random.default_rng(1).integers(0, 2**64, len(RECORDS), dtype=np.uint64)
 
 
@@ -27,7 +29,7 @@ def kept(recent, first=0):
 def test_as_many_are_kept_as_may_be_drawn(share, expected):
     recent = RecordCache()
     recent.keep_for(lambda: share, "judge")
-    recent.keep(7, HASHES, RECORDS)
+    recent.keep(7, HASHES, BLOCK)
     found = kept(recent, 7)
     assert len(found) == pytest.approx(expected * len(RECORDS), rel=0.2)
     if share:
@@ -36,11 +38,20 @@ def test_as_many_are_kept_as_may_be_drawn(share, expected):
         assert msgspec.msgpack.decode(body, type=QueryRecord) == RECORDS[found[0]]
 
 
+def test_the_memory_of_a_block_may_be_used_again():
+    recent = RecordCache()
+    recent.keep_for(lambda: 1.0, "judge")
+    block = bytearray(BLOCK)
+    recent.keep(0, HASHES, block)
+    block.clear()  # refused while anybody looks at it
+    assert recent.record(999) == _encode(RECORDS[999])
+
+
 def test_the_oldest_make_room():
     recent = RecordCache(most_bytes=3_000)
     recent.keep_for(lambda: 1.0, "judge")
-    recent.keep(0, HASHES[:500], RECORDS[:500])
-    recent.keep(500, HASHES[500:], RECORDS[500:])
+    recent.keep(0, HASHES[:500], _encode(RECORDS[:500]))
+    recent.keep(500, HASHES[500:], _encode(RECORDS[500:]))
     found = kept(recent)
     assert found == list(range(found[0], 1_000))
     assert 2_800 < sum(len(recent.record(at)) for at in found) <= 3_000
@@ -50,7 +61,7 @@ def test_what_was_forgotten_takes_no_room():
     recent = RecordCache(most_bytes=200_000)
     recent.keep_for(lambda: 1.0, "judge")
     for _ in range(3):
-        recent.keep(0, HASHES, RECORDS)
+        recent.keep(0, HASHES, BLOCK)
         assert len(kept(recent)) == 1_000
         recent.clear()
         assert kept(recent) == []
