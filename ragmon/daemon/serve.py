@@ -132,7 +132,11 @@ class Daemon:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self._serve(ready))
         if self._engine.store.lease.is_lost:
-            raise StoreBusyError("another replica has taken the store over", hint="Start it again")
+            raise StoreBusyError(
+                "another replica has taken the store over, or its database went back to an older"
+                " state",
+                hint="Start it again; the log says which",
+            )
 
     def stop(self) -> None:
         """End, from any thread."""
@@ -179,7 +183,7 @@ class Daemon:
             loop.call_later(_SUPERVISE_EVERY_S, self._supervise, loop)
             self._supervisor.revive()
             if self._engine.store.lease.is_lost:
-                self._log.error("replaced", remedy="none: another replica has taken over")
+                self._log.error("replaced", remedy="none: see lease_lost or store_went_back")
                 if self._ending is not None:
                     self._ending.begin("replaced")
                 self.stop()

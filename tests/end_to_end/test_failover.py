@@ -129,6 +129,30 @@ def test_both_replicas_take_requests_and_give_the_same_answers(tmp_path, server)
         assert replicas.standby.post("/v1/queries", [{"query_id": "later"}]).json["accepted"] == 1
 
 
+def test_a_database_that_forgets_is_noticed_and_the_standby_goes_on_with_what_is_there(
+    tmp_path, server
+):
+    def send(replica, first, count):
+        records = [{"query_id": f"q{at}", "pipeline": "p"} for at in range(first, first + count)]
+        return replica.post("/v1/queries", records).json
+
+    with Replicas(tmp_path, server) as replicas:
+        former, heir = replicas.both()
+        assert send(former, 0, 20)["accepted"] == 20
+        server.keep_copy()
+        eventually(lambda: former.get("/readyz").status == 200, "it is back", 30)
+        assert send(former, 20, 10)["accepted"] == 10
+        server.fail_over()
+        assert former.process.wait(30) != 0
+        assert "store_went_back" in {event["event"] for event in former.events()}
+        heir.wait_active()
+        assert heir.total("ragmon_store_lost_queries") == 10
+        assert heir.total("ragmon_queries_total", pipeline="p") == 20
+        again = send(heir, 0, 30)  # who still has them sends them again
+        assert (again["duplicates"], again["accepted"]) == (20, 10)
+        assert heir.total("ragmon_queries_total", pipeline="p") == 30
+
+
 def accepted_of(receiver):
     """Ids of notifications by their incident, in the order in which they were accepted."""
     by_incident = defaultdict(list)

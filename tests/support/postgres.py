@@ -96,6 +96,19 @@ class PostgresServer:
         """End it in order."""
         self._end(signal.SIGINT)
 
+    def keep_copy(self) -> None:
+        """Keep its files as they are now, as a standby that falls behind has them."""
+        self.stop()
+        self._copy(self.data, self.folder / "behind")
+        self.start()
+
+    def fail_over(self) -> None:
+        """End it, and go on with the copy: what was committed since is forgotten."""
+        self.kill()
+        shutil.rmtree(self.data)
+        self._copy(self.folder / "behind", self.data)
+        self.start()
+
     def remove(self) -> None:
         """End it, and delete its files."""
         if self._process is not None and self._process.poll() is None:
@@ -121,6 +134,9 @@ class PostgresServer:
         except psycopg.OperationalError:
             return False
         return True
+
+    def _copy(self, source: Path, target: Path) -> None:
+        subprocess.run(["cp", "-a", source, target], check=True)  # with its owner
 
     def _end(self, number: int) -> None:
         assert self._process is not None

@@ -1,6 +1,6 @@
 """One connection to PostgreSQL, opened again when it was lost, and its transactions."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
@@ -25,12 +25,12 @@ _SNAPSHOT = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 class Fence:
     """The right to write: a row with a number that whoever takes over makes larger."""
 
-    def __init__(self, sql: str, *values: Any) -> None:
+    def __init__(self, sql: str, values: Callable[[], tuple[Any, ...]]) -> None:
         """Remember the row.
 
         Args:
             sql: finds and locks it, for as long as its number is ours.
-            values: of the statement.
+            values: of the statement, asked for each time.
         """
         self.sql = sql
         self.values = values
@@ -87,12 +87,13 @@ class PostgresDatabase:
         with self._begun(_BEGIN) as cursor:
             yield cursor
             if self.fence is not None:  # at the end, so that its row is locked for a moment only
-                self.execute(cursor, self.fence.sql, *self.fence.values)
+                self.execute(cursor, self.fence.sql, *self.fence.values())
                 if cursor.fetchone() is None:
                     self.fenced += 1
                     raise StoreFencedError(
-                        "another ragmon has taken over this store",
-                        hint="It goes on there; this one must not write any more",
+                        "another ragmon has taken over this store, or its database went back to an"
+                        " older state",
+                        hint="This one must not write any more; a start reads what is there",
                     )
 
     @contextmanager

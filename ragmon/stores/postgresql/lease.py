@@ -3,10 +3,13 @@
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from ragmon.clock import Clock, SystemClock
 from ragmon.errors import StoreBusyError, StoreError, StoreUnreachableError
+from ragmon.stores import Lost
 from ragmon.stores.damage import Damage
 from ragmon.stores.plain_text import plain
 from ragmon.stores.postgresql.connecting import DatabaseAccess
@@ -24,16 +27,28 @@ _ACQUIRE = (
     " epoch = mine.epoch + 1, until = excluded.until WHERE mine.until < clock_timestamp()"
     " RETURNING epoch"
 )
+# An epoch that the database forgot may be given again: to another owner.
 _RENEW = (
     "UPDATE @.lease SET until = clock_timestamp() + make_interval(secs => %s), url = %s"
-    " WHERE name = %s AND epoch = %s RETURNING epoch"
+    " WHERE name = %s AND epoch = %s AND owner = %s RETURNING"
+    " (SELECT coalesce(sum(commits), 0)::bigint FROM @.shards),"
+    " (SELECT coalesce(sum(next_sequence), 0)::bigint FROM @.shards)"
 )
-_RELEASE = "UPDATE @.lease SET until = clock_timestamp() WHERE name = %s AND epoch = %s"
+_RELEASE = (
+    "UPDATE @.lease SET until = clock_timestamp() WHERE name = %s AND epoch = %s AND owner = %s"
+)
 _HOLDER = (
     "SELECT owner, extract(epoch FROM until - clock_timestamp())::float8, url FROM @.lease"
     " WHERE name = %s"
 )
-_FENCE = "SELECT 1 FROM @.lease WHERE name = %s AND epoch = %s FOR SHARE"
+_FENCE = (
+    "SELECT 1 FROM @.lease WHERE name = %s AND epoch = %s AND owner = %s"
+    " AND (SELECT coalesce(sum(commits), 0) FROM @.shards) >= %s FOR SHARE"
+)
+_NOTE_LOST = (
+    "INSERT INTO @.meta VALUES ('lost', %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+_TAKE_LOST = "DELETE FROM @.meta WHERE name = 'lost' RETURNING value"
 # Whoever stopped in the middle of a transaction keeps its locks for as long as its socket lives.
 _END_STOPPED = (
     "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid"
@@ -42,6 +57,13 @@ _END_STOPPED = (
     " AND l.mode IN ('RowShareLock', 'RowExclusiveLock') AND l.relation IN (SELECT c.oid"
     " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s)"
 )
+
+
+class Made(NamedTuple):
+    """Numbers that only rise, of what was committed in all shards."""
+
+    commits: int = 0
+    queries: int = 0
 
 
 class Holder(NamedTuple):
@@ -81,8 +103,10 @@ class PostgresLease:
         self._lock = threading.RLock()  # the keeper renews it on a thread of its own
         self._addresses = ""
         self._released: list[Callable[[], object]] = []
+        self._made: Callable[[], Made] = Made
         self.epoch = 0
         self.is_lost = False
+        self.lost = Lost()  # commits that the database has forgotten
         self.is_reachable = True
 
     @property
@@ -93,7 +117,16 @@ class PostgresLease:
     @property
     def fence(self) -> Fence:
         """The row that every write of the holder locks."""
-        return Fence(_FENCE, EVALUATOR, self.epoch)
+        epoch = self.epoch
+        return Fence(_FENCE, lambda: (EVALUATOR, epoch, self._owner, self._made().commits))
+
+    def watch(self, made: Callable[[], Made]) -> None:
+        """Have the database asked at each renewal whether it still has what was committed.
+
+        After a failover to an asynchronous standby the last commits may be gone, while the row of
+        the lease is there.
+        """
+        self._made = made
 
     def acquire(self) -> bool:
         """Take it, if nobody has it; the epoch rises."""
@@ -106,15 +139,23 @@ class PostgresLease:
         return bool(rows)
 
     def renew(self) -> bool:
-        """Keep it; False where another has it.
+        """Keep it; False where another has it, or the database forgot commits (``lost``).
 
         Raises:
             StoreError: the server did not answer; it has it for as long as ``is_held`` says.
         """
-        asked = self._clock.monotonic()
-        if self._patiently(_RENEW, self._ttl_s, self._addresses, EVALUATOR, self.epoch):
+        asked, made = self._clock.monotonic(), self._made()
+        values = (self._ttl_s, self._addresses, EVALUATOR, self.epoch, self._owner)
+        rows = self._patiently(_RENEW, *values)
+        if rows and rows[0][0] >= made.commits:
             self._held_until = asked + _OWN_SHARE * self._ttl_s
             return True
+        if rows:
+            stored = Made(*rows[0])
+            queries = max(0, made.queries - stored.queries)
+            self.lost = Lost(made.commits - stored.commits, queries)
+            with suppress(StoreError):
+                self._patiently(f"{_NOTE_LOST} RETURNING 1", msgspec.json.encode(self.lost))
         self._held_until = float("-inf")
         self.is_lost = True
         return False
@@ -142,11 +183,17 @@ class PostgresLease:
         with self._lock:
             if self.epoch:
                 with suppress(StoreError):
-                    self._db.rows(_RELEASE, EVALUATOR, self.epoch)
+                    self._db.rows(_RELEASE, EVALUATOR, self.epoch, self._owner)
                 self.epoch, self._held_until = 0, float("-inf")
             self._db.close()
 
-    def _patiently(self, sql: str, *values: object) -> list[tuple[int, ...]]:
+    def take_lost(self) -> Lost:
+        """Commits that the process before found forgotten, told once."""
+        for (noted,) in self._patiently(_TAKE_LOST):
+            return msgspec.json.decode(bytes(noted), type=Lost)
+        return Lost()
+
+    def _patiently(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """The rows of a statement, once who stopped with the row locked was ended."""
         with self._lock:
             try:
@@ -157,7 +204,7 @@ class PostgresLease:
             self.is_reachable = True
             return rows
 
-    def _try(self, sql: str, *values: object) -> list[tuple[int, ...]]:
+    def _try(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         for _ in range(3):
             try:
                 with self._db.transaction() as cursor:

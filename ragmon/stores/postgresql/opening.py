@@ -34,7 +34,18 @@ class LeaseKeeper:
 
     def _turn(self) -> float:
         if not self._lease.renew():
-            self._log.error("lease_lost", remedy="another replica has taken over; this one ends")
+            if lost := self._lease.lost:
+                self._log.error(
+                    "store_went_back",
+                    commits=lost.commits,
+                    queries=lost.queries,
+                    remedy="the database forgot acknowledged commits, as after a failover to an"
+                    " asynchronous standby; this process ends, and the next reads what is there",
+                )
+            else:
+                self._log.error(
+                    "lease_lost", remedy="another replica has taken over; this one ends"
+                )
         return self._every_s
 
 

@@ -78,9 +78,7 @@ class PostgresShard:
         # Sent, with its bytes, and not known to be applied.
         self._doubted: tuple[Commit, int] | None = None
         self._count_waiting()
-        [(_, self._commits, self.next_sequence, self.last_restatement)] = database.rows(
-            _ROW, number
-        )
+        [(_, self.commits, self.next_sequence, self.last_restatement)] = database.rows(_ROW, number)
 
     @property
     def position(self) -> Position:
@@ -142,10 +140,10 @@ class PostgresShard:
             [(epoch, commits, _, _)] = self._db.rows(_ROW, self.number)
         except StoreUnreachableError as error:
             raise StoreInDoubtError(str(error)) from error
-        if epoch != self._epoch or commits < self._commits:
+        if epoch != self._epoch or commits < self.commits:
             raise self._fenced()
         self._doubted = None
-        if commits == self._commits:
+        if commits == self.commits:
             return False
         self._apply(commit, None, size_bytes)
         if commit.quarantined:
@@ -257,7 +255,7 @@ class PostgresShard:
         return self._quarantine
 
     def _statement(self, commit: Commit) -> CommitStatement:
-        statement = CommitStatement(self.number, self._epoch, self._commits)
+        statement = CommitStatement(self.number, self._epoch, self.commits)
         restated = commit.restatement is not None
         statement.move(self.next_sequence + len(commit.hashes), self.last_restatement + restated)
         if len(commit.hashes):
@@ -305,7 +303,7 @@ class PostgresShard:
         self._waiting.update(waiting.query_hash for waiting in commit.waiting)
         self._summaries.amended(commit.amendments)
         self._ids.add(commit.hashes, self.next_sequence)
-        self._commits += 1
+        self.commits += 1
         self.next_sequence += len(commit.hashes)
         self.last_restatement += commit.restatement is not None
         self._maintenance.added(size_bytes)

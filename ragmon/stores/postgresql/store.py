@@ -6,13 +6,13 @@ from contextlib import closing
 from ragmon.errors import StoreBusyError
 from ragmon.loops import Loop
 from ragmon.records import ONLY_SHARD
-from ragmon.stores import Lost, Migration, Recovery, StoreFormat
+from ragmon.stores import Migration, Recovery, StoreFormat
 from ragmon.stores.damage import Damage
 from ragmon.stores.identity import store_name
 from ragmon.stores.ports import Shard
 from ragmon.stores.postgresql.connecting import DatabaseAccess
 from ragmon.stores.postgresql.database import Fence, PostgresDatabase
-from ragmon.stores.postgresql.lease import PostgresLease, end_stopped
+from ragmon.stores.postgresql.lease import Made, PostgresLease, end_stopped
 from ragmon.stores.postgresql.reader import PostgresReader, ReaderConnections
 from ragmon.stores.postgresql.schema import (
     check_usable,
@@ -26,7 +26,10 @@ from ragmon.stores.postgresql.tables import PostgresTables
 
 _SEED = "SELECT value FROM @.meta WHERE name = 'seed'"
 _TAKE = "UPDATE @.shards SET epoch = epoch + 1, owner = %s WHERE shard = %s RETURNING epoch"
-_FENCE = "SELECT 1 FROM @.shards WHERE shard = %s AND epoch = %s FOR SHARE"
+_FENCE = (
+    "SELECT 1 FROM @.shards WHERE shard = %s AND epoch = %s AND owner = %s AND commits >= %s"
+    " FOR SHARE"
+)
 
 
 class PostgresStore:
@@ -52,7 +55,7 @@ class PostgresStore:
         self.lease = lease
         self.loops: Sequence[Loop] = ()  # that keep the lease
         self.migration = migration
-        self.recovery = Recovery(0, 0, Lost())
+        self.recovery = Recovery(0, 0, lease.take_lost())
         self.damage = Damage()
         self._writer = PostgresDatabase(access, schema, self.damage)
         self._state_writer = PostgresDatabase(access, schema, self.damage)
@@ -62,13 +65,16 @@ class PostgresStore:
                 check_usable(self._writer, stored)  # it may have changed before this took the lease
             ensure_days(self._writer)
             epoch = _take(self._writer, owner)
-            self._writer.fence = Fence(_FENCE, ONLY_SHARD, epoch)
+            self._writer.fence = Fence(_FENCE, lambda: (ONLY_SHARD, epoch, owner, 0))
             self._state_writer.fence = lease.fence
             seed = int(self._writer.rows(_SEED)[0][0])
             self.name = store_name(seed)
             self.state = PostgresStateStore(self._state_writer, lease.epoch)
             self.shard = PostgresShard(self._writer, ONLY_SHARD, epoch, seed, self.state.counted)
             self.shards: Mapping[int, Shard] = {ONLY_SHARD: self.shard}
+            shard = self.shard
+            self._writer.fence = Fence(_FENCE, lambda: (ONLY_SHARD, epoch, owner, shard.commits))
+            lease.watch(lambda: Made(shard.commits, shard.next_sequence))
         except BaseException:
             self._close()
             raise
