@@ -5,6 +5,8 @@ every string, list and number, so that one bad client cannot exhaust memory or p
 ``None`` means *not recorded*, which is not the same as empty or zero.
 """
 
+import math
+import operator
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -26,6 +28,8 @@ MAX_ID = 256
 MAX_TEXT = 1_000_000
 MAX_CHUNKS = 1_000
 MAX_TAGS = 64
+MAX_STEPS = 200
+MAX_DIMENSIONS = 8_192
 MAX_FEEDBACK_TEXT = 10_000
 
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
@@ -39,6 +43,7 @@ Grades = Annotated[
 ]
 Tags = Annotated[dict[Name, Annotated[str, Meta(max_length=MAX_ID)]], Meta(max_length=MAX_TAGS)]
 RepeatNumber = Annotated[int, Meta(ge=0, le=10**9)]
+Vector = Annotated[list[float], Meta(min_length=1, max_length=MAX_DIMENSIONS)]
 UnitInterval = Annotated[float, Meta(ge=0.0, le=1.0)]
 _Seconds = Annotated[float, Meta(ge=0.0, le=LATEST)]
 _Zoned = Annotated[datetime, Meta(tz=True)]
@@ -99,6 +104,37 @@ def _unix_seconds(value: Any) -> float:
     return seconds if seconds >= 0.0 else BEFORE_1970
 
 
+class AnswerStep(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One call that the application made on its way to the answer."""
+
+    kind: Literal["retrieval", "tool"] = "retrieval"
+    tool: Name = ""  # its name, where an agent called one
+    chunk_ids: Ids | None = None  # that it retrieved, best first; None: not recorded
+    failed: bool = False
+
+
+class Embeddings(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Vectors of the question and the answer, by one model."""
+
+    query: Vector
+    answer: Vector
+
+    @property
+    def similarity(self) -> float | None:
+        """Their cosine, in [-1, 1]; None where one of them is zero.
+
+        Raises:
+            ValueError: they are of different lengths.
+        """
+        if len(self.query) != len(self.answer):
+            raise ValueError("`embeddings.query` and `embeddings.answer` differ in length")
+        lengths = math.hypot(*self.query) * math.hypot(*self.answer)
+        if not 0.0 < lengths < math.inf:
+            return None
+        cosine: float = sum(map(operator.mul, self.query, self.answer)) / lengths
+        return min(max(cosine, -1.0), 1.0)
+
+
 class QueryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One logged RAG query.
 
@@ -130,6 +166,9 @@ class QueryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     span_id: Name | None = None
     environment: Name | None = None
     retrieval_query: Text | None = None  # what the retriever was asked, where it is not ``query``
+    steps: Annotated[list[AnswerStep], Meta(max_length=MAX_STEPS)] | None = None  # in their order
+    query_answer_similarity: Annotated[float, Meta(ge=-1.0, le=1.0)] | None = None  # cosine
+    embeddings: Embeddings | None = None  # on the wire only: they become the similarity
     repeat: RepeatNumber = msgspec.field(default=0, name="repeat_number")  # by ``ragmon.repeats``
 
     def __post_init__(self) -> None:
@@ -142,6 +181,9 @@ class QueryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
         feedback: Any = self.feedback
         if feedback.__class__ is str:
             force_setattr(self, "feedback", _RATINGS[feedback])
+        if self.embeddings is not None:
+            force_setattr(self, "query_answer_similarity", self.embeddings.similarity)
+            force_setattr(self, "embeddings", None)
 
 
 class Feedback(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

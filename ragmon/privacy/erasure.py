@@ -13,7 +13,16 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragmon.records import Amendments, Chunk, Draw, Feedback, Label, QueryRecord, Verdict
+from ragmon.records import (
+    Amendments,
+    AnswerStep,
+    Chunk,
+    Draw,
+    Feedback,
+    Label,
+    QueryRecord,
+    Verdict,
+)
 
 ERASED = "erased:"
 """Begins the id of a record whose content was erased; the hash of its id follows."""
@@ -91,6 +100,12 @@ def erase(record: QueryRecord, name: str, aliases: Aliases) -> QueryRecord:
         tokens=record.tokens,
         cost_usd=record.cost_usd,
         environment=record.environment,
+        steps=record.steps
+        and [
+            AnswerStep(kind=step.kind, chunk_ids=aliases.of_all(step.chunk_ids), failed=step.failed)
+            for step in record.steps
+        ],
+        query_answer_similarity=record.query_answer_similarity,
     )
 
 

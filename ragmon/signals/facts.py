@@ -12,6 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragmon.records import Amendments, Chunk, Latency, QueryRecord
+from ragmon.signals import steps
 from ragmon.signals.evidence import (
     EMBEDDED_JUDGE,
     LOCAL_JUDGE,
@@ -55,6 +56,13 @@ class Facts(Struct, frozen=True, kw_only=True):
     share: Floats  # with which it was looked at when the sample was drawn
     chance: Floats  # with which it was drawn then, once looked at
     proxy: Floats  # the proxy score then, in [0, 1]
+    searches: Floats  # retrievals on the way to the answer, where steps were recorded
+    redundant: Floats  # share of them that found only what earlier ones had found
+    failed_steps: Floats  # share of the steps that failed
+    step_rank_label: Floats  # least rank of a relevant chunk within a step; NEVER if none
+    step_rank_citation: Floats  # likewise of a cited chunk
+    step_rank_score: Floats  # likewise of a chunk that scores as relevant
+    similarity: Floats  # cosine of the embeddings of question and answer
     uncalibrated: Floats  # the embedded judge's score, as its artefact gave it
 
 
@@ -105,7 +113,9 @@ def extract(
         repeat=_column([record.repeat for record in records]),
         refuses=_column(refuse_each(records)),
         judgeable=_column([_is_judgeable(record) for record in records]),
+        similarity=_column([record.query_answer_similarity for record in records]),
         **_chunk_columns(records, relevant_score),
+        **_step_columns(records, relevant_score),
         **_amendment_columns(len(records), known or ()),
     )
 
@@ -156,6 +166,18 @@ def _is_judgeable(record: QueryRecord) -> float:
         if chunk.text:
             return 1.0
     return 0.0
+
+
+def _step_columns(
+    records: Sequence[QueryRecord], relevant_score: float | None
+) -> dict[str, Floats]:
+    """The columns about steps, which most batches have none of."""
+    columns = dict(zip(steps.FACTS, np.full((len(steps.FACTS), len(records)), NAN), strict=True))
+    for at, record in enumerate(records):
+        if record.steps is not None:
+            for name, value in zip(steps.FACTS, steps.read(record, relevant_score), strict=True):
+                columns[name][at] = value
+    return columns
 
 
 def _chunk_columns(

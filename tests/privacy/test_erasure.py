@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from ragmon.privacy.erasure import Aliases, Subject, erase, erase_amendments, erased_id, is_erased
-from ragmon.records import Amendments, Chunk, Doubt, Draw, Feedback, Label, Tokens, Verdict
+from ragmon.records import (
+    Amendments,
+    AnswerStep,
+    Chunk,
+    Doubt,
+    Draw,
+    Feedback,
+    Label,
+    Tokens,
+    Verdict,
+)
 from tests.support.examples import NOON, pipeline, record
 
 FULL = record(
@@ -25,6 +35,11 @@ FULL = record(
     session_id="secret-session",
     trace_id="secret-trace",
     span_id="secret-span",
+    steps=[
+        AnswerStep(tool="secret-tool", chunk_ids=["file-b", "file-a"]),
+        AnswerStep(kind="tool", failed=True),
+    ],
+    query_answer_similarity=0.7,
     model="m-1",
     tokens=Tokens(10, 20),
     cost_usd=0.5,

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ragmon.pipeline import Pipeline
-from ragmon.records import Chunk, Latency, QueryRecord
+from ragmon.records import AnswerStep, Chunk, Latency, QueryRecord
 from ragmon.signals import SignalOptions
 from ragmon.signals.catalogue import build
 from ragmon.windows import Windows
@@ -50,6 +50,13 @@ _LATENCIES = st.builds(
 _AT_NOON = st.just(NOON)
 _ANY_ID = st.uuids().map(lambda each: each.hex)
 
+_STEPS = st.builds(
+    AnswerStep,
+    kind=st.sampled_from(["retrieval", "retrieval", "tool"]),
+    chunk_ids=st.none() | st.lists(_IDS, max_size=4),
+    failed=st.booleans(),
+)
+
 
 def query_records(
     timestamps: st.SearchStrategy[float] = _AT_NOON,
@@ -72,5 +79,7 @@ def query_records(
         relevant_ids=st.none() | st.lists(_IDS, max_size=3),
         grades=st.none() | st.dictionaries(_IDS, st.sampled_from([-1.0, 0.0, 1.0, 3.0])),
         error=st.none() | st.just("TimeoutError"),
+        steps=st.none() | st.lists(_STEPS, max_size=4),
+        query_answer_similarity=st.none() | st.sampled_from([-1.0, 0.0, 0.8]),
         repeat=st.sampled_from([0, 0, 0, 1, 4]),
     )

@@ -77,6 +77,10 @@ def _plain(name: str) -> ShownMetric:
     note = _EVIDENCE.get(evidence, evidence)
     if family in ("cited_chunks", "retrieved_chunks"):
         return ShownMetric(name, title, "count", 0, note)
+    if family == "retrieval_steps":
+        return ShownMetric(name, title, "count", 0, note)
+    if family == "query_answer_similarity":
+        return ShownMetric(name, title, "score", 1, note)
     if family == "top_score":
         return ShownMetric(name, title, "score", 0, note)
     if family == "failure_mode":
@@ -93,8 +97,10 @@ _DIRECTIONS: dict[str, Literal[1, 0, -1]] = {
     "low_score": -1,
     "missing_refusal": -1,
     "negative_feedback": -1,
+    "redundant_search": -1,
     "refusal": 0,
     "slow": -1,
+    "tool_error": -1,
     "uncited": -1,
     "unfaithful": -1,
 }

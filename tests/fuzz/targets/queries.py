@@ -61,6 +61,20 @@ _FIELDS: dict[str, json.Value] = {
     "span_id": json.text,
     "environment": json.text,
     "retrieval_query": json.text,
+    "steps": json.listing(
+        json.fields(
+            {
+                "kind": json.literal('"retrieval"', '"tool"', '"x"'),
+                "tool": json.text,
+                "chunk_ids": json.listing(json.literal('"c-1"', '"x"')),
+                "failed": json.value,
+            }
+        )
+    ),
+    "query_answer_similarity": json.number,
+    "embeddings": json.fields(
+        {"query": json.listing(json.number), "answer": json.listing(json.number)}
+    ),
     "unknown": json.value,
     "Query": json.text,
     "latency": json.number,

@@ -34,6 +34,7 @@ from ragmon.sources.otlp.traces.model_calls import (
     unanswered,
 )
 from ragmon.sources.otlp.traces.retrieval import retrieval_of
+from ragmon.sources.otlp.traces.steps import steps_of
 from ragmon.sources.otlp.traces.tree import (
     Node,
     Unit,
@@ -151,6 +152,7 @@ class _Mapper:
             retrieval_query=_cut(self._rewritten(question)),
             answer=_cut(self._answer()),
             chunks=self._chunks(),
+            steps=steps_of(self._tops, self._retrieval),
             latency_ms=self._latency(),
             error=self._error(),
             tags=self._tags(),

@@ -26,6 +26,7 @@ class Retrieval(NamedTuple):
     retrievers: list[Node]
     tools: list[Node]  # an agent's, where nothing else retrieved
     result: SourcedDocuments | None  # None when no span records documents
+    by_step: list[tuple[Node, list[Document] | None]]  # None: not recorded
 
     @property
     def steps(self) -> list[Node]:
@@ -40,9 +41,11 @@ def retrieval_of(tops: Sequence[Node]) -> Retrieval:
     as a traced function around a database client; then from rerankers, tools and the whole.
     """
     retrievers, rerankers = outermost(tops, RETRIEVER), outermost(tops, RERANKER)
-    result = _all_of(_documents_of(node) for node in retrievers)
+    by_node = [(node, _documents_of(node)) for node in retrievers]
+    result = _all_of(documents for _, documents in by_node)
     if result is None and (steps := _steps(tops)):
         nodes = [each.node for each in steps]
+        by_node = [(each.node, each) for each in steps]
         inside = {id(each) for each in everything(nodes)}
         retrievers = nodes + [node for node in retrievers if id(node) not in inside]
         result = _all_of(steps)
@@ -55,13 +58,16 @@ def retrieval_of(tops: Sequence[Node]) -> Retrieval:
     if reranked is not None and reranked.documents:
         before = result.documents if result is not None else []
         result = reranked._replace(documents=_in_new_order(before, reranked.documents))
+    by_step = [(node, each and each.documents) for node, each in by_node]
     if result is not None:
-        return Retrieval(retrievers, [], result)
+        return Retrieval(retrievers, [], result, by_step)
     tool_searches = searches(tops)
+    by_step += [(search.node, search.documents) for search in tool_searches]
     result = _documents_of_tools(tool_searches) or next(
         (each for node in tops if (each := _documents_of_answer(node))), None
     )
-    return Retrieval(retrievers, [each.node for each in tool_searches], result or _passed_on(tops))
+    tools = [search.node for search in tool_searches]
+    return Retrieval(retrievers, tools, result or _passed_on(tops), by_step)
 
 
 def _all_of(several: Iterable[SourcedDocuments | None]) -> SourcedDocuments | None:
