@@ -28,6 +28,8 @@ class MetricPoint(Struct, frozen=True, kw_only=True):
     lower: float | None  # 95 % interval; null where the metric has none
     upper: float | None
     samples: int
+    expected_lower: float | None = None  # what detection calls ordinary; null where it knows too
+    expected_upper: float | None = None  # little, and for steps of more than an hour
 
 
 class MetricSeries(Struct, frozen=True, kw_only=True):
@@ -79,7 +81,11 @@ def metrics(columns: Sequence[Column]) -> dict[str, SeriesMetric]:
 
 
 def points(
-    metric: SeriesMetric, merged: Merged, columns: Sequence[Column], over: Steps
+    metric: SeriesMetric,
+    merged: Merged,
+    columns: Sequence[Column],
+    over: Steps,
+    expected: tuple[Floats, Floats] | None = None,
 ) -> list[MetricPoint]:
     """The metric for each step.
 
@@ -88,9 +94,12 @@ def points(
         merged: sums with a row for each step, in the place of a window's series.
         columns: of the observations.
         over: the steps.
+        expected: ends of what is ordinary, each (steps,); None: not known.
     """
     values = metric.values(estimate(merged, columns))
-    rows = zip(*(column.tolist() for column in values), strict=True)
+    unknown = np.full(len(values.value), np.nan)
+    ends = (unknown, unknown) if expected is None else expected
+    rows = zip(*(column.tolist() for column in (*values, *ends)), strict=True)
     return [
         MetricPoint(
             at=float(over.start + at * over.step_s),
@@ -98,8 +107,10 @@ def points(
             lower=known(lower),
             upper=known(upper),
             samples=int(samples),
+            expected_lower=known(low),
+            expected_upper=known(high),
         )
-        for at, (value, lower, upper, samples) in enumerate(rows)
+        for at, (value, lower, upper, samples, low, high) in enumerate(rows)
     ]
 
 

@@ -2,10 +2,16 @@
 
 import asyncio
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ragmon.clock import Clock
+from ragmon.daemon.expected_series import (
+    ExpectedRange,
+    ExpectedSeries,
+    ExpectedSource,
+    no_expectation,
+)
 from ragmon.daemon.ingest.engine import Engine
 from ragmon.daemon.read_deadline import read_deadline
 from ragmon.metric_series import MetricSeries, SeriesMetric, metrics, points
@@ -25,6 +31,7 @@ class _Memory(NamedTuple):
     merged: Merged
     first_held: int  # bucket of the tier; older ones are only saved
     is_known: bool  # the series is in memory
+    expected: Mapping[str, ExpectedRange]  # by metric
 
 
 class StepSums(NamedTuple):
@@ -32,16 +39,24 @@ class StepSums(NamedTuple):
 
     over: Steps
     merged: Merged
+    expected: Mapping[str, ExpectedRange] = {}
 
 
 class LiveSeries:
     """Implements ``ragmon.web.series.SeriesSource``."""
 
-    def __init__(self, engine: Engine, clock: Clock, query_timeout_s: float) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        query_timeout_s: float,
+        expected: ExpectedSource = no_expectation,
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._query_timeout_s = query_timeout_s
         self._metrics = metrics(engine.windows.columns)
+        self._expected = ExpectedSeries(expected, engine.windows.columns)
 
     def now(self) -> float:
         """Unix seconds."""
@@ -58,7 +73,9 @@ class LiveSeries:
         key = SeriesKey(query.pipeline, query.dimension, query.value)
         latencies = metric.needs_latencies
         memory = await self._engine.thread.ask_async(
-            lambda: self._from_memory(query, key, self._newest(), latencies=latencies)
+            lambda: self._from_memory(
+                query, key, self._newest(), latencies=latencies, names=[metric.name]
+            )
         )
         return await asyncio.to_thread(self._answer, metric, key, memory)
 
@@ -82,7 +99,11 @@ class LiveSeries:
         keys = [SeriesKey(query.pipeline, query.dimension, query.value) for query in queries]
         memories = await self._engine.thread.ask_async(lambda: self._all_sums(queries, keys))
         return [
-            StepSums(memory.over, await asyncio.to_thread(self._with_saved, key, memory))
+            StepSums(
+                memory.over,
+                await asyncio.to_thread(self._with_saved, key, memory),
+                memory.expected,
+            )
             for key, memory in zip(keys, memories, strict=True)
         ]
 
@@ -97,7 +118,8 @@ class LiveSeries:
         columns = self._engine.windows.columns
         over = sums.over
         estimates = estimate(sums.merged, columns)
-        return Course(float(over.start), float(over.step_s), columns, estimates)
+        expected = self._expected.fitting(sums.expected, sums.merged, columns)
+        return Course(float(over.start), float(over.step_s), columns, estimates, expected)
 
     def _metric(self, name: str) -> SeriesMetric:
         if name not in self._metrics:
@@ -111,7 +133,13 @@ class LiveSeries:
         return max(self._clock.now(), self._engine.windows.watermark)
 
     def _from_memory(
-        self, query: SeriesQuery, key: SeriesKey, newest: float, *, latencies: bool
+        self,
+        query: SeriesQuery,
+        key: SeriesKey,
+        newest: float,
+        *,
+        latencies: bool,
+        names: Sequence[str] | None = None,
     ) -> _Memory:
         windows = self._engine.windows
         number = windows.series.keys.get(key)
@@ -119,7 +147,8 @@ class LiveSeries:
         tier = windows.tiers[over.tier]
         first_held = int(windows.watermark // tier.width_s) - tier.slots + 1
         merged = of_series(windows, number, over, latencies=latencies)
-        return _Memory(over, merged, first_held, is_known=number is not None)
+        expected = self._expected.bands(key, over, names)
+        return _Memory(over, merged, first_held, number is not None, expected)
 
     def _in_time(self, buckets: Iterable[SavedBucket]) -> Iterator[SavedBucket]:
         check = read_deadline(self._clock, self._query_timeout_s, "Ask for less: a later from")
@@ -133,7 +162,7 @@ class LiveSeries:
         Raises:
             KeyError: no such pipeline or slice has queries.
         """
-        over, merged, first_held, is_known = memory
+        over, merged, first_held, is_known, _ = memory
         columns = self._engine.windows.columns
         if over.first < first_held:
             with self._engine.store.reader() as reader:
@@ -148,6 +177,7 @@ class LiveSeries:
     def _answer(self, metric: SeriesMetric, key: SeriesKey, memory: _Memory) -> MetricSeries:
         over, columns = memory.over, self._engine.windows.columns
         merged = self._with_saved(key, memory)
+        expected = self._expected.fitting(memory.expected, merged, columns)
         return MetricSeries(
             metric=metric.name,
             pipeline=key.pipeline,
@@ -156,5 +186,5 @@ class LiveSeries:
             start=float(over.start),
             to=float(over.start + over.length * over.step_s),
             step=float(over.step_s),
-            points=points(metric, merged, columns, over),
+            points=points(metric, merged, columns, over, expected.get(metric.name)),
         )

@@ -65,7 +65,8 @@ class SectionParts(Struct, frozen=True, kw_only=True):
 def build_sections(context: Context, parts: SectionParts) -> list[RouteSection]:
     """The sections, those of the pages first."""
     limits = http.limits_of(context)
-    series = LiveSeries(context.engine, context.clock, context.settings.limits.query_timeout)
+    timeout_s = context.settings.limits.query_timeout
+    series = LiveSeries(context.engine, context.clock, timeout_s, parts.alerts.expected)
     reads = QueryReads(context.engine, context.settings, context.clock)
     comparisons = LiveComparisons(context.engine, series, reads, context.clock)
     return [

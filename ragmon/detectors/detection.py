@@ -16,6 +16,7 @@ from ragmon.detectors.arrays import Bools, Floats, Ints
 from ragmon.detectors.baselines import Baseline, from_log
 from ragmon.detectors.core import Charts
 from ragmon.detectors.days import EVERYWHERE, Calendar
+from ragmon.detectors.expected_band import ExpectedBand, Scatter, expected_band
 from ragmon.detectors.latencies import LatencyEdges
 from ragmon.detectors.losses import LOSSES, WEIGHTED, LossMap, cells
 from ragmon.detectors.minutes import TEN, MinuteLog, SavedMinute
@@ -285,14 +286,29 @@ class Detection:
                 self.log, self.streams, name, first=first, last=last, now=last * 60.0
             )
 
+    def expected(self, key: StreamKey, tens: Ints) -> ExpectedBand | None:
+        """The losses of a stream that are ordinary; None where it is not watched.
+
+        Args:
+            key: of the stream.
+            tens: (m,) numbers of ten-minutes, at least one.
+        """
+        row = self.streams.rows.get(key)
+        if row is None or row >= len(self.references.ready):
+            return None
+        scatter = Scatter(float(self.references.spread[row]), float(self.references.phi[row]))
+        return expected_band(self.log, row, tens, scatter, self._reference_options())
+
+    def _reference_options(self) -> ReferenceOptions:
+        return ReferenceOptions(self.options.delta, self.options.z, self.options.calendar)
+
     def _refresh(self, minute: int) -> None:
-        shared = ReferenceOptions(self.options.delta, self.options.z, self.options.calendar)
         self.references.refresh(
             self.log,
             minute,
             self.streams.binary,
             self._incidents(),
-            shared,
+            self._reference_options(),
             first=self.streams.first_minute,
         )
         self._settled = max(self.streams.rows.values(), default=-1) + 1

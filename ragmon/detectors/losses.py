@@ -193,6 +193,11 @@ def _pairs(metrics: dict[str, str], position: dict[str, int]) -> tuple[Ints, Int
     return columns, np.array([INDEX[metric] for metric in known.values()], dtype=np.int64)
 
 
+def expected_shares() -> dict[str, str]:
+    """Columns that are a stream of losses or its complement, and the metric of that stream."""
+    return {**_AS_THEY_ARE, "attribution": "attribution", "positive_feedback": "positive_feedback"}
+
+
 def hit_columns(columns: Sequence[str]) -> list[str]:
     """hit@k by each evidence, the best first, for the configured k nearest to 5."""
     hits = {name for name in columns if name.startswith("hit{k=")}

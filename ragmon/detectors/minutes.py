@@ -122,6 +122,12 @@ class MinuteLog:
             cells[hidden] = 0.0
         return cells
 
+    def tens_of(self, buckets: Ints, stream: int) -> Floats:
+        """Ten-minute cells (m, 3) of one stream without those of incidents."""
+        cells = self._rings[1].read(buckets, slice(stream, stream + 1))[:, 0]
+        cells[self.excluded[buckets % TENS, stream]] = 0.0
+        return cells
+
     def tens_total(self, first: int, last: int) -> Floats:
         """Sum of ten-minutes [first, last) without those of incidents, (streams, 3)."""
         total = self._rings[1].total(first, last)

@@ -254,7 +254,11 @@ class References(Arrays):
 
 def best_level(log: MinuteLog, ten: int, weekdays: Floats | None = None) -> ExpectedLevel:
     """The same time of day where enough is known, else the last day, two hours ago."""
-    by_hour, plain = same_time_of_day(log, ten, weekdays), last_day(log, ten)
+    return better_level(same_time_of_day(log, ten, weekdays), last_day(log, ten))
+
+
+def better_level(by_hour: ExpectedLevel, plain: ExpectedLevel) -> ExpectedLevel:
+    """The level of this time of day where enough is known, else that of the last day."""
     chosen = (by_hour.n >= ENOUGH_BY_HOUR) & (by_hour.days >= 1)
     return ExpectedLevel(
         *(
@@ -268,6 +272,11 @@ def last_day(log: MinuteLog, ten: int) -> ExpectedLevel:
     """The last 24 hours before a guard of two."""
     last = ten - GUARD_TENS
     total = log.tens_total(last - DAY_TENS, last)
+    return plain_level(total)
+
+
+def plain_level(total: Floats) -> ExpectedLevel:
+    """The level of a stretch without regard to the time of day; total (streams, 3)."""
     n, mean, variance = _moments(total)
     return ExpectedLevel(n, mean, variance, np.zeros(len(n)), np.full(len(n), 2.0 * TAU**2))
 
@@ -291,6 +300,11 @@ def same_time_of_day(log: MinuteLog, ten: int, weekdays: Floats | None = None) -
             for middle in middles.tolist()
         ]
     )
+    return level_of_days(by_day, weekdays)
+
+
+def level_of_days(by_day: Floats, weekdays: Floats | None = None) -> ExpectedLevel:
+    """The level by the same time of several days; by_day (days, streams, 3), changed in place."""
     if weekdays is not None:
         by_day[np.isnan(weekdays)] = 0.0
     kept = _trimmed(by_day)

@@ -3,14 +3,19 @@
 import asyncio
 
 import msgspec
+import numpy as np
 import pytest
 
 from ragmon.clock import ManualClock, SystemClock
 from ragmon.daemon.metric_series import LiveSeries
+from ragmon.detectors.expected_band import ExpectedBand
 from ragmon.errors import ReadTimeoutError
+from ragmon.web.pages.figures import TimeSpan, metric_figure
+from ragmon.web.pages.headlines import shown_metric
 from ragmon.web.series import SeriesQuery
 from tests.support.daemons import running
 from tests.support.hourly import DAY, HOUR, NOW, forty_days
+from tests.support.wait import eventually
 
 
 def send(site, pipeline, count, **fields):
@@ -131,6 +136,48 @@ def test_a_day_without_the_signal_is_a_gap(live):
     assert known == [9, 19, 29]
 
 
+def ordinary(key, tens):
+    """Detection that knows one stream, but not what was ordinary at the first step."""
+    if key != ("docs", "zero_result", "", ""):
+        return None
+    upper = np.full(len(tens), 0.3)
+    upper[0] = np.nan
+    return ExpectedBand(upper - 0.2, upper)
+
+
+@pytest.mark.parametrize(
+    ("metric", "days", "step_s", "expected"),
+    [
+        pytest.param("zero_result", 1, 3_600.0, (0.1, 0.3), id="a stream that is watched"),
+        pytest.param("error", 1, 3_600.0, (None, None), id="one of which too little is known"),
+        pytest.param("queries", 1, 3_600.0, (None, None), id="what is no stream"),
+        pytest.param("zero_result", 39, DAY, (None, None), id="steps that no level is of"),
+    ],
+)
+def test_a_point_says_what_was_ordinary(history, metric, days, step_s, expected):
+    engine, _, clock = history
+    points = asked(LiveSeries(engine, clock, 10.0, ordinary), metric, "docs", days, step_s).points
+    assert (points[0].expected_lower, points[0].expected_upper) == (None, None)
+    last = (points[-1].expected_lower, points[-1].expected_upper)
+    assert last == pytest.approx(expected)
+
+
+def test_charts_get_what_was_ordinary_and_a_good_share_is_turned_round(history):
+    engine, _, clock = history
+
+    def source(key, tens):
+        return ExpectedBand(np.full(len(tens), 0.1), np.full(len(tens), 0.3))
+
+    query = SeriesQuery("queries", "docs", "", "", NOW - DAY, NOW, 3_600.0)
+    course = asyncio.run(LiveSeries(engine, clock, 10.0, source).course(query))
+    lower, upper = course.expected["zero_result"]
+    assert (lower[0], upper[0]) == pytest.approx((0.1, 0.3))
+    lower, upper = course.expected["attribution"]
+    assert (lower[0], upper[0]) == pytest.approx((0.7, 0.9))
+    figure = metric_figure(shown_metric("error"), course, TimeSpan(NOW - DAY, NOW), [])
+    assert 'class="expected"' in figure.svg
+
+
 def test_a_read_that_takes_too_long_is_given_up(history):
     engine, _, _ = history
     clock = ManualClock(NOW)
@@ -138,3 +185,21 @@ def test_a_read_that_takes_too_long_is_given_up(history):
     clock.monotonic = lambda: clock.sleep(1.0) or monotonic()  # each look costs a second
     with pytest.raises(ReadTimeoutError, match=r"limits\.query_timeout"):
         asked(LiveSeries(engine, clock, 5.0), "queries", "docs", 39, DAY)
+
+
+def test_a_running_daemon_says_what_its_detectors_expect(tmp_path):
+    with running(tmp_path / "data", ManualClock(NOW)) as site:
+        batch = [
+            {"pipeline": "docs", "timestamp": NOW - 60.0 * at} | ({"error": "x"} if at % 10 else {})
+            for at in range(1_800)
+        ]
+        assert site.post("/v1/queries", batch).json["accepted"] == 1_800
+        path = f"/v1/series?metric=error&pipeline=docs&from={NOW - HOUR}&to={NOW}&step=10m"
+        points = eventually(
+            lambda: [
+                point
+                for point in site.get(path).json["points"]
+                if point["expected_upper"] is not None
+            ]
+        )
+        assert all(point["expected_lower"] < 0.9 < point["expected_upper"] for point in points)

@@ -25,6 +25,9 @@ from ragmon.clock import Clock
 from ragmon.config.units import seconds
 from ragmon.daemon.alerting.loop import Alerting
 from ragmon.daemon.ingest.engine import Engine
+from ragmon.detectors import StreamKey
+from ragmon.detectors.arrays import Ints
+from ragmon.detectors.expected_band import ExpectedBand
 from ragmon.errors import OverloadedError
 from ragmon.silence_schema import SilenceRequest, SilenceView
 from ragmon.stores.protocols import DeadLetter
@@ -53,6 +56,10 @@ class AlertApi:
     def now(self) -> float:
         """Unix seconds."""
         return self._clock.now()
+
+    def expected(self, key: StreamKey, tens: Ints) -> ExpectedBand | None:
+        """The losses of a stream that are ordinary; only on the writer's thread."""
+        return self._alerting.detection.expected(key, tens)
 
     def judged_until(self) -> float | None:
         """Unix seconds up to which everything is judged; None before there was anything."""

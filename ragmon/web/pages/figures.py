@@ -63,6 +63,8 @@ def metric_figure(
     if not any(map(math.isfinite, value)):
         return None
     x = _middles(course, len(value))
+    if expected is None and metric.name in course.expected:
+        expected = Band(x, *(end.tolist() for end in course.expected[metric.name]))
     y_axis = _y_axis(metric, [number for number in (*value, *upper) if math.isfinite(number)])
     x_axis = axes.times(span.start, span.end)
     svg = line_chart(

@@ -1,8 +1,9 @@
 """Protocol of what the pages are made of, and its answers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from ragmon.metric_series import Floats
 from ragmon.signals import Column
 from ragmon.web.permits import Readable
 from ragmon.web.series import SeriesQuery
@@ -33,6 +34,7 @@ class Course(NamedTuple):
     step_s: float
     columns: Sequence[Column]
     estimates: Estimates  # a row a step
+    expected: Mapping[str, tuple[Floats, Floats]] = {}  # by metric: ends of what is ordinary
 
 
 class SliceFigures(NamedTuple):
