@@ -93,6 +93,7 @@ def build_source(
                 timeout_s=otlp.mapping_timeout,
                 text=settings.privacy.text,
                 ends_frozen=True,
+                newest=lambda: engine.windows.watermark,
             ),
             redact=None if settings.privacy.text == "keep" else redact_text,
             timeouts=_timeouts(settings),

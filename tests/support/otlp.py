@@ -81,7 +81,12 @@ class Rig:
             Options(
                 limits=_LIMITS,
                 records=10_000,
-                mapping=MappingOptions(retention_s=7 * 86_400.0, max_skew_s=300.0, timeout_s=10.0),
+                mapping=MappingOptions(
+                    retention_s=7 * 86_400.0,
+                    max_skew_s=300.0,
+                    timeout_s=10.0,
+                    newest=lambda: engine.windows.watermark,
+                ),
                 timeouts=TraceTimeouts(),
                 redact=redact,
             ),
@@ -150,12 +155,15 @@ class Rig:
 
 
 @contextmanager
-def rig(directory: Path, authorize: Any = None, redact: Any = None) -> Iterator[Rig]:
+def rig(
+    directory: Path, authorize: Any = None, redact: Any = None, now: float = NOW
+) -> Iterator[Rig]:
     """An engine and the source in front of it."""
-    clock = ManualClock(NOW)
+    clock = ManualClock(now)
     directory.mkdir(parents=True, exist_ok=True)
     engine = build_engine(load(None, {"data_dir": str(directory)}).settings, clock)
     engine.writer.start()
+    engine.thread.ask(engine.restore)
     try:
         yield Rig(engine, clock, authorize, redact)
     finally:

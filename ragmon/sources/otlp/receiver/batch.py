@@ -1,6 +1,6 @@
 """Mapping of a group of traces, each of which can only spoil itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 from msgspec import Struct
@@ -19,6 +19,10 @@ from ragmon.stores.protocols import MappedSpans
 from ragmon.stores.quarantine import QuarantinedItem, Stage
 
 
+def _without_queries() -> float:
+    return 0.0
+
+
 class MappingOptions(Struct, frozen=True, kw_only=True):
     """Limits of mapping, and what may be written of a trace that fails."""
 
@@ -27,6 +31,8 @@ class MappingOptions(Struct, frozen=True, kw_only=True):
     timeout_s: float  # for one trace
     text: Policy = "keep"  # for errors, which can quote a trace
     ends_frozen: bool = False  # ends the process when a trace stops all of its threads
+    newest: Callable[[], float] = _without_queries
+    """Unix seconds of the newest query that was counted; 0.0 without one."""
 
     def bounds(self, now: float) -> Bounds:
         """Range of accepted timestamps."""
@@ -37,18 +43,25 @@ class MappingBounds:
     """Range of accepted timestamps for spans that were acknowledged a while ago.
 
     A clock that is set meanwhile refuses none of them: they may be as old, and as new, as the clock
-    allows or as it would without the step.
+    allows, as it would without the step, and as it did for the newest query before a restart.
     """
 
     def __init__(self, clock: Clock, options: MappingOptions) -> None:
         self._clock = clock
         self._options = options
-        self._offset = clock.now() - clock.monotonic()
+        self._offsets = [clock.now() - clock.monotonic()]  # of clocks that may be right
+
+    def resume(self) -> None:
+        """Take the newest query for what the clock said before the restart."""
+        newest = self._options.newest()
+        if newest:
+            self._offsets.append(newest - self._clock.monotonic())
 
     def at(self, now: float) -> Bounds:
         """The range at a moment in unix seconds."""
-        unset = self._offset + self._clock.monotonic()
-        earlier, later = (self._options.bounds(each) for each in sorted((now, unset)))
+        monotonic = self._clock.monotonic()
+        clocks = [now, *(offset + monotonic for offset in self._offsets)]
+        earlier, later = (self._options.bounds(each) for each in (min(clocks), max(clocks)))
         return Bounds(earlier.oldest, later.newest)
 
 

@@ -35,6 +35,8 @@ class Suspects:
         submit: Submit,
         clock: Clock,
         options: MappingOptions,
+        *,
+        bounds: MappingBounds,
         is_ending: Callable[[], bool],
     ) -> None:
         """Make it.
@@ -44,13 +46,14 @@ class Suspects:
             submit: see ``Submit``; raises OverloadedError or StoreError.
             clock: of the daemon.
             options: limits of mapping.
+            bounds: of timestamps.
             is_ending: True when nothing new should be begun.
         """
         self._spans = spans
         self._submit = submit
         self._clock = clock
         self._options = options
-        self._bounds = MappingBounds(clock, options)
+        self._bounds = bounds
         self._is_ending = is_ending
         self._traces: dict[bytes, MarkedTrace] = {}
         self._log = structlog.get_logger("otlp")

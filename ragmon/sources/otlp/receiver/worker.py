@@ -79,7 +79,12 @@ class MappingWorker:
         self.loop = Loop("otlp", self._turn, self._log)
         self.limit = TimeLimit(options.timeout_s, clock, guard)
         self._suspects = Suspects(
-            spans, self._submit, clock, options, is_ending=self.loop.stopping.is_set
+            spans,
+            self._submit,
+            clock,
+            options,
+            bounds=self._bounds,
+            is_ending=self.loop.stopping.is_set,
         )
 
     def start(self) -> None:
@@ -160,6 +165,7 @@ class MappingWorker:
     def restore(self) -> None:
         """Wait again for the traces that were incomplete when ragmon ended."""
         now = self._clock.monotonic()
+        self._bounds.resume()
         self._suspects.restore()
         for trace_id, spans, has_entry in self._spans.ask(lambda stored: stored.pending()):
             if trace_id not in self._suspects:

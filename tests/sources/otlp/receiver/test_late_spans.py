@@ -64,6 +64,21 @@ def test_a_clock_that_is_set_before_a_trace_is_complete_loses_no_query(site, day
     assert (site.stored(), site.pending()) == (1, 0)
 
 
+@pytest.mark.parametrize("days", [8, 200, -3])
+def test_a_restart_under_a_wrong_clock_loses_no_query(tmp_path, days):
+    """The newest query tells what the clock said when the spans were acknowledged."""
+    with rig(tmp_path) as before:
+        other = span(1, 0, ASKED, trace_id=bytes(15) + b"\x02")
+        send(before, other)
+        before.wait(11.0)
+        assert before.stored() == 1
+        send(before, ROOT)
+    with rig(tmp_path, now=NOW + days * 86_400.0) as after:
+        after.wait(61.0)
+        assert after.record(ID).answer == "Ten euros."
+        assert (after.stored(), after.pending()) == (2, 0)
+
+
 def test_windows_and_counters_tell_of_the_whole_trace(site):
     send(site, SEARCH)
     site.wait(61.0)
