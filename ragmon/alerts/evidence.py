@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from ragmon.alerts import Evidence, ModeShift, SliceShare
 from ragmon.alerts.remedies import remedy_of, runbook_of
 from ragmon.alerts.sentences import detail, sentence
-from ragmon.alerts.suspects import Cell, probabilities
+from ragmon.alerts.suspects import SURE, Cell, overlaps, probabilities
 from ragmon.detectors import MINUTE_S, Finding, StreamKey
 from ragmon.detectors.arrays import Floats
 from ragmon.detectors.detection import Detection
@@ -15,6 +15,8 @@ from ragmon.detectors.losses import MODES
 MOST_SLICES = 5
 _LEAST_SHARE = 0.1
 _HOUR_S = 3_600.0
+_NEW_MINUTES = 7 * 1_440  # for so long a slice is judged by the level of its pipeline
+_TOGETHER_MINUTES = 60  # between the first records of a pipeline and those of its slices
 _LATENCIES = ("latency_p50", "latency")  # in the order of their thresholds
 
 
@@ -42,10 +44,11 @@ def slice_shares(
     """The slices that drive the change, and how many losses there are beyond what was expected.
 
     A slice's share is its own excess over its own past, of the excess of the whole. Slices of
-    different dimensions overlap, so shares need not add up.
+    different dimensions overlap, so shares need not add up. A change of a slice is driven by
+    itself, unless most of it lies within a slice of another dimension that explains the whole.
 
     Args:
-        finding: of a whole pipeline; a slice has no slices.
+        finding: of a pipeline or a slice.
         detection: the streams and their references.
         cells: (streams, 3) since the change.
     """
@@ -54,25 +57,70 @@ def slice_shares(
     if row is None or finding.alert.kind == "no_data":
         return (), None
     expected = finding.reference.mean if finding.reference else float(references.mean[row])
-    excess = float(cells[row, 1] - cells[row, 0] * expected)
-    if stream.dimension or excess <= 0.0:
-        return (), max(excess, 0.0)
+    cell = Cell(float(cells[row, 0]), float(cells[row, 1]), expected)
+    if cell.excess <= 0.0:
+        return (), 0.0
+    if not stream.dimension:
+        return tuple(_drivers(stream, cell, detection, cells)[:MOST_SLICES]), cell.excess
+    if finding.alert.kind == "canary":
+        return (), cell.excess  # it was compared with another version alone
+    return _driver_elsewhere(stream, cell, detection, cells), cell.excess
+
+
+def _drivers(
+    stream: StreamKey, whole: Cell, detection: Detection, cells: Floats
+) -> list[SliceShare]:
+    """The slices of a pipeline that drive a change of one metric, the largest part first."""
+    references, begun = detection.references, detection.streams.rows[stream]
     shares, parts = [], []
     for key, number in detection.streams.rows.items():
         n = float(cells[number, 0])
         if key[:2] != stream[:2] or not key.dimension or n <= 0.0:
             continue
-        past = float(references.mean[number]) if references.ready[number] else expected
-        share = (float(cells[number, 1]) - n * past) / excess
-        mean = float(cells[number, 1]) / n
+        own = references.ready[number] and not _is_new(detection, number, begun)
+        past = float(references.mean[number]) if own else whole.expected
+        part = Cell(n, float(cells[number, 1]), past)
+        share = part.excess / whole.excess
         if share >= _LEAST_SHARE:
-            shares.append(SliceShare(key.dimension, key.value, n, mean, past, share))
-            parts.append(Cell(n, float(cells[number, 1]), past))
-    whole = Cell(float(cells[row, 0]), float(cells[row, 1]), expected)
+            shares.append(SliceShare(key.dimension, key.value, n, part.rate, past, share))
+            parts.append(part)
     blamed = zip(shares, probabilities(whole, parts), strict=True)
     shares = [replace(part, probability=probability) for part, probability in blamed]
-    shares.sort(key=lambda part: (-part.share, part.dimension, part.value))
-    return tuple(shares[:MOST_SLICES]), excess
+    return sorted(shares, key=lambda part: (-part.share, part.dimension, part.value))
+
+
+def _driver_elsewhere(
+    stream: StreamKey, part: Cell, detection: Detection, cells: Floats
+) -> tuple[SliceShare, ...]:
+    """The slice of another dimension that explains what one slice has lost; () without one."""
+    everything = StreamKey(stream.pipeline, stream.metric)
+    row = detection.streams.rows.get(everything)
+    if row is None or not detection.references.ready[row]:
+        return ()
+    expected = float(detection.references.mean[row])
+    whole = Cell(float(cells[row, 0]), float(cells[row, 1]), expected)
+    if whole.excess <= 0.0:
+        return ()
+    others = [
+        share
+        for share in _drivers(everything, whole, detection, cells)
+        if share.dimension != stream.dimension
+    ]
+    best = max(others, key=lambda share: share.probability, default=None)
+    if best is None or best.probability < SURE:
+        return ()
+    culprit = Cell(best.n, best.n * best.mean, best.expected)
+    return (best,) if overlaps(whole, culprit, part) else ()
+
+
+def _is_new(detection: Detection, part: int, whole: int) -> bool:
+    """True for a slice that began lately, and after its pipeline did.
+
+    Its own past may be what is wrong: a bad release would be at its usual level within hours.
+    """
+    began, before = detection.streams.first_minute[[part, whole]].tolist()
+    since = max(int(before), detection.log.frontier - _NEW_MINUTES)
+    return int(began) > since + _TOGETHER_MINUTES
 
 
 def mode_shifts(pipeline: str, detection: Detection, cells: Floats) -> tuple[ModeShift, ...]:

@@ -5,7 +5,8 @@ one. It joins that of the alert which explains it; else one that it was in befor
 an alert that is its cause or effect, or blames the same slice, or is on the same metric of the
 pipeline and not of a rival slice, or on the same outage, or on the answers of the same place, and
 that began within a quarter of an hour; or during which it began as an effect; or that blames the
-same version. Else it begins one.
+same version; or in which a slice is worse on the metric that is worse in the whole now. Else it
+begins one.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 from ragmon.alerts import SEVERITIES, Alert, graver
 from ragmon.alerts.inhibition import ANSWERS, DRIFT, causal_order, is_effect
 from ragmon.alerts.sentences import MOST_SENTENCE, moment, shorten, symptom
+from ragmon.alerts.suspects import SURE
 from ragmon.detectors import Severity
 from ragmon.windows.series import VERSION
 
@@ -24,7 +26,6 @@ NEAR_S = 900.0
 _NEAR_DRIFTS_S = 2 * 86_400.0
 _AT_ONCE_S = 300.0  # between the beginnings of an outage in two metrics
 _UNANSWERED = frozenset({"error", "zero_result"})
-_SURE = 0.5  # probability from which a slice is named as the cause
 _MOST_SYMPTOMS = 5
 _PLAIN = ("no_data", "test")  # kinds of alerts that compare no levels
 
@@ -122,15 +123,15 @@ def open_incidents(alerts: Iterable[Alert]) -> dict[Severity, int]:
 
 
 def suspect(alert: Alert) -> IncidentCause:
-    """The slice that one alert blames: its own, or the most likely of its pipeline's."""
+    """The slice that one alert blames: the most likely of its pipeline's, else its own."""
     stream = alert.key.stream
-    if stream.dimension:
-        return _slice(stream.dimension, stream.value, None)
     parts = alert.evidence.slices if alert.evidence else ()
     best = max(parts, key=lambda part: part.probability, default=None)
-    if best is None or best.probability < _SURE:
-        return IncidentCause(stream.pipeline)
-    return _slice(best.dimension, best.value, best.probability)
+    if best is not None and best.probability >= SURE:
+        return _slice(best.dimension, best.value, best.probability)
+    if stream.dimension:
+        return _slice(stream.dimension, stream.value, None)
+    return IncidentCause(stream.pipeline)
 
 
 def _slice(dimension: str, value: str, probability: float | None) -> IncidentCause:
@@ -148,7 +149,7 @@ def _is_related(one: Alert, other: Alert) -> bool:
         return True
     if is_effect(one, other) and begins - near <= began <= other.bad_at:
         return True  # no effect is older than its cause
-    if _is_one_release(one, other):
+    if _is_one_release(one, other) or _widens(one, other):
         return True
     if not _is_near(one, other):
         return False
@@ -170,6 +171,21 @@ def _blames_the_same(one: Alert, other: Alert) -> bool:
 def _is_one_release(one: Alert, other: Alert) -> bool:
     """True where both blame one version: what a release broke is found at any time."""
     return suspect(one).dimension == VERSION and _blames_the_same(one, other)
+
+
+def _widens(one: Alert, other: Alert) -> bool:
+    """True where a metric of a slice became worse, and now that of the whole pipeline does.
+
+    A bad version and a drift go on for days, and are no reason for a sudden change.
+    """
+    here, there = one.key.stream, other.key.stream
+    if one.ended_at is not None or not here.dimension or there.dimension:
+        return False
+    lasting = one.key.kind == "canary" or (one.key.kind == DRIFT != other.key.kind)
+    if lasting or here[:2] != there[:2]:
+        return False
+    blamed = suspect(other)
+    return not blamed.dimension or _slice_blamed(other) in (_slice_of(one), _slice_blamed(one))
 
 
 def _is_one_change(one: Alert, other: Alert) -> bool:
@@ -252,10 +268,10 @@ def _cause(alerts: Sequence[Alert]) -> IncidentCause:
     pipeline = alerts[0].key.stream.pipeline
     if total > 0.0:
         best = max(sorted(weights), key=lambda key: weights[key], default=None)
-        if best is None or weights[best] < _SURE * total:
+        if best is None or weights[best] < SURE * total:
             return IncidentCause(pipeline)
         return _slice(*best, weights[best] / total)
-    slices = {alert.key.stream[2:] for alert in alerts}
+    slices = {_slice_blamed(alert) for alert in alerts}
     dimension, value = slices.pop() if len(slices) == 1 else ("", "")
     return _slice(dimension, value, None) if dimension else IncidentCause(pipeline)
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragmon.alerts import SEVERITIES, Alert, graver
-from ragmon.alerts.incidents import AlertIncident, IncidentCause, summary
+from ragmon.alerts.incidents import AlertIncident, IncidentCause, summary, suspect
 from ragmon.alerts.inhibition import causal_order
 from ragmon.detectors import AlertKey, Severity
 
@@ -220,17 +220,28 @@ def _change(
 def _news(before: OpenIncident | None, group: _Members, now: float) -> list[Alert]:
     """Alerts that nothing that is known explains; one that comes back soon is none.
 
-    One of another pipeline is news, since it may have receivers of its own.
+    Nor is a metric that is known to be worse in the slice that is blamed again. One of another
+    pipeline is news, since it may have receivers of its own.
     """
     known = set(before.known) if before else set()
     pipelines = before.pipelines if before else ()
     known |= {alert.fingerprint for alert in group.ended if _is_fresh(alert, now)}
+    places = {_place(alert) for alert in group.firing if alert.fingerprint in known}
     unknown = [alert for alert in group.firing if alert.fingerprint not in known]
     return [
         alert
         for alert in unknown
-        if not alert.inhibited_by or (pipelines and alert.key.stream.pipeline not in pipelines)
+        if (not alert.inhibited_by and _place(alert) not in places - {None})
+        or (pipelines and alert.key.stream.pipeline not in pipelines)
     ]
+
+
+def _place(alert: Alert) -> tuple[str, str, str, str] | None:
+    """The metric and the slice that is blamed; None where it is the whole pipeline."""
+    stream, blamed = alert.key.stream, suspect(alert)
+    if not blamed.dimension:
+        return None
+    return stream.pipeline, stream.metric, blamed.dimension, blamed.value
 
 
 def _is_fresh(alert: Alert, now: float) -> bool:

@@ -12,11 +12,16 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+SURE = 0.5
+"""Probability from which a slice is named as the cause."""
+
 _SLACK = 0.02
+_ERRORS = 2.0  # standard errors
+_EVENLY = 2.0  # times the mean loss of the whole, within which a slice has its fair part
 _LEAST, _MOST = 1e-4, 1.0 - 1e-4  # of a rate
 _STEPS = 40  # of a bisection over the log odds
 _LONGEST = 20.0  # shift of the log odds
-_MOST_EVIDENCE = 50.0  # log likelihood ratio
+_MOST_EVIDENCE = 50.0  # log likelihood ratio, beyond which a slice is innocent
 
 
 class Cell(Struct, frozen=True):
@@ -31,14 +36,36 @@ class Cell(Struct, frozen=True):
         """Mean loss since the change."""
         return self.losses / self.n
 
+    @property
+    def excess(self) -> float:
+        """Losses beyond what was expected."""
+        return self.losses - self.n * self.expected
+
 
 def probabilities(whole: Cell, slices: Sequence[Cell]) -> list[float]:
     """For each slice the probability that the change is its own, not the whole pipeline's."""
     if not slices:
         return []
-    weights = [math.exp(_evidence(whole, part)) / len(slices) for part in slices]
-    total = 1.0 + sum(weights)
+    evidence = [_evidence(whole, part) - math.log(len(slices)) for part in slices]
+    most = max(0.0, *evidence)  # taken away, so that no weight is beyond a float
+    weights = [math.exp(max(each - most, -_MOST_EVIDENCE)) for each in evidence]
+    total = math.exp(-most) + sum(weights)
     return [weight / total for weight in weights]
+
+
+def overlaps(whole: Cell, culprit: Cell, part: Cell) -> bool:
+    """True where what a slice lost is explained by a culprit of another dimension.
+
+    Either most of it must lie within the culprit, since the queries outside of it lost too little;
+    or the slice has no more than its fair part of what the culprit does to the whole.
+    """
+    n = whole.n - culprit.n
+    usual = max(whole.n * whole.expected - culprit.n * culprit.expected, 0.0)
+    lost = max(whole.losses - culprit.losses - usual, 0.0)
+    outside = lost + _ERRORS * math.sqrt(usual * max(1.0 - usual / max(n, 1.0), 0.0))
+    if 2.0 * outside <= part.excess:
+        return True
+    return part.excess / part.n <= _EVENLY * whole.excess / whole.n
 
 
 def _evidence(whole: Cell, part: Cell) -> float:
@@ -51,7 +78,7 @@ def _evidence(whole: Cell, part: Cell) -> float:
     alone = _likelihood(part, part.rate) + _likelihood(rest, rest.expected)
     shift = _shift(whole.losses, (part, rest))
     together = sum(_likelihood(cell, _shifted(cell.expected, shift)) for cell in (part, rest))
-    return min(max(alone - together, -_MOST_EVIDENCE), _MOST_EVIDENCE)
+    return alone - together
 
 
 def _likelihood(cell: Cell, rate: float) -> float:

@@ -33,7 +33,7 @@ class TrafficPlan(Struct, frozen=True):
 
     now: float  # unix seconds: where history ends and live traffic starts
     seed: int
-    questions: tuple[KnownQuestion, ...]
+    questions: tuple[KnownQuestion, ...]  # the most popular first, in the past as live
     incidents: Incidents
 
 
@@ -54,8 +54,10 @@ class Situation(Struct, frozen=True):
 
 def plan_for(application: Application, *, now: float, seed: int = 0) -> TrafficPlan:
     """The demo's day up to ``now`` (unix seconds), over the questions this Python can answer."""
-    questions = tuple(known(load(), application.chunks))
-    return TrafficPlan(now, seed, questions, incidents(now))
+    questions = list(known(load(), application.chunks))
+    popular = Random(f"{seed} popularity")  # noqa: S311  A simulation, no secret.
+    by_popularity = popular.sample(questions, len(questions))
+    return TrafficPlan(now, seed, tuple(by_popularity), incidents(now))
 
 
 def history(

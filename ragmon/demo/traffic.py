@@ -74,8 +74,13 @@ def steady(rng: Random, *, start: float, rate: float) -> Iterator[float]:
 def asks(
     rng: Random, times: Iterable[float], questions: Sequence[KnownQuestion]
 ) -> Iterator[AskedQuestion]:
-    """A question for each time, from users who come and go."""
-    by_popularity = rng.sample(questions, len(questions))
+    """A question for each time, from users who come and go.
+
+    Args:
+        rng: the source of chance.
+        times: in order.
+        questions: the most popular first.
+    """
     popularity = list(accumulate(1.0 / (rank + 10.0) for rank in range(len(questions))))
     visits: deque[Visit] = deque(maxlen=_VISITS_AT_ONCE)
     for at in times:
@@ -84,7 +89,7 @@ def asks(
         else:
             visit = _arrive(rng)
             visits.append(visit)
-        question = by_popularity[bisect(popularity, rng.random() * popularity[-1])]
+        question = questions[bisect(popularity, rng.random() * popularity[-1])]
         yield AskedQuestion(at, question, visit, f"{rng.getrandbits(128):032x}")
 
 

@@ -20,15 +20,27 @@ def found(metric, kind="anomaly", *, part=("", ""), began=0.0, **given):
     return finding(metric, kind, part=part, changed_at=NOW + began, **given)
 
 
-def book_of(*minutes, slices=(), suppressions=None):
-    """The book after these findings, ten minutes apart."""
+def book_of(*minutes, slices=(), elsewhere=(), suppressions=None):
+    """The book after these findings, ten minutes apart.
+
+    Args:
+        minutes: their findings.
+        slices: that drive what changes in the whole.
+        elsewhere: what drives changes of slices.
+        suppressions: silences.
+    """
+
+    def explain(one):
+        drivers = elsewhere if one.alert.stream.dimension else slices
+        return Evidence(sentence=one.alert.stream.metric, excess=50.0, slices=drivers)
+
     book = AlertBook()
     for at, findings in enumerate(minutes):
         moved = step(
             book,
             findings,
             NOW + 600.0 * at,
-            lambda one: Evidence(sentence=one.alert.stream.metric, excess=50.0, slices=slices),
+            explain,
             suppressions=suppressions or Suppressions(),
         )
         book = AlertBook.load(moved.book.dump())
@@ -114,6 +126,43 @@ def test_what_one_release_broke_is_one_incident_whenever_it_is_found():
     slow = found("latency", "canary", part=("version", "v2"), began=3_600.0)
     book = book_of(*[[CANARY_HIT]] * 6, [CANARY_HIT, slow])
     assert groups(book) == [["hit", "latency"]]
+
+
+def test_a_slice_that_suffers_from_a_version_is_in_its_incident_however_late():
+    late = found("hit", part=("channel", "api"), began=3_600.0)
+    minutes = [*[[CANARY_SLOW]] * 6, [CANARY_SLOW, late]]
+    assert len(groups(book_of(*minutes))) == 2
+    book = book_of(*minutes, elsewhere=(BLAMED,))
+    assert groups(book) == [["hit", "latency"]]
+    (one,) = incidents(book.open, NOW)
+    assert (one.cause.dimension, one.cause.value) == ("version", "v2")
+
+
+def test_a_slice_that_becomes_the_whole_widens_its_incident():
+    acme = found("hit", part=("tenant", "acme"))
+    whole = found("hit", began=3_600.0, severity="critical")
+    minutes = [*[[acme]] * 6, [acme, whole]]
+    (one,) = incidents(book_of(*minutes).open, NOW)
+    assert len(one.alerts) == 2
+    assert not one.cause.dimension
+    assert len(groups(book_of(*minutes, slices=(BLAMED,)))) == 2
+    assert len(groups(book_of(*[[acme]] * 6, [], [whole]))) == 2
+
+
+def test_a_metric_that_is_known_to_be_worse_in_the_slice_is_no_news():
+    late = [found(name, began=1_800.0) for name in ("hit", "latency")]
+    book, told = AlertBook(), []
+    for at, findings in enumerate(
+        [[CANARY_HIT], *[[CANARY_HIT, late[0]]] * 30, *[[CANARY_HIT, *late]] * 30]
+    ):
+        moved = step(
+            book,
+            findings,
+            NOW + 60.0 * at,
+            lambda one: Evidence(sentence="", excess=50.0, slices=(BLAMED,)),
+        )
+        book, told = moved.book, [*told, *(f"{at} {each.change}" for each in moved.notices)]
+    assert told == ["0 opened", "31 grew"]
 
 
 def test_an_incident_ends_with_its_last_alert_and_begins_with_its_first():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragmon.alerts.suspects import Cell, probabilities
+from ragmon.alerts.suspects import Cell, overlaps, probabilities
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,29 @@ def test_slices_that_are_the_same_queries_share_the_probability():
     assert innocent < 0.01
 
 
+def test_of_two_slices_beyond_doubt_the_more_likely_one_is_named():
+    """All strays are one version's; of all rates that low any slice might be to blame."""
+    rare, version = Cell(1_006, 45, 0.003), Cell(2_233, 214, 0.0)
+    first, second = probabilities(Cell(8_306, 214, 1.3e-5), [rare, version])
+    assert first < 0.01 < 0.99 < second
+
+
 def test_nothing_to_suspect():
     assert probabilities(Cell(10, 1, 0.1), []) == []
+
+
+BAD_QUARTER = (Cell(4_000, 800, 0.1), Cell(1_000, 500, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("whole", "culprit", "part", "explained"),
+    [
+        pytest.param(*BAD_QUARTER, Cell(800, 160, 0.1), True, id="its fair part"),
+        pytest.param(*BAD_QUARTER, Cell(800, 400, 0.1), True, id="hit harder, by nothing else"),
+        pytest.param(*BAD_QUARTER, Cell(40, 36, 0.1), False, id="few that lost by themselves"),
+        pytest.param(Cell(4_000, 1_100, 0.1), Cell(1_000, 500, 0.1), Cell(800, 500, 0.1), False,
+                     id="the others lost more as well"),
+    ],
+)  # fmt: skip
+def test_what_a_slice_lost_is_explained_by_another_one(whole, culprit, part, explained):
+    assert overlaps(whole, culprit, part) == explained

@@ -132,12 +132,12 @@ def test_live_traffic_keeps_its_rate_and_stops_when_told(rate):
 
     def send(batch):
         sent.append(batch)
-        if len(sent) == 200:
+        if len(sent) == 400:
             stop.set()
 
     live(application(), played()[0], send, clock, stop, rate=rate)
-    assert len(sent) == 200
-    assert 200 / (clock.now() - NOW) == pytest.approx(rate, rel=0.2)
+    assert len(sent) == 400
+    assert 400 / (clock.now() - NOW) == pytest.approx(rate, rel=0.2)
     times = [batch.queries[0].timestamp for batch in sent]
     assert times == sorted(set(times))
     assert {batch.queries[0].version for batch in sent} == {STABLE, FAST}
