@@ -26,6 +26,17 @@ def many_tags() -> bytes:
     return b'{"tags":{' + b",".join(b'"%d":"a"' % at for at in range(1 << 20)) + b"}}"
 
 
+def large_record() -> bytes:
+    """A query of 18 MB, each text of which is allowed."""
+    return b'{"chunks":[%s{"id":"a"}]}' % (b'{"id":"a","text":"%s"},' % (b"a " * 450_000) * 20)
+
+
+def long_words() -> bytes:
+    """Queries of 9 MB in all, each with a word of its own that is 149 kB long."""
+    chunk = b'{"answer":"because","chunks":[{"id":"a","text":"alpha %d%s"}]}'
+    return b"\n".join(chunk % (at, b"z" * 149_000) for at in range(60))
+
+
 def empty_spans() -> bytes:
     """Spans of two bytes in protobuf."""
     return _field(0x0A, _field(0x12, b"\x12\x00" * (SIZE // 2)))
@@ -52,6 +63,8 @@ ATTACKS = (
     Attack("numbers", QUERIES, JSON, repeated(b"1,", b'{"x":[', b"1]}")),
     Attack("tags", QUERIES, JSON, many_tags),
     Attack("chunks", QUERIES, JSON, repeated(b'{"id":"a"},', b'{"chunks":[', b'{"id":"a"}]}')),
+    Attack("one large record", QUERIES, JSON, large_record),
+    Attack("long words", QUERIES, NDJSON, long_words),
     Attack("OTLP JSON spans {}", TRACES, JSON, repeated(b"{},", SPANS, b"{}]}]}]}")),
     Attack("OTLP protobuf, empty spans", TRACES, PROTOBUF, empty_spans),
     Attack("scores {}", "/api/public/scores", JSON, repeated(b"{},", b"[", b"{}]")),
