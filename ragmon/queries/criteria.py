@@ -49,11 +49,15 @@ def failures(pipeline: Pipeline) -> dict[str, FailedWay]:
             "uncited",
             "low_score",
             "cited_unretrieved",
+            "refusal",
+            "missing_refusal",
             "unfaithful",
         )
     }
     named["repeat"] = FailedWay((catalogue.index("repeat"),), 1.0)  # the first of its question
     named["disliked"] = FailedWay((catalogue.index("negative_feedback"),), 1.0)
+    refused = (catalogue.index("false_refusal", evidence=name) for name in ("label", "score"))
+    named["false_refusal"] = FailedWay(tuple(refused), 1.0)
     # As detectors see it, so that an alert's queries are those that it is about.
     hits = [name for name in hit_columns(pipeline.columns) if name in pipeline.columns]
     named["miss"] = FailedWay(tuple(map(pipeline.columns.index, hits)), 0.0)

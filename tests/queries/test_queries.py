@@ -242,6 +242,27 @@ def paged(rig: Rig, asked: QueryFilter, count: int) -> list[str]:
 @pytest.mark.parametrize(
     ("failing", "expected"),
     [
+        pytest.param("refusal", ["right", "wrong"], id="answers that decline"),
+        pytest.param("false_refusal", ["wrong"], id="although something relevant was retrieved"),
+        pytest.param("missing_refusal", ["made up"], id="an answer out of nothing"),
+    ],
+)
+def test_answers_that_decline_are_found(rig, failing, expected):
+    declines = "I do not know."
+    rig.commit(
+        sent(
+            record("fine", at=NOON - 5, chunks=chunks("a"), relevant_ids=["a"], answer="Five."),
+            record("wrong", at=NOON - 4, chunks=chunks("a"), relevant_ids=["a"], answer=declines),
+            record("right", at=NOON - 3, chunks=[], answer=declines),
+            record("made up", at=NOON - 2, chunks=[], answer="Five."),
+        )
+    )
+    assert ids(newest(rig, failing=(failing,))) == expected
+
+
+@pytest.mark.parametrize(
+    ("failing", "expected"),
+    [
         pytest.param((), ["slow", "disliked", "empty", "failed", "fine"], id="any, newest first"),
         pytest.param(("error",), ["failed"], id="failed"),
         pytest.param(("zero_result",), ["empty"], id="nothing retrieved"),
