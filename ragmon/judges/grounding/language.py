@@ -11,9 +11,11 @@ _LEAST_SHARE = 0.15
 _FOREIGN = {
     "de": "der die das und ist nicht ein eine zu den mit von für auf im dem sich des auch werden",
     "fr": "le la les des du de et en un une est dans pour que qui au sur par pas sont avec ce",
-    "es": "el la los las de del que y en un una por con para es se su al como no más son",
+    "es": "el la los las de del que y en un una por con para es se su al como no más son "
+    "dos lo le sin pero también cuando hay fue hasta desde según tiene puede muy cada entre sobre",
     "it": "il lo gli di che e è per un una con non del della dei in si sono da come nel alla",
-    "pt": "o os as de da do dos que e em um uma para com não é se por na no mais como são",
+    "pt": "o os as de da do dos que e em um uma para com não é se por na no mais como são "
+    "ao à às das nos nas pelo pela sem mas também quando há foi até desde tem pode cada entre",
     "nl": "de het een en van is dat op te in voor met niet zijn aan door ook bij als worden",
     "sv": "och att det som en på är av för med den till inte om ett har i de kan från",
     "pl": "i w na z nie się że do to jest o jak po za od przez dla są oraz by",
@@ -56,6 +58,8 @@ def language_of(text: str) -> str | None:
     enough = max(_LEAST_HITS, _LEAST_SHARE * len(tokens))
     if best != "en" and hits[best] < 2.0 * hits["en"]:
         return "en" if hits["en"] >= enough else None
+    if best != "en" and sum(count == hits[best] for count in hits.values()) > 1:
+        return None  # words that several languages share do not tell them apart
     return best if hits[best] >= enough else None
 
 

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import pytest
 
 from ragmon.judges import grounding
+from ragmon.judges.grounding.language import language_of
 from tests.support.paths import DATA
 
 MEASURED = ["de", "fr", "es", "pt", "it", "nl", "pl", "ru", "ko", "ar"]
-MOST_UNSCORED = dict.fromkeys(MEASURED, 1) | {"es": 7}
-"""Of 20 answers those taken for another language than their passage; Spanish for Portuguese."""
+MOST_UNSCORED = dict.fromkeys(MEASURED, 1) | {"es": 0}
+"""Of 20 answers those taken for another language than their passage."""
 
 RULES = ("number", "name", "addition")
 UNMEASURED = ["zh", "ja", "hi"]
@@ -65,6 +66,34 @@ def auroc(good: list[float], bad: list[float]) -> float:
     """Share of pairs in which the good answer scores higher; a tie counts half."""
     pairs = [(a > b) + 0.5 * (a == b) for a in good for b in bad]
     return sum(pairs) / len(pairs)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "El plazo de devolución es de 30 días desde la compra.",
+        "El pedido se envía en 24 horas y llega en tres días.",
+        "Puede pagar con tarjeta o por transferencia.",
+        "La garantía cubre los defectos de fábrica durante dos años.",
+        "En Tampere trabajan 830 personas en tres turnos y producen papel.",
+        "Como máximo se permiten dos maletas por persona.",
+    ],
+)
+def test_short_spanish_is_not_taken_for_another_language(text):
+    assert language_of(text) in ("es", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "O prazo de devolução é de 30 dias a partir da compra.",
+        "O pedido é enviado em 24 horas e chega em três dias.",
+        "O escritório de Lisboa abre às nove e fecha às seis.",
+        "Não se aceitam devoluções de produtos abertos.",
+    ],
+)
+def test_short_portuguese_is_still_known(text):
+    assert language_of(text) == "pt"
 
 
 def test_it_ranks_corrupted_answers_below_faithful_ones():
