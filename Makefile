@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+LOWEST := tests/sources/otlp tests/web/pages tests/windows tests/signals tests/exposition
 
-.PHONY: dist frameworks collector prometheus3 demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
+.PHONY: lowest dist frameworks collector prometheus3 demo check test golden docs pictures bench fuzz faults soak lock sbom tools clean kubernetes
 
 demo: $(INSTALLED)
 	$(RUN)/ragmon demo
@@ -19,6 +20,13 @@ check: $(INSTALLED)
 # Those that start real programs run beside the others: two thirds of the time.
 test: $(INSTALLED) tools
 	@sh tests/support/run_tests.sh $(RUN)/pytest
+
+# The parts that meet other packages, on the lowest version of each that pyproject.toml allows.
+lowest: $(INSTALLED)
+	$(RUN)/uv venv --quiet --clear --python $(RUN)/python $(VENV)-lowest
+	$(RUN)/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct \
+		'.[grpc]' 'pytest>=8.3' 'pytest-timeout>=2.3' 'pytest-rerunfailures>=15' 'hypothesis>=6.100'
+	PYTHONPATH=. $(VENV)-lowest/bin/python -m pytest -q -W ignore::DeprecationWarning $(LOWEST)
 
 golden: $(INSTALLED)
 	$(RUN)/python -m grafana.generate

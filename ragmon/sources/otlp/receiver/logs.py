@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
+from google.protobuf.unknown_fields import UnknownFieldSet
 from msgspec import Struct
 from opentelemetry.proto.logs.v1.logs_pb2 import ScopeLogs
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource as WireResource
@@ -53,6 +54,9 @@ class DecodedLogs(Struct):
     evaluations: list[LoggedEvaluation] = []
     ignored: int = 0  # about no answer
     lost: int = 0  # content of nothing that is named
+
+
+_EVENT_NAME = 12  # number of the field event_name of a LogRecord
 
 
 class _LogRecord(Struct, frozen=True, rename="camel"):
@@ -146,7 +150,7 @@ def _from_protobuf(body: bytes, most: int, memory: MemoryReservation | None) -> 
 
 def _from_wire(record: Any) -> LogEvent:
     attributes = protobuf.attributes(record.attributes, DecodedSpans([]))
-    name = name_of(record.event_name, attributes)
+    name = name_of(_event_name(record), attributes)
     content = None
     if may_hold_content(name, attributes) or _is_conversation(record.body):
         content = _cut(protobuf.value_of(record.body))
@@ -158,6 +162,15 @@ def _from_wire(record: Any) -> LogEvent:
         attributes,
         content,
     )
+
+
+def _event_name(record: Any) -> str:
+    """Name of the event; the classes of opentelemetry-proto before 1.34 do not know the field."""
+    if "event_name" in record.DESCRIPTOR.fields_by_name:
+        return str(record.event_name)
+    unknown: Any = UnknownFieldSet(record)  # its stubs do not say that it is a sequence
+    names = [field.data for field in unknown if field.field_number == _EVENT_NAME]
+    return names[-1].decode("utf-8", "replace") if names and isinstance(names[-1], bytes) else ""
 
 
 def _is_conversation(body: Any) -> bool:

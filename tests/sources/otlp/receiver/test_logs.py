@@ -5,9 +5,11 @@ import json
 import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from ragmon.access import Permit, Pipelines
 from ragmon.privacy import redact_text
+from ragmon.sources.otlp.receiver.logs import _event_name
 from tests.support.otlp import NOW, TRACE, as_json, rig, span
 
 ID = TRACE.hex()
@@ -123,9 +125,11 @@ def test_protobuf_says_the_same(site):
     tree = json.loads(logs(DETAILS))
     record = tree["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]
     del record["traceId"], record["spanId"]
+    name = record.pop("eventName").encode()
     message = json_format.ParseDict(tree, ExportLogsServiceRequest())
     sent = message.resource_logs[0].scope_logs[0].log_records[0]
     sent.trace_id, sent.span_id = TRACE, CALL.span_id
+    sent.MergeFromString(b"\x62" + bytes([len(name)]) + name)  # event_name, in any version
     assert site.send(message.SerializeToString(), "/v1/logs").status == 200
     site.wait()
     assert content(site) == WHOLE
@@ -297,3 +301,9 @@ def test_content_is_not_put_into_what_its_sender_may_not_write(tmp_path):
         site.wait()
         assert content(site) == (None, None)
         assert site.counters.counts["otlp_logs", "pipeline_forbidden"] == 2
+
+
+def test_the_name_of_an_event_is_read_by_classes_that_do_not_know_its_field():
+    record = InstrumentationScope.FromString(b"\x62\x05hello")  # field 12, and a class without it
+    assert _event_name(record) == "hello"
+    assert _event_name(InstrumentationScope(name="n")) == ""
